@@ -1,0 +1,83 @@
+// A queue with a bound, deadlines and an end: the only queue between threads in Tandem.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "common/base/mutex.h"
+
+namespace tandem {
+
+enum class PushResult { kOk, kFull, kClosed };
+
+// Thread-safe, any number of producers and consumers, first in first out.
+template <typename T>
+class BoundedQueue {
+ public:
+  explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
+
+  // Does not block. `item` is moved from only when kOk is returned.
+  PushResult TryPush(T&& item) TD_EXCLUDES(mu_) { return Push(std::move(item), Time::min()); }
+
+  // Blocks while full, until `deadline` (then kFull). `item` is moved from only on kOk.
+  PushResult Push(T&& item, Time deadline) TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (!closed_ && items_.size() >= capacity_) {
+      if (deadline == Time::min() || !not_full_.WaitUntil(mu_, deadline)) {
+        if (!closed_ && items_.size() >= capacity_) return PushResult::kFull;
+      }
+    }
+    if (closed_) return PushResult::kClosed;
+    items_.push_back(std::move(item));
+    not_empty_.NotifyOne();
+    return PushResult::kOk;
+  }
+
+  // Blocks while empty, until `deadline`. nullopt: the deadline passed, or closed and drained.
+  std::optional<T> Pop(Time deadline) TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (items_.empty() && !closed_) {
+      if (!not_empty_.WaitUntil(mu_, deadline) && items_.empty()) return std::nullopt;
+    }
+    if (items_.empty()) return std::nullopt;
+    std::optional<T> item(std::move(items_.front()));
+    items_.pop_front();
+    not_full_.NotifyOne();
+    return item;
+  }
+
+  // No more pushes; what is queued can still be popped. May be called more than once.
+  void Close() TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    closed_ = true;
+    not_full_.NotifyAll();
+    not_empty_.NotifyAll();
+  }
+
+  // Throws away what is queued.
+  void Clear() TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    items_.clear();
+    not_full_.NotifyAll();
+  }
+
+  bool closed() const TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return closed_;
+  }
+  size_t size() const TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return items_.size();
+  }
+  size_t capacity() const { return capacity_; }
+
+ private:
+  const size_t capacity_;
+  mutable Mutex mu_;
+  CondVar not_full_, not_empty_;
+  std::deque<T> items_ TD_GUARDED_BY(mu_);
+  bool closed_ TD_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace tandem

@@ -1,0 +1,86 @@
+// Status and StatusOr: how every module says that something outside went wrong (user input, files,
+// network, devices). The codes are gRPC's, so that a Status crosses the wire unchanged. A broken
+// invariant of our own is a CHECK (common/base/check.h), never a Status; there are no exceptions of
+// our own, and those of third-party libraries become a Status where they are called.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+
+namespace tandem {
+
+using absl::OkStatus;
+using absl::Status;
+using absl::StatusCode;
+using absl::StatusOr;
+
+// One maker per code that we use: InvalidArgument("%s: expected %d", name, n).
+#define TANDEM_STATUS_MAKER(Name, Code)                                               \
+  template <typename... A>                                                            \
+  [[nodiscard]] Status Name(const absl::FormatSpec<A...>& format, const A&... args) { \
+    return Status(StatusCode::Code, absl::StrFormat(format, args...));                \
+  }
+TANDEM_STATUS_MAKER(Aborted, kAborted)
+TANDEM_STATUS_MAKER(AlreadyExists, kAlreadyExists)
+TANDEM_STATUS_MAKER(Cancelled, kCancelled)
+TANDEM_STATUS_MAKER(DataLoss, kDataLoss)
+TANDEM_STATUS_MAKER(DeadlineExceeded, kDeadlineExceeded)
+TANDEM_STATUS_MAKER(FailedPrecondition, kFailedPrecondition)
+TANDEM_STATUS_MAKER(Internal, kInternal)
+TANDEM_STATUS_MAKER(InvalidArgument, kInvalidArgument)
+TANDEM_STATUS_MAKER(NotFound, kNotFound)
+TANDEM_STATUS_MAKER(OutOfRange, kOutOfRange)
+TANDEM_STATUS_MAKER(PermissionDenied, kPermissionDenied)
+TANDEM_STATUS_MAKER(ResourceExhausted, kResourceExhausted)
+TANDEM_STATUS_MAKER(Unauthenticated, kUnauthenticated)
+TANDEM_STATUS_MAKER(Unavailable, kUnavailable)
+TANDEM_STATUS_MAKER(Unimplemented, kUnimplemented)
+#undef TANDEM_STATUS_MAKER
+
+// The same code with "where: " in front of the message; OK stays OK.
+[[nodiscard]] Status Annotate(const Status& status, std::string_view where);
+
+// "message (CODE)", for people.
+std::string ToString(const Status& status);
+
+// errno as text, for messages about files and sockets.
+std::string ErrnoText(int error);
+
+// Exit codes that systemd and Kubernetes can act on (sysexits.h; reliability conventions):
+// 1-127 permanent, 128-255 worth a restart.
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitFailure = 1,
+  kExitUsage = 2,         // bad flag, bad knob, bad strategy or job file
+  kExitData = 65,         // bad data or model
+  kExitUnavailable = 69,  // service absent, port taken
+  kExitIo = 74,
+  kExitPermission = 77,   // TLS, token, file rights
+  kExitConfig = 78,
+  kExitLostPeer = 200,    // a peer died: worth another try
+};
+int ExitCodeOf(const Status& status);
+
+}  // namespace tandem
+
+#define TANDEM_CONCAT_INNER(a, b) a##b
+#define TANDEM_CONCAT(a, b) TANDEM_CONCAT_INNER(a, b)
+
+#define TD_RETURN_IF_ERROR(expr)                       \
+  do {                                                 \
+    if (::tandem::Status td_s = (expr); !td_s.ok()) {  \
+      return td_s;                                     \
+    }                                                  \
+  } while (false)
+
+#define TD_ASSIGN_OR_RETURN(lhs, expr) \
+  TD_ASSIGN_OR_RETURN_IMPL(TANDEM_CONCAT(td_or_, __LINE__), lhs, expr)
+#define TD_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr) \
+  auto tmp = (expr);                             \
+  if (!tmp.ok()) return tmp.status();            \
+  lhs = std::move(tmp).value()

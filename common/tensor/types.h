@@ -1,0 +1,91 @@
+// Element types, shapes and places: the words in which every tensor is described.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace tandem {
+
+// The numbers are those of DataType in proto/tensor.proto.
+enum class DType : uint8_t { kF32 = 1, kF16 = 2, kBF16 = 3, kI32 = 4, kI64 = 5, kU8 = 6 };
+
+size_t SizeOf(DType dtype);                    // bytes of one element
+const char* Name(DType dtype);                 // "f32", "f16", "bf16", "i32", "i64", "u8"
+StatusOr<DType> ParseDType(std::string_view);  // the inverse of Name
+StatusOr<DType> DTypeFromNumber(int number);   // from a proto field; refuses unknown numbers
+
+// Dimensions, outermost first (row-major). A scalar has rank 0 and one element.
+class Shape {
+ public:
+  static constexpr int kRankMax = 8;
+
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
+  explicit Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size())) {
+    CHECK_LE(dims.size(), size_t{kRankMax});
+    std::copy(dims.begin(), dims.end(), dims_.begin());
+  }
+
+  int rank() const { return rank_; }
+  int64_t operator[](int axis) const { return dims_[axis]; }
+  int64_t& operator[](int axis) { return dims_[axis]; }
+  std::span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int64_t d : dims()) n *= d;
+    return n;
+  }
+  // Product of dims [from, to).
+  int64_t numel(int from, int to) const {
+    int64_t n = 1;
+    for (int axis = from; axis < to; ++axis) n *= dims_[axis];
+    return n;
+  }
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return std::equal(a.dims().begin(), a.dims().end(), b.dims().begin(), b.dims().end());
+  }
+
+ private:
+  int rank_ = 0;
+  std::array<int64_t, kRankMax> dims_{};
+};
+std::string ToString(const Shape& shape);  // "[64,1,28,28]"
+
+// Dimensions from outside: rank at most Shape::kRankMax, every dimension >= 0, product at most
+// 2^48 elements.
+StatusOr<Shape> ParseShape(std::span<const int64_t> dims);
+
+enum class PlaceKind : uint8_t { kCpu, kCuda };
+struct Place {
+  PlaceKind kind = PlaceKind::kCpu;
+  int index = 0;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+std::string ToString(const Place& place);        // "cpu", "cuda:0"
+StatusOr<Place> ParsePlace(std::string_view s);  // "cpu", "cuda", "cuda:1"
+
+// What is known of a tensor before it has memory.
+struct TensorDesc {
+  DType dtype = DType::kF32;
+  Shape shape;
+  size_t bytes() const { return static_cast<size_t>(shape.numel()) * SizeOf(dtype); }
+  friend bool operator==(const TensorDesc&, const TensorDesc&) = default;
+};
+std::string ToString(const TensorDesc& desc);  // "f32[64,10]"
+
+// 16-bit floats as stored; arithmetic happens in f32.
+float F16ToF32(uint16_t bits);
+uint16_t F32ToF16(float value);  // round to nearest even
+float BF16ToF32(uint16_t bits);
+uint16_t F32ToBF16(float value);  // round to nearest even
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+# Everything Tandem links, found once. The Debian packages that provide it: deploy/packages.txt.
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED)
+find_package(Protobuf 3.21 REQUIRED)
+find_package(gRPC 1.51 CONFIG REQUIRED)
+find_package(gflags CONFIG REQUIRED)
+find_package(glog 0.6 CONFIG REQUIRED)
+find_package(absl CONFIG REQUIRED)
+find_package(RocksDB 7.8 CONFIG REQUIRED)
+find_package(Boost 1.74 REQUIRED COMPONENTS system filesystem)
+find_package(prometheus-cpp CONFIG REQUIRED COMPONENTS core)
+find_package(OpenSSL REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(nlohmann_json 3.11 CONFIG REQUIRED)
+find_package(PkgConfig REQUIRED)
+if(TANDEM_TESTS)
+  find_package(GTest 1.12 CONFIG REQUIRED)
+  find_package(benchmark 1.7 CONFIG REQUIRED)
+endif()
+
+# oneDNN: Debian's CMake config wants OpenCL; the library alone is enough for us.
+find_path(TANDEM_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
+find_library(TANDEM_DNNL_LIBRARY dnnl REQUIRED)
+add_library(tandem_dnnl UNKNOWN IMPORTED)
+set_target_properties(tandem_dnnl PROPERTIES IMPORTED_LOCATION ${TANDEM_DNNL_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${TANDEM_DNNL_INCLUDE} INTERFACE_LINK_LIBRARIES OpenMP::OpenMP_CXX)
+
+# libxsmm: small matrix products compiled at plan time. Static in Debian; needs dl, threads, and no BLAS.
+find_path(TANDEM_XSMM_INCLUDE libxsmm.h REQUIRED)
+find_library(TANDEM_XSMM_LIBRARY xsmm REQUIRED)
+find_library(TANDEM_XSMM_NOBLAS xsmmnoblas REQUIRED)
+add_library(tandem_xsmm UNKNOWN IMPORTED)
+set_target_properties(tandem_xsmm PROPERTIES IMPORTED_LOCATION ${TANDEM_XSMM_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${TANDEM_XSMM_INCLUDE}
+  INTERFACE_LINK_LIBRARIES "${TANDEM_XSMM_NOBLAS};Threads::Threads;${CMAKE_DL_LIBS};m")
+
+# CUDA: nvcc is not always on PATH.
+set(TANDEM_WITH_CUDA OFF)
+if(NOT TANDEM_CUDA STREQUAL "OFF")
+  find_program(TANDEM_NVCC nvcc HINTS /usr/local/cuda/bin)
+  if(TANDEM_NVCC)
+    set(TANDEM_WITH_CUDA ON)
+    set(CMAKE_CUDA_COMPILER ${TANDEM_NVCC})
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
+    set(CMAKE_CUDA_STANDARD 17)
+    enable_language(CUDA)
+    find_package(CUDAToolkit 12 REQUIRED)
+  elseif(TANDEM_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "TANDEM_CUDA=ON, but nvcc was found neither on PATH nor in /usr/local/cuda/bin")
+  endif()
+endif()
+message(STATUS "Tandem: CUDA module ${TANDEM_WITH_CUDA} (TANDEM_CUDA=${TANDEM_CUDA})")
