@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs the whole test suite.
+#   deploy/test.sh [--preset release|debug|asan|ubsan|tsan|clang-safety] [arguments of ctest ...]
+# Examples: deploy/test.sh -R launch      deploy/test.sh --preset tsan -L threads
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+preset=release
+case ${1:-} in
+  --preset) preset=${2:?--preset needs a name}; shift 2 ;;
+  --preset=*) preset=${1#*=}; shift ;;
+esac
+case $preset in release) dir=build ;; *) dir=build-$preset ;; esac
+./deploy/build.sh --preset "$preset"
+
+# Each test program leaves a summary of its cases here.
+results=$PWD/$dir/test-results
+rm -rf "$results"
+mkdir -p "$results"
+start=$SECONDS status=0
+GTEST_OUTPUT="xml:$results/" ctest --preset "$preset" --output-on-failure --parallel 2 \
+  --no-tests=error "$@" || status=$?
+
+totals=$(find "$results" -name '*.xml' -exec cat {} + | awk '
+  function number(name) { return match($0, name "=\"[0-9]+\"") ?
+    substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 3) + 0 : 0 }
+  /<testsuites / { programs++; cases += number("tests"); failed += number("failures") + number("errors") }
+  /<testsuite /  { skipped += number("skipped") }
+  END { printf "%d cases in %d programs, %d failed, %d skipped", cases, programs, failed, skipped }')
+outcome=passed
+[ $status -eq 0 ] || outcome=FAILED
+echo "test: $outcome: $totals, $((SECONDS - start)) s (preset $preset)"
+exit $status
