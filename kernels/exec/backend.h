@@ -1,0 +1,46 @@
+// A kind of device: its devices and its kernels. The CPU's is built in; CUDA's comes from
+// libtandem_cuda.so, opened at start, so that every program starts on a machine without CUDA.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/tensor/device.h"
+#include "kernels/ops/op.h"
+
+namespace tandem {
+
+// What a module exports (extern "C" const BackendModule* tandem_backend_module()).
+struct BackendModule {
+  static constexpr int kAbi = 1;
+  int abi;           // kAbi of the headers it was built with
+  const char* name;  // "cuda"
+  // Devices found; otherwise why not ("no NVIDIA driver: libcuda.so.1 is missing").
+  StatusOr<int> (*device_count)();
+  StatusOr<std::unique_ptr<Device>> (*make_device)(int index);
+  std::span<const KernelRow> (*kernels)();
+};
+
+// Devices and kernels of one place kind.
+class Backend {
+ public:
+  static Backend Cpu();
+  // Opens `path` (empty: libtandem_cuda.so beside the running program or in ../lib).
+  // UNAVAILABLE with what is missing: the module, the driver, a device, or a newer module version.
+  static StatusOr<Backend> Cuda(const std::string& path);
+  // The backend of `place`; device `place.index` must exist.
+  static StatusOr<Backend> For(const Place& place);
+
+  PlaceKind kind() const { return kind_; }
+  StatusOr<std::unique_ptr<Device>> MakeDevice(int index) const;
+  // Implementations in order of preference; empty when the operator has none here.
+  std::span<const KernelImpl> Find(std::string_view op) const;
+
+ private:
+  explicit Backend(PlaceKind kind, const BackendModule* module) : kind_(kind), module_(module) {}
+  PlaceKind kind_;
+  const BackendModule* module_;  // nullptr: the CPU's own table (kernels/ops/op_table.cc)
+};
+
+}  // namespace tandem

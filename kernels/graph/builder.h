@@ -1,0 +1,68 @@
+// Layers: the short way to write a program in C++. Errors are kept and returned by Finish(), so that
+// a model reads as a list of layers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/graph/program.h"
+
+namespace tandem {
+
+enum class Act : uint8_t { kNone, kRelu };
+
+struct ConvArgs {
+  int64_t channels = 0;  // output channels
+  int64_t kernel = 3;    // square
+  int64_t stride = 1;
+  int64_t padding = 0;
+  bool bias = true;
+  Act act = Act::kNone;
+};
+
+struct PoolArgs {
+  bool max = true;       // else average
+  int64_t kernel = 2;
+  int64_t stride = 2;
+  int64_t padding = 0;
+  bool global = false;   // over the whole plane; kernel, stride and padding are ignored
+};
+
+// Images are [batch, channels, height, width]. Every method returns the name of its output variable,
+// or "" once an error happened (then all later calls do nothing).
+class ProgramBuilder {
+ public:
+  // `batch`: the batch dimension while shapes are inferred; BindBatch changes it later.
+  ProgramBuilder(std::string name, int64_t batch);
+
+  std::string Data(const std::string& name, DType dtype, std::vector<int64_t> sample_dims);
+  std::string Param(const std::string& name, const Shape& shape, Init init);
+  // X [batch, ...] is flattened to [batch, k]; weight `<layer>.w` [k, units], bias `<layer>.b`.
+  std::string Fc(const std::string& x, int64_t units, Act act = Act::kNone);
+  std::string Conv2d(const std::string& x, const ConvArgs& args);
+  std::string Pool2d(const std::string& x, const PoolArgs& args);
+  std::string Relu(const std::string& x);
+  std::string Add(const std::string& x, const std::string& y);
+  std::string Reshape(const std::string& x, std::vector<int64_t> dims);  // 0 copies, -1 is computed
+  // Mean over the batch of softmax cross entropy; `label` is i64 [batch, 1]. Sets program.loss.
+  std::string SoftmaxLoss(const std::string& logits, const std::string& label);
+  // Share of rows whose largest logit is the label; adds it to program.metrics.
+  std::string Accuracy(const std::string& logits, const std::string& label);
+  // Any operator by type, with one output; the output variable is named after the type.
+  std::string Layer(const std::string& type, std::vector<std::vector<std::string>> inputs,
+                    AttrMap attrs);
+
+  StatusOr<Program> Finish();
+
+ private:
+  bool Keep(const Status& status);  // true when OK
+  const TensorDesc* Desc(const std::string& var);
+  std::string NextName(const std::string& layer);
+
+  Program program_;
+  Status status_;
+  int64_t batch_;
+  std::unordered_map<std::string, int> counts_;
+};
+
+}  // namespace tandem
