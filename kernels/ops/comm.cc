@@ -1,0 +1,62 @@
+// Communication operators: no kernels; a CommHandler (kernels/exec/comm.h) runs them. All work in
+// place: the variables of Out are those of X.
+#include "kernels/ops/comm.h"
+
+namespace tandem {
+namespace {
+
+Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
+  if (view.in_count() != outputs.size()) {
+    return view.Error("as many outputs as inputs are needed: it works in place");
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = view.in(i);
+  return OkStatus();
+}
+
+}  // namespace
+
+const OpDef kAllReduceSum = {
+    .type = "c_allreduce_sum",
+    .doc = "Sum of X over all ranks, in place, on every rank.",
+    .inputs = {{"X", Arity::kMany}},
+    .outputs = {{"Out", Arity::kMany}},
+    .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
+const OpDef kBroadcast = {
+    .type = "c_broadcast",
+    .doc = "X of rank `root`, in place, on every rank.",
+    .inputs = {{"X", Arity::kMany}},
+    .outputs = {{"Out", Arity::kMany}},
+    .attrs = {{"root", int64_t{0}, "rank whose values everybody gets"}},
+    .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
+const OpDef kPush = {
+    .type = "push",
+    .doc = "Sends the gradients X of the parameters `params` to their pservers.",
+    .inputs = {{"X", Arity::kMany}},
+    .outputs = {{"Out", Arity::kMany}},
+    .attrs = {{"params", {}, "parameters of the gradients, joined by commas, in their order"}},
+    .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
+const OpDef kPull = {
+    .type = "pull",
+    .doc =
+        "Replaces the parameters X by their pservers' values: after this step's update in sync "
+        "mode, as they are in a_sync mode.",
+    .inputs = {{"X", Arity::kMany}},
+    .outputs = {{"Out", Arity::kMany}},
+    .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
+}  // namespace tandem

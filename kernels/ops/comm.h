@@ -1,0 +1,10 @@
+// Definitions of the communication operators (for op_table.cc).
+#pragma once
+
+#include "kernels/ops/op.h"
+
+namespace tandem {
+
+extern const OpDef kAllReduceSum, kBroadcast, kPush, kPull;
+
+}  // namespace tandem
