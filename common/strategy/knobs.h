@@ -1,0 +1,41 @@
+// The list of all knobs, read from the descriptors of proto/strategy.proto.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+struct KnobInfo {
+  std::string path;           // from DistributedStrategy: "build_strategy.reduce_strategy"
+  std::string type;           // "bool", "int32", "list of string", "AllReduce|Reduce"
+  std::string default_value;  // as text; "" for an empty list or string
+  std::string unit;
+  std::string range;               // "1..16", ">= 0", ""
+  std::vector<std::string> modes;  // empty: all
+  std::vector<std::string> aliases;
+  std::string doc;
+  std::string why;
+  bool built = false;
+  bool tuning = false;
+  std::vector<std::string> built_values;  // with built: the only ones; empty: all
+  std::string effect_test;
+};
+
+// In the order of the proto file; fields that only hold other knobs are left out.
+std::vector<KnobInfo> ListKnobs();
+
+// For `tandem knobs list`: aligned columns, one knob a line, ends with a newline.
+std::string KnobsTable();
+
+// For `tandem knobs explain NAME`: NAME is a path, the end of one, or another spelling; several
+// knobs of that name are all explained. NOT_FOUND with the nearest name.
+StatusOr<std::string> ExplainKnob(std::string_view name);
+
+// docs/knobs.md.
+std::string KnobsMarkdown();
+
+}  // namespace tandem

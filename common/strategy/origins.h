@@ -1,0 +1,43 @@
+// Where each value of a configuration came from. Precedence: flag, then environment, then file,
+// then default.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "common/strategy/diagnostics.h"
+
+namespace tandem {
+
+// In rising precedence.
+enum class OriginKind { kDefault = 0, kFile = 1, kEnvironment = 2, kFlag = 3 };
+
+struct Origin {
+  OriginKind kind = OriginKind::kDefault;
+  SourcePlace place;
+  std::string over;  // what it took precedence over: "job.pbtxt:9:3"; empty: only the default
+
+  // "job.pbtxt:9:3", "environment CPU_NUM", "flag --a_sync", "default".
+  std::string ToString() const;
+};
+
+Origin FlagOrigin(std::string_view flag);  // name without dashes
+Origin EnvironmentOrigin(std::string_view variable);
+
+// Origin by path of the field from the root message, such as
+// "strategy.build_strategy.reduce_strategy". Only what is not a default is listed. Not thread-safe.
+class Origins {
+ public:
+  using Map = std::map<std::string, Origin, std::less<>>;
+
+  void Set(std::string_view path, const Origin& origin);
+  const Origin& Of(std::string_view path) const;  // kDefault when not set
+  const Map& all() const { return all_; }
+
+ private:
+  Map all_;
+};
+
+}  // namespace tandem
