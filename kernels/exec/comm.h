@@ -1,6 +1,6 @@
-// Communication seen from a plan: operators marked is_comm are started here and waited for later, so
-// that what lies between runs meanwhile. The trainer binds this to a communicator or to pservers,
-// tests to a fake.
+// Communication seen from a plan: operators marked is_comm are started here and waited for later,
+// so that what lies between runs meanwhile. The trainer binds this to a communicator or to
+// pservers, tests to a fake.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ class CommDone {
 class CommHandler {
  public:
   virtual ~CommHandler() = default;
-  // Called for each communication operator while the plan is made, in program order; the index given
-  // back names it in Start. Refuses what it cannot do.
+  // Called for each communication operator while the plan is made, in program order; the index
+  // given back names it in Start. Refuses what it cannot do.
   virtual StatusOr<int> Register(const CommNode& node) = 0;
   // Starts node `index` for step `step` and returns at once; `done` is completed later (or before
   // returning). Called by one executor thread, in the same order in every step and on every rank.

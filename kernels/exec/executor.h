@@ -1,5 +1,5 @@
-// Runs a plan: in program order, on the calling thread. A step allocates nothing, looks nothing up and
-// compares no strings, so a small model's step costs microseconds.
+// Runs a plan: in program order, on the calling thread. A step allocates nothing, looks nothing up
+// and compares no strings, so a small model's step costs microseconds.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ class Executor {
   Status Fail(const PlanStep& step, const Status& status);
 
   Plan& plan_;
+  int in_flight_ = -1;  // communications 0..in_flight_ of this step were started
   int64_t steps_run_ = 0;
 };
 

@@ -1,5 +1,6 @@
-// A plan: a program made ready for one device. Kernels are resolved to function pointers, temporaries
-// to offsets in one arena, communication to start and wait steps. kernels/exec/executor.h runs it.
+// A plan: a program made ready for one device. Kernels are resolved to function pointers,
+// temporaries to offsets in one arena, communication to start and wait steps.
+// kernels/exec/executor.h runs it.
 #pragma once
 
 #include <memory>
@@ -15,18 +16,18 @@
 namespace tandem {
 
 struct PlanOptions {
-  int threads = 1;                     // compute threads of the kernels
-  std::vector<std::string> fetch;      // temporaries that must be readable after a run
+  int threads = 1;                         // compute threads of the kernels
+  std::vector<std::string> fetch;          // temporaries that must be readable after a run
   std::vector<std::string> disable_impls;  // kernel implementations not to use ("onednn")
 };
 
 // One call of the plan.
 struct PlanStep {
-  KernelFn run;      // nullptr: a communication step
-  KernelArgs args;   // pointers into Plan's tables
-  int op;            // index in the program, for messages
-  int comm_start;    // communication started here, or -1
-  int comm_wait;     // communication waited for here, or -1
+  KernelFn run = nullptr;  // nullptr: a communication step
+  KernelArgs args{};       // pointers into Plan's tables
+  int op = 0;              // index in the program, for messages
+  int comm_start = -1;     // communication started here, or -1
+  int comm_wait = -1;      // communication waited for here, or -1
 };
 
 // Keeps a copy of the program; scope, backend and handler must outlive it. Run by one executor.
@@ -39,8 +40,8 @@ class Plan {
   ~Plan();
 
   const Program& program() const { return program_; }
-  // Memory of a kData variable (to be filled before a run), a fetched temporary, or a variable of the
-  // scope. NOT_FOUND for others.
+  // Memory of a kData variable (to be filled before a run), a fetched temporary, or a variable of
+  // the scope. NOT_FOUND for others.
   StatusOr<Tensor> Get(std::string_view var) const;
 
   std::span<const PlanStep> steps() const { return steps_; }
@@ -56,10 +57,10 @@ class Plan {
 
   Program program_;
   std::vector<PlanStep> steps_;
-  std::vector<std::vector<void*>> pointers_;       // argument arrays of the steps
-  std::vector<std::shared_ptr<void>> states_;      // kernel states
-  std::vector<std::unique_ptr<CommDone>> done_;    // one per communication
-  std::vector<int> comm_index_;                    // handler's index per communication
+  std::vector<std::vector<void*>> pointers_;     // argument arrays of the steps
+  std::vector<std::shared_ptr<void>> states_;    // kernel states
+  std::vector<std::unique_ptr<CommDone>> done_;  // one per communication
+  std::vector<int> comm_index_;                  // handler's index per communication
   CommHandler* comm_ = nullptr;
   Buffer arena_, scratch_;
   std::unordered_map<std::string, Tensor> readable_;  // data, fetched, scope

@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// Not thread-safe; not changed while an executor that was planned over it runs. Several plans (train,
-// evaluate) share one scope.
+// Not thread-safe; not changed while an executor that was planned over it runs. Several plans
+// (train, evaluate) share one scope.
 class Scope {
  public:
   explicit Scope(Device& device) : device_(device) {}  // Not owned; must outlive this.

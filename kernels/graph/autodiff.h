@@ -17,8 +17,8 @@ struct ParamGrad {
 // parameters and program.loss. Returns (parameter, gradient) in the order in which the gradients
 // become ready; parameters the loss does not depend on are left out. A variable used several times
 // gets the sum of its gradients.
-// FAILED_PRECONDITION without a loss, INVALID_ARGUMENT when a gradient would have to flow through an
-// operator that has none.
+// FAILED_PRECONDITION without a loss, INVALID_ARGUMENT when a gradient would have to flow through
+// an operator that has none.
 StatusOr<std::vector<ParamGrad>> AppendBackward(Program& program, float loss_scale);
 
 // The gradient's name of a variable: "fc_0.w@GRAD".

@@ -1,5 +1,5 @@
-// Layers: the short way to write a program in C++. Errors are kept and returned by Finish(), so that
-// a model reads as a list of layers.
+// Layers: the short way to write a program in C++. Errors are kept and returned by Finish(), so
+// that a model reads as a list of layers.
 #pragma once
 
 #include <string>
@@ -21,15 +21,15 @@ struct ConvArgs {
 };
 
 struct PoolArgs {
-  bool max = true;       // else average
+  bool max = true;  // else average
   int64_t kernel = 2;
   int64_t stride = 2;
   int64_t padding = 0;
-  bool global = false;   // over the whole plane; kernel, stride and padding are ignored
+  bool global = false;  // over the whole plane; kernel, stride and padding are ignored
 };
 
-// Images are [batch, channels, height, width]. Every method returns the name of its output variable,
-// or "" once an error happened (then all later calls do nothing).
+// Images are [batch, channels, height, width]. Every method returns the name of its output
+// variable, or "" once an error happened (then all later calls do nothing).
 class ProgramBuilder {
  public:
   // `batch`: the batch dimension while shapes are inferred; BindBatch changes it later.

@@ -29,8 +29,8 @@ struct Init {
 struct Var {
   std::string name;
   VarKind kind = VarKind::kTemp;
-  TensorDesc desc;              // kTemp: as inferred
-  bool batch_leading = false;   // kData whose first dimension is the batch
+  TensorDesc desc;             // kTemp: as inferred
+  bool batch_leading = false;  // kData whose first dimension is the batch
   Init init;
 };
 

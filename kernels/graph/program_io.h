@@ -6,12 +6,14 @@
 
 namespace tandem {
 
+namespace pb {
 class ProgramDef;
+}
 
-// `batch` binds leading -1 dimensions. Every operator is checked as AppendOp does; `source` is put
-// in front of each message ("model.pbtxt").
-StatusOr<Program> FromProto(const ProgramDef& def, int64_t batch, const std::string& source);
-// `out` is cleared first. Shapes of kTemp variables are left out.
-void ToProto(const Program& program, ProgramDef* out);
+// `batch` binds leading -1 dimensions. Every operator is checked as AppendOp does; messages name
+// the operator by `source` ("model.pbtxt") and its number.
+StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std::string& source);
+// `out` is cleared first. Temporaries are left out: they are inferred.
+void ToProto(const Program& program, pb::ProgramDef* out);
 
 }  // namespace tandem

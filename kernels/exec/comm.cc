@@ -1,0 +1,21 @@
+#include "kernels/exec/comm.h"
+
+namespace tandem {
+
+Status CommDone::Wait(Time deadline) {
+  MutexLock lock(mu_);
+  while (!done_) {
+    if (!cv_.WaitUntil(mu_, deadline) && !done_) {
+      return DeadlineExceeded("the communication did not end in time");
+    }
+  }
+  return status_;
+}
+
+void CommDone::Reset() {
+  MutexLock lock(mu_);
+  done_ = false;
+  status_ = OkStatus();
+}
+
+}  // namespace tandem

@@ -1,0 +1,47 @@
+#include "kernels/exec/executor.h"
+
+namespace tandem {
+
+Status Executor::Run(int iterations) {
+  for (int i = 0; i < iterations; ++i) {
+    TD_RETURN_IF_ERROR(RunOnce());
+    ++steps_run_;
+  }
+  return OkStatus();
+}
+
+Status Executor::RunOnce() {
+  for (PlanStep& step : plan_.steps_) {
+    if (step.run != nullptr) [[likely]] {
+      step.args.step = steps_run_;
+      if (Status status = step.run(step.args); !status.ok()) [[unlikely]] {
+        return Fail(step, status);
+      }
+    } else if (step.comm_start >= 0) {
+      CommDone* done = plan_.done_[step.comm_start].get();
+      done->Reset();
+      in_flight_ = step.comm_start;
+      plan_.comm_->Start(plan_.comm_index_[step.comm_start], steps_run_, done);
+    } else {
+      const Time deadline = SteadyNow() + plan_.comm_->timeout();
+      if (Status status = plan_.done_[step.comm_wait]->Wait(deadline); !status.ok()) {
+        return Fail(step, status);
+      }
+    }
+  }
+  in_flight_ = -1;
+  return OkStatus();
+}
+
+Status Executor::Fail(const PlanStep& step, const Status& status) {
+  // What is still on its way uses the plan's memory: let it end, or fail by the same cause.
+  const Time deadline = SteadyNow() + (plan_.comm_ ? plan_.comm_->timeout() : Duration(0));
+  for (int c = 0; c <= in_flight_; ++c) (void)plan_.done_[c]->Wait(deadline);
+  in_flight_ = -1;
+  const Op& op = plan_.program_.ops[step.op];
+  std::string where = absl::StrFormat("op #%d %s", step.op, op.type);
+  if (!op.source.empty()) where += " (" + op.source + ")";
+  return Annotate(status, where);
+}
+
+}  // namespace tandem

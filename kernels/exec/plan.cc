@@ -1,0 +1,261 @@
+#include "kernels/exec/plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "kernels/exec/memory_plan.h"
+
+namespace tandem {
+
+// Makes one plan, in four passes over the program: storage that lasts, order of waits, memory of
+// the temporaries, kernels.
+class PlanMaker {
+ public:
+  PlanMaker(const Program& program, const Backend& backend, Scope& scope, CommHandler* comm,
+            const PlanOptions& options)
+      : program_(program), backend_(backend), scope_(scope), comm_(comm), options_(options) {}
+
+  StatusOr<std::unique_ptr<Plan>> Make();
+
+ private:
+  // A communication of the plan: started at operator `start`, waited for before operator `wait`
+  // (the number of operators: at the end).
+  struct Flight {
+    int start, wait;
+  };
+
+  Status PlaceLasting();
+  void FindWaits();
+  Status PlaceTemporaries();
+  Status AddSteps();
+  Status AddComm(int op_index, int flight);
+  Status AddKernel(int op_index);
+  StatusOr<Kernel> Choose(const OpView& view);
+
+  void* Address(const std::string& var) const;
+  const TensorDesc* Desc(const std::string& var) const;
+  template <typename Fn>
+  static void ForEachPosition(const std::vector<std::vector<std::string>>& slots, Fn fn);
+
+  const Program& program_;
+  const Backend& backend_;
+  Scope& scope_;
+  CommHandler* const comm_;
+  const PlanOptions& options_;
+  std::unique_ptr<Plan> plan_{new Plan()};
+  std::unordered_map<std::string, Tensor> storage_;
+  std::vector<Flight> flights_;
+  size_t scratch_bytes_ = 0;
+};
+
+template <typename Fn>
+void PlanMaker::ForEachPosition(const std::vector<std::vector<std::string>>& slots, Fn fn) {
+  for (const auto& slot : slots) {
+    if (slot.empty()) fn(std::string());
+    for (const std::string& name : slot) fn(name);
+  }
+}
+
+void* PlanMaker::Address(const std::string& var) const {
+  return var.empty() ? nullptr : storage_.at(var).data();
+}
+
+const TensorDesc* PlanMaker::Desc(const std::string& var) const {
+  return var.empty() ? nullptr : &program_.FindVar(var)->desc;
+}
+
+Status PlanMaker::PlaceLasting() {
+  for (const Var& var : program_.vars()) {
+    if (var.kind == VarKind::kTemp) continue;
+    if (var.kind == VarKind::kData) {
+      TD_ASSIGN_OR_RETURN(storage_[var.name], Tensor::Make(var.desc, scope_.device()));
+    } else {
+      TD_ASSIGN_OR_RETURN(storage_[var.name], scope_.Declare(var.name, var.desc));
+    }
+    plan_->readable_[var.name] = storage_[var.name];
+  }
+  return OkStatus();
+}
+
+// A communication is waited for before the first later operator that touches what it writes, or
+// writes what it reads.
+void PlanMaker::FindWaits() {
+  const int n = static_cast<int>(program_.ops.size());
+  for (int i = 0; i < n; ++i) {
+    const Op& op = program_.ops[i];
+    if (!FindOp(op.type)->is_comm) continue;
+    std::set<std::string> reads, writes;
+    ForEachPosition(op.inputs, [&](const std::string& v) { reads.insert(v); });
+    ForEachPosition(op.outputs, [&](const std::string& v) { writes.insert(v); });
+    int wait = i + 1;
+    for (; wait < n; ++wait) {
+      bool touches = false;
+      ForEachPosition(program_.ops[wait].inputs,
+                      [&](const std::string& v) { touches |= !v.empty() && writes.contains(v); });
+      ForEachPosition(program_.ops[wait].outputs, [&](const std::string& v) {
+        touches |= !v.empty() && (writes.contains(v) || reads.contains(v));
+      });
+      if (touches) break;
+    }
+    flights_.push_back({i, wait});
+  }
+}
+
+Status PlanMaker::PlaceTemporaries() {
+  const int n = static_cast<int>(program_.ops.size());
+  std::vector<Lifetime> lives;
+  std::vector<std::string> names;
+  std::unordered_map<std::string, size_t> index;
+  const auto extend = [&](const std::string& name, int at) {
+    const Var* var = name.empty() ? nullptr : program_.FindVar(name);
+    if (var == nullptr || var->kind != VarKind::kTemp) return;
+    const auto [it, added] = index.try_emplace(name, lives.size());
+    if (added) {
+      lives.push_back({var->desc.bytes(), at, at});
+      names.push_back(name);
+    }
+    lives[it->second].last = std::max(lives[it->second].last, at);
+  };
+  for (int i = 0; i < n; ++i) {
+    ForEachPosition(program_.ops[i].outputs, [&](const std::string& v) { extend(v, i); });
+    ForEachPosition(program_.ops[i].inputs, [&](const std::string& v) { extend(v, i); });
+  }
+  for (const Flight& flight : flights_) {
+    const Op& op = program_.ops[flight.start];
+    ForEachPosition(op.inputs, [&](const std::string& v) { extend(v, flight.wait); });
+    ForEachPosition(op.outputs, [&](const std::string& v) { extend(v, flight.wait); });
+  }
+  for (const std::string& name : options_.fetch) {
+    if (program_.FindVar(name) == nullptr) return NotFound("fetch: no variable \"%s\"", name);
+    extend(name, n);
+  }
+
+  const Packing packing = PackArena(lives);
+  TD_ASSIGN_OR_RETURN(plan_->arena_, scope_.device().Allocate(packing.bytes));
+  plan_->arena_bytes_ = packing.bytes;
+  plan_->arena_bytes_min_ = packing.bytes_min;
+  for (size_t i = 0; i < names.size(); ++i) {
+    storage_[names[i]] = Tensor(program_.FindVar(names[i])->desc, scope_.device().place(),
+                                plan_->arena_, packing.offsets[i]);
+  }
+  for (const std::string& name : options_.fetch) plan_->readable_[name] = storage_[name];
+  return OkStatus();
+}
+
+StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
+  const std::string& type = view.op().type;
+  std::vector<std::string> reasons;
+  for (const KernelImpl& impl : backend_.Find(type)) {
+    const auto& off = options_.disable_impls;
+    if (std::find(off.begin(), off.end(), impl.name) != off.end()) {
+      reasons.push_back(std::string(impl.name) + ": switched off");
+      continue;
+    }
+    auto kernel = impl.prepare(view, PrepareContext{options_.threads});
+    if (kernel.ok()) {
+      plan_->choices_.push_back(type + ": " + impl.name);
+      return kernel;
+    }
+    if (kernel.status().code() != StatusCode::kUnimplemented) return kernel.status();
+    reasons.push_back(std::string(impl.name) + ": " + std::string(kernel.status().message()));
+  }
+  const std::string why = reasons.empty() ? "it has none" : absl::StrJoin(reasons, "; ");
+  return Unimplemented("no kernel for %s on %s (%s)", type, ToString(scope_.device().place()), why);
+}
+
+Status PlanMaker::AddKernel(int op_index) {
+  const Op& op = plan_->program_.ops[op_index];
+  std::vector<const TensorDesc*> in, out;
+  auto& pointers = plan_->pointers_.emplace_back();
+  ForEachPosition(op.inputs, [&](const std::string& v) {
+    in.push_back(Desc(v));
+    pointers.push_back(Address(v));
+  });
+  ForEachPosition(op.outputs, [&](const std::string& v) {
+    out.push_back(Desc(v));
+    pointers.push_back(Address(v));
+  });
+  TD_ASSIGN_OR_RETURN(Kernel kernel, Choose(OpView(op, *FindOp(op.type), in, out)));
+  scratch_bytes_ = std::max(scratch_bytes_, kernel.scratch_bytes);
+  PlanStep step{.run = kernel.run, .op = op_index};
+  step.args = {.in = pointers.data(),
+               .out = pointers.data() + in.size(),
+               .scratch = nullptr,
+               .state = kernel.state.get(),
+               .stream = scope_.device().stream(),
+               .step = 0};
+  plan_->states_.push_back(std::move(kernel.state));
+  plan_->steps_.push_back(step);
+  return OkStatus();
+}
+
+Status PlanMaker::AddComm(int op_index, int flight) {
+  const Op& op = plan_->program_.ops[op_index];
+  if (comm_ == nullptr) {
+    return FailedPrecondition("the program communicates (%s), but there is nobody to talk to",
+                              op.type);
+  }
+  CommNode node{.op = &op, .in = {}, .out = {}, .place = scope_.device().place()};
+  ForEachPosition(op.inputs, [&](const std::string& v) {
+    if (!v.empty()) node.in.push_back({v, *Desc(v), Address(v)});
+  });
+  ForEachPosition(op.outputs, [&](const std::string& v) {
+    if (!v.empty()) node.out.push_back({v, *Desc(v), Address(v)});
+  });
+  TD_ASSIGN_OR_RETURN(const int index, comm_->Register(node));
+  plan_->comm_index_.push_back(index);
+  plan_->done_.push_back(std::make_unique<CommDone>());
+  plan_->choices_.push_back(op.type + ": communication");
+  plan_->steps_.push_back({.op = op_index, .comm_start = flight});
+  return OkStatus();
+}
+
+Status PlanMaker::AddSteps() {
+  const int n = static_cast<int>(program_.ops.size());
+  int next_flight = 0;
+  for (int i = 0; i <= n; ++i) {
+    for (size_t f = 0; f < flights_.size(); ++f) {
+      if (flights_[f].wait != i) continue;
+      plan_->steps_.push_back({.op = flights_[f].start, .comm_wait = static_cast<int>(f)});
+    }
+    if (i == n) break;
+    if (FindOp(program_.ops[i].type)->is_comm) {
+      TD_RETURN_IF_ERROR(AddComm(i, next_flight++));
+    } else {
+      TD_RETURN_IF_ERROR(AddKernel(i));
+    }
+  }
+  TD_ASSIGN_OR_RETURN(plan_->scratch_, scope_.device().Allocate(scratch_bytes_));
+  for (PlanStep& step : plan_->steps_) step.args.scratch = plan_->scratch_.get();
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<Plan>> PlanMaker::Make() {
+  TD_RETURN_IF_ERROR(Verify(program_));
+  plan_->program_ = program_;
+  plan_->comm_ = comm_;
+  TD_RETURN_IF_ERROR(PlaceLasting());
+  FindWaits();
+  TD_RETURN_IF_ERROR(PlaceTemporaries());
+  TD_RETURN_IF_ERROR(AddSteps());
+  return std::move(plan_);
+}
+
+Plan::~Plan() = default;
+
+StatusOr<std::unique_ptr<Plan>> Plan::Make(const Program& program, const Backend& backend,
+                                           Scope& scope, CommHandler* comm,
+                                           const PlanOptions& options) {
+  return PlanMaker(program, backend, scope, comm, options).Make();
+}
+
+StatusOr<Tensor> Plan::Get(std::string_view var) const {
+  const auto it = readable_.find(std::string(var));
+  if (it == readable_.end()) {
+    return NotFound("\"%s\" is neither data, parameter, state nor fetched", std::string(var));
+  }
+  return it->second;
+}
+
+}  // namespace tandem

@@ -1,0 +1,165 @@
+#include "kernels/graph/autodiff.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace tandem {
+namespace {
+
+class Differentiator final : public GradContext {
+ public:
+  explicit Differentiator(Program& program) : program_(program), forward_ops_(program.ops) {}
+
+  StatusOr<std::vector<ParamGrad>> Run(float loss_scale);
+
+  const Op& op() const override { return *op_; }
+  std::string OutGrad(size_t slot, size_t i) const override;
+  std::string InGrad(size_t slot, size_t i) override;
+  void Append(std::string type, std::vector<std::vector<std::string>> inputs,
+              std::vector<std::vector<std::string>> outputs, AttrMap attrs) override;
+
+ private:
+  void FindNeeded();
+  bool FlowsBack(const Op& op) const;
+  Status DifferentiateOp(const Op& op);
+  // The one gradient of `var`: adds up the parts, once.
+  Status Settle(const std::string& var);
+
+  Program& program_;
+  const std::vector<Op> forward_ops_;
+  std::set<std::string> needed_;  // variables that depend on a parameter
+  // Parameters whose first reader is operator i: their gradients are complete once it is behind us.
+  std::vector<std::vector<std::string>> first_read_by_;
+  // Gradients written so far, by forward variable; more than one are added when it is complete.
+  std::map<std::string, std::vector<std::string>> parts_;
+  const Op* op_ = nullptr;
+  Status status_;
+};
+
+void Differentiator::FindNeeded() {
+  for (const Var& var : program_.vars()) {
+    if (var.kind == VarKind::kParam) needed_.insert(var.name);
+  }
+  first_read_by_.resize(forward_ops_.size());
+  std::set<std::string> unread = needed_;
+  for (size_t i = 0; i < forward_ops_.size(); ++i) {
+    bool depends = false;
+    for (const auto& slot : forward_ops_[i].inputs) {
+      for (const std::string& name : slot) {
+        depends |= needed_.contains(name);
+        if (unread.erase(name) > 0) first_read_by_[i].push_back(name);
+      }
+    }
+    if (!depends) continue;
+    for (const auto& slot : forward_ops_[i].outputs) needed_.insert(slot.begin(), slot.end());
+  }
+}
+
+bool Differentiator::FlowsBack(const Op& op) const {
+  for (const auto& slot : op.outputs) {
+    for (const std::string& name : slot) {
+      if (parts_.contains(name) && needed_.contains(name)) return true;
+    }
+  }
+  return false;
+}
+
+std::string Differentiator::OutGrad(size_t slot, size_t i) const {
+  const std::string var = Out(slot, i);
+  const auto it = parts_.find(var);
+  return it == parts_.end() ? "" : it->second.front();
+}
+
+std::string Differentiator::InGrad(size_t slot, size_t i) {
+  const std::string var = In(slot, i);
+  if (var.empty() || !needed_.contains(var)) return "";
+  auto& parts = parts_[var];
+  std::string name = GradName(var);
+  if (!parts.empty()) name += "@PART" + std::to_string(parts.size());
+  parts.push_back(name);
+  return name;
+}
+
+void Differentiator::Append(std::string type, std::vector<std::vector<std::string>> inputs,
+                            std::vector<std::vector<std::string>> outputs, AttrMap attrs) {
+  // "" stands for "not there" in GradContext; in an operator that is an empty slot.
+  for (auto* slots : {&inputs, &outputs}) {
+    for (auto& slot : *slots) {
+      if (slot.size() == 1 && slot[0].empty()) slot.clear();
+    }
+  }
+  const Status status = AppendOp(program_, {.type = std::move(type),
+                                            .inputs = std::move(inputs),
+                                            .outputs = std::move(outputs),
+                                            .attrs = std::move(attrs),
+                                            .role = OpRole::kBackward,
+                                            .source = op_->source});
+  if (status_.ok()) status_ = status;
+}
+
+Status Differentiator::Settle(const std::string& var) {
+  auto it = parts_.find(var);
+  if (it == parts_.end() || it->second.size() < 2) return OkStatus();
+  const std::string total = program_.FreshName(GradName(var) + "@SUM");
+  TD_RETURN_IF_ERROR(AppendOp(
+      program_,
+      {.type = "sum", .inputs = {it->second}, .outputs = {{total}}, .role = OpRole::kBackward}));
+  it->second = {total};
+  return OkStatus();
+}
+
+Status Differentiator::DifferentiateOp(const Op& op) {
+  for (const auto& slot : op.outputs) {
+    for (const std::string& name : slot) TD_RETURN_IF_ERROR(Settle(name));
+  }
+  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
+  if (def->grad == nullptr) {
+    return InvalidArgument("the loss depends on parameters through %s, which has no gradient",
+                           op.source.empty() ? op.type : op.type + " at " + op.source);
+  }
+  op_ = &op;
+  def->grad(*this);
+  return status_;
+}
+
+StatusOr<std::vector<ParamGrad>> Differentiator::Run(float loss_scale) {
+  const Var* loss = program_.FindVar(program_.loss);
+  if (loss == nullptr || loss->desc != TensorDesc{DType::kF32, {1}}) {
+    return FailedPrecondition("program \"%s\" has no loss of shape [1] to minimise", program_.name);
+  }
+  FindNeeded();
+  if (!needed_.contains(program_.loss)) {
+    return FailedPrecondition("the loss \"%s\" depends on no parameter", program_.loss);
+  }
+  const std::string seed = GradName(program_.loss);
+  TD_RETURN_IF_ERROR(AppendOp(program_, {.type = "fill_constant",
+                                         .inputs = {},
+                                         .outputs = {{seed}},
+                                         .attrs = {{"shape", std::vector<int64_t>{1}},
+                                                   {"dtype", std::string("f32")},
+                                                   {"value", double{loss_scale}}},
+                                         .role = OpRole::kLoss}));
+  parts_[program_.loss] = {seed};
+
+  std::vector<ParamGrad> result;
+  for (size_t i = forward_ops_.size(); i-- > 0;) {
+    if (FlowsBack(forward_ops_[i])) TD_RETURN_IF_ERROR(DifferentiateOp(forward_ops_[i]));
+    for (const std::string& param : first_read_by_[i]) {
+      if (!parts_.contains(param)) continue;
+      TD_RETURN_IF_ERROR(Settle(param));
+      result.push_back({param, parts_[param].front()});
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string GradName(const std::string& var) { return var + "@GRAD"; }
+
+StatusOr<std::vector<ParamGrad>> AppendBackward(Program& program, float loss_scale) {
+  return Differentiator(program).Run(loss_scale);
+}
+
+}  // namespace tandem

@@ -1,0 +1,139 @@
+#include "kernels/graph/builder.h"
+
+namespace tandem {
+
+ProgramBuilder::ProgramBuilder(std::string name, int64_t batch) : batch_(batch) {
+  program_.name = std::move(name);
+}
+
+bool ProgramBuilder::Keep(const Status& status) {
+  if (status_.ok()) status_ = status;
+  return status_.ok();
+}
+
+const TensorDesc* ProgramBuilder::Desc(const std::string& var) {
+  if (!status_.ok()) return nullptr;
+  const Var* found = program_.FindVar(var);
+  if (found == nullptr) Keep(NotFound("there is no variable \"%s\"", var));
+  return found == nullptr ? nullptr : &found->desc;
+}
+
+std::string ProgramBuilder::NextName(const std::string& layer) {
+  return layer + "_" + std::to_string(counts_[layer]++);
+}
+
+std::string ProgramBuilder::Data(const std::string& name, DType dtype,
+                                 std::vector<int64_t> sample_dims) {
+  std::vector<int64_t> dims = std::move(sample_dims);
+  dims.insert(dims.begin(), batch_);
+  const auto shape = ParseShape(dims);
+  if (!Keep(shape.status())) return "";
+  const Var var = {
+      .name = name, .kind = VarKind::kData, .desc = {dtype, *shape}, .batch_leading = true};
+  return Keep(program_.AddVar(var)) ? name : "";
+}
+
+std::string ProgramBuilder::Param(const std::string& name, const Shape& shape, Init init) {
+  const Var var = {
+      .name = name, .kind = VarKind::kParam, .desc = {DType::kF32, shape}, .init = init};
+  return Keep(program_.AddVar(var)) ? name : "";
+}
+
+std::string ProgramBuilder::Layer(const std::string& type,
+                                  std::vector<std::vector<std::string>> inputs, AttrMap attrs) {
+  if (!status_.ok()) return "";
+  const OpDef* def = FindOp(type);
+  if (def == nullptr) {
+    Keep(GetOp(type).status());
+    return "";
+  }
+  const std::string out = NextName(type) + ".out";
+  std::vector<std::vector<std::string>> outputs = {{out}};
+  // Further outputs get the slot's name: softmax_with_cross_entropy_0.loss.
+  for (size_t s = 1; s < def->outputs.size(); ++s) {
+    outputs.push_back({program_.FreshName(out + "." + def->outputs[s].name)});
+  }
+  return Keep(AppendOp(program_, {.type = type,
+                                  .inputs = std::move(inputs),
+                                  .outputs = std::move(outputs),
+                                  .attrs = std::move(attrs)}))
+             ? out
+             : "";
+}
+
+std::string ProgramBuilder::Fc(const std::string& x, int64_t units, Act act) {
+  const TensorDesc* desc = Desc(x);
+  if (desc == nullptr) return "";
+  std::string in = x;
+  const int64_t k = desc->shape.numel(1, desc->shape.rank());
+  if (desc->shape.rank() != 2) in = Reshape(x, {0, k});
+  const std::string layer = NextName("fc");
+  const std::string w = Param(layer + ".w", {k, units}, {Init::kXavierUniform});
+  const std::string b = Param(layer + ".b", {units}, {Init::kConstant});
+  const std::string out = Layer("fc", {{in}, {w}, {b}}, {});
+  return act == Act::kRelu ? Relu(out) : out;
+}
+
+std::string ProgramBuilder::Conv2d(const std::string& x, const ConvArgs& args) {
+  const TensorDesc* desc = Desc(x);
+  if (desc == nullptr) return "";
+  if (desc->shape.rank() != 4) {
+    Keep(InvalidArgument("conv2d of \"%s\": an image is [batch, channels, height, width], not %s",
+                         x, ToString(desc->shape)));
+    return "";
+  }
+  const std::string layer = NextName("conv");
+  const Shape filter = {args.channels, desc->shape[1], args.kernel, args.kernel};
+  std::vector<std::vector<std::string>> inputs = {
+      {x}, {Param(layer + ".w", filter, {Init::kMsraNormal})}, {}};
+  if (args.bias) inputs[2] = {Param(layer + ".b", {args.channels}, {Init::kConstant})};
+  const std::string out = Layer("conv2d", std::move(inputs),
+                                {{"strides", std::vector<int64_t>{args.stride, args.stride}},
+                                 {"paddings", std::vector<int64_t>{args.padding, args.padding}}});
+  return args.act == Act::kRelu ? Relu(out) : out;
+}
+
+std::string ProgramBuilder::Pool2d(const std::string& x, const PoolArgs& args) {
+  return Layer("pool2d", {{x}},
+               {{"pooling_type", std::string(args.max ? "max" : "avg")},
+                {"ksize", std::vector<int64_t>{args.kernel, args.kernel}},
+                {"strides", std::vector<int64_t>{args.stride, args.stride}},
+                {"paddings", std::vector<int64_t>{args.padding, args.padding}},
+                {"global_pooling", args.global}});
+}
+
+std::string ProgramBuilder::Relu(const std::string& x) { return Layer("relu", {{x}}, {}); }
+
+std::string ProgramBuilder::Add(const std::string& x, const std::string& y) {
+  return Layer("elementwise_add", {{x}, {y}}, {});
+}
+
+std::string ProgramBuilder::Reshape(const std::string& x, std::vector<int64_t> dims) {
+  return Layer("reshape", {{x}}, {{"shape", std::move(dims)}});
+}
+
+std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::string& label) {
+  if (!status_.ok()) return "";
+  const std::string layer = NextName("softmax_loss");
+  const std::string rows = layer + ".rows";
+  Op op = {.type = "softmax_with_cross_entropy",
+           .inputs = {{logits}, {label}},
+           .outputs = {{layer + ".softmax"}, {rows}}};
+  if (!Keep(AppendOp(program_, std::move(op)))) return "";
+  program_.loss = Layer("mean", {{rows}}, {});
+  return program_.loss;
+}
+
+std::string ProgramBuilder::Accuracy(const std::string& logits, const std::string& label) {
+  const std::string out = Layer("accuracy", {{logits}, {label}}, {});
+  if (!out.empty()) program_.metrics.push_back(out);
+  return out;
+}
+
+StatusOr<Program> ProgramBuilder::Finish() {
+  TD_RETURN_IF_ERROR(status_);
+  TD_RETURN_IF_ERROR(Verify(program_));
+  return std::move(program_);
+}
+
+}  // namespace tandem

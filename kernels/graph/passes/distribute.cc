@@ -1,0 +1,120 @@
+#include "kernels/graph/passes/distribute.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_join.h"
+
+namespace tandem {
+namespace {
+
+std::string LayerOf(const std::string& param) { return param.substr(0, param.find('.')); }
+
+// Neighbouring gradients of one layer, in order of the layer's first gradient.
+std::vector<std::vector<ParamGrad>> GroupByLayer(const std::vector<ParamGrad>& grads) {
+  std::vector<std::vector<ParamGrad>> layers;
+  std::map<std::string, size_t> index;
+  for (const ParamGrad& pair : grads) {
+    const auto [it, added] = index.try_emplace(LayerOf(pair.param), layers.size());
+    if (added) layers.emplace_back();
+    layers[it->second].push_back(pair);
+  }
+  return layers;
+}
+
+std::vector<std::vector<ParamGrad>> Merge(const Program& program,
+                                          const std::vector<std::vector<ParamGrad>>& layers,
+                                          const GroupRule& rule) {
+  if (rule.group_mb <= 0) return layers;
+  std::vector<std::vector<ParamGrad>> groups;
+  bool open = false;
+  size_t bytes = 0;
+  for (const auto& layer : layers) {
+    if (!open) {
+      groups.emplace_back();
+      bytes = 0;
+    }
+    auto& group = groups.back();
+    group.insert(group.end(), layer.begin(), layer.end());
+    for (const ParamGrad& pair : layer) bytes += program.FindVar(pair.grad)->desc.bytes();
+    const bool crowded =
+        rule.gradients_max > 1 && static_cast<int64_t>(group.size()) > rule.gradients_max;
+    open = !crowded && static_cast<double>(bytes) < rule.group_mb * 1024.0 * 1024.0;
+  }
+  return groups;
+}
+
+std::vector<std::vector<ParamGrad>> SplitByType(const Program& program,
+                                                const std::vector<std::vector<ParamGrad>>& groups) {
+  std::vector<std::vector<ParamGrad>> split;
+  for (const auto& group : groups) {
+    std::map<DType, size_t> index;
+    for (const ParamGrad& pair : group) {
+      const DType dtype = program.FindVar(pair.grad)->desc.dtype;
+      const auto [it, added] = index.try_emplace(dtype, split.size());
+      if (added) split.emplace_back();
+      split[it->second].push_back(pair);
+    }
+  }
+  return split;
+}
+
+// Index behind the last operator that writes one of `vars`.
+size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars) {
+  size_t behind = 0;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    for (const auto& slot : program.ops[i].outputs) {
+      for (const std::string& name : slot) {
+        if (std::find(vars.begin(), vars.end(), name) != vars.end()) behind = i + 1;
+      }
+    }
+  }
+  return behind;
+}
+
+Status InsertOp(Program& program, size_t at, Op op) {
+  TD_RETURN_IF_ERROR(AppendOp(program, std::move(op)));
+  std::rotate(program.ops.begin() + static_cast<ptrdiff_t>(at), program.ops.end() - 1,
+              program.ops.end());
+  return OkStatus();
+}
+
+std::vector<std::string> GradNames(const std::vector<ParamGrad>& pairs) {
+  std::vector<std::string> names;
+  for (const ParamGrad& pair : pairs) names.push_back(pair.grad);
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::vector<ParamGrad>> GroupGradients(const Program& program,
+                                                   const std::vector<ParamGrad>& grads,
+                                                   const GroupRule& rule) {
+  return SplitByType(program, Merge(program, GroupByLayer(grads), rule));
+}
+
+Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups) {
+  for (const auto& group : groups) {
+    const std::vector<std::string> names = GradNames(group);
+    TD_RETURN_IF_ERROR(InsertOp(
+        program, BehindWritersOf(program, names),
+        {.type = "c_allreduce_sum", .inputs = {names}, .outputs = {names}, .role = OpRole::kComm}));
+  }
+  return OkStatus();
+}
+
+Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads) {
+  const std::vector<std::string> names = GradNames(grads);
+  std::vector<std::string> params;
+  for (const ParamGrad& pair : grads) params.push_back(pair.param);
+  TD_RETURN_IF_ERROR(InsertOp(program, BehindWritersOf(program, names),
+                              {.type = "push",
+                               .inputs = {names},
+                               .outputs = {names},
+                               .attrs = {{"params", absl::StrJoin(params, ",")}},
+                               .role = OpRole::kComm}));
+  return AppendOp(program,
+                  {.type = "pull", .inputs = {params}, .outputs = {params}, .role = OpRole::kComm});
+}
+
+}  // namespace tandem

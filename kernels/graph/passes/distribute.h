@@ -1,0 +1,31 @@
+// Passes that make a program distributed: they insert communication operators behind the gradients.
+#pragma once
+
+#include <vector>
+
+#include "kernels/graph/autodiff.h"
+#include "kernels/graph/program.h"
+
+namespace tandem {
+
+// When a group of gradients is full (the seeds' fuse_grad_size_in_MB and fuse_grad_size_in_TFLOPS,
+// which counts gradients, not operations).
+struct GroupRule {
+  double group_mb = 32;        // MiB at which a group closes; <= 0: one group per layer
+  int64_t gradients_max = 50;  // a group of more gradients closes; <= 1: no such limit
+};
+
+// Groups in the order of `grads`. A layer (the name up to the first '.') is never cut; a group
+// closes after the layer with which it reaches the size or exceeds the count; then groups are split
+// by element type. Source: Paddle 2.0 coalesce_grad_tensor_pass.
+std::vector<std::vector<ParamGrad>> GroupGradients(const Program& program,
+                                                   const std::vector<ParamGrad>& grads,
+                                                   const GroupRule& rule);
+
+// One c_allreduce_sum per group, right behind the operator that finishes the group's gradients.
+Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups);
+
+// One push of all gradients behind the last of them, one pull of all parameters at the end.
+Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads);
+
+}  // namespace tandem

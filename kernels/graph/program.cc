@@ -1,0 +1,245 @@
+#include "kernels/graph/program.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "absl/strings/str_join.h"
+
+namespace tandem {
+namespace {
+
+bool GoodName(std::string_view name) {
+  if (name.empty() || name.size() > 200 || name.find("..") != std::string_view::npos) return false;
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("._@/-").find(c) != std::string_view::npos;
+  });
+}
+
+// "conv2d at model.pbtxt:7": how messages name an operator.
+std::string Label(const Op& op) {
+  return op.source.empty() ? op.type : op.type + " at " + op.source;
+}
+
+Status CheckSlots(const Op& op, const std::vector<SlotDef>& defs,
+                  const std::vector<std::vector<std::string>>& slots, const char* side) {
+  if (slots.size() != defs.size()) {
+    return InvalidArgument("%s: %d %s slots, expected %d", Label(op), slots.size(), side,
+                           defs.size());
+  }
+  for (size_t s = 0; s < defs.size(); ++s) {
+    const size_t n = slots[s].size();
+    const bool good =
+        defs[s].arity == Arity::kMany || n == 1 || (n == 0 && defs[s].arity == Arity::kOptional);
+    if (!good) {
+      return InvalidArgument("%s: %s slot %s holds %d variables, expected one", Label(op), side,
+                             defs[s].name, n);
+    }
+  }
+  return OkStatus();
+}
+
+Status CheckAttrs(const Op& op, const OpDef& def) {
+  for (const auto& [name, value] : op.attrs) {
+    const auto it = std::find_if(def.attrs.begin(), def.attrs.end(),
+                                 [&name = name](const AttrDef& a) { return name == a.name; });
+    if (it == def.attrs.end()) {
+      const std::string known = absl::StrJoin(
+          def.attrs, ", ", [](std::string* out, const AttrDef& a) { *out += a.name; });
+      return InvalidArgument("%s has no attribute \"%s\" (it has: %s)", Label(op), name,
+                             known.empty() ? "none" : known);
+    }
+    // A required attribute has no default that would tell its type: infer and prepare check it.
+    const bool typed = it->default_value.index() != 0;
+    if (typed && it->default_value.index() != value.index()) {
+      return InvalidArgument("%s: attribute \"%s\" has the wrong type", Label(op), name);
+    }
+  }
+  for (const AttrDef& attr : def.attrs) {
+    if (attr.default_value.index() == 0 && op.attrs.find(attr.name) == op.attrs.end()) {
+      return InvalidArgument("%s: attribute \"%s\" is missing: %s", Label(op), attr.name, attr.doc);
+    }
+  }
+  return OkStatus();
+}
+
+// Descriptions of the operator's inputs by position.
+StatusOr<std::vector<const TensorDesc*>> Inputs(const Program& program, const Op& op) {
+  std::vector<const TensorDesc*> descs;
+  for (const auto& slot : op.inputs) {
+    if (slot.empty()) descs.push_back(nullptr);
+    for (const std::string& name : slot) {
+      const Var* var = name.empty() ? nullptr : program.FindVar(name);
+      if (var == nullptr && !name.empty()) {
+        return NotFound("%s reads \"%s\", which no variable or earlier operator gives", Label(op),
+                        name);
+      }
+      descs.push_back(var == nullptr ? nullptr : &var->desc);
+    }
+  }
+  return descs;
+}
+
+size_t OutputPositions(const Op& op) {
+  size_t n = 0;
+  for (const auto& slot : op.outputs) n += std::max<size_t>(slot.size(), 1);
+  return n;
+}
+
+// Infers the outputs' descriptions, by position.
+StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const Op& op,
+                                               const OpDef& def) {
+  TD_ASSIGN_OR_RETURN(auto inputs, Inputs(program, op));
+  std::vector<TensorDesc> outputs(OutputPositions(op));
+  const OpView view(op, def, inputs, {});
+  TD_RETURN_IF_ERROR(def.infer(view, outputs));
+  return outputs;
+}
+
+// Calls fn(variable, position) for every output that is there.
+template <typename Fn>
+Status ForEachOutput(const Op& op, Fn fn) {
+  size_t position = 0;
+  for (const auto& slot : op.outputs) {
+    if (slot.empty()) ++position;
+    for (const std::string& name : slot) {
+      if (!name.empty()) TD_RETURN_IF_ERROR(fn(name, position));
+      ++position;
+    }
+  }
+  return OkStatus();
+}
+
+Status CheckOp(const Op& op, const OpDef& def) {
+  TD_RETURN_IF_ERROR(CheckSlots(op, def.inputs, op.inputs, "input"));
+  TD_RETURN_IF_ERROR(CheckSlots(op, def.outputs, op.outputs, "output"));
+  return CheckAttrs(op, def);
+}
+
+std::string Slots(const std::vector<SlotDef>& defs,
+                  const std::vector<std::vector<std::string>>& slots) {
+  std::vector<std::string> parts;
+  for (size_t s = 0; s < slots.size(); ++s) {
+    const std::string vars = absl::StrJoin(slots[s], " ");
+    if (!vars.empty()) parts.push_back(std::string(defs[s].name) + "=" + vars);
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+}  // namespace
+
+Status Program::AddVar(Var var) {
+  if (!GoodName(var.name)) {
+    return InvalidArgument("bad variable name \"%s\": 1 to 200 of [A-Za-z0-9._@/-], without \"..\"",
+                           var.name);
+  }
+  if (index_.contains(var.name)) return AlreadyExists("variable \"%s\" exists already", var.name);
+  index_[var.name] = vars_.size();
+  vars_.push_back(std::move(var));
+  return OkStatus();
+}
+
+Var* Program::FindVar(std::string_view name) {
+  const auto it = index_.find(std::string(name));
+  return it == index_.end() ? nullptr : &vars_[it->second];
+}
+
+const Var* Program::FindVar(std::string_view name) const {
+  return const_cast<Program*>(this)->FindVar(name);
+}
+
+std::vector<const Var*> Program::VarsOf(VarKind kind) const {
+  std::vector<const Var*> found;
+  for (const Var& var : vars_) {
+    if (var.kind == kind) found.push_back(&var);
+  }
+  return found;
+}
+
+std::string Program::FreshName(const std::string& base) const {
+  std::string name = base;
+  for (int i = 1; index_.contains(name); ++i) name = base + "_" + std::to_string(i);
+  return name;
+}
+
+Status AppendOp(Program& program, Op op) {
+  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
+  TD_RETURN_IF_ERROR(CheckOp(op, *def));
+  TD_ASSIGN_OR_RETURN(auto outputs, InferOutputs(program, op, *def));
+  TD_RETURN_IF_ERROR(ForEachOutput(op, [&](const std::string& name, size_t i) -> Status {
+    const Var* var = program.FindVar(name);
+    if (var == nullptr) {
+      return program.AddVar({.name = name, .kind = VarKind::kTemp, .desc = outputs[i]});
+    }
+    if (var->desc != outputs[i]) {
+      return InvalidArgument("%s writes %s to \"%s\", which is %s", Label(op), ToString(outputs[i]),
+                             name, ToString(var->desc));
+    }
+    return OkStatus();
+  }));
+  program.ops.push_back(std::move(op));
+  return OkStatus();
+}
+
+Status BindBatch(Program& program, int64_t batch) {
+  CHECK_GE(batch, 1);
+  for (Var& var : program.vars()) {
+    if (var.batch_leading) var.desc.shape[0] = batch;
+  }
+  for (const Op& op : program.ops) {
+    TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
+    TD_ASSIGN_OR_RETURN(auto outputs, InferOutputs(program, op, *def));
+    TD_RETURN_IF_ERROR(ForEachOutput(op, [&](const std::string& name, size_t i) -> Status {
+      Var* var = program.FindVar(name);
+      if (var->kind == VarKind::kTemp) {
+        var->desc = outputs[i];
+      } else if (var->desc != outputs[i]) {
+        return InvalidArgument("%s writes %s to \"%s\", which is %s", Label(op),
+                               ToString(outputs[i]), name, ToString(var->desc));
+      }
+      return OkStatus();
+    }));
+  }
+  return OkStatus();
+}
+
+Status Verify(const Program& program) {
+  std::unordered_set<std::string> written;
+  for (const Var& var : program.vars()) {
+    if (var.kind != VarKind::kTemp) written.insert(var.name);
+  }
+  for (const Op& op : program.ops) {
+    TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
+    TD_RETURN_IF_ERROR(CheckOp(op, *def));
+    for (const auto& slot : op.inputs) {
+      for (const std::string& name : slot) {
+        if (!name.empty() && !written.contains(name)) {
+          return FailedPrecondition("%s reads \"%s\" before anything wrote it", Label(op), name);
+        }
+      }
+    }
+    TD_RETURN_IF_ERROR(ForEachOutput(op, [&](const std::string& name, size_t) -> Status {
+      written.insert(name);
+      return OkStatus();
+    }));
+  }
+  return OkStatus();
+}
+
+std::string Dump(const Program& program) {
+  std::string text;
+  for (const Op& op : program.ops) {
+    const OpDef* def = FindOp(op.type);
+    CHECK(def != nullptr) << op.type;
+    text +=
+        op.type + "(" + Slots(def->inputs, op.inputs) + ") -> " + Slots(def->outputs, op.outputs);
+    if (!op.outputs.empty() && !op.outputs[0].empty()) {
+      if (const Var* var = program.FindVar(op.outputs[0][0])) {
+        text += "  " + ToString(var->desc.shape);
+      }
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace tandem
