@@ -1,0 +1,29 @@
+// LeNet-5 with relu and max pooling. Source: LeCun et al., "Gradient-Based Learning Applied to
+// Document Recognition", Proc. IEEE 1998; for 28x28 images the first layer pads by 2, which gives
+// the 32x32 of the paper.
+#include "trainer/models/zoo.h"
+
+namespace tandem {
+
+std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                       const std::vector<int64_t>& dims, int64_t classes) {
+  const auto channels = args.Ints("channels", 2, 2, 1, 4096);
+  const auto hidden = args.Ints("hidden", 0, 16, 1, 65536);
+  // conv pad 2, pool 2, conv 5x5 without padding, pool 2: one pixel must be left.
+  if (dims[1] < 12 || dims[2] < 12) {
+    args.Fail(
+        InvalidArgument("model \"lenet\": images of %dx%d are too small, at least 12x12 are "
+                        "needed",
+                        dims[1], dims[2]));
+    return "";
+  }
+  std::string x = builder.Conv2d(
+      images, {.channels = channels[0], .kernel = 5, .padding = 2, .act = Act::kRelu});
+  x = builder.Pool2d(x, {.max = true, .kernel = 2, .stride = 2});
+  x = builder.Conv2d(x, {.channels = channels[1], .kernel = 5, .act = Act::kRelu});
+  x = builder.Pool2d(x, {.max = true, .kernel = 2, .stride = 2});
+  for (int64_t units : hidden) x = builder.Fc(x, units, Act::kRelu);
+  return builder.Fc(x, classes);
+}
+
+}  // namespace tandem

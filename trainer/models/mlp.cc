@@ -1,0 +1,18 @@
+// Fully connected networks: softmax regression (no hidden layer) and the multi-layer perceptron.
+#include "trainer/models/zoo.h"
+
+namespace tandem {
+
+std::string BuildSoftmax(ProgramBuilder& builder, ModelArgs&, const std::string& images,
+                         const std::vector<int64_t>&, int64_t classes) {
+  return builder.Fc(images, classes);
+}
+
+std::string BuildMlp(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                     const std::vector<int64_t>&, int64_t classes) {
+  std::string x = images;
+  for (int64_t units : args.Ints("hidden", 1, 1000, 1, 65536)) x = builder.Fc(x, units, Act::kRelu);
+  return builder.Fc(x, classes);
+}
+
+}  // namespace tandem

@@ -1,0 +1,38 @@
+// Arguments of a zoo model, read by the function that builds it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+// The values of one model's arguments, defaults filled in. The first bad value is kept as status();
+// what is returned for it is in range, so that a builder may go on and check once.
+class ModelArgs {
+ public:
+  ModelArgs(std::string model, std::map<std::string, std::string> values)
+      : model_(std::move(model)), values_(std::move(values)) {}
+
+  // A whole number in [min, max].
+  int64_t Int(const std::string& name, int64_t min, int64_t max);
+  // Whole numbers in [min, max] between commas, count_min .. count_max of them; "" is none.
+  std::vector<int64_t> Ints(const std::string& name, size_t count_min, size_t count_max,
+                            int64_t min, int64_t max);
+  const Status& status() const { return status_; }
+  // Keeps `status` unless there is one already.
+  void Fail(Status status);
+
+ private:
+  bool Parse(const std::string& name, const std::string& text, int64_t min, int64_t max,
+             int64_t* out);
+
+  const std::string model_;
+  const std::map<std::string, std::string> values_;
+  Status status_;
+};
+
+}  // namespace tandem

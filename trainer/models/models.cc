@@ -1,0 +1,148 @@
+#include "trainer/models/models.h"
+
+#include <span>
+#include <utility>
+
+#include "common/base/edit_distance.h"
+#include "trainer/models/zoo.h"
+
+namespace tandem {
+namespace {
+
+struct ArgRow {
+  const char* name;
+  const char* default_value;
+  const char* doc;
+};
+
+struct ModelRow {
+  const char* name;
+  const char* doc;
+  std::vector<ArgRow> args;  // beside the common ones
+  BuildLogitsFn build;
+};
+
+constexpr int64_t kSideMax = 65536;  // of an image, and classes
+
+// Arguments that every model has.
+const std::vector<ArgRow>& CommonArgs() {
+  static const std::vector<ArgRow> kArgs = {
+      {"image", "1,28,28", "channels, height and width of an image"},
+      {"classes", "10", "number of classes"},
+  };
+  return kArgs;
+}
+
+// One row per model; docs/adding.md.
+const std::vector<ModelRow>& Zoo() {
+  static const std::vector<ModelRow> kZoo = {
+      {"softmax", "softmax regression: one fully connected layer", {}, BuildSoftmax},
+      {"mlp",
+       "multi-layer perceptron with relu",
+       {{"hidden", "256,256", "units of the hidden layers"}},
+       BuildMlp},
+      {"lenet",
+       "LeNet-5 (LeCun 1998) with relu and max pooling",
+       {{"channels", "6,16", "output channels of the two 5x5 convolutions"},
+        {"hidden", "120,84", "units of the fully connected layers before the last"}},
+       BuildLenet},
+      {"residual_cnn",
+       "residual 3x3 convolutions in stages, without batch normalisation (after He 2016)",
+       {{"channels", "16,32,64", "channels of the stages; each after the first halves the image"},
+        {"blocks", "1", "residual blocks of a stage"}},
+       BuildResidualCnn},
+  };
+  return kZoo;
+}
+
+std::vector<ArgRow> ArgsOf(const ModelRow& model) {
+  std::vector<ArgRow> args = model.args;
+  args.insert(args.end(), CommonArgs().begin(), CommonArgs().end());
+  return args;
+}
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+StatusOr<const ModelRow*> FindModel(const std::string& name) {
+  std::vector<std::string> names;
+  for (const ModelRow& model : Zoo()) {
+    if (name == model.name) return &model;
+    names.push_back(model.name);
+  }
+  return NotFound("the zoo has no model \"%s\"%s (models: %s)", name, DidYouMean(name, names),
+                  Joined(names));
+}
+
+// Defaults with `given` written over them.
+StatusOr<std::map<std::string, std::string>> Merge(
+    const ModelRow& model, const std::map<std::string, std::string>& given) {
+  std::map<std::string, std::string> values;
+  std::vector<std::string> names;
+  for (const ArgRow& arg : ArgsOf(model)) {
+    values[arg.name] = arg.default_value;
+    names.push_back(arg.name);
+  }
+  for (const auto& [name, value] : given) {
+    const auto it = values.find(name);
+    if (it == values.end()) {
+      return InvalidArgument("model \"%s\" has no argument \"%s\"%s (arguments: %s)", model.name,
+                             name, DidYouMean(name, names), Joined(names));
+    }
+    it->second = value;
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<ModelDoc> ListModels() {
+  std::vector<ModelDoc> docs;
+  for (const ModelRow& model : Zoo()) {
+    ModelDoc doc{model.name, model.doc, {}};
+    for (const ArgRow& arg : ArgsOf(model)) {
+      doc.args.push_back({arg.name, arg.default_value, arg.doc});
+    }
+    docs.push_back(std::move(doc));
+  }
+  return docs;
+}
+
+std::string ListModelsText() {
+  std::string out;
+  for (const ModelDoc& model : ListModels()) {
+    out += absl::StrFormat("%s: %s\n", model.name, model.doc);
+    for (const ModelArgDoc& arg : model.args) {
+      const std::string left = arg.name + "=" + arg.default_value;
+      out += absl::StrFormat("  %-20s %s\n", left, arg.doc);
+    }
+  }
+  return out;
+}
+
+StatusOr<Program> BuildModel(const std::string& name,
+                             const std::map<std::string, std::string>& args, int64_t batch) {
+  TD_ASSIGN_OR_RETURN(const ModelRow* model, FindModel(name));
+  TD_ASSIGN_OR_RETURN(auto merged, Merge(*model, args));
+  ModelArgs values(model->name, std::move(merged));
+  const std::vector<int64_t> dims = values.Ints("image", 3, 3, 1, kSideMax);
+  const int64_t classes = values.Int("classes", 2, kSideMax);
+  TD_RETURN_IF_ERROR(values.status());
+  if (batch < 1) return InvalidArgument("model \"%s\": batch %d, expected at least 1", name, batch);
+
+  ProgramBuilder builder(model->name, batch);
+  const std::string images = builder.Data("img", DType::kF32, dims);
+  const std::string label = builder.Data("label", DType::kI64, {1});
+  const std::string logits = model->build(builder, values, images, dims, classes);
+  TD_RETURN_IF_ERROR(values.status());
+  builder.SoftmaxLoss(logits, label);
+  builder.Accuracy(logits, label);
+  StatusOr<Program> program = builder.Finish();
+  if (!program.ok()) return Annotate(program.status(), absl::StrFormat("model \"%s\"", name));
+  return program;
+}
+
+}  // namespace tandem

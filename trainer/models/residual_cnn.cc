@@ -1,0 +1,38 @@
+// A small residual network without batch normalisation. Shape of a block and of the stages: He et
+// al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 4.2 (CIFAR-10), with a
+// 1x1 convolution on the shortcut where the shape changes (their option B).
+#include "trainer/models/zoo.h"
+
+namespace tandem {
+namespace {
+
+// relu(x' + conv(relu(conv(x)))), x' = x or its projection.
+std::string ResidualBlock(ProgramBuilder& builder, const std::string& x, int64_t channels,
+                          int64_t stride, bool project) {
+  std::string y = builder.Conv2d(
+      x, {.channels = channels, .kernel = 3, .stride = stride, .padding = 1, .act = Act::kRelu});
+  y = builder.Conv2d(y, {.channels = channels, .kernel = 3, .padding = 1});
+  std::string shortcut = x;
+  if (project) shortcut = builder.Conv2d(x, {.channels = channels, .kernel = 1, .stride = stride});
+  return builder.Relu(builder.Add(shortcut, y));
+}
+
+}  // namespace
+
+std::string BuildResidualCnn(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                             const std::vector<int64_t>&, int64_t classes) {
+  const auto channels = args.Ints("channels", 1, 8, 1, 4096);
+  const int64_t blocks = args.Int("blocks", 1, 100);
+  std::string x = builder.Conv2d(
+      images, {.channels = channels[0], .kernel = 3, .padding = 1, .act = Act::kRelu});
+  for (size_t stage = 0; stage < channels.size(); ++stage) {
+    for (int64_t block = 0; block < blocks; ++block) {
+      const bool first_of_later_stage = stage > 0 && block == 0;
+      x = ResidualBlock(builder, x, channels[stage], first_of_later_stage ? 2 : 1,
+                        first_of_later_stage);
+    }
+  }
+  return builder.Fc(builder.Pool2d(x, {.max = false, .global = true}), classes);
+}
+
+}  // namespace tandem

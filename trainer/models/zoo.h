@@ -1,0 +1,29 @@
+// Internal to trainer/models: the functions that build the networks, one file each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/graph/builder.h"
+#include "trainer/models/model_args.h"
+
+namespace tandem {
+
+// Builds the layers between the image and the logits.
+//   images: the variable [batch, dims...], dims = {channels, height, width}
+// Returns the variable of the logits [batch, classes]. Errors stay in `builder` and `args`.
+using BuildLogitsFn = std::string (*)(ProgramBuilder& builder, ModelArgs& args,
+                                      const std::string& images, const std::vector<int64_t>& dims,
+                                      int64_t classes);
+
+std::string BuildSoftmax(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                         const std::vector<int64_t>& dims, int64_t classes);
+std::string BuildMlp(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                     const std::vector<int64_t>& dims, int64_t classes);
+std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                       const std::vector<int64_t>& dims, int64_t classes);
+std::string BuildResidualCnn(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                             const std::vector<int64_t>& dims, int64_t classes);
+
+}  // namespace tandem

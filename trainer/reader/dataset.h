@@ -1,0 +1,41 @@
+// A dataset: numbered samples that can be copied into batches. Which samples go into which batch is
+// the sampler's business (sampler.h), when that happens the prefetcher's (prefetch.h); a format
+// implements this interface and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/tensor/types.h"
+
+namespace tandem {
+
+// One tensor of every sample. `desc` is that of one sample, without the batch dimension: a batch is
+// [batch, desc.shape...]. `name` is the data variable of the program that it feeds.
+struct SampleField {
+  std::string name;
+  TensorDesc desc;
+};
+
+// Thread-safe: constant once opened.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual uint32_t size() const = 0;  // samples, at least 1
+  virtual const std::vector<SampleField>& fields() const = 0;
+
+  // Writes sample ids[i] to position i of the batch of every field. `out[f]` is host memory of the
+  // caller with room for ids.size() samples of fields()[f], back to back.
+  // OUT_OF_RANGE for an id >= size(); DATA_LOSS, naming file and offset, when a sample that is read
+  // late turns out damaged. On failure the contents of `out` are undefined.
+  virtual Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const = 0;
+
+  // One line about where the samples come from, for the log.
+  virtual std::string Describe() const = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,230 @@
+#include "trainer/reader/idx.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+
+#include "absl/cleanup/cleanup.h"
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint32_t kTypeU8 = 0x08;
+constexpr size_t kChunkBytes = size_t{1} << 20;
+
+uint32_t BigEndian(const uint8_t* p) {
+  return (uint32_t{p[0]} << 24) | (uint32_t{p[1]} << 16) | (uint32_t{p[2]} << 8) | p[3];
+}
+
+bool IsGzip(std::span<const uint8_t> file) {
+  return file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b;
+}
+
+size_t HeaderBytes(int rank) { return 4 + 4 * static_cast<size_t>(rank); }
+
+// What a wrong magic most likely is.
+std::string MagicHint(uint32_t magic, uint32_t expected) {
+  if (magic >> 16 == 0x1f8b) return "the file was compressed twice: gunzip it once";
+  if (__builtin_bswap32(magic) == expected) return "its bytes are swapped; idx is big-endian";
+  if (magic == 0x00000801) return "this is a file of labels; images are expected here";
+  if (magic == 0x00000803) return "this is a file of images; labels are expected here";
+  if (magic >> 8 != 0 || (magic & 0xff) > 8) return "this is not an idx file";
+  return "fetch the file again";
+}
+
+Status CheckMagic(std::span<const uint8_t> head, const std::string& name, int rank) {
+  const uint32_t magic = BigEndian(head.data());
+  const uint32_t expected = (kTypeU8 << 8) | static_cast<uint32_t>(rank);
+  if (magic == expected) return OkStatus();
+  return DataLoss(
+      "%s: offset 0: begins with 0x%08x, expected 0x%08x (idx, unsigned byte, %d %s); %s", name,
+      magic, expected, rank, rank == 1 ? "dimension" : "dimensions", MagicHint(magic, expected));
+}
+
+// Dimensions behind the magic. `head` holds HeaderBytes(rank) bytes.
+StatusOr<std::vector<uint32_t>> ParseDims(std::span<const uint8_t> head, const std::string& name,
+                                          int rank) {
+  std::vector<uint32_t> dims;
+  uint64_t bytes = 1;
+  for (int axis = 0; axis < rank; ++axis) {
+    const size_t offset = 4 + 4 * static_cast<size_t>(axis);
+    dims.push_back(BigEndian(&head[offset]));
+    if (dims.back() != 0 && bytes > kIdxBytesMax / dims.back()) {
+      return DataLoss(
+          "%s: offset %d: dimension %d is %d; an array of more than %d bytes is taken for "
+          "a damaged header",
+          name, offset, axis, dims.back(), kIdxBytesMax);
+    }
+    bytes *= dims.back();
+  }
+  return dims;
+}
+
+uint64_t Product(const std::vector<uint32_t>& dims) {
+  uint64_t n = 1;
+  for (uint32_t d : dims) n *= d;
+  return n;
+}
+
+// Unpacks gzip data (RFC 1952, one or more members) piece by piece.
+class Gunzip {
+ public:
+  Gunzip(std::span<const uint8_t> file, const std::string& name) : file_(file), name_(name) {}
+  ~Gunzip() {
+    if (open_) inflateEnd(&z_);
+  }
+  Gunzip(const Gunzip&) = delete;
+  Gunzip& operator=(const Gunzip&) = delete;
+
+  Status Open() {
+    if (inflateInit2(&z_, 15 + 16) != Z_OK)
+      return ResourceExhausted("%s: zlib has no memory", name_);
+    open_ = true;
+    return OkStatus();
+  }
+
+  // Appends up to `bytes_max` bytes to `out`; fewer only at the end of the data, whose checksum has
+  // then been checked.
+  Status Read(size_t bytes_max, std::vector<uint8_t>& out) {
+    while (bytes_max > 0 && !done_) {
+      const size_t before = out.size(), want = std::min(bytes_max, kChunkBytes);
+      out.resize(before + want);
+      z_.next_out = out.data() + before;
+      z_.avail_out = static_cast<uInt>(want);
+      const Status status = Step();
+      const size_t got = want - z_.avail_out;
+      out.resize(before + got);
+      bytes_max -= got;
+      TD_RETURN_IF_ERROR(status);
+    }
+    return OkStatus();
+  }
+
+ private:
+  Status Step() {
+    if (z_.avail_in == 0) {
+      const size_t n = std::min(file_.size() - fed_, kChunkBytes);
+      z_.next_in = const_cast<Bytef*>(file_.data() + fed_);  // zlib reads only
+      z_.avail_in = static_cast<uInt>(n);
+      fed_ += n;
+    }
+    const size_t out_before = z_.avail_out;
+    const bool no_input = z_.avail_in == 0;
+    const int rc = inflate(&z_, Z_NO_FLUSH);
+    if (rc == Z_STREAM_END) return EndOfMember();
+    if (rc != Z_OK && rc != Z_BUF_ERROR) {
+      return DataLoss("%s: offset %d: damaged gzip data (%s); fetch the file again", name_,
+                      fed_ - z_.avail_in, z_.msg != nullptr ? z_.msg : "zlib error");
+    }
+    if (no_input && z_.avail_out == out_before) {
+      return DataLoss(
+          "%s: offset %d: the file ends in the middle of its gzip data (truncated); "
+          "fetch or copy it again",
+          name_, file_.size());
+    }
+    return OkStatus();
+  }
+
+  Status EndOfMember() {
+    const size_t at = fed_ - z_.avail_in;
+    if (at == file_.size()) {
+      done_ = true;
+      return OkStatus();
+    }
+    if (!IsGzip(file_.subspan(at))) {
+      return DataLoss(
+          "%s: offset %d: %d bytes follow the end of the gzip data; fetch the file again", name_,
+          at, file_.size() - at);
+    }
+    inflateReset(&z_);
+    return OkStatus();
+  }
+
+  std::span<const uint8_t> file_;
+  const std::string& name_;
+  z_stream z_{};
+  size_t fed_ = 0;  // bytes of file_ that zlib was given
+  bool open_ = false, done_ = false;
+};
+
+Status TooShort(const std::string& name, uint64_t got, uint64_t expected, const char* unpacked) {
+  return DataLoss(
+      "%s: offset %d: the %sfile ends here, expected %d bytes (truncated); fetch or copy "
+      "it again",
+      name, got, unpacked, expected);
+}
+
+StatusOr<IdxArray> ParseGzip(std::span<const uint8_t> file, const std::string& name, int rank) {
+  Gunzip gz(file, name);
+  TD_RETURN_IF_ERROR(gz.Open());
+  const size_t header = HeaderBytes(rank);
+  std::vector<uint8_t> head;
+  TD_RETURN_IF_ERROR(gz.Read(header, head));
+  if (head.size() >= 4) TD_RETURN_IF_ERROR(CheckMagic(head, name, rank));
+  if (head.size() < header) return TooShort(name, head.size(), header, "unpacked ");
+  IdxArray array;
+  TD_ASSIGN_OR_RETURN(array.dims, ParseDims(head, name, rank));
+  const uint64_t bytes = Product(array.dims);
+  // One byte more than expected, so that the end of the data is seen and its checksum compared.
+  TD_RETURN_IF_ERROR(gz.Read(bytes + 1, array.data));
+  if (array.data.size() < bytes) {
+    return TooShort(name, header + array.data.size(), header + bytes, "unpacked ");
+  }
+  if (array.data.size() > bytes) {
+    return DataLoss(
+        "%s: offset %d of the unpacked file: data go on after the %d bytes that the header "
+        "announces; fetch the file again",
+        name, header + bytes, header + bytes);
+  }
+  return array;
+}
+
+}  // namespace
+
+StatusOr<IdxArray> ParseIdx(std::span<const uint8_t> file, const std::string& name, int rank) {
+  CHECK(rank >= 1 && rank <= 8);
+  if (IsGzip(file)) return ParseGzip(file, name, rank);
+  const size_t header = HeaderBytes(rank);
+  if (file.size() >= 4) TD_RETURN_IF_ERROR(CheckMagic(file, name, rank));
+  if (file.size() < header) return TooShort(name, file.size(), header, "");
+  IdxArray array;
+  TD_ASSIGN_OR_RETURN(array.dims, ParseDims(file, name, rank));
+  const uint64_t bytes = Product(array.dims);
+  if (file.size() - header < bytes) return TooShort(name, file.size(), header + bytes, "");
+  if (file.size() - header > bytes) {
+    return DataLoss("%s: offset %d: %d bytes follow the end of the array; fetch the file again",
+                    name, header + bytes, file.size() - header - bytes);
+  }
+  array.data.assign(file.begin() + static_cast<ptrdiff_t>(header), file.end());
+  return array;
+}
+
+StatusOr<IdxArray> ReadIdx(const std::string& path, int rank) {
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) {
+    const int error = errno;
+    if (error == ENOENT) return NotFound("%s: no such file", path);
+    if (error == EACCES)
+      return PermissionDenied("%s: may not be read (%s)", path, ErrnoText(error));
+    return DataLoss("%s: cannot be opened (%s)", path, ErrnoText(error));
+  }
+  const absl::Cleanup close = [file] { std::fclose(file); };
+  std::vector<uint8_t> bytes;
+  for (size_t got = kChunkBytes; got == kChunkBytes;) {
+    const size_t before = bytes.size();
+    if (before > kIdxBytesMax) return DataLoss("%s: larger than %d bytes", path, kIdxBytesMax);
+    bytes.resize(before + kChunkBytes);
+    got = std::fread(bytes.data() + before, 1, kChunkBytes, file);
+    bytes.resize(before + got);
+  }
+  if (std::ferror(file) != 0) {
+    return DataLoss("%s: offset %d: read failed (%s)", path, bytes.size(), ErrnoText(errno));
+  }
+  return ParseIdx(bytes, path, rank);
+}
+
+}  // namespace tandem

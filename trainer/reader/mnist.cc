@@ -1,0 +1,138 @@
+#include "trainer/reader/mnist.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "trainer/reader/idx.h"
+
+namespace tandem {
+namespace {
+
+constexpr const char* kWhatToDo =
+    "apt-get install dataset-fashion-mnist puts the files into /usr/share/datasets/fashion-mnist; "
+    "or name your own folder with --data=DIR";
+
+class Mnist final : public Dataset {
+ public:
+  Mnist(const MnistOptions& options, IdxArray images, IdxArray labels, uint32_t samples)
+      : options_(options),
+        images_(std::move(images)),
+        labels_(std::move(labels)),
+        samples_(samples),
+        pixels_(size_t{images_.dims[1]} * images_.dims[2]) {
+    fields_ = {{"img", {options.image_dtype, {1, images_.dims[1], images_.dims[2]}}},
+               {"label", {DType::kI64, {1}}}};
+    for (size_t v = 0; v < scaled_.size(); ++v) {
+      scaled_[v] = (static_cast<float>(v) / 255.0f - options.mean) / options.stddev;
+    }
+  }
+
+  uint32_t size() const override { return samples_; }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+
+  Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const override {
+    CHECK_EQ(out.size(), fields_.size());
+    auto* labels = static_cast<int64_t*>(out[1]);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const size_t id = ids[i];
+      if (id >= samples_) return OutOfRange("%s: sample %d of %d", options_.dir, id, samples_);
+      const uint8_t* pixels = images_.data.data() + id * pixels_;
+      if (options_.image_dtype == DType::kU8) {
+        std::memcpy(static_cast<uint8_t*>(out[0]) + i * pixels_, pixels, pixels_);
+      } else {
+        float* image = static_cast<float*>(out[0]) + i * pixels_;
+        std::transform(pixels, pixels + pixels_, image, [this](uint8_t v) { return scaled_[v]; });
+      }
+      labels[i] = labels_.data[id];
+    }
+    return OkStatus();
+  }
+
+  std::string Describe() const override {
+    return absl::StrFormat("%s: %d %s images %dx%d", options_.dir, samples_,
+                           options_.train ? "training" : "test", images_.dims[1], images_.dims[2]);
+  }
+
+ private:
+  const MnistOptions options_;
+  const IdxArray images_, labels_;
+  const uint32_t samples_;
+  const size_t pixels_;  // of one image
+  std::vector<SampleField> fields_;
+  std::array<float, 256> scaled_;  // of every pixel value
+};
+
+bool Exists(const std::string& path) {
+  struct stat st;
+  return stat(path.c_str(), &st) == 0;
+}
+
+// The file `dir`/`base`, plain or .gz.
+StatusOr<std::string> FindFile(const std::string& dir, const std::string& base) {
+  const std::string plain = dir + "/" + base;
+  for (const std::string& path : {plain, plain + ".gz"}) {
+    if (Exists(path)) return path;
+  }
+  return NotFound("%s: neither this file nor %s.gz is there; %s", plain, base, kWhatToDo);
+}
+
+Status CheckOptions(const MnistOptions& options) {
+  struct stat st;
+  if (options.dir.empty()) return InvalidArgument("no data folder was named; %s", kWhatToDo);
+  if (stat(options.dir.c_str(), &st) != 0) {
+    const int error = errno;
+    if (error == EACCES) return PermissionDenied("%s: %s", options.dir, ErrnoText(error));
+    return NotFound("%s: no such data folder; %s", options.dir, kWhatToDo);
+  }
+  if (!S_ISDIR(st.st_mode)) {
+    return NotFound("%s: is no folder; the folder with the four idx files is wanted", options.dir);
+  }
+  if (options.image_dtype != DType::kF32 && options.image_dtype != DType::kU8) {
+    return InvalidArgument("%s: images come as f32 or u8, not as %s", options.dir,
+                           Name(options.image_dtype));
+  }
+  if (!(options.stddev > 0)) {
+    return InvalidArgument("%s: stddev is %g, it must be above 0", options.dir, options.stddev);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Dataset>> OpenMnist(const MnistOptions& options) {
+  TD_RETURN_IF_ERROR(CheckOptions(options));
+  const std::string stem = options.train ? "train" : "t10k";
+  TD_ASSIGN_OR_RETURN(const std::string image_file,
+                      FindFile(options.dir, stem + "-images-idx3-ubyte"));
+  TD_ASSIGN_OR_RETURN(const std::string label_file,
+                      FindFile(options.dir, stem + "-labels-idx1-ubyte"));
+  TD_ASSIGN_OR_RETURN(IdxArray images, ReadIdx(image_file, 3));
+  TD_ASSIGN_OR_RETURN(IdxArray labels, ReadIdx(label_file, 1));
+
+  const uint32_t count = images.dims[0];
+  if (count != labels.dims[0]) {
+    return DataLoss(
+        "%s: offset 4: holds %d images, but %s holds %d labels; the two files do not "
+        "belong together",
+        image_file, count, label_file, labels.dims[0]);
+  }
+  if (count == 0) return DataLoss("%s: offset 4: holds no images", image_file);
+  if (images.dims[1] == 0 || images.dims[2] == 0) {
+    return DataLoss("%s: offset 8: images are %dx%d", image_file, images.dims[1], images.dims[2]);
+  }
+  for (size_t i = 0; i < labels.data.size(); ++i) {
+    if (labels.data[i] >= options.classes) {
+      return DataLoss("%s: offset %d: label %d of sample %d, but there are %d classes (0..%d)",
+                      label_file, 8 + i, labels.data[i], i, options.classes, options.classes - 1);
+    }
+  }
+  const uint32_t samples = options.samples_max == 0 ? count : std::min(options.samples_max, count);
+  return std::make_unique<Mnist>(options, std::move(images), std::move(labels), samples);
+}
+
+}  // namespace tandem

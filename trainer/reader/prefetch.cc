@@ -1,0 +1,156 @@
+#include "trainer/reader/prefetch.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/runner.h"
+
+namespace tandem {
+namespace {
+
+constexpr int32_t kCapacityMax = 65536;
+// How long the reading thread waits at a time; closing the queue wakes it at once.
+constexpr Duration kPatience = std::chrono::seconds(10);
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Prefetcher>> Prefetcher::Make(const Dataset& dataset,
+                                                       const Sampler& sampler, int32_t capacity,
+                                                       Device& device) {
+  if (capacity < 1 || capacity > kCapacityMax) {
+    return InvalidArgument("queue_capacity is %d, expected 1..%d batches", capacity, kCapacityMax);
+  }
+  std::unique_ptr<Prefetcher> out(new Prefetcher(dataset, sampler, capacity));
+  // One being filled, `capacity` waiting, one at the consumer.
+  for (int32_t i = 0; i < capacity + 2; ++i) {
+    auto batch = std::make_unique<Batch>();
+    for (const SampleField& field : dataset.fields()) {
+      std::vector<int64_t> dims = {sampler.batch()};
+      dims.insert(dims.end(), field.desc.shape.dims().begin(), field.desc.shape.dims().end());
+      TD_ASSIGN_OR_RETURN(const Shape shape, ParseShape(dims));
+      TD_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Make({field.desc.dtype, shape}, device));
+      CHECK(tensor.place().kind == PlaceKind::kCpu) << "batches are read into host memory";
+      batch->fields.push_back(std::move(tensor));
+    }
+    out->batches_.push_back(std::move(batch));
+  }
+  return out;
+}
+
+Prefetcher::~Prefetcher() { Stop(); }
+
+void Prefetcher::Stop() {
+  if (!thread_.joinable()) return;
+  free_->Close();
+  ready_->Close();
+  thread_.join();
+}
+
+Status Prefetcher::Reset(const ReadRange& range) {
+  if (range.step > sampler_.steps_per_epoch()) {
+    return InvalidArgument(
+        "step %d of epoch %d: an epoch has %d steps; was the batch size changed?", range.step,
+        range.epoch, sampler_.steps_per_epoch());
+  }
+  Stop();
+  handed_out_ = nullptr;
+  finished_ = false;
+  error_ = OkStatus();
+  queued_ = 0;
+  ready_ = std::make_unique<BoundedQueue<Item>>(static_cast<size_t>(capacity_));
+  free_ = std::make_unique<BoundedQueue<Batch*>>(batches_.size());
+  for (auto& batch : batches_) {
+    Batch* pointer = batch.get();
+    CHECK(free_->TryPush(std::move(pointer)) == PushResult::kOk);
+  }
+  thread_ = std::thread([this, range] { ReadLoop(range); });
+  return OkStatus();
+}
+
+bool Prefetcher::Push(Item item) {
+  const bool is_batch = item.batch != nullptr;
+  if (is_batch) ++queued_;  // before the consumer can see it
+  for (;;) {
+    switch (ready_->Push(std::move(item), SteadyNow() + kPatience)) {
+      case PushResult::kOk:
+        return true;
+      case PushResult::kFull:
+        continue;
+      case PushResult::kClosed:
+        return false;
+    }
+  }
+}
+
+bool Prefetcher::Read(uint64_t epoch, uint64_t step) {
+  std::optional<Batch*> slot;
+  while (!(slot = free_->Pop(SteadyNow() + kPatience)).has_value()) {
+    if (free_->closed()) return false;
+  }
+  if (free_->closed()) return false;  // Stop() does not wait for batches that could still be filled
+  Batch& batch = **slot;
+  const Time start = SteadyNow();
+  batch.epoch = epoch;
+  batch.step = step;
+  batch.last_of_epoch = step + 1 == sampler_.steps_per_epoch();
+  batch.real_samples = sampler_.RealSamples(step);
+  std::array<void*, 16> out;
+  CHECK_LE(batch.fields.size(), out.size());
+  for (size_t f = 0; f < batch.fields.size(); ++f) out[f] = batch.fields[f].data();
+  Status status = dataset_.Fill(sampler_.Batch(epoch, step), {out.data(), batch.fields.size()});
+  fill_nanos_ += (SteadyNow() - start).count();
+  if (status.ok()) return Push({&batch, OkStatus()});
+  Push({nullptr, std::move(status)});
+  return false;
+}
+
+void Prefetcher::ReadLoop(ReadRange range) {
+  SetThreadName("reader");
+  for (uint64_t epoch = range.epoch; epoch < range.epoch_end; ++epoch) {
+    const uint64_t first = epoch == range.epoch ? range.step : 0;
+    for (uint64_t step = first; step < sampler_.steps_per_epoch(); ++step) {
+      if (!Read(epoch, step)) return;
+    }
+  }
+  Push({});
+}
+
+StatusOr<const Batch*> Prefetcher::Next(Time deadline) {
+  if (ready_ == nullptr)
+    return FailedPrecondition("the reader was not started: call Reset() first");
+  if (handed_out_ != nullptr) {
+    free_->TryPush(std::move(handed_out_));  // has room for every batch there is
+    handed_out_ = nullptr;
+  }
+  if (!error_.ok()) return error_;
+  if (finished_) return nullptr;
+  const Time start = SteadyNow();
+  std::optional<Item> item = ready_->Pop(deadline);
+  const Duration waited = SteadyNow() - start;
+  wait_nanos_ += waited.count();
+  if (!item.has_value()) {
+    return DeadlineExceeded(
+        "no batch within %s: the reader is slower than the job allows "
+        "(queue_capacity %d)",
+        FormatDuration(waited), capacity_);
+  }
+  if (item->batch == nullptr) {
+    finished_ = true;
+    error_ = std::move(item->status);
+    if (!error_.ok()) return error_;
+    return nullptr;
+  }
+  --queued_;
+  ++taken_;
+  handed_out_ = item->batch;
+  return handed_out_;
+}
+
+Prefetcher::Stats Prefetcher::stats() const {
+  return {taken_.load(), static_cast<double>(wait_nanos_.load()) * 1e-9,
+          static_cast<double>(fill_nanos_.load()) * 1e-9};
+}
+
+}  // namespace tandem

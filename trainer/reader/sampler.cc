@@ -1,0 +1,65 @@
+#include "trainer/reader/sampler.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "common/base/check.h"
+#include "common/base/rng.h"
+
+namespace tandem {
+
+StatusOr<Sampler> Sampler::Make(const SamplerOptions& options) {
+  if (options.samples == 0) return InvalidArgument("the dataset has no samples");
+  if (options.ranks == 0 || options.rank >= options.ranks) {
+    return InvalidArgument("rank %d of %d: ranks count from 0", options.rank, options.ranks);
+  }
+  if (options.global_batch == 0) {
+    return InvalidArgument("the global batch is 0; set batch_size or global_batch_size");
+  }
+  if (options.global_batch % options.ranks != 0) {
+    const uint32_t down = options.global_batch - options.global_batch % options.ranks;
+    return InvalidArgument(
+        "a global batch of %d samples does not divide by %d ranks; the nearest that "
+        "do are %d and %d",
+        options.global_batch, options.ranks, down, down + options.ranks);
+  }
+  const uint64_t rounded_up =
+      options.remainder == Remainder::kPad ? uint64_t{options.global_batch} - 1 : 0;
+  const uint64_t steps = (options.samples + rounded_up) / options.global_batch;
+  if (steps == 0) {
+    return InvalidArgument(
+        "%d samples do not fill one global batch of %d, and remainder is DROP: no "
+        "step would be left; use a smaller batch or remainder: PAD",
+        options.samples, options.global_batch);
+  }
+  return Sampler(options, steps);
+}
+
+std::span<const uint32_t> Sampler::Batch(uint64_t epoch, uint64_t step) {
+  CHECK_LT(step, steps_);
+  if (order_.empty() || epoch != epoch_) {
+    if (options_.shuffle) {
+      const uint64_t key = StreamKey(options_.seed, "epoch:" + std::to_string(epoch));
+      order_ = Permutation(key, options_.samples);
+    } else if (order_.empty()) {
+      order_.resize(options_.samples);
+      std::iota(order_.begin(), order_.end(), 0u);
+    }
+    epoch_ = epoch;
+  }
+  ids_.resize(batch());
+  const uint64_t first = step * options_.global_batch + uint64_t{options_.rank} * batch();
+  // Beyond the end: the first samples of the order again, several times over when the batch is
+  // larger than the dataset.
+  for (size_t i = 0; i < ids_.size(); ++i) ids_[i] = order_[(first + i) % options_.samples];
+  return ids_;
+}
+
+uint32_t Sampler::RealSamples(uint64_t step) const {
+  const uint64_t first = step * options_.global_batch + uint64_t{options_.rank} * batch();
+  if (first >= options_.samples) return 0;
+  return static_cast<uint32_t>(std::min<uint64_t>(batch(), options_.samples - first));
+}
+
+}  // namespace tandem

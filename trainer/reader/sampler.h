@@ -1,0 +1,63 @@
+// Which samples make up which step on which rank. Everything is a pure function of the options, the
+// epoch and the step, so that a job can be resumed in the middle of an epoch and every rank agrees
+// without a word being sent.
+//
+// The order of epoch e is Permutation(StreamKey(seed, "epoch:<e>"), samples), or 0, 1, 2, ...
+// without shuffling. Global batch s is positions [s*B, (s+1)*B) of it; rank r of N gets the r-th of
+// its N equal contiguous pieces. One process with batch B and N ranks with B/N therefore see the
+// same samples in every step, in the same order.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+// What happens to the samples at the end of an epoch that do not fill a global batch
+// (DataConfig.Remainder in proto/job.proto).
+enum class Remainder : uint8_t {
+  kPad,   // the last batch is filled with the first samples of the epoch's order
+  kDrop,  // they are left out of this epoch
+};
+
+struct SamplerOptions {
+  uint32_t samples = 0;       // of the dataset
+  uint32_t global_batch = 0;  // samples of a step over all ranks
+  uint32_t ranks = 1;
+  uint32_t rank = 0;
+  bool shuffle = true;
+  uint64_t seed = 1;
+  Remainder remainder = Remainder::kPad;
+};
+
+// One thread. Keeps the order of the epoch that was asked for last (4 bytes a sample).
+class Sampler {
+ public:
+  // INVALID_ARGUMENT when there are no samples, when the global batch is 0 or does not divide by
+  // the ranks, when the rank is not below ranks, or when kDrop leaves no batch at all.
+  static StatusOr<Sampler> Make(const SamplerOptions& options);
+
+  const SamplerOptions& options() const { return options_; }
+  uint64_t steps_per_epoch() const { return steps_; }  // the same on every rank, at least 1
+  uint32_t batch() const { return options_.global_batch / options_.ranks; }  // samples per rank
+
+  // Sample ids of this rank in a step of an epoch: batch() of them, valid until the next call.
+  // REQUIRES: step < steps_per_epoch().
+  std::span<const uint32_t> Batch(uint64_t epoch, uint64_t step);
+  // How many of them are not padding: the first so many. They are what an evaluation counts.
+  uint32_t RealSamples(uint64_t step) const;
+
+ private:
+  Sampler(const SamplerOptions& options, uint64_t steps) : options_(options), steps_(steps) {}
+
+  SamplerOptions options_;
+  uint64_t steps_;
+  uint64_t epoch_ = ~uint64_t{0};  // of order_
+  std::vector<uint32_t> order_;
+  std::vector<uint32_t> ids_;
+};
+
+}  // namespace tandem
