@@ -1,0 +1,104 @@
+#include "collective/communicator.h"
+
+namespace tandem {
+
+const char* Name(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::kAllReduce:
+      return "AllReduce";
+    case CollectiveOp::kReduce:
+      return "Reduce";
+    case CollectiveOp::kBroadcast:
+      return "Broadcast";
+    case CollectiveOp::kAllGather:
+      return "AllGather";
+    case CollectiveOp::kBarrier:
+      return "Barrier";
+  }
+  return "an unknown operation";
+}
+
+const char* Name(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return "sum";
+    case ReduceOp::kMax:
+      return "max";
+    case ReduceOp::kMin:
+      return "min";
+    case ReduceOp::kProd:
+      return "prod";
+  }
+  return "an unknown reduction";
+}
+
+std::string ToString(const Collective& call) {
+  const std::string data = absl::StrFormat("%s[%d]", Name(call.dtype), call.count);
+  std::string args;
+  switch (call.op) {
+    case CollectiveOp::kAllReduce:
+      args = absl::StrFormat("%s, %s", Name(call.reduce), data);
+      break;
+    case CollectiveOp::kReduce:
+      args = absl::StrFormat("%s, %s, root %d", Name(call.reduce), data, call.root);
+      break;
+    case CollectiveOp::kBroadcast:
+      args = absl::StrFormat("%s, root %d", data, call.root);
+      break;
+    case CollectiveOp::kAllGather:
+      args = data;
+      break;
+    case CollectiveOp::kBarrier:
+      break;
+  }
+  const std::string of = call.what.empty() ? "" : absl::StrFormat(" of \"%s\"", call.what);
+  return absl::StrFormat("%s(%s)%s", Name(call.op), args, of);
+}
+
+namespace {
+Collective Call(CollectiveOp op, const void* in, void* out, size_t count, DType dtype,
+                CallOptions options) {
+  Collective call;
+  call.op = op;
+  call.in = in;
+  call.out = out;
+  call.count = count;
+  call.dtype = dtype;
+  call.what = std::move(options.what);
+  call.deadline = options.deadline;
+  return call;
+}
+}  // namespace
+
+std::shared_ptr<Work> Communicator::AllReduce(const void* in, void* out, size_t count, DType dtype,
+                                              ReduceOp reduce, CallOptions options) {
+  Collective call = Call(CollectiveOp::kAllReduce, in, out, count, dtype, std::move(options));
+  call.reduce = reduce;
+  return Start(std::move(call));
+}
+
+std::shared_ptr<Work> Communicator::Reduce(const void* in, void* out, size_t count, DType dtype,
+                                           ReduceOp reduce, int root, CallOptions options) {
+  Collective call = Call(CollectiveOp::kReduce, in, out, count, dtype, std::move(options));
+  call.reduce = reduce;
+  call.root = root;
+  return Start(std::move(call));
+}
+
+std::shared_ptr<Work> Communicator::Broadcast(void* data, size_t count, DType dtype, int root,
+                                              CallOptions options) {
+  Collective call = Call(CollectiveOp::kBroadcast, data, data, count, dtype, std::move(options));
+  call.root = root;
+  return Start(std::move(call));
+}
+
+std::shared_ptr<Work> Communicator::AllGather(const void* in, void* out, size_t count, DType dtype,
+                                              CallOptions options) {
+  return Start(Call(CollectiveOp::kAllGather, in, out, count, dtype, std::move(options)));
+}
+
+std::shared_ptr<Work> Communicator::Barrier(CallOptions options) {
+  return Start(Call(CollectiveOp::kBarrier, nullptr, nullptr, 0, DType::kU8, std::move(options)));
+}
+
+}  // namespace tandem

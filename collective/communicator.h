@@ -1,0 +1,104 @@
+// A communicator: a fixed set of ranks that reduce, broadcast and gather memory together. One
+// interface for the in-process, TCP and, later, device communicators.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/tensor/types.h"
+
+namespace tandem {
+
+// The numbers of both enums travel in message headers: never reuse one.
+enum class CollectiveOp : uint8_t {
+  kAllReduce = 1,
+  kReduce = 2,
+  kBroadcast = 3,
+  kAllGather = 4,
+  kBarrier = 5,
+};
+enum class ReduceOp : uint8_t { kSum = 1, kMax = 2, kMin = 3, kProd = 4 };
+
+const char* Name(CollectiveOp op);  // "AllReduce", ...
+const char* Name(ReduceOp op);      // "sum", "max", "min", "prod"
+
+// One call of a collective. Every rank of a communicator makes the same calls in the same order,
+// with the same op, count, dtype, reduce and root; a difference is an error on all ranks.
+struct Collective {
+  CollectiveOp op = CollectiveOp::kBarrier;
+  // Host memory, aligned to its element. Not owned; both stay valid and untouched by others until
+  // the Work is done (a Wait that timed out is not done). `in == out` is in place; any other
+  // overlap is an error. What `out` holds after a failure is undefined.
+  const void* in = nullptr;
+  void* out = nullptr;
+  size_t count = 0;  // elements that each rank gives
+  DType dtype = DType::kF32;
+  ReduceOp reduce = ReduceOp::kSum;
+  int root = 0;
+  std::string what;  // the variable or bucket, for messages
+  // When the operation fails, and the communicator with it. Time::max(): the communicator's own
+  // operation timeout, counted from the moment the operation starts.
+  Time deadline = Time::max();
+};
+// `AllReduce(sum, f32[1000]) of "fc_0.w_0@GRAD"`.
+std::string ToString(const Collective& call);
+
+// An operation under way. Thread-safe.
+class Work {
+ public:
+  virtual ~Work() = default;
+  // Blocks until the operation ended and returns how. DEADLINE_EXCEEDED if it has not ended by
+  // `deadline`: then it still runs and still uses its memory.
+  virtual Status Wait(Time deadline) = 0;
+  // Calls `done` once when the operation ends: on the communication thread, or at once on the
+  // calling thread when it has ended already. `done` must not block and must not destroy the
+  // communicator; it may start further operations.
+  virtual void OnDone(std::function<void(const Status&)> done) = 0;
+  virtual bool finished() const = 0;
+};
+
+struct CallOptions {
+  std::string what;
+  Time deadline = Time::max();
+};
+
+// Thread-safe, but the order of calls must be the same on all ranks. Calls return at once; the
+// operations run in call order on the communicator's own thread. A bad argument fails that Work
+// alone (INVALID_ARGUMENT) on every rank that passed it, without a message to the others. Any
+// other failure is final: all pending and later operations of this rank fail with the same cause,
+// and the other ranks are told. The destructor aborts what is pending.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const std::string& name() const = 0;  // "tcp", "inproc"
+  virtual std::shared_ptr<Work> Start(Collective call) = 0;
+  // Fails everything pending and later, here and on the other ranks, with `reason`. Never blocks.
+  virtual void Abort(const std::string& reason) = 0;
+
+  // out[i] = in of all ranks, reduced; the same bits on every rank. f32, f16, bf16, i32, i64.
+  std::shared_ptr<Work> AllReduce(const void* in, void* out, size_t count, DType dtype,
+                                  ReduceOp reduce, CallOptions options = {});
+  // The same bits as AllReduce, in `out` of `root`. On other ranks `out` is scratch memory of the
+  // same size (in place allowed).
+  std::shared_ptr<Work> Reduce(const void* in, void* out, size_t count, DType dtype,
+                               ReduceOp reduce, int root, CallOptions options = {});
+  // `data` of `root` to `data` of all. Any dtype.
+  std::shared_ptr<Work> Broadcast(void* data, size_t count, DType dtype, int root,
+                                  CallOptions options = {});
+  // out[r * count, (r + 1) * count) = in of rank r. In place: in == out + rank * count elements.
+  std::shared_ptr<Work> AllGather(const void* in, void* out, size_t count, DType dtype,
+                                  CallOptions options = {});
+  // Done once every rank has started it.
+  std::shared_ptr<Work> Barrier(CallOptions options = {});
+};
+
+}  // namespace tandem

@@ -1,0 +1,255 @@
+#include "collective/host_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "collective/reduce.h"
+#include "collective/ring.h"
+#include "common/base/check.h"
+#include "common/base/runner.h"
+
+namespace tandem {
+
+class HostWork final : public Work {
+ public:
+  explicit HostWork(Collective call) : call_(std::move(call)) {}
+
+  Status Wait(Time deadline) override TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (!done_) {
+      if (!ended_.WaitUntil(mu_, deadline) && !done_) {
+        return DeadlineExceeded("%s has not ended yet; it goes on", ToString(call_));
+      }
+    }
+    return status_;
+  }
+  void OnDone(std::function<void(const Status&)> done) override TD_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      if (!done_) {
+        callbacks_.push_back(std::move(done));
+        return;
+      }
+    }
+    done(status_);  // no longer changes
+  }
+  bool finished() const override TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return done_;
+  }
+
+  void Finish(Status status) TD_EXCLUDES(mu_) {
+    std::vector<std::function<void(const Status&)>> callbacks;
+    {
+      MutexLock lock(mu_);
+      status_ = std::move(status);
+      done_ = true;
+      callbacks.swap(callbacks_);
+      ended_.NotifyAll();
+    }
+    for (const auto& callback : callbacks) callback(status_);
+  }
+
+  const Collective& call() const { return call_; }
+  uint64_t sequence = 0;  // set before it is queued
+
+ private:
+  const Collective call_;
+  mutable Mutex mu_;
+  CondVar ended_;
+  bool done_ TD_GUARDED_BY(mu_) = false;
+  Status status_;  // guarded by mu_ until done_, constant after
+  std::vector<std::function<void(const Status&)>> callbacks_ TD_GUARDED_BY(mu_);
+};
+
+HostCommunicator::HostCommunicator(std::unique_ptr<Transport> transport,
+                                   const HostCommunicatorConfig& config)
+    : config_(config),
+      transport_(std::move(transport)),
+      queue_(config.queue_max),
+      exchange_(*transport_, config.piece_bytes_max),
+      thread_([this] { Loop(); }) {}
+
+HostCommunicator::~HostCommunicator() {
+  const int pending = pending_.load();
+  if (pending > 0) {
+    Abort(absl::StrFormat("its communicator was closed with %d operations pending", pending));
+  }
+  queue_.Close();
+  thread_.join();
+}
+
+void HostCommunicator::Abort(const std::string& reason) {
+  transport_->Abort(Aborted("%s", reason));
+}
+
+Status HostCommunicator::CheckCall(const Collective& call) const {
+  const bool reduces = call.op == CollectiveOp::kAllReduce || call.op == CollectiveOp::kReduce;
+  if (reduces && !CanReduce(call.dtype)) {
+    return InvalidArgument("%s: %s cannot be reduced", ToString(call), Name(call.dtype));
+  }
+  if (call.root < 0 || call.root >= size()) {
+    return InvalidArgument("%s: root must be in [0, %d)", ToString(call), size());
+  }
+  constexpr size_t kBytesMax = size_t{1} << 50;
+  const size_t element = SizeOf(call.dtype);
+  if (call.count > kBytesMax / element / static_cast<size_t>(size())) {
+    return InvalidArgument("%s: too many elements", ToString(call));
+  }
+  if (call.count == 0) return OkStatus();
+  if (call.in == nullptr || call.out == nullptr) {
+    return InvalidArgument("%s: no memory given", ToString(call));
+  }
+  const size_t bytes = call.count * element;
+  const char* in = static_cast<const char*>(call.in);
+  const char* out = static_cast<const char*>(call.out);
+  const bool gather = call.op == CollectiveOp::kAllGather;
+  const char* own = out + (gather ? static_cast<size_t>(rank()) * bytes : 0);
+  const size_t out_bytes = gather ? static_cast<size_t>(size()) * bytes : bytes;
+  if (in != own && in < out + out_bytes && out < in + bytes) {
+    return InvalidArgument("%s: input and output overlap, but not in place", ToString(call));
+  }
+  return OkStatus();
+}
+
+std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
+  Status bad = CheckCall(call);
+  auto work = std::make_shared<HostWork>(std::move(call));
+  if (!bad.ok()) {
+    work->Finish(std::move(bad));
+    return work;
+  }
+  // The communication thread (in a callback) must not wait for itself.
+  const bool inside = std::this_thread::get_id() == thread_.get_id();
+  const Time deadline = inside ? Time::min() : SteadyNow() + config_.operation_timeout;
+  PushResult pushed;
+  {
+    MutexLock lock(order_mu_);
+    work->sequence = sequence_ + 1;
+    pending_.fetch_add(1);
+    auto item = work;
+    pushed = queue_.Push(std::move(item), deadline);
+    if (pushed == PushResult::kOk) ++sequence_;
+  }
+  if (pushed != PushResult::kOk) {
+    pending_.fetch_sub(1);
+    work->Finish(pushed == PushResult::kFull
+                     ? ResourceExhausted("%s: %d operations are waiting already",
+                                         ToString(work->call()), config_.queue_max)
+                     : Cancelled("%s: the communicator is closed", ToString(work->call())));
+  }
+  return work;
+}
+
+void HostCommunicator::Loop() {
+  SetThreadName("comm-" + config_.name);
+  while (auto work = queue_.Pop(Time::max())) {
+    Status status = Execute((*work)->call(), (*work)->sequence);
+    pending_.fetch_sub(1);
+    (*work)->Finish(std::move(status));
+  }
+}
+
+Status HostCommunicator::Execute(const Collective& call, uint64_t sequence) {
+  Status status = transport_->Health();
+  if (status.ok()) {
+    const Time deadline =
+        call.deadline == Time::max() ? SteadyNow() + config_.operation_timeout : call.deadline;
+    status = Run(call, MakeHeader(call, config_.id, sequence), deadline);
+  }
+  if (status.ok()) return status;
+  status = Annotate(status, absl::StrFormat("rank %d of %d, %s, operation %d", rank(), size(),
+                                            ToString(call), sequence));
+  transport_->Abort(status);
+  return status;
+}
+
+bool HostCommunicator::Direct(size_t bytes) const {
+  return bytes <= config_.direct_bytes_max && size() <= config_.direct_ranks_max;
+}
+
+Status HostCommunicator::Run(const Collective& call, const MessageHeader& header, Time deadline) {
+  const size_t bytes = call.count * SizeOf(call.dtype);
+  std::byte* const out = static_cast<std::byte*>(call.out);
+  switch (call.op) {
+    case CollectiveOp::kAllReduce:
+      return RunAllReduce(call, header, deadline);
+    case CollectiveOp::kReduce:
+      return RunReduce(call, header, deadline);
+    case CollectiveOp::kBroadcast: {
+      const bool direct = size() == 2 || Direct(bytes);
+      return exchange_.Run(direct ? DirectBroadcast(rank(), size(), call.root, bytes)
+                                  : ChainBroadcast(rank(), size(), call.root, bytes),
+                           {out, bytes}, header, deadline);
+    }
+    case CollectiveOp::kAllGather: {
+      const size_t all = bytes * static_cast<size_t>(size());
+      std::byte* const own = out + bytes * static_cast<size_t>(rank());
+      if (own != call.in && bytes > 0) std::memcpy(own, call.in, bytes);
+      return exchange_.Run(Direct(bytes) ? DirectAllGather(rank(), size(), bytes)
+                                         : RingAllGather(rank(), size(), bytes),
+                           {out, all}, header, deadline);
+    }
+    case CollectiveOp::kBarrier: {
+      scratch_.resize(std::max<size_t>(scratch_.size(), 1));
+      return exchange_.Run(DisseminationBarrier(rank(), size()), {scratch_.data(), 1}, header,
+                           deadline);
+    }
+  }
+  return Unimplemented("collective operation %d is not built yet", static_cast<int>(call.op));
+}
+
+Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeader& header,
+                                      Time deadline) {
+  const size_t element = SizeOf(call.dtype), bytes = call.count * element;
+  std::byte* const out = static_cast<std::byte*>(call.out);
+  const bool pair = size() == 2 && bytes <= config_.pair_bytes_max;
+  if (!pair && Direct(bytes)) {
+    const size_t n = static_cast<size_t>(size());
+    scratch_.resize(std::max(scratch_.size(), n * bytes));
+    if (bytes > 0)
+      std::memcpy(scratch_.data() + bytes * static_cast<size_t>(rank()), call.in, bytes);
+    TD_RETURN_IF_ERROR(exchange_.Run(DirectAllGather(rank(), size(), bytes),
+                                     {scratch_.data(), n * bytes}, header, deadline));
+    ReduceParts(call, bytes);
+    return OkStatus();
+  }
+  if (call.in != call.out && bytes > 0) std::memcpy(out, call.in, bytes);
+  return exchange_.Run(
+      pair ? PairAllReduce(rank(), bytes) : RingAllReduce(rank(), size(), call.count, element),
+      {out, bytes}, header, deadline);
+}
+
+Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& header,
+                                   Time deadline) {
+  const size_t element = SizeOf(call.dtype), bytes = call.count * element;
+  std::byte* const out = static_cast<std::byte*>(call.out);
+  // The same choice as in RunAllReduce, and so the same bits.
+  const bool pair = size() == 2 && bytes <= config_.pair_bytes_max;
+  if (!pair && Direct(bytes)) {
+    const size_t n = static_cast<size_t>(size());
+    scratch_.resize(std::max(scratch_.size(), n * bytes));
+    if (bytes > 0)
+      std::memcpy(scratch_.data() + bytes * static_cast<size_t>(rank()), call.in, bytes);
+    TD_RETURN_IF_ERROR(exchange_.Run(DirectGather(rank(), size(), call.root, bytes),
+                                     {scratch_.data(), n * bytes}, header, deadline));
+    if (rank() == call.root) ReduceParts(call, bytes);
+    return OkStatus();
+  }
+  if (call.in != call.out && bytes > 0) std::memcpy(out, call.in, bytes);
+  return exchange_.Run(pair ? PairReduce(rank(), call.root, bytes)
+                            : RingReduce(rank(), size(), call.root, call.count, element),
+                       {out, bytes}, header, deadline);
+}
+
+void HostCommunicator::ReduceParts(const Collective& call, size_t bytes) {
+  if (bytes == 0) return;
+  std::memcpy(call.out, scratch_.data(), bytes);
+  for (int r = 1; r < size(); ++r) {
+    ReduceInto(call.reduce, call.dtype, call.out, scratch_.data() + static_cast<size_t>(r) * bytes,
+               call.count, true);
+  }
+}
+
+}  // namespace tandem

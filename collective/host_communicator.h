@@ -1,0 +1,69 @@
+// The communicator of host memory: one communication thread that runs collectives, in call order,
+// over any Transport.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collective/communicator.h"
+#include "collective/exchange.h"
+#include "collective/transport.h"
+#include "common/base/bounded_queue.h"
+
+namespace tandem {
+
+// The same on all ranks.
+struct HostCommunicatorConfig {
+  std::string name = "host";
+  uint64_t id = 0;                                       // travels in every header
+  Duration operation_timeout = std::chrono::minutes(5);  // where a call names no deadline
+  size_t queue_max = 1024;                               // operations waiting to run
+  size_t direct_bytes_max = 4 << 10;   // up to here everybody sends to everybody (latency)
+  int direct_ranks_max = 8;            // with more ranks the ring is used at any size
+  size_t pair_bytes_max = 256 << 10;   // up to here two ranks exchange everything in one step
+  size_t piece_bytes_max = 128 << 10;  // what is reduced at a time; fits the L2 cache
+};
+
+class HostWork;
+
+class HostCommunicator final : public Communicator {
+ public:
+  HostCommunicator(std::unique_ptr<Transport> transport, const HostCommunicatorConfig& config);
+  ~HostCommunicator() override;
+
+  int rank() const override { return transport_->rank(); }
+  int size() const override { return transport_->size(); }
+  const std::string& name() const override { return config_.name; }
+  std::shared_ptr<Work> Start(Collective call) override;
+  void Abort(const std::string& reason) override;
+
+ private:
+  Status CheckCall(const Collective& call) const;
+  void Loop();
+  Status Execute(const Collective& call, uint64_t sequence);
+  Status Run(const Collective& call, const MessageHeader& header, Time deadline);
+  Status RunAllReduce(const Collective& call, const MessageHeader& header, Time deadline);
+  Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline);
+  // Sums the `size` parts of scratch_ in rank order into `out`.
+  void ReduceParts(const Collective& call, size_t bytes);
+  bool Direct(size_t bytes) const;
+
+  const HostCommunicatorConfig config_;
+  const std::unique_ptr<Transport> transport_;
+  BoundedQueue<std::shared_ptr<HostWork>> queue_;
+  std::atomic<int> pending_{0};
+
+  Mutex order_mu_;  // makes numbering and queueing one act
+  uint64_t sequence_ TD_GUARDED_BY(order_mu_) = 0;
+
+  // The communication thread's own.
+  Exchange exchange_;
+  std::vector<std::byte> scratch_;
+
+  std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace tandem

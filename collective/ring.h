@@ -1,0 +1,44 @@
+// The schedules: ring for large data, direct exchange for small data or few ranks. Pure functions
+// of (rank, size, bytes).
+//
+// Order of reduction, which fixes the bits of the result:
+// - direct: ((x_0 op x_1) op x_2) op ... op x_{n-1}: rank order, as a parameter server sums.
+// - ring: chunk c (of n, in element order, sizes differing by at most one element) is
+//   ((x_c op x_{c+1}) op x_{c+2}) op ... op x_{c-1}, ranks modulo n; one rank computes it and all
+//   others copy it.
+// Both give every rank the same bits; with two ranks both give x_0 + x_1 for sums. Between each op
+// a 16-bit float is rounded to 16 bits. Source of the ring: Patarasuk and Yuan, "Bandwidth optimal
+// all-reduce algorithms for clusters of workstations", JPDC 2009: 2(n-1)/n of the bytes leave each
+// rank, which is the lower bound.
+#pragma once
+
+#include "collective/schedule.h"
+
+namespace tandem {
+
+// Elements [n*c/size, ...) of chunk c, in bytes.
+Range RingChunk(size_t count, size_t element_bytes, int size, int chunk);
+
+// Reduce-scatter, then all-gather, over a buffer of `count` elements. After the first size-1 steps
+// rank r holds the result of chunk (r + 1) % size.
+Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes);
+// Reduce-scatter as above, then every rank sends its chunk to `root`: the same bits.
+Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_bytes);
+// Over a buffer of size * bytes; the own part is in place before the start.
+Schedule RingAllGather(int rank, int size, size_t bytes);
+// root, root+1, ..., each passing on what arrives.
+Schedule ChainBroadcast(int rank, int size, int root, size_t bytes);
+
+// Two ranks: each sends everything and reduces what arrives, rank 0's value first.
+Schedule PairAllReduce(int rank, size_t bytes);
+Schedule PairReduce(int rank, int root, size_t bytes);
+// Over a buffer of size * bytes (part r is rank r's): everybody to everybody, or to `root`.
+Schedule DirectAllGather(int rank, int size, size_t bytes);
+Schedule DirectGather(int rank, int size, int root, size_t bytes);
+Schedule DirectBroadcast(int rank, int size, int root, size_t bytes);
+
+// Dissemination barrier, ceil(log2 size) steps, over a buffer of one byte. Source: Hensgen, Finkel
+// and Manber, "Two algorithms for barrier synchronization", 1988.
+Schedule DisseminationBarrier(int rank, int size);
+
+}  // namespace tandem
