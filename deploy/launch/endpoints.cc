@@ -1,0 +1,148 @@
+#include "deploy/launch/endpoints.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_split.h"
+#include "deploy/launch/file_descriptor.h"
+
+namespace tandem::deploy {
+namespace {
+
+std::set<std::string> InterfaceAddresses() {
+  std::set<std::string> addresses;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return addresses;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  for (const ifaddrs* a = list; a != nullptr; a = a->ifa_next) {
+    if (a->ifa_addr == nullptr || a->ifa_addr->sa_family != AF_INET) continue;
+    char text[INET_ADDRSTRLEN];
+    const auto* in = reinterpret_cast<const sockaddr_in*>(a->ifa_addr);
+    if (inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text)) != nullptr) addresses.insert(text);
+  }
+  return addresses;
+}
+
+// A socket bound to host:port (0: any port), not listening. UNAVAILABLE when it is taken.
+StatusOr<FileDescriptor> BindSocket(const std::string& host, int port) {
+  FileDescriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd.get() < 0) return ResourceExhausted("socket: %s", ErrnoText(errno));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  // A name that is ours but no address is looked for on all interfaces.
+  if (inet_pton(AF_INET, host == "localhost" ? "127.0.0.1" : host.c_str(), &address.sin_addr) !=
+      1) {
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+  }
+  const int on = 1;
+  if (port != 0) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    return Unavailable("port %d of %s: %s", port, host, ErrnoText(errno));
+  }
+  return fd;
+}
+
+Status CheckDistinct(const std::string& flag, const std::vector<Endpoint>& endpoints) {
+  std::set<std::string> seen;
+  for (const Endpoint& e : endpoints) {
+    if (!seen.insert(e.Text()).second) {
+      return InvalidArgument("--%s: %s stands in the list twice", flag, e.Text());
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::vector<Endpoint>> ParseEndpoints(const std::string& flag, const std::string& list) {
+  std::vector<Endpoint> endpoints;
+  for (const auto piece : absl::StrSplit(list, ',')) {
+    const std::string entry(piece);
+    const size_t colon = entry.rfind(':');
+    Endpoint e;
+    e.host = entry.substr(0, colon);
+    if (colon != std::string::npos) {
+      const char* end = entry.data() + entry.size();
+      const auto [rest, error] = std::from_chars(entry.data() + colon + 1, end, e.port);
+      if (error != std::errc() || rest != end || e.port < 1 || e.port > 65535) e.host.clear();
+    }
+    if (e.host.empty() || e.host.find_first_of(" \t/:") != std::string::npos) {
+      return InvalidArgument("--%s: expected host:port,host:port,..., got \"%s\" in \"%s\"", flag,
+                             entry, list);
+    }
+    e.local = IsLocalHost(e.host);
+    endpoints.push_back(e);
+  }
+  return endpoints;
+}
+
+std::string HostName() {
+  char name[256] = "";
+  if (gethostname(name, sizeof(name) - 1) != 0) return "localhost";
+  return name;
+}
+
+bool IsLocalHost(const std::string& host) {
+  if (host == "localhost" || host == "0.0.0.0" || host == HostName()) return true;
+  return host.rfind("127.", 0) == 0 || InterfaceAddresses().count(host) > 0;
+}
+
+StatusOr<std::vector<int>> FreePorts(const std::string& host, int count) {
+  std::vector<FileDescriptor> held;  // all of them at once, so that no port comes twice
+  std::vector<int> ports;
+  for (int i = 0; i < count; ++i) {
+    TD_ASSIGN_OR_RETURN(FileDescriptor fd, BindSocket(host, 0));
+    sockaddr_in address{};
+    socklen_t size = sizeof(address);
+    if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+      return ResourceExhausted("getsockname: %s", ErrnoText(errno));
+    }
+    ports.push_back(ntohs(address.sin_port));
+    held.push_back(std::move(fd));
+  }
+  return ports;
+}
+
+Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint>& endpoints) {
+  bool all_local = true;
+  for (const Endpoint& e : endpoints) all_local = all_local && e.local;
+  std::map<std::string, int> next;  // per host
+  for (Endpoint& e : endpoints) {
+    if (e.port != 0) {
+      if (!e.local) continue;
+      const auto bound = BindSocket(e.host, e.port);
+      if (!bound.ok()) {
+        return Annotate(bound.status(), "--" + flag + "=" + e.Text());
+      }
+    } else if (!all_local || start_port != 0) {
+      e.port = (start_port != 0 ? start_port : 6170) + next[e.host]++;  // 6170: fleetrun's default
+      if (e.port > 65535) return InvalidArgument("--start_port: no port left for %s", e.host);
+    }
+  }
+  int open = 0;
+  for (const Endpoint& e : endpoints) open += e.port == 0 ? 1 : 0;
+  TD_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts("0.0.0.0", open));
+  size_t used = 0;
+  for (Endpoint& e : endpoints) {
+    if (e.port == 0) e.port = ports[used++];
+  }
+  return CheckDistinct(flag, endpoints);
+}
+
+std::string JoinEndpoints(const std::vector<Endpoint>& endpoints) {
+  std::string text;
+  for (const Endpoint& e : endpoints) text += (text.empty() ? "" : ",") + e.Text();
+  return text;
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,133 @@
+#include "deploy/launch/flag_table.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "absl/strings/str_split.h"
+#include "common/base/edit_distance.h"
+
+namespace tandem::deploy {
+namespace {
+
+std::vector<std::string> NamesOf(const FlagSpec& spec) {
+  std::vector<std::string> names = {spec.name};
+  for (const auto alias : absl::StrSplit(spec.aliases, ' ', absl::SkipEmpty())) {
+    names.emplace_back(alias);
+  }
+  return names;
+}
+
+const FlagSpec* Find(const std::vector<FlagSpec>& table, const std::string& name) {
+  for (const FlagSpec& spec : table) {
+    const std::vector<std::string> names = NamesOf(spec);
+    if (std::find(names.begin(), names.end(), name) != names.end()) return &spec;
+  }
+  return nullptr;
+}
+
+Status UnknownFlag(const std::vector<FlagSpec>& table, const std::string& name) {
+  std::vector<std::string> known;
+  for (const FlagSpec& spec : table) {
+    for (std::string& n : NamesOf(spec)) known.push_back("--" + n);
+  }
+  return InvalidArgument("unknown flag \"--%s\"%s", name, HintText("--" + name, known));
+}
+
+// Reads args[at], a flag, and its value, which may be args[at + 1]; leaves `at` on the last used.
+Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::string>& args,
+                 size_t& at, ParsedArgs& parsed) {
+  const std::string& arg = args[at];
+  const size_t equals = arg.find('=');
+  const std::string spelled = arg.substr(0, equals);
+  std::string name = spelled.substr(spelled.find_first_not_of('-'));
+  std::replace(name.begin(), name.end(), '-', '_');
+  const FlagSpec* spec = Find(table, name);
+  if (spec == nullptr) return UnknownFlag(table, name);
+
+  ParsedArgs::Value value{"true", spelled};
+  if (equals != std::string::npos) {
+    value.text = arg.substr(equals + 1);
+    if (*spec->value == '\0' && value.text != "true" && value.text != "false") {
+      return InvalidArgument("%s takes no value, got \"%s\"", spelled, value.text);
+    }
+  } else if (*spec->value != '\0') {
+    if (at + 1 >= args.size()) return InvalidArgument("%s needs a value: %s", spelled, spec->value);
+    value.text = args[++at];
+  }
+  if (value.text == "false" && *spec->value == '\0') return OkStatus();
+  const auto [it, inserted] = parsed.flags.emplace(spec->name, value);
+  if (!inserted) {
+    return InvalidArgument("%s given twice: %s=%s and %s=%s", std::string("--") + spec->name,
+                           it->second.spelled, it->second.text, spelled, value.text);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string ParsedArgs::Get(const std::string& name, const std::string& fallback) const {
+  const auto it = flags.find(name);
+  return it == flags.end() ? fallback : it->second.text;
+}
+
+StatusOr<int> ParsedArgs::GetInt(const std::string& name, int fallback, int min, int max) const {
+  const auto it = flags.find(name);
+  if (it == flags.end()) return fallback;
+  const std::string& text = it->second.text;
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+    return InvalidArgument("%s: expected a whole number from %d to %d, got \"%s\"",
+                           it->second.spelled, min, max, text);
+  }
+  return value;
+}
+
+StatusOr<ParsedArgs> ParseArgs(const std::vector<FlagSpec>& table,
+                               const std::vector<std::string>& args) {
+  ParsedArgs parsed;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--") {
+      parsed.after_dashes.assign(args.begin() + i + 1, args.end());
+      break;
+    }
+    // "-" alone names standard input or output.
+    if (args[i].size() < 2 || args[i][0] != '-' ||
+        args[i].find_first_not_of('-') == std::string::npos) {
+      parsed.positional.push_back(args[i]);
+      continue;
+    }
+    TD_RETURN_IF_ERROR(ParseFlag(table, args, i, parsed));
+  }
+  return parsed;
+}
+
+std::string FlagHelp(const std::vector<FlagSpec>& table) {
+  std::string text;
+  for (const FlagSpec& spec : table) {
+    std::string left = std::string("--") + spec.name;
+    if (*spec.value != '\0') left += std::string("=") + spec.value;
+    text += absl::StrFormat("  %-28s %s", left, spec.help);
+    std::vector<std::string> names = NamesOf(spec);
+    for (size_t i = 1; i < names.size(); ++i) text += (i == 1 ? " (also --" : ", --") + names[i];
+    text += names.size() > 1 ? ")\n" : "\n";
+  }
+  return text;
+}
+
+std::string HintText(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::vector<std::string> nearest = NearestNames(word, candidates, 1);
+  return nearest.empty() ? "" : "; hint: did you mean \"" + nearest[0] + "\"?";
+}
+
+std::string ErrorText(const std::string& program, const Status& status) {
+  std::string text(status.message().data(), status.message().size());
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  // Errors of files tell their own place and come with everything they need.
+  if (text.find(": error: ") != std::string::npos) return text + "\n";
+  const size_t hint = text.find("; hint: ");
+  if (hint != std::string::npos) text = text.substr(0, hint) + "\n" + text.substr(hint + 2);
+  return program + ": error: " + text + "\n";
+}
+
+}  // namespace tandem::deploy

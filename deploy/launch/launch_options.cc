@@ -1,0 +1,212 @@
+#include "deploy/launch/launch_options.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_split.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr int kProcessesMax = 1024;  // on one machine: far above what is useful, below what hurts
+
+// The flag as the user spelled it.
+std::string Spelled(const ParsedArgs& args, const std::string& name) {
+  return args.flags.at(name).spelled;
+}
+
+StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
+  if (!args.Has("mode")) return std::optional<LaunchMode>();
+  const std::string text = args.Get("mode");
+  if (text == "local") return std::optional(LaunchMode::kLocal);
+  if (text == "pserver" || text == "ps") return std::optional(LaunchMode::kPserver);
+  if (text == "collective") return std::optional(LaunchMode::kCollective);
+  if (text == "hybrid") return InvalidArgument("--mode=hybrid is not built yet");
+  return InvalidArgument("--mode: expected local, pserver or collective, got \"%s\"%s", text,
+                         HintText(text, {"local", "pserver", "collective"}));
+}
+
+// Mode by flag, by what the other flags are about, by the job file: in this order.
+StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
+  std::string about_servers, about_ranks;
+  for (const char* name : {"servers", "workers", "pserver_data_dir"}) {
+    if (args.Has(name)) about_servers = Spelled(args, name);
+  }
+  for (const char* name : {"nproc", "ips"}) {
+    if (args.Has(name)) about_ranks = Spelled(args, name);
+  }
+  if (!about_servers.empty() && !about_ranks.empty()) {
+    return InvalidArgument(
+        "%s belongs to pserver mode and %s to collective mode; hint: --servers=2 --workers=2 "
+        "starts a "
+        "pserver job, --nproc=2 a collective one",
+        about_servers, about_ranks);
+  }
+  TD_ASSIGN_OR_RETURN(const std::optional<LaunchMode> flag, ModeFlag(args));
+  if (flag && *flag != LaunchMode::kPserver && !about_servers.empty()) {
+    return InvalidArgument("%s contradicts --mode=%s: it belongs to pserver mode", about_servers,
+                           ModeName(*flag));
+  }
+  if (flag && *flag != LaunchMode::kCollective && !about_ranks.empty()) {
+    return InvalidArgument("%s contradicts --mode=%s: it belongs to collective mode", about_ranks,
+                           ModeName(*flag));
+  }
+  if (flag) return *flag;
+  if (!about_servers.empty()) return LaunchMode::kPserver;
+  if (!about_ranks.empty()) return LaunchMode::kCollective;
+  return of_file;
+}
+
+// "2" (so many on this machine) or "host:port,..." (all of the job's).
+StatusOr<std::vector<Endpoint>> CountOrList(const ParsedArgs& args, const std::string& name) {
+  const std::string text = args.Get(name);
+  if (text.find_first_not_of("0123456789") != std::string::npos) return ParseEndpoints(name, text);
+  TD_ASSIGN_OR_RETURN(const int count, args.GetInt(name, 0, 1, kProcessesMax));
+  return std::vector<Endpoint>(static_cast<size_t>(count), Endpoint{"127.0.0.1", 0, true});
+}
+
+Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
+  for (const char* name : {"servers", "workers"}) {
+    if (!args.Has(name)) {
+      return InvalidArgument("pserver mode needs --%s; hint: tandemrun --servers=2 --workers=2 %s",
+                             name, options.job_file);
+    }
+  }
+  TD_ASSIGN_OR_RETURN(options.servers, CountOrList(args, "servers"));
+  TD_ASSIGN_OR_RETURN(options.workers, CountOrList(args, "workers"));
+  return OkStatus();
+}
+
+Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
+  const int cards = static_cast<int>(options.gpus.size());
+  TD_ASSIGN_OR_RETURN(const int nproc, args.GetInt("nproc", std::max(cards, 1), 1, kProcessesMax));
+  TD_ASSIGN_OR_RETURN(const std::vector<Endpoint> hosts,
+                      ParseEndpoints("ips", args.Get("ips", "127.0.0.1")));
+  for (const Endpoint& host : hosts) {
+    if (host.port != 0) {
+      return InvalidArgument("--ips takes hosts without ports, got \"%s\"; hint: --start_port=%d",
+                             host.Text(), host.port);
+    }
+    options.workers.insert(options.workers.end(), static_cast<size_t>(nproc), host);
+  }
+  if (!args.Has("nproc") && !args.Has("ips") && cards == 0) {
+    return InvalidArgument("collective mode needs --nproc; hint: tandemrun --nproc=2 %s",
+                           options.job_file);
+  }
+  return OkStatus();
+}
+
+Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
+  int local = 0, local_workers = 0, remote = 0;
+  for (const Endpoint& e : options.servers) ++(e.local ? local : remote);
+  for (const Endpoint& e : options.workers) {
+    ++(e.local ? local : remote);
+    local_workers += e.local ? 1 : 0;
+  }
+  if (local == 0) {
+    return InvalidArgument("none of the hosts given is this machine (%s); run this on each of them",
+                           HostName());
+  }
+  if (remote > 0 && options.secret_file.empty()) {
+    return InvalidArgument(
+        "a job on several hosts needs --secret_file=FILE with the same content on each of them; "
+        "hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret");
+  }
+  const int cards = static_cast<int>(options.gpus.size());
+  if (cards != 0 && cards != local_workers) {
+    return InvalidArgument("%s names %d cards for %d workers on this machine",
+                           Spelled(args, "gpus"), cards, local_workers);
+  }
+  return OkStatus();
+}
+
+Status CheckRest(const ParsedArgs& args) {
+  for (const char* name : {"heter_workers", "http_port"}) {
+    if (args.Has(name)) return InvalidArgument("%s is not built yet", Spelled(args, name));
+  }
+  if (args.positional.size() == 1) return OkStatus();
+  if (args.positional.empty()) {
+    return InvalidArgument("no job file given; hint: tandemrun --servers=2 --workers=2 job.pbtxt");
+  }
+  return InvalidArgument(
+      "one job file expected, got \"%s\" and \"%s\"; hint: arguments of the "
+      "trainer go after --",
+      args.positional[0], args.positional[1]);
+}
+
+}  // namespace
+
+const char* ModeName(LaunchMode mode) {
+  switch (mode) {
+    case LaunchMode::kLocal:
+      return "local";
+    case LaunchMode::kPserver:
+      return "pserver";
+    case LaunchMode::kCollective:
+      return "collective";
+  }
+  return "";
+}
+
+const std::vector<FlagSpec>& LaunchFlags() {
+  static const std::vector<FlagSpec> kFlags = {
+      {"mode", "", "MODE",
+       "local, pserver or collective; else told from the flags below or the job"},
+      {"servers", "server_num", "N|LIST", "pservers: a number, or host:port,host:port of the job"},
+      {"workers", "worker_num", "N|LIST", "trainers of pserver mode: a number, or host:port list"},
+      {"nproc", "nproc_per_node", "N", "collective mode: ranks on each host"},
+      {"ips", "hosts", "LIST", "collective mode: hosts of the job, host,host"},
+      {"gpus", "", "LIST", "cards, one trainer on each: 0,1"},
+      {"start_port", "", "PORT",
+       "first port on each host (default: free ones; 6170 on many hosts)"},
+      {"log_dir", "", "DIR", "one log file per process (default ./log-<job>)"},
+      {"secret_file", "", "FILE", "the job's secret (default: a new one; also TANDEM_SECRET_FILE)"},
+      {"pserver_data_dir", "", "DIR", "pservers keep their state below this folder"},
+      {"grace_s", "", "SECONDS", "time between SIGTERM and SIGKILL (default 10)"},
+      {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
+      {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},
+      {"quiet", "", "", "do not show the output of trainer 0"},
+      {"dry_run", "", "", "print processes, environment and ports; start nothing"},
+      {"heter_workers", "", "LIST", "not built yet"},
+      {"http_port", "", "PORT", "not built yet"},
+      {"version", "", "", "print the version"},
+      {"help", "", "", "print this"},
+  };
+  return kFlags;
+}
+
+StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
+                                          const std::string& program_folder) {
+  TD_RETURN_IF_ERROR(CheckRest(args));
+  LaunchOptions options;
+  options.job_file = args.positional[0];
+  TD_ASSIGN_OR_RETURN(const JobHeader job, ReadJobHeader(options.job_file));
+  options.job_name = job.name;
+  TD_ASSIGN_OR_RETURN(options.mode, ChooseMode(args, job.mode));
+  if (args.Has("gpus")) options.gpus = absl::StrSplit(args.Get("gpus"), ',');
+  TD_ASSIGN_OR_RETURN(options.start_port, args.GetInt("start_port", 0, 1, 65535));
+  TD_ASSIGN_OR_RETURN(options.grace_s, args.GetInt("grace_s", 10, 0, 3600));
+  options.secret_file = args.Get("secret_file");
+  options.pserver_data_dir = args.Get("pserver_data_dir");
+  options.log_dir = args.Get("log_dir", "./log-" + job.name);
+  options.pserver_program = args.Get("pserver_bin", program_folder + "/tandem-pserver");
+  options.trainer_program = args.Get("trainer_bin", program_folder + "/tandem-trainer");
+  options.trainer_args = args.after_dashes;
+  options.quiet = args.Has("quiet");
+  options.dry_run = args.Has("dry_run");
+  switch (options.mode) {
+    case LaunchMode::kLocal:
+      options.workers = {Endpoint{"127.0.0.1", 0, true}};
+      break;
+    case LaunchMode::kPserver:
+      TD_RETURN_IF_ERROR(FillPserver(args, options));
+      break;
+    case LaunchMode::kCollective:
+      TD_RETURN_IF_ERROR(FillCollective(args, options));
+      break;
+  }
+  TD_RETURN_IF_ERROR(CheckHosts(args, options));
+  return options;
+}
+
+}  // namespace tandem::deploy

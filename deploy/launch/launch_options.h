@@ -1,0 +1,51 @@
+// What the user asked of tandemrun, checked for contradictions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "deploy/launch/endpoints.h"
+#include "deploy/launch/flag_table.h"
+
+namespace tandem::deploy {
+
+enum class LaunchMode { kLocal, kPserver, kCollective };
+const char* ModeName(LaunchMode mode);  // "local", ...: the spelling of --mode
+
+struct LaunchOptions {
+  std::string job_file;
+  std::string job_name;
+  LaunchMode mode = LaunchMode::kLocal;
+  std::vector<Endpoint> servers;  // port 0: to be chosen
+  std::vector<Endpoint> workers;  // at least one
+  std::vector<std::string> gpus;  // one a local worker, or empty
+  int start_port = 0;             // 0: free ports
+  std::string log_dir;
+  std::string secret_file;  // empty: make one for this job
+  std::string pserver_data_dir;
+  std::string pserver_program, trainer_program;
+  std::vector<std::string> trainer_args;  // handed on as they are
+  int grace_s = 10;                       // from SIGTERM to SIGKILL
+  bool quiet = false;
+  bool dry_run = false;
+};
+
+// What a job file says about itself.
+struct JobHeader {
+  std::string name;
+  LaunchMode mode = LaunchMode::kLocal;
+};
+// NOT_FOUND when there is no such file; INVALID_ARGUMENT "file:line:col: error: ..." when it is no
+// job file.
+StatusOr<JobHeader> ReadJobHeader(const std::string& path);
+
+// The table behind --help.
+const std::vector<FlagSpec>& LaunchFlags();
+
+// `program_folder`: where tandem-pserver and tandem-trainer are, unless flags say otherwise.
+// INVALID_ARGUMENT (a usage error) names what contradicts what. Reads the job file.
+StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
+                                          const std::string& program_folder);
+
+}  // namespace tandem::deploy

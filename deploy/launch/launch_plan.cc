@@ -1,0 +1,174 @@
+#include "deploy/launch/launch_plan.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "absl/strings/str_join.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr size_t kSecretBytes = 32;
+
+// What every process of the job is told.
+Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& plan) {
+  Environment env;
+  env["TANDEM_JOB"] = plan.job_name;
+  env["TANDEM_SECRET_FILE"] = plan.secret_file;
+  // The names of fleetrun and of torchrun, side by side: a trainer reads either.
+  env["PADDLE_TRAINERS_NUM"] = env["WORLD_SIZE"] = std::to_string(options.workers.size());
+  if (options.mode != LaunchMode::kLocal) {
+    env["PADDLE_TRAINER_ENDPOINTS"] = JoinEndpoints(options.workers);
+  }
+  if (options.mode == LaunchMode::kPserver) {
+    env["PADDLE_PSERVERS_IP_PORT_LIST"] = JoinEndpoints(options.servers);
+  }
+  if (options.mode == LaunchMode::kCollective) {
+    env["TANDEM_RENDEZVOUS"] = options.workers[0].Text();
+  }
+  return env;
+}
+
+ProcessPlan Pserver(const LaunchOptions& options, const LaunchPlan& plan, int index) {
+  ProcessPlan p;
+  p.role = Role::kPserver;
+  p.rank = index;
+  p.endpoint = options.servers[static_cast<size_t>(index)];
+  p.argv = {options.pserver_program, "--listen=" + p.endpoint.Text(),
+            "--index=" + std::to_string(index), "--job=" + plan.job_name,
+            "--trainers=" + std::to_string(plan.workers)};
+  if (!options.pserver_data_dir.empty()) {
+    p.argv.push_back("--data_dir=" + options.pserver_data_dir + "/pserver-" +
+                     std::to_string(index));
+  }
+  p.env = CommonEnvironment(options, plan);
+  p.env["TRAINING_ROLE"] = "PSERVER";
+  p.env["TANDEM_SERVER_INDEX"] = std::to_string(index);
+  p.env["PADDLE_PORT"] = std::to_string(p.endpoint.port);
+  p.env["POD_IP"] = p.endpoint.host;
+  p.log_file = plan.log_dir + "/serverlog." + std::to_string(index);
+  return p;
+}
+
+// `local_rank`: its place among the `local_size` trainers of this machine.
+ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int rank, int local_rank,
+                    int local_size) {
+  ProcessPlan p;
+  p.role = Role::kTrainer;
+  p.rank = rank;
+  p.endpoint = options.workers[static_cast<size_t>(rank)];
+  p.argv = {options.trainer_program, "--job_file=" + options.job_file,
+            std::string("--mode=") + ModeName(options.mode)};
+  p.env = CommonEnvironment(options, plan);
+  p.env["TRAINING_ROLE"] = "TRAINER";
+  p.env["PADDLE_TRAINER_ID"] = p.env["RANK"] = std::to_string(rank);
+  p.env["LOCAL_RANK"] = std::to_string(local_rank);
+  p.env["LOCAL_WORLD_SIZE"] = std::to_string(local_size);
+  if (options.mode != LaunchMode::kLocal) p.env["PADDLE_CURRENT_ENDPOINT"] = p.endpoint.Text();
+  if (!options.gpus.empty()) {
+    const std::string& card = options.gpus[static_cast<size_t>(local_rank)];
+    p.env["FLAGS_selected_gpus"] = card;
+    p.argv.push_back("--place=cuda:" + card);
+  }
+  p.argv.insert(p.argv.end(), options.trainer_args.begin(), options.trainer_args.end());
+  p.log_file = plan.log_dir + "/workerlog." + std::to_string(rank);
+  return p;
+}
+
+void ChooseSecret(const LaunchOptions& options, const Environment& env, LaunchPlan& plan) {
+  plan.secret_file = options.secret_file;
+  const auto given = env.find("TANDEM_SECRET_FILE");
+  if (plan.secret_file.empty() && given != env.end()) plan.secret_file = given->second;
+  plan.make_secret = plan.secret_file.empty();
+  if (plan.make_secret) plan.secret_file = plan.log_dir + "/job.secret";
+}
+
+Status WriteSecret(const std::string& path) {
+  unsigned char random[kSecretBytes];
+  if (getrandom(random, sizeof(random), 0) != static_cast<ssize_t>(sizeof(random))) {
+    return Internal("getrandom: %s", ErrnoText(errno));
+  }
+  std::string hex;
+  for (const unsigned char byte : random) hex += absl::StrFormat("%02x", byte);
+  hex += '\n';
+  // A new file, so that its rights are ours and a link left by somebody is not followed.
+  unlink(path.c_str());
+  const FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (fd.get() < 0 || write(fd.get(), hex.data(), hex.size()) != static_cast<ssize_t>(hex.size())) {
+    return PermissionDenied("cannot write %s: %s", path, ErrnoText(errno));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+const char* RoleName(Role role) { return role == Role::kPserver ? "pserver" : "trainer"; }
+
+StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env) {
+  TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.servers));
+  if (options.mode != LaunchMode::kLocal) {
+    // Trainers of this job come after its pservers, should they share hosts and a first port.
+    const int after =
+        options.start_port == 0 ? 0 : options.start_port + static_cast<int>(options.servers.size());
+    TD_RETURN_IF_ERROR(AssignPorts("workers", after, options.workers));
+  }
+  LaunchPlan plan;
+  plan.job_name = options.job_name;
+  plan.mode = options.mode;
+  plan.log_dir = options.log_dir;
+  plan.servers = static_cast<int>(options.servers.size());
+  plan.workers = static_cast<int>(options.workers.size());
+  ChooseSecret(options, env, plan);
+
+  for (int i = 0; i < plan.servers; ++i) {
+    if (options.servers[static_cast<size_t>(i)].local) {
+      plan.processes.push_back(Pserver(options, plan, i));
+    }
+  }
+  int local_size = 0, local_rank = 0;
+  for (const Endpoint& e : options.workers) local_size += e.local ? 1 : 0;
+  plan.remote_workers = local_size < plan.workers;
+  for (int i = 0; i < plan.workers; ++i) {
+    if (!options.workers[static_cast<size_t>(i)].local) continue;
+    plan.processes.push_back(Trainer(options, plan, i, local_rank++, local_size));
+  }
+  for (ProcessPlan& p : plan.processes) {
+    // OpenMP's default is to spin at barriers, which makes processes that share cores several
+    // times slower; the thread count stays the trainer's to choose.
+    if (env.count("OMP_WAIT_POLICY") == 0) p.env["OMP_WAIT_POLICY"] = "passive";
+  }
+  return plan;
+}
+
+std::string Describe(const LaunchPlan& plan) {
+  std::string text =
+      absl::StrFormat("job %s, mode %s: %d pservers, %d trainers; logs in %s\n", plan.job_name,
+                      ModeName(plan.mode), plan.servers, plan.workers, plan.log_dir);
+  for (const ProcessPlan& p : plan.processes) {
+    text += "\n" + p.Name();
+    if (p.endpoint.port != 0) text += "  " + p.endpoint.Text();
+    text += "\n  command " + absl::StrJoin(p.argv, " ") + "\n  log     " + p.log_file + "\n";
+    for (const auto& [name, value] : p.env) text += "  env     " + name + "=" + value + "\n";
+  }
+  return text;
+}
+
+Status PrepareFiles(const LaunchPlan& plan) {
+  std::error_code error;
+  std::filesystem::create_directories(plan.log_dir, error);
+  if (error) return PermissionDenied("cannot make %s: %s", plan.log_dir, error.message());
+  std::filesystem::remove(plan.log_dir + "/error.json", error);
+  for (const ProcessPlan& p : plan.processes) std::filesystem::remove(p.log_file, error);
+  return plan.make_secret ? WriteSecret(plan.secret_file) : OkStatus();
+}
+
+void RemoveSecret(const LaunchPlan& plan) {
+  if (plan.make_secret) unlink(plan.secret_file.c_str());
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,53 @@
+// The processes of a job on this machine: programs, arguments, environment, logs. Made before
+// anything is started, so that --dry_run shows exactly what would be.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "deploy/launch/launch_options.h"
+#include "deploy/launch/process.h"
+
+namespace tandem::deploy {
+
+enum class Role { kPserver, kTrainer };
+const char* RoleName(Role role);  // "pserver", "trainer"
+
+struct ProcessPlan {
+  Role role = Role::kTrainer;
+  int rank = 0;  // in its role, over the whole job
+  Endpoint endpoint;
+  std::vector<std::string> argv;
+  Environment env;  // what is added to the launcher's own environment
+  std::string log_file;
+
+  std::string Name() const { return std::string(RoleName(role)) + " " + std::to_string(rank); }
+};
+
+struct LaunchPlan {
+  std::string job_name;
+  LaunchMode mode = LaunchMode::kLocal;
+  std::string log_dir;
+  std::string secret_file;
+  bool make_secret = false;            // secret_file does not exist yet
+  std::vector<ProcessPlan> processes;  // of this machine: pservers first, then trainers, by rank
+  int servers = 0, workers = 0;        // of the whole job
+  bool remote_workers = false;
+};
+
+// Chooses ports. `env`: the launcher's environment (OMP_WAIT_POLICY and TANDEM_SECRET_FILE of the
+// user win).
+StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env);
+
+// For --dry_run.
+std::string Describe(const LaunchPlan& plan);
+
+// Makes the log folder, removes logs that earlier runs left for ranks of this plan, and writes the
+// secret when it has to be made (mode 0600, 256 random bits in hex).
+Status PrepareFiles(const LaunchPlan& plan);
+
+// Removes the secret if PrepareFiles made it: it ends with the job.
+void RemoveSecret(const LaunchPlan& plan);
+
+}  // namespace tandem::deploy

@@ -1,0 +1,65 @@
+// tandemrun: starts a job's pservers and trainers on this machine and looks after them.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "deploy/launch/launch_options.h"
+#include "deploy/launch/launch_plan.h"
+#include "deploy/launch/supervisor.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    "tandemrun: starts a job on this machine (on several: run the same command on each)\n"
+    "  tandemrun --servers=2 --workers=2 job.pbtxt          parameters on 2 pservers\n"
+    "  tandemrun --mode=collective --nproc=2 job.pbtxt      gradients reduced among 2 ranks\n"
+    "  tandemrun --mode=local job.pbtxt                     one process\n"
+    "  ... job.pbtxt -- --epochs=3                          arguments of tandem-trainer after --\n"
+    "\n";
+
+StatusOr<int> Launch(const ParsedArgs& args) {
+  const Environment env = CurrentEnvironment();
+  TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(args, ProgramFolder()));
+  TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
+  if (options.dry_run) {
+    std::fputs(Describe(plan).c_str(), stdout);
+    return 0;
+  }
+  TD_RETURN_IF_ERROR(PrepareFiles(plan));
+  if (!options.quiet) {
+    std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %d pservers + %d trainers, logs in %s\n",
+                 plan.job_name.c_str(), ModeName(plan.mode), plan.servers, plan.workers,
+                 plan.log_dir.c_str());
+  }
+  Supervisor supervisor(plan, {env, options.grace_s, options.quiet});
+  StatusOr<int> code = supervisor.Run();
+  RemoveSecret(plan);
+  return code;
+}
+
+int Main(int argc, char** argv) {
+  const StatusOr<ParsedArgs> args =
+      ParseArgs(LaunchFlags(), std::vector<std::string>(argv + 1, argv + argc));
+  if (!args.ok()) {
+    std::fputs(ErrorText("tandemrun", args.status()).c_str(), stderr);
+    return kExitUsage;
+  }
+  if (args->Has("help")) {
+    std::fputs((kUsage + FlagHelp(LaunchFlags())).c_str(), stdout);
+    return 0;
+  }
+  if (args->Has("version")) {
+    std::puts("tandemrun " TANDEM_VERSION);
+    return 0;
+  }
+  const StatusOr<int> code = Launch(*args);
+  if (code.ok()) return *code;
+  std::fputs(ErrorText("tandemrun", code.status()).c_str(), stderr);
+  return ExitCodeOf(code.status());
+}
+
+}  // namespace
+}  // namespace tandem::deploy
+
+int main(int argc, char** argv) { return tandem::deploy::Main(argc, argv); }

@@ -1,0 +1,305 @@
+#include "deploy/launch/supervisor.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace tandem::deploy {
+namespace {
+
+constexpr int kPollMsMax = 1000;  // a lost SIGCHLD costs a second, not the job
+constexpr size_t kReportLines = 20;
+constexpr auto kFlushMax = std::chrono::seconds(2);
+
+sigset_t WatchedSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH}) sigaddset(&set, s);
+  return set;
+}
+
+std::string WallClock() {
+  const time_t now = time(nullptr);
+  tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+// Failures that are the echo of another one are not its cause.
+bool IsConsequence(const ExitState& exit) {
+  return exit.signal == 0 && (exit.code == kExitLostPeer || exit.code == kExitUnavailable);
+}
+
+}  // namespace
+
+struct Supervisor::Child {
+  const ProcessPlan* plan = nullptr;
+  std::optional<Process> process;
+  std::unique_ptr<std::FILE, CloseFile> log;
+  std::vector<OutputChannel> output;  // of the trainer that is shown
+  bool seen_end = false;
+  bool stuck = false;  // had to be killed
+};
+
+Supervisor::Supervisor(const LaunchPlan& plan, Options options)
+    : plan_(plan), options_(std::move(options)) {}
+Supervisor::~Supervisor() = default;
+
+StatusOr<int> Supervisor::Run() {
+  const sigset_t watched = WatchedSignals();
+  sigset_t before;
+  sigprocmask(SIG_BLOCK, &watched, &before);
+  void (*const pipe_handler)(int) = signal(SIGPIPE, SIG_IGN);
+  signals_.Reset(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+
+  started_ = SteadyNow();
+  const Status status = StartAll();
+  int code = 0;
+  if (status.ok()) {
+    Loop();
+    FlushOutput();
+    code = Conclude();
+  }
+  children_.clear();
+
+  signals_.Reset();
+  signal(SIGPIPE, pipe_handler);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (!status.ok()) return status;
+  return code;
+}
+
+Status Supervisor::StartAll() {
+  if (signals_.get() < 0) return ResourceExhausted("signalfd: %s", ErrnoText(errno));
+  for (const ProcessPlan& p : plan_.processes) {
+    TD_RETURN_IF_ERROR(Annotate(Start(p), p.Name()));
+  }
+  return OkStatus();
+}
+
+Status Supervisor::Start(const ProcessPlan& plan) {
+  auto child = std::make_unique<Child>();
+  child->plan = &plan;
+  child->log.reset(std::fopen(plan.log_file.c_str(), "ae"));
+  if (child->log == nullptr) {
+    return PermissionDenied("cannot write %s: %s", plan.log_file, ErrnoText(errno));
+  }
+  SpawnRequest request;
+  request.argv = plan.argv;
+  request.env = options_.env;
+  for (const auto& [name, value] : plan.env) request.env[name] = value;
+  TD_RETURN_IF_ERROR(OpenOutput(*child, request));
+  TD_ASSIGN_OR_RETURN(Process process, Process::Start(request));
+  child->process.emplace(std::move(process));
+  for (OutputChannel& channel : child->output) channel.CloseChildEnd();
+  children_.push_back(std::move(child));
+  return OkStatus();
+}
+
+Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
+  request.stdout_fd = request.stderr_fd = fileno(child.log.get());
+  // Whoever has the lowest rank on this machine speaks for all.
+  const bool first_trainer = child.plan->role == Role::kTrainer &&
+                             std::none_of(children_.begin(), children_.end(), [](const auto& c) {
+                               return c->plan->role == Role::kTrainer;
+                             });
+  if (options_.quiet || !first_trainer) return OkStatus();
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    TD_ASSIGN_OR_RETURN(OutputChannel channel, OutputChannel::Open(fd, child.log.get()));
+    child.output.push_back(std::move(channel));
+  }
+  request.stdout_fd = child.output[0].child_fd();
+  request.stderr_fd = child.output[1].child_fd();
+  return OkStatus();
+}
+
+void Supervisor::Loop() {
+  while (AnyRunning(Role::kTrainer) || AnyRunning(Role::kPserver)) {
+    WaitForEvents();
+    TakeSignals();
+    CollectEnded();
+    Advance();
+  }
+}
+
+void Supervisor::WaitForEvents() {
+  std::vector<pollfd> fds = {{signals_.get(), POLLIN, 0}};
+  std::vector<std::pair<OutputChannel*, bool>> owners;  // and whether it waits to write
+  for (const auto& child : children_) {
+    for (OutputChannel& channel : child->output) {
+      const bool writing = channel.write_fd() >= 0;
+      const int fd = writing ? channel.write_fd() : channel.read_fd();
+      if (fd < 0) continue;
+      fds.push_back({fd, static_cast<short>(writing ? POLLOUT : POLLIN), 0});
+      owners.emplace_back(&channel, writing);
+    }
+  }
+  int timeout_ms = kPollMsMax;
+  if (kill_at_ != Time::max()) {
+    timeout_ms =
+        static_cast<int>(std::clamp<int64_t>(Millis(kill_at_ - SteadyNow()) + 1, 0, kPollMsMax));
+  }
+  if (poll(fds.data(), fds.size(), timeout_ms) <= 0) return;
+  for (size_t i = 0; i < owners.size(); ++i) {
+    if (fds[i + 1].revents == 0) continue;
+    owners[i].second ? owners[i].first->OnWritable() : owners[i].first->OnReadable();
+  }
+}
+
+void Supervisor::TakeSignals() {
+  signalfd_siginfo info;
+  while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+    OnSignal(static_cast<int>(info.ssi_signo));
+  }
+}
+
+void Supervisor::OnSignal(int signal) {
+  if (signal == SIGWINCH) {
+    for (const auto& child : children_) {
+      for (OutputChannel& channel : child->output) channel.CopyWindowSize();
+    }
+    return;
+  }
+  if (signal == SIGCHLD) return;  // CollectEnded looks at every child
+  if (stop_signal_ != 0) {
+    std::fprintf(stderr, "tandemrun: second %s: killing the job\n", SignalName(signal).c_str());
+    kill_now_ = true;
+    kill_at_ = SteadyNow();
+    return;
+  }
+  stop_signal_ = signal;
+  std::fprintf(stderr, "tandemrun: %s: stopping the job; once more to kill it\n",
+               SignalName(signal).c_str());
+  StopTrainers(signal);
+}
+
+void Supervisor::CollectEnded() {
+  std::vector<Child*> ended;
+  for (const auto& child : children_) {
+    if (child->seen_end || !child->process->Poll()) continue;
+    child->seen_end = true;
+    for (OutputChannel& channel : child->output) channel.Drain();
+    ended.push_back(child.get());
+  }
+  if (phase_ == Phase::kRunning && stop_signal_ == 0) Blame(ended);
+  // A pserver that was told to stop and ends otherwise than with 0 lost something.
+  if (phase_ == Phase::kStoppingPservers && !failure_ && stop_signal_ == 0) Blame(ended);
+}
+
+void Supervisor::Blame(const std::vector<Child*>& ended) {
+  Child* culprit = nullptr;
+  for (Child* child : ended) {
+    const ExitState& exit = *child->process->Poll();
+    const bool early = phase_ == Phase::kRunning && child->plan->role == Role::kPserver &&
+                       AnyRunning(Role::kTrainer);
+    if (exit.ok() && !early) continue;
+    // Those that ended between two looks are taken as simultaneous: cause before consequence.
+    if (culprit == nullptr || (IsConsequence(*culprit->process->Poll()) && !IsConsequence(exit))) {
+      culprit = child;
+    }
+  }
+  if (culprit == nullptr) return;
+  Failure failure;
+  failure.role = RoleName(culprit->plan->role);
+  failure.rank = culprit->plan->rank;
+  failure.host = HostName();
+  failure.pid = culprit->process->pid();
+  failure.exit = *culprit->process->Poll();
+  failure.early = failure.exit.ok();
+  failure.stuck = culprit->stuck;
+  failure.after_s = Seconds(SteadyNow() - started_);
+  failure.time = WallClock();
+  failure.log_file = culprit->plan->log_file;
+  failure.last_lines = LastLines(failure.log_file, kReportLines);
+  failure_ = std::move(failure);
+}
+
+void Supervisor::Advance() {
+  if (phase_ == Phase::kRunning) {
+    const bool trainers_here = std::any_of(children_.begin(), children_.end(), [](const auto& c) {
+      return c->plan->role == Role::kTrainer;
+    });
+    if (failure_) {
+      StopTrainers(SIGTERM);
+    } else if (trainers_here && !AnyRunning(Role::kTrainer)) {
+      if (!plan_.remote_workers) return StopPservers();
+      if (AnyRunning(Role::kPserver) && !std::exchange(told_remote_, true)) {
+        std::fprintf(
+            stderr,
+            "tandemrun: the trainers of this host are done; its pservers go on for those of "
+            "other hosts (Ctrl-C ends them)\n");
+      }
+    }
+  }
+  if (phase_ == Phase::kStoppingTrainers && !AnyRunning(Role::kTrainer)) StopPservers();
+  if (SteadyNow() < kill_at_) return;
+  kill_at_ = Time::max();
+  SignalRole(Role::kTrainer, SIGKILL);
+  if (kill_now_ || phase_ == Phase::kStoppingPservers) SignalRole(Role::kPserver, SIGKILL);
+}
+
+void Supervisor::StopTrainers(int signal) {
+  phase_ = Phase::kStoppingTrainers;
+  SignalRole(Role::kTrainer, signal);
+  kill_at_ = SteadyNow() + std::chrono::seconds(options_.grace_s);
+}
+
+void Supervisor::StopPservers() {
+  phase_ = Phase::kStoppingPservers;
+  SignalRole(Role::kPserver, SIGTERM);
+  kill_at_ = SteadyNow() + std::chrono::seconds(options_.grace_s);
+}
+
+void Supervisor::SignalRole(Role role, int signal) {
+  for (const auto& child : children_) {
+    if (child->plan->role != role || !child->process->running()) continue;
+    child->stuck = child->stuck || signal == SIGKILL;
+    child->process->Signal(signal);
+  }
+}
+
+bool Supervisor::AnyRunning(Role role) const {
+  return std::any_of(children_.begin(), children_.end(), [role](const auto& c) {
+    return c->plan->role == role && c->process->running();
+  });
+}
+
+void Supervisor::FlushOutput() {
+  const Time deadline = SteadyNow() + kFlushMax;
+  for (const auto& child : children_) {
+    for (OutputChannel& channel : child->output) {
+      while (channel.write_fd() >= 0 && SteadyNow() < deadline) {
+        pollfd fd = {channel.write_fd(), POLLOUT, 0};
+        if (poll(&fd, 1, 100) > 0) channel.OnWritable();
+      }
+    }
+  }
+}
+
+int Supervisor::Conclude() {
+  if (!failure_) return stop_signal_ == 0 ? 0 : 128 + stop_signal_;
+  std::vector<std::string> others;
+  for (const auto& child : children_) {
+    if (child->process->pid() == failure_->pid) continue;
+    others.push_back(child->plan->Name() + ": " + child->process->Poll()->Text());
+  }
+  const std::string error_file = plan_.log_dir + "/error.json";
+  std::fputs(FailureText(plan_.job_name, *failure_, others, error_file).c_str(), stderr);
+  const Status written = WriteErrorFile(error_file, plan_.job_name, *failure_, others);
+  if (!written.ok()) std::fprintf(stderr, "tandemrun: %s\n", ToString(written).c_str());
+  return JobExitCode(*failure_);
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,74 @@
+// Starts the processes of a plan, waits for them, and leaves none behind.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "deploy/launch/failure_report.h"
+#include "deploy/launch/launch_plan.h"
+#include "deploy/launch/output.h"
+#include "deploy/launch/process.h"
+
+namespace tandem::deploy {
+
+// The life of a job:
+//   running    until all trainers ended with 0, or something failed, or a signal came
+//   trainers   are told to stop (SIGTERM, or the signal that came), SIGKILL after grace_s
+//   pservers   are told to stop once no trainer is left, SIGKILL after grace_s
+// A second SIGINT or SIGTERM kills at once. One thread; waits in poll() only.
+class Supervisor {
+ public:
+  struct Options {
+    Environment env;  // what the children inherit
+    int grace_s = 10;
+    bool quiet = false;  // do not show trainer 0's output
+  };
+
+  Supervisor(const LaunchPlan& plan, Options options);
+  ~Supervisor();  // kills what still runs
+
+  // Blocks until every process has ended. Takes SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH for
+  // itself meanwhile. The value is the exit code of the job: 0, that of the first failure, or 128 +
+  // the signal that ended the job. A Status when a process could not be started; then none runs.
+  // REQUIRES: PrepareFiles(plan) was OK; called once, from the main thread.
+  StatusOr<int> Run();
+
+ private:
+  enum class Phase { kRunning, kStoppingTrainers, kStoppingPservers };
+  struct Child;
+
+  Status StartAll();
+  Status Start(const ProcessPlan& plan);
+  Status OpenOutput(Child& child, SpawnRequest& request);
+  void Loop();
+  void WaitForEvents();
+  void TakeSignals();
+  void OnSignal(int signal);
+  void CollectEnded();
+  void Blame(const std::vector<Child*>& ended);
+  void Advance();
+  void StopTrainers(int signal);
+  void StopPservers();
+  void SignalRole(Role role, int signal);
+  bool AnyRunning(Role role) const;
+  void FlushOutput();
+  int Conclude();
+
+  const LaunchPlan plan_;
+  const Options options_;
+  FileDescriptor signals_;
+  std::vector<std::unique_ptr<Child>> children_;
+  Phase phase_ = Phase::kRunning;
+  Time started_{}, kill_at_ = Time::max();
+  int stop_signal_ = 0;    // from outside; 0: none
+  bool kill_now_ = false;  // a second signal came
+  bool told_remote_ = false;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace tandem::deploy

@@ -1,0 +1,251 @@
+// Command lines of tandemrun: what is understood, what is refused and how, and the plan made of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/str_split.h"
+#include "deploy/launch/launch_options.h"
+#include "deploy/launch/launch_plan.h"
+
+namespace tandem::deploy {
+namespace {
+
+using ::testing::HasSubstr;
+
+class LaunchOptionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/tandem_launch_options_XXXXXX";
+    dir_ = mkdtemp(name);
+    WriteJob("job.pbtxt", "name: \"j1\"\n");
+    WriteJob("ps.pbtxt", "name: \"j2\" mode: PSERVER\n");
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  void WriteJob(const std::string& name, const std::string& text) {
+    std::ofstream(dir_ + "/" + name) << text;
+  }
+  // `line`: arguments between spaces; @ stands for the test's folder.
+  StatusOr<LaunchOptions> Options(std::string line) {
+    for (size_t at = 0; (at = line.find('@', at)) != std::string::npos;) line.replace(at, 1, dir_);
+    TD_ASSIGN_OR_RETURN(const ParsedArgs args,
+                        ParseArgs(LaunchFlags(), absl::StrSplit(line, ' ', absl::SkipEmpty())));
+    return MakeLaunchOptions(args, "/opt/tandem/bin");
+  }
+  StatusOr<LaunchPlan> Plan(const std::string& line, const Environment& env = {}) {
+    TD_ASSIGN_OR_RETURN(LaunchOptions options, Options(line));
+    return MakeLaunchPlan(options, env);
+  }
+
+  std::string dir_;
+};
+
+TEST_F(LaunchOptionsTest, UnderstoodLines) {
+  struct Case {
+    const char* line;
+    LaunchMode mode;
+    size_t servers, workers;
+  };
+  const Case cases[] = {
+      {"@/job.pbtxt", LaunchMode::kLocal, 0, 1},
+      {"--mode=local @/ps.pbtxt", LaunchMode::kLocal, 0, 1},
+      {"--servers=2 --workers=3 @/job.pbtxt", LaunchMode::kPserver, 2, 3},
+      {"--server_num 2 --worker-num 3 @/job.pbtxt", LaunchMode::kPserver, 2, 3},
+      {"--mode=ps --servers=1 --workers=1 @/job.pbtxt", LaunchMode::kPserver, 1, 1},
+      {"@/ps.pbtxt --servers=127.0.0.1:7001,127.0.0.1:7002 --workers=1", LaunchMode::kPserver, 2,
+       1},
+      {"--mode=collective --nproc=2 @/job.pbtxt", LaunchMode::kCollective, 0, 2},
+      {"--nproc_per_node=2 @/ps.pbtxt", LaunchMode::kCollective, 0, 2},
+      {"--mode=collective --gpus=0,1,2 @/job.pbtxt", LaunchMode::kCollective, 0, 3},
+      {"--ips=127.0.0.1,localhost --nproc=2 @/job.pbtxt", LaunchMode::kCollective, 0, 4},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.line);
+    const auto options = Options(c.line);
+    ASSERT_TRUE(options.ok()) << options.status();
+    EXPECT_EQ(options->mode, c.mode);
+    EXPECT_EQ(options->servers.size(), c.servers);
+    EXPECT_EQ(options->workers.size(), c.workers);
+  }
+}
+
+TEST_F(LaunchOptionsTest, RefusedLines) {
+  WriteJob("bad_name.pbtxt", "name: \"../evil\"\n");
+  WriteJob("hybrid.pbtxt", "mode: HYBRID\n");
+  WriteJob("typo.pbtxt", "nmae: \"x\"\n");
+  struct Case {
+    const char* line;
+    const char* message;
+    int exit_code = kExitUsage;
+  };
+  const Case cases[] = {
+      {"", "no job file given"},
+      {"@/none.pbtxt", "none.pbtxt"},
+      {"@/bad_name.pbtxt", "../evil"},
+      {"@/hybrid.pbtxt", "HYBRID is not built yet"},
+      {"@/typo.pbtxt", "typo.pbtxt:1:1: error:"},
+      {"@/job.pbtxt @/ps.pbtxt", "go after --"},
+      {"--sevrers=2 @/job.pbtxt", "hint: did you mean \"--servers\"?"},
+      {"--servers=2 --server_num=3 --workers=1 @/job.pbtxt", "given twice"},
+      {"--servers=0 --workers=1 @/job.pbtxt", "--servers: expected a whole number from 1"},
+      {"--servers=99999999999 --workers=1 @/job.pbtxt", "--servers: expected a whole number"},
+      {"--servers=a:b --workers=1 @/job.pbtxt", "expected host:port"},
+      {"--servers=a:70000 --workers=1 @/job.pbtxt", "expected host:port"},
+      {"--servers=2 @/job.pbtxt", "pserver mode needs --workers"},
+      {"@/ps.pbtxt", "pserver mode needs --servers"},
+      {"--mode=collective @/job.pbtxt", "collective mode needs --nproc"},
+      {"--servers=2 --workers=2 --nproc=2 @/job.pbtxt", "belongs to pserver mode and --nproc"},
+      {"--worker_num=2 --ips=a,b @/job.pbtxt", "--worker_num belongs to pserver mode and --ips"},
+      {"--mode=collective --servers=2 @/job.pbtxt", "contradicts --mode=collective"},
+      {"--mode=pserver --nproc=2 @/job.pbtxt", "contradicts --mode=pserver"},
+      {"--mode=local --workers=2 @/job.pbtxt", "contradicts --mode=local"},
+      {"--mode=hybrid @/job.pbtxt", "not built yet"},
+      {"--mode=colective @/job.pbtxt", "hint: did you mean \"collective\"?"},
+      {"--http_port=1 @/job.pbtxt", "not built yet"},
+      {"--quiet=maybe @/job.pbtxt", "takes no value"},
+      {"@/job.pbtxt --log_dir", "needs a value"},
+      {"--gpus=0,1,2 --nproc=2 @/job.pbtxt", "3 cards for 2 workers"},
+      {"--ips=192.0.2.1,192.0.2.2 --nproc=1 @/job.pbtxt", "none of the hosts"},
+      {"--ips=127.0.0.1,192.0.2.2 --nproc=1 @/job.pbtxt", "--secret_file"},
+      {"--ips=127.0.0.1:80 --nproc=1 @/job.pbtxt", "hosts without ports"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.line);
+    const auto options = Options(c.line);
+    ASSERT_FALSE(options.ok());
+    EXPECT_THAT(std::string(options.status().message()), HasSubstr(c.message));
+    EXPECT_EQ(ExitCodeOf(options.status()), c.exit_code);
+  }
+}
+
+TEST_F(LaunchOptionsTest, HintStandsOnALineOfItsOwn) {
+  const auto options = Options("--sevrers=2 @/job.pbtxt");
+  EXPECT_EQ(ErrorText("tandemrun", options.status()),
+            "tandemrun: error: unknown flag \"--sevrers\"\nhint: did you mean \"--servers\"?\n");
+}
+
+TEST_F(LaunchOptionsTest, FreePortsAreDistinct) {
+  const auto ports = FreePorts("127.0.0.1", 64);
+  ASSERT_TRUE(ports.ok()) << ports.status();
+  EXPECT_EQ(std::set<int>(ports->begin(), ports->end()).size(), 64u);
+
+  const auto plan = Plan("--servers=8 --workers=8 @/job.pbtxt");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::set<int> used;
+  for (const ProcessPlan& p : plan->processes) used.insert(p.endpoint.port);
+  EXPECT_EQ(used.size(), 16u);
+}
+
+TEST_F(LaunchOptionsTest, TakenPortIsNamed) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  const auto plan = Plan("--servers=127.0.0.1:" + port + " --workers=1 @/job.pbtxt");
+  EXPECT_EQ(plan.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(plan.status().message()), HasSubstr("port " + port));
+  close(fd);
+}
+
+TEST_F(LaunchOptionsTest, OnManyHostsOnlyLocalProcessesAreStarted) {
+  const auto plan = Plan(
+      "--ips=192.0.2.7,127.0.0.1 --nproc=2 --secret_file=@/s --log_dir=@/log @/job.pbtxt -- "
+      "--epochs=3");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->processes.size(), 2u);
+  const Environment& env = plan->processes[1].env;
+  EXPECT_EQ(env.at("RANK"), "3");
+  EXPECT_EQ(env.at("LOCAL_RANK"), "1");
+  EXPECT_EQ(env.at("LOCAL_WORLD_SIZE"), "2");
+  EXPECT_EQ(env.at("TANDEM_RENDEZVOUS"), "192.0.2.7:6170");
+  EXPECT_EQ(env.at("PADDLE_TRAINER_ENDPOINTS"),
+            "192.0.2.7:6170,192.0.2.7:6171,127.0.0.1:6170,127.0.0.1:6171");
+  EXPECT_EQ(env.at("TANDEM_SECRET_FILE"), dir_ + "/s");
+  EXPECT_EQ(plan->processes[1].argv.back(), "--epochs=3");
+  EXPECT_TRUE(plan->remote_workers);
+}
+
+TEST_F(LaunchOptionsTest, UserEnvironmentWins) {
+  const auto plan = Plan("--servers=1 --workers=1 @/job.pbtxt",
+                         {{"OMP_WAIT_POLICY", "active"}, {"TANDEM_SECRET_FILE", "/etc/secret"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  for (const ProcessPlan& p : plan->processes) {
+    EXPECT_EQ(p.env.count("OMP_WAIT_POLICY"), 0u);
+    EXPECT_EQ(p.env.count("OMP_NUM_THREADS"), 0u);
+    EXPECT_EQ(p.env.at("TANDEM_SECRET_FILE"), "/etc/secret");
+  }
+  EXPECT_FALSE(plan->make_secret);
+}
+
+TEST_F(LaunchOptionsTest, GpusBecomePlaces) {
+  const auto plan = Plan("--mode=collective --gpus=2,5 @/job.pbtxt");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->processes[1].argv.back(), "--place=cuda:5");
+  EXPECT_EQ(plan->processes[1].env.at("FLAGS_selected_gpus"), "5");
+}
+
+constexpr char kGolden[] = R"(job j1, mode pserver: 1 pservers, 1 trainers; logs in ./log-j1
+
+pserver 0  127.0.0.1:PORT
+  command /opt/tandem/bin/tandem-pserver --listen=127.0.0.1:PORT --index=0 --job=j1 --trainers=1
+  log     ./log-j1/serverlog.0
+  env     OMP_WAIT_POLICY=passive
+  env     PADDLE_PORT=PORT
+  env     PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:PORT
+  env     PADDLE_TRAINERS_NUM=1
+  env     PADDLE_TRAINER_ENDPOINTS=127.0.0.1:PORT
+  env     POD_IP=127.0.0.1
+  env     TANDEM_JOB=j1
+  env     TANDEM_SECRET_FILE=./log-j1/job.secret
+  env     TANDEM_SERVER_INDEX=0
+  env     TRAINING_ROLE=PSERVER
+  env     WORLD_SIZE=1
+
+trainer 0  127.0.0.1:PORT
+  command /opt/tandem/bin/tandem-trainer --job_file=DIR/job.pbtxt --mode=pserver --epochs=2
+  log     ./log-j1/workerlog.0
+  env     LOCAL_RANK=0
+  env     LOCAL_WORLD_SIZE=1
+  env     OMP_WAIT_POLICY=passive
+  env     PADDLE_CURRENT_ENDPOINT=127.0.0.1:PORT
+  env     PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:PORT
+  env     PADDLE_TRAINERS_NUM=1
+  env     PADDLE_TRAINER_ENDPOINTS=127.0.0.1:PORT
+  env     PADDLE_TRAINER_ID=0
+  env     RANK=0
+  env     TANDEM_JOB=j1
+  env     TANDEM_SECRET_FILE=./log-j1/job.secret
+  env     TRAINING_ROLE=TRAINER
+  env     WORLD_SIZE=1
+)";
+
+TEST_F(LaunchOptionsTest, DryRun) {
+  const auto plan = Plan("--servers=1 --workers=1 @/job.pbtxt -- --epochs=2");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::string text = Describe(*plan);
+  for (const ProcessPlan& p : plan->processes) {
+    const std::string port = std::to_string(p.endpoint.port);
+    for (size_t at = 0; (at = text.find(port)) != std::string::npos;) {
+      text.replace(at, port.size(), "PORT");
+    }
+  }
+  const size_t at = text.find(dir_);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, dir_.size(), "DIR");
+  EXPECT_EQ(text, kGolden);
+}
+
+}  // namespace
+}  // namespace tandem::deploy

@@ -1,0 +1,236 @@
+// tandemrun as a program: what children are given, how failures are told, that nobody is left.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <pty.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "common/base/status.h"
+#include "tests/unit/deploy/launcher_fixture.h"
+
+namespace tandem::deploy {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST_F(LauncherTest, JobThatSucceeds) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = Script(
+      "trainer",
+      "await server.0.pid; await server.1.pid; echo trained $RANK; stat -c %a $TANDEM_SECRET_FILE; "
+      "wc -c < $TANDEM_SECRET_FILE; env > $D/env.$RANK; "
+      "echo \"$@\" > $D/args.$RANK");
+  Launch({"--servers=2", "--workers=2", "--", "--epochs=3"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+
+  EXPECT_EQ(Out(), "trained 0\n600\n65\n");  // the first trainer's alone
+  EXPECT_EQ(Read("log/workerlog.0"), "trained 0\n600\n65\n");
+  EXPECT_EQ(Read("log/workerlog.1"), "trained 1\n600\n65\n");
+  for (const char* log : {"log/serverlog.0", "log/serverlog.1"}) {
+    EXPECT_EQ(Read(log), "serving\nstopped\n");
+  }
+  EXPECT_EQ(Read("args.1"), "--job_file=" + dir_ + "/job.pbtxt --mode=pserver --epochs=3\n");
+  EXPECT_THAT(Read("env.1"), HasSubstr("\nOMP_WAIT_POLICY=passive\n"));
+  EXPECT_FALSE(Exists("log/job.secret"));
+  EXPECT_FALSE(Exists("log/error.json"));
+  EXPECT_TRUE(AllGone({"server.0.pid", "server.1.pid"}));
+}
+
+TEST_F(LauncherTest, CollectiveEnvironment) {
+  trainer_script_ = Script("trainer", "env > $D/env.$RANK");
+  Launch({"--mode=collective", "--nproc=2", "--quiet"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_EQ(Out(), "");
+  EXPECT_EQ(Err(), "");
+  std::map<std::string, std::string> env[2];
+  for (int rank : {0, 1}) {
+    std::istringstream text(Read("env." + std::to_string(rank)));
+    for (std::string line; std::getline(text, line);) {
+      env[rank][line.substr(0, line.find('='))] = line.substr(line.find('=') + 1);
+    }
+    EXPECT_EQ(env[rank]["RANK"], std::to_string(rank));
+    EXPECT_EQ(env[rank]["PADDLE_TRAINER_ID"], std::to_string(rank));
+    EXPECT_EQ(env[rank]["WORLD_SIZE"], "2");
+    EXPECT_EQ(env[rank]["PADDLE_TRAINERS_NUM"], "2");
+    EXPECT_EQ(env[rank]["LOCAL_RANK"], std::to_string(rank));
+    EXPECT_EQ(env[rank]["LOCAL_WORLD_SIZE"], "2");
+    EXPECT_EQ(env[rank]["TRAINING_ROLE"], "TRAINER");
+    EXPECT_EQ(env[rank]["TANDEM_JOB"], "fake");
+    EXPECT_EQ(env[rank].count("PADDLE_PSERVERS_IP_PORT_LIST"), 0u);
+  }
+  const std::string first = env[0]["PADDLE_CURRENT_ENDPOINT"];
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(env[rank]["TANDEM_RENDEZVOUS"], first);
+    EXPECT_EQ(env[rank]["PADDLE_TRAINER_ENDPOINTS"],
+              first + "," + env[1]["PADDLE_CURRENT_ENDPOINT"]);
+  }
+}
+
+TEST_F(LauncherTest, FirstFailureIsNamedAndTheRestIsStopped) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = Script(
+      "trainer",
+      std::string("if [ $RANK = 0 ]; then ") + kWaitForEver +
+          "fi\nawait server.0.pid; await trainer.0.pid; for i in $(seq 30); do echo line $i; done; "
+          "printf 'bad \\xff byte\\n'; echo no such thing >&2; exit 65");
+  Launch({"--servers=1", "--workers=2"});
+  EXPECT_EQ(WaitForLauncher(), 65);
+  EXPECT_THAT(Err(), HasSubstr("job \"fake\" failed"));
+  EXPECT_THAT(Err(), HasSubstr("first failure  trainer 1 on host "));
+  EXPECT_THAT(Err(), HasSubstr("): exit code 65, after "));
+  EXPECT_THAT(Err(), HasSubstr("    | no such thing\n"));
+  EXPECT_THAT(Err(), HasSubstr("    | line 13\n"));  // 20 lines in all
+  EXPECT_THAT(Err(), Not(HasSubstr("    | line 12\n")));
+  EXPECT_THAT(Err(), HasSubstr("then           trainer 0: killed by SIGTERM\n"));
+  EXPECT_THAT(Err(), HasSubstr("then           pserver 0: exit code 0\n"));
+  EXPECT_TRUE(AllGone({"server.0.pid", "trainer.0.pid"}));
+
+  const auto json = nlohmann::json::parse(Read("log/error.json"));
+  EXPECT_EQ(json["role"], "trainer");
+  EXPECT_EQ(json["rank"], 1);
+  EXPECT_EQ(json["exit_code"], 65);
+  EXPECT_EQ(json["last_lines"].size(), 20u);
+  EXPECT_FALSE(json["host"].get<std::string>().empty());
+  EXPECT_FALSE(Exists("log/job.secret"));
+}
+
+TEST_F(LauncherTest, DeathBySignal) {
+  trainer_script_ = Script(
+      "trainer", std::string("if [ $RANK = 0 ]; then ") + kWaitForEver + "fi\nkill -SEGV $$");
+  Launch({"--mode=collective", "--nproc=2"});
+  EXPECT_EQ(WaitForLauncher(), 128 + SIGSEGV);
+  EXPECT_THAT(Err(), HasSubstr("killed by SIGSEGV"));
+  EXPECT_EQ(nlohmann::json::parse(Read("log/error.json"))["signal"], "SIGSEGV");
+}
+
+TEST_F(LauncherTest, PserverThatEndsEarlyIsAFailure) {
+  server_script_ = Script("server", "await trainer.0.pid");
+  trainer_script_ = Script("trainer", kWaitForEver);
+  Launch({"--servers=1", "--workers=1"});
+  EXPECT_EQ(WaitForLauncher(), kExitFailure);
+  EXPECT_THAT(Err(), HasSubstr("pserver 0 on host"));
+  EXPECT_THAT(Err(), HasSubstr("ended with exit code 0 before the trainers did"));
+  EXPECT_TRUE(AllGone({"trainer.0.pid"}));
+}
+
+TEST_F(LauncherTest, PserverMustEndWithZero) {
+  server_script_ = Script("server",
+                          "trap 'echo lost it; exit 74' TERM\necho > $D/up\nmkfifo $D/never\n"
+                          "while true; do read -t 1 line <> $D/never; done");
+  trainer_script_ = Script("trainer", "await up");
+  Launch({"--servers=1", "--workers=1"});
+  EXPECT_EQ(WaitForLauncher(), 74) << Err();
+  EXPECT_THAT(Err(), HasSubstr("| lost it"));
+}
+
+TEST_F(LauncherTest, WhoDoesNotStopIsKilledAfterTheGrace) {
+  server_script_ = Script("server",
+                          "trap '' TERM\necho $$ > $D/server.0.pid\nmkfifo $D/never\n"
+                          "while true; do read -t 1 line <> $D/never; done");
+  trainer_script_ = Script("trainer", "await server.0.pid");
+  Launch({"--servers=1", "--workers=1", "--grace_s=0"});
+  EXPECT_EQ(WaitForLauncher(), kExitFailure) << Err();
+  EXPECT_THAT(Err(), HasSubstr("did not end on SIGTERM and had to be killed"));
+  EXPECT_TRUE(AllGone({"server.0.pid"}));
+}
+
+TEST_F(LauncherTest, KilledLauncherLeavesNobody) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = Script("trainer", kWaitForEver);
+  Launch({"--servers=2", "--workers=2"});
+  const std::vector<std::string> pids = {"server.0.pid", "server.1.pid", "trainer.0.pid",
+                                         "trainer.1.pid"};
+  ASSERT_TRUE(WaitUntil([&] {
+    for (const std::string& file : pids) {
+      if (Read(file).empty()) return false;
+    }
+    return true;
+  }));
+  EXPECT_FALSE(AllGone(pids));
+  kill(launcher_->pid(), SIGKILL);  // the launcher alone, not its group
+  EXPECT_EQ(WaitForLauncher(), 128 + SIGKILL);
+  EXPECT_TRUE(WaitUntil([&] { return AllGone(pids); }));
+}
+
+TEST_F(LauncherTest, SignalIsForwarded) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = Script("trainer", kWaitForEver);
+  Launch({"--servers=1", "--workers=1"});
+  ASSERT_TRUE(WaitUntil([&] { return Read("trainer.0.pid") != "" && Read("server.0.pid") != ""; }));
+  kill(launcher_->pid(), SIGTERM);
+  EXPECT_EQ(WaitForLauncher(), 128 + SIGTERM) << Err();
+  EXPECT_THAT(Err(), HasSubstr("SIGTERM: stopping the job"));
+  EXPECT_EQ(Read("log/serverlog.0"), "serving\nstopped\n");
+  EXPECT_TRUE(AllGone({"server.0.pid", "trainer.0.pid"}));
+}
+
+TEST_F(LauncherTest, SecondSignalKills) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = Script("trainer",
+                           "trap '' INT TERM\nmkfifo $D/never\necho $$ > $D/trainer.0.pid\n"
+                           "while true; do read -t 1 line <> $D/never; done");
+  Launch({"--servers=1", "--workers=1", "--grace_s=3600"});
+  ASSERT_TRUE(WaitUntil([&] { return Read("trainer.0.pid") != ""; }));
+  kill(launcher_->pid(), SIGINT);
+  ASSERT_TRUE(WaitUntil([&] { return Err().find("stopping the job") != std::string::npos; }));
+  kill(launcher_->pid(), SIGINT);
+  EXPECT_EQ(WaitForLauncher(), 128 + SIGINT) << Err();
+  EXPECT_THAT(Err(), HasSubstr("second SIGINT: killing the job"));
+  EXPECT_TRUE(AllGone({"trainer.0.pid"}));
+}
+
+TEST_F(LauncherTest, MissingProgram) {
+  trainer_script_ = dir_ + "/nothing-here";
+  Launch({"--mode=local"});
+  EXPECT_EQ(WaitForLauncher(), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("tandemrun: error: trainer 0: cannot start " + trainer_script_ +
+                               ": No such file or directory"));
+}
+
+TEST_F(LauncherTest, ProgressBarGetsATerminalAndTheLogItsLastState) {
+  int ours = -1, theirs = -1;
+  winsize size = {30, 77, 0, 0};
+  ASSERT_EQ(openpty(&ours, &theirs, nullptr, nullptr, &size), 0);
+  const FileDescriptor master(ours);
+  FileDescriptor slave(theirs);
+  fcntl(ours, F_SETFD, FD_CLOEXEC);
+  fcntl(theirs, F_SETFD, FD_CLOEXEC);
+  stdout_fd_ = theirs;
+  trainer_script_ = Script("trainer",
+                           "[ -t 1 ] && echo terminal; stty size <&1; "
+                           "printf '10%%\\r50%%\\r100%%\\n'; [ -t 2 ] || echo plain >&2");
+  Launch({"--mode=local"});
+  slave.Reset();
+  EXPECT_EQ(WaitForLauncher(), 0);
+  std::string shown;
+  char buffer[256];
+  for (ssize_t n; (n = read(ours, buffer, sizeof(buffer))) > 0;) {
+    shown.append(buffer, static_cast<size_t>(n));
+  }
+  EXPECT_EQ(shown, "terminal\r\n30 77\r\n10%\r50%\r100%\r\n");
+  EXPECT_THAT(Read("log/workerlog.0"), HasSubstr("terminal\n30 77\n100%\n"));
+  EXPECT_THAT(Err(), HasSubstr("plain\n"));
+}
+
+TEST_F(LauncherTest, UsageErrorsExitWithTwo) {
+  Launch({"--servers=2", "--workers=2", "--nproc=2"});
+  EXPECT_EQ(WaitForLauncher(), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("tandemrun: error: --workers belongs to pserver mode and --nproc"));
+  EXPECT_FALSE(Exists("log"));
+}
+
+TEST_F(LauncherTest, DryRunStartsNothing) {
+  Launch({"--servers=1", "--workers=2", "--dry_run"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("job fake, mode pserver: 1 pservers, 2 trainers"));
+  EXPECT_THAT(Out(), HasSubstr("env     PADDLE_TRAINER_ID=1"));
+  EXPECT_FALSE(Exists("log"));
+}
+
+}  // namespace
+}  // namespace tandem::deploy

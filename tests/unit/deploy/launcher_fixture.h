@@ -1,0 +1,59 @@
+// Runs the tandemrun program with shell scripts in place of the daemons.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "deploy/launch/process.h"
+
+namespace tandem::deploy {
+
+inline constexpr auto kWaitMax = std::chrono::seconds(30);
+
+class LauncherTest : public ::testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  // Writes an executable shell script and returns its path. The scripts see $D, the test's folder.
+  std::string Script(const std::string& name, const std::string& body);
+  // Starts tandemrun with the two scripts, the test's job file and `args`.
+  void Launch(const std::vector<std::string>& args);
+  // The launcher's exit code, or 128 + signal; fails the test after kWaitMax.
+  int WaitForLauncher();
+  // Waits until `done` is true; false after kWaitMax. Polls with a 5 ms poll().
+  bool WaitUntil(const std::function<bool()>& done);
+
+  std::string Read(const std::string& name) const;  // of the test's folder; "" when absent
+  bool Exists(const std::string& name) const;
+  std::string Out() const { return Read("out"); }
+  std::string Err() const { return Read("err"); }
+  // True once no process whose pid stands in the given files of the folder is left.
+  bool AllGone(const std::vector<std::string>& pid_files);
+
+  // A pserver that serves until it is told to stop.
+  static constexpr char kGoodServer[] =
+      "echo serving\n"
+      "trap 'echo stopped; exit 0' TERM\n"
+      "mkfifo $D/never.$TANDEM_SERVER_INDEX\n"
+      "echo $$ > $D/server.$TANDEM_SERVER_INDEX.pid\n"
+      "while true; do read -t 1 line <> $D/never.$TANDEM_SERVER_INDEX; done\n";
+  // Waits until the file $1 of the test's folder has something in it.
+  static constexpr char kAwait[] =
+      "await() { while [ ! -s $D/$1 ]; do read -t 0.01 < <(:); done; true; }\n";
+  // Starts a trainer that waits for ever (one process, so that its pid is the whole story).
+  static constexpr char kWaitForEver[] = "echo $$ > $D/trainer.$RANK.pid; exec sleep 1000\n";
+
+  std::string dir_;
+  std::string server_script_, trainer_script_;
+  std::vector<std::string> log_args_;
+  int stdout_fd_ = -1;  // instead of the file "out"
+  std::unique_ptr<Process> launcher_;
+};
+
+}  // namespace tandem::deploy
