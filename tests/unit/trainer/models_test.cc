@@ -1,0 +1,91 @@
+#include "trainer/models/models.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+using Args = std::map<std::string, std::string>;
+
+int64_t Parameters(const Program& program) {
+  int64_t n = 0;
+  for (const Var* var : program.VarsOf(VarKind::kParam)) n += var->desc.shape.numel();
+  return n;
+}
+
+TEST(Models, HaveTheParametersTheyShould) {
+  const struct {
+    const char* name;
+    Args args;
+    int64_t parameters;
+  } cases[] = {
+      {"softmax", {}, 784 * 10 + 10},
+      {"softmax", {{"classes", "3"}, {"image", "3,4,5"}}, 60 * 3 + 3},
+      {"mlp", {}, 784 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10},
+      {"mlp", {{"hidden", "7"}}, 784 * 7 + 7 + 70 + 10},
+      // The count of LeNet-5 on 28x28 images with dense second convolution.
+      {"lenet", {}, 61706},
+      {"lenet",
+       {{"channels", "20,50"}, {"hidden", "500"}},
+       20 * 26 + 50 * (20 * 25 + 1) + (50 * 25 * 500 + 500) + 5010},
+      {"residual_cnn",
+       {{"channels", "4,8"}},
+       (9 * 4 + 4) + 2 * (9 * 16 + 4) + (9 * 32 + 8) + (9 * 64 + 8) + (32 + 8) + (80 + 10)},
+  };
+  for (const auto& c : cases) {
+    const auto program = BuildModel(c.name, c.args, 16);
+    ASSERT_TRUE(program.ok()) << c.name << ": " << program.status();
+    EXPECT_EQ(Parameters(*program), c.parameters) << c.name;
+    EXPECT_FALSE(program->loss.empty());
+    EXPECT_EQ(program->metrics.size(), 1u);
+    ASSERT_NE(program->FindVar("img"), nullptr);
+    EXPECT_EQ(program->FindVar("img")->desc.shape[0], 16);
+    ASSERT_NE(program->FindVar("label"), nullptr);
+    EXPECT_EQ(ToString(program->FindVar("label")->desc), "i64[16,1]");
+    EXPECT_TRUE(Verify(*program).ok()) << Verify(*program);
+  }
+}
+
+TEST(Models, AllBuildWithTheirDefaultsAndBindOtherBatches) {
+  for (const ModelDoc& model : ListModels()) {
+    EXPECT_FALSE(model.doc.empty());
+    EXPECT_THAT(ListModelsText(), HasSubstr(model.name + ": "));
+    auto program = BuildModel(model.name, {}, 4);
+    ASSERT_TRUE(program.ok()) << model.name << ": " << program.status();
+    const Status bound = BindBatch(*program, 9);
+    EXPECT_TRUE(bound.ok()) << model.name << ": " << bound;
+    EXPECT_EQ(program->FindVar("img")->desc.shape[0], 9);
+  }
+}
+
+TEST(Models, WrongNamesAndValues) {
+  const struct {
+    const char* name;
+    Args args;
+    StatusCode code;
+    const char* expected;
+  } cases[] = {
+      {"lent", {}, StatusCode::kNotFound, "did you mean \"lenet\"?"},
+      {"zzzzzzzz", {}, StatusCode::kNotFound, "models: softmax, mlp, lenet, residual_cnn"},
+      {"mlp", {{"hiden", "3"}}, StatusCode::kInvalidArgument, "did you mean \"hidden\"?"},
+      {"mlp", {{"hidden", ""}}, StatusCode::kInvalidArgument, "expected 1 to 1000 numbers"},
+      {"mlp", {{"hidden", "3,x"}}, StatusCode::kInvalidArgument, "\"3,x\""},
+      {"mlp", {{"hidden", "0"}}, StatusCode::kInvalidArgument, "from 1 to 65536"},
+      {"mlp", {{"hidden", "99999999999999999999"}}, StatusCode::kInvalidArgument, "from 1 to"},
+      {"lenet", {{"channels", "6"}}, StatusCode::kInvalidArgument, "expected 2 to 2 numbers"},
+      {"lenet", {{"image", "1,8,8"}}, StatusCode::kInvalidArgument, "too small"},
+      {"softmax", {{"image", "28,28"}}, StatusCode::kInvalidArgument, "expected 3 to 3 numbers"},
+      {"softmax", {{"classes", "1"}}, StatusCode::kInvalidArgument, "from 2 to"},
+  };
+  for (const auto& c : cases) {
+    const Status status = BuildModel(c.name, c.args, 4).status();
+    EXPECT_EQ(status.code(), c.code) << c.name << ": " << status;
+    EXPECT_THAT(status.message(), HasSubstr(c.expected));
+  }
+  EXPECT_EQ(BuildModel("mlp", {}, 0).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tandem
