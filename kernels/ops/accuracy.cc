@@ -1,0 +1,28 @@
+#include "kernels/ops/infer.h"
+#include "kernels/ops/op_defs.h"
+
+namespace tandem {
+namespace {
+
+Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(NeedF32(view, 1));
+  TD_RETURN_IF_ERROR(NeedRank(view, 0, "Out", 2));
+  TD_RETURN_IF_ERROR(NeedLabel(view, 1));
+  if (view.in(0).shape.numel() == 0) return view.Error("Out has no elements");
+  outputs[0] = {DType::kF32, {1}};
+  outputs[1] = {DType::kI32, {1}};
+  return OkStatus();
+}
+
+}  // namespace
+
+const OpDef kAccuracy = {
+    .type = "accuracy",
+    .doc = "Share and number of the rows of Out whose (first) largest element is at Label.",
+    .inputs = {{"Out"}, {"Label"}},
+    .outputs = {{"Accuracy"}, {"Correct", Arity::kOptional}},
+    .infer = Infer,
+    .cpu = AccuracyCpu(),
+};
+
+}  // namespace tandem

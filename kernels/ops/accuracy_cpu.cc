@@ -1,0 +1,35 @@
+#include <algorithm>
+
+#include "kernels/ops/cpu_args.h"
+#include "kernels/ops/op_defs.h"
+
+namespace tandem {
+namespace {
+
+struct State {
+  int64_t rows, classes;
+};
+
+Status Run(State& s, const KernelArgs& args) {
+  const auto* labels = static_cast<const int64_t*>(args.in[1]);
+  int32_t correct = 0;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const float* row = InF32(args, 0) + r * s.classes;
+    correct += std::max_element(row, row + s.classes) - row == labels[r] ? 1 : 0;
+  }
+  if (args.out[0] != nullptr) {
+    *OutF32(args, 0) = static_cast<float>(correct) / static_cast<float>(s.rows);
+  }
+  if (args.out[1] != nullptr) *static_cast<int32_t*>(args.out[1]) = correct;
+  return OkStatus();
+}
+
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  return MakeKernel<State, Run>({view.in(0).shape[0], view.in(0).shape[1]});
+}
+
+}  // namespace
+
+std::vector<KernelImpl> AccuracyCpu() { return {{"plain", Prepare}}; }
+
+}  // namespace tandem

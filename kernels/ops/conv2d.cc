@@ -1,0 +1,110 @@
+#include "kernels/ops/conv2d.h"
+
+#include "kernels/ops/infer.h"
+#include "kernels/ops/op_defs.h"
+
+namespace tandem {
+
+StatusOr<ConvShape> ConvShapeOf(const OpView& view) {
+  TD_RETURN_IF_ERROR(NeedF32(view));
+  TD_RETURN_IF_ERROR(NeedRank(view, 0, "Input", 4));
+  TD_RETURN_IF_ERROR(NeedRank(view, 1, "Filter", 4));
+  TD_RETURN_IF_ERROR(NeedPair(view, "strides", 1));
+  TD_RETURN_IF_ERROR(NeedPair(view, "paddings", 0));
+  TD_RETURN_IF_ERROR(NeedPair(view, "dilations", 1));
+  const auto strides = view.attr<std::vector<int64_t>>("strides");
+  const auto paddings = view.attr<std::vector<int64_t>>("paddings");
+  const auto dilations = view.attr<std::vector<int64_t>>("dilations");
+  const Shape &x = view.in(0).shape, &w = view.in(1).shape;
+  ConvShape s{.batch = x[0], .in_c = x[1], .out_c = w[0], .groups = view.attr<int64_t>("groups")};
+  if (s.groups < 1 || s.in_c % s.groups != 0 || s.out_c % s.groups != 0) {
+    return view.Error(absl::StrFormat("groups=%d must divide %d input and %d output channels",
+                                      s.groups, s.in_c, s.out_c));
+  }
+  if (w[1] != s.in_c / s.groups) {
+    return view.Error(
+        absl::StrFormat("Filter must be for %d channels a group, not %d", s.in_c / s.groups, w[1]));
+  }
+  for (int d = 0; d < 2; ++d) {
+    s.in[d] = x[2 + d];
+    s.kernel[d] = w[2 + d];
+    s.stride[d] = strides[d];
+    s.pad[d] = paddings[d];
+    s.dilation[d] = dilations[d];
+    const int64_t extent = s.dilation[d] * (s.kernel[d] - 1) + 1;
+    const int64_t room = s.in[d] + 2 * s.pad[d] - extent;
+    if (s.kernel[d] < 1 || room < 0) {
+      return view.Error(absl::StrFormat("a kernel that covers %d does not fit into %d + 2 x %d",
+                                        extent, s.in[d], s.pad[d]));
+    }
+    s.out[d] = room / s.stride[d] + 1;
+  }
+  return s;
+}
+
+namespace {
+
+Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
+  if (view.has_in(2) && view.in(2).shape != Shape{s.out_c}) {
+    return view.Error(absl::StrFormat("Bias must have the shape [%d]", s.out_c));
+  }
+  outputs[0] = {DType::kF32, {s.batch, s.out_c, s.out[0], s.out[1]}};
+  return OkStatus();
+}
+
+void Grad(GradContext& ctx) {
+  const std::string g = ctx.OutGrad(0);
+  if (g.empty()) return;
+  const std::string dx = ctx.InGrad(0), dw = ctx.InGrad(1);
+  const std::string db = ctx.In(2).empty() ? "" : ctx.InGrad(2);
+  if (dx.empty() && dw.empty() && db.empty()) return;
+  ctx.Append("conv2d_grad", {{ctx.In(0)}, {ctx.In(1)}, {g}}, {{dx}, {dw}, {db}}, ctx.op().attrs);
+}
+
+Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
+  const Shape out{s.batch, s.out_c, s.out[0], s.out[1]};
+  if (view.in(2).shape != out) {
+    return view.Error("Output@GRAD must have the shape " + ToString(out));
+  }
+  outputs[0] = view.in(0);
+  outputs[1] = view.in(1);
+  outputs[2] = {DType::kF32, {s.out_c}};
+  return OkStatus();
+}
+
+std::vector<AttrDef> Attrs() {
+  const std::vector<int64_t> ones = {1, 1}, zeros = {0, 0};
+  return {{"strides", ones, "steps of the window: vertical, horizontal"},
+          {"paddings", zeros, "zeros added on each side: above and below, left and right"},
+          {"dilations", ones, "distance of the kernel's elements: vertical, horizontal"},
+          {"groups", int64_t{1}, "output channel group g sees input channel group g alone"}};
+}
+
+}  // namespace
+
+const OpDef kConv2d = {
+    .type = "conv2d",
+    .doc = "Cross-correlation of Input [n,c,h,w] with Filter [m,c/groups,kh,kw], plus Bias [m].",
+    .inputs = {{"Input"}, {"Filter"}, {"Bias", Arity::kOptional}},
+    .outputs = {{"Output"}},
+    .attrs = Attrs(),
+    .infer = Infer,
+    .grad = Grad,
+    .cpu = Conv2dCpu(),
+};
+
+const OpDef kConv2dGrad = {
+    .type = "conv2d_grad",
+    .doc = "Gradients of conv2d.",
+    .inputs = {{"Input"}, {"Filter"}, {"Output@GRAD"}},
+    .outputs = {{"Input@GRAD", Arity::kOptional},
+                {"Filter@GRAD", Arity::kOptional},
+                {"Bias@GRAD", Arity::kOptional}},
+    .attrs = Attrs(),
+    .infer = InferGrad,
+    .cpu = Conv2dGradCpu(),
+};
+
+}  // namespace tandem

@@ -1,0 +1,18 @@
+// How Y of an elementwise operator lies in X.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/ops/op.h"
+
+namespace tandem {
+
+// X seen as [outer, len, inner], Y as [len]: element (o, i, j) of X meets element i of Y.
+struct BroadcastShape {
+  int64_t outer, len, inner;
+};
+
+// From inputs 0 (X) and 1 (Y) and the attribute axis.
+StatusOr<BroadcastShape> BroadcastShapeOf(const OpView& view);
+
+}  // namespace tandem

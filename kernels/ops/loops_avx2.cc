@@ -1,0 +1,3 @@
+#define TANDEM_LOOPS kLoopsAvx2
+#define TANDEM_ISA "avx2"
+#include "kernels/ops/loops_code.h"

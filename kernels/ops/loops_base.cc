@@ -1,0 +1,3 @@
+#define TANDEM_LOOPS kLoopsBase
+#define TANDEM_ISA "base"
+#include "kernels/ops/loops_code.h"

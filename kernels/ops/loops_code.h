@@ -1,0 +1,225 @@
+// The code of the vector loops, included once by each loops_<isa>.cc. Everything here has internal
+// linkage and no inline function of a header is called: the linker would merge its copies, and the
+// one for the newest instruction set might run on an older machine.
+#ifndef TANDEM_LOOPS
+#error "include this from loops_<isa>.cc alone"
+#endif
+#include "kernels/ops/loops_isa.h"
+
+namespace tandem {
+namespace {
+
+// Outputs may be the inputs, element by element, so there is nothing carried from one element to
+// another; the compiler's own overlap check would send in-place calls to scalar code.
+#if defined(__clang__)
+#define TANDEM_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TANDEM_VECTOR_LOOP _Pragma("GCC ivdep")
+#endif
+
+void Relu(const float* x, float* y, int64_t n) {
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = 0.0f > x[i] ? 0.0f : x[i];
+}
+
+void ReluGrad(const float* y, const float* gy, float* gx, int64_t n) {
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = gy[i];
+    gx[i] = y[i] > 0.0f ? g : 0.0f;
+  }
+}
+
+void Add(const float* x, const float* y, float* out, int64_t n) {
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] + y[i];
+}
+
+void Mul(const float* x, const float* y, float* out, int64_t n) {
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] * y[i];
+}
+
+void AddOne(const float* x, float y, float* out, int64_t n) {
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] + y;
+}
+
+void Scale(const float* x, float scale, float bias, float* y, int64_t n) {
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale + bias;
+}
+
+void Sgd(const float* p, const float* g, float lr, float* po, int64_t n) {
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) po[i] = p[i] - lr * g[i];
+}
+
+void Momentum(const float* p, const float* g, const float* v, const MomentumArgs& args, float* po,
+              float* vo, int64_t n) {
+  const float lr = args.lr, mu = args.mu;
+  if (args.nesterov) {
+    TANDEM_VECTOR_LOOP
+    for (int64_t i = 0; i < n; ++i) {
+      const float velocity = mu * v[i] + g[i];
+      po[i] = p[i] - lr * (g[i] + mu * velocity);
+      vo[i] = velocity;
+    }
+    return;
+  }
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const float velocity = mu * v[i] + g[i];
+    po[i] = p[i] - lr * velocity;
+    vo[i] = velocity;
+  }
+}
+
+void Adam(const float* p, const float* g, const float* m, const float* v, const AdamArgs& args,
+          float* po, float* mo, float* vo, int64_t n) {
+  const float lr = args.lr, b1 = args.beta1, b2 = args.beta2, eps = args.epsilon;
+  const float c1 = 1.0f - b1, c2 = 1.0f - b2;
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const float m1 = b1 * m[i] + c1 * g[i];
+    const float m2 = b2 * v[i] + c2 * (g[i] * g[i]);
+    po[i] = p[i] - lr * m1 / (__builtin_sqrtf(m2) + eps);
+    mo[i] = m1;
+    vo[i] = m2;
+  }
+}
+
+void FillRows(const float* row, float* out, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, out += n) __builtin_memcpy(out, row, n * sizeof(float));
+}
+
+void SumRows(const float* x, float* out, int64_t rows, int64_t n) {
+  constexpr int64_t kBlock = 64;  // columns kept in registers
+  int64_t j = 0;
+  for (; j + kBlock <= n; j += kBlock) {
+    float acc[kBlock] = {};
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t c = 0; c < kBlock; ++c) acc[c] += x[i * n + j + c];
+    }
+    for (int64_t c = 0; c < kBlock; ++c) out[j + c] = acc[c];
+  }
+  if (j == n) return;
+  for (int64_t c = j; c < n; ++c) out[c] = 0.0f;
+  for (int64_t i = 0; i < rows; ++i) {
+    TANDEM_VECTOR_LOOP
+    for (int64_t c = j; c < n; ++c) out[c] += x[i * n + c];
+  }
+}
+
+constexpr int64_t kLanes = 16;
+
+float Sum(const float* x, int64_t n) {
+  float lane[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t l = 0; l < kLanes; ++l) lane[l] += x[i + l];
+  }
+  for (int64_t l = 0; i < n; ++i, ++l) lane[l] += x[i];
+  float total = 0.0f;
+  for (int64_t l = 0; l < kLanes; ++l) total += lane[l];
+  return total;
+}
+
+float Max(const float* x, int64_t n) {
+  float best = x[0];
+  for (int64_t i = 1; i < n; ++i) best = x[i] > best ? x[i] : best;
+  return best;
+}
+
+// exp by 2^k e^r, r in [-ln2/2, ln2/2], e^r by its Taylor polynomial of degree 7 (Cody and Waite's
+// reduction, "Software Manual for the Elementary Functions", 1980, chapter 6).
+inline float Exp(float x) {
+  const float clamped = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
+  const float k = clamped * 1.44269504f + 12582912.0f - 12582912.0f;  // round to nearest
+  const float r = clamped - k * 0.693359375f - k * -2.12194440e-4f;
+  float e = 1.0f / 5040;
+  e = e * r + 1.0f / 720;
+  e = e * r + 1.0f / 120;
+  e = e * r + 1.0f / 24;
+  e = e * r + 1.0f / 6;
+  e = e * r + 0.5f;
+  e = e * r + 1.0f;
+  e = e * r + 1.0f;
+  const int32_t bits = (static_cast<int32_t>(k) + 127) << 23;
+  float power;
+  __builtin_memcpy(&power, &bits, sizeof(power));
+  const float result = x < -87.0f ? 0.0f : e * power;
+  return x == x ? result : x;  // NaN stays NaN
+}
+
+void ExpShifted(const float* x, float shift, float* out, int64_t n) {
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = Exp(x[i] - shift);
+}
+
+void Transpose(const float* x, float* out, int64_t rows, int64_t cols) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < cols; ++j) out[j * rows + i] = x[i * cols + j];
+  }
+}
+
+void MaxPool2(const float* x, float* out, int64_t iw, int64_t oh, int64_t ow) {
+  for (int64_t i = 0; i < oh; ++i, out += ow) {
+    const float* top = x + 2 * i * iw;
+    const float* low = top + iw;
+    for (int64_t j = 0; j < ow; ++j) {
+      const float a = top[2 * j], b = top[2 * j + 1], c = low[2 * j], d = low[2 * j + 1];
+      const float ab = b > a ? b : a, cd = d > c ? d : c;
+      out[j] = cd > ab ? cd : ab;
+    }
+  }
+}
+
+void MaxPool2Grad(const float* x, const float* y, const float* gy, float* gx, int64_t ih,
+                  int64_t iw, int64_t oh, int64_t ow) {
+  for (int64_t i = 0; i < oh; ++i, y += ow, gy += ow) {
+    const float* top = x + 2 * i * iw;
+    const float* low = top + iw;
+    float* gtop = gx + 2 * i * iw;
+    float* glow = gtop + iw;
+    TANDEM_VECTOR_LOOP
+    for (int64_t j = 0; j < ow; ++j) {
+      const float best = y[j], g = gy[j];
+      const bool a = top[2 * j] == best;
+      const bool b = !a & (top[2 * j + 1] == best);
+      const bool c = !(a | b) & (low[2 * j] == best);
+      const bool d = !(a | b | c);
+      gtop[2 * j] = a ? g : 0.0f;
+      gtop[2 * j + 1] = b ? g : 0.0f;
+      glow[2 * j] = c ? g : 0.0f;
+      glow[2 * j + 1] = d ? g : 0.0f;
+    }
+    for (int64_t j = 2 * ow; j < iw; ++j) gtop[j] = glow[j] = 0.0f;
+  }
+  for (int64_t j = 2 * oh * iw; j < ih * iw; ++j) gx[j] = 0.0f;
+}
+
+}  // namespace
+
+const Loops TANDEM_LOOPS = {
+    .isa = TANDEM_ISA,
+    .relu = Relu,
+    .relu_grad = ReluGrad,
+    .add = Add,
+    .mul = Mul,
+    .add_one = AddOne,
+    .scale = Scale,
+    .sgd = Sgd,
+    .momentum = Momentum,
+    .adam = Adam,
+    .fill_rows = FillRows,
+    .sum_rows = SumRows,
+    .sum = Sum,
+    .max = Max,
+    .exp_shifted = ExpShifted,
+    .transpose = Transpose,
+    .max_pool2 = MaxPool2,
+    .max_pool2_grad = MaxPool2Grad,
+};
+
+}  // namespace tandem

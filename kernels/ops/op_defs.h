@@ -1,0 +1,57 @@
+// Definitions and kernel lists of all operators but those of communication (comm.h). Each operator
+// x has its definition kX in x.cc and its CPU kernels, XCpu(), in x_cpu.cc; op_table.cc lists them.
+#pragma once
+
+#include <vector>
+
+#include "kernels/ops/op.h"
+
+namespace tandem {
+
+extern const OpDef kAccuracy;
+extern const OpDef kAdam;
+extern const OpDef kConv2d, kConv2dGrad;
+extern const OpDef kElementwiseAdd, kElementwiseAddGrad;
+extern const OpDef kElementwiseMul, kElementwiseMulGrad;
+extern const OpDef kFc, kFcGrad;
+extern const OpDef kFillConstant;
+extern const OpDef kMatmul;
+extern const OpDef kMean, kMeanGrad;
+extern const OpDef kMomentum;
+extern const OpDef kPool2d, kPool2dGrad;
+extern const OpDef kRelu, kReluGrad;
+extern const OpDef kReshape, kReshapeGrad;
+extern const OpDef kScale;
+extern const OpDef kSgd;
+extern const OpDef kSoftmaxXent, kSoftmaxXentGrad;
+extern const OpDef kSum;
+
+// Kernels in order of preference, plain loops last.
+std::vector<KernelImpl> AccuracyCpu();
+std::vector<KernelImpl> AdamCpu();
+std::vector<KernelImpl> Conv2dCpu();
+std::vector<KernelImpl> Conv2dGradCpu();
+std::vector<KernelImpl> ElementwiseAddCpu();
+std::vector<KernelImpl> ElementwiseAddGradCpu();
+std::vector<KernelImpl> ElementwiseMulCpu();
+std::vector<KernelImpl> ElementwiseMulGradCpu();
+std::vector<KernelImpl> FcCpu();
+std::vector<KernelImpl> FcGradCpu();
+std::vector<KernelImpl> FillConstantCpu();
+std::vector<KernelImpl> MatmulCpu();
+std::vector<KernelImpl> MeanCpu();
+std::vector<KernelImpl> MeanGradCpu();
+std::vector<KernelImpl> MomentumCpu();
+std::vector<KernelImpl> Pool2dCpu();
+std::vector<KernelImpl> Pool2dGradCpu();
+std::vector<KernelImpl> ReluCpu();
+std::vector<KernelImpl> ReluGradCpu();
+std::vector<KernelImpl> ReshapeCpu();
+std::vector<KernelImpl> ReshapeGradCpu();
+std::vector<KernelImpl> ScaleCpu();
+std::vector<KernelImpl> SgdCpu();
+std::vector<KernelImpl> SoftmaxXentCpu();
+std::vector<KernelImpl> SoftmaxXentGradCpu();
+std::vector<KernelImpl> SumCpu();
+
+}  // namespace tandem

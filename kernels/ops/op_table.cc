@@ -1,0 +1,65 @@
+// Every operator there is. Explicit on purpose: static registration loses entries of static
+// libraries silently.
+#include <string>
+#include <vector>
+
+#include "common/base/edit_distance.h"
+#include "kernels/ops/comm.h"
+#include "kernels/ops/op_defs.h"
+
+namespace tandem {
+namespace {
+
+// By type, in ASCII order.
+const OpDef* const kOps[] = {
+    &kAccuracy,
+    &kAdam,
+    &kAllReduceSum,
+    &kBroadcast,
+    &kConv2d,
+    &kConv2dGrad,
+    &kElementwiseAdd,
+    &kElementwiseAddGrad,
+    &kElementwiseMul,
+    &kElementwiseMulGrad,
+    &kFc,
+    &kFcGrad,
+    &kFillConstant,
+    &kMatmul,
+    &kMean,
+    &kMeanGrad,
+    &kMomentum,
+    &kPool2d,
+    &kPool2dGrad,
+    &kPull,
+    &kPush,
+    &kRelu,
+    &kReluGrad,
+    &kReshape,
+    &kReshapeGrad,
+    &kScale,
+    &kSgd,
+    &kSoftmaxXent,
+    &kSoftmaxXentGrad,
+    &kSum,
+};
+
+}  // namespace
+
+std::span<const OpDef* const> AllOps() { return kOps; }
+
+const OpDef* FindOp(std::string_view type) {
+  for (const OpDef* op : kOps) {
+    if (type == op->type) return op;
+  }
+  return nullptr;
+}
+
+StatusOr<const OpDef*> GetOp(std::string_view type) {
+  if (const OpDef* op = FindOp(type)) return op;
+  std::vector<std::string> names;
+  for (const OpDef* op : kOps) names.emplace_back(op->type);
+  return NotFound("unknown operator \"%s\"%s", std::string(type), DidYouMean(type, names));
+}
+
+}  // namespace tandem
