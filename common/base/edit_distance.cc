@@ -14,9 +14,9 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-}  // namespace
-
-size_t EditDistance(std::string_view a, std::string_view b) {
+// Smallest number of insertions, deletions and replacements of characters that turn `a` into `b`
+// (Levenshtein, 1966).
+size_t Levenshtein(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -31,6 +31,8 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+}  // namespace
+
 std::vector<std::string> NearestNames(std::string_view word, std::span<const std::string> names,
                                       size_t count_max) {
   constexpr size_t kWordMax = 200;  // longer ones are no slip of the finger
@@ -40,7 +42,7 @@ std::vector<std::string> NearestNames(std::string_view word, std::span<const std
   std::vector<std::pair<size_t, std::string>> near;
   for (const std::string& name : names) {
     const std::string lower = Lower(name);
-    const size_t distance = EditDistance(wanted, lower);
+    const size_t distance = Levenshtein(wanted, lower);
     if (distance <= limit || (wanted.size() > 2 && lower.find(wanted) != std::string::npos)) {
       near.emplace_back(distance, name);
     }

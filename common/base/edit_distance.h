@@ -9,10 +9,6 @@
 
 namespace tandem {
 
-// Smallest number of insertions, deletions and replacements of characters that turn `a` into `b`
-// (Levenshtein, 1966).
-size_t EditDistance(std::string_view a, std::string_view b);
-
 // At most `count_max` of `names`, nearest first (ties: in the given order), that a slip of the
 // finger could have turned into `word`: at most a third of its length away, at least 2, or `word`
 // is a part of the name. Case is ignored.
