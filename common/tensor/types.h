@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,7 @@ class Shape {
   std::array<int64_t, kRankMax> dims_{};
 };
 std::string ToString(const Shape& shape);  // "[64,1,28,28]"
+inline std::ostream& operator<<(std::ostream& out, const Shape& s) { return out << ToString(s); }
 
 // Dimensions from outside: rank at most Shape::kRankMax, every dimension >= 0, product at most
 // 2^48 elements.

@@ -41,15 +41,20 @@ std::string ProgramBuilder::Param(const std::string& name, const Shape& shape, I
 
 std::string ProgramBuilder::Layer(const std::string& type,
                                   std::vector<std::vector<std::string>> inputs, AttrMap attrs) {
+  return Named(NextName(type), type, std::move(inputs), std::move(attrs));
+}
+
+std::string ProgramBuilder::Named(const std::string& layer, const std::string& type,
+                                  std::vector<std::vector<std::string>> inputs, AttrMap attrs) {
   if (!status_.ok()) return "";
   const OpDef* def = FindOp(type);
   if (def == nullptr) {
     Keep(GetOp(type).status());
     return "";
   }
-  const std::string out = NextName(type) + ".out";
+  const std::string out = layer + ".out";
   std::vector<std::vector<std::string>> outputs = {{out}};
-  // Further outputs get the slot's name: softmax_with_cross_entropy_0.loss.
+  // Further outputs get the slot's name: accuracy_0.out.Correct.
   for (size_t s = 1; s < def->outputs.size(); ++s) {
     outputs.push_back({program_.FreshName(out + "." + def->outputs[s].name)});
   }
@@ -70,7 +75,7 @@ std::string ProgramBuilder::Fc(const std::string& x, int64_t units, Act act) {
   const std::string layer = NextName("fc");
   const std::string w = Param(layer + ".w", {k, units}, {Init::kXavierUniform});
   const std::string b = Param(layer + ".b", {units}, {Init::kConstant});
-  const std::string out = Layer("fc", {{in}, {w}, {b}}, {});
+  const std::string out = Named(layer, "fc", {{in}, {w}, {b}}, {});
   return act == Act::kRelu ? Relu(out) : out;
 }
 
@@ -87,7 +92,7 @@ std::string ProgramBuilder::Conv2d(const std::string& x, const ConvArgs& args) {
   std::vector<std::vector<std::string>> inputs = {
       {x}, {Param(layer + ".w", filter, {Init::kMsraNormal})}, {}};
   if (args.bias) inputs[2] = {Param(layer + ".b", {args.channels}, {Init::kConstant})};
-  const std::string out = Layer("conv2d", std::move(inputs),
+  const std::string out = Named(layer, "conv2d", std::move(inputs),
                                 {{"strides", std::vector<int64_t>{args.stride, args.stride}},
                                  {"paddings", std::vector<int64_t>{args.padding, args.padding}}});
   return args.act == Act::kRelu ? Relu(out) : out;

@@ -58,6 +58,9 @@ class ProgramBuilder {
   bool Keep(const Status& status);  // true when OK
   const TensorDesc* Desc(const std::string& var);
   std::string NextName(const std::string& layer);
+  // An operator with output `<layer>.out`.
+  std::string Named(const std::string& layer, const std::string& type,
+                    std::vector<std::vector<std::string>> inputs, AttrMap attrs);
 
   Program program_;
   Status status_;

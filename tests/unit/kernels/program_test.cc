@@ -1,0 +1,362 @@
+// Programs, autodiff, passes, plans and the executor.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "kernels/exec/executor.h"
+#include "kernels/exec/memory_plan.h"
+#include "kernels/graph/builder.h"
+#include "kernels/graph/optimizer.h"
+#include "kernels/graph/passes/distribute.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Message(const Status& status) { return std::string(status.message()); }
+
+// x [batch, 3] -> fc(4) -> relu -> fc(2) -> softmax loss.
+Program SmallNet(int64_t batch) {
+  ProgramBuilder b("small", batch);
+  const auto x = b.Data("x", DType::kF32, {3});
+  const auto label = b.Data("label", DType::kI64, {1});
+  const auto logits = b.Fc(b.Fc(x, 4, Act::kRelu), 2);
+  b.SoftmaxLoss(logits, label);
+  b.Accuracy(logits, label);
+  auto program = b.Finish();
+  CHECK(program.ok()) << program.status();
+  return *std::move(program);
+}
+
+class PlanTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Plan> MakePlan(const Program& program, CommHandler* comm = nullptr) {
+    PlanOptions options;
+    if (!program.loss.empty()) options.fetch = {program.loss};
+    auto plan = Plan::Make(program, Backend::Cpu(), scope_, comm, options);
+    CHECK(plan.ok()) << plan.status();
+    return *std::move(plan);
+  }
+  void Feed(const Plan& plan) {
+    auto x = plan.Get("x")->span<float>();
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5) - 2.0f;
+    auto label = plan.Get("label")->span<int64_t>();
+    for (size_t i = 0; i < label.size(); ++i) label[i] = x[i * 3] > 0 ? 1 : 0;
+  }
+  float Loss(const Plan& plan) { return plan.Get(plan.program().loss)->span<float>()[0]; }
+
+  CpuDevice device_;
+  Scope scope_{device_};
+};
+
+TEST(Program, RefusesBadNamesAndDoubles) {
+  Program program;
+  EXPECT_TRUE(program.AddVar({.name = "a/b.c@GRAD_0-1"}).ok());
+  EXPECT_EQ(program.AddVar({.name = "a/b.c@GRAD_0-1"}).code(), StatusCode::kAlreadyExists);
+  for (const char* bad : {"", "a b", "../x", "a\n", "\xff"}) {
+    EXPECT_EQ(program.AddVar({.name = bad}).code(), StatusCode::kInvalidArgument) << bad;
+  }
+  EXPECT_FALSE(program.AddVar({.name = std::string(201, 'a')}).ok());
+}
+
+TEST(Program, AppendOpSaysWhatIsWrong) {
+  const auto error = [](Op op) {
+    Program program;
+    CHECK(
+        program.AddVar({.name = "x", .kind = VarKind::kData, .desc = {DType::kF32, {2, 3}}}).ok());
+    return Message(AppendOp(program, std::move(op)));
+  };
+  EXPECT_THAT(error({.type = "reluu", .inputs = {{"x"}}, .outputs = {{"y"}}}), HasSubstr("relu"));
+  EXPECT_THAT(error({.type = "relu", .inputs = {{"z"}}, .outputs = {{"y"}}}),
+              HasSubstr("reads \"z\""));
+  EXPECT_THAT(error({.type = "relu", .inputs = {}, .outputs = {{"y"}}}), HasSubstr("input slots"));
+  EXPECT_THAT(error({.type = "relu", .inputs = {{"x", "x"}}, .outputs = {{"y"}}}),
+              HasSubstr("holds 2 variables"));
+  EXPECT_THAT(
+      error({.type = "scale", .inputs = {{"x"}}, .outputs = {{"y"}}, .attrs = {{"scal", 2.0}}}),
+      HasSubstr("no attribute \"scal\""));
+  EXPECT_THAT(error({.type = "scale",
+                     .inputs = {{"x"}},
+                     .outputs = {{"y"}},
+                     .attrs = {{"scale", std::string("2")}}}),
+              HasSubstr("wrong type"));
+  EXPECT_THAT(error({.type = "relu", .inputs = {{"x"}}, .outputs = {{"x y"}}}),
+              HasSubstr("bad variable name"));
+}
+
+TEST(Program, BindBatchInfersAllShapesAgain) {
+  Program program = SmallNet(4);
+  ASSERT_TRUE(BindBatch(program, 7).ok());
+  EXPECT_EQ(program.FindVar("x")->desc.shape, Shape({7, 3}));
+  EXPECT_EQ(program.FindVar("fc_1.out")->desc.shape, Shape({7, 2}));
+  EXPECT_EQ(program.FindVar("fc_1.w")->desc.shape, Shape({4, 2}));
+}
+
+TEST(Autodiff, GivesGradientsInTheOrderTheyAreReady) {
+  Program program = SmallNet(4);
+  const auto grads = AppendBackward(program, 1.0f);
+  ASSERT_TRUE(grads.ok()) << grads.status();
+  std::vector<std::string> layers;
+  for (const ParamGrad& pair : *grads) {
+    layers.push_back(pair.param.substr(0, 4));
+    EXPECT_EQ(pair.grad, GradName(pair.param));
+  }
+  EXPECT_THAT(layers, ElementsAre("fc_1", "fc_1", "fc_0", "fc_0"));
+  EXPECT_EQ(program.FindVar("x@GRAD"), nullptr) << "nobody needs the gradient of the data";
+  EXPECT_TRUE(Verify(program).ok());
+}
+
+TEST(Autodiff, AddsTheGradientsOfAVariableUsedTwice) {
+  ProgramBuilder b("twice", 2);
+  const auto x = b.Data("x", DType::kF32, {3});
+  const auto h = b.Fc(x, 3);
+  b.SoftmaxLoss(b.Add(h, b.Relu(h)), b.Data("label", DType::kI64, {1}));
+  auto program = b.Finish();
+  ASSERT_TRUE(program.ok()) << program.status();
+  ASSERT_TRUE(AppendBackward(*program, 1.0f).ok());
+  EXPECT_THAT(Dump(*program), HasSubstr("sum("));
+}
+
+TEST(Autodiff, RefusesWithoutLossOrParameters) {
+  ProgramBuilder b("no loss", 2);
+  b.Relu(b.Data("x", DType::kF32, {3}));
+  auto program = b.Finish();
+  ASSERT_TRUE(program.ok());
+  EXPECT_EQ(AppendBackward(*program, 1.0f).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(PlanTest, TrainsASmallNet) {
+  Program program = SmallNet(8);
+  const auto grads = AppendBackward(program, 1.0f);
+  ASSERT_TRUE(grads.ok());
+  ASSERT_TRUE(AppendOptimizer(program, {.type = "momentum"}, *grads).ok());
+  ASSERT_TRUE(Initialize(program, 7, scope_).ok());
+  auto plan = MakePlan(program);
+  plan->Get(kLearningRateVar)->span<float>()[0] = 0.1f;
+  Feed(*plan);
+  Executor executor(*plan);
+  ASSERT_TRUE(executor.Run().ok());
+  const float first = Loss(*plan);
+  ASSERT_TRUE(executor.Run(60).ok());
+  EXPECT_LT(Loss(*plan), 0.5f * first);
+  EXPECT_EQ(executor.steps_run(), 61);
+}
+
+TEST_F(PlanTest, GradientScaleMultipliesGradients) {
+  const auto gradient = [this](float scale) {
+    Program program = SmallNet(8);
+    CHECK(AppendBackward(program, scale).ok());
+    CHECK(Initialize(program, 7, scope_).ok());
+    PlanOptions options;
+    options.fetch = {"fc_0.w@GRAD"};
+    auto plan = Plan::Make(program, Backend::Cpu(), scope_, nullptr, options);
+    CHECK(plan.ok());
+    Feed(**plan);
+    CHECK(Executor(**plan).Run().ok());
+    return (*plan)->Get("fc_0.w@GRAD")->span<float>()[1];
+  };
+  EXPECT_NE(gradient(1.0f), 0.0f);
+  EXPECT_EQ(gradient(0.5f), 0.5f * gradient(1.0f));
+}
+
+TEST_F(PlanTest, ErrorsNameTheOperator) {
+  Program program = SmallNet(4);
+  ASSERT_TRUE(Initialize(program, 7, scope_).ok());
+  auto plan = MakePlan(program);
+  Feed(*plan);
+  plan->Get("label")->span<int64_t>()[2] = 99;
+  const Status status = Executor(*plan).Run();
+  EXPECT_THAT(Message(status), HasSubstr("softmax_with_cross_entropy"));
+  EXPECT_THAT(Message(status), HasSubstr("99"));
+}
+
+TEST_F(PlanTest, RefusesWhenEveryImplementationIsOff) {
+  Program program = SmallNet(4);
+  PlanOptions options;
+  for (const OpDef* def : AllOps()) {
+    for (const KernelImpl& impl : def->cpu) options.disable_impls.push_back(impl.name);
+  }
+  const auto plan = Plan::Make(program, Backend::Cpu(), scope_, nullptr, options);
+  EXPECT_EQ(plan.status().code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(Message(plan.status()), HasSubstr("no kernel for"));
+  EXPECT_THAT(Message(plan.status()), HasSubstr("on cpu"));
+}
+
+TEST_F(PlanTest, ScopeRefusesAnotherShape) {
+  ASSERT_TRUE(scope_.Declare("w", {DType::kF32, {2}}).ok());
+  EXPECT_THAT(Message(scope_.Declare("w", {DType::kF32, {3}}).status()), HasSubstr("f32[3]"));
+}
+
+// Initial values do not depend on how a variable is cut.
+TEST(Scope, InitialValuesOfSlicesAreThoseOfTheWhole) {
+  for (const auto kind : {Init::kUniform, Init::kNormal, Init::kXavierUniform, Init::kMsraNormal}) {
+    std::vector<float> whole(101), parts(101);
+    const Init init = {kind, -1.0f, 2.0f};
+    FillInitial("w", init, {101}, 3, 0, whole);
+    FillInitial("w", init, {101}, 3, 0, std::span(parts).subspan(0, 33));
+    FillInitial("w", init, {101}, 3, 33, std::span(parts).subspan(33));
+    EXPECT_EQ(whole, parts);
+    EXPECT_EQ(std::set<float>(whole.begin(), whole.end()).size(), 101u);
+  }
+}
+
+// ---- Communication ------------------------------------------------------------------------------
+
+// Doubles what it is given, some time later; records the order of events.
+class FakeComm final : public CommHandler {
+ public:
+  StatusOr<int> Register(const CommNode& node) override {
+    nodes.push_back(node);
+    return static_cast<int>(nodes.size()) - 1;
+  }
+  void Start(int index, int64_t, CommDone* done) override {
+    started.push_back(index);
+    if (!fail.ok()) return done->Complete(fail);
+    for (const CommTensor& t : nodes[static_cast<size_t>(index)].out) {
+      auto* values = static_cast<float*>(t.data);
+      for (int64_t i = 0; i < t.desc.shape.numel(); ++i) values[i] *= 2.0f;
+    }
+    if (complete) done->Complete(OkStatus());
+  }
+  Duration timeout() const override { return std::chrono::milliseconds(50); }
+
+  std::vector<CommNode> nodes;
+  std::vector<int> started;
+  Status fail;
+  bool complete = true;
+};
+
+struct TrainedNet {
+  Program program;
+  std::vector<ParamGrad> grads;
+};
+TrainedNet Distributed(const GroupRule& rule) {
+  TrainedNet net{SmallNet(8), {}};
+  net.grads = *AppendBackward(net.program, 0.5f);
+  CHECK(InsertAllReduce(net.program, GroupGradients(net.program, net.grads, rule)).ok());
+  CHECK(AppendOptimizer(net.program, {}, net.grads).ok());
+  return net;
+}
+
+TEST_F(PlanTest, SumOverTwoEqualRanksIsTheSameAsOne) {
+  const auto train = [this](bool distributed) {
+    Scope scope(device_);
+    FakeComm comm;
+    Program program = SmallNet(8);
+    const auto grads = *AppendBackward(program, distributed ? 0.5f : 1.0f);
+    if (distributed) CHECK(InsertAllReduce(program, GroupGradients(program, grads, {})).ok());
+    CHECK(AppendOptimizer(program, {.type = "adam"}, grads).ok());
+    CHECK(Initialize(program, 7, scope).ok());
+    auto plan = Plan::Make(program, Backend::Cpu(), scope, &comm, {});
+    CHECK(plan.ok()) << plan.status();
+    Feed(**plan);
+    scope.Find(kLearningRateVar)->span<float>()[0] = 0.1f;
+    CHECK(Executor(**plan).Run(5).ok());
+    EXPECT_EQ(comm.started.size(), distributed ? 5u : 0u);
+    const auto w = scope.Find("fc_0.w")->span<float>();
+    return std::vector<float>(w.begin(), w.end());
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
+TEST_F(PlanTest, OneCollectivePerLayerStartsBehindItsGradients) {
+  TrainedNet net = Distributed({.group_mb = -1});
+  ASSERT_TRUE(Initialize(net.program, 7, scope_).ok());
+  FakeComm comm;
+  auto plan = MakePlan(net.program, &comm);
+  ASSERT_EQ(comm.nodes.size(), 2u);
+  EXPECT_EQ(comm.nodes[0].in[0].var.substr(0, 4), "fc_1");
+  // The first is waited for only after the second layer's gradients were computed.
+  std::vector<std::string> order;
+  for (const PlanStep& step : plan->steps()) {
+    if (step.comm_start >= 0) order.push_back("start");
+    if (step.comm_wait >= 0) order.push_back("wait");
+    if (step.run && net.program.ops[static_cast<size_t>(step.op)].type == "fc_grad") {
+      order.push_back("fc_grad");
+    }
+  }
+  EXPECT_THAT(order, ElementsAre("fc_grad", "start", "fc_grad", "start", "wait", "wait"));
+}
+
+TEST_F(PlanTest, CommunicationFailsOrIsLate) {
+  TrainedNet net = Distributed({});
+  ASSERT_TRUE(Initialize(net.program, 7, scope_).ok());
+  FakeComm comm;
+  auto plan = MakePlan(net.program, &comm);
+  Feed(*plan);
+  comm.fail = Unavailable("rank 1 is gone");
+  EXPECT_THAT(Message(Executor(*plan).Run()), HasSubstr("rank 1 is gone"));
+  comm.fail = OkStatus();
+  comm.complete = false;
+  EXPECT_EQ(Executor(*plan).Run().code(), StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(PlanTest, CommunicationWithoutHandlerIsRefused) {
+  TrainedNet net = Distributed({});
+  EXPECT_EQ(Plan::Make(net.program, Backend::Cpu(), scope_, nullptr, {}).status().code(),
+            StatusCode::kFailedPrecondition);
+}
+
+TEST(PushPull, PushesAllGradientsAndPullsAllParameters) {
+  Program program = SmallNet(8);
+  const auto grads = *AppendBackward(program, 1.0f);
+  ASSERT_TRUE(AppendPushPull(program, grads).ok());
+  const Op& push = program.ops[program.ops.size() - 2];
+  EXPECT_EQ(push.type, "push");
+  EXPECT_EQ(std::get<std::string>(push.attrs.at("params")), "fc_1.w,fc_1.b,fc_0.w,fc_0.b");
+  EXPECT_EQ(program.ops.back().type, "pull");
+  EXPECT_THAT(program.ops.back().outputs[0], ElementsAre("fc_1.w", "fc_1.b", "fc_0.w", "fc_0.b"));
+}
+
+// ---- Grouping of gradients ----------------------------------------------------------------------
+
+TEST(GroupGradients, ClosesBehindTheLayerThatFillsIt) {
+  // Layers of 3, 2, 1, 4 KiB in weights, each with a small bias.
+  Program program;
+  std::vector<ParamGrad> grads;
+  for (const auto& [layer, floats] : std::vector<std::pair<std::string, int64_t>>{
+           {"a", 768}, {"b", 512}, {"c", 256}, {"d", 1024}}) {
+    for (const std::string part : {".w", ".b"}) {
+      const std::string name = layer + part;
+      const Shape shape = {part == ".w" ? floats : 1};
+      CHECK(program.AddVar({.name = name + "@GRAD", .desc = {DType::kF32, shape}}).ok());
+      grads.push_back({name, name + "@GRAD"});
+    }
+  }
+  const auto sizes = [&](const GroupRule& rule) {
+    std::vector<size_t> result;
+    for (const auto& group : GroupGradients(program, grads, rule)) result.push_back(group.size());
+    return result;
+  };
+  constexpr double kKiB = 1.0 / 1024;
+  EXPECT_THAT(sizes({.group_mb = 32}), ElementsAre(8));
+  EXPECT_THAT(sizes({.group_mb = -1}), ElementsAre(2, 2, 2, 2));
+  EXPECT_THAT(sizes({.group_mb = 5 * kKiB}), ElementsAre(4, 4));
+  EXPECT_THAT(sizes({.group_mb = 32, .gradients_max = 3}), ElementsAre(4, 4));
+  EXPECT_THAT(sizes({.group_mb = 32, .gradients_max = 4}), ElementsAre(6, 2));
+}
+
+// ---- Memory -------------------------------------------------------------------------------------
+
+TEST(PackArena, DisjointLivesShareAndMeetingLivesDoNot) {
+  const std::vector<Lifetime> lives = {{1000, 0, 1}, {1000, 2, 3}, {500, 1, 2}, {64, 0, 3}};
+  const Packing packing = PackArena(lives);
+  EXPECT_EQ(packing.bytes_min, 1024u + 512u + 64u);
+  EXPECT_EQ(packing.bytes, packing.bytes_min);
+  EXPECT_EQ(packing.offsets[0], packing.offsets[1]);
+  for (size_t i = 0; i < lives.size(); ++i) {
+    EXPECT_EQ(packing.offsets[i] % Device::kAlignment, 0u);
+    for (size_t j = 0; j < i; ++j) {
+      const bool meet = lives[i].first <= lives[j].last && lives[j].first <= lives[i].last;
+      const bool apart = packing.offsets[i] + lives[i].bytes <= packing.offsets[j] ||
+                         packing.offsets[j] + lives[j].bytes <= packing.offsets[i];
+      EXPECT_TRUE(!meet || apart) << i << " and " << j;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
