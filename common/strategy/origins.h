@@ -33,7 +33,7 @@ class Origins {
   using Map = std::map<std::string, Origin, std::less<>>;
 
   void Set(std::string_view path, const Origin& origin);
-  const Origin& Of(std::string_view path) const;  // kDefault when not set
+  Origin Of(std::string_view path) const;  // kDefault when not set
   const Map& all() const { return all_; }
 
  private:

@@ -1,0 +1,325 @@
+#include "common/strategy/field_value.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/message.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/strategy/nearest.h"
+#include "proto/knob.pb.h"
+
+namespace tandem {
+
+namespace {
+
+namespace pb = google::protobuf;
+using Error = std::optional<ValueError>;
+
+constexpr double kExactIntegersBelow = 9007199254740992.0;  // 2^53
+
+Error Expected(const pb::FieldDescriptor& field, std::string_view what, const Literal& got,
+               std::string hint = "") {
+  return ValueError{
+      absl::StrFormat("%s expects %s, got %s", field.name(), std::string(what), got.Shown()),
+      std::move(hint)};
+}
+
+std::string NumberText(double v) { return absl::StrFormat("%.12g", v); }
+
+Error CheckRange(const pb::FieldDescriptor& field, double v) {
+  const Knob& knob = field.options().GetExtension(tandem::knob);
+  const bool low = knob.has_min() && v < knob.min();
+  const bool high = knob.has_max() && v > knob.max();
+  if (!low && !high) return std::nullopt;
+  const std::string unit = knob.unit().empty() ? "" : " " + knob.unit();
+  return ValueError{
+      absl::StrFormat("%s is out of range: %s is %s than %s%s", field.name(), NumberText(v),
+                      low ? "less" : "more", NumberText(low ? knob.min() : knob.max()), unit),
+      absl::StrFormat("allowed: %s to %s%s", knob.has_min() ? NumberText(knob.min()) : "any",
+                      knob.has_max() ? NumberText(knob.max()) : "any", unit)};
+}
+
+Error NotFinite(const pb::FieldDescriptor& field, const Literal& literal) {
+  return ValueError{absl::StrFormat("%s: %s is not a finite number", field.name(), literal.Shown()),
+                    "write a finite number"};
+}
+
+bool IsNotFiniteWord(const std::string& text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  return lower == "nan" || lower == "inf" || lower == "infinity";
+}
+
+// A decimal number, with the suffix 'f' that text protos may carry.
+bool ParseDouble(std::string text, double* v) {
+  if (!text.empty() && (text.back() == 'f' || text.back() == 'F')) text.pop_back();
+  return absl::SimpleAtod(text, v);
+}
+
+Error GetDouble(const pb::FieldDescriptor& field, const Literal& literal, double limit, double* v) {
+  if (literal.kind == Literal::Kind::kIdentifier && IsNotFiniteWord(literal.text)) {
+    return NotFinite(field, literal);
+  }
+  const bool number =
+      literal.kind == Literal::Kind::kInteger || literal.kind == Literal::Kind::kFloat;
+  uint64_t integer = 0;
+  if (literal.kind == Literal::Kind::kInteger &&
+      pb::io::Tokenizer::ParseInteger(literal.text, UINT64_MAX, &integer)) {
+    *v = static_cast<double>(integer);
+  } else if (!number || !ParseDouble(literal.text, v)) {
+    return Expected(field, "a number", literal);
+  }
+  if (!std::isfinite(*v) || *v > limit) return NotFinite(field, literal);
+  if (literal.negative) *v = -*v;
+  return CheckRange(field, *v);
+}
+
+// Magnitude and sign; `max` is the largest magnitude of a positive one, negative ones may have
+// `max_negative`.
+Error GetInteger(const pb::FieldDescriptor& field, const Literal& literal, uint64_t max,
+                 uint64_t max_negative, uint64_t* magnitude) {
+  if (literal.kind == Literal::Kind::kIdentifier && IsNotFiniteWord(literal.text)) {
+    return NotFinite(field, literal);
+  }
+  const uint64_t limit = literal.negative ? max_negative : max;
+  double v = 0;
+  if (literal.kind == Literal::Kind::kInteger) {
+    if (!pb::io::Tokenizer::ParseInteger(literal.text, limit, magnitude)) {
+      return ValueError{absl::StrFormat("%s: %s does not fit into %s", field.name(),
+                                        literal.Shown(), field.type_name()),
+                        ""};
+    }
+  } else if (literal.kind == Literal::Kind::kFloat && ParseDouble(literal.text, &v) &&
+             v == std::floor(v) && v < kExactIntegersBelow && v <= static_cast<double>(limit)) {
+    *magnitude = static_cast<uint64_t>(v);
+  } else {
+    return Expected(field, "an integer", literal);
+  }
+  const double value = static_cast<double>(*magnitude);
+  return CheckRange(field, literal.negative ? -value : value);
+}
+
+Error GetBool(const pb::FieldDescriptor& field, const Literal& literal, bool* v) {
+  const std::string lower = absl::AsciiStrToLower(literal.text);
+  const bool word = literal.kind != Literal::Kind::kFloat && !literal.negative;
+  if (word && (lower == "true" || lower == "t" || lower == "1")) {
+    *v = true;
+  } else if (word && (lower == "false" || lower == "f" || lower == "0")) {
+    *v = false;
+  } else {
+    std::string hint = DidYouMean(lower, {"true", "false"});
+    if (lower == "yes" || lower == "on" || lower == "y") hint = "write true";
+    if (lower == "no" || lower == "off" || lower == "n" || lower == "none") hint = "write false";
+    return Expected(field, "true or false", literal, hint);
+  }
+  return std::nullopt;
+}
+
+Error GetEnum(const pb::FieldDescriptor& field, const Literal& literal,
+              const pb::EnumValueDescriptor** v) {
+  const pb::EnumDescriptor& type = *field.enum_type();
+  std::vector<std::string> names;
+  if (literal.kind == Literal::Kind::kInteger) {
+    int number = 0;
+    if (absl::SimpleAtoi(literal.text, &number)) {
+      *v = type.FindValueByNumber(literal.negative ? -number : number);
+    }
+    if (*v != nullptr) return std::nullopt;
+  }
+  // "fluid.BuildStrategy.ReduceStrategy.Reduce": only the last part tells the value.
+  const std::string name = literal.text.substr(literal.text.rfind('.') + 1);
+  for (int i = 0; i < type.value_count(); ++i) {
+    const pb::EnumValueDescriptor& value = *type.value(i);
+    names.push_back(value.name());
+    bool match = absl::EqualsIgnoreCase(value.name(), name);
+    for (const std::string& alias : value.options().GetExtension(knob_value).alias()) {
+      match = match || absl::EqualsIgnoreCase(alias, name);
+    }
+    if (match && !literal.negative) {
+      *v = &value;
+      return std::nullopt;
+    }
+  }
+  const std::string nearest = DidYouMean(name, names);
+  return Expected(field, absl::StrJoin(names, ", "), literal, nearest);
+}
+
+template <typename T, typename Set, typename Add>
+void Store(const pb::FieldDescriptor& field, pb::Message* message, T value, Set set, Add add) {
+  const pb::Reflection& reflection = *message->GetReflection();
+  if (field.is_repeated()) {
+    (reflection.*add)(message, &field, value);
+  } else {
+    (reflection.*set)(message, &field, value);
+  }
+}
+
+Error SetInteger(const pb::FieldDescriptor& field, const Literal& literal, pb::Message* message) {
+  uint64_t magnitude = 0;
+  Error error;
+  using R = pb::Reflection;
+  const auto positive = [](auto limit) { return static_cast<uint64_t>(limit); };
+  // Two's complement: the conversion of 0 - magnitude is exact for every value in range.
+  const auto signed_value = [&] {
+    return static_cast<int64_t>(literal.negative ? 0 - magnitude : magnitude);
+  };
+  switch (field.cpp_type()) {
+    case pb::FieldDescriptor::CPPTYPE_INT32:
+      error = GetInteger(field, literal, positive(INT32_MAX), positive(INT32_MAX) + 1, &magnitude);
+      if (!error) {
+        Store(field, message, static_cast<int32_t>(signed_value()), &R::SetInt32, &R::AddInt32);
+      }
+      break;
+    case pb::FieldDescriptor::CPPTYPE_INT64:
+      error = GetInteger(field, literal, positive(INT64_MAX), positive(INT64_MAX) + 1, &magnitude);
+      if (!error) Store(field, message, signed_value(), &R::SetInt64, &R::AddInt64);
+      break;
+    case pb::FieldDescriptor::CPPTYPE_UINT32:
+      error = GetInteger(field, literal, UINT32_MAX, 0, &magnitude);
+      if (!error) {
+        Store(field, message, static_cast<uint32_t>(magnitude), &R::SetUInt32, &R::AddUInt32);
+      }
+      break;
+    default:
+      error = GetInteger(field, literal, UINT64_MAX, 0, &magnitude);
+      if (!error) Store(field, message, magnitude, &R::SetUInt64, &R::AddUInt64);
+      break;
+  }
+  return error;
+}
+
+Error SetString(const pb::FieldDescriptor& field, const Literal& literal, pb::Message* message) {
+  if (literal.kind != Literal::Kind::kString) {
+    return Expected(field, "a string in quotes", literal,
+                    absl::StrCat("write \"", literal.text, "\""));
+  }
+  const pb::Reflection& reflection = *message->GetReflection();
+  if (field.is_repeated()) {
+    reflection.AddString(message, &field, literal.text);
+  } else {
+    reflection.SetString(message, &field, literal.text);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string Literal::Shown() const {
+  constexpr size_t kShownMax = 60;
+  std::string shown = negative ? "-" + text : text;
+  if (shown.size() > kShownMax) shown = shown.substr(0, kShownMax) + "...";
+  return "\"" + absl::Utf8SafeCHexEscape(shown) + "\"";
+}
+
+Literal LiteralOf(const pb::FieldDescriptor& field, std::string_view text) {
+  Literal literal;
+  std::string s(text);
+  if (field.cpp_type() == pb::FieldDescriptor::CPPTYPE_STRING) {
+    literal.kind = Literal::Kind::kString;
+    const bool quoted = s.size() >= 2 && (s[0] == '"' || s[0] == '\'') && s.back() == s[0];
+    literal.text = quoted ? s.substr(1, s.size() - 2) : s;
+    return literal;
+  }
+  absl::StripAsciiWhitespace(&s);
+  if (!s.empty() && (s[0] == '-' || s[0] == '+')) {
+    literal.negative = s[0] == '-';
+    s.erase(0, 1);
+  }
+  literal.text = s;
+  if (s.empty() || !(absl::ascii_isdigit(s[0]) || s[0] == '.')) return literal;
+  uint64_t integer = 0;
+  double real = 0;
+  const bool hex = absl::StartsWithIgnoreCase(s, "0x");
+  if (absl::SimpleAtoi(s, &integer) ||
+      (hex && s.size() > 2 && s.find_first_not_of("0123456789abcdefABCDEF", 2) == s.npos)) {
+    literal.kind = Literal::Kind::kInteger;
+    // Flags are decimal: 010 is ten.
+    if (!hex) literal.text = absl::StrCat(integer);
+  } else if (ParseDouble(s, &real)) {
+    literal.kind = Literal::Kind::kFloat;
+  }
+  return literal;
+}
+
+std::optional<ValueError> SetFieldValue(const pb::FieldDescriptor& field, const Literal& literal,
+                                        pb::Message* message) {
+  using R = pb::Reflection;
+  Error error;
+  double real = 0;
+  bool truth = false;
+  const pb::EnumValueDescriptor* value = nullptr;
+  switch (field.cpp_type()) {
+    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
+      error = GetDouble(field, literal, std::numeric_limits<double>::max(), &real);
+      if (!error) Store(field, message, real, &R::SetDouble, &R::AddDouble);
+      return error;
+    case pb::FieldDescriptor::CPPTYPE_FLOAT:
+      error = GetDouble(field, literal, std::numeric_limits<float>::max(), &real);
+      if (!error) Store(field, message, static_cast<float>(real), &R::SetFloat, &R::AddFloat);
+      return error;
+    case pb::FieldDescriptor::CPPTYPE_BOOL:
+      error = GetBool(field, literal, &truth);
+      if (!error) Store(field, message, truth, &R::SetBool, &R::AddBool);
+      return error;
+    case pb::FieldDescriptor::CPPTYPE_ENUM:
+      error = GetEnum(field, literal, &value);
+      if (!error) Store(field, message, value, &R::SetEnum, &R::AddEnum);
+      return error;
+    case pb::FieldDescriptor::CPPTYPE_STRING:
+      return SetString(field, literal, message);
+    case pb::FieldDescriptor::CPPTYPE_MESSAGE:
+      return Expected(field, "a message in { }", literal);
+    default:
+      return SetInteger(field, literal, message);
+  }
+}
+
+std::string FieldText(const pb::Message& message, const pb::FieldDescriptor& field, int index) {
+  const pb::Reflection& r = *message.GetReflection();
+  const bool repeated = index >= 0;
+  const auto get = [&](auto one, auto element) {
+    return repeated ? (r.*element)(message, &field, index) : (r.*one)(message, &field);
+  };
+  using R = pb::Reflection;
+  switch (field.cpp_type()) {
+    case pb::FieldDescriptor::CPPTYPE_INT32:
+      return absl::StrCat(get(&R::GetInt32, &R::GetRepeatedInt32));
+    case pb::FieldDescriptor::CPPTYPE_INT64:
+      return absl::StrCat(get(&R::GetInt64, &R::GetRepeatedInt64));
+    case pb::FieldDescriptor::CPPTYPE_UINT32:
+      return absl::StrCat(get(&R::GetUInt32, &R::GetRepeatedUInt32));
+    case pb::FieldDescriptor::CPPTYPE_UINT64:
+      return absl::StrCat(get(&R::GetUInt64, &R::GetRepeatedUInt64));
+    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
+      return NumberText(get(&R::GetDouble, &R::GetRepeatedDouble));
+    case pb::FieldDescriptor::CPPTYPE_FLOAT:
+      return absl::StrFormat("%.7g", get(&R::GetFloat, &R::GetRepeatedFloat));
+    case pb::FieldDescriptor::CPPTYPE_BOOL:
+      return get(&R::GetBool, &R::GetRepeatedBool) ? "true" : "false";
+    case pb::FieldDescriptor::CPPTYPE_ENUM:
+      return get(&R::GetEnum, &R::GetRepeatedEnum)->name();
+    case pb::FieldDescriptor::CPPTYPE_STRING:
+      return get(&R::GetString, &R::GetRepeatedString);
+    case pb::FieldDescriptor::CPPTYPE_MESSAGE:
+      return "{ }";
+  }
+  return "";
+}
+
+std::string DefaultText(const pb::FieldDescriptor& field) {
+  if (field.is_repeated() || field.cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) return "";
+  const pb::Message* prototype =
+      pb::MessageFactory::generated_factory()->GetPrototype(field.containing_type());
+  return prototype == nullptr ? "" : FieldText(*prototype, field);
+}
+
+}  // namespace tandem

@@ -1,0 +1,84 @@
+#include "common/strategy/nearest.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace tandem {
+
+namespace {
+
+std::string Lower(std::string_view s) {
+  return absl::AsciiStrToLower(absl::string_view(s.data(), s.size()));
+}
+
+// The words of a name in alphabetical order: the same for names whose words were swapped.
+std::string SortedWords(const std::string& name) {
+  std::vector<std::string> words = absl::StrSplit(name, '_', absl::SkipEmpty());
+  std::sort(words.begin(), words.end());
+  return absl::StrJoin(words, "_");
+}
+
+}  // namespace
+
+int64_t EditDistance(std::string_view a_in, std::string_view b_in) {
+  const std::string a = Lower(a_in);
+  const std::string b = Lower(b_in);
+  const size_t n = b.size();
+  std::vector<int64_t> before(n + 1), last(n + 1), row(n + 1);
+  for (size_t j = 0; j <= n; ++j) last[j] = static_cast<int64_t>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = static_cast<int64_t>(i);
+    for (size_t j = 1; j <= n; ++j) {
+      const int64_t replace = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replace});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[n];
+}
+
+std::string NearestName(std::string_view name, const std::vector<std::string>& candidates) {
+  // Longer ones are no typos of ours, and the distance costs the product of the lengths.
+  constexpr size_t kNameCharsMax = 200;
+  if (name.empty() || name.size() > kNameCharsMax) return "";
+  const int64_t limit = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3);
+  const std::string lower = Lower(name);
+  const std::string sorted = SortedWords(lower);
+  int64_t best = limit + 1;
+  const std::string* nearest = nullptr;
+  const std::string* containing = nullptr;
+  int containing_count = 0;
+  for (const std::string& candidate : candidates) {
+    const std::string candidate_lower = Lower(candidate);
+    int64_t distance = EditDistance(lower, candidate_lower);
+    // Swapped words count as one edit.
+    distance = std::min(distance, 1 + EditDistance(sorted, SortedWords(candidate_lower)));
+    // "fp" is within two edits of every name of four letters; that is no help.
+    if (distance * 2 > static_cast<int64_t>(std::max(lower.size(), candidate_lower.size())))
+      continue;
+    if (distance < best) {
+      best = distance;
+      nearest = &candidate;
+    }
+    if (lower.size() >= 4 && candidate_lower.find(lower) != std::string::npos) {
+      containing = &candidate;
+      ++containing_count;
+    }
+  }
+  if (nearest != nullptr) return *nearest;
+  return containing_count == 1 ? *containing : "";
+}
+
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string nearest = NearestName(name, candidates);
+  return nearest.empty() ? "" : "did you mean \"" + nearest + "\"?";
+}
+
+}  // namespace tandem

@@ -1,0 +1,187 @@
+#include "common/strategy/strategy.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/check.h"
+#include "common/strategy/field_value.h"
+#include "common/strategy/knob_index.h"
+#include "common/strategy/nearest.h"
+
+namespace tandem {
+
+namespace {
+
+namespace pb = google::protobuf;
+
+std::string WithHint(const std::string& message, const std::string& hint) {
+  return hint.empty() ? message : message + "; hint: " + hint;
+}
+
+// The elements of "a,b" or "[a, b]".
+std::vector<std::string> ListElements(std::string_view value) {
+  std::string text(value);
+  absl::StripAsciiWhitespace(&text);
+  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
+    text = text.substr(1, text.size() - 2);
+  }
+  std::vector<std::string> elements;
+  for (absl::string_view piece : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    elements.emplace_back(absl::StripAsciiWhitespace(piece));
+  }
+  return elements;
+}
+
+StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string_view name_in) {
+  const std::string name(name_in);
+  const auto found = index.Find(name);
+  if (found.empty()) {
+    const std::string_view instead = InsteadOf(name);
+    const std::string hint =
+        instead.empty() ? DidYouMean(name, index.Names()) : std::string(instead);
+    return InvalidArgument("%s", WithHint("there is no setting \"" + name + "\"", hint));
+  }
+  if (found.size() > 1) {
+    return InvalidArgument("\"%s\" is the name of several settings; write one of: %s", name,
+                           PathList(found));
+  }
+  const FieldPlace* place = found[0];
+  if (place->field().cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
+    return InvalidArgument(
+        "\"%s\" holds other settings and takes no value; name one of them: %s.FIELD=value", name,
+        place->path);
+  }
+  return place;
+}
+
+// A new message of the holder's type with only this field set.
+StatusOr<std::unique_ptr<pb::Message>> ParseOverride(const FieldPlace& place,
+                                                     std::string_view value) {
+  const pb::FieldDescriptor& field = place.field();
+  const pb::Message* prototype =
+      pb::MessageFactory::generated_factory()->GetPrototype(field.containing_type());
+  std::unique_ptr<pb::Message> scratch(prototype->New());
+  std::vector<std::string> values = {std::string(value)};
+  if (field.is_repeated()) values = ListElements(value);
+  for (const std::string& one : values) {
+    const auto error = SetFieldValue(field, LiteralOf(field, one), scratch.get());
+    if (error.has_value()) return InvalidArgument("%s", WithHint(error->message, error->hint));
+  }
+  return scratch;
+}
+
+bool LooksLikeEnvironment(const std::string& name) {
+  if (absl::StartsWith(name, "FLAGS_")) return true;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isupper(c) || absl::ascii_isdigit(c) || c == '_';
+  });
+}
+
+// The message that holds a field, the default instance where it is absent.
+const pb::Message& ConstHolderOf(const FieldPlace& place, const pb::Message& root) {
+  const pb::Message* holder = &root;
+  for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
+    holder = &holder->GetReflection()->GetMessage(*holder, place.steps[i]);
+  }
+  return *holder;
+}
+
+std::string ValueText(const pb::Message& holder, const pb::FieldDescriptor& field) {
+  if (!field.is_repeated()) return FieldText(holder, field);
+  std::string text = "[";
+  const int size = holder.GetReflection()->FieldSize(holder, &field);
+  for (int i = 0; i < size; ++i) {
+    if (i > 0) text += ", ";
+    if (field.cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
+      const pb::Message& element = holder.GetReflection()->GetRepeatedMessage(holder, &field, i);
+      text += "{" + element.ShortDebugString() + "}";
+    } else {
+      text += FieldText(holder, field, i);
+    }
+  }
+  return text + "]";
+}
+
+bool IsDefault(const pb::Message& holder, const pb::FieldDescriptor& field) {
+  const pb::Reflection& reflection = *holder.GetReflection();
+  if (field.is_repeated()) return reflection.FieldSize(holder, &field) == 0;
+  if (!reflection.HasField(holder, &field)) return true;
+  return field.has_default_value() && FieldText(holder, field) == DefaultText(field);
+}
+
+}  // namespace
+
+Status ApplyOverride(pb::Message* root, std::string_view name, std::string_view value,
+                     const Origin& origin, Origins* origins) {
+  const FieldIndex index(*root->GetDescriptor());
+  const auto place = FindForOverride(index, name);
+  if (!place.ok()) return Annotate(place.status(), origin.ToString());
+  const FieldPlace& target = **place;
+  auto scratch = ParseOverride(target, value);
+  if (!scratch.ok()) return Annotate(scratch.status(), origin.ToString());
+  const Origin before = origins->Of(target.path);
+  if (before.kind > origin.kind) return OkStatus();
+  pb::Message* holder = HolderOf(target, root);
+  holder->GetReflection()->SwapFields(holder, scratch->get(), {&target.field()});
+  Origin now = origin;
+  if (before.kind != OriginKind::kDefault) now.over = before.ToString();
+  origins->Set(target.path, now);
+  return OkStatus();
+}
+
+void ApplyEnvironment(pb::Message* root, const std::map<std::string, std::string>& environment,
+                      Origins* origins, Diagnostics* diagnostics) {
+  const FieldIndex index(*root->GetDescriptor());
+  for (const auto& [name, value] : environment) {
+    // The NCCL library reads its own variables.
+    if (!LooksLikeEnvironment(name) || absl::StartsWith(name, "NCCL_")) continue;
+    const SourcePlace place = EnvironmentOrigin(name).place;
+    const auto found = index.Find(name);
+    if (found.size() == 1 && IsAlias(found[0]->field(), name)) {
+      const Status status =
+          ApplyOverride(root, found[0]->path, value, EnvironmentOrigin(name), origins);
+      if (!status.ok()) diagnostics->Error(SourcePlace(), std::string(status.message()));
+    } else if (absl::StartsWith(name, "FLAGS_")) {
+      const std::string_view instead = InsteadOf(name);
+      const std::string hint =
+          instead.empty() ? DidYouMean(name, index.Names()) : std::string(instead);
+      diagnostics->Note(place, "not a knob of Tandem, has no effect", hint);
+    }
+  }
+}
+
+std::string SaveText(const pb::Message& message) {
+  pb::TextFormat::Printer printer;
+  printer.SetUseShortRepeatedPrimitives(true);
+  printer.SetUseUtf8StringEscaping(true);
+  printer.SetHideUnknownFields(true);
+  std::string text;
+  CHECK(printer.PrintToString(message, &text));
+  return text;
+}
+
+std::string EffectiveText(const pb::Message& root, const Origins& origins) {
+  std::string text;
+  const FieldIndex index(*root.GetDescriptor());
+  for (const FieldPlace& place : index.places()) {
+    const pb::FieldDescriptor& field = place.field();
+    const pb::Message& holder = ConstHolderOf(place, root);
+    if (place.holds_fields() || IsDefault(holder, field)) continue;
+    const Origin origin = origins.Of(place.path);
+    const std::string over = origin.over.empty() ? "" : ", over " + origin.over;
+    absl::StrAppend(&text, place.path, ": ", ValueText(holder, field), "   (", origin.ToString(),
+                    over, ")\n");
+  }
+  return text;
+}
+
+}  // namespace tandem

@@ -1,0 +1,232 @@
+// ValidateStrategy of strategy.h: not built yet, no meaning in this mode, contradictions.
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/strategy/field_value.h"
+#include "common/strategy/knob_index.h"
+#include "common/strategy/strategy.h"
+#include "proto/knob.pb.h"
+#include "proto/strategy.pb.h"
+
+namespace tandem {
+
+namespace {
+
+namespace pb = google::protobuf;
+
+class Validator {
+ public:
+  Validator(const DistributedStrategy& strategy, const StrategyContext& context,
+            const Origins& origins, std::string_view path, Diagnostics* diagnostics)
+      : strategy_(strategy),
+        context_(context),
+        origins_(origins),
+        prefix_(path.empty() ? "" : std::string(path) + "."),
+        diagnostics_(diagnostics) {}
+
+  void Run() {
+    const FieldIndex index(*strategy_.GetDescriptor());
+    for (const FieldPlace& place : index.places()) {
+      if (!place.holds_fields()) CheckKnob(place);
+    }
+    CheckModeField();
+    CheckHierarchical();
+    CheckRegime();
+    CheckAmpLists();
+    CheckExclusions();
+  }
+
+ private:
+  // "pserver (job.pbtxt:2:1)".
+  std::string ModeText() const {
+    const std::string where = " (" + context_.mode_origin.ToString() + ")";
+    return absl::StrCat("mode=", std::string(TrainModeName(context_.mode)), where);
+  }
+
+  SourcePlace PlaceOf(const std::string& path) const {
+    const Origin origin = origins_.Of(prefix_ + path);
+    SourcePlace place = origin.place;
+    if (origin.kind == OriginKind::kDefault) place.file = "strategy";
+    return place;
+  }
+  // "nccl_comm_num (job.pbtxt:4:3)".
+  std::string Named(const std::string& path) const {
+    const Origin origin = origins_.Of(prefix_ + path);
+    return absl::StrCat(path, " (", origin.ToString(), ")");
+  }
+  void Error(const std::string& path, const std::string& message, const std::string& hint) {
+    diagnostics_->Error(PlaceOf(path), message, hint);
+  }
+
+  void CheckKnob(const FieldPlace& place);
+  void CheckModeField();
+  void CheckHierarchical();
+  void CheckRegime();
+  void CheckAmpLists();
+  void CheckExclusions();
+
+  const DistributedStrategy& strategy_;
+  const StrategyContext& context_;
+  const Origins& origins_;
+  const std::string prefix_;
+  Diagnostics* const diagnostics_;
+};
+
+// The value where it differs from the default, "" where it does not.
+std::string ChangedValue(const FieldPlace& place, const pb::Message& root) {
+  const pb::Message* holder = &root;
+  for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
+    if (!holder->GetReflection()->HasField(*holder, place.steps[i])) return "";
+    holder = &holder->GetReflection()->GetMessage(*holder, place.steps[i]);
+  }
+  const pb::FieldDescriptor& field = place.field();
+  const pb::Reflection& reflection = *holder->GetReflection();
+  if (field.is_repeated()) {
+    const int size = reflection.FieldSize(*holder, &field);
+    if (size == 0) return "";
+    return absl::StrCat("[", FieldText(*holder, field, 0), size > 1 ? ", ...]" : "]");
+  }
+  if (!reflection.HasField(*holder, &field)) return "";
+  const std::string text = FieldText(*holder, field);
+  if (field.has_default_value() && text == DefaultText(field)) return "";
+  return text.empty() ? "\"\"" : text;
+}
+
+void Validator::CheckKnob(const FieldPlace& place) {
+  const std::string value = ChangedValue(place, strategy_);
+  if (value.empty()) return;
+  const Knob& options = place.field().options().GetExtension(knob);
+  const std::string setting = absl::StrCat(place.path, ": ", value);
+  const std::string usual = DefaultText(place.field());
+  const std::string keep = usual.empty() ? "remove it" : "remove it, its default is " + usual;
+  if (!options.built()) return Error(place.path, setting + " is not built yet", keep);
+  const auto& values = options.built_value();
+  if (!values.empty() && std::find(values.begin(), values.end(), value) == values.end()) {
+    return Error(place.path, setting + " is not built yet",
+                 "built are: " + absl::StrJoin(values, ", "));
+  }
+  const auto mode = static_cast<int>(context_.mode);
+  const auto& modes = options.mode();
+  if (modes.empty() || std::find(modes.begin(), modes.end(), mode) != modes.end()) return;
+  const std::string message = absl::StrCat(setting, " has no effect with ", ModeText());
+  if (options.tuning()) return diagnostics_->Note(PlaceOf(place.path), message);
+  std::vector<std::string> names;
+  for (int m : modes) names.emplace_back(TrainModeName(static_cast<TrainMode>(m)));
+  Error(place.path, message,
+        absl::StrCat("remove it, or choose mode ", absl::StrJoin(names, " or ")));
+}
+
+void Validator::CheckModeField() {
+  if (!strategy_.has_mode()) return;
+  if (static_cast<int>(strategy_.mode()) == static_cast<int>(context_.mode)) return;
+  Error("mode",
+        absl::StrCat("mode: ", Knob::Mode_Name(strategy_.mode()), " of the strategy contradicts ",
+                     ModeText()),
+        "remove mode from the strategy, or change one of the two");
+}
+
+void Validator::CheckHierarchical() {
+  const std::string size_name = "hierarchical_allreduce_inter_nranks";
+  const int size = strategy_.hierarchical_allreduce_inter_nranks();
+  if (!strategy_.use_hierarchical_allreduce()) {
+    if (size == 1) return;
+    return Error(size_name, size_name + " has no effect without use_hierarchical_allreduce: true",
+                 "add use_hierarchical_allreduce: true, or remove it");
+  }
+  if (size <= 1) {
+    return Error(
+        "use_hierarchical_allreduce",
+        absl::StrCat("use_hierarchical_allreduce needs ", size_name, " above 1, and it is ", size),
+        "give the number of ranks on one host");
+  }
+  if (context_.ranks > 0 && context_.ranks % size != 0) {
+    Error(size_name,
+          absl::StrCat(size_name, ": ", size, " does not divide the number of trainers, ",
+                       context_.ranks),
+          "groups must be equal");
+  }
+}
+
+void Validator::CheckRegime() {
+  const A_SyncConfigs& configs = strategy_.a_sync_configs();
+  if (configs.k_steps() > 0 && !strategy_.a_sync()) {
+    Error("a_sync_configs.k_steps",
+          absl::StrCat("a_sync_configs.k_steps: ", configs.k_steps(), " (geo) contradicts ",
+                       "a_sync: false (", origins_.Of(prefix_ + "a_sync").ToString(), ")"),
+          "add a_sync: true");
+  }
+  if (configs.half_async() && !strategy_.a_sync()) {
+    Error("a_sync_configs.half_async",
+          absl::StrCat("a_sync_configs.half_async: true contradicts a_sync: false (",
+                       origins_.Of(prefix_ + "a_sync").ToString(), ")"),
+          "add a_sync: true");
+  }
+  const RuntimeFlags& flags = strategy_.runtime_flags();
+  if (flags.has_min_block_size() && !flags.slice_var_up()) {
+    diagnostics_->Note(PlaceOf("runtime_flags.min_block_size"),
+                       "min_block_size has no effect with slice_var_up: false");
+  }
+}
+
+void Validator::CheckAmpLists() {
+  const AmpConfigs& configs = strategy_.amp_configs();
+  const auto& black = configs.custom_black_list();
+  for (const std::string& op : configs.custom_white_list()) {
+    if (std::find(black.begin(), black.end(), op) == black.end()) continue;
+    Error("amp_configs.custom_white_list",
+          absl::StrCat("\"", op, "\" is in custom_white_list and in ",
+                       Named("amp_configs.custom_black_list")),
+          "keep it in one of them");
+  }
+}
+
+void Validator::CheckExclusions() {
+  struct Exclusion {
+    bool both;
+    const char* first;
+    const char* second;
+    const char* why;
+  };
+  const DistributedStrategy& s = strategy_;
+  const Exclusion exclusions[] = {
+      {s.dgc() && s.amp(), "dgc", "amp", "gradients are compressed in 32 bit only"},
+      {s.localsgd() && s.adaptive_localsgd(), "localsgd", "adaptive_localsgd",
+       "each sets the steps between two averages"},
+      {s.lars() && s.lamb(), "lars", "lamb", "each is an optimizer of its own"},
+      {s.dgc() && s.localsgd(), "dgc", "localsgd", "localsgd sends no gradients"},
+  };
+  for (const Exclusion& e : exclusions) {
+    if (!e.both) continue;
+    Error(e.first, absl::StrCat(e.first, " and ", Named(e.second), " exclude each other: ", e.why),
+          "keep one of them");
+  }
+}
+
+}  // namespace
+
+std::string_view TrainModeName(TrainMode mode) {
+  switch (mode) {
+    case TrainMode::kLocal:
+      return "local";
+    case TrainMode::kPserver:
+      return "pserver";
+    case TrainMode::kCollective:
+      return "collective";
+    case TrainMode::kHybrid:
+      return "hybrid";
+  }
+  return "unknown";
+}
+
+void ValidateStrategy(const DistributedStrategy& strategy, const StrategyContext& context,
+                      const Origins& origins, std::string_view path, Diagnostics* diagnostics) {
+  Validator(strategy, context, origins, path, diagnostics).Run();
+}
+
+}  // namespace tandem
