@@ -1,0 +1,158 @@
+#include "pserver/dense_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/edit_distance.h"
+
+namespace tandem {
+StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config,
+                                                       const Backend& backend, Device& device) {
+  size_t bytes = 0;
+  for (const SliceSpec& s : config.slices) bytes += static_cast<size_t>(s.numel) * sizeof(float);
+  // Spare blocks for one gradient of every trainer and two snapshots.
+  auto table = std::unique_ptr<DenseTable>(
+      new DenseTable((static_cast<size_t>(config.trainers) + 2) * (bytes + 4096)));
+  table->gathered_.assign(config.trainers, 0);
+  for (const SliceSpec& spec : config.slices) {
+    auto update = UpdateProgram::Make(spec.variable, spec.numel, config.optimizer, backend, device);
+    if (!update.ok()) return Annotate(update.status(), "slice of " + spec.variable);
+    const int index = static_cast<int>(table->slices_.size());
+    std::vector<int>& same = table->by_variable_[spec.variable];
+    if (same.empty()) table->names_.push_back(spec.variable);
+    same.insert(std::upper_bound(same.begin(), same.end(), spec.offset,
+                                 [&](int64_t offset, int slice) {
+                                   return offset < table->slices_[slice].spec.offset;
+                                 }),
+                index);
+    table->slices_.push_back({spec, std::move(*update), {}, nullptr});
+    table->slices_.back().gathered.resize(config.trainers);
+  }
+  return table;
+}
+
+StatusOr<int> DenseTable::FindRange(const PullRange& range) const {
+  const auto it = by_variable_.find(range.variable);
+  if (it == by_variable_.end()) {
+    return NotFound("unknown variable \"%s\"%s", range.variable,
+                    DidYouMean(range.variable, names_));
+  }
+  for (int slice : it->second) {
+    const SliceSpec& s = slices_[slice].spec;
+    if (range.numel >= 1 && range.offset >= s.offset && range.numel <= s.numel &&
+        range.offset - s.offset <= s.numel - range.numel) {
+      return slice;
+    }
+  }
+  std::string have;
+  for (int slice : it->second) {
+    const SliceSpec& s = slices_[slice].spec;
+    have += absl::StrFormat("%s[%d, %d)", have.empty() ? "" : ", ", s.offset, s.offset + s.numel);
+  }
+  return NotFound("%s: elements [%d, %d+%d) are not here; this server owns %s", range.variable,
+                  range.offset, range.offset, range.numel, have);
+}
+
+StatusOr<int> DenseTable::Find(const std::string& variable, int64_t offset) const {
+  TD_ASSIGN_OR_RETURN(const int slice, FindRange({variable, offset, 1}));
+  if (slices_[slice].spec.offset != offset) {
+    return NotFound("%s: no slice begins at element %d; the nearest begins at %d", variable, offset,
+                    slices_[slice].spec.offset);
+  }
+  return slice;
+}
+
+void DenseTable::Gather(int slice, int trainer, Buffer gradient) {
+  Buffer& place = slices_[slice].gathered[trainer];
+  CHECK(place == nullptr && gradient != nullptr);
+  place = std::move(gradient);
+  ++gathered_[trainer];
+}
+
+void DenseTable::Drop(int trainer) {
+  for (Slice& s : slices_) s.gathered[trainer].reset();
+  gathered_[trainer] = 0;
+}
+
+Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate) {
+  std::vector<const float*> contributions(ranks.size());
+  for (Slice& s : slices_) {
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      const Buffer& gradient = s.gathered[ranks[r]];
+      CHECK(gradient != nullptr);
+      contributions[r] = reinterpret_cast<const float*>(gradient.get());
+    }
+    ReduceInOrder(contributions, s.update->grad());
+    s.snapshot.reset();
+    if (Status status = s.update->Apply(learning_rate); !status.ok()) {
+      return Annotate(status, "update of " + s.spec.variable);
+    }
+  }
+  for (size_t trainer = 0; trainer < gathered_.size(); ++trainer) {
+    if (gathered_[trainer] != 0) Drop(static_cast<int>(trainer));
+  }
+  return OkStatus();
+}
+
+Status DenseTable::Apply(int slice, std::span<const float> gradient, float learning_rate) {
+  Slice& s = slices_[slice];
+  CHECK_EQ(gradient.size(), s.update->grad().size());
+  std::copy(gradient.begin(), gradient.end(), s.update->grad().begin());
+  s.snapshot.reset();
+  return Annotate(s.update->Apply(learning_rate), "update of " + s.spec.variable);
+}
+
+Status DenseTable::SetParam(int slice, std::span<const float> values) {
+  Slice& s = slices_[slice];
+  if (static_cast<int64_t>(values.size()) != s.spec.numel) {
+    return InvalidArgument("%s at element %d: %d values, expected %d", s.spec.variable,
+                           s.spec.offset, values.size(), s.spec.numel);
+  }
+  std::copy(values.begin(), values.end(), s.update->param().begin());
+  s.snapshot.reset();
+  return OkStatus();
+}
+
+Status DenseTable::SetSlot(int slice, const std::string& slot, std::span<const float> values) {
+  Slice& s = slices_[slice];
+  std::vector<std::string> names;
+  for (const UpdateProgram::Slot& have : s.update->slots()) {
+    names.push_back(have.name);
+    if (have.name != slot) continue;
+    if (static_cast<int64_t>(values.size()) != have.value.numel()) {
+      return InvalidArgument("slot %s at element %d: %d values, expected %d", slot, s.spec.offset,
+                             values.size(), have.value.numel());
+    }
+    std::copy(values.begin(), values.end(), have.value.span<float>().begin());
+    return OkStatus();
+  }
+  return NotFound("%s has no optimizer slot \"%s\"%s", s.spec.variable, slot,
+                  DidYouMean(slot, names));
+}
+
+StatusOr<Buffer> DenseTable::CopyOf(std::span<const float> values) {
+  TD_ASSIGN_OR_RETURN(Buffer copy, pool_.Take(values.size_bytes()));
+  std::memcpy(copy.get(), values.data(), values.size_bytes());
+  return copy;
+}
+
+StatusOr<Buffer> DenseTable::Snapshot(int slice) {
+  Slice& s = slices_[slice];
+  if (s.snapshot == nullptr) {
+    TD_ASSIGN_OR_RETURN(s.snapshot, CopyOf(s.update->param()));
+  }
+  return s.snapshot;
+}
+
+StatusOr<SliceImage> DenseTable::Image(int slice) {
+  SliceImage image;
+  TD_ASSIGN_OR_RETURN(image.param, Snapshot(slice));
+  for (const UpdateProgram::Slot& slot : slices_[slice].update->slots()) {
+    TD_ASSIGN_OR_RETURN(Buffer copy, CopyOf(slot.value.span<float>()));
+    image.slots.push_back({slot.name, slot.value.numel(), std::move(copy)});
+  }
+  return image;
+}
+
+}  // namespace tandem

@@ -1,0 +1,79 @@
+// The dense slices of one shard: parameters with their update programs, the gradients of the step
+// that is being gathered, and snapshots for readers.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pserver/buffer_pool.h"
+#include "pserver/shard_types.h"
+#include "pserver/update_program.h"
+
+namespace tandem {
+
+// Not thread-safe (the shard's lock guards it), but what it hands out is shared memory that never
+// changes and may be read by any thread.
+class DenseTable {
+ public:
+  // One update program per slice. `backend` and `device` must outlive the table.
+  static StatusOr<std::unique_ptr<DenseTable>> Make(const ShardConfig& config,
+                                                    const Backend& backend, Device& device);
+
+  size_t size() const { return slices_.size(); }
+  const SliceSpec& spec(int slice) const { return slices_[slice].spec; }
+
+  // The slice of `variable` that begins at `offset`. NOT_FOUND with the nearest name, or with the
+  // offsets that there are.
+  StatusOr<int> Find(const std::string& variable, int64_t offset) const;
+  // The slice that holds all of [offset, offset + numel).
+  StatusOr<int> FindRange(const PullRange& range) const;
+
+  // ---- The step being gathered (sync) -----------------------------------------------------------
+  bool Has(int slice, int trainer) const { return slices_[slice].gathered[trainer] != nullptr; }
+  void Gather(int slice, int trainer, Buffer gradient);
+  // How many slices `trainer` has given.
+  int gathered(int trainer) const { return gathered_[trainer]; }
+  // Forgets what `trainer` gave.
+  void Drop(int trainer);
+  // Adds what `ranks` gave (ascending) for every slice, runs the update programs and forgets the
+  // gradients. REQUIRES: each rank gave every slice; at least one rank.
+  Status ApplyGathered(std::span<const int> ranks, float learning_rate);
+
+  // ---- At once (a_sync)
+  // ---------------------------------------------------------------------------
+  Status Apply(int slice, std::span<const float> gradient, float learning_rate);
+
+  // ---- Values
+  // -------------------------------------------------------------------------------------
+  // INVALID_ARGUMENT unless numel fits.
+  Status SetParam(int slice, std::span<const float> values);
+  Status SetSlot(int slice, const std::string& slot, std::span<const float> values);
+  // The parameters now; copied once per change, however many ask.
+  StatusOr<Buffer> Snapshot(int slice);
+  // A copy of parameters and slots.
+  StatusOr<SliceImage> Image(int slice);
+
+  BufferPool& pool() { return pool_; }
+
+ private:
+  struct Slice {
+    SliceSpec spec;
+    std::unique_ptr<UpdateProgram> update;
+    std::vector<Buffer> gathered;  // by trainer; null: not there yet
+    Buffer snapshot;               // null: the parameters changed since
+  };
+
+  explicit DenseTable(size_t pool_bytes) : pool_(pool_bytes) {}
+  StatusOr<Buffer> CopyOf(std::span<const float> values);
+
+  BufferPool pool_;
+  std::vector<Slice> slices_;
+  std::vector<int> gathered_;                                      // by trainer
+  std::unordered_map<std::string, std::vector<int>> by_variable_;  // ascending offsets
+  std::vector<std::string> names_;                                 // for "did you mean"
+};
+
+}  // namespace tandem

@@ -1,0 +1,386 @@
+#include "pserver/shard.h"
+
+#include <bit>
+#include <cmath>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+const std::vector<double> kWaitBounds = {1e-4, 1e-3, 1e-2, 0.1, 1, 10, 60};
+const std::vector<double> kUpdateBounds = {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1};
+
+std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
+  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
+}
+
+Status CheckFinite(const PushHead& head, const PushTicket& ticket) {
+  for (size_t i = 0; i < head.slices.size(); ++i) {
+    const PushHead::Slice& s = head.slices[i];
+    const auto values = Floats(ticket.buffers[i], s.desc.shape.numel());
+    const int64_t bad = FirstNotFinite(values);
+    if (bad < 0) continue;
+    return InvalidArgument(
+        "trainer %d step %d: gradient of %s, element %d is %s; nothing was "
+        "changed",
+        head.caller.trainer, head.step, s.variable, s.offset + bad,
+        std::isnan(values[bad]) ? "NaN" : "infinite");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Shard::Counters::Counters(Metrics& m)
+    : pushes(m.GetCounter("tandem_pserver_pushes_total", "Push messages taken")),
+      push_bytes(m.GetCounter("tandem_pserver_push_bytes_total", "Bytes of gradients taken")),
+      duplicates(m.GetCounter("tandem_pserver_push_duplicates_total", "Pushes seen before")),
+      refused(m.GetCounter("tandem_pserver_push_refused_total", "Pushes refused")),
+      pulls(m.GetCounter("tandem_pserver_pulls_total", "Pulls answered")),
+      pull_bytes(m.GetCounter("tandem_pserver_pull_bytes_total", "Bytes of parameters given")),
+      updates(m.GetCounter("tandem_pserver_updates_total", "Versions made")),
+      barrier_wait(m.GetHistogram("tandem_pserver_barrier_wait_seconds",
+                                  "Time a call waited in a barrier", kWaitBounds)),
+      pull_wait(m.GetHistogram("tandem_pserver_pull_wait_seconds",
+                               "Time a pull waited for its version", kWaitBounds)),
+      update_time(m.GetHistogram("tandem_pserver_update_seconds",
+                                 "Time to reduce and apply one step or push", kUpdateBounds)) {}
+
+Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device& device,
+             Metrics& metrics)
+    : options_(std::move(options)),
+      clock_(clock),
+      backend_(backend),
+      device_(device),
+      counters_(metrics) {}
+
+Shard::~Shard() { Shutdown(); }
+
+void Shard::Run(Ready ready) {
+  for (auto& callback : ready) callback();
+}
+
+Status Shard::CheckOptions(const ShardConfig& config) const {
+  if (!options_.job.empty() && config.job != options_.job) {
+    return FailedPrecondition("job \"%s\": this server serves job \"%s\"", config.job,
+                              options_.job);
+  }
+  if (options_.trainers != 0 && config.trainers != options_.trainers) {
+    return FailedPrecondition("%d trainers: this server was started for %d", config.trainers,
+                              options_.trainers);
+  }
+  return OkStatus();
+}
+
+StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConfig& config) {
+  TD_RETURN_IF_ERROR(CheckConfig(config));
+  TD_RETURN_IF_ERROR(CheckOptions(config));
+  if (caller.trainer < 0 || caller.trainer >= config.trainers) {
+    return InvalidArgument("trainer %d of %d: ranks are 0 to %d", caller.trainer, config.trainers,
+                           config.trainers - 1);
+  }
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(broken_);
+  if (table_ == nullptr) {
+    TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_));
+    config_ = config;
+    has_values_.assign(config.slices.size(), false);
+    values_missing_ = config.slices.size();
+    trainers_.assign(config.trainers, {});
+    for (Trainer& t : trainers_) t.last_seen = clock_.Now();
+  } else if (const std::string difference = Difference(config, config_); !difference.empty()) {
+    return FailedPrecondition("trainer %d comes with another configuration: %s%s", caller.trainer,
+                              difference, restored_ ? " in the restored checkpoint" : "");
+  }
+  TD_RETURN_IF_ERROR(CheckCaller(caller));
+  return ConfigureResult{options_.server_incarnation, initialised(), restored_, version_};
+}
+
+Status Shard::CheckCaller(const Caller& caller) {
+  TD_RETURN_IF_ERROR(broken_);
+  if (table_ == nullptr) {
+    return FailedPrecondition(
+        "this server is not configured; it may have been restarted without a checkpoint");
+  }
+  if (caller.job != config_.job) {
+    return FailedPrecondition("job \"%s\": this server serves job \"%s\"", caller.job, config_.job);
+  }
+  if (caller.trainer < 0 || caller.trainer >= config_.trainers) {
+    return InvalidArgument("trainer %d: ranks are 0 to %d", caller.trainer, config_.trainers - 1);
+  }
+  Trainer& t = trainers_[caller.trainer];
+  if (caller.incarnation < t.incarnation) {
+    return FailedPrecondition(
+        "trainer %d was started again (incarnation %d); calls of incarnation %d are refused",
+        caller.trainer, t.incarnation, caller.incarnation);
+  }
+  if (caller.incarnation > t.incarnation) Adopt(caller);
+  t.seen = true;
+  t.last_seen = clock_.Now();
+  return OkStatus();
+}
+
+void Shard::Adopt(const Caller& caller) {
+  Trainer& t = trainers_[caller.trainer];
+  t.incarnation = caller.incarnation;
+  t.taken = t.applied = SequenceWindow();
+  t.completed = false;
+  table_->Drop(caller.trainer);
+  // What the first trainer said about the rate of this step may have been the older one's word.
+  if (step_rate_ && step_rate_->first == caller.trainer) step_rate_.reset();
+}
+
+StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
+                                 const std::vector<SliceValues>& params,
+                                 const std::vector<SlotValues>& slots) {
+  Ready ready;
+  bool whole = false;
+  {
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(CheckCaller(caller));
+    if (caller.trainer != 0) {
+      return FailedPrecondition("trainer %d: first values come from trainer 0", caller.trainer);
+    }
+    if (initialised()) return true;
+    std::vector<int> where;
+    for (const SliceValues& p : params) {
+      TD_ASSIGN_OR_RETURN(const int slice, table_->Find(p.variable, p.offset));
+      if (p.numel != table_->spec(slice).numel) {
+        return InvalidArgument("first values of %s at element %d: %d elements, expected %d",
+                               p.variable, p.offset, p.numel, table_->spec(slice).numel);
+      }
+      if (const int64_t bad = FirstNotFinite(Floats(p.values, p.numel)); bad >= 0) {
+        return InvalidArgument("first values of %s: element %d is not finite", p.variable,
+                               p.offset + bad);
+      }
+      where.push_back(slice);
+    }
+    for (const SlotValues& s : slots) {
+      TD_ASSIGN_OR_RETURN(const int slice, table_->Find(s.variable, s.offset));
+      TD_RETURN_IF_ERROR(table_->SetSlot(slice, s.slot, Floats(s.values, s.numel)));
+    }
+    for (size_t i = 0; i < params.size(); ++i) {
+      TD_RETURN_IF_ERROR(table_->SetParam(where[i], Floats(params[i].values, params[i].numel)));
+      if (!has_values_[where[i]]) --values_missing_;
+      has_values_[where[i]] = true;
+    }
+    version_ = version;
+    whole = initialised();
+    if (whole) WakeWaiters(ready);
+  }
+  Run(std::move(ready));
+  return whole;
+}
+
+StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head) {
+  MutexLock lock(mu_);
+  auto admit = [&]() TD_NO_ANALYSIS -> StatusOr<PushTicket> {
+    PushTicket ticket;
+    TD_ASSIGN_OR_RETURN(ticket.duplicate, CheckPush(head));
+    if (ticket.duplicate) return ticket;
+    TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
+    for (const PushHead::Slice& s : head.slices) {
+      TD_ASSIGN_OR_RETURN(Buffer buffer, table_->pool().Take(s.desc.bytes()));
+      ticket.buffers.push_back(std::move(buffer));
+    }
+    return ticket;
+  };
+  StatusOr<PushTicket> ticket = admit();
+  if (!ticket.ok()) counters_.refused.Add(1);
+  return ticket;
+}
+
+StatusOr<bool> Shard::CheckPush(const PushHead& head) {
+  TD_RETURN_IF_ERROR(CheckCaller(head.caller));
+  if (!initialised()) {
+    return FailedPrecondition("push before the first values are there (%d of %d slices)",
+                              has_values_.size() - values_missing_, has_values_.size());
+  }
+  const Trainer& t = trainers_[head.caller.trainer];
+  switch (t.taken.Look(head.sequence)) {
+    case SequenceWindow::Seen::kTaken:
+      return true;
+    case SequenceWindow::Seen::kTooOld:
+      return FailedPrecondition(
+          "trainer %d push %d: too old, the newest is %d; nobody knows whether it was taken",
+          head.caller.trainer, head.sequence, t.taken.highest());
+    case SequenceWindow::Seen::kNew:
+      break;
+  }
+  if (t.completed) {
+    return FailedPrecondition("trainer %d pushes after it completed", head.caller.trainer);
+  }
+  TD_RETURN_IF_ERROR(CheckStep(head));
+  return false;
+}
+
+Status Shard::CheckStep(const PushHead& head) {
+  const int trainer = head.caller.trainer;
+  if (!std::isfinite(head.learning_rate)) {
+    return InvalidArgument("trainer %d step %d: the learning rate is not finite", trainer,
+                           head.step);
+  }
+  if (config_.mode != ShardMode::kSync) return OkStatus();
+  if (head.step != version_) {
+    return FailedPrecondition("trainer %d pushes for step %d, this server is at step %d%s", trainer,
+                              head.step, version_,
+                              head.step < version_ ? ": the push is stale"
+                                                   : ": was it restored from an older checkpoint?");
+  }
+  if (step_rate_ &&
+      std::bit_cast<uint32_t>(step_rate_->second) != std::bit_cast<uint32_t>(head.learning_rate)) {
+    return InvalidArgument("step %d: trainer %d sends learning rate %.9g, trainer %d sent %.9g",
+                           head.step, trainer, head.learning_rate, step_rate_->first,
+                           step_rate_->second);
+  }
+  return OkStatus();
+}
+
+StatusOr<std::vector<int>> Shard::FindSlices(const PushHead& head) {
+  if (head.slices.empty()) {
+    return InvalidArgument("trainer %d step %d: a push without slices", head.caller.trainer,
+                           head.step);
+  }
+  std::vector<int> found;
+  std::vector<bool> in_message(table_->size(), false);
+  for (const PushHead::Slice& s : head.slices) {
+    TD_ASSIGN_OR_RETURN(const int slice, table_->Find(s.variable, s.offset));
+    const TensorDesc expected{DType::kF32, Shape{table_->spec(slice).numel}};
+    if (!(s.desc == expected)) {
+      return InvalidArgument("trainer %d step %d: gradient of %s at element %d is %s, expected %s",
+                             head.caller.trainer, head.step, s.variable, s.offset, ToString(s.desc),
+                             ToString(expected));
+    }
+    const bool twice = in_message[slice] || (config_.mode == ShardMode::kSync &&
+                                             table_->Has(slice, head.caller.trainer));
+    if (twice) {
+      return InvalidArgument("trainer %d step %d: gradient of %s at element %d comes twice",
+                             head.caller.trainer, head.step, s.variable, s.offset);
+    }
+    in_message[slice] = true;
+    found.push_back(slice);
+  }
+  return found;
+}
+
+StatusOr<PushResult> Shard::Push(const PushHead& head, PushTicket ticket) {
+  if (!ticket.duplicate) {
+    if (Status status = CheckFinite(head, ticket); !status.ok()) {
+      counters_.refused.Add(1);
+      return status;
+    }
+  }
+  Ready ready;
+  PushResult result;
+  {
+    MutexLock lock(mu_);
+    // Again: meanwhile the same push may have come on another thread, or a newer incarnation.
+    TD_ASSIGN_OR_RETURN(result.duplicate, CheckPush(head));
+    if (result.duplicate) {
+      counters_.duplicates.Add(1);
+    } else {
+      TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
+      TD_RETURN_IF_ERROR(TakePush(head, std::move(ticket), ready));
+    }
+    result.version = version_;
+  }
+  Run(std::move(ready));
+  return result;
+}
+
+Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
+  Trainer& t = trainers_[head.caller.trainer];
+  t.taken.Take(head.sequence);
+  t.last_step = head.step;
+  ++t.pushes;
+  counters_.pushes.Add(1);
+  for (const PushHead::Slice& s : head.slices) {
+    counters_.push_bytes.Add(static_cast<double>(s.desc.bytes()));
+  }
+  if (config_.mode == ShardMode::kSync) {
+    if (!step_rate_) step_rate_ = {head.caller.trainer, head.learning_rate};
+    for (size_t i = 0; i < ticket.slices.size(); ++i) {
+      table_->Gather(ticket.slices[i], head.caller.trainer, std::move(ticket.buffers[i]));
+    }
+    ApplyStepIfComplete(ready);
+    return broken_;
+  }
+  const Time start = clock_.Now();
+  for (size_t i = 0; i < ticket.slices.size(); ++i) {
+    const auto gradient = Floats(ticket.buffers[i], head.slices[i].desc.shape.numel());
+    if (Status status = table_->Apply(ticket.slices[i], gradient, head.learning_rate);
+        !status.ok()) {
+      Break(status, ready);
+      return status;
+    }
+  }
+  counters_.update_time.Observe(Seconds(clock_.Now() - start));
+  Advance(ready);
+  return OkStatus();
+}
+
+void Shard::ApplyStepIfComplete(Ready& ready) {
+  const int whole = static_cast<int>(table_->size());
+  std::vector<int> ranks;
+  for (int r = 0; r < config_.trainers; ++r) {
+    if (table_->gathered(r) == whole) {
+      ranks.push_back(r);
+    } else if (!trainers_[r].completed) {
+      return;
+    }
+  }
+  if (whole == 0 || ranks.empty()) return;
+  const Time start = clock_.Now();
+  if (Status status = table_->ApplyGathered(ranks, step_rate_->second); !status.ok()) {
+    return Break(status, ready);
+  }
+  counters_.update_time.Observe(Seconds(clock_.Now() - start));
+  step_rate_.reset();
+  Advance(ready);
+}
+
+void Shard::Advance(Ready& ready) {
+  ++version_;
+  counters_.updates.Add(1);
+  for (Trainer& t : trainers_) t.applied = t.taken;
+  if (options_.checkpoint_every_steps != 0 && version_ % options_.checkpoint_every_steps == 0 &&
+      options_.on_checkpoint) {
+    if (StatusOr<ShardImage> image = MakeImage(); image.ok()) {
+      ready.push_back([this, image = *std::move(image)] { options_.on_checkpoint(image); });
+    } else {
+      LOG(ERROR) << "no checkpoint of version " << version_ << ": " << ToString(image.status());
+    }
+  }
+  WakeWaiters(ready);
+}
+
+void Shard::Break(const Status& status, Ready& ready) {
+  broken_ =
+      Internal("an update failed half-way, the parameters are unusable: %s", ToString(status));
+  LOG(ERROR) << broken_.message();
+  FailAllWaiters(broken_, ready);
+}
+
+StatusOr<int> Shard::Complete(const Caller& caller) {
+  Ready ready;
+  int left = 0;
+  {
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(CheckCaller(caller));
+    Trainer& t = trainers_[caller.trainer];
+    if (!t.completed) {
+      t.completed = true;
+      // A gradient of which only a part came does not count.
+      if (table_->gathered(caller.trainer) != static_cast<int>(table_->size())) {
+        table_->Drop(caller.trainer);
+      }
+      ApplyStepIfComplete(ready);
+      WakeBarriers(ready);
+    }
+    for (const Trainer& other : trainers_) left += !other.completed;
+  }
+  Run(std::move(ready));
+  return left;
+}
+
+}  // namespace tandem

@@ -1,0 +1,188 @@
+// A parameter server without its network: who pushes and pulls what, when a step is complete, who
+// waits for whom. It owns no thread, no socket and no clock. Waiting is a list of callbacks with
+// deadlines; whoever drives the shard calls ExpireWaiters no later than NextDeadline().
+//
+// Sync mode. A step is gathered: gradients may come in any order and in any number of messages.
+// When every trainer that has not completed gave every slice, they are added in rank order, the
+// optimizer runs once per slice, and the version goes up by one. Parameters change for all slices
+// together, so a trainer that is replaced within a step finds the parameters its predecessor had.
+// a_sync mode. Each push is applied at once and raises the version by one.
+//
+// A push counts once: (trainer, incarnation, sequence) is remembered (sequence_window.h). A trainer
+// that was started again has a higher incarnation; from then on calls of the older one are refused,
+// and what the older one gave to the step in progress is forgotten.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/metrics.h"
+#include "common/base/mutex.h"
+#include "pserver/dense_table.h"
+#include "pserver/shard_types.h"
+
+namespace tandem {
+
+// Thread-safe. Callbacks are called without any lock held, on the thread whose call made them
+// ready; each is called exactly once, at the latest by Shutdown.
+class Shard {
+ public:
+  struct Options {
+    uint64_t server_incarnation = 1;      // a new number at each start
+    std::string job;                      // "": takes the first that comes
+    int trainers = 0;                     // 0: as the first trainer says
+    uint64_t checkpoint_every_steps = 0;  // 0: never by itself
+    // Called with an image after each checkpoint_every_steps updates; must not block for long.
+    std::function<void(ShardImage)> on_checkpoint;
+  };
+  template <typename T>
+  using Done = std::function<void(StatusOr<T>)>;
+
+  // All but `options` must outlive the shard.
+  Shard(Options options, const Clock& clock, const Backend& backend, Device& device,
+        Metrics& metrics);
+  ~Shard();
+
+  // Idempotent. FAILED_PRECONDITION naming the difference when another configuration is there.
+  StatusOr<ConfigureResult> Configure(const Caller& caller, const ShardConfig& config);
+
+  // First values, from trainer 0; true once every slice has its values. Does nothing when the shard
+  // is initialised already. All or nothing.
+  StatusOr<bool> InitParams(const Caller& caller, uint64_t version,
+                            const std::vector<SliceValues>& params,
+                            const std::vector<SlotValues>& slots);
+  // `done` gets the version.
+  void WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done);
+
+  // A push has two halves, so that values are copied once, outside the lock, to where they stay.
+  // AdmitPush checks everything but the values and gives memory for them.
+  StatusOr<PushTicket> AdmitPush(const PushHead& head);
+  // Takes the values now in the ticket's buffers. REQUIRES: the ticket came from AdmitPush(head).
+  // INVALID_ARGUMENT naming trainer, step, variable and element for NaN and infinity.
+  StatusOr<PushResult> Push(const PushHead& head, PushTicket ticket);
+
+  void Pull(const PullQuery& query, Time deadline, Done<PullResult> done);
+
+  // `generation` counts the uses of `name` from 1; generations already released are answered at
+  // once.
+  void Barrier(const Caller& caller, const std::string& name, uint64_t generation, Time deadline,
+               std::function<void(Status)> done);
+
+  // The number of trainers that have not completed.
+  StatusOr<int> Complete(const Caller& caller);
+
+  // Optimizer slots of `variables` (empty: all), and the version.
+  StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> PullState(
+      const std::string& job, const std::vector<std::string>& variables);
+
+  ShardInfo Info() const;
+
+  // FAILED_PRECONDITION unless initialised.
+  StatusOr<ShardImage> Image();
+  // Replaces everything by the image. Those who wait are told ABORTED.
+  Status Restore(const ShardImage& image);
+
+  // Answers those whose deadline has passed, and everybody when a trainer they wait for is lost.
+  void ExpireWaiters();
+  // When ExpireWaiters has something to do at the earliest; Time::max() when nobody waits.
+  Time NextDeadline() const;
+
+  // Tells everybody who waits UNAVAILABLE, and all later calls too.
+  void Shutdown();
+
+ private:
+  using Ready = std::vector<std::function<void()>>;
+
+  struct Trainer {
+    bool seen = false, completed = false;
+    uint64_t incarnation = 0, pushes = 0, last_step = 0;
+    SequenceWindow taken;    // includes the step being gathered
+    SequenceWindow applied;  // behind the parameters
+    Time last_seen;
+    int waiting = 0;  // its calls that wait here
+  };
+  struct Waiter {
+    int trainer;  // -1: an observer
+    Time since, deadline;
+  };
+  struct InitWaiter : Waiter {
+    Done<uint64_t> done;
+  };
+  struct PullWaiter : Waiter {
+    PullQuery query;
+    Done<PullResult> done;
+  };
+  struct BarrierWaiter : Waiter {
+    uint64_t generation;
+    std::function<void(Status)> done;
+  };
+  struct BarrierState {
+    uint64_t released = 0;
+    std::list<BarrierWaiter> waiters;
+  };
+  struct Counters {
+    explicit Counters(Metrics& metrics);
+    Counter &pushes, &push_bytes, &duplicates, &refused, &pulls, &pull_bytes, &updates;
+    Histogram &barrier_wait, &pull_wait, &update_time;
+  };
+
+  static void Run(Ready ready);
+  bool initialised() const TD_REQUIRES(mu_) { return table_ != nullptr && values_missing_ == 0; }
+
+  // shard.cc
+  Status CheckCaller(const Caller& caller) TD_REQUIRES(mu_);  // and notes that it lives
+  Status CheckOptions(const ShardConfig& config) const;
+  void Adopt(const Caller& caller) TD_REQUIRES(mu_);
+  StatusOr<bool> CheckPush(const PushHead& head) TD_REQUIRES(mu_);  // true: taken before
+  Status CheckStep(const PushHead& head) TD_REQUIRES(mu_);
+  StatusOr<std::vector<int>> FindSlices(const PushHead& head) TD_REQUIRES(mu_);
+  Status TakePush(const PushHead& head, PushTicket ticket, Ready& ready) TD_REQUIRES(mu_);
+  void ApplyStepIfComplete(Ready& ready) TD_REQUIRES(mu_);
+  void Advance(Ready& ready) TD_REQUIRES(mu_);
+  void Break(const Status& status, Ready& ready) TD_REQUIRES(mu_);
+
+  // shard_wait.cc
+  bool CanAnswer(const PullQuery& query) const TD_REQUIRES(mu_);
+  StatusOr<PullResult> MakePull(const PullQuery& query) TD_REQUIRES(mu_);
+  void WakeWaiters(Ready& ready) TD_REQUIRES(mu_);
+  void WakeBarriers(Ready& ready) TD_REQUIRES(mu_);
+  void FailAllWaiters(const Status& status, Ready& ready) TD_REQUIRES(mu_);
+  template <typename List, typename Why>
+  void FailSome(List& list, Ready& ready, const Why& why) TD_REQUIRES(mu_);
+  void EndWait(const Waiter& waiter) TD_REQUIRES(mu_);
+  std::vector<int> MissingAtStep() const TD_REQUIRES(mu_);
+  std::vector<int> MissingAtBarrier(const BarrierState& barrier) const TD_REQUIRES(mu_);
+  std::vector<int> Awaited() const TD_REQUIRES(mu_);
+  Status PullDeadline(const PullWaiter& waiter, Time now) const TD_REQUIRES(mu_);
+  Status LostTrainer(Time now) const TD_REQUIRES(mu_);
+
+  // shard_checkpoint.cc
+  StatusOr<ShardImage> MakeImage() TD_REQUIRES(mu_);
+
+  const Options options_;
+  const Clock& clock_;
+  const Backend& backend_;
+  Device& device_;
+  Counters counters_;
+
+  mutable Mutex mu_;
+  Status broken_ TD_GUARDED_BY(mu_);  // not OK: an update failed half-way, or Shutdown
+  ShardConfig config_ TD_GUARDED_BY(mu_);
+  bool restored_ TD_GUARDED_BY(mu_) = false;
+  std::unique_ptr<DenseTable> table_ TD_GUARDED_BY(mu_);  // null: not configured
+  std::vector<bool> has_values_ TD_GUARDED_BY(mu_);       // by slice
+  size_t values_missing_ TD_GUARDED_BY(mu_) = 0;
+  uint64_t version_ TD_GUARDED_BY(mu_) = 0;
+  std::optional<std::pair<int, float>> step_rate_ TD_GUARDED_BY(mu_);  // trainer, learning rate
+  std::vector<Trainer> trainers_ TD_GUARDED_BY(mu_);
+  std::list<InitWaiter> init_waiters_ TD_GUARDED_BY(mu_);
+  std::list<PullWaiter> pull_waiters_ TD_GUARDED_BY(mu_);
+  std::map<std::string, BarrierState> barriers_ TD_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem

@@ -1,0 +1,122 @@
+// The part of Shard that is about its state as a whole: images, optimizer slots, information.
+#include <utility>
+
+#include "pserver/shard.h"
+
+namespace tandem {
+namespace {
+
+std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
+  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
+}
+
+}  // namespace
+
+StatusOr<ShardImage> Shard::MakeImage() {
+  ShardImage image{config_, version_, {}, {}};
+  for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
+    const Trainer& t = trainers_[r];
+    image.marks.push_back({r, t.incarnation, t.completed, t.applied});
+  }
+  for (size_t i = 0; i < table_->size(); ++i) {
+    TD_ASSIGN_OR_RETURN(SliceImage slice, table_->Image(static_cast<int>(i)));
+    image.slices.push_back(std::move(slice));
+  }
+  return image;
+}
+
+StatusOr<ShardImage> Shard::Image() {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(broken_);
+  if (!initialised()) return FailedPrecondition("nothing to save: the first values are not there");
+  return MakeImage();
+}
+
+Status Shard::Restore(const ShardImage& image) {
+  TD_RETURN_IF_ERROR(CheckConfig(image.config));
+  TD_RETURN_IF_ERROR(CheckOptions(image.config));
+  if (image.slices.size() != image.config.slices.size()) {
+    return DataLoss("the checkpoint holds %d slices, its configuration %d", image.slices.size(),
+                    image.config.slices.size());
+  }
+  TD_ASSIGN_OR_RETURN(auto table, DenseTable::Make(image.config, backend_, device_));
+  for (size_t i = 0; i < image.slices.size(); ++i) {
+    const int slice = static_cast<int>(i);
+    TD_RETURN_IF_ERROR(
+        table->SetParam(slice, Floats(image.slices[i].param, image.config.slices[i].numel)));
+    for (const SliceImage::Slot& slot : image.slices[i].slots) {
+      TD_RETURN_IF_ERROR(table->SetSlot(slice, slot.name, Floats(slot.values, slot.numel)));
+    }
+  }
+  Ready ready;
+  {
+    MutexLock lock(mu_);
+    FailAllWaiters(Aborted("this server went back to the checkpoint of version %d", image.version),
+                   ready);
+    table_ = std::move(table);
+    config_ = image.config;
+    has_values_.assign(image.slices.size(), true);
+    values_missing_ = 0;
+    version_ = image.version;
+    restored_ = true;
+    step_rate_.reset();
+    trainers_.assign(config_.trainers, {});
+    for (Trainer& t : trainers_) t.last_seen = clock_.Now();
+    for (const PushMark& mark : image.marks) {
+      if (mark.trainer < 0 || mark.trainer >= config_.trainers) continue;
+      Trainer& t = trainers_[mark.trainer];
+      t.incarnation = mark.incarnation;
+      t.completed = mark.completed;
+      t.taken = t.applied = mark.applied;
+    }
+  }
+  Run(std::move(ready));
+  return OkStatus();
+}
+
+StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
+    const std::string& job, const std::vector<std::string>& variables) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(broken_);
+  if (!initialised()) return FailedPrecondition("the first values are not there");
+  if (job != config_.job) {
+    return FailedPrecondition("job \"%s\": this server serves job \"%s\"", job, config_.job);
+  }
+  std::vector<bool> wanted(table_->size(), variables.empty());
+  for (const std::string& variable : variables) {
+    bool found = false;
+    for (size_t i = 0; i < table_->size(); ++i) {
+      if (table_->spec(static_cast<int>(i)).variable != variable) continue;
+      wanted[i] = found = true;
+    }
+    if (!found) TD_RETURN_IF_ERROR(table_->FindRange({variable, 0, 1}).status());
+  }
+  std::vector<SlotValues> slots;
+  for (size_t i = 0; i < table_->size(); ++i) {
+    if (!wanted[i]) continue;
+    const SliceSpec& spec = table_->spec(static_cast<int>(i));
+    TD_ASSIGN_OR_RETURN(SliceImage image, table_->Image(static_cast<int>(i)));
+    for (SliceImage::Slot& slot : image.slots) {
+      slots.push_back({spec.variable, spec.offset, slot.name, slot.numel, std::move(slot.values)});
+    }
+  }
+  return std::make_pair(version_, std::move(slots));
+}
+
+ShardInfo Shard::Info() const {
+  MutexLock lock(mu_);
+  ShardInfo info;
+  info.configured = table_ != nullptr;
+  info.initialised = initialised();
+  info.config = config_;
+  info.version = version_;
+  const Time now = clock_.Now();
+  for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
+    const Trainer& t = trainers_[r];
+    info.trainers.push_back({r, t.seen, t.completed, t.incarnation, t.pushes, t.last_step,
+                             t.waiting != 0 ? 0 : Seconds(now - t.last_seen)});
+  }
+  return info;
+}
+
+}  // namespace tandem

@@ -1,0 +1,156 @@
+// What goes in and out of a shard, without any wire format: the gRPC glue (service.cc), the storage
+// and the tests all speak these.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/tensor/device.h"
+#include "common/tensor/types.h"
+#include "kernels/graph/optimizer.h"
+#include "pserver/sequence_window.h"
+
+namespace tandem {
+
+enum class ShardMode : uint8_t { kSync, kASync };
+const char* Name(ShardMode mode);  // "sync", "a_sync"
+
+// Elements [offset, offset + numel) of a flattened f32 variable.
+struct SliceSpec {
+  std::string variable;
+  Shape shape;  // of the whole variable
+  int64_t offset = 0, numel = 0;
+  friend bool operator==(const SliceSpec&, const SliceSpec&) = default;
+};
+
+// What all trainers of a job must agree on.
+struct ShardConfig {
+  std::string job;
+  int trainers = 0;
+  ShardMode mode = ShardMode::kSync;
+  OptimizerSpec optimizer;
+  std::vector<SliceSpec> slices;
+  Duration step_timeout = std::chrono::seconds(60);
+};
+
+// INVALID_ARGUMENT naming what is wrong: names, ranges, overlaps, limits.
+Status CheckConfig(const ShardConfig& config);
+// "" when equal; else the first difference, in words: "mode is a_sync, was sync".
+std::string Difference(const ShardConfig& now, const ShardConfig& before);
+
+// Who calls.
+struct Caller {
+  std::string job;
+  int trainer = 0;
+  uint64_t incarnation = 0;
+};
+
+struct ConfigureResult {
+  uint64_t server_incarnation = 0;
+  bool initialised = false, restored = false;
+  uint64_t version = 0;
+};
+
+// Values of one slice, f32.
+struct SliceValues {
+  std::string variable;
+  int64_t offset = 0;
+  int64_t numel = 0;
+  Buffer values;
+};
+struct SlotValues {
+  std::string variable;
+  int64_t offset = 0;
+  std::string slot;
+  int64_t numel = 0;
+  Buffer values;
+};
+
+// A push without its values.
+struct PushHead {
+  struct Slice {
+    std::string variable;
+    int64_t offset = 0;
+    TensorDesc desc;
+  };
+  Caller caller;
+  uint64_t sequence = 0, step = 0;
+  float learning_rate = 0;
+  std::vector<Slice> slices;
+};
+// Where the values of an admitted push go, in the order of PushHead::slices.
+struct PushTicket {
+  bool duplicate = false;  // nothing to copy: the push was taken before
+  std::vector<int> slices;
+  std::vector<Buffer> buffers;
+};
+struct PushResult {
+  uint64_t version = 0;
+  bool duplicate = false;
+};
+
+struct PullRange {
+  std::string variable;
+  int64_t offset = 0, numel = 0;
+};
+struct PullQuery {
+  Caller caller;
+  bool observer = false;  // caller is not a trainer
+  uint64_t min_version = 0;
+  std::vector<PullRange> ranges;  // empty: everything
+};
+// Shared, never changing memory: it may be sent without a copy.
+struct PulledSlice {
+  std::string variable;
+  int64_t offset = 0, numel = 0;
+  Buffer values;     // of the whole slice
+  size_t first = 0;  // element of `values` where the range begins
+};
+struct PullResult {
+  uint64_t version = 0;
+  std::vector<PulledSlice> slices;
+};
+
+struct TrainerInfo {
+  int trainer = 0;
+  bool seen = false, completed = false;
+  uint64_t incarnation = 0, pushes = 0, last_step = 0;
+  double silent_seconds = 0;
+};
+struct ShardInfo {
+  bool configured = false, initialised = false;
+  ShardConfig config;  // empty unless configured
+  uint64_t version = 0;
+  std::vector<TrainerInfo> trainers;
+};
+
+// ---- Checkpoints --------------------------------------------------------------------------------
+
+struct PushMark {
+  int trainer = 0;
+  uint64_t incarnation = 0;
+  bool completed = false;
+  SequenceWindow applied;
+};
+struct SliceImage {
+  struct Slot {
+    std::string name;
+    int64_t numel = 0;
+    Buffer values;
+  };
+  Buffer param;
+  std::vector<Slot> slots;
+};
+// The whole state of a shard between two updates. Memory is shared and never changes.
+struct ShardImage {
+  ShardConfig config;
+  uint64_t version = 0;
+  std::vector<PushMark> marks;
+  std::vector<SliceImage> slices;  // in the order of config.slices
+  size_t bytes() const;
+};
+
+}  // namespace tandem

@@ -1,0 +1,86 @@
+#include "pserver/update_program.h"
+
+#include <bit>
+#include <cstring>
+
+namespace tandem {
+namespace {
+
+StatusOr<Program> Build(const std::string& var, int64_t numel, const OptimizerSpec& optimizer) {
+  Program program;
+  program.name = "update:" + var;
+  const TensorDesc desc{DType::kF32, Shape{numel}};
+  TD_RETURN_IF_ERROR(program.AddVar({.name = var, .kind = VarKind::kParam, .desc = desc}));
+  const std::string grad = GradName(var);
+  TD_RETURN_IF_ERROR(program.AddVar({.name = grad, .kind = VarKind::kData, .desc = desc}));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, optimizer, {{var, grad}}));
+  return program;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Make(const std::string& var, int64_t numel,
+                                                             const OptimizerSpec& optimizer,
+                                                             const Backend& backend,
+                                                             Device& device) {
+  TD_ASSIGN_OR_RETURN(const Program program, Build(var, numel, optimizer));
+  auto update = std::unique_ptr<UpdateProgram>(new UpdateProgram(device));
+  // The seed is of no account: parameters come from a trainer, slots start from constants.
+  TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/0, update->scope_));
+  TD_ASSIGN_OR_RETURN(update->plan_,
+                      Plan::Make(program, backend, update->scope_, /*comm=*/nullptr, {}));
+  update->executor_ = std::make_unique<Executor>(*update->plan_);
+  TD_ASSIGN_OR_RETURN(update->param_, update->plan_->Get(var));
+  TD_ASSIGN_OR_RETURN(update->grad_, update->plan_->Get(GradName(var)));
+  TD_ASSIGN_OR_RETURN(update->learning_rate_, update->plan_->Get(kLearningRateVar));
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> slots, OptimizerSlots(optimizer, var));
+  for (const std::string& name : slots) {
+    TD_ASSIGN_OR_RETURN(Tensor value, update->plan_->Get(name));
+    CHECK(value.dtype() == DType::kF32) << "slot " << name;
+    update->slots_.push_back({name, std::move(value)});
+  }
+  return update;
+}
+
+Status UpdateProgram::Apply(float learning_rate) {
+  learning_rate_.span<float>()[0] = learning_rate;
+  return executor_->Run();
+}
+
+void ReduceInOrder(std::span<const float* const> contributions, std::span<float> out) {
+  CHECK(!contributions.empty());
+  float* const o = out.data();
+  const size_t n = out.size();
+  if (contributions.size() == 1) {
+    std::memcpy(o, contributions[0], n * sizeof(float));
+    return;
+  }
+  const float* const a = contributions[0];
+  const float* const b = contributions[1];
+  for (size_t i = 0; i < n; ++i) o[i] = a[i] + b[i];
+  for (size_t c = 2; c < contributions.size(); ++c) {
+    const float* const x = contributions[c];
+    for (size_t i = 0; i < n; ++i) o[i] += x[i];
+  }
+}
+
+int64_t FirstNotFinite(std::span<const float> values) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  constexpr size_t kBlock = 4096;  // the inner loop has no way out, so that it is vectorised
+  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, values.size());
+    uint32_t bad = 0;
+    for (size_t i = begin; i < end; ++i) {
+      bad |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent;
+    }
+    if (bad == 0) continue;
+    for (size_t i = begin; i < end; ++i) {
+      if ((std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent) {
+        return static_cast<int64_t>(i);
+      }
+    }
+  }
+  return -1;
+}
+
+}  // namespace tandem

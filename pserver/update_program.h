@@ -1,0 +1,61 @@
+// The optimizer of one slice: a tiny program (parameter, gradient, slots, one optimizer operator)
+// planned once and run by the shared executor, so that a pserver applies exactly the update that a
+// trainer would.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/tensor/tensor.h"
+#include "kernels/exec/backend.h"
+#include "kernels/exec/executor.h"
+#include "kernels/exec/plan.h"
+#include "kernels/exec/scope.h"
+#include "kernels/graph/optimizer.h"
+
+namespace tandem {
+
+// Not thread-safe.
+class UpdateProgram {
+ public:
+  struct Slot {
+    std::string name;  // "fc_0.w@velocity"
+    Tensor value;      // f32, as many elements as the slice, or one
+  };
+
+  // For `numel` >= 1 f32 elements of variable `var`. Parameters start at 0, slots as the optimizer
+  // says. `device` must outlive this. INVALID_ARGUMENT for an unknown optimizer or attribute.
+  static StatusOr<std::unique_ptr<UpdateProgram>> Make(const std::string& var, int64_t numel,
+                                                       const OptimizerSpec& optimizer,
+                                                       const Backend& backend, Device& device);
+
+  // The parameters, in place.
+  std::span<float> param() const { return param_.span<float>(); }
+  // Where the gradient goes before Apply.
+  std::span<float> grad() const { return grad_.span<float>(); }
+  const std::vector<Slot>& slots() const { return slots_; }
+
+  // One optimizer step with what stands in grad().
+  Status Apply(float learning_rate);
+
+ private:
+  explicit UpdateProgram(Device& device) : scope_(device) {}
+
+  Scope scope_;
+  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Executor> executor_;
+  Tensor param_, grad_, learning_rate_;
+  std::vector<Slot> slots_;
+};
+
+// out = contributions[0] + contributions[1] + ..., added in this order element by element.
+// REQUIRES: at least one contribution, all as long as `out`.
+void ReduceInOrder(std::span<const float* const> contributions, std::span<float> out);
+
+// Index of the first NaN or infinity, or -1.
+int64_t FirstNotFinite(std::span<const float> values);
+
+}  // namespace tandem
