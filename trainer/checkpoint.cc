@@ -1,0 +1,250 @@
+#include "trainer/checkpoint.h"
+
+#include <fcntl.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+#include <stdio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "common/base/check.h"
+#include "proto/checkpoint.pb.h"
+#include "trainer/checkpoint_files.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kFormat = 1;
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kStateFile = "state.safetensors";
+constexpr const char* kManifestFile = "manifest.pbtxt";
+constexpr const char* kPrefix = "step-";
+constexpr const char* kTmp = ".tmp";
+constexpr uint64_t kManifestBytesMax = uint64_t{16} << 20;
+
+std::string DirName(uint64_t step) { return absl::StrFormat("%s%08d", kPrefix, step); }
+
+// The step of "step-00000123"; nothing for any other name.
+std::optional<uint64_t> StepOf(const std::string& name) {
+  const std::string prefix = kPrefix;
+  if (name.size() <= prefix.size() || name.compare(0, prefix.size(), prefix) != 0) return {};
+  if (name.size() > prefix.size() + 19) return {};
+  uint64_t step = 0;
+  for (char c : name.substr(prefix.size())) {
+    if (c < '0' || c > '9') return {};
+    step = step * 10 + static_cast<uint64_t>(c - '0');
+  }
+  if (name != DirName(step)) return {};
+  return step;
+}
+
+std::vector<std::string> Entries(const std::string& dir) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  return names;
+}
+
+// A file of the checkpoint's own folder, and not a hidden one.
+bool IsPlainName(const std::string& name) {
+  if (name.empty() || name.size() > 100 || name[0] == '.') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
+}
+
+// Keeps the first error of a text-format parse.
+class FirstError final : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column,
+                const std::string& message) override {
+    if (text.empty()) text = absl::StrFormat("%d:%d: %s", line + 1, column + 1, message);
+  }
+  std::string text;
+};
+
+StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
+  const std::string file = path + "/" + kManifestFile;
+  TD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(file, kManifestBytesMax));
+  CheckpointManifest manifest;
+  google::protobuf::TextFormat::Parser parser;
+  FirstError error;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text, &manifest)) {
+    return DataLoss("%s:%s; the manifest is damaged", file, error.text);
+  }
+  if (manifest.format() != kFormat) {
+    return DataLoss("%s: format %d, this program reads format %d", file, manifest.format(),
+                    kFormat);
+  }
+  return manifest;
+}
+
+Status VerifyFile(const std::string& path, const CheckpointFile& entry) {
+  if (!IsPlainName(entry.name())) {
+    return InvalidArgument(
+        "%s/%s: the file name \"%s\" is refused: only files of the checkpoint's own "
+        "folder may be named",
+        path, kManifestFile, entry.name());
+  }
+  const std::string file = path + "/" + entry.name();
+  FileReader reader;
+  TD_RETURN_IF_ERROR(reader.Open(file));
+  if (reader.bytes() != entry.bytes()) {
+    return DataLoss("%s: has %d bytes, the manifest says %d", file, reader.bytes(), entry.bytes());
+  }
+  TD_ASSIGN_OR_RETURN(const std::string sha256, Sha256File(file));
+  if (sha256 != entry.sha256()) {
+    return DataLoss("%s: sha256 is %s, the manifest says %s; the file is damaged", file, sha256,
+                    entry.sha256());
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, Device& device) {
+  TD_ASSIGN_OR_RETURN(const CheckpointManifest manifest, ReadManifest(path));
+  bool model = false, state = false;
+  for (const CheckpointFile& entry : manifest.file()) {
+    TD_RETURN_IF_ERROR(VerifyFile(path, entry));
+    model |= entry.name() == kModelFile;
+    state |= entry.name() == kStateFile;
+  }
+  if (!model || !state) {
+    return DataLoss("%s/%s: does not list %s", path, kManifestFile,
+                    model ? kStateFile : kModelFile);
+  }
+  TD_ASSIGN_OR_RETURN(Safetensors params, ReadSafetensors(path + "/" + kModelFile, device));
+  TD_ASSIGN_OR_RETURN(Safetensors states, ReadSafetensors(path + "/" + kStateFile, device));
+  return Checkpoint{
+      manifest.job(),  manifest.step(),       manifest.epoch(),          manifest.epoch_step(),
+      manifest.seed(), manifest.job_config(), std::move(params.tensors), std::move(states.tensors)};
+}
+
+CheckpointStore::CheckpointStore(std::string dir, int keep) : dir_(std::move(dir)), keep_(keep) {
+  CHECK_GE(keep_, 1);
+}
+
+std::string CheckpointStore::PathOf(uint64_t step) const { return dir_ + "/" + DirName(step); }
+
+std::vector<uint64_t> CheckpointStore::Steps() const {
+  std::vector<uint64_t> steps;
+  for (const std::string& name : Entries(dir_)) {
+    if (const auto step = StepOf(name)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+StatusOr<Checkpoint> CheckpointStore::LoadNewest(Device& device,
+                                                 std::vector<std::string>* warnings) const {
+  const std::vector<uint64_t> steps = Steps();
+  if (steps.empty()) return NotFound("%s: no checkpoint is there", dir_);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    StatusOr<Checkpoint> checkpoint = LoadCheckpoint(PathOf(*step), device);
+    if (checkpoint.ok() && checkpoint->step != *step) {
+      checkpoint = DataLoss("%s: its manifest is of step %d", PathOf(*step), checkpoint->step);
+    }
+    if (checkpoint.ok()) return checkpoint;
+    warnings->push_back(absl::StrFormat("the checkpoint of step %d cannot be used: %s", *step,
+                                        std::string(checkpoint.status().message())));
+  }
+  return DataLoss(
+      "%s: none of %d checkpoints can be used; the newest: %s. Choose another folder or "
+      "remove them to start anew",
+      dir_, steps.size(), warnings->front());
+}
+
+Status CheckpointStore::WriteFiles(const std::string& tmp, const Checkpoint& checkpoint) const {
+  CheckpointManifest manifest;
+  manifest.set_format(kFormat);
+  manifest.set_job(checkpoint.job);
+  manifest.set_step(checkpoint.step);
+  manifest.set_epoch(checkpoint.epoch);
+  manifest.set_epoch_step(checkpoint.epoch_step);
+  manifest.set_seed(checkpoint.seed);
+  manifest.set_job_config(checkpoint.job_config);
+  for (const auto& [name, tensors] :
+       {std::pair(kModelFile, &checkpoint.params), std::pair(kStateFile, &checkpoint.state)}) {
+    const std::string file = tmp + "/" + name;
+    TD_RETURN_IF_ERROR(WriteSafetensors(file, *tensors, {}));
+    FileReader written;
+    TD_RETURN_IF_ERROR(written.Open(file));
+    TD_ASSIGN_OR_RETURN(const std::string sha256, Sha256Params(*tensors));
+    CheckpointFile* entry = manifest.add_file();
+    entry->set_name(name);
+    entry->set_bytes(written.bytes());
+    entry->set_sha256(sha256);
+  }
+  std::string text;
+  CHECK(google::protobuf::TextFormat::PrintToString(manifest, &text));
+  FileWriter file;
+  TD_RETURN_IF_ERROR(file.Open(tmp + "/" + kManifestFile));
+  TD_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
+  TD_RETURN_IF_ERROR(file.SyncAndClose());
+  return SyncDir(tmp);
+}
+
+// The moment at which the checkpoint begins to exist.
+Status CheckpointStore::Publish(const std::string& tmp, const std::string& path) const {
+  if (rename(tmp.c_str(), path.c_str()) != 0) {
+    // One of the same step is there: swap the two, so that there is always a whole one.
+    if (errno != ENOTEMPTY && errno != EEXIST) {
+      return DataLoss("%s: cannot be renamed to %s (%s)", tmp, path, ErrnoText(errno));
+    }
+    if (renameat2(AT_FDCWD, tmp.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
+      return DataLoss("%s: cannot take the place of %s (%s)", tmp, path, ErrnoText(errno));
+    }
+    std::error_code ignored;  // what is left over here is removed with the next save
+    fs::remove_all(tmp, ignored);
+  }
+  return SyncDir(dir_);
+}
+
+void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings) const {
+  const auto remove = [&](const std::string& path) {
+    std::error_code error;
+    // The manifest first: what is left of an interrupted removal must not look whole.
+    fs::remove(path + "/" + kManifestFile, error);
+    fs::remove_all(path, error);
+    if (error) {
+      warnings->push_back(absl::StrFormat("%s: cannot be removed (%s)", path, error.message()));
+    }
+  };
+  for (const std::string& name : Entries(dir_)) {
+    const size_t end = name.size() - std::min(name.size(), std::string(kTmp).size());
+    if (name.substr(end) == kTmp && StepOf(name.substr(0, end))) remove(dir_ + "/" + name);
+  }
+  std::vector<uint64_t> steps = Steps();
+  std::erase_if(steps, [&](uint64_t step) { return step > newest; });
+  for (size_t i = 0; i + static_cast<size_t>(keep_) < steps.size(); ++i) remove(PathOf(steps[i]));
+}
+
+Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings) {
+  std::error_code error;
+  fs::create_directories(dir_, error);
+  if (error) return PermissionDenied("%s: cannot be created (%s)", dir_, error.message());
+  const std::string path = PathOf(checkpoint.step), tmp = path + kTmp;
+  fs::remove_all(tmp, error);
+  fs::create_directory(tmp, error);
+  if (error) return PermissionDenied("%s: cannot be created (%s)", tmp, error.message());
+  if (Status status = WriteFiles(tmp, checkpoint); !status.ok()) {
+    fs::remove_all(tmp, error);
+    return status;
+  }
+  TD_RETURN_IF_ERROR(Publish(tmp, path));
+  Prune(checkpoint.step, warnings);
+  return OkStatus();
+}
+
+}  // namespace tandem

@@ -1,0 +1,146 @@
+#include "trainer/checkpoint_files.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+Status FileError(const std::string& path, const char* what, int error) {
+  const std::string text = absl::StrFormat("%s: %s (%s)", path, what, ErrnoText(error));
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return NotFound("%s", text);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return PermissionDenied("%s", text);
+    case ENOSPC:
+    case EDQUOT:
+      return ResourceExhausted("%s; make room or choose another folder", text);
+    default:
+      return DataLoss("%s", text);
+  }
+}
+
+}  // namespace
+
+FileWriter::~FileWriter() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Status FileWriter::Open(const std::string& path) {
+  CHECK_LT(fd_, 0);
+  path_ = path;
+  fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  return fd_ >= 0 ? OkStatus() : FileError(path, "cannot be created", errno);
+}
+
+Status FileWriter::Write(const void* data, size_t bytes) {
+  constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes at most 2 GiB at once
+  const char* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = write(fd_, at, std::min(bytes, kWriteBytesMax));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileError(path_, "cannot be written", errno);
+    at += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return OkStatus();
+}
+
+Status FileWriter::SyncAndClose() {
+  if (fsync(fd_) != 0) return FileError(path_, "cannot be synced to disk", errno);
+  const int fd = fd_;
+  fd_ = -1;
+  return close(fd) == 0 ? OkStatus() : FileError(path_, "cannot be closed", errno);
+}
+
+Status FileReader::Open(const std::string& path) {
+  path_ = path;
+  file_.reset(std::fopen(path.c_str(), "rbe"));
+  if (file_ == nullptr) return FileError(path, "cannot be opened", errno);
+  struct stat st;
+  if (fstat(fileno(file_.get()), &st) != 0) return FileError(path, "cannot be examined", errno);
+  if (!S_ISREG(st.st_mode)) return DataLoss("%s: is not a regular file", path);
+  bytes_ = static_cast<uint64_t>(st.st_size);
+  return OkStatus();
+}
+
+Status FileReader::Read(void* data, size_t bytes) {
+  const size_t got = bytes == 0 ? 0 : std::fread(data, 1, bytes, file_.get());
+  offset_ += got;
+  if (got == bytes) return OkStatus();
+  if (std::ferror(file_.get()) != 0) return FileError(path_, "cannot be read", errno);
+  return DataLoss("%s: offset %d: the file ends here, %d more bytes were expected (truncated)",
+                  path_, offset_, bytes - got);
+}
+
+StatusOr<std::string> ReadSmallFile(const std::string& path, uint64_t bytes_max) {
+  FileReader file;
+  TD_RETURN_IF_ERROR(file.Open(path));
+  if (file.bytes() > bytes_max) {
+    return DataLoss("%s: has %d bytes, at most %d are expected", path, file.bytes(), bytes_max);
+  }
+  std::string text(file.bytes(), '\0');
+  TD_RETURN_IF_ERROR(file.Read(text.data(), text.size()));
+  return text;
+}
+
+Status SyncDir(const std::string& dir) {
+  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return FileError(dir, "cannot be opened", errno);
+  const int error = fsync(fd) == 0 ? 0 : errno;
+  close(fd);
+  // Some file systems cannot sync folders and need not.
+  return error == 0 || error == EINVAL ? OkStatus() : FileError(dir, "cannot be synced", error);
+}
+
+struct Sha256::Impl {
+  EVP_MD_CTX* ctx = EVP_MD_CTX_new();
+  ~Impl() { EVP_MD_CTX_free(ctx); }
+};
+
+Sha256::Sha256() : impl_(std::make_unique<Impl>()) {
+  CHECK(impl_->ctx != nullptr && EVP_DigestInit_ex(impl_->ctx, EVP_sha256(), nullptr) == 1);
+}
+
+Sha256::~Sha256() = default;
+
+void Sha256::Add(const void* data, size_t bytes) {
+  CHECK_EQ(EVP_DigestUpdate(impl_->ctx, data, bytes), 1);
+}
+
+std::string Sha256::Finish() {
+  uint8_t digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  CHECK_EQ(EVP_DigestFinal_ex(impl_->ctx, digest, &size), 1);
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) hex += absl::StrFormat("%02x", digest[i]);
+  return hex;
+}
+
+StatusOr<std::string> Sha256File(const std::string& path) {
+  FileReader file;
+  TD_RETURN_IF_ERROR(file.Open(path));
+  Sha256 hash;
+  std::vector<char> chunk(size_t{1} << 20);
+  for (uint64_t left = file.bytes(); left > 0;) {
+    const size_t n = static_cast<size_t>(std::min<uint64_t>(left, chunk.size()));
+    TD_RETURN_IF_ERROR(file.Read(chunk.data(), n));
+    hash.Add(chunk.data(), n);
+    left -= n;
+  }
+  return hash.Finish();
+}
+
+}  // namespace tandem

@@ -1,0 +1,78 @@
+// Files as checkpoints need them: errors that name the path, synced before they count, hashed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+// Writes a new file. Removes nothing: an unfinished file stays for the caller to clean up.
+class FileWriter {
+ public:
+  FileWriter() = default;
+  ~FileWriter();  // closes, without syncing
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  // Creates or empties `path` (mode 0644 less the umask).
+  Status Open(const std::string& path);
+  // RESOURCE_EXHAUSTED when the disk is full.
+  Status Write(const void* data, size_t bytes);
+  // Data are on the disk when this returns OK.
+  Status SyncAndClose();
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+};
+
+// Reads a file from its beginning.
+class FileReader {
+ public:
+  // NOT_FOUND, PERMISSION_DENIED or DATA_LOSS; refuses what is not a regular file.
+  Status Open(const std::string& path);
+  uint64_t bytes() const { return bytes_; }  // when it was opened
+  // Exactly `bytes`; DATA_LOSS when the file ends before.
+  Status Read(void* data, size_t bytes);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  uint64_t bytes_ = 0, offset_ = 0;
+};
+
+// The whole file, at most `bytes_max` bytes (else DATA_LOSS).
+StatusOr<std::string> ReadSmallFile(const std::string& path, uint64_t bytes_max);
+
+// Makes creations and renames in `dir` permanent.
+Status SyncDir(const std::string& dir);
+
+// SHA-256 (FIPS 180-4) of what was added, in pieces.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void Add(const void* data, size_t bytes);
+  // Lower-case hex. Call once.
+  std::string Finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Of the file's bytes, as `sha256sum` prints it.
+StatusOr<std::string> Sha256File(const std::string& path);
+
+}  // namespace tandem
