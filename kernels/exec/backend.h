@@ -31,6 +31,9 @@ class Backend {
   static StatusOr<Backend> Cuda(const std::string& path);
   // The backend of `place`; device `place.index` must exist.
   static StatusOr<Backend> For(const Place& place);
+  // Devices and kernels of a module that is part of the program: tests and benchmarks bring their
+  // own. `module` must outlive the backend.
+  static Backend Of(PlaceKind kind, const BackendModule& module) { return Backend(kind, &module); }
 
   PlaceKind kind() const { return kind_; }
   StatusOr<std::unique_ptr<Device>> MakeDevice(int index) const;

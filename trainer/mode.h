@@ -1,0 +1,74 @@
+// What a training mode does to a trainer: which operators stand behind the gradients, who carries
+// them, and how everybody comes to the same parameters. One implementation per mode.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "kernels/exec/comm.h"
+#include "kernels/exec/scope.h"
+#include "kernels/graph/autodiff.h"
+#include "kernels/graph/optimizer.h"
+#include "kernels/graph/passes/distribute.h"
+#include "kernels/graph/program.h"
+#include "trainer/safetensors.h"
+
+namespace tandem {
+
+// What the modes need to know of a job.
+struct ModeOptions {
+  std::string job;
+  int rank = 0, ranks = 1;
+  std::string secret;  // of the job; empty: none
+  OptimizerSpec optimizer;
+  bool fuse_all_reduce = true;
+  GroupRule group_rule;
+  Duration start_timeout = std::chrono::seconds(60);
+  Duration step_timeout = std::chrono::seconds(60);
+  // pserver
+  std::vector<std::string> servers;  // host:port
+  bool a_sync = false;
+  bool slice_var_up = true;
+  int64_t min_block_size = 8192;  // elements
+  // collective
+  std::string rendezvous;  // host:port where rank 0 listens
+};
+
+// One thread, except that communication ends on threads of the mode's own.
+class Mode {
+ public:
+  virtual ~Mode() = default;
+  // Inserts communication and optimizer operators behind the gradients.
+  virtual Status Distribute(Program& program, const std::vector<ParamGrad>& grads) = 0;
+  // Runs the communication operators; nullptr when there are none.
+  virtual CommHandler* comm() { return nullptr; }
+  // Connects to the others and makes everybody's parameters equal. `scope` holds initial values, or
+  // those of a checkpoint of step `step`; `state` that checkpoint's optimizer slots, where the mode
+  // keeps them elsewhere than in the scope. Returns the step to begin with.
+  virtual StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
+                                  int64_t step) = 0;
+  // Before each step: its number and learning rate.
+  virtual Status BeginStep(int64_t step, float learning_rate) = 0;
+  // Optimizer slots and statistics by variable name, for a checkpoint; new memory from `device`.
+  virtual StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) = 0;
+  // Everybody has finished. Called once, after the last step; an error before it: Abort.
+  virtual Status Finish() = 0;
+  // Tells the others that this trainer gives up, and why. Never blocks.
+  virtual void Abort(const Status& why) = 0;
+};
+
+std::unique_ptr<Mode> MakeLocalMode(const ModeOptions& options);
+std::unique_ptr<Mode> MakeCollectiveMode(const ModeOptions& options);
+std::unique_ptr<Mode> MakePserverMode(const ModeOptions& options);
+
+// ---- Shared by the modes that update parameters in the trainer itself ---------------------------
+
+Status SetLearningRate(Scope& scope, float learning_rate);
+// Copies of every kState variable but the learning rate.
+StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& device);
+
+}  // namespace tandem
