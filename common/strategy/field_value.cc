@@ -22,12 +22,12 @@ namespace tandem {
 
 namespace {
 
-namespace pb = google::protobuf;
+namespace gpb = google::protobuf;
 using Error = std::optional<ValueError>;
 
 constexpr double kExactIntegersBelow = 9007199254740992.0;  // 2^53
 
-Error Expected(const pb::FieldDescriptor& field, std::string_view what, const Literal& got,
+Error Expected(const gpb::FieldDescriptor& field, std::string_view what, const Literal& got,
                std::string hint = "") {
   return ValueError{
       absl::StrFormat("%s expects %s, got %s", field.name(), std::string(what), got.Shown()),
@@ -36,7 +36,7 @@ Error Expected(const pb::FieldDescriptor& field, std::string_view what, const Li
 
 std::string NumberText(double v) { return absl::StrFormat("%.12g", v); }
 
-Error CheckRange(const pb::FieldDescriptor& field, double v) {
+Error CheckRange(const gpb::FieldDescriptor& field, double v) {
   const Knob& knob = field.options().GetExtension(tandem::knob);
   const bool low = knob.has_min() && v < knob.min();
   const bool high = knob.has_max() && v > knob.max();
@@ -49,7 +49,7 @@ Error CheckRange(const pb::FieldDescriptor& field, double v) {
                       knob.has_max() ? NumberText(knob.max()) : "any", unit)};
 }
 
-Error NotFinite(const pb::FieldDescriptor& field, const Literal& literal) {
+Error NotFinite(const gpb::FieldDescriptor& field, const Literal& literal) {
   return ValueError{absl::StrFormat("%s: %s is not a finite number", field.name(), literal.Shown()),
                     "write a finite number"};
 }
@@ -65,7 +65,8 @@ bool ParseDouble(std::string text, double* v) {
   return absl::SimpleAtod(text, v);
 }
 
-Error GetDouble(const pb::FieldDescriptor& field, const Literal& literal, double limit, double* v) {
+Error GetDouble(const gpb::FieldDescriptor& field, const Literal& literal, double limit,
+                double* v) {
   if (literal.kind == Literal::Kind::kIdentifier && IsNotFiniteWord(literal.text)) {
     return NotFinite(field, literal);
   }
@@ -73,7 +74,7 @@ Error GetDouble(const pb::FieldDescriptor& field, const Literal& literal, double
       literal.kind == Literal::Kind::kInteger || literal.kind == Literal::Kind::kFloat;
   uint64_t integer = 0;
   if (literal.kind == Literal::Kind::kInteger &&
-      pb::io::Tokenizer::ParseInteger(literal.text, UINT64_MAX, &integer)) {
+      gpb::io::Tokenizer::ParseInteger(literal.text, UINT64_MAX, &integer)) {
     *v = static_cast<double>(integer);
   } else if (!number || !ParseDouble(literal.text, v)) {
     return Expected(field, "a number", literal);
@@ -85,7 +86,7 @@ Error GetDouble(const pb::FieldDescriptor& field, const Literal& literal, double
 
 // Magnitude and sign; `max` is the largest magnitude of a positive one, negative ones may have
 // `max_negative`.
-Error GetInteger(const pb::FieldDescriptor& field, const Literal& literal, uint64_t max,
+Error GetInteger(const gpb::FieldDescriptor& field, const Literal& literal, uint64_t max,
                  uint64_t max_negative, uint64_t* magnitude) {
   if (literal.kind == Literal::Kind::kIdentifier && IsNotFiniteWord(literal.text)) {
     return NotFinite(field, literal);
@@ -93,7 +94,7 @@ Error GetInteger(const pb::FieldDescriptor& field, const Literal& literal, uint6
   const uint64_t limit = literal.negative ? max_negative : max;
   double v = 0;
   if (literal.kind == Literal::Kind::kInteger) {
-    if (!pb::io::Tokenizer::ParseInteger(literal.text, limit, magnitude)) {
+    if (!gpb::io::Tokenizer::ParseInteger(literal.text, limit, magnitude)) {
       return ValueError{absl::StrFormat("%s: %s does not fit into %s", field.name(),
                                         literal.Shown(), field.type_name()),
                         ""};
@@ -108,7 +109,7 @@ Error GetInteger(const pb::FieldDescriptor& field, const Literal& literal, uint6
   return CheckRange(field, literal.negative ? -value : value);
 }
 
-Error GetBool(const pb::FieldDescriptor& field, const Literal& literal, bool* v) {
+Error GetBool(const gpb::FieldDescriptor& field, const Literal& literal, bool* v) {
   const std::string lower = absl::AsciiStrToLower(literal.text);
   const bool word = literal.kind != Literal::Kind::kFloat && !literal.negative;
   if (word && (lower == "true" || lower == "t" || lower == "1")) {
@@ -124,9 +125,9 @@ Error GetBool(const pb::FieldDescriptor& field, const Literal& literal, bool* v)
   return std::nullopt;
 }
 
-Error GetEnum(const pb::FieldDescriptor& field, const Literal& literal,
-              const pb::EnumValueDescriptor** v) {
-  const pb::EnumDescriptor& type = *field.enum_type();
+Error GetEnum(const gpb::FieldDescriptor& field, const Literal& literal,
+              const gpb::EnumValueDescriptor** v) {
+  const gpb::EnumDescriptor& type = *field.enum_type();
   std::vector<std::string> names;
   if (literal.kind == Literal::Kind::kInteger) {
     int number = 0;
@@ -138,7 +139,7 @@ Error GetEnum(const pb::FieldDescriptor& field, const Literal& literal,
   // "fluid.BuildStrategy.ReduceStrategy.Reduce": only the last part tells the value.
   const std::string name = literal.text.substr(literal.text.rfind('.') + 1);
   for (int i = 0; i < type.value_count(); ++i) {
-    const pb::EnumValueDescriptor& value = *type.value(i);
+    const gpb::EnumValueDescriptor& value = *type.value(i);
     names.push_back(value.name());
     bool match = absl::EqualsIgnoreCase(value.name(), name);
     for (const std::string& alias : value.options().GetExtension(knob_value).alias()) {
@@ -154,8 +155,8 @@ Error GetEnum(const pb::FieldDescriptor& field, const Literal& literal,
 }
 
 template <typename T, typename Set, typename Add>
-void Store(const pb::FieldDescriptor& field, pb::Message* message, T value, Set set, Add add) {
-  const pb::Reflection& reflection = *message->GetReflection();
+void Store(const gpb::FieldDescriptor& field, gpb::Message* message, T value, Set set, Add add) {
+  const gpb::Reflection& reflection = *message->GetReflection();
   if (field.is_repeated()) {
     (reflection.*add)(message, &field, value);
   } else {
@@ -163,27 +164,27 @@ void Store(const pb::FieldDescriptor& field, pb::Message* message, T value, Set 
   }
 }
 
-Error SetInteger(const pb::FieldDescriptor& field, const Literal& literal, pb::Message* message) {
+Error SetInteger(const gpb::FieldDescriptor& field, const Literal& literal, gpb::Message* message) {
   uint64_t magnitude = 0;
   Error error;
-  using R = pb::Reflection;
+  using R = gpb::Reflection;
   const auto positive = [](auto limit) { return static_cast<uint64_t>(limit); };
   // Two's complement: the conversion of 0 - magnitude is exact for every value in range.
   const auto signed_value = [&] {
     return static_cast<int64_t>(literal.negative ? 0 - magnitude : magnitude);
   };
   switch (field.cpp_type()) {
-    case pb::FieldDescriptor::CPPTYPE_INT32:
+    case gpb::FieldDescriptor::CPPTYPE_INT32:
       error = GetInteger(field, literal, positive(INT32_MAX), positive(INT32_MAX) + 1, &magnitude);
       if (!error) {
         Store(field, message, static_cast<int32_t>(signed_value()), &R::SetInt32, &R::AddInt32);
       }
       break;
-    case pb::FieldDescriptor::CPPTYPE_INT64:
+    case gpb::FieldDescriptor::CPPTYPE_INT64:
       error = GetInteger(field, literal, positive(INT64_MAX), positive(INT64_MAX) + 1, &magnitude);
       if (!error) Store(field, message, signed_value(), &R::SetInt64, &R::AddInt64);
       break;
-    case pb::FieldDescriptor::CPPTYPE_UINT32:
+    case gpb::FieldDescriptor::CPPTYPE_UINT32:
       error = GetInteger(field, literal, UINT32_MAX, 0, &magnitude);
       if (!error) {
         Store(field, message, static_cast<uint32_t>(magnitude), &R::SetUInt32, &R::AddUInt32);
@@ -197,12 +198,12 @@ Error SetInteger(const pb::FieldDescriptor& field, const Literal& literal, pb::M
   return error;
 }
 
-Error SetString(const pb::FieldDescriptor& field, const Literal& literal, pb::Message* message) {
+Error SetString(const gpb::FieldDescriptor& field, const Literal& literal, gpb::Message* message) {
   if (literal.kind != Literal::Kind::kString) {
     return Expected(field, "a string in quotes", literal,
                     absl::StrCat("write \"", literal.text, "\""));
   }
-  const pb::Reflection& reflection = *message->GetReflection();
+  const gpb::Reflection& reflection = *message->GetReflection();
   if (field.is_repeated()) {
     reflection.AddString(message, &field, literal.text);
   } else {
@@ -220,10 +221,10 @@ std::string Literal::Shown() const {
   return "\"" + absl::Utf8SafeCHexEscape(shown) + "\"";
 }
 
-Literal LiteralOf(const pb::FieldDescriptor& field, std::string_view text) {
+Literal LiteralOf(const gpb::FieldDescriptor& field, std::string_view text) {
   Literal literal;
   std::string s(text);
-  if (field.cpp_type() == pb::FieldDescriptor::CPPTYPE_STRING) {
+  if (field.cpp_type() == gpb::FieldDescriptor::CPPTYPE_STRING) {
     literal.kind = Literal::Kind::kString;
     const bool quoted = s.size() >= 2 && (s[0] == '"' || s[0] == '\'') && s.back() == s[0];
     literal.text = quoted ? s.substr(1, s.size() - 2) : s;
@@ -250,75 +251,75 @@ Literal LiteralOf(const pb::FieldDescriptor& field, std::string_view text) {
   return literal;
 }
 
-std::optional<ValueError> SetFieldValue(const pb::FieldDescriptor& field, const Literal& literal,
-                                        pb::Message* message) {
-  using R = pb::Reflection;
+std::optional<ValueError> SetFieldValue(const gpb::FieldDescriptor& field, const Literal& literal,
+                                        gpb::Message* message) {
+  using R = gpb::Reflection;
   Error error;
   double real = 0;
   bool truth = false;
-  const pb::EnumValueDescriptor* value = nullptr;
+  const gpb::EnumValueDescriptor* value = nullptr;
   switch (field.cpp_type()) {
-    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
+    case gpb::FieldDescriptor::CPPTYPE_DOUBLE:
       error = GetDouble(field, literal, std::numeric_limits<double>::max(), &real);
       if (!error) Store(field, message, real, &R::SetDouble, &R::AddDouble);
       return error;
-    case pb::FieldDescriptor::CPPTYPE_FLOAT:
+    case gpb::FieldDescriptor::CPPTYPE_FLOAT:
       error = GetDouble(field, literal, std::numeric_limits<float>::max(), &real);
       if (!error) Store(field, message, static_cast<float>(real), &R::SetFloat, &R::AddFloat);
       return error;
-    case pb::FieldDescriptor::CPPTYPE_BOOL:
+    case gpb::FieldDescriptor::CPPTYPE_BOOL:
       error = GetBool(field, literal, &truth);
       if (!error) Store(field, message, truth, &R::SetBool, &R::AddBool);
       return error;
-    case pb::FieldDescriptor::CPPTYPE_ENUM:
+    case gpb::FieldDescriptor::CPPTYPE_ENUM:
       error = GetEnum(field, literal, &value);
       if (!error) Store(field, message, value, &R::SetEnum, &R::AddEnum);
       return error;
-    case pb::FieldDescriptor::CPPTYPE_STRING:
+    case gpb::FieldDescriptor::CPPTYPE_STRING:
       return SetString(field, literal, message);
-    case pb::FieldDescriptor::CPPTYPE_MESSAGE:
+    case gpb::FieldDescriptor::CPPTYPE_MESSAGE:
       return Expected(field, "a message in { }", literal);
     default:
       return SetInteger(field, literal, message);
   }
 }
 
-std::string FieldText(const pb::Message& message, const pb::FieldDescriptor& field, int index) {
-  const pb::Reflection& r = *message.GetReflection();
+std::string FieldText(const gpb::Message& message, const gpb::FieldDescriptor& field, int index) {
+  const gpb::Reflection& r = *message.GetReflection();
   const bool repeated = index >= 0;
   const auto get = [&](auto one, auto element) {
     return repeated ? (r.*element)(message, &field, index) : (r.*one)(message, &field);
   };
-  using R = pb::Reflection;
+  using R = gpb::Reflection;
   switch (field.cpp_type()) {
-    case pb::FieldDescriptor::CPPTYPE_INT32:
+    case gpb::FieldDescriptor::CPPTYPE_INT32:
       return absl::StrCat(get(&R::GetInt32, &R::GetRepeatedInt32));
-    case pb::FieldDescriptor::CPPTYPE_INT64:
+    case gpb::FieldDescriptor::CPPTYPE_INT64:
       return absl::StrCat(get(&R::GetInt64, &R::GetRepeatedInt64));
-    case pb::FieldDescriptor::CPPTYPE_UINT32:
+    case gpb::FieldDescriptor::CPPTYPE_UINT32:
       return absl::StrCat(get(&R::GetUInt32, &R::GetRepeatedUInt32));
-    case pb::FieldDescriptor::CPPTYPE_UINT64:
+    case gpb::FieldDescriptor::CPPTYPE_UINT64:
       return absl::StrCat(get(&R::GetUInt64, &R::GetRepeatedUInt64));
-    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
+    case gpb::FieldDescriptor::CPPTYPE_DOUBLE:
       return NumberText(get(&R::GetDouble, &R::GetRepeatedDouble));
-    case pb::FieldDescriptor::CPPTYPE_FLOAT:
+    case gpb::FieldDescriptor::CPPTYPE_FLOAT:
       return absl::StrFormat("%.7g", get(&R::GetFloat, &R::GetRepeatedFloat));
-    case pb::FieldDescriptor::CPPTYPE_BOOL:
+    case gpb::FieldDescriptor::CPPTYPE_BOOL:
       return get(&R::GetBool, &R::GetRepeatedBool) ? "true" : "false";
-    case pb::FieldDescriptor::CPPTYPE_ENUM:
+    case gpb::FieldDescriptor::CPPTYPE_ENUM:
       return get(&R::GetEnum, &R::GetRepeatedEnum)->name();
-    case pb::FieldDescriptor::CPPTYPE_STRING:
+    case gpb::FieldDescriptor::CPPTYPE_STRING:
       return get(&R::GetString, &R::GetRepeatedString);
-    case pb::FieldDescriptor::CPPTYPE_MESSAGE:
+    case gpb::FieldDescriptor::CPPTYPE_MESSAGE:
       return "{ }";
   }
   return "";
 }
 
-std::string DefaultText(const pb::FieldDescriptor& field) {
-  if (field.is_repeated() || field.cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) return "";
-  const pb::Message* prototype =
-      pb::MessageFactory::generated_factory()->GetPrototype(field.containing_type());
+std::string DefaultText(const gpb::FieldDescriptor& field) {
+  if (field.is_repeated() || field.cpp_type() == gpb::FieldDescriptor::CPPTYPE_MESSAGE) return "";
+  const gpb::Message* prototype =
+      gpb::MessageFactory::generated_factory()->GetPrototype(field.containing_type());
   return prototype == nullptr ? "" : FieldText(*prototype, field);
 }
 

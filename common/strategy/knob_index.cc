@@ -14,12 +14,12 @@ namespace tandem {
 
 namespace {
 
-namespace pb = google::protobuf;
+namespace gpb = google::protobuf;
 
 constexpr size_t kDepthMax = 8;
 
-bool IsSingularMessage(const pb::FieldDescriptor& field) {
-  return !field.is_repeated() && field.cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE;
+bool IsSingularMessage(const gpb::FieldDescriptor& field) {
+  return !field.is_repeated() && field.cpp_type() == gpb::FieldDescriptor::CPPTYPE_MESSAGE;
 }
 
 bool IsPathEnd(const std::string& path, std::string_view name) {
@@ -32,10 +32,10 @@ bool IsPathEnd(const std::string& path, std::string_view name) {
 
 bool FieldPlace::holds_fields() const { return IsSingularMessage(field()); }
 
-FieldIndex::FieldIndex(const pb::Descriptor& root) { Enter(root, FieldPlace()); }
+FieldIndex::FieldIndex(const gpb::Descriptor& root) { Enter(root, FieldPlace()); }
 
-void FieldIndex::Enter(const pb::Descriptor& type, const FieldPlace& at) {
-  for (const pb::FieldDescriptor* step : at.steps) {
+void FieldIndex::Enter(const gpb::Descriptor& type, const FieldPlace& at) {
+  for (const gpb::FieldDescriptor* step : at.steps) {
     if (step->containing_type() == &type) return;  // recursive
   }
   if (at.steps.size() >= kDepthMax) return;
@@ -79,8 +79,8 @@ std::vector<std::string> FieldIndex::Names() const {
   return names;
 }
 
-pb::Message* HolderOf(const FieldPlace& place, pb::Message* root) {
-  pb::Message* holder = root;
+gpb::Message* HolderOf(const FieldPlace& place, gpb::Message* root) {
+  gpb::Message* holder = root;
   for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
     holder = holder->GetReflection()->MutableMessage(holder, place.steps[i]);
   }
@@ -93,12 +93,12 @@ std::string PathList(const std::vector<const FieldPlace*>& places) {
   return list;
 }
 
-bool IsAlias(const pb::FieldDescriptor& field, std::string_view name) {
+bool IsAlias(const gpb::FieldDescriptor& field, std::string_view name) {
   const auto& aliases = field.options().GetExtension(knob).alias();
   return std::find(aliases.begin(), aliases.end(), name) != aliases.end();
 }
 
-bool IsStrategy(const pb::Descriptor& type) { return &type == DistributedStrategy::descriptor(); }
+bool IsStrategy(const gpb::Descriptor& type) { return &type == DistributedStrategy::descriptor(); }
 
 std::string_view InsteadOf(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kInstead[] = {

@@ -18,11 +18,11 @@ namespace tandem {
 
 namespace {
 
-namespace pb = google::protobuf;
+namespace gpb = google::protobuf;
 
-std::string TypeText(const pb::FieldDescriptor& field) {
+std::string TypeText(const gpb::FieldDescriptor& field) {
   std::string type = field.type_name();
-  if (field.cpp_type() == pb::FieldDescriptor::CPPTYPE_ENUM) {
+  if (field.cpp_type() == gpb::FieldDescriptor::CPPTYPE_ENUM) {
     std::vector<std::string> names;
     for (int i = 0; i < field.enum_type()->value_count(); ++i) {
       names.push_back(field.enum_type()->value(i)->name());
@@ -43,7 +43,7 @@ std::string RangeText(const Knob& options) {
 }
 
 KnobInfo InfoOf(const FieldPlace& place) {
-  const pb::FieldDescriptor& field = place.field();
+  const gpb::FieldDescriptor& field = place.field();
   const Knob& options = field.options().GetExtension(knob);
   KnobInfo info;
   info.path = place.path;
@@ -78,7 +78,7 @@ std::string ModesText(const KnobInfo& info) {
 }
 
 void AppendLine(const std::string& name, const std::string& value, std::string* text) {
-  if (!value.empty()) absl::StrAppend(text, absl::StrFormat("  %-13s%s\n", name + ":", value));
+  if (!value.empty()) absl::StrAppend(text, absl::StrFormat("  %-15s%s\n", name + ":", value));
 }
 
 std::string Explain(const KnobInfo& info) {
@@ -179,7 +179,8 @@ std::string KnobsMarkdown() {
       std::count_if(list.begin(), list.end(), [](const KnobInfo& k) { return k.built; });
   std::string text = absl::StrCat(
       "# Knobs\n\n"
-      "Generated from `proto/strategy.proto` (`tandem knobs markdown`); do not edit. ",
+      "Generated from `proto/strategy.proto` by `TANDEM_UPDATE=1 build/tests/knobs_test`;\n"
+      "do not edit. ",
       list.size(), " knobs, ", built,
       " of them built. A knob that is not built is refused when it is set to something else than\n"
       "its default. In a mode that is not listed a knob is refused; one that is a matter of speed "

@@ -21,7 +21,7 @@ namespace tandem {
 
 namespace {
 
-namespace pb = google::protobuf;
+namespace gpb = google::protobuf;
 
 std::string WithHint(const std::string& message, const std::string& hint) {
   return hint.empty() ? message : message + "; hint: " + hint;
@@ -55,7 +55,10 @@ StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string
                            PathList(found));
   }
   const FieldPlace* place = found[0];
-  if (place->field().cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
+  if (place->field().is_repeated() && place->field().message_type() != nullptr) {
+    return InvalidArgument("\"%s\" is a list of messages, which only a file can give", name);
+  }
+  if (place->field().cpp_type() == gpb::FieldDescriptor::CPPTYPE_MESSAGE) {
     return InvalidArgument(
         "\"%s\" holds other settings and takes no value; name one of them: %s.FIELD=value", name,
         place->path);
@@ -64,12 +67,12 @@ StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string
 }
 
 // A new message of the holder's type with only this field set.
-StatusOr<std::unique_ptr<pb::Message>> ParseOverride(const FieldPlace& place,
-                                                     std::string_view value) {
-  const pb::FieldDescriptor& field = place.field();
-  const pb::Message* prototype =
-      pb::MessageFactory::generated_factory()->GetPrototype(field.containing_type());
-  std::unique_ptr<pb::Message> scratch(prototype->New());
+StatusOr<std::unique_ptr<gpb::Message>> ParseOverride(const FieldPlace& place,
+                                                      std::string_view value) {
+  const gpb::FieldDescriptor& field = place.field();
+  const gpb::Message* prototype =
+      gpb::MessageFactory::generated_factory()->GetPrototype(field.containing_type());
+  std::unique_ptr<gpb::Message> scratch(prototype->New());
   std::vector<std::string> values = {std::string(value)};
   if (field.is_repeated()) values = ListElements(value);
   for (const std::string& one : values) {
@@ -87,22 +90,22 @@ bool LooksLikeEnvironment(const std::string& name) {
 }
 
 // The message that holds a field, the default instance where it is absent.
-const pb::Message& ConstHolderOf(const FieldPlace& place, const pb::Message& root) {
-  const pb::Message* holder = &root;
+const gpb::Message& ConstHolderOf(const FieldPlace& place, const gpb::Message& root) {
+  const gpb::Message* holder = &root;
   for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
     holder = &holder->GetReflection()->GetMessage(*holder, place.steps[i]);
   }
   return *holder;
 }
 
-std::string ValueText(const pb::Message& holder, const pb::FieldDescriptor& field) {
+std::string ValueText(const gpb::Message& holder, const gpb::FieldDescriptor& field) {
   if (!field.is_repeated()) return FieldText(holder, field);
   std::string text = "[";
   const int size = holder.GetReflection()->FieldSize(holder, &field);
   for (int i = 0; i < size; ++i) {
     if (i > 0) text += ", ";
-    if (field.cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
-      const pb::Message& element = holder.GetReflection()->GetRepeatedMessage(holder, &field, i);
+    if (field.cpp_type() == gpb::FieldDescriptor::CPPTYPE_MESSAGE) {
+      const gpb::Message& element = holder.GetReflection()->GetRepeatedMessage(holder, &field, i);
       text += "{" + element.ShortDebugString() + "}";
     } else {
       text += FieldText(holder, field, i);
@@ -111,8 +114,8 @@ std::string ValueText(const pb::Message& holder, const pb::FieldDescriptor& fiel
   return text + "]";
 }
 
-bool IsDefault(const pb::Message& holder, const pb::FieldDescriptor& field) {
-  const pb::Reflection& reflection = *holder.GetReflection();
+bool IsDefault(const gpb::Message& holder, const gpb::FieldDescriptor& field) {
+  const gpb::Reflection& reflection = *holder.GetReflection();
   if (field.is_repeated()) return reflection.FieldSize(holder, &field) == 0;
   if (!reflection.HasField(holder, &field)) return true;
   return field.has_default_value() && FieldText(holder, field) == DefaultText(field);
@@ -120,7 +123,7 @@ bool IsDefault(const pb::Message& holder, const pb::FieldDescriptor& field) {
 
 }  // namespace
 
-Status ApplyOverride(pb::Message* root, std::string_view name, std::string_view value,
+Status ApplyOverride(gpb::Message* root, std::string_view name, std::string_view value,
                      const Origin& origin, Origins* origins) {
   const FieldIndex index(*root->GetDescriptor());
   const auto place = FindForOverride(index, name);
@@ -130,7 +133,7 @@ Status ApplyOverride(pb::Message* root, std::string_view name, std::string_view 
   if (!scratch.ok()) return Annotate(scratch.status(), origin.ToString());
   const Origin before = origins->Of(target.path);
   if (before.kind > origin.kind) return OkStatus();
-  pb::Message* holder = HolderOf(target, root);
+  gpb::Message* holder = HolderOf(target, root);
   holder->GetReflection()->SwapFields(holder, scratch->get(), {&target.field()});
   Origin now = origin;
   if (before.kind != OriginKind::kDefault) now.over = before.ToString();
@@ -138,7 +141,7 @@ Status ApplyOverride(pb::Message* root, std::string_view name, std::string_view 
   return OkStatus();
 }
 
-void ApplyEnvironment(pb::Message* root, const std::map<std::string, std::string>& environment,
+void ApplyEnvironment(gpb::Message* root, const std::map<std::string, std::string>& environment,
                       Origins* origins, Diagnostics* diagnostics) {
   const FieldIndex index(*root->GetDescriptor());
   for (const auto& [name, value] : environment) {
@@ -159,8 +162,8 @@ void ApplyEnvironment(pb::Message* root, const std::map<std::string, std::string
   }
 }
 
-std::string SaveText(const pb::Message& message) {
-  pb::TextFormat::Printer printer;
+std::string SaveText(const gpb::Message& message) {
+  gpb::TextFormat::Printer printer;
   printer.SetUseShortRepeatedPrimitives(true);
   printer.SetUseUtf8StringEscaping(true);
   printer.SetHideUnknownFields(true);
@@ -169,12 +172,12 @@ std::string SaveText(const pb::Message& message) {
   return text;
 }
 
-std::string EffectiveText(const pb::Message& root, const Origins& origins) {
+std::string EffectiveText(const gpb::Message& root, const Origins& origins) {
   std::string text;
   const FieldIndex index(*root.GetDescriptor());
   for (const FieldPlace& place : index.places()) {
-    const pb::FieldDescriptor& field = place.field();
-    const pb::Message& holder = ConstHolderOf(place, root);
+    const gpb::FieldDescriptor& field = place.field();
+    const gpb::Message& holder = ConstHolderOf(place, root);
     if (place.holds_fields() || IsDefault(holder, field)) continue;
     const Origin origin = origins.Of(place.path);
     const std::string over = origin.over.empty() ? "" : ", over " + origin.over;

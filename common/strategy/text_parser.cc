@@ -22,12 +22,12 @@ namespace tandem {
 
 namespace {
 
-namespace pb = google::protobuf;
-using Tokenizer = pb::io::Tokenizer;
+namespace gpb = google::protobuf;
+using Tokenizer = gpb::io::Tokenizer;
 
 // A message being filled: where it is and what was already set in it.
 struct Scope {
-  pb::Message* message = nullptr;
+  gpb::Message* message = nullptr;
   std::string path;           // from the root; meaningless when not recorded
   bool recorded = true;       // not inside a repeated message
   Scope* strategy = nullptr;  // the DistributedStrategy around it, or itself
@@ -35,12 +35,12 @@ struct Scope {
 
 // Where a value goes: usually a field of the scope, sometimes another message of the strategy.
 struct Target {
-  pb::Message* holder = nullptr;
-  const pb::FieldDescriptor* field = nullptr;
+  gpb::Message* holder = nullptr;
+  const gpb::FieldDescriptor* field = nullptr;
   std::string path;
 };
 
-class TextParser : public pb::io::ErrorCollector {
+class TextParser : public gpb::io::ErrorCollector {
  public:
   TextParser(const TextFile& file, Origins* origins, Diagnostics* diagnostics)
       : file_(file),
@@ -54,7 +54,7 @@ class TextParser : public pb::io::ErrorCollector {
     FindLines();
   }
 
-  void Parse(pb::Message* root) {
+  void Parse(gpb::Message* root) {
     Next();
     Scope scope;
     scope.message = root;
@@ -67,7 +67,7 @@ class TextParser : public pb::io::ErrorCollector {
   }
 
  private:
-  using SeenFields = std::map<const pb::FieldDescriptor*, int>;  // field -> line, from 0
+  using SeenFields = std::map<const gpb::FieldDescriptor*, int>;  // field -> line, from 0
 
   const Tokenizer::Token& token() { return tokenizer_.current(); }
   bool AtEnd() { return token().type == Tokenizer::TYPE_END || diagnostics_->full(); }
@@ -132,19 +132,19 @@ class TextParser : public pb::io::ErrorCollector {
   bool ParseChild(Scope* scope, const Target& target, int depth);
   bool ParseScalar(const Target& target);
   bool ReadLiteral(Literal* literal);
-  const FieldIndex& StrategyIndex(const pb::Descriptor& strategy);
+  const FieldIndex& StrategyIndex(const gpb::Descriptor& strategy);
 
   const TextFile& file_;
   Origins* const origins_;
   Diagnostics* const diagnostics_;
-  pb::io::ArrayInputStream input_;
+  gpb::io::ArrayInputStream input_;
   Tokenizer tokenizer_;
   std::vector<size_t> line_starts_;
-  std::map<const pb::Message*, SeenFields> seen_;
+  std::map<const gpb::Message*, SeenFields> seen_;
   std::unique_ptr<FieldIndex> strategy_index_;  // made when first needed
 };
 
-const FieldIndex& TextParser::StrategyIndex(const pb::Descriptor& strategy) {
+const FieldIndex& TextParser::StrategyIndex(const gpb::Descriptor& strategy) {
   if (strategy_index_ == nullptr) strategy_index_ = std::make_unique<FieldIndex>(strategy);
   return *strategy_index_;
 }
@@ -227,7 +227,7 @@ void TextParser::ParseStatement(Scope* scope, int depth) {
 bool TextParser::ResolveStrategyName(Scope* scope, const std::string& name,
                                      const SourcePlace& place, Target* target) {
   if (scope->strategy == nullptr) return false;
-  pb::Message* strategy = scope->strategy->message;
+  gpb::Message* strategy = scope->strategy->message;
   const auto found = StrategyIndex(*strategy->GetDescriptor()).Find(name);
   if (found.size() != 1) return false;
   target->holder = HolderOf(*found[0], strategy);
@@ -244,8 +244,8 @@ bool TextParser::ResolveStrategyName(Scope* scope, const std::string& name,
 
 bool TextParser::ResolveName(Scope* scope, const std::string& name, const SourcePlace& place,
                              Target* target) {
-  const pb::Descriptor& type = *scope->message->GetDescriptor();
-  const pb::FieldDescriptor* field = type.FindFieldByName(name);
+  const gpb::Descriptor& type = *scope->message->GetDescriptor();
+  const gpb::FieldDescriptor* field = type.FindFieldByName(name);
   // An other spelling in this very message comes before a knob of that name elsewhere.
   for (int i = 0; field == nullptr && i < type.field_count(); ++i) {
     if (!IsAlias(*type.field(i), name)) continue;
@@ -267,12 +267,12 @@ bool TextParser::ResolveName(Scope* scope, const std::string& name, const Source
 std::string TextParser::HintFor(const Scope& scope, const std::string& name) {
   const std::string_view instead = InsteadOf(name);
   if (!instead.empty()) return std::string(instead);
-  const pb::Descriptor& type = *scope.message->GetDescriptor();
+  const gpb::Descriptor& type = *scope.message->GetDescriptor();
   std::vector<std::string> names;
   for (int i = 0; i < type.field_count(); ++i) {
-    const pb::FieldDescriptor& field = *type.field(i);
+    const gpb::FieldDescriptor& field = *type.field(i);
     names.push_back(field.name());
-    const bool strategy = field.cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE &&
+    const bool strategy = field.cpp_type() == gpb::FieldDescriptor::CPPTYPE_MESSAGE &&
                           !field.is_repeated() && IsStrategy(*field.message_type());
     if (strategy && StrategyIndex(*field.message_type()).Find(name).size() == 1) {
       return absl::StrCat("\"", name, "\" belongs in ", field.name(), " { }");
@@ -303,7 +303,7 @@ std::string TextParser::HintFor(const Scope& scope, const std::string& name) {
 bool TextParser::Claim(const Target& target, const SourcePlace& place, int line) {
   if (target.field->is_repeated()) return true;
   SeenFields& seen = seen_[target.holder];
-  const pb::OneofDescriptor* oneof = target.field->real_containing_oneof();
+  const gpb::OneofDescriptor* oneof = target.field->real_containing_oneof();
   for (const auto& [other, other_line] : seen) {
     if (other == target.field) {
       diagnostics_->Error(
@@ -326,7 +326,7 @@ bool TextParser::Claim(const Target& target, const SourcePlace& place, int line)
 
 void TextParser::ParseFieldValue(Scope* scope, const Target& target, const SourcePlace& place,
                                  bool colon, int depth) {
-  const bool message = target.field->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE;
+  const bool message = target.field->cpp_type() == gpb::FieldDescriptor::CPPTYPE_MESSAGE;
   if (origins_ != nullptr && scope->recorded && !message) {
     origins_->Set(target.path, Origin{OriginKind::kFile, place, ""});
   }
@@ -371,7 +371,7 @@ bool TextParser::ParseChild(Scope* scope, const Target& target, int depth) {
     return true;
   }
   Next();
-  const pb::Reflection& reflection = *target.holder->GetReflection();
+  const gpb::Reflection& reflection = *target.holder->GetReflection();
   const bool repeated = target.field->is_repeated();
   Scope child;
   child.message = repeated ? reflection.AddMessage(target.holder, target.field)
@@ -435,7 +435,7 @@ bool TextParser::ParseScalar(const Target& target) {
 
 }  // namespace
 
-void ParseTextProto(const TextFile& file, pb::Message* out, Origins* origins,
+void ParseTextProto(const TextFile& file, gpb::Message* out, Origins* origins,
                     Diagnostics* diagnostics) {
   out->Clear();
   if (static_cast<int64_t>(file.text.size()) > kTextFileBytesMax) {

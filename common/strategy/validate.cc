@@ -18,7 +18,7 @@ namespace tandem {
 
 namespace {
 
-namespace pb = google::protobuf;
+namespace gpb = google::protobuf;
 
 class Validator {
  public:
@@ -79,14 +79,14 @@ class Validator {
 };
 
 // The value where it differs from the default, "" where it does not.
-std::string ChangedValue(const FieldPlace& place, const pb::Message& root) {
-  const pb::Message* holder = &root;
+std::string ChangedValue(const FieldPlace& place, const gpb::Message& root) {
+  const gpb::Message* holder = &root;
   for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
     if (!holder->GetReflection()->HasField(*holder, place.steps[i])) return "";
     holder = &holder->GetReflection()->GetMessage(*holder, place.steps[i]);
   }
-  const pb::FieldDescriptor& field = place.field();
-  const pb::Reflection& reflection = *holder->GetReflection();
+  const gpb::FieldDescriptor& field = place.field();
+  const gpb::Reflection& reflection = *holder->GetReflection();
   if (field.is_repeated()) {
     const int size = reflection.FieldSize(*holder, &field);
     if (size == 0) return "";

@@ -1,0 +1,141 @@
+// What a strategy may say, by mode.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/strategy/knobs.h"
+#include "common/strategy/strategy.h"
+#include "common/strategy/text_file.h"
+#include "proto/job.pb.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::HasSubstr;
+
+Diagnostics Validate(const std::string& strategy, TrainMode mode, int ranks = 0) {
+  JobConfig job;
+  Origins origins;
+  Diagnostics diagnostics;
+  ParseTextProto({"job.pbtxt", "strategy {\n" + strategy + "\n}"}, &job, &origins, &diagnostics);
+  EXPECT_EQ(diagnostics.ErrorText(), "") << strategy;
+  Diagnostics result;
+  const StrategyContext context{mode, FlagOrigin("mode"), ranks};
+  ValidateStrategy(job.strategy(), context, origins, "strategy", &result);
+  return result;
+}
+
+TEST(Validate, DefaultsAreFineInEveryMode) {
+  for (int mode = 0; mode < 4; ++mode) {
+    const Diagnostics d = Validate("", static_cast<TrainMode>(mode));
+    EXPECT_EQ(d.ErrorText() + d.NoteText(), "");
+  }
+}
+
+TEST(Validate, ContradictionOfModeAndStrategyNamesBothPlaces) {
+  const Diagnostics d = Validate("a_sync: true", TrainMode::kCollective);
+  EXPECT_EQ(d.ErrorText(),
+            "job.pbtxt:2:1: error: a_sync: true has no effect with mode=collective (flag --mode)\n"
+            "  a_sync: true\n"
+            "  ^\n"
+            "hint: remove it, or choose mode pserver or hybrid\n");
+  EXPECT_EQ(d.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Validate("a_sync: true", TrainMode::kPserver).ok());
+  EXPECT_FALSE(Validate("a_sync: true", TrainMode::kLocal).ok());
+  EXPECT_TRUE(Validate("a_sync: false", TrainMode::kCollective).ok());
+}
+
+TEST(Validate, MatterOfSpeedIsReportedOnly) {
+  const Diagnostics d = Validate("min_block_size: 4096", TrainMode::kCollective);
+  EXPECT_TRUE(d.ok());
+  EXPECT_THAT(d.NoteText(), HasSubstr("min_block_size: 4096 has no effect with mode=collective"));
+  EXPECT_EQ(Validate("min_block_size: 4096", TrainMode::kPserver).NoteText(), "");
+}
+
+TEST(Validate, NotBuiltYetUnlessDefault) {
+  const std::pair<const char*, const char*> refused[] = {
+      {"amp: true", "amp: true is not built yet"},
+      {"fuse_all_reduce_ops: false", "fuse_all_reduce_ops: false is not built yet"},
+      {"execution_strategy { num_threads: 2 }", "num_threads: 2 is not built yet"},
+      {"build_strategy { reduce_strategy: Reduce }", "reduce_strategy: Reduce is not built yet"},
+      {"build_strategy { gradient_scale_strategy: Customized }",
+       "gradient_scale_strategy: Customized is not built yet"},
+      {"a_sync: true a_sync_configs { k_steps: 100 }", "k_steps: 100 is not built yet"},
+      {"build_strategy { mkldnn_enabled_op_types: \"relu\" }", "[relu] is not built yet"},
+      {"build_strategy { debug_graphviz_path: \"x\" }", "debug_graphviz_path: x is not built yet"},
+  };
+  for (const auto& [text, message] : refused) {
+    const Diagnostics d = Validate(text, TrainMode::kPserver);
+    EXPECT_THAT(d.ErrorText(), HasSubstr(message)) << text;
+  }
+  for (const char* text :
+       {"amp: false", "fuse_all_reduce_ops: true", "num_threads: 1", "fuse_grad_size_in_MB: 32.0",
+        "build_strategy { memory_optimize: None }", "build_strategy { debug_graphviz_path: \"\" }",
+        "build_strategy { gradient_scale_strategy: One }", "a_sync: true",
+        "a_sync: true a_sync_configs { k_steps: 0 }", "a_sync_configs { k_steps: 0 }",
+        "build_strategy { mkldnn_enabled_op_types: [] }"}) {
+    EXPECT_EQ(Validate(text, TrainMode::kPserver).ErrorText(), "") << text;
+  }
+}
+
+// Set away from its default, each knob that is not built is refused: none is ignored.
+TEST(Validate, NoKnobIsIgnored) {
+  for (const KnobInfo& info : ListKnobs()) {
+    if (info.built) continue;
+    // A value that differs from the default and is in range.
+    std::string value = "x";
+    if (info.type == "bool") value = info.default_value == "true" ? "false" : "true";
+    if (info.type.find('|') != std::string::npos) value = info.default_value == "Auto" ? "0" : "1";
+    if (!info.range.empty()) {
+      value = info.range.substr(0, info.range.find(".."));
+      if (value == info.default_value) value = info.range.substr(info.range.find("..") + 2);
+    }
+    DistributedStrategy strategy;
+    Origins origins;
+    const Status set = ApplyOverride(&strategy, info.path, value, FlagOrigin(info.path), &origins);
+    ASSERT_TRUE(set.ok()) << set;
+    Diagnostics d;
+    ValidateStrategy(strategy, {TrainMode::kHybrid, FlagOrigin("mode"), 0}, origins, "", &d);
+    EXPECT_THAT(d.ErrorText(), HasSubstr("flag --" + info.path + ": error: " + info.path + ": "))
+        << value;
+    EXPECT_THAT(d.ErrorText(), HasSubstr("is not built yet"));
+  }
+}
+
+TEST(Validate, Contradictions) {
+  struct Row {
+    const char* text;
+    TrainMode mode;
+    const char* message;
+  };
+  const Row rows[] = {
+      {"mode: COLLECTIVE", TrainMode::kPserver,
+       "mode: COLLECTIVE of the strategy contradicts mode=pserver (flag --mode)"},
+      {"use_hierarchical_allreduce: true", TrainMode::kCollective,
+       "use_hierarchical_allreduce needs hierarchical_allreduce_inter_nranks above 1, and it is 1"},
+      {"hierarchical_allreduce_inter_nranks: 2", TrainMode::kCollective,
+       "has no effect without use_hierarchical_allreduce: true"},
+      {"use_hierarchical_allreduce: true hierarchical_allreduce_inter_nranks: 3",
+       TrainMode::kCollective, "3 does not divide the number of trainers, 4"},
+      {"a_sync_configs { k_steps: 5 }", TrainMode::kPserver,
+       "k_steps: 5 (geo) contradicts a_sync: false (default)"},
+      {"a_sync: false a_sync_configs { half_async: true }", TrainMode::kPserver,
+       "half_async: true contradicts a_sync: false (job.pbtxt:2:1)"},
+      {"amp_configs { custom_white_list: [\"a\", \"b\"] custom_black_list: \"b\" }",
+       TrainMode::kLocal,
+       "\"b\" is in custom_white_list and in amp_configs.custom_black_list (job.pbtxt:2:45)"},
+      {"dgc: true amp: true", TrainMode::kCollective,
+       "dgc and amp (job.pbtxt:2:11) exclude each other"},
+      {"localsgd: true adaptive_localsgd: true", TrainMode::kCollective, "exclude each other"},
+      {"lars: true lamb: true", TrainMode::kCollective, "exclude each other"},
+  };
+  for (const Row& row : rows) {
+    const Diagnostics d = Validate(row.text, row.mode, 4);
+    EXPECT_THAT(d.ErrorText(), HasSubstr(row.message)) << row.text;
+  }
+  EXPECT_TRUE(Validate("mode: PSERVER", TrainMode::kPserver).ok());
+  EXPECT_THAT(Validate("slice_var_up: false min_block_size: 9", TrainMode::kPserver).NoteText(),
+              HasSubstr("min_block_size has no effect with slice_var_up: false"));
+}
+
+}  // namespace
+}  // namespace tandem

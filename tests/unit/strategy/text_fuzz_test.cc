@@ -1,0 +1,161 @@
+// Mutated files neither crash nor hang, and what loads without an error survives saving.
+#include <google/protobuf/descriptor.pb.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <random>
+
+#include "common/strategy/strategy.h"
+#include "common/strategy/text_file.h"
+#include "proto/job.pb.h"
+
+namespace tandem {
+namespace {
+
+constexpr char kValid[] = R"(# a job
+name: "fuzz" mode: PSERVER
+model { zoo: "lenet" arg { name: "hidden" value: "256,256" } }
+data { format: "mnist" dir: "/data" shuffle: true }
+optimizer { type: "momentum" learning_rate: 1e-2 schedule { boundary: [1, 2] value: [1, 0.5, .25] } }
+strategy {
+  a_sync: True
+  a_sync_configs { k_steps: -1 send_queue_size: 16 }
+  build_strategy: < reduce_strategy: AllReduce num_iteration_per_drop_scope: 30
+                    mkldnn_enabled_op_types: ["conv2d", 'relu'] memory_optimize: None >
+  execution_strategy { num_threads: 0x3 }
+  amp_configs { decr_ratio: 0.5f custom_black_list: "softmax" }
+  FLAGS_rpc_deadline: 5000; nccl_comm_num: 2,
+}
+seed: 7 batch_size: 64
+)";
+
+std::string Mutate(std::mt19937_64* random) {
+  static constexpr const char* kPieces[] = {"{",
+                                            "}",
+                                            "<",
+                                            ">",
+                                            "[",
+                                            "]",
+                                            ":",
+                                            ",",
+                                            ";",
+                                            "-",
+                                            "\"",
+                                            "'",
+                                            "\\",
+                                            "#",
+                                            "\n",
+                                            "\t",
+                                            ".",
+                                            "nan",
+                                            "inf",
+                                            "1e999",
+                                            "99999999999999999999",
+                                            "0x",
+                                            "08",
+                                            "strategy {",
+                                            "a_sync: true",
+                                            "\xff",
+                                            "\xe4\xb8",
+                                            "true",
+                                            "k_steps: 3",
+                                            "CPU_NUM: 2",
+                                            "name: 'x'",
+                                            "arg {",
+                                            "-1",
+                                            "\\x",
+                                            "\\777"};
+  std::string text = kValid;
+  const int edits = 1 + static_cast<int>((*random)() % 6);
+  for (int i = 0; i < edits; ++i) {
+    if (text.empty()) text = "x";
+    const size_t at = (*random)() % (text.size() + 1);
+    const size_t length = (*random)() % 24;
+    switch ((*random)() % 6) {
+      case 0:
+        if (at < text.size()) text[at] = static_cast<char>((*random)() & 0xFF);
+        break;
+      case 1:
+        text.erase(at, length);
+        break;
+      case 2:
+        text.insert(at, kPieces[(*random)() % std::size(kPieces)]);
+        break;
+      case 3:
+        text.insert(at, text.substr((*random)() % text.size(), length));
+        break;
+      case 4:
+        text.resize(at);
+        break;
+      default:
+        text.insert(at, 1 + (*random)() % 64, "{[<\"-:"[(*random)() % 6]);
+        break;
+    }
+  }
+  return text;
+}
+
+TEST(TextFuzz, MutatedJobs) {
+  constexpr int kRuns = 20000;
+  const char* given = std::getenv("TANDEM_SEED");
+  const uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  std::printf("TANDEM_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::mt19937_64 random(seed);
+  int loaded = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kRuns; ++i) {
+    const std::string text = Mutate(&random);
+    JobConfig job;
+    Origins origins;
+    Diagnostics diagnostics;
+    ParseTextProto({"job.pbtxt", text}, &job, &origins, &diagnostics);
+    ValidateStrategy(job.strategy(), {TrainMode::kPserver, Origin(), 0}, origins, "strategy",
+                     &diagnostics);
+    EXPECT_LE(diagnostics.ErrorText().size(), 200'000u);
+    // Half-read messages can be saved and read, too: only set fields with good values are in them.
+    const std::string once = SaveText(job);
+    JobConfig again;
+    Diagnostics none;
+    ParseTextProto({"again", once}, &again, nullptr, &none);
+    ASSERT_EQ(none.ErrorText(), "") << "seed " << seed << " run " << i << "\n" << text;
+    ASSERT_EQ(SaveText(again), once) << "seed " << seed << " run " << i << "\n" << text;
+    loaded += diagnostics.ok() ? 1 : 0;
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::printf("%d of %d mutated files loaded, %.0f files/s\n", loaded, kRuns, kRuns / took.count());
+}
+
+// A recursive type: the limit of depth holds, in the file and for what is nested far deeper.
+TEST(TextFuzz, DepthIsLimited) {
+  for (int depth : {31, 32, 33, 100, 100000}) {
+    std::string text;
+    for (int i = 0; i < depth; ++i) text += "nested_type {\n";
+    for (int i = 0; i < depth; ++i) text += "}";
+    google::protobuf::DescriptorProto out;
+    Diagnostics diagnostics;
+    ParseTextProto({"deep", text}, &out, nullptr, &diagnostics);
+    EXPECT_EQ(diagnostics.ok(), depth <= kTextFileDepthMax) << depth;
+    EXPECT_LE(diagnostics.errors(), 1) << depth;
+  }
+}
+
+// 16 MiB of the worst that comes to mind is read in seconds.
+TEST(TextFuzz, LargeFiles) {
+  const std::string_view pieces[] = {
+      "{",  "}",    "[", "x ", "x: 1\n", "name: 'a'\n", "arg { name: 'b' }\n",
+      "\n", "\x01", "'", "-",  "model {"};
+  for (std::string_view piece : pieces) {
+    std::string text;
+    while (text.size() + piece.size() <= static_cast<size_t>(1 << 20)) text += piece;
+    JobConfig job;
+    Origins origins;
+    Diagnostics diagnostics;
+    ParseTextProto({"large", text}, &job, &origins, &diagnostics);
+    EXPECT_LE(diagnostics.entries().size(), 200u);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
