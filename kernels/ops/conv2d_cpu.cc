@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/ops/conv2d.h"
+#include "kernels/ops/conv_direct.h"
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/op_defs.h"
 
@@ -75,7 +76,12 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelImpl> Conv2dCpu() { return {{"plain", PreparePlain<RunPlain>}}; }
-std::vector<KernelImpl> Conv2dGradCpu() { return {{"plain", PreparePlain<RunPlainGrad>}}; }
+std::vector<KernelImpl> Conv2dCpu() {
+  return {{"direct", PrepareDirectConv}, {"plain", PreparePlain<RunPlain>}};
+}
+
+std::vector<KernelImpl> Conv2dGradCpu() {
+  return {{"direct", PrepareDirectConvGrad}, {"plain", PreparePlain<RunPlainGrad>}};
+}
 
 }  // namespace tandem

@@ -1,7 +1,10 @@
 #include <algorithm>
 
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/gemm.h"
+#include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
+#include "kernels/ops/parallel.h"
 
 namespace tandem {
 namespace {
@@ -48,9 +51,92 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
   return MakeKernel<PlainState, Body>({x[0], w[1], x[1]});
 }
 
+// ---- libxsmm ------------------------------------------------------------------------------------
+
+struct XsmmState {
+  const Loops& loops;
+  XsmmGemm gemm;
+  int64_t m, n;
+  int parts;
+};
+
+Status RunXsmm(XsmmState& s, const KernelArgs& args) {
+  const float *x = InF32(args, 0), *w = InF32(args, 1), *bias = InF32(args, 2);
+  float* out = OutF32(args, 0);
+  ParallelFor(s.parts, s.m, [&](int part, int64_t begin, int64_t end) {
+    if (bias != nullptr) s.loops.fill_rows(bias, out + begin * s.n, end - begin, s.n);
+    s.gemm.Run(part, x, w, out);
+  });
+  return OkStatus();
+}
+
+StatusOr<Kernel> PrepareXsmm(const OpView& view, const PrepareContext& ctx) {
+  const int64_t m = view.in(0).shape[0], k = view.in(1).shape[0], n = view.in(1).shape[1];
+  const int parts = XsmmGemm::PartsFor(ctx.threads, m, n, k);
+  TD_ASSIGN_OR_RETURN(const XsmmGemm gemm, XsmmGemm::Make({.m = m,
+                                                           .n = n,
+                                                           .k = k,
+                                                           .trans_a = false,
+                                                           .accumulate = view.has_in(2),
+                                                           .parts = parts}));
+  return MakeKernel<XsmmState, RunXsmm>({BestLoops(), gemm, m, n, parts});
+}
+
+// Gradients: of W = Input^T G, of Input = G W^T with W transposed into scratch, of Bias = sum of
+// G's rows.
+struct XsmmGradState {
+  const Loops& loops;
+  XsmmGemm input, weight;
+  PlainState s;
+  int parts;  // of the larger products
+};
+
+Status RunXsmmGrad(XsmmGradState& st, const KernelArgs& args) {
+  const auto& [m, n, k] = st.s;
+  const float *x = InF32(args, 0), *w = InF32(args, 1), *g = InF32(args, 2);
+  float *gx = OutF32(args, 0), *gw = OutF32(args, 1), *gb = OutF32(args, 2);
+  auto* w_transposed = static_cast<float*>(args.scratch);  // [n, k]
+  if (gb != nullptr) st.loops.sum_rows(g, gb, m, n);
+  if (gx != nullptr) st.loops.transpose(w, w_transposed, k, n);
+  ParallelFor(st.parts, m, [&](int part, int64_t, int64_t) {
+    if (gw != nullptr) st.weight.Run(part, x, g, gw);
+    if (gx != nullptr) st.input.Run(part, g, w_transposed, gx);
+  });
+  return OkStatus();
+}
+
+StatusOr<Kernel> PrepareXsmmGrad(const OpView& view, const PrepareContext& ctx) {
+  const Shape &x = view.in(0).shape, &w = view.in(1).shape;
+  const PlainState s{x[0], w[1], x[1]};
+  XsmmGradState st{BestLoops(), {}, {}, s, XsmmGemm::PartsFor(ctx.threads, s.m, s.n, s.k)};
+  if (view.has_out(0)) {
+    TD_ASSIGN_OR_RETURN(st.input, XsmmGemm::Make({.m = s.m,
+                                                  .n = s.k,
+                                                  .k = s.n,
+                                                  .trans_a = false,
+                                                  .accumulate = false,
+                                                  .parts = st.parts}));
+  }
+  if (view.has_out(1)) {
+    TD_ASSIGN_OR_RETURN(st.weight, XsmmGemm::Make({.m = s.k,
+                                                   .n = s.n,
+                                                   .k = s.m,
+                                                   .trans_a = true,
+                                                   .accumulate = false,
+                                                   .parts = st.parts}));
+  }
+  const size_t scratch = view.has_out(0) ? view.in(1).bytes() : 0;
+  return MakeKernel<XsmmGradState, RunXsmmGrad>(std::move(st), scratch);
+}
+
 }  // namespace
 
-std::vector<KernelImpl> FcCpu() { return {{"plain", PreparePlain<RunPlain>}}; }
-std::vector<KernelImpl> FcGradCpu() { return {{"plain", PreparePlain<RunPlainGrad>}}; }
+std::vector<KernelImpl> FcCpu() {
+  return {{"xsmm", PrepareXsmm}, {"plain", PreparePlain<RunPlain>}};
+}
+
+std::vector<KernelImpl> FcGradCpu() {
+  return {{"xsmm", PrepareXsmmGrad}, {"plain", PreparePlain<RunPlainGrad>}};
+}
 
 }  // namespace tandem

@@ -157,9 +157,48 @@ void ExpShifted(const float* x, float shift, float* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = Exp(x[i] - shift);
 }
 
+#if TANDEM_LANES == 16
+#define TANDEM_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define TANDEM_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif TANDEM_LANES == 8
+#define TANDEM_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define TANDEM_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define TANDEM_LOW 0, 4, 1, 5
+#define TANDEM_HIGH 2, 6, 3, 7
+#endif
+
+constexpr int kWidth = TANDEM_LANES;
+typedef float Vec __attribute__((vector_size(kWidth * sizeof(float))));
+
+// One square block: interleaving row i with row i + kWidth / 2 log2(kWidth) times transposes it.
+inline void TransposeBlock(const float* x, int64_t x_ld, float* out, int64_t out_ld) {
+  Vec a[kWidth], b[kWidth];
+  for (int i = 0; i < kWidth; ++i) __builtin_memcpy(&a[i], x + i * x_ld, sizeof(Vec));
+#pragma GCC unroll 4
+  for (int step = 1; step < kWidth; step *= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth / 2; ++i) {
+      b[2 * i] = __builtin_shufflevector(a[i], a[i + kWidth / 2], TANDEM_LOW);
+      b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + kWidth / 2], TANDEM_HIGH);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth; ++i) a[i] = b[i];
+  }
+  for (int i = 0; i < kWidth; ++i) __builtin_memcpy(out + i * out_ld, &a[i], sizeof(Vec));
+}
+
 void Transpose(const float* x, float* out, int64_t rows, int64_t cols) {
+  const int64_t rows_full = rows / kWidth * kWidth, cols_full = cols / kWidth * kWidth;
+  for (int64_t j = 0; j < cols_full; j += kWidth) {
+    for (int64_t i = 0; i < rows_full; i += kWidth) {
+      TransposeBlock(x + i * cols + j, cols, out + j * rows + i, rows);
+    }
+  }
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < cols; ++j) out[j * rows + i] = x[i * cols + j];
+    for (int64_t j = i < rows_full ? cols_full : 0; j < cols; ++j) {
+      out[j * rows + i] = x[i * cols + j];
+    }
   }
 }
 

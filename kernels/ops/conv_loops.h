@@ -1,0 +1,44 @@
+// Vector loops of convolutions with stride 1, compiled once per instruction set like loops.h, but
+// with fused multiply-adds.
+//
+// All work on zero-padded planes laid one behind the other. Seen as one long row, an output plane
+// (rows as long as the padded input's, the last elements of each being waste) is a sum over the
+// filter's taps of the input moved by offset[tap], so there is nothing to unfold: "implicit"
+// im2col.
+#pragma once
+
+#include <cstdint>
+
+namespace tandem {
+
+struct ConvLoops {
+  static constexpr int64_t kLanesMax = 16;
+
+  // out[o * out_ld + p] = bias[o] + sum over taps t of w[t * channels + o] in[offset[t] + p], for p
+  // in [0, length). length is a multiple of kLanesMax; bias may be nullptr.
+  struct Forward {
+    const float *in, *w, *bias;
+    const int32_t* offset;
+    int64_t taps, channels, length;
+    float* out;
+    int64_t out_ld;
+  };
+  void (*forward)(const Forward& args);
+
+  // acc[(o * taps + t) * kLanesMax + lane] += sum over images i and p = lane modulo the vector
+  // width of g[i * g_stride + o * g_ld + p] in[i * in_stride + offset[t] + p], p in [0, length).
+  struct Weights {
+    const float *in, *g;
+    const int32_t* offset;
+    int64_t taps, channels, length, g_ld;
+    int64_t images, in_stride, g_stride;
+    float* acc;
+  };
+  void (*weights)(const Weights& args);
+};
+
+const ConvLoops& BestConvLoops();
+
+extern const ConvLoops kConvLoopsBase, kConvLoopsAvx2, kConvLoopsAvx512;
+
+}  // namespace tandem

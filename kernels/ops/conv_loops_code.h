@@ -1,0 +1,159 @@
+// The code of the convolution loops, included once by each conv_loops_<isa>.cc. As in loops_code.h
+// everything has internal linkage and nothing inline of another header is called.
+#ifndef TANDEM_CONV_LOOPS
+#error "include this from conv_loops_<isa>.cc alone"
+#endif
+#include "kernels/ops/conv_loops.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kWidth = TANDEM_LANES;
+typedef float Vec __attribute__((vector_size(kWidth * sizeof(float))));
+static_assert(ConvLoops::kLanesMax % kWidth == 0);
+
+// Blocks of accumulators that fill the registers: 24 of 32 with AVX-512, 12 of 16 below.
+constexpr bool kManyRegisters = kWidth == 16;
+constexpr int kChannelsMax = kManyRegisters ? 8 : 4;
+constexpr int VectorsFor(int channels) { return !kManyRegisters ? 3 : channels <= 6 ? 4 : 3; }
+
+inline Vec Load(const float* from) {
+  Vec v;
+  __builtin_memcpy(&v, from, sizeof(v));
+  return v;
+}
+inline void Store(float* to, Vec v) { __builtin_memcpy(to, &v, sizeof(v)); }
+
+// `O` channels from `o` on, `V` vectors from element `p` on.
+template <int O, int V>
+void ForwardTile(const ConvLoops::Forward& a, int64_t o, int64_t p) {
+  Vec acc[O][V];
+#pragma GCC unroll 8
+  for (int i = 0; i < O; ++i) {
+    const float bias = a.bias == nullptr ? 0.0f : a.bias[o + i];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) acc[i][v] = Vec{} + bias;
+  }
+  const float* w = a.w + o;
+  for (int64_t t = 0; t < a.taps; ++t, w += a.channels) {
+    const float* in = a.in + a.offset[t] + p;
+    Vec x[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) x[v] = Load(in + v * kWidth);
+#pragma GCC unroll 8
+    for (int i = 0; i < O; ++i) {
+      const Vec weight = Vec{} + w[i];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) acc[i][v] += x[v] * weight;
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < O; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) Store(a.out + (o + i) * a.out_ld + p + v * kWidth, acc[i][v]);
+  }
+}
+
+template <int O>
+void ForwardChannels(const ConvLoops::Forward& a, int64_t o) {
+  constexpr int kVectors = VectorsFor(O);
+  int64_t p = 0;
+  for (; p + kVectors * kWidth <= a.length; p += kVectors * kWidth) {
+    ForwardTile<O, kVectors>(a, o, p);
+  }
+  switch ((a.length - p) / kWidth) {
+    case 3:
+      ForwardTile<O, 3>(a, o, p);
+      break;
+    case 2:
+      ForwardTile<O, 2>(a, o, p);
+      break;
+    case 1:
+      ForwardTile<O, 1>(a, o, p);
+      break;
+  }
+}
+
+// `O` channels from `o` on, `T` taps from `t` on.
+template <int O, int T>
+void WeightsTile(const ConvLoops::Weights& a, int64_t o, int64_t t) {
+  Vec acc[O][T];
+  float* const stored = a.acc + (o * a.taps + t) * ConvLoops::kLanesMax;
+#pragma GCC unroll 8
+  for (int i = 0; i < O; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < T; ++j) {
+      acc[i][j] = Load(stored + (i * a.taps + j) * ConvLoops::kLanesMax);
+    }
+  }
+  for (int64_t image = 0; image < a.images; ++image) {
+    const float* g = a.g + image * a.g_stride + o * a.g_ld;
+    const float* in = a.in + image * a.in_stride;
+    for (int64_t p = 0; p < a.length; p += kWidth) {
+      Vec x[T];
+#pragma GCC unroll 4
+      for (int j = 0; j < T; ++j) x[j] = Load(in + a.offset[t + j] + p);
+#pragma GCC unroll 8
+      for (int i = 0; i < O; ++i) {
+        const Vec gradient = Load(g + i * a.g_ld + p);
+#pragma GCC unroll 4
+        for (int j = 0; j < T; ++j) acc[i][j] += gradient * x[j];
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < O; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < T; ++j) {
+      Store(stored + (i * a.taps + j) * ConvLoops::kLanesMax, acc[i][j]);
+    }
+  }
+}
+
+template <int O>
+void WeightsChannels(const ConvLoops::Weights& a, int64_t o) {
+  constexpr int kTaps = VectorsFor(O);
+  int64_t t = 0;
+  for (; t + kTaps <= a.taps; t += kTaps) WeightsTile<O, kTaps>(a, o, t);
+  switch (a.taps - t) {
+    case 3:
+      WeightsTile<O, 3>(a, o, t);
+      break;
+    case 2:
+      WeightsTile<O, 2>(a, o, t);
+      break;
+    case 1:
+      WeightsTile<O, 1>(a, o, t);
+      break;
+  }
+}
+
+// Calls fn[count - 1](args, o) for blocks of `count` channels, the largest first.
+template <typename Args>
+void ForChannels(const Args& args, void (*const (&fn)[8])(const Args&, int64_t)) {
+  int64_t o = 0;
+  for (; o + kChannelsMax <= args.channels; o += kChannelsMax) fn[kChannelsMax - 1](args, o);
+  if (o < args.channels) fn[args.channels - o - 1](args, o);
+}
+
+void Forward(const ConvLoops::Forward& args) {
+  ForChannels<ConvLoops::Forward>(
+      args,
+      {ForwardChannels<1>, ForwardChannels<2>, ForwardChannels<3>, ForwardChannels<4>,
+       ForwardChannels < kManyRegisters ? 5 : 1 >, ForwardChannels < kManyRegisters ? 6 : 1 >,
+       ForwardChannels < kManyRegisters ? 7 : 1 >, ForwardChannels < kManyRegisters ? 8 : 1 > });
+}
+
+void Weights(const ConvLoops::Weights& args) {
+  ForChannels<ConvLoops::Weights>(
+      args,
+      {WeightsChannels<1>, WeightsChannels<2>, WeightsChannels<3>, WeightsChannels<4>,
+       WeightsChannels < kManyRegisters ? 5 : 1 >, WeightsChannels < kManyRegisters ? 6 : 1 >,
+       WeightsChannels < kManyRegisters ? 7 : 1 >, WeightsChannels < kManyRegisters ? 8 : 1 > });
+}
+
+}  // namespace
+
+const ConvLoops TANDEM_CONV_LOOPS = {.forward = Forward, .weights = Weights};
+
+}  // namespace tandem
