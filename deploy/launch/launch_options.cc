@@ -97,20 +97,15 @@ Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
 }
 
 Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
-  int local = 0, local_workers = 0, remote = 0;
-  for (const Endpoint& e : options.servers) ++(e.local ? local : remote);
+  int local = 0, local_workers = 0;
+  for (const Endpoint& e : options.servers) local += e.local ? 1 : 0;
   for (const Endpoint& e : options.workers) {
-    ++(e.local ? local : remote);
+    local += e.local ? 1 : 0;
     local_workers += e.local ? 1 : 0;
   }
   if (local == 0) {
     return InvalidArgument("none of the hosts given is this machine (%s); run this on each of them",
                            HostName());
-  }
-  if (remote > 0 && options.secret_file.empty()) {
-    return InvalidArgument(
-        "a job on several hosts needs --secret_file=FILE with the same content on each of them; "
-        "hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret");
   }
   const int cards = static_cast<int>(options.gpus.size());
   if (cards != 0 && cards != local_workers) {

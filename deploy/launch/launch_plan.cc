@@ -80,12 +80,21 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   return p;
 }
 
-void ChooseSecret(const LaunchOptions& options, const Environment& env, LaunchPlan& plan) {
+Status ChooseSecret(const LaunchOptions& options, const Environment& env, LaunchPlan& plan) {
   plan.secret_file = options.secret_file;
   const auto given = env.find("TANDEM_SECRET_FILE");
   if (plan.secret_file.empty() && given != env.end()) plan.secret_file = given->second;
   plan.make_secret = plan.secret_file.empty();
-  if (plan.make_secret) plan.secret_file = plan.log_dir + "/job.secret";
+  if (!plan.make_secret) return OkStatus();
+  plan.secret_file = plan.log_dir + "/job.secret";
+  bool remote = false;
+  for (const Endpoint& e : options.servers) remote = remote || !e.local;
+  for (const Endpoint& e : options.workers) remote = remote || !e.local;
+  if (!remote) return OkStatus();
+  return InvalidArgument(
+      "a job on several hosts needs --secret_file=FILE (or TANDEM_SECRET_FILE) with the same "
+      "content "
+      "on each of them; hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret");
 }
 
 Status WriteSecret(const std::string& path) {
@@ -123,7 +132,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.log_dir = options.log_dir;
   plan.servers = static_cast<int>(options.servers.size());
   plan.workers = static_cast<int>(options.workers.size());
-  ChooseSecret(options, env, plan);
+  TD_RETURN_IF_ERROR(ChooseSecret(options, env, plan));
 
   for (int i = 0; i < plan.servers; ++i) {
     if (options.servers[static_cast<size_t>(i)].local) {

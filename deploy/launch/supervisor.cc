@@ -116,7 +116,8 @@ Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
                                return c->plan->role == Role::kTrainer;
                              });
   if (options_.quiet || !first_trainer) return OkStatus();
-  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+  const int stdout_shown = options_.only_stderr ? STDERR_FILENO : STDOUT_FILENO;
+  for (const int fd : {stdout_shown, STDERR_FILENO}) {
     TD_ASSIGN_OR_RETURN(OutputChannel channel, OutputChannel::Open(fd, child.log.get()));
     child.output.push_back(std::move(channel));
   }
@@ -174,13 +175,14 @@ void Supervisor::OnSignal(int signal) {
   }
   if (signal == SIGCHLD) return;  // CollectEnded looks at every child
   if (stop_signal_ != 0) {
-    std::fprintf(stderr, "tandemrun: second %s: killing the job\n", SignalName(signal).c_str());
+    std::fprintf(stderr, "%s: second %s: killing the job\n", options_.name,
+                 SignalName(signal).c_str());
     kill_now_ = true;
     kill_at_ = SteadyNow();
     return;
   }
   stop_signal_ = signal;
-  std::fprintf(stderr, "tandemrun: %s: stopping the job; once more to kill it\n",
+  std::fprintf(stderr, "%s: %s: stopping the job; once more to kill it\n", options_.name,
                SignalName(signal).c_str());
   StopTrainers(signal);
 }

@@ -47,6 +47,8 @@ class LaunchOptionsTest : public ::testing::Test {
   std::string dir_;
 };
 
+// Hosts that are not this one: 240.0.0.0/4 is given to nobody (RFC 1112).
+
 TEST_F(LaunchOptionsTest, UnderstoodLines) {
   struct Case {
     const char* line;
@@ -112,8 +114,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--quiet=maybe @/job.pbtxt", "takes no value"},
       {"@/job.pbtxt --log_dir", "needs a value"},
       {"--gpus=0,1,2 --nproc=2 @/job.pbtxt", "3 cards for 2 workers"},
-      {"--ips=192.0.2.1,192.0.2.2 --nproc=1 @/job.pbtxt", "none of the hosts"},
-      {"--ips=127.0.0.1,192.0.2.2 --nproc=1 @/job.pbtxt", "--secret_file"},
+      {"--ips=240.0.0.1,240.0.0.2 --nproc=1 @/job.pbtxt", "none of the hosts"},
       {"--ips=127.0.0.1:80 --nproc=1 @/job.pbtxt", "hosts without ports"},
   };
   for (const Case& c : cases) {
@@ -161,7 +162,7 @@ TEST_F(LaunchOptionsTest, TakenPortIsNamed) {
 
 TEST_F(LaunchOptionsTest, OnManyHostsOnlyLocalProcessesAreStarted) {
   const auto plan = Plan(
-      "--ips=192.0.2.7,127.0.0.1 --nproc=2 --secret_file=@/s --log_dir=@/log @/job.pbtxt -- "
+      "--ips=240.0.0.7,127.0.0.1 --nproc=2 --secret_file=@/s --log_dir=@/log @/job.pbtxt -- "
       "--epochs=3");
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->processes.size(), 2u);
@@ -169,12 +170,20 @@ TEST_F(LaunchOptionsTest, OnManyHostsOnlyLocalProcessesAreStarted) {
   EXPECT_EQ(env.at("RANK"), "3");
   EXPECT_EQ(env.at("LOCAL_RANK"), "1");
   EXPECT_EQ(env.at("LOCAL_WORLD_SIZE"), "2");
-  EXPECT_EQ(env.at("TANDEM_RENDEZVOUS"), "192.0.2.7:6170");
+  EXPECT_EQ(env.at("TANDEM_RENDEZVOUS"), "240.0.0.7:6170");
   EXPECT_EQ(env.at("PADDLE_TRAINER_ENDPOINTS"),
-            "192.0.2.7:6170,192.0.2.7:6171,127.0.0.1:6170,127.0.0.1:6171");
+            "240.0.0.7:6170,240.0.0.7:6171,127.0.0.1:6170,127.0.0.1:6171");
   EXPECT_EQ(env.at("TANDEM_SECRET_FILE"), dir_ + "/s");
   EXPECT_EQ(plan->processes[1].argv.back(), "--epochs=3");
   EXPECT_TRUE(plan->remote_workers);
+}
+
+TEST_F(LaunchOptionsTest, ManyHostsNeedACommonSecret) {
+  const std::string line = "--ips=127.0.0.1,240.0.0.2 --nproc=1 @/job.pbtxt";
+  const auto plan = Plan(line);
+  EXPECT_EQ(plan.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(plan.status().message()), HasSubstr("--secret_file"));
+  EXPECT_TRUE(Plan(line, {{"TANDEM_SECRET_FILE", "/etc/secret"}}).ok());
 }
 
 TEST_F(LaunchOptionsTest, UserEnvironmentWins) {

@@ -1,0 +1,28 @@
+// The subcommands of `tandem`. Each gets the arguments after its name and returns the exit code
+// (common/base/status.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tandem::deploy {
+
+using Args = std::vector<std::string>;
+
+int RunDemo(const Args& args);
+int RunDoctor(const Args& args);
+int RunHelp(const Args& args);
+int RunKnobs(const Args& args);
+int RunLint(const Args& args);
+int RunVersion(const Args& args);
+
+struct Command {
+  const char* name;
+  int (*run)(const Args& args);
+  const char* summary;
+};
+
+// In the order of the help text.
+const std::vector<Command>& Commands();
+
+}  // namespace tandem::deploy

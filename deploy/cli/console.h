@@ -1,0 +1,27 @@
+// How the subcommands of `tandem` talk to people.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "deploy/launch/flag_table.h"
+
+namespace tandem::deploy {
+
+enum class Color { kGreen, kYellow, kRed, kBold };
+
+// `text` in colour where `fd` is a terminal that can do colours and NO_COLOR is not set
+// (no-color.org); else `text` as it is.
+std::string Paint(int fd, Color color, const std::string& text);
+
+// Prints the error as "tandem COMMAND: error: ..." on stderr; returns its exit code.
+int Fail(const std::string& command, const Status& status);
+
+// Parses; on --help prints `usage` and the flags, on an error prints it. Returns true when the
+// command should go on, else `*exit_code` is set.
+bool ParseOrExplain(const std::string& command, const std::string& usage,
+                    std::vector<FlagSpec> flags, const std::vector<std::string>& args,
+                    ParsedArgs* parsed, int* exit_code);
+
+}  // namespace tandem::deploy

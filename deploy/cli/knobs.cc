@@ -1,0 +1,47 @@
+#include "common/strategy/knobs.h"
+
+#include <cstdio>
+
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    "tandem knobs list            every setting of a job's strategy, one a line\n"
+    "tandem knobs explain NAME    what one does: unit, range, default, other spellings\n"
+    "tandem knobs markdown        the same for all, as docs/knobs.md\n";
+
+}  // namespace
+
+int RunKnobs(const Args& args) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  if (!ParseOrExplain("knobs", kUsage, {}, args, &parsed, &exit_code)) return exit_code;
+  const Args& words = parsed.positional;
+  if (words.size() == 1 && words[0] == "list") {
+    std::fputs(KnobsTable().c_str(), stdout);
+    return 0;
+  }
+  if (words.size() == 1 && words[0] == "markdown") {
+    std::fputs(KnobsMarkdown().c_str(), stdout);
+    return 0;
+  }
+  if (words.size() >= 2 && words[0] == "explain") {
+    for (size_t i = 1; i < words.size(); ++i) {
+      const StatusOr<std::string> text = ExplainKnob(words[i]);
+      if (!text.ok()) return Fail("knobs", text.status());
+      std::printf("%s%s", i > 1 ? "\n" : "", text->c_str());
+    }
+    return 0;
+  }
+  if (words.size() == 1 && words[0] == "explain") {
+    return Fail("knobs", InvalidArgument("explain what? hint: tandem knobs explain a_sync"));
+  }
+  if (words.empty()) return Fail("knobs", InvalidArgument("expected list, explain or markdown"));
+  return Fail("knobs", InvalidArgument("expected list, explain or markdown, got \"%s\"%s", words[0],
+                                       HintText(words[0], {"list", "explain", "markdown"})));
+}
+
+}  // namespace tandem::deploy
