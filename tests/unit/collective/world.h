@@ -1,6 +1,7 @@
 // N ranks in one test process.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "collective/communicator.h"
 #include "collective/inproc.h"
+#include "collective/tcp.h"
 
 namespace tandem {
 
@@ -24,5 +26,22 @@ inline void OnEveryRank(int size, const std::function<void(int)>& body) {
   for (int r = 0; r < size; ++r) threads.emplace_back([&body, r] { body(r); });
   for (std::thread& t : threads) t.join();
 }
+
+// A socket on a free port of this machine.
+struct Door {
+  int fd = -1;
+  int port = 0;
+  std::string address() const { return "127.0.0.1:" + std::to_string(port); }
+};
+Door OpenDoor();
+
+// A connection of a stranger; blocking.
+Fd Dial(int port);
+
+// What all ranks of a small test job share. Rank 0 is given the door's socket.
+WorldConfig TestWorld(const Door& door, int rank, int size);
+
+// All ranks of a TCP world.
+World MakeTcpWorld(int size, const HostCommunicatorConfig& config = {});
 
 }  // namespace tandem

@@ -1,0 +1,72 @@
+#include "collective/handshake.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "common/base/check.h"
+
+namespace tandem {
+
+Status CheckGreeting(const Greeting& greeting) {
+  if (greeting.magic != Greeting::kMagic) {
+    return InvalidArgument("this is not Tandem: got 0x%08x where 0x%08x was expected",
+                           greeting.magic, Greeting::kMagic);
+  }
+  if (greeting.version != Greeting::kVersion) {
+    return FailedPrecondition("it speaks handshake version %d, this program %d", greeting.version,
+                              Greeting::kVersion);
+  }
+  return OkStatus();
+}
+
+Nonce FreshNonce() {
+  Nonce nonce;
+  CHECK_EQ(RAND_bytes(nonce.data(), static_cast<int>(nonce.size())), 1) << "no random numbers";
+  return nonce;
+}
+
+Mac MacOf(const std::string& secret, std::string_view role, const Hello& hello,
+          const Challenge& challenge, std::span<const std::byte> more) {
+  std::vector<unsigned char> text(role.begin(), role.end());
+  text.push_back(0);
+  const auto append = [&text](std::span<const std::byte> bytes) {
+    const auto* p = reinterpret_cast<const unsigned char*>(bytes.data());
+    text.insert(text.end(), p, p + bytes.size());
+  };
+  append(std::as_bytes(std::span(&hello, 1)));
+  append(std::as_bytes(std::span(&challenge, 1)));
+  append(more);
+  Mac mac;
+  unsigned int length = 0;
+  const unsigned char* done = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+                                   text.data(), text.size(), mac.data(), &length);
+  CHECK(done != nullptr && length == mac.size());
+  return mac;
+}
+
+bool SameMac(const Mac& a, const Mac& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+void PutText(std::string_view text, std::span<char> field) {
+  const size_t n = std::min(text.size(), field.size() - 1);
+  std::memcpy(field.data(), text.data(), n);
+  std::fill(field.begin() + static_cast<std::ptrdiff_t>(n), field.end(), '\0');
+}
+
+std::string GetText(std::span<const char> field) {
+  std::string text(field.data(), strnlen(field.data(), field.size()));
+  // A peer's text goes into log lines and terminals.
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
+}  // namespace tandem

@@ -1,0 +1,102 @@
+// The words with which two ranks meet: fixed-size messages, and the proof that both know the job's
+// secret, which itself never travels.
+//
+//   dialler -> listener   Hello      who I am, a nonce
+//   listener -> dialler   Challenge  a nonce
+//   dialler -> listener   Proof      HMAC-SHA256(secret, "dialler", Hello, Challenge)
+//   listener -> dialler   Welcome    yes or why not, HMAC-SHA256(secret, "listener", ...) for yes
+//
+// The dialler proves itself first, so that a stranger at the door is given nothing to guess the
+// secret from. Fresh nonces on both sides make a recorded handshake worthless. What follows on the
+// connection is neither encrypted nor signed.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+static_assert(std::endian::native == std::endian::little, "messages travel as they lie in memory");
+
+using Mac = std::array<uint8_t, 32>;
+using Nonce = std::array<uint8_t, 16>;
+
+enum class Channel : uint8_t {
+  kControl = 1,  // aborts and goodbyes; to rank 0 also the way to join
+  kData = 2,
+};
+
+// In front of Hello and Challenge, so that garbage is known for what it is after eight bytes.
+struct Greeting {
+  static constexpr uint32_t kMagic = 0x484d4454;  // "TDMH"
+  static constexpr uint32_t kVersion = 1;
+  uint32_t magic = kMagic;
+  uint32_t version = kVersion;
+};
+
+struct Hello {
+  Greeting greeting;
+  uint32_t channel = 0;  // Channel
+  int32_t rank = 0;
+  int32_t size = 0;
+  uint32_t port = 0;   // where this rank listens
+  char host[64] = {};  // the same; text, ends with 0
+  uint64_t generation = 0;
+  char job[64] = {};  // text, ends with 0
+  Nonce nonce = {};
+};
+static_assert(sizeof(Hello) == 176);
+
+struct Challenge {
+  Greeting greeting;
+  Nonce nonce = {};
+};
+static_assert(sizeof(Challenge) == 24);
+
+struct Proof {
+  Mac mac = {};
+};
+
+struct Welcome {
+  uint32_t code = 0;    // StatusCode; 0 is yes
+  char text[252] = {};  // why not; ends with 0
+  Mac mac = {};         // only with yes
+};
+static_assert(sizeof(Welcome) == 288);
+
+// Rank 0's answer once all are there: where rank i listens is entry i.
+struct MapHead {
+  uint32_t code = 0;    // StatusCode
+  uint32_t count = 0;   // of entries that follow
+  char text[248] = {};  // why not; ends with 0
+  Mac mac = {};         // over the entries, "map"
+};
+static_assert(sizeof(MapHead) == 288);
+struct MapEntry {
+  char host[64] = {};
+  uint32_t port = 0;
+};
+static_assert(sizeof(MapEntry) == 68);
+
+// OK, or INVALID_ARGUMENT (no Tandem) or FAILED_PRECONDITION (another version).
+Status CheckGreeting(const Greeting& greeting);
+
+Nonce FreshNonce();
+// `role` keeps one side's proof from being played back as the other's.
+Mac MacOf(const std::string& secret, std::string_view role, const Hello& hello,
+          const Challenge& challenge, std::span<const std::byte> more = {});
+// Takes the same time wherever they differ.
+bool SameMac(const Mac& a, const Mac& b);
+
+// Into a fixed field, cut so that it ends with 0; and out of one that a peer filled.
+void PutText(std::string_view text, std::span<char> field);
+std::string GetText(std::span<const char> field);
+
+}  // namespace tandem

@@ -1,0 +1,62 @@
+// The listening half of a rendezvous. Internal to collective/: drags in Asio.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/asio.hpp>
+
+#include "collective/handshake.h"
+#include "collective/rendezvous.h"
+
+namespace tandem {
+
+// Lets in the ranks above its own, each once per channel. Runs in the handlers of `io`; for the
+// thread that runs it.
+class Reception {
+ public:
+  using Tcp = boost::asio::ip::tcp;
+
+  // All must outlive this. `acceptor` listens.
+  Reception(boost::asio::io_context& io, Tcp::acceptor& acceptor, const WorldConfig& config);
+  ~Reception();
+
+  struct Seat {
+    std::unique_ptr<Tcp::socket> socket;  // null: not here yet
+    bool ready = false;                   // has been told that it is welcome
+    Hello hello;
+    Challenge challenge;
+  };
+  Seat& At(Channel channel, int rank) {
+    return channel == Channel::kControl ? control_[rank] : data_[rank];
+  }
+  // Ranks that have not come on `channel`: "1, 3"; empty when all have.
+  std::string Missing(Channel channel) const;
+
+ private:
+  struct Guest;
+  using GuestPtr = std::shared_ptr<Guest>;
+
+  void Accept();
+  void Arrived(Tcp::socket socket);
+  void ReadGreeting(const GuestPtr& guest);
+  void ReadHello(const GuestPtr& guest);
+  void ReadProof(const GuestPtr& guest);
+  void Judge(const GuestPtr& guest);
+  void Refuse(const GuestPtr& guest, const Status& why);
+  void Drop(const GuestPtr& guest, const std::string& why);
+  Status Admit(const Hello& hello);
+
+  boost::asio::io_context& io_;
+  Tcp::acceptor& acceptor_;
+  const WorldConfig& config_;
+  boost::asio::steady_timer retry_;
+  std::vector<Seat> control_, data_;
+  std::list<GuestPtr> guests_;  // oldest first, at most config.guests_max
+  bool closed_ = false;
+};
+
+}  // namespace tandem

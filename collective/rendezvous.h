@@ -1,0 +1,62 @@
+// How the ranks of a job find each other over TCP: rank 0 listens where everybody knows, collects
+// where the others listen, and tells all; then every pair connects. Only ranks that prove the job's
+// secret get in; strangers are refused, logged and forgotten.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "collective/fd.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace tandem {
+
+struct WorldConfig {
+  int rank = 0;
+  int size = 1;
+  std::string job;          // at most 63 bytes; the same on all ranks, as are the next four
+  std::string secret;       // of the job, not empty; read from a file, never from a command line
+  std::string rendezvous;   // "host:port" or "[v6]:port" where rank 0 listens
+  uint64_t generation = 0;  // counts rebuilds of the world; ranks of an older one are refused
+  Duration timeout = std::chrono::seconds(60);  // for the whole of JoinWorld
+
+  // Where this rank listens (any port; ranks other than 0). Empty: the address from which it
+  // reaches rank 0.
+  std::string listen_host;
+  // A socket that is bound already (and may listen), instead of binding one. JoinWorld owns it and
+  // closes it.
+  int listen_fd = -1;
+
+  Duration handshake_timeout = std::chrono::seconds(5);  // for one connection to say who it is
+  int guests_max = 32;  // connections that have not yet; one more, and the oldest is dropped
+  // Told now and then what is being waited for ("waiting for rank 0 at host:1 (3 s of 60 s)").
+  // Empty: logged.
+  std::function<void(const std::string&)> progress;
+};
+
+// The connections of one rank to all others, non-blocking, indexed by rank (none to itself).
+struct Mesh {
+  int rank = 0;
+  int size = 1;
+  std::vector<std::string> hosts;  // "host:port" where that rank listened, for messages
+  std::vector<Fd> control, data;
+};
+
+// Blocks until every rank is connected to every other, or config.timeout. On return nobody listens
+// any more. INVALID_ARGUMENT: bad config; UNAVAILABLE: the port is taken; DEADLINE_EXCEEDED naming
+// the ranks that are missing; PERMISSION_DENIED: the secret differs; ALREADY_EXISTS: the rank is
+// taken; FAILED_PRECONDITION: job, size, generation or version differ.
+StatusOr<Mesh> JoinWorld(const WorldConfig& config);
+
+// "127.0.0.1:80", "[::1]:80" -> host and port. INVALID_ARGUMENT with what was expected.
+struct HostPort {
+  std::string host;
+  uint16_t port = 0;
+};
+StatusOr<HostPort> ParseHostPort(const std::string& text);
+std::string ToString(const HostPort& endpoint);
+
+}  // namespace tandem
