@@ -20,9 +20,10 @@ bool ModelArgs::Parse(const std::string& name, const std::string& text, int64_t 
     *out = value;
     return true;
   }
+  const std::string& all = values_.at(name);
   Fail(InvalidArgument(
-      "model \"%s\": argument \"%s\" is \"%s\", expected whole numbers from %d to %d", model_, name,
-      text, min, max));
+      "model \"%s\": argument \"%s\" is \"%s\": %sexpected whole numbers from %d to %d", model_,
+      name, all, text == all ? "" : "\"" + text + "\" is wrong, ", min, max));
   return false;
 }
 

@@ -1,0 +1,52 @@
+// The learning rate of a step (LearningRateSchedule in proto/job.proto).
+//
+// With W = warmup_steps and t = step - W (the schedule counts from the end of the warm-up):
+//   step < W      rate x f(0) x step / W
+//   CONSTANT      f(t) = 1
+//   PIECEWISE     f(t) = value[i], i = how many boundaries are <= t
+//   EXPONENTIAL   f(t) = decay_rate ^ (t / decay_steps); staircase: whole decay_steps only
+//   COSINE        f(t) = end + (1 - end) x (1 + cos(pi x t / decay_steps)) / 2, then end
+//                 (Loshchilov and Hutter, "SGDR", ICLR 2017, without restarts)
+//   POLYNOMIAL    f(t) = end + (1 - end) x (1 - t / decay_steps) ^ power, then end
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+class LearningRateSchedule;  // proto/job.pb.h
+
+// Constant once made; thread-safe.
+class LrSchedule {
+ public:
+  // `learning_rate`: OptimizerConfig.learning_rate. `steps_total`: global steps of the whole job,
+  // for decay_steps = 0; 0 when it is not known. INVALID_ARGUMENT naming the field: a value out of
+  // range, boundaries that do not ascend, a number of values other than boundaries + 1, a field
+  // that the kind does not use, decay_steps needed and not known.
+  static StatusOr<LrSchedule> Make(const LearningRateSchedule& config, double learning_rate,
+                                   int64_t steps_total);
+
+  // The learning rate of global step `step` >= 0. Computed in double: the same on every machine
+  // with the same math library.
+  float At(int64_t step) const;
+
+ private:
+  enum class Kind : uint8_t { kConstant, kPiecewise, kExponential, kCosine, kPolynomial };
+
+  double Factor(int64_t t) const;
+
+  Kind kind_ = Kind::kConstant;
+  double learning_rate_ = 0;
+  int64_t warmup_steps_ = 0;
+  int64_t decay_steps_ = 1;
+  double decay_rate_ = 1, end_ = 0, power_ = 1;
+  bool staircase_ = false;
+  std::vector<int64_t> boundaries_;
+  std::vector<double> values_;
+};
+
+}  // namespace tandem

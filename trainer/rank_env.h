@@ -1,0 +1,53 @@
+// Which worker this process is, from the environment that a launcher gave it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+enum class Role : uint8_t { kTrainer, kPserver };
+
+struct RankInfo {
+  Role role = Role::kTrainer;
+  int rank = 0;        // among the processes of this role
+  int size = 1;        // how many there are
+  int local_rank = 0;  // among those of this host; 0 of 1 where the launcher does not say
+  int local_size = 1;
+  std::vector<std::string> trainers;  // host:port of every trainer by rank; may be empty
+  std::vector<std::string> pservers;  // host:port of every pserver; may be empty
+  std::string rendezvous;             // host:port where rank 0 listens; may be empty
+  std::string job;                    // TANDEM_JOB; may be empty
+  std::string secret_file;            // TANDEM_SECRET_FILE; may be empty
+  std::string source;                 // which variables said so: "TANDEM_*", ..., "none"
+  std::vector<std::string> notes;     // what was set too and is not used, for the log
+};
+
+// Largest number of workers that is believed.
+inline constexpr int kRanksMax = 65536;
+
+// Reads, in this order, the first family whose rank is set:
+//   TANDEM_*   TANDEM_RANK, TANDEM_SIZE, TANDEM_LOCAL_RANK, TANDEM_LOCAL_SIZE (tandemrun; by hand),
+//              TANDEM_ROLE (trainer, pserver)
+//   PADDLE_*   PADDLE_TRAINER_ID, PADDLE_TRAINERS_NUM or PADDLE_TRAINER_ENDPOINTS (Fleet); for a
+//              pserver TRAINING_ROLE=PSERVER, POD_IP and PADDLE_PORT
+//   RANK       RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun)
+//   OMPI_*     OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE (mpirun)
+//   SLURM_*    SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID (srun; a batch script's own shell, which
+//   has
+//              SLURM_JOB_ID without SLURM_STEP_ID, is one process)
+// else one process. TANDEM_RENDEZVOUS=host:port, TANDEM_JOB, TANDEM_SECRET_FILE and
+// PADDLE_PSERVERS_IP_PORT_LIST (TANDEM_PSERVERS) hold with every family.
+// INVALID_ARGUMENT naming the variable for what is malformed (not a number, out of range, no
+// host:port), half given (a rank without a size) or contradictory: inside a family, and between
+// PADDLE_* and RANK, which two launchers of equal standing have set. mpirun and srun often start
+// another launcher; what they say is then noted and not used.
+StatusOr<RankInfo> RankFromEnv(const std::map<std::string, std::string>& env);
+
+// "host:port" with a port of 1..65535; INVALID_ARGUMENT that begins with `what`.
+Status CheckEndpoint(const std::string& endpoint, const std::string& what);
+
+}  // namespace tandem
