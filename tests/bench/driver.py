@@ -1,0 +1,225 @@
+"""Takes the figures named on the command line: Tandem and its peer in turns, one JSON object each.
+tests/bench/run.sh is the way in; it checks the names."""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import machine
+import peer_setup
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+CHECK_STEPS = 20
+CHECK_RELATIVE = 1e-3  # largest difference of the losses of both sides
+RUN_TIMEOUT_S = 600
+EXIT_FAILED = 1
+
+
+class Failed(Exception):
+    """A run ended badly, or the sides do not compute the same."""
+
+
+def run_json(command, env=None, what=""):
+    """Runs a command whose last line of output is a JSON object."""
+    try:
+        done = subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True,
+                              text=True, timeout=RUN_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"{what} did not end within {RUN_TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        raise Failed(f"{what} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def stats(values):
+    return statistics.median(values), [min(values), max(values)]
+
+
+def check_losses(ours, theirs, who):
+    """Largest relative difference of two lists of losses; they must agree and must move."""
+    if len(ours) != len(theirs) or not ours:
+        raise Failed(f"{who}: {len(theirs)} losses, expected {len(ours)}")
+    worst = max(abs(a - b) / max(abs(a), 1e-9) for a, b in zip(ours, theirs))
+    if not worst <= CHECK_RELATIVE:
+        raise Failed(f"{who}: losses differ by {worst:.2g} relative, at most {CHECK_RELATIVE} is "
+                     f"allowed\n  Tandem: {ours}\n  peer:   {theirs}")
+    if abs(ours[-1] - ours[0]) < 0.01 * abs(ours[0]):
+        raise Failed(f"the loss did not move ({ours[0]} to {ours[-1]}): nothing was compared")
+    return worst
+
+
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.build_dir = os.environ.get("TANDEM_BUILD_DIR", os.path.join(ROOT, "build"))
+        self.program = os.path.join(self.build_dir, "bench", "tandem-figures")
+        if not os.access(self.program, os.X_OK):
+            raise peer_setup.Missing(f"{self.program}\nhint: build it with deploy/build.sh")
+
+    def ours(self, name, threads, seconds, *more):
+        return run_json([self.program, name, f"--threads={threads}", f"--seconds={seconds}", *more],
+                        what="tandem-figures " + name)
+
+    # ---- Training against PyTorch ----
+
+    def torch(self, name, data, threads, seconds, env, variants=""):
+        command = [self.python, os.path.join(HERE, "peer_torch.py"), name, f"--data={data}",
+                   f"--threads={threads}", f"--seconds={seconds}", f"--check_steps={CHECK_STEPS}"]
+        if variants:
+            command.append("--variants=" + variants)
+        return run_json(command, env, "PyTorch " + name)
+
+    def tune_torch(self, name, data, threads, losses):
+        """Tries every setting shortly. Returns the table of times, and the best
+        (setting, environment, variant)."""
+        table, best, worst, version = {}, None, 0.0, ""
+        for setting, env in peer_setup.settings(self.build_dir, threads):
+            result = self.torch(name, data, threads, min(0.5, self.args.seconds), env)
+            version = result["version"]
+            for variant, one in result["variants"].items():
+                if "error" in one:
+                    table[f"{setting}: {variant}"] = one["error"]
+                    continue
+                worst = max(worst, check_losses(losses, one["losses"], f"PyTorch {variant}"))
+                table[f"{setting}: {variant}"] = round(one["us_per_step"], 2)
+                if best is None or one["us_per_step"] < best[0]:
+                    best = (one["us_per_step"], setting, env, variant)
+        if best is None:
+            raise Failed(f"PyTorch ran with no setting: {table}")
+        return table, best[1:], worst, version
+
+    def against_torch(self, name, threads, field):
+        """Rounds of both sides. field: us_per_step or samples_per_s of the runs' results."""
+        with tempfile.TemporaryDirectory(prefix="tandem-bench-") as data:
+            first = self.ours(name, threads, 0.1, f"--check_steps={CHECK_STEPS}",
+                              "--export_dir=" + data)
+            table, (setting, env, variant), worst, version = self.tune_torch(
+                name, data, threads, first["losses"])
+            ours, peer, work = [], [], machine.OtherWork()
+            for _ in range(self.args.rounds):
+                run = self.ours(name, threads, self.args.seconds, f"--check_steps={CHECK_STEPS}")
+                ours.append(run)
+                one = self.torch(name, data, threads, self.args.seconds, env, variant)
+                peer.append(one["variants"][variant])
+                worst = max(worst, check_losses(run["losses"], peer[-1]["losses"], "PyTorch"))
+            others = work.share()
+            compiled = self.compiled(name, data, threads, env, field) if threads == 1 else None
+        limit_us = first["flops_per_step"] / (max(r["sgemm_gflops"] for r in ours) * 1e3)
+        limit = limit_us if field == "us_per_step" else (
+            limit_us and ours[0]["samples_per_s"] * ours[0]["us_per_step"] / limit_us)
+        out = compare([r[field] for r in ours], [r[field] for r in peer], limit,
+                      lower_is_better=field == "us_per_step")
+        out["peer_name"] = f"PyTorch {version} eager, {threads} threads, {variant}, {setting}"
+        out["limit_name"] = "the products of the step at the speed of a 1024^3 sgemm"
+        out["loss_difference"] = worst
+        out["others_share"] = round(others, 3)
+        out["peer_settings_us"] = table
+        if compiled is not None:
+            out["torch_compile"] = compiled
+        return out
+
+    def compiled(self, name, data, threads, env, field):
+        """torch.compile beside it: the figure, or why there is none."""
+        try:
+            result = self.torch(name, data, threads, self.args.seconds, env, "compile+fused")
+        except Failed as error:
+            return str(error).splitlines()[0]
+        one = result["variants"]["compile+fused"]
+        return one.get("error") or one[field]
+
+    def mlp40_step(self):
+        self.python = peer_setup.torch_python(self.build_dir)
+        return self.against_torch("mlp40_step", 1, "us_per_step")
+
+    def lenet_train(self):
+        self.python = peer_setup.torch_python(self.build_dir)
+        out = self.against_torch("lenet_train", 2, "samples_per_s")
+        out["one_thread"] = self.against_torch("lenet_train", 1, "samples_per_s")
+        return out
+
+    # ---- The executor alone ----
+
+    def op_overhead(self):
+        goal_ns = 50.0
+        runs = [self.ours("op_overhead", 1, self.args.seconds) for _ in range(self.args.rounds)]
+        limit = statistics.median(r["ns_per_op_bare_loop"] for r in runs)
+        out = compare([r["ns_per_op"] for r in runs], [goal_ns], limit, lower_is_better=True)
+        out["peer_name"] = "the goal itself: 50 ns"
+        out["limit_name"] = "the same empty kernels called in a bare loop"
+        out["scale_of_one_element"] = statistics.median(
+            r["ns_per_op_scale_one_element"] for r in runs)
+        return out
+
+
+def compare(ours, peer, limit, lower_is_better):
+    mine, my_spread = stats(ours)
+    other, other_spread = stats(peer)
+    out = {"ours": mine, "peer": other, "peer_name": "",
+           "ratio": round(other / mine if lower_is_better else mine / other, 3),
+           "limit_share": round(limit / mine if lower_is_better else mine / limit, 3),
+           "limit": limit, "spread": {"ours": my_spread, "peer": other_spread}, "runs": len(ours)}
+    return out
+
+
+def rows():
+    with open(os.path.join(HERE, "figures.tsv"), encoding="utf-8") as lines:
+        for line in lines:
+            if not line.startswith("#"):
+                name, unit, goal, _, _ = line.rstrip("\n").split("\t")
+                yield name, (unit, goal)
+
+
+# The figures that are built; figures.tsv marks the same ones.
+FIGURES = {
+    "op_overhead": Bench.op_overhead,
+    "mlp40_step": Bench.mlp40_step,
+    "lenet_train": Bench.lenet_train,
+}
+
+
+def take(bench, name):
+    unit, goal = dict(rows())[name]
+    busy = machine.gate(bench.args.wait_idle_s)
+    figure = {"name": name, "unit": unit, "goal": goal, **FIGURES[name](bench)}
+    figure.update(busy_at_start=round(busy, 3), machine=machine.describe(), date=machine.today(),
+                  commit=machine.commit(ROOT))
+    return figure
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="+", choices=sorted(FIGURES))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--wait_idle_s", type=float, default=0)
+    parser.add_argument("--out", help="also append to this file")
+    args = parser.parse_args()
+    if args.rounds < 1 or args.seconds <= 0:
+        parser.error("--rounds and --seconds must be positive")
+    if args.rounds < 5:
+        print(f"bench: warning: {args.rounds} rounds; a figure to be quoted takes 5",
+              file=sys.stderr)
+    try:
+        bench = Bench(args)
+        for name in args.names:
+            line = json.dumps(take(bench, name))
+            print(line, flush=True)
+            if args.out:
+                with open(args.out, "a", encoding="utf-8") as out:
+                    out.write(line + "\n")
+    except peer_setup.Missing as error:
+        print(f"bench: missing: {error}", file=sys.stderr)
+        return peer_setup.EXIT_MISSING
+    except Failed as error:
+        print(f"bench: error: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+// tandem-figures: Tandem's side of the benchmarks. tests/bench/run.sh runs it beside the peers.
+#include <gflags/gflags.h>
+
+#include <cstdio>
+
+#include "tests/bench/report.h"
+
+DEFINE_double(seconds, 1, "measured time, at least, in seconds");
+DEFINE_int32(threads, 1, "compute threads");
+DEFINE_int32(check_steps, 0, "training: losses of the first steps to report");
+DEFINE_string(export_dir, "", "training: folder for the first parameters and the data");
+
+namespace tandem::bench {
+namespace {
+
+struct Row {
+  const char* name;
+  RunFn run;
+};
+
+constexpr Row kRows[] = {
+    {"op_overhead", OpOverhead},
+    {"mlp40_step", Mlp40Step},
+    {"lenet_train", LenetTrain},
+};
+
+int Usage() {
+  std::fprintf(stderr, "usage: tandem-figures NAME [--seconds=1] [--threads=1] ...\nnames:");
+  for (const Row& row : kRows) std::fprintf(stderr, " %s", row.name);
+  std::fprintf(stderr, "\n");
+  return kExitUsage;
+}
+
+int Main(int argc, char** argv) {
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  if (argc != 2 || FLAGS_threads < 1 || FLAGS_check_steps < 0) return Usage();
+  for (const Row& row : kRows) {
+    if (std::string_view(row.name) != argv[1]) continue;
+    const auto report = row.run({.seconds = FLAGS_seconds,
+                                 .threads = FLAGS_threads,
+                                 .check_steps = FLAGS_check_steps,
+                                 .export_dir = FLAGS_export_dir});
+    if (report.ok()) {
+      std::puts(report->Json().c_str());
+      return kExitOk;
+    }
+    std::fprintf(stderr, "tandem-figures: error: %s\n", ToString(report.status()).c_str());
+    return ExitCodeOf(report.status());
+  }
+  return Usage();
+}
+
+}  // namespace
+}  // namespace tandem::bench
+
+int main(int argc, char** argv) { return tandem::bench::Main(argc, argv); }

@@ -1,0 +1,108 @@
+// op_overhead: what the executor adds to each operator, measured with kernels that do nothing.
+#include <functional>
+
+#include "common/base/clock.h"
+#include "kernels/exec/executor.h"
+#include "tests/bench/report.h"
+
+namespace tandem::bench {
+namespace {
+
+constexpr int kOps = 1000;
+constexpr int kChunk = 200;  // runs of the plan between two looks at the clock
+
+struct Nothing {};
+Status DoNothing(Nothing&, const KernelArgs&) { return OkStatus(); }
+StatusOr<Kernel> PrepareNothing(const OpView&, const PrepareContext&) {
+  return MakeKernel<Nothing, DoNothing>(Nothing());
+}
+
+// The CPU with an empty kernel for `scale`.
+const BackendModule kEmptyModule = {
+    .abi = BackendModule::kAbi,
+    .name = "empty",
+    .device_count = []() -> StatusOr<int> { return 1; },
+    .make_device = [](int) -> StatusOr<std::unique_ptr<Device>> {
+      return std::unique_ptr<Device>(std::make_unique<CpuDevice>());
+    },
+    .kernels = []() -> std::span<const KernelRow> {
+      static const std::vector<KernelRow> rows = {{"scale", {{"empty", PrepareNothing}}}};
+      return rows;
+    },
+};
+
+// kOps times `scale`, each on the output of the one before: tensors of one element.
+StatusOr<Program> Chain() {
+  Program program;
+  program.name = "chain";
+  TD_RETURN_IF_ERROR(
+      program.AddVar({.name = "x0", .kind = VarKind::kData, .desc = {DType::kF32, {1, 1}}}));
+  for (int i = 0; i < kOps; ++i) {
+    TD_RETURN_IF_ERROR(AppendOp(program, {.type = "scale",
+                                          .inputs = {{absl::StrFormat("x%d", i)}},
+                                          .outputs = {{absl::StrFormat("x%d", i + 1)}},
+                                          .attrs = {{"scale", 1.0}}}));
+  }
+  return program;
+}
+
+// Median nanoseconds per operator of `run`, which goes once through the chain.
+StatusOr<double> NanosPerOp(double seconds, const std::function<Status()>& run) {
+  std::vector<double> nanos;
+  double total = 0;
+  while (total < seconds || nanos.size() < 3) {
+    const Time start = SteadyNow();
+    TD_RETURN_IF_ERROR(run());
+    const double taken = Seconds(SteadyNow() - start);
+    total += taken;
+    nanos.push_back(taken * 1e9 / (kChunk * kOps));
+  }
+  return Median(nanos);
+}
+
+StatusOr<double> Executed(const Backend& backend, double seconds) {
+  TD_ASSIGN_OR_RETURN(const Program program, Chain());
+  TD_ASSIGN_OR_RETURN(const auto device, backend.MakeDevice(0));
+  Scope scope(*device);
+  TD_ASSIGN_OR_RETURN(const auto plan, Plan::Make(program, backend, scope, nullptr, {}));
+  TD_ASSIGN_OR_RETURN(const Tensor x, plan->Get("x0"));
+  x.span<float>()[0] = 1;
+  Executor executor(*plan);
+  return NanosPerOp(seconds, [&] { return executor.Run(kChunk); });
+}
+
+// The same empty kernels called in a bare loop: the least that calls through pointers can cost.
+StatusOr<double> BareLoop(double seconds) {
+  std::vector<KernelFn> kernels(kOps, MakeKernel<Nothing, DoNothing>(Nothing()).run);
+  Nothing state;
+  const KernelArgs args{.in = nullptr,
+                        .out = nullptr,
+                        .scratch = nullptr,
+                        .state = &state,
+                        .stream = nullptr,
+                        .step = 0};
+  return NanosPerOp(seconds, [&] {
+    for (int i = 0; i < kChunk; ++i) {
+      for (const KernelFn kernel : kernels) TD_RETURN_IF_ERROR(kernel(args));
+    }
+    return OkStatus();
+  });
+}
+
+}  // namespace
+
+StatusOr<Report> OpOverhead(const RunOptions& options) {
+  const double seconds = options.seconds / 3;
+  TD_ASSIGN_OR_RETURN(const double empty,
+                      Executed(Backend::Of(PlaceKind::kCpu, kEmptyModule), seconds));
+  TD_ASSIGN_OR_RETURN(const double scale, Executed(Backend::Cpu(), seconds));
+  TD_ASSIGN_OR_RETURN(const double bare, BareLoop(seconds));
+  Report report;
+  report.Add("ns_per_op", empty);
+  report.Add("ns_per_op_bare_loop", bare);
+  report.Add("ns_per_op_scale_one_element", scale);
+  report.Add("ops", kOps);
+  return report;
+}
+
+}  // namespace tandem::bench

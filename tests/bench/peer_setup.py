@@ -1,0 +1,83 @@
+"""Finds or makes what the peers need: a Python with torch and numpy, and a faster malloc for it."""
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+EXIT_MISSING = 3
+CHECK = "import torch, numpy; print(torch.__version__)"
+
+
+class Missing(Exception):
+    """Something a peer needs is not here and cannot be had; the text says what and how to get it."""
+
+
+def _version(python):
+    done = subprocess.run([python, "-c", CHECK], capture_output=True, text=True, timeout=300,
+                          check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def torch_python(build_dir):
+    """Path of a Python that imports torch and numpy. Makes one in build_dir when there is none."""
+    given = os.environ.get("TANDEM_BENCH_VENV")
+    folder = given or os.path.join(build_dir, "bench-venv")
+    python = os.path.join(folder, "bin", "python3")
+    if os.path.exists(python) and _version(python):
+        return python
+    print(f"bench: installing torch and numpy into {folder} (once)", file=sys.stderr)
+    log = os.path.join(build_dir, "bench", "peer-setup.log")
+    os.makedirs(os.path.dirname(log), exist_ok=True)
+    commands = [[python, "-m", "pip", "install", "--disable-pip-version-check", "torch", "numpy"]]
+    if not os.path.exists(python):
+        commands.insert(0, [sys.executable, "-m", "venv", folder])
+    with open(log, "w", encoding="utf-8") as out:
+        for command in commands:
+            if subprocess.run(command, stdout=out, stderr=out, check=False).returncode != 0:
+                break
+    version = _version(python) if os.path.exists(python) else None
+    if version is None:
+        raise Missing(
+            f"a Python with torch and numpy in {folder} (the log of the attempt: {log})\n"
+            "hint: install torch (CPU) and numpy into a virtual environment and set "
+            "TANDEM_BENCH_VENV to it; with Debian's python3-torch, TANDEM_BENCH_VENV=/usr")
+    return python
+
+
+def tcmalloc(build_dir):
+    """Path of libtcmalloc_minimal, or None. Unpacked from Debian's package where not installed."""
+    name = "libtcmalloc_minimal.so.4"
+    unpacked = os.path.join(build_dir, "bench-peer")
+    for pattern in (f"/usr/lib/*/{name}", f"/usr/lib/{name}", f"{unpacked}/usr/lib/*/{name}"):
+        found = glob.glob(pattern)
+        if found:
+            return found[0]
+    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+        return None
+    os.makedirs(unpacked, exist_ok=True)
+    subprocess.run(["apt-get", "download", "libtcmalloc-minimal4"], cwd=unpacked,
+                   capture_output=True, check=False)
+    for package in glob.glob(f"{unpacked}/libtcmalloc-minimal4*.deb"):
+        subprocess.run(["dpkg-deb", "-x", package, unpacked], capture_output=True, check=False)
+    found = glob.glob(f"{unpacked}/usr/lib/*/{name}")
+    return found[0] if found else None
+
+
+def settings(build_dir, threads):
+    """[(name, environment)] to try for an OpenMP peer; the first is the peer as installed."""
+    mallocs = [("", {})]
+    path = tcmalloc(build_dir)
+    if path:
+        mallocs.append(("tcmalloc", {"LD_PRELOAD": path}))
+    waits = [("", {})]
+    if threads > 1:
+        waits += [(f"OMP_WAIT_POLICY={policy}", {"OMP_WAIT_POLICY": policy})
+                  for policy in ("passive", "active")]
+    out = []
+    for malloc_name, malloc_env in mallocs:
+        for wait_name, wait_env in waits:
+            name = ", ".join(filter(None, (malloc_name, wait_name))) or "as installed"
+            out.append((name, {**malloc_env, **wait_env, "OMP_NUM_THREADS": str(threads)}))
+    return out

@@ -1,0 +1,161 @@
+"""The peer of the training figures: the same network, first parameters, data and optimizer in
+PyTorch on the CPU. Prints one JSON object; driver.py runs it beside tandem-figures.
+
+usage: peer_torch.py NAME --data=DIR --threads=N --seconds=S --check_steps=N [--variants=a,b]
+DIR: what tandem-figures --export_dir wrote (tests/bench/training_run.h).
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Export:
+    """First parameters, data and options."""
+
+    def __init__(self, folder):
+        self.params, self.data, self.options = [], {}, {}
+        with open(os.path.join(folder, "manifest.txt"), encoding="utf-8") as lines:
+            for words in map(str.split, lines):
+                if words[0] == "option":
+                    self.options[words[1]] = float(words[2])
+                    continue
+                role, name, dtype, dims, file = words
+                array = np.fromfile(
+                    os.path.join(folder, file), dtype={"f32": np.float32, "i64": np.int64}[dtype])
+                tensor = torch.from_numpy(array.reshape([int(d) for d in dims.split(",")]))
+                if role == "param":
+                    self.params.append(tensor)
+                else:
+                    self.data[name] = tensor
+
+
+def mlp40():
+    layers = []
+    for _ in range(40):
+        layers += [nn.Linear(64, 64), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+def lenet():
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
+
+
+# Per figure: the network, and the settings that are tried (optimizer, memory layout, compiler).
+FIGURES = {
+    "mlp40_step": (mlp40, ["foreach", "fused", "forloop"]),
+    "lenet_train": (lenet, ["foreach", "fused", "channels_last+foreach", "channels_last+fused"]),
+}
+
+
+class Run:
+    """One network with one setting."""
+
+    def __init__(self, build, export, variant):
+        words = variant.split("+")
+        self.export = export
+        self.model = build()
+        self.x, self.y = export.data["img"], export.data["label"].reshape(-1)
+        if "channels_last" in words:
+            self.model = self.model.to(memory_format=torch.channels_last)
+            self.x = self.x.contiguous(memory_format=torch.channels_last)
+        self.restore_params()
+        self.optimizer = self.make_optimizer(words)
+        self.forward = lambda x, y: F.cross_entropy(self.model(x), y)
+        if "compile" in words:
+            self.forward = torch.compile(self.forward)
+
+    def make_optimizer(self, words):
+        how = {}
+        if "fused" in words:
+            how["fused"] = True
+        elif "foreach" in words:
+            how["foreach"] = True
+        else:
+            how["foreach"] = False
+        options = self.export.options
+        return torch.optim.SGD(self.model.parameters(), lr=options["learning_rate"],
+                               momentum=options["momentum"], **how)
+
+    def restore_params(self):
+        """Parameters as exported; a fully connected layer's weight is [in, out] there."""
+        params = list(self.model.parameters())
+        assert len(params) == len(self.export.params), "the networks differ"
+        with torch.no_grad():
+            for ours, theirs in zip(params, self.export.params):
+                ours.copy_(theirs.t() if theirs.dim() == 2 else theirs)
+
+    def restore(self):
+        self.restore_params()
+        for state in self.optimizer.state.values():
+            if state.get("momentum_buffer") is not None:
+                state["momentum_buffer"].zero_()
+
+    def step(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.forward(self.x, self.y)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def losses(self, steps):
+        return [float(self.step().detach()) for _ in range(steps)]
+
+    def micros_per_step(self, seconds):
+        """Median over chunks of steps, each from the first parameters; the first is not counted."""
+        chunk = int(self.export.options["chunk_steps"])
+        micros, total, warm = [], 0.0, False
+        while total < seconds or not micros:
+            self.restore()
+            start = time.perf_counter()
+            for _ in range(chunk):
+                self.step()
+            taken = time.perf_counter() - start
+            if warm:
+                micros.append(taken * 1e6 / chunk)
+                total += taken
+            warm = True
+        return statistics.median(micros)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name", choices=sorted(FIGURES))
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--check_steps", type=int, default=0)
+    parser.add_argument("--variants", default="")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    build, variants = FIGURES[args.name]
+    if args.variants:
+        variants = args.variants.split(",")
+    export = Export(args.data)
+    batch = export.data["img"].shape[0]
+    results = {}
+    for variant in variants:
+        try:
+            run = Run(build, export, variant)
+            losses = run.losses(args.check_steps)
+            micros = run.micros_per_step(args.seconds)
+        except Exception as error:  # a setting this version does not have is no reason to stop
+            results[variant] = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+            continue
+        results[variant] = {"us_per_step": micros, "samples_per_s": batch * 1e6 / micros,
+                            "losses": losses}
+    print(json.dumps({"version": torch.__version__, "variants": results}))
+
+
+if __name__ == "__main__":
+    main()

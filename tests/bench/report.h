@@ -1,0 +1,41 @@
+// What a benchmark run hands to tests/bench/driver.py: one JSON object on standard output.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace tandem::bench {
+
+// Flags of the program, as tests/bench/main.cc reads them.
+struct RunOptions {
+  double seconds = 1;      // measured time, at least
+  int threads = 1;         // compute threads
+  int check_steps = 0;     // training: losses of the first steps to report
+  std::string export_dir;  // training: folder for first parameters and data; empty: none
+};
+
+// Fields in the order in which they were added.
+class Report {
+ public:
+  void Add(const std::string& name, double value);
+  void Add(const std::string& name, const std::string& value);
+  void Add(const std::string& name, const std::vector<double>& values);
+  std::string Json() const { return "{" + body_ + "}"; }
+
+ private:
+  void Key(const std::string& name);
+  std::string body_;
+};
+
+using RunFn = StatusOr<Report> (*)(const RunOptions& options);
+
+StatusOr<Report> OpOverhead(const RunOptions& options);
+StatusOr<Report> Mlp40Step(const RunOptions& options);
+StatusOr<Report> LenetTrain(const RunOptions& options);
+
+// Middle value. REQUIRES: not empty.
+double Median(std::vector<double> values);
+
+}  // namespace tandem::bench

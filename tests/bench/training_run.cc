@@ -1,0 +1,185 @@
+#include "tests/bench/training_run.h"
+
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "common/base/clock.h"
+#include "common/base/rng.h"
+#include "kernels/exec/executor.h"
+#include "kernels/graph/autodiff.h"
+#include "kernels/graph/optimizer.h"
+#include "tests/bench/ceiling.h"
+
+namespace tandem::bench {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+constexpr double kMomentum = 0.9;
+
+// Multiply-adds, times two, of the products in a step.
+double FlopsPerStep(const Program& program) {
+  double flops = 0;
+  for (const Op& op : program.ops) {
+    const bool grad = op.type == "fc_grad" || op.type == "conv2d_grad";
+    if (!grad && op.type != "fc" && op.type != "conv2d") continue;
+    const Shape& w = program.FindVar(op.inputs[1][0])->desc.shape;
+    const int64_t units = op.type.starts_with("fc") ? w[1] : w[0];
+    const std::string& out = grad ? op.inputs[2][0] : op.outputs[0][0];
+    const double product =
+        2.0 * program.FindVar(out)->desc.shape.numel() * w.numel() / static_cast<double>(units);
+    int products = 1;
+    if (grad) products = !op.outputs[0][0].empty() + !op.outputs[1][0].empty();
+    flops += products * product;
+  }
+  return flops;
+}
+
+class TrainingRun {
+ public:
+  TrainingRun(TrainingCase& training, const RunOptions& options)
+      : training_(training), options_(options) {}
+
+  StatusOr<Report> Run();
+
+ private:
+  Status Prepare();
+  Status FillData();
+  Status Export() const;
+  void Restore();
+  StatusOr<std::vector<double>> Losses(int steps);
+  StatusOr<std::vector<double>> MicrosPerStep();
+
+  TrainingCase& training_;
+  const RunOptions& options_;
+  CpuDevice device_;
+  Scope scope_{device_};
+  std::unique_ptr<Plan> plan_;
+  std::map<std::string, std::vector<float>> first_;  // values before the first step
+};
+
+Status TrainingRun::Prepare() {
+  Program& program = training_.program;
+  TD_ASSIGN_OR_RETURN(const auto params, AppendBackward(program, 1.0f));
+  TD_RETURN_IF_ERROR(
+      AppendOptimizer(program, {.type = "momentum", .attrs = {{"mu", kMomentum}}}, params));
+  TD_RETURN_IF_ERROR(Initialize(program, kSeed, scope_));
+  const Tensor* rate = scope_.Find(kLearningRateVar);
+  if (rate == nullptr) return Internal("the program has no learning rate");
+  rate->span<float>()[0] = static_cast<float>(training_.learning_rate);
+  for (const auto& [name, tensor] : scope_.tensors()) {
+    if (tensor.dtype() != DType::kF32) continue;
+    const auto values = tensor.span<float>();
+    first_[name].assign(values.begin(), values.end());
+  }
+  const PlanOptions plan_options{.threads = options_.threads, .fetch = {program.loss}};
+  TD_ASSIGN_OR_RETURN(plan_, Plan::Make(program, Backend::Cpu(), scope_, nullptr, plan_options));
+  return FillData();
+}
+
+Status TrainingRun::FillData() {
+  TD_ASSIGN_OR_RETURN(const Tensor images, plan_->Get("img"));
+  TD_ASSIGN_OR_RETURN(const Tensor labels, plan_->Get("label"));
+  const uint64_t key = StreamKey(kSeed, "bench:data");
+  const auto pixels = images.span<float>();
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = NormalAt(key, i);
+  const auto classes = labels.span<int64_t>();
+  for (size_t i = 0; i < classes.size(); ++i) {
+    classes[i] = static_cast<int64_t>(i * 7 + 3) % training_.classes;
+  }
+  return OkStatus();
+}
+
+Status TrainingRun::Export() const {
+  const std::string& dir = options_.export_dir;
+  std::ofstream manifest(dir + "/manifest.txt");
+  int files = 0;
+  const auto add = [&](const char* role, const std::string& name, const Tensor& tensor) {
+    const std::string file = absl::StrFormat("tensor_%d.bin", files++);
+    std::ofstream(dir + "/" + file, std::ios::binary)
+        .write(static_cast<const char*>(tensor.data()), tensor.bytes());
+    manifest << role << ' ' << name << ' ' << (tensor.dtype() == DType::kI64 ? "i64" : "f32") << ' '
+             << absl::StrJoin(tensor.shape().dims(), ",") << ' ' << file << '\n';
+  };
+  for (const Var* var : training_.program.VarsOf(VarKind::kParam)) {
+    add("param", var->name, *scope_.Find(var->name));
+  }
+  for (const Var* var : training_.program.VarsOf(VarKind::kData)) {
+    TD_ASSIGN_OR_RETURN(const Tensor tensor, plan_->Get(var->name));
+    add("data", var->name, tensor);
+  }
+  manifest << "option learning_rate " << training_.learning_rate << '\n'
+           << "option momentum " << kMomentum << '\n'
+           << "option chunk_steps " << training_.chunk_steps << '\n';
+  manifest.close();
+  if (!manifest) return Unavailable("%s/manifest.txt cannot be written", dir);
+  return OkStatus();
+}
+
+void TrainingRun::Restore() {
+  for (const auto& [name, values] : first_) {
+    std::memcpy(scope_.Find(name)->data(), values.data(), values.size() * sizeof(float));
+  }
+}
+
+StatusOr<std::vector<double>> TrainingRun::Losses(int steps) {
+  TD_ASSIGN_OR_RETURN(const Tensor loss, plan_->Get(training_.program.loss));
+  Executor executor(*plan_);
+  std::vector<double> losses;
+  for (int i = 0; i < steps; ++i) {
+    TD_RETURN_IF_ERROR(executor.Run());
+    losses.push_back(loss.span<float>()[0]);
+  }
+  return losses;
+}
+
+StatusOr<std::vector<double>> TrainingRun::MicrosPerStep() {
+  Executor executor(*plan_);
+  std::vector<double> micros;
+  double total = 0;
+  bool warm = false;  // the first chunk is not counted
+  while (total < options_.seconds || micros.empty()) {
+    Restore();
+    const Time start = SteadyNow();
+    TD_RETURN_IF_ERROR(executor.Run(training_.chunk_steps));
+    const double seconds = Seconds(SteadyNow() - start);
+    if (warm) {
+      micros.push_back(seconds * 1e6 / training_.chunk_steps);
+      total += seconds;
+    }
+    warm = true;
+  }
+  return micros;
+}
+
+StatusOr<Report> TrainingRun::Run() {
+  TD_RETURN_IF_ERROR(Prepare());
+  if (!options_.export_dir.empty()) TD_RETURN_IF_ERROR(Export());
+  TD_ASSIGN_OR_RETURN(const std::vector<double> losses, Losses(options_.check_steps));
+  TD_ASSIGN_OR_RETURN(const std::vector<double> micros, MicrosPerStep());
+  TD_ASSIGN_OR_RETURN(const Tensor images, plan_->Get("img"));
+  const double median = Median(micros);
+  const std::set<std::string> kernels(plan_->choices().begin(), plan_->choices().end());
+
+  Report report;
+  report.Add("us_per_step", median);
+  report.Add("samples_per_s", 1e6 * static_cast<double>(images.shape()[0]) / median);
+  report.Add("us_per_step_min", *std::min_element(micros.begin(), micros.end()));
+  report.Add("losses", losses);
+  report.Add("flops_per_step", FlopsPerStep(training_.program));
+  report.Add("sgemm_gflops", SgemmGflops(options_.threads));
+  report.Add("ops", static_cast<double>(plan_->steps().size()));
+  report.Add("arena_bytes", static_cast<double>(plan_->arena_bytes()));
+  report.Add("kernels", absl::StrJoin(kernels, ", "));
+  return report;
+}
+
+}  // namespace
+
+StatusOr<Report> RunTraining(TrainingCase training, const RunOptions& options) {
+  return TrainingRun(training, options).Run();
+}
+
+}  // namespace tandem::bench

@@ -1,0 +1,29 @@
+// Times whole training steps of a program (forward, backward, update) on data that is already in
+// memory, and exports what a peer needs to do the same steps.
+#pragma once
+
+#include "kernels/graph/program.h"
+#include "tests/bench/report.h"
+
+namespace tandem::bench {
+
+// A forward program over "img" (f32) and "label" (i64), with a loss.
+struct TrainingCase {
+  Program program;
+  int64_t classes = 0;
+  double learning_rate = 0;
+  int chunk_steps = 50;  // steps between two looks at the clock
+};
+
+// Momentum (0.9) on one batch that stays. The time is the median over chunks of steps; before each
+// chunk parameters and velocities go back to their first values, so that every chunk trains the
+// same young network and none sees the denormals of a converged one.
+// The report: us_per_step, samples_per_s, us_per_step_min, losses (of the first check_steps steps),
+// flops_per_step, sgemm_gflops (of the machine, same threads), ops, arena_bytes, kernels.
+//
+// With export_dir: `manifest.txt`, one line "role name dtype dims file" per tensor (role: param,
+// in order of declaration, or data; dims joined by commas), "option name value" for the rest, and
+// one file of raw little-endian elements each.
+StatusOr<Report> RunTraining(TrainingCase training, const RunOptions& options);
+
+}  // namespace tandem::bench
