@@ -1,0 +1,162 @@
+#include "tests/ops/op_cases.h"
+#include "tests/ops/oracle.h"
+
+namespace tandem::optest {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr Tolerance kProducts{.of_max = 3e-6};
+
+struct Conv {
+  Shape x;  // [n,c,h,w]
+  int64_t out_c;
+  Ints kernel;
+  Ints strides = {1, 1}, paddings = {0, 0}, dilations = {1, 1};
+  int64_t groups = 1;
+  bool bench = false;
+};
+
+AttrMap Attrs(const Conv& c) {
+  return {{"strides", c.strides},
+          {"paddings", c.paddings},
+          {"dilations", c.dilations},
+          {"groups", c.groups}};
+}
+
+void AddConv(const Conv& c, std::vector<OpCase>& cases) {
+  const Shape w{c.out_c, c.x[1] / c.groups, c.kernel[0], c.kernel[1]};
+  OpCase with_bias = {.op = "conv2d",
+                      .inputs = {{F32(c.x)}, {F32(w)}, {F32({c.out_c})}},
+                      .attrs = Attrs(c),
+                      .tolerance = kProducts,
+                      .grad_slots = {0, 1, 2},
+                      .bench = c.bench};
+  // The shape of the output, from the oracle: an empty batch keeps it cheap.
+  OpCase empty = with_bias;
+  empty.inputs[0] = {F32({0, c.x[1], c.x[2], c.x[3]})};
+  Shape out = RunOracle(empty, DrawInputs(empty, 0))[0].desc.shape;
+  out[0] = c.x[0];
+  with_bias.flops = 2.0 * static_cast<double>(out.numel() * w.numel(1, 4));
+  OpCase without = with_bias;
+  without.inputs[2] = {};
+  without.grad_slots = {0, 1};
+  without.bench = false;
+  OpCase grad = {.op = "conv2d_grad",
+                 .inputs = {{F32(c.x)}, {F32(w)}, {F32(out)}},
+                 .attrs = Attrs(c),
+                 .tolerance = kProducts,
+                 .flops = 2 * with_bias.flops,
+                 .bench = c.bench};
+  cases.push_back(with_bias);
+  cases.push_back(without);
+  cases.push_back(grad);
+  grad.bench = false;
+  for (const std::vector<size_t>& absent :
+       {std::vector<size_t>{0}, std::vector<size_t>{2}, std::vector<size_t>{0, 1}}) {
+    grad.absent_outputs = absent;
+    cases.push_back(grad);
+  }
+  grad.absent_outputs = {1, 2};
+  cases.push_back(grad);
+}
+
+struct Pool {
+  Shape x;
+  Ints kernel;
+  Ints strides = {1, 1}, paddings = {0, 0};
+  bool bench = false;
+};
+
+void AddPool(const Pool& p, const std::string& type, bool exclusive, bool global,
+             std::vector<OpCase>& cases) {
+  const bool max = type == "max";
+  OpCase forward = {.op = "pool2d",
+                    .inputs = {{max ? Distinct(p.x) : F32(p.x)}},
+                    .attrs = {{"pooling_type", type},
+                              {"ksize", p.kernel},
+                              {"strides", p.strides},
+                              {"paddings", p.paddings},
+                              {"exclusive", exclusive}},
+                    .tolerance = max ? Tolerance{} : Tolerance{.of_max = 1e-6},
+                    .grad_slots = {0},
+                    .bench = p.bench};
+  if (global) {
+    forward.attrs["global_pooling"] = true;
+    forward.attrs.erase("ksize");
+  }
+  const auto inputs = DrawInputs(forward, 0);
+  const Shape out = RunOracle(forward, inputs)[0].desc.shape;
+  OpCase grad = forward;
+  grad.op = "pool2d_grad";
+  grad.grad_slots = {};
+  const Draw derived = {.desc = {DType::kF32, out},
+                        .kind = Draw::kDerived,
+                        .derive = [forward](std::span<const Value> before) {
+                          Value y = RunOracle(forward, before.first(1))[0];
+                          for (double& v : y.v) v = static_cast<float>(v);
+                          return y;
+                        }};
+  grad.inputs = {forward.inputs[0], {derived}, {F32(out)}};
+  grad.tolerance = {.of_max = 1e-6};  // windows overlap: several gradients meet in one element
+  cases.push_back(forward);
+  cases.push_back(grad);
+}
+
+void AddPools(const Pool& p, std::vector<OpCase>& cases) {
+  AddPool(p, "max", true, false, cases);
+  AddPool(p, "avg", true, false, cases);
+  if (p.paddings != Ints{0, 0}) AddPool(p, "avg", false, false, cases);
+}
+
+}  // namespace
+
+std::vector<OpCase> ImageCases() {
+  const Conv convs[] = {
+      {.x = {1, 1, 1, 1}, .out_c = 1, .kernel = {1, 1}},
+      {.x = {2, 3, 5, 7}, .out_c = 4, .kernel = {3, 3}},
+      {.x = {1, 1, 28, 28}, .out_c = 6, .kernel = {5, 5}},
+      {.x = {3, 2, 9, 6}, .out_c = 5, .kernel = {3, 3}, .paddings = {1, 1}},
+      {.x = {2, 3, 8, 9}, .out_c = 7, .kernel = {3, 2}, .strides = {2, 3}, .paddings = {1, 0}},
+      {.x = {2, 3, 8, 9}, .out_c = 2, .kernel = {1, 3}, .paddings = {0, 2}},
+      {.x = {1, 2, 11, 10}, .out_c = 3, .kernel = {3, 3}, .dilations = {2, 3}},
+      {.x = {2, 4, 7, 7}, .out_c = 6, .kernel = {3, 3}, .paddings = {2, 2}, .dilations = {2, 2}},
+      {.x = {2, 4, 6, 6}, .out_c = 8, .kernel = {3, 3}, .paddings = {1, 1}, .groups = 2},
+      {.x = {2, 6, 5, 5}, .out_c = 6, .kernel = {3, 3}, .paddings = {1, 1}, .groups = 6},
+      {.x = {1, 3, 6, 7}, .out_c = 9, .kernel = {2, 2}, .strides = {2, 2}, .groups = 3},
+      {.x = {2, 16, 7, 7}, .out_c = 32, .kernel = {1, 1}},
+      {.x = {2, 17, 9, 9}, .out_c = 15, .kernel = {3, 3}, .strides = {2, 2}, .paddings = {1, 1}},
+      {.x = {2, 32, 8, 8}, .out_c = 16, .kernel = {3, 3}, .paddings = {1, 1}},
+      {.x = {1, 3, 16, 16}, .out_c = 8, .kernel = {7, 7}, .strides = {2, 2}, .paddings = {3, 3}},
+      {.x = {1, 2, 3, 3}, .out_c = 2, .kernel = {3, 3}},                      // one position
+      {.x = {1, 2, 2, 2}, .out_c = 2, .kernel = {5, 5}, .paddings = {2, 2}},  // mostly padding
+      {.x = {1, 2, 7, 7}, .out_c = 2, .kernel = {2, 2}, .strides = {4, 5}},   // stride > kernel
+      {.x = {0, 2, 5, 5}, .out_c = 3, .kernel = {3, 3}},                      // no images
+      {.x = {32, 6, 12, 12}, .out_c = 16, .kernel = {5, 5}, .bench = true},
+      {.x = {32, 1, 28, 28}, .out_c = 6, .kernel = {5, 5}, .paddings = {2, 2}, .bench = true}};
+  std::vector<OpCase> cases;
+  for (const Conv& c : convs) AddConv(c, cases);
+
+  const Pool pools[] = {
+      {.x = {1, 1, 2, 2}, .kernel = {2, 2}, .strides = {2, 2}},
+      {.x = {2, 3, 6, 8}, .kernel = {2, 2}, .strides = {2, 2}},
+      {.x = {2, 3, 7, 9}, .kernel = {2, 2}, .strides = {2, 2}},   // a row and column stay unseen
+      {.x = {2, 2, 5, 66}, .kernel = {2, 2}, .strides = {2, 2}},  // several vectors and a tail
+      {.x = {1, 3, 40, 37}, .kernel = {2, 2}, .strides = {2, 2}},
+      {.x = {2, 2, 8, 8}, .kernel = {3, 3}, .strides = {2, 2}, .paddings = {1, 1}},
+      {.x = {2, 2, 6, 7}, .kernel = {3, 2}, .strides = {1, 2}, .paddings = {1, 0}},
+      {.x = {1, 2, 5, 5}, .kernel = {3, 3}},
+      {.x = {1, 2, 9, 9}, .kernel = {2, 2}, .strides = {3, 4}},
+      {.x = {1, 1, 4, 5}, .kernel = {4, 5}},
+      {.x = {1, 2, 2, 3}, .kernel = {3, 3}, .paddings = {2, 2}},
+      {.x = {0, 2, 4, 4}, .kernel = {2, 2}, .strides = {2, 2}},
+      {.x = {16, 8, 24, 24}, .kernel = {2, 2}, .strides = {2, 2}, .bench = true}};
+  for (const Pool& p : pools) AddPools(p, cases);
+  for (const char* type : {"max", "avg"}) {
+    AddPool({.x = {2, 3, 7, 5}, .kernel = {}}, type, true, true, cases);
+    AddPool({.x = {1, 1, 1, 1}, .kernel = {}}, type, true, true, cases);
+  }
+  return cases;
+}
+
+}  // namespace tandem::optest

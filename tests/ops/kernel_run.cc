@@ -1,0 +1,146 @@
+#include "tests/ops/kernel_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/check.h"
+
+namespace tandem::optest {
+namespace {
+
+constexpr unsigned char kGuard = 0xA5;
+constexpr unsigned char kPoison = 0xFF;
+
+}  // namespace
+
+GuardedBuffer::GuardedBuffer(size_t bytes) : bytes_(bytes) {
+  auto memory = device_.Allocate(bytes + 2 * kGuardBytes);
+  CHECK(memory.ok()) << memory.status();
+  base_ = *std::move(memory);
+  std::memset(base_.get(), kGuard, bytes + 2 * kGuardBytes);
+  Poison();
+}
+
+void GuardedBuffer::Poison() { std::memset(data(), kPoison, bytes_); }
+
+bool GuardedBuffer::GuardsIntact() const {
+  const auto intact = [](const std::byte* zone) {
+    return std::all_of(zone, zone + kGuardBytes,
+                       [](std::byte b) { return b == std::byte{kGuard}; });
+  };
+  return intact(base_.get()) && intact(base_.get() + kGuardBytes + bytes_);
+}
+
+KernelRun::KernelRun(const OpCase& c, const std::vector<Value>& inputs)
+    : op_(MakeOp(c)), def_(*FindOp(c.op)), inputs_(inputs) {
+  size_t position = 0;
+  for (const auto& slot : op_.inputs) {
+    for (size_t i = 0; i < std::max<size_t>(slot.size(), 1); ++i, ++position) {
+      const bool present = !slot.empty();
+      in_ptr_desc_.push_back(present ? &inputs_[position].desc : nullptr);
+      in_.push_back(present ? std::make_unique<GuardedBuffer>(inputs_[position].desc.bytes())
+                            : nullptr);
+    }
+  }
+}
+
+StatusOr<std::unique_ptr<KernelRun>> KernelRun::Make(const OpCase& c,
+                                                     const std::vector<Value>& inputs) {
+  std::unique_ptr<KernelRun> run(new KernelRun(c, inputs));
+  TD_RETURN_IF_ERROR(run->Infer());
+  return run;
+}
+
+Status KernelRun::Infer() {
+  out_desc_.resize(op_.outputs.size());
+  TD_RETURN_IF_ERROR(def_.infer(OpView(op_, def_, in_ptr_desc_, {}), out_desc_));
+  for (size_t i = 0; i < op_.outputs.size(); ++i) {
+    const bool present = !op_.outputs[i].empty();
+    out_ptr_desc_.push_back(present ? &out_desc_[i] : nullptr);
+    out_.push_back(present ? std::make_unique<GuardedBuffer>(out_desc_[i].bytes()) : nullptr);
+  }
+  return OkStatus();
+}
+
+size_t KernelRun::BytesMoved() const {
+  size_t bytes = 0;
+  for (const auto* descs : {&in_ptr_desc_, &out_ptr_desc_}) {
+    for (const TensorDesc* desc : *descs) bytes += desc == nullptr ? 0 : desc->bytes();
+  }
+  return bytes;
+}
+
+Status KernelRun::Prepare(const KernelImpl& impl, int threads) {
+  const OpView view(op_, def_, in_ptr_desc_, out_ptr_desc_);
+  TD_ASSIGN_OR_RETURN(kernel_, impl.prepare(view, PrepareContext{threads}));
+  scratch_ = std::make_unique<GuardedBuffer>(kernel_.scratch_bytes);
+  return OkStatus();
+}
+
+const GuardedBuffer& KernelRun::OutputBuffer(size_t position) const {
+  for (const auto& [out, in] : alias_) {
+    if (static_cast<size_t>(out) == position) return *in_[static_cast<size_t>(in)];
+  }
+  return *out_[position];
+}
+
+void KernelRun::Bind() {
+  in_data_.clear();
+  out_data_.clear();
+  for (const auto& buffer : in_) in_data_.push_back(buffer == nullptr ? nullptr : buffer->data());
+  for (size_t i = 0; i < out_.size(); ++i) {
+    out_data_.push_back(out_[i] == nullptr ? nullptr : OutputBuffer(i).data());
+  }
+  args_ = {.in = in_data_.data(),
+           .out = out_data_.data(),
+           .scratch = scratch_->data(),
+           .state = kernel_.state.get(),
+           .stream = nullptr,
+           .step = 0};
+}
+
+Status KernelRun::Run() {
+  for (const auto& buffer : out_) {
+    if (buffer != nullptr) buffer->Poison();
+  }
+  scratch_->Poison();
+  for (size_t i = 0; i < in_.size(); ++i) {
+    if (in_[i] != nullptr) Store(inputs_[i], in_[i]->data());
+  }
+  Bind();
+  TD_RETURN_IF_ERROR(kernel_.run(args_));
+  return CheckMemory();
+}
+
+Status KernelRun::CheckMemory() const {
+  if (!scratch_->GuardsIntact()) return Internal("wrote outside its scratch memory");
+  for (size_t i = 0; i < out_.size(); ++i) {
+    if (out_[i] != nullptr && !out_[i]->GuardsIntact())
+      return Internal("wrote outside output %d", i);
+  }
+  for (size_t i = 0; i < in_.size(); ++i) {
+    if (in_[i] == nullptr) continue;
+    if (!in_[i]->GuardsIntact()) return Internal("wrote outside input %d", i);
+    const bool shared = std::any_of(alias_.begin(), alias_.end(), [i](const auto& pair) {
+      return static_cast<size_t>(pair.second) == i;
+    });
+    GuardedBuffer before(in_[i]->bytes());
+    Store(inputs_[i], before.data());
+    if (!shared && in_[i]->bytes() > 0 &&
+        std::memcmp(before.data(), in_[i]->data(), before.bytes()) != 0) {
+      return Internal("changed input %d", i);
+    }
+  }
+  return OkStatus();
+}
+
+Value KernelRun::Output(size_t position) const {
+  return Load(out_desc_[position], OutputBuffer(position).data());
+}
+
+std::string KernelRun::OutputBits(size_t position) const {
+  const GuardedBuffer& buffer = OutputBuffer(position);
+  return {static_cast<const char*>(buffer.data()), buffer.bytes()};
+}
+
+}  // namespace tandem::optest

@@ -1,0 +1,82 @@
+// Runs one implementation of one operator on its own: guarded memory around every tensor, outputs
+// and scratch full of NaN beforehand.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/tensor/device.h"
+#include "tests/ops/op_case.h"
+
+namespace tandem::optest {
+
+// Memory between two zones of a known pattern, aligned as a plan's arena is.
+class GuardedBuffer {
+ public:
+  static constexpr size_t kGuardBytes = 128;
+
+  explicit GuardedBuffer(size_t bytes);
+  void* data() const { return base_.get() + kGuardBytes; }
+  size_t bytes() const { return bytes_; }
+  // Every byte becomes 0xFF: NaN as f32, -1 as an integer.
+  void Poison();
+  bool GuardsIntact() const;
+
+ private:
+  CpuDevice device_;
+  Buffer base_;
+  size_t bytes_;
+};
+
+// One operator ready to be prepared and run. Not movable: views point into it.
+class KernelRun {
+ public:
+  // Infers the outputs. `inputs` by position, as DrawInputs gives them.
+  static StatusOr<std::unique_ptr<KernelRun>> Make(const OpCase& c,
+                                                   const std::vector<Value>& inputs);
+  KernelRun(const KernelRun&) = delete;
+  KernelRun& operator=(const KernelRun&) = delete;
+
+  const OpDef& def() const { return def_; }
+  const std::vector<TensorDesc>& outputs() const { return out_desc_; }  // by position
+  bool HasOutput(size_t position) const { return out_ptr_desc_[position] != nullptr; }
+  size_t BytesMoved() const;  // inputs and outputs, each once
+
+  Status Prepare(const KernelImpl& impl, int threads);
+  // Shares memory of (output, input) pairs in the next runs; empty: none.
+  void Alias(InplacePairs pairs) { alias_ = std::move(pairs); }
+  // Stores the inputs, poisons outputs and scratch, runs once. INTERNAL when the kernel wrote
+  // outside its outputs and scratch, or changed an input that it does not share memory with.
+  Status Run();
+  // The prepared kernel again, without any of this: for timing.
+  Status RunAgain() { return kernel_.run(args_); }
+  // Output of the last run. REQUIRES: HasOutput(position).
+  Value Output(size_t position) const;
+  std::string OutputBits(size_t position) const;
+
+ private:
+  KernelRun(const OpCase& c, const std::vector<Value>& inputs);
+  Status Infer();
+  void Bind();
+  Status CheckMemory() const;
+  const GuardedBuffer& OutputBuffer(size_t position) const;
+
+  const Op op_;
+  const OpDef& def_;
+  const std::vector<Value> inputs_;
+  std::vector<const TensorDesc*> in_ptr_desc_, out_ptr_desc_;
+  std::vector<TensorDesc> out_desc_;
+  std::vector<std::unique_ptr<GuardedBuffer>> in_, out_;
+  std::unique_ptr<GuardedBuffer> scratch_;
+  InplacePairs alias_;
+  Kernel kernel_;
+  std::vector<const void*> in_data_;
+  std::vector<void*> out_data_;
+  KernelArgs args_{};
+};
+
+}  // namespace tandem::optest

@@ -1,0 +1,92 @@
+#include "tests/ops/op_cases.h"
+
+namespace tandem::optest {
+namespace {
+
+// Sums of up to a few thousand products of f32, in any order.
+constexpr Tolerance kProducts{.of_max = 3e-6};
+
+struct Size {
+  int64_t m, k, n;
+  bool bench = false;
+};
+
+double Flops(const Size& s) { return 2.0 * static_cast<double>(s.m * s.k * s.n); }
+
+void AddFc(const Size& s, bool bias, std::vector<OpCase>& cases) {
+  std::vector<std::vector<Draw>> inputs = {{F32({s.m, s.k})}, {F32({s.k, s.n})}, {}};
+  if (bias) inputs[2] = {F32({s.n})};
+  cases.push_back({.op = "fc",
+                   .inputs = inputs,
+                   .tolerance = kProducts,
+                   .grad_slots = bias ? std::vector<size_t>{0, 1, 2} : std::vector<size_t>{0, 1},
+                   .flops = Flops(s),
+                   .bench = s.bench && bias});
+}
+
+void AddFcGrad(const Size& s, const std::vector<size_t>& absent, std::vector<OpCase>& cases) {
+  double products = 2;
+  for (const size_t slot : absent) products -= slot < 2 ? 1 : 0;
+  cases.push_back({.op = "fc_grad",
+                   .inputs = {{F32({s.m, s.k})}, {F32({s.k, s.n})}, {F32({s.m, s.n})}},
+                   .absent_outputs = absent,
+                   .tolerance = kProducts,
+                   .flops = products * Flops(s),
+                   .bench = s.bench && absent.empty()});
+}
+
+void AddMatmul(const Size& s, bool tx, bool ty, std::vector<OpCase>& cases) {
+  const Shape x = tx ? Shape{s.k, s.m} : Shape{s.m, s.k};
+  const Shape y = ty ? Shape{s.n, s.k} : Shape{s.k, s.n};
+  cases.push_back({.op = "matmul",
+                   .inputs = {{F32(x)}, {F32(y)}},
+                   .attrs = {{"trans_x", tx}, {"trans_y", ty}},
+                   .tolerance = kProducts,
+                   .grad_slots = {0, 1},
+                   .flops = Flops(s),
+                   .bench = s.bench});
+}
+
+}  // namespace
+
+std::vector<OpCase> LinearCases() {
+  const Size sizes[] = {{1, 1, 1},
+                        {1, 7, 1},
+                        {2, 3, 5},
+                        {1, 16, 16},
+                        {3, 17, 33},
+                        {5, 1, 9},
+                        {16, 16, 16},
+                        {17, 31, 15},
+                        {64, 48, 10},
+                        {32, 100, 64},
+                        {1, 784, 10},
+                        {63, 65, 127},
+                        {128, 784, 10, true},
+                        {64, 256, 96},
+                        {33, 500, 10},
+                        {0, 4, 3},
+                        {4, 3, 0},
+                        {64, 800, 500, true}};
+  std::vector<OpCase> cases;
+  for (const Size& s : sizes) {
+    AddFc(s, true, cases);
+    AddFc(s, false, cases);
+    AddFcGrad(s, {}, cases);
+    AddFcGrad(s, {0}, cases);
+    AddFcGrad(s, {2}, cases);
+    for (const bool tx : {false, true}) {
+      for (const bool ty : {false, true}) AddMatmul(s, tx, ty, cases);
+    }
+  }
+  AddFcGrad({5, 6, 7}, {1}, cases);
+  AddFcGrad({5, 6, 7}, {0, 1}, cases);
+  AddFcGrad({5, 6, 7}, {1, 2}, cases);
+  AddFcGrad({64, 784, 128}, {0, 2}, cases);
+  // Nothing to add up: the bias alone, and zero gradients.
+  AddFc({3, 0, 4}, true, cases);
+  AddFc({3, 0, 4}, false, cases);
+  return cases;
+}
+
+}  // namespace tandem::optest

@@ -1,0 +1,86 @@
+// The rows of the operator test bench: one row is one operator with shapes, attributes and the way
+// its random inputs are drawn. From a row come the comparison with the reference loops, the check
+// of the gradient, the benchmark and, with all rows of an operator, its line in
+// docs/op_support.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/tensor/types.h"
+#include "kernels/ops/op.h"
+
+namespace tandem::optest {
+
+// A tensor of the oracle: every element type as double (f32 and the integers drawn here are exact).
+struct Value {
+  TensorDesc desc;
+  std::vector<double> v;
+};
+
+// How one input is drawn.
+struct Draw {
+  enum Kind : uint8_t {
+    kUniform,       // [low, high)
+    kDistinct,      // a permutation of evenly spaced values: no ties for max
+    kAwayFromZero,  // 0.1 <= |x| < 1: no kink of relu within reach of a difference
+    kLabel,         // integers in [low, high); every `ignore_every`th is `ignore`
+    kSoftmaxRows,   // positive rows that add up to 1
+    kSpecial,       // NaN, infinities, zeros, denormals and large numbers in turn
+    kDerived        // computed from the inputs drawn before
+  };
+  TensorDesc desc;
+  Kind kind = kUniform;
+  double low = -1, high = 1;
+  int ignore_every = 0;  // 0: none
+  int64_t ignore = -100;
+  std::function<Value(std::span<const Value> before)> derive;
+};
+
+Draw F32(const Shape& shape, double low = -1, double high = 1);
+Draw Distinct(const Shape& shape);
+Draw AwayFromZero(const Shape& shape);
+Draw Special(const Shape& shape);
+Draw Labels(int64_t rows, int64_t classes, int ignore_every = 0, int64_t ignore = -100);
+Draw SoftmaxRows(const Shape& shape);
+
+// Allowed difference of an element: rel * |wanted| + of_max * largest |wanted| of that output.
+// Both 0: the same bits (zeros may differ in sign).
+struct Tolerance {
+  double rel = 0, of_max = 0;
+};
+
+struct OpCase {
+  std::string op;
+  std::vector<std::vector<Draw>> inputs;  // by slot; an absent optional slot is empty
+  AttrMap attrs = {};
+  std::vector<size_t> absent_outputs = {};  // optional output slots nobody needs
+  Tolerance tolerance = {};
+  // Input slots (their first variable; every variable of a kMany slot) whose gradients are checked.
+  std::vector<size_t> grad_slots = {};
+  size_t grad_output = 0;  // output slot the loss is made of
+  double flops = 0;        // 0: measured in bytes moved
+  bool bench = false;      // worth a line in the benchmark
+};
+
+// "conv2d f32[2,3,8,8] f32[4,3,3,3] - {strides=[2,2]}".
+std::string CaseName(const OpCase& c);
+
+// The inputs by position, absent optional slots as an empty Value. The same values for the same
+// row and seed on every machine.
+std::vector<Value> DrawInputs(const OpCase& c, uint64_t seed);
+
+// The operator with variables in0, in1, ... and out0, out1, ... by position.
+Op MakeOp(const OpCase& c);
+
+// Elements of `value` as `desc.dtype` in memory, and back. REQUIRES: `bytes` holds desc.bytes().
+void Store(const Value& value, void* bytes);
+Value Load(const TensorDesc& desc, const void* bytes);
+
+// The first difference beyond the tolerance, for people; "" when there is none. NaN equals NaN.
+std::string Compare(const Value& got, const Value& want, const Tolerance& tolerance);
+
+}  // namespace tandem::optest

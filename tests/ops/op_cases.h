@@ -1,0 +1,21 @@
+// All rows of the test bench, by family.
+#pragma once
+
+#include <vector>
+
+#include "tests/ops/op_case.h"
+
+namespace tandem::optest {
+
+std::vector<OpCase> LinearCases();       // fc, matmul
+std::vector<OpCase> ImageCases();        // conv2d, pool2d
+std::vector<OpCase> ElementwiseCases();  // elementwise_*, relu, scale, sum, mean, reshape, ...
+std::vector<OpCase> LossCases();         // softmax_with_cross_entropy, accuracy
+std::vector<OpCase> OptimizerCases();    // sgd, momentum, adam
+// `count` rows with random sizes and attributes that fit each other.
+std::vector<OpCase> RandomCases(uint64_t seed, int count);
+
+// The families, in the order above, without the random ones.
+std::vector<OpCase> AllCases();
+
+}  // namespace tandem::optest

@@ -1,0 +1,308 @@
+#include "tests/ops/oracle.h"
+
+#include <cmath>
+
+#include "common/base/check.h"
+
+namespace tandem::optest {
+namespace {
+
+using Values = std::vector<Value>;
+
+// An attribute as the f32 that state kept from step to step (Beta2Pow) is.
+double Rounded(const OracleArgs& a, const char* name) {
+  return static_cast<float>(a.Get<double>(name));
+}
+
+// ---- Products -----------------------------------------------------------------------------------
+
+double At(const Value& m, bool trans, int64_t row, int64_t col) {
+  const int64_t width = m.desc.shape[1];
+  return trans ? m.v[static_cast<size_t>(col * width + row)]
+               : m.v[static_cast<size_t>(row * width + col)];
+}
+
+Value Product(const Value& x, bool trans_x, const Value& y, bool trans_y) {
+  const int64_t m = x.desc.shape[trans_x ? 1 : 0], k = x.desc.shape[trans_x ? 0 : 1];
+  const int64_t n = y.desc.shape[trans_y ? 0 : 1];
+  Value out = Zeros({m, n});
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double dot = 0;
+      for (int64_t p = 0; p < k; ++p) dot += At(x, trans_x, i, p) * At(y, trans_y, p, j);
+      out.v[static_cast<size_t>(i * n + j)] = dot;
+    }
+  }
+  return out;
+}
+
+Values Fc(const OracleArgs& a) {
+  Value out = Product(a.in[0], false, a.in[1], false);
+  const auto n = static_cast<size_t>(out.desc.shape[1]);
+  for (size_t i = 0; a.Has(2) && i < out.v.size(); ++i) out.v[i] += a[2][i % n];
+  return {out};
+}
+
+Values FcGrad(const OracleArgs& a) {
+  const Value &x = a.in[0], &w = a.in[1], &g = a.in[2];
+  const auto n = static_cast<size_t>(w.desc.shape[1]);
+  Value bias = Zeros({w.desc.shape[1]});
+  for (size_t i = 0; i < g.v.size(); ++i) bias.v[i % n] += g.v[i];
+  return {Product(g, false, w, true), Product(x, true, g, false), bias};
+}
+
+Values Matmul(const OracleArgs& a) {
+  return {Product(a.in[0], a.Get<bool>("trans_x"), a.in[1], a.Get<bool>("trans_y"))};
+}
+
+// ---- Element by element -------------------------------------------------------------------------
+
+// For each element of X, the element of Y it meets.
+std::vector<size_t> Partners(const OracleArgs& a) {
+  const Shape &x = a.shape(0), &y = a.shape(1);
+  int64_t axis = a.Get<int64_t>("axis");
+  if (axis < 0) axis = x.rank() - y.rank();
+  std::vector<size_t> partner(static_cast<size_t>(x.numel()));
+  for (size_t flat = 0; flat < partner.size(); ++flat) {
+    int64_t rest = static_cast<int64_t>(flat), at = 0, step = 1;
+    for (int d = x.rank() - 1; d >= 0; --d) {
+      const int64_t index = rest % x[d];
+      rest /= x[d];
+      if (d < axis || d >= axis + y.rank()) continue;
+      at += index * step;
+      step *= x[d];
+    }
+    partner[flat] = static_cast<size_t>(at);
+  }
+  return partner;
+}
+
+Values Elementwise(const OracleArgs& a) {
+  const auto partner = Partners(a);
+  const bool add = a.op == "elementwise_add";
+  Value out = a.in[0];
+  for (size_t i = 0; i < out.v.size(); ++i) {
+    const double y = a[1][partner[i]];
+    out.v[i] = add ? out.v[i] + y : out.v[i] * y;
+  }
+  return {out};
+}
+
+Values ElementwiseGrad(const OracleArgs& a) {
+  const auto partner = Partners(a);
+  const bool add = a.op == "elementwise_add_grad";
+  Value gx = Zeros(a.shape(0)), gy = Zeros(a.shape(1));
+  for (size_t i = 0; i < partner.size(); ++i) {
+    gx.v[i] = add ? a[2][i] : a[2][i] * a[1][partner[i]];
+    gy.v[partner[i]] += add ? a[2][i] : a[2][i] * a[0][i];
+  }
+  return {gx, gy};
+}
+
+Values Relu(const OracleArgs& a) {
+  Value out = a.in[0];
+  for (double& x : out.v) x = x < 0 ? 0 : x;
+  return {out};
+}
+
+Values ReluGrad(const OracleArgs& a) {
+  Value gx = a.in[1];
+  for (size_t i = 0; i < gx.v.size(); ++i) gx.v[i] = a[0][i] > 0 ? a[1][i] : 0;
+  return {gx};
+}
+
+Values Scale(const OracleArgs& a) {
+  Value out = a.in[0];
+  for (double& x : out.v) x = Rounded(a, "scale") * x + Rounded(a, "bias");
+  return {out};
+}
+
+Values Sum(const OracleArgs& a) {
+  Value out = a.in[0];
+  for (size_t k = 1; k < a.in.size(); ++k) {
+    for (size_t i = 0; i < out.v.size(); ++i) out.v[i] += a[k][i];
+  }
+  return {out};
+}
+
+Values Mean(const OracleArgs& a) {
+  double total = 0;
+  for (const double x : a[0]) total += x;
+  return {{{DType::kF32, {1}}, {total / static_cast<double>(a[0].size())}}};
+}
+
+Values MeanGrad(const OracleArgs& a) {
+  Value gx = Zeros(a.shape(0));
+  for (double& x : gx.v) x = a[1][0] / static_cast<double>(gx.v.size());
+  return {gx};
+}
+
+Values Reshape(const OracleArgs& a) {
+  auto dims = a.Get<std::vector<int64_t>>("shape");
+  int64_t known = 1;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 0) dims[d] = a.shape(0)[static_cast<int>(d)];
+    if (dims[d] != -1) known *= dims[d];
+  }
+  for (int64_t& d : dims) {
+    if (d == -1) d = static_cast<int64_t>(a[0].size()) / known;
+  }
+  return {{{a.in[0].desc.dtype, Shape(dims)}, a[0]}};
+}
+
+Values ReshapeGrad(const OracleArgs& a) { return {{a.in[0].desc, a[1]}}; }
+
+Values FillConstant(const OracleArgs& a) {
+  const auto dims = a.Get<std::vector<int64_t>>("shape");
+  const auto dtype = ParseDType(a.Get<std::string>("dtype"));
+  CHECK(dtype.ok());
+  Value out = Zeros(Shape(dims), *dtype);
+  const double value = a.Get<double>("value");
+  for (double& x : out.v) x = *dtype == DType::kF32 ? static_cast<float>(value) : value;
+  return {out};
+}
+
+// ---- Losses and metrics -------------------------------------------------------------------------
+
+Values SoftmaxXent(const OracleArgs& a) {
+  const int64_t rows = a.shape(0)[0], classes = a.shape(0)[1];
+  const auto ignore = static_cast<double>(a.Get<int64_t>("ignore_index"));
+  Value softmax = Zeros(a.shape(0)), loss = Zeros({rows, 1});
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* x = a[0].data() + r * classes;
+    double largest = x[0], total = 0;
+    for (int64_t c = 1; c < classes; ++c) largest = std::max(largest, x[c]);
+    for (int64_t c = 0; c < classes; ++c) total += std::exp(x[c] - largest);
+    for (int64_t c = 0; c < classes; ++c) {
+      softmax.v[static_cast<size_t>(r * classes + c)] = std::exp(x[c] - largest) / total;
+    }
+    const double label = a[1][static_cast<size_t>(r)];
+    if (label == ignore) continue;
+    loss.v[static_cast<size_t>(r)] = std::log(total) + largest - x[static_cast<size_t>(label)];
+  }
+  return {softmax, loss};
+}
+
+Values SoftmaxXentGrad(const OracleArgs& a) {
+  const int64_t rows = a.shape(0)[0], classes = a.shape(0)[1];
+  const auto ignore = static_cast<double>(a.Get<int64_t>("ignore_index"));
+  Value gx = Zeros(a.shape(0));
+  for (int64_t r = 0; r < rows; ++r) {
+    const double label = a[1][static_cast<size_t>(r)], g = a[2][static_cast<size_t>(r)];
+    if (label == ignore) continue;
+    for (int64_t c = 0; c < classes; ++c) {
+      const auto at = static_cast<size_t>(r * classes + c);
+      gx.v[at] = (a[0][at] - (static_cast<double>(c) == label ? 1.0 : 0.0)) * g;
+    }
+  }
+  return {gx};
+}
+
+Values Accuracy(const OracleArgs& a) {
+  const int64_t rows = a.shape(0)[0], classes = a.shape(0)[1];
+  double correct = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* x = a[0].data() + r * classes;
+    int64_t best = 0;
+    for (int64_t c = 1; c < classes; ++c) best = x[c] > x[best] ? c : best;
+    correct += static_cast<double>(best) == a[1][static_cast<size_t>(r)] ? 1 : 0;
+  }
+  return {{{DType::kF32, {1}}, {correct / static_cast<double>(rows)}},
+          {{DType::kI32, {1}}, {correct}}};
+}
+
+// ---- Optimizers ---------------------------------------------------------------------------------
+
+Values Sgd(const OracleArgs& a) {
+  Value p = a.in[0];
+  for (size_t i = 0; i < p.v.size(); ++i) p.v[i] -= a[2][0] * a[1][i];
+  return {p};
+}
+
+Values Momentum(const OracleArgs& a) {
+  const double mu = Rounded(a, "mu"), lr = a[3][0];
+  const bool nesterov = a.Get<bool>("use_nesterov");
+  Value p = a.in[0], v = a.in[2];
+  for (size_t i = 0; i < p.v.size(); ++i) {
+    v.v[i] = mu * v.v[i] + a[1][i];
+    p.v[i] -= lr * (nesterov ? a[1][i] + mu * v.v[i] : v.v[i]);
+  }
+  return {p, v};
+}
+
+// Algorithm 1 of Kingma and Ba, with the corrected moments written out.
+Values Adam(const OracleArgs& a) {
+  const double b1 = Rounded(a, "beta1"), b2 = Rounded(a, "beta2"), lr = a[6][0];
+  const double epsilon = Rounded(a, "epsilon");
+  Value p = a.in[0], m = a.in[2], v = a.in[3], pow1 = a.in[4], pow2 = a.in[5];
+  for (size_t i = 0; i < p.v.size(); ++i) {
+    const double g = a[1][i];
+    m.v[i] = b1 * m.v[i] + (1 - b1) * g;
+    v.v[i] = b2 * v.v[i] + (1 - b2) * g * g;
+    const double m_hat = m.v[i] / (1 - pow1.v[0]), v_hat = v.v[i] / (1 - pow2.v[0]);
+    p.v[i] -= lr * m_hat / (std::sqrt(v_hat) + epsilon);
+  }
+  pow1.v[0] *= b1;
+  pow2.v[0] *= b2;
+  return {p, m, v, pow1, pow2};
+}
+
+struct Row {
+  const char* op;
+  Oracle oracle;
+};
+
+constexpr Row kRows[] = {
+    {"accuracy", Accuracy},
+    {"adam", Adam},
+    {"conv2d", OracleConv2d},
+    {"conv2d_grad", OracleConv2dGrad},
+    {"elementwise_add", Elementwise},
+    {"elementwise_add_grad", ElementwiseGrad},
+    {"elementwise_mul", Elementwise},
+    {"elementwise_mul_grad", ElementwiseGrad},
+    {"fc", Fc},
+    {"fc_grad", FcGrad},
+    {"fill_constant", FillConstant},
+    {"matmul", Matmul},
+    {"mean", Mean},
+    {"mean_grad", MeanGrad},
+    {"momentum", Momentum},
+    {"pool2d", OraclePool2d},
+    {"pool2d_grad", OraclePool2dGrad},
+    {"relu", Relu},
+    {"relu_grad", ReluGrad},
+    {"reshape", Reshape},
+    {"reshape_grad", ReshapeGrad},
+    {"scale", Scale},
+    {"sgd", Sgd},
+    {"softmax_with_cross_entropy", SoftmaxXent},
+    {"softmax_with_cross_entropy_grad", SoftmaxXentGrad},
+    {"sum", Sum},
+};
+
+}  // namespace
+
+const Attr& OracleArgs::Find(std::string_view name) const {
+  const auto it = attrs.find(name);
+  if (it != attrs.end()) return it->second;
+  for (const AttrDef& attr : FindOp(op)->attrs) {
+    if (name == attr.name) return attr.default_value;
+  }
+  LOG(FATAL) << op << " has no attribute " << name;
+}
+
+Oracle FindOracle(std::string_view op) {
+  for (const Row& row : kRows) {
+    if (op == row.op) return row.oracle;
+  }
+  return nullptr;
+}
+
+std::vector<Value> RunOracle(const OpCase& c, std::span<const Value> inputs) {
+  const Oracle oracle = FindOracle(c.op);
+  CHECK(oracle != nullptr) << c.op << " has no oracle: add one to tests/ops/oracle.cc";
+  return oracle(OracleArgs{c.attrs, c.op, inputs});
+}
+
+}  // namespace tandem::optest

@@ -1,0 +1,49 @@
+// What every operator computes, as plain loops in double precision written from the definitions
+// (docs/op_support.md) and not from the kernels.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tests/ops/op_case.h"
+
+namespace tandem::optest {
+
+// An operator as the oracle sees it. Absent inputs are empty Values (rank 0, no element).
+struct OracleArgs {
+  const AttrMap& attrs;
+  std::string_view op;
+  std::span<const Value> in;
+
+  bool Has(size_t i) const { return i < in.size() && !in[i].v.empty(); }
+  const Shape& shape(size_t i) const { return in[i].desc.shape; }
+  const std::vector<double>& operator[](size_t i) const { return in[i].v; }
+  // The attribute or its default in the definition.
+  template <typename T>
+  T Get(std::string_view name) const {
+    return std::get<T>(Find(name));
+  }
+  const Attr& Find(std::string_view name) const;
+};
+
+// Every output position, also of those nobody needs.
+using Oracle = std::vector<Value> (*)(const OracleArgs&);
+
+// nullptr when the operator has no oracle.
+Oracle FindOracle(std::string_view op);
+
+// Image operators, kept apart for their length (oracle_image.cc).
+std::vector<Value> OracleConv2d(const OracleArgs& a);
+std::vector<Value> OracleConv2dGrad(const OracleArgs& a);
+std::vector<Value> OraclePool2d(const OracleArgs& a);
+std::vector<Value> OraclePool2dGrad(const OracleArgs& a);
+
+inline Value Zeros(const Shape& shape, DType dtype = DType::kF32) {
+  return {{dtype, shape}, std::vector<double>(static_cast<size_t>(shape.numel()), 0.0)};
+}
+
+// The reference results of a row for these inputs.
+std::vector<Value> RunOracle(const OpCase& c, std::span<const Value> inputs);
+
+}  // namespace tandem::optest
