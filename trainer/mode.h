@@ -39,9 +39,9 @@ struct ModeOptions {
 };
 
 // One thread, except that communication ends on threads of the mode's own.
-class Mode {
+class ModeDriver {
  public:
-  virtual ~Mode() = default;
+  virtual ~ModeDriver() = default;
   // Inserts communication and optimizer operators behind the gradients.
   virtual Status Distribute(Program& program, const std::vector<ParamGrad>& grads) = 0;
   // Runs the communication operators; nullptr when there are none.
@@ -61,9 +61,9 @@ class Mode {
   virtual void Abort(const Status& why) = 0;
 };
 
-std::unique_ptr<Mode> MakeLocalMode(const ModeOptions& options);
-std::unique_ptr<Mode> MakeCollectiveMode(const ModeOptions& options);
-std::unique_ptr<Mode> MakePserverMode(const ModeOptions& options);
+std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options);
+std::unique_ptr<ModeDriver> MakeCollectiveMode(const ModeOptions& options);
+std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
 
 // ---- Shared by the modes that update parameters in the trainer itself ---------------------------
 

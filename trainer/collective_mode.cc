@@ -1,0 +1,151 @@
+// mode=collective: trainers reduce gradients among themselves; each runs the optimizer on the sum.
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "collective/communicator.h"
+#include "collective/tcp.h"
+#include "trainer/mode.h"
+
+namespace tandem {
+namespace {
+
+// One c_allreduce_sum of the plan. Several tensors travel as one flat buffer.
+struct Bucket {
+  std::vector<CommTensor> tensors;
+  std::string name;
+  std::vector<std::byte> flat;  // empty for a single tensor, which is reduced where it is
+  size_t count = 0;
+
+  void Gather() {
+    std::byte* at = flat.data();
+    for (const CommTensor& t : tensors) {
+      std::memcpy(at, t.data, t.desc.bytes());
+      at += t.desc.bytes();
+    }
+  }
+  void Scatter() {
+    const std::byte* at = flat.data();
+    for (const CommTensor& t : tensors) {
+      std::memcpy(t.data, at, t.desc.bytes());
+      at += t.desc.bytes();
+    }
+  }
+};
+
+class CollectiveMode final : public ModeDriver, public CommHandler {
+ public:
+  explicit CollectiveMode(const ModeOptions& options) : options_(options) {}
+
+  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
+  CommHandler* comm() override { return this; }
+  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
+                          int64_t step) override;
+  Status BeginStep(int64_t, float learning_rate) override {
+    return SetLearningRate(*scope_, learning_rate);
+  }
+  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override {
+    return ScopeState(program, scope, device);
+  }
+  Status Finish() override;
+  void Abort(const Status& why) override {
+    if (communicator_) communicator_->Abort(ToString(why));
+  }
+
+  StatusOr<int> Register(const CommNode& node) override;
+  void Start(int index, int64_t step, CommDone* done) override;
+  Duration timeout() const override { return 2 * options_.step_timeout; }
+
+ private:
+  const ModeOptions options_;
+  Scope* scope_ = nullptr;
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
+  GroupRule rule = options_.group_rule;
+  std::vector<std::vector<ParamGrad>> groups;
+  if (options_.fuse_all_reduce) {
+    groups = GroupGradients(program, grads, rule);
+  } else {
+    for (const ParamGrad& pair : grads) groups.push_back({pair});
+  }
+  TD_RETURN_IF_ERROR(InsertAllReduce(program, groups));
+  return AppendOptimizer(program, options_.optimizer, grads);
+}
+
+StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope, const TensorMap&,
+                                        int64_t step) {
+  scope_ = &scope;
+  WorldConfig world;
+  world.job = options_.job;
+  world.rank = options_.rank;
+  world.size = options_.ranks;
+  world.secret = options_.secret;
+  world.rendezvous = options_.rendezvous;
+  world.timeout = options_.start_timeout;
+  TD_ASSIGN_OR_RETURN(communicator_,
+                      ConnectTcp(world, {.operation_timeout = options_.step_timeout}));
+
+  // Rank 0's word counts: its step, parameters and state.
+  int64_t agreed = step;
+  std::vector<std::shared_ptr<Work>> works;
+  works.push_back(communicator_->Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step"}));
+  for (const auto& [name, tensor] : scope.tensors()) {
+    works.push_back(communicator_->Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()),
+                                             tensor.dtype(), 0, {.what = name}));
+  }
+  const Time deadline = SteadyNow() + options_.start_timeout;
+  for (const auto& work : works) TD_RETURN_IF_ERROR(work->Wait(deadline));
+  return agreed;
+}
+
+StatusOr<int> CollectiveMode::Register(const CommNode& node) {
+  if (node.op->type != "c_allreduce_sum") {
+    return Unimplemented("%s is not built yet in collective mode", node.op->type);
+  }
+  auto bucket = std::make_unique<Bucket>();
+  bucket->tensors = node.out;
+  const DType dtype = node.out.front().desc.dtype;
+  size_t bytes = 0;
+  for (const CommTensor& t : node.out) {
+    if (t.desc.dtype != dtype) return InvalidArgument("one allreduce of several element types");
+    bucket->count += static_cast<size_t>(t.desc.shape.numel());
+    bytes += t.desc.bytes();
+  }
+  const size_t n = node.out.size();
+  bucket->name =
+      n == 1 ? node.out[0].var : absl::StrFormat("%s and %d more", node.out[0].var, n - 1);
+  if (n > 1) bucket->flat.resize(bytes);
+  buckets_.push_back(std::move(bucket));
+  return static_cast<int>(buckets_.size()) - 1;
+}
+
+void CollectiveMode::Start(int index, int64_t step, CommDone* done) {
+  Bucket* bucket = buckets_[static_cast<size_t>(index)].get();
+  const bool flat = !bucket->flat.empty();
+  if (flat) bucket->Gather();
+  void* data = flat ? bucket->flat.data() : bucket->tensors[0].data;
+  auto work = communicator_->AllReduce(data, data, bucket->count, bucket->tensors[0].desc.dtype,
+                                       ReduceOp::kSum, {.what = bucket->name});
+  work->OnDone([bucket, flat, step, done](const Status& status) {
+    if (status.ok() && flat) bucket->Scatter();
+    done->Complete(Annotate(status, absl::StrFormat("step %d", step)));
+  });
+}
+
+Status CollectiveMode::Finish() {
+  // Nobody hangs up while another still reduces.
+  const Status status =
+      communicator_->Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
+  return status;
+}
+
+}  // namespace
+
+std::unique_ptr<ModeDriver> MakeCollectiveMode(const ModeOptions& options) {
+  return std::make_unique<CollectiveMode>(options);
+}
+
+}  // namespace tandem

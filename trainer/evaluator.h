@@ -1,0 +1,59 @@
+// Loss and metrics of the current parameters over a whole dataset.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/exec/executor.h"
+#include "trainer/reader/dataset.h"
+
+namespace tandem {
+
+struct Evaluation {
+  double loss = 0;
+  double metric = 0;  // the program's first metric (accuracy); 0 without one
+  int64_t samples = 0;
+};
+
+// Shares the parameters of `scope` with training: no copy is made. One thread, never while a
+// training step runs.
+class Evaluator {
+ public:
+  // `dataset`, `backend` and `scope` must outlive the evaluator.
+  Evaluator(Program forward, const Backend& backend, Scope& scope, const Dataset& dataset,
+            int threads)
+      : forward_(std::move(forward)),
+        backend_(backend),
+        scope_(scope),
+        dataset_(dataset),
+        threads_(threads) {}
+
+  StatusOr<Evaluation> Run();
+
+ private:
+  static constexpr uint32_t kBatch = 500;  // samples at once; the last batch may be smaller
+
+  // A plan for batches of one size, made at its first use.
+  struct Sized {
+    std::unique_ptr<Plan> plan;
+    std::unique_ptr<Executor> executor;
+    std::vector<void*> inputs;  // memory of the dataset's fields
+    std::vector<std::string> fetch;
+  };
+  StatusOr<Sized*> ForBatch(uint32_t batch);
+
+  Program forward_;
+  const Backend& backend_;
+  Scope& scope_;
+  const Dataset& dataset_;
+  const int threads_;
+  std::map<uint32_t, Sized> sized_;
+};
+
+// Addresses of the plan's data variables in the order of the dataset's fields. INVALID_ARGUMENT
+// when the program and the data do not fit together, naming both sides.
+StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& dataset);
+
+}  // namespace tandem

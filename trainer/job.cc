@@ -1,0 +1,182 @@
+#include "trainer/job.h"
+
+#include "common/strategy/strategy.h"
+#include "common/strategy/text_file.h"
+#include "proto/job.pb.h"
+
+namespace tandem {
+namespace {
+
+void RequirePositive(const Origins& origins, const char* field, double value,
+                     Diagnostics* diagnostics) {
+  if (value > 0) return;
+  diagnostics->Error(origins.Of(field).place,
+                     absl::StrFormat("%s is %g, but must be positive", field, value));
+}
+
+void CheckModel(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+  if (config.model().has_zoo() == config.model().has_program()) {
+    diagnostics->Error(origins.Of("model").place,
+                       "a job needs exactly one of model.zoo and model.program",
+                       "model { zoo: \"lenet\" }; tandem-trainer --list_models names the models");
+  }
+  if (!config.data().has_dir()) {
+    diagnostics->Error(origins.Of("data").place, "data.dir is missing: where is the training data?",
+                       "data { format: \"mnist\" dir: \"/usr/share/datasets/fashion-mnist\" }");
+  }
+}
+
+void CheckBatch(const JobConfig& config, const Origins& origins, int ranks,
+                Diagnostics* diagnostics) {
+  if (config.has_batch_size() == config.has_global_batch_size()) {
+    diagnostics->Error(origins.Of("batch_size").place,
+                       "a job needs exactly one of batch_size (of each worker) and "
+                       "global_batch_size (over all workers)");
+    return;
+  }
+  const int64_t batch = config.has_batch_size() ? config.batch_size() : config.global_batch_size();
+  if (batch < 1 || batch > (1 << 24)) {
+    diagnostics->Error(origins.Of("batch_size").place,
+                       absl::StrFormat("a batch of %d samples", batch), "1 to 16777216");
+  } else if (config.has_global_batch_size() && batch % ranks != 0) {
+    diagnostics->Error(
+        origins.Of("global_batch_size").place,
+        absl::StrFormat("global_batch_size %d does not divide by %d workers", batch, ranks));
+  }
+}
+
+void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+  RequirePositive(origins, "epochs", static_cast<double>(config.epochs()), diagnostics);
+  RequirePositive(origins, "start_timeout_ms", static_cast<double>(config.start_timeout_ms()),
+                  diagnostics);
+  RequirePositive(origins, "step_timeout_ms", static_cast<double>(config.step_timeout_ms()),
+                  diagnostics);
+  RequirePositive(origins, "data.queue_capacity", config.data().queue_capacity(), diagnostics);
+  RequirePositive(origins, "optimizer.learning_rate", config.optimizer().learning_rate(),
+                  diagnostics);
+  if (config.data().format() != "mnist") {
+    diagnostics->Error(origins.Of("data.format").place,
+                       "data.format \"" + config.data().format() + "\" is not built yet",
+                       "mnist (idx files) is");
+  }
+  if (config.mode() == HYBRID) {
+    diagnostics->Error(origins.Of("mode").place, "mode HYBRID is not built yet",
+                       "LOCAL, PSERVER and COLLECTIVE are");
+  }
+  if (const auto place = ParsePlace(config.place()); !place.ok()) {
+    diagnostics->Error(origins.Of("place").place, std::string(place.status().message()));
+  }
+}
+
+// The optimizer's operator attributes that the job sets, or that its type takes from the job.
+OptimizerSpec OptimizerSpecOf(const OptimizerConfig& config) {
+  OptimizerSpec spec;
+  spec.type = config.type();
+  if (spec.type == "momentum") {
+    spec.attrs = {{"mu", double{config.momentum()}}, {"use_nesterov", config.use_nesterov()}};
+  } else if (spec.type == "adam") {
+    spec.attrs = {{"beta1", double{config.beta1()}},
+                  {"beta2", double{config.beta2()}},
+                  {"epsilon", double{config.epsilon()}}};
+  }
+  return spec;
+}
+
+}  // namespace
+
+EffectiveJob::EffectiveJob() : config(std::make_unique<JobConfig>()) {}
+EffectiveJob::EffectiveJob(EffectiveJob&&) noexcept = default;
+EffectiveJob& EffectiveJob::operator=(EffectiveJob&&) noexcept = default;
+EffectiveJob::~EffectiveJob() = default;
+
+StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int ranks) {
+  EffectiveJob job;
+  Origins origins;
+  Diagnostics diagnostics;
+  if (!sources.path.empty()) {
+    TD_ASSIGN_OR_RETURN(const TextFile file, ReadTextFile(sources.path));
+    ParseTextProto(file, job.config.get(), &origins, &diagnostics);
+  }
+  ApplyEnvironment(job.config.get(), sources.environment, &origins, &diagnostics);
+  for (const auto& [name, value] : sources.overrides) {
+    const Origin origin = FlagOrigin(name);
+    const Status status = ApplyOverride(job.config.get(), name, value, origin, &origins);
+    if (!status.ok()) diagnostics.Error(origin.place, std::string(status.message()));
+  }
+
+  const JobConfig& config = *job.config;
+  StrategyContext context;
+  context.mode = static_cast<TrainMode>(config.mode());
+  context.mode_origin = origins.Of("mode");
+  context.ranks = ranks;
+  ValidateStrategy(config.strategy(), context, origins, "strategy", &diagnostics);
+  CheckModel(config, origins, &diagnostics);
+  CheckBatch(config, origins, ranks, &diagnostics);
+  CheckRest(config, origins, &diagnostics);
+  TD_RETURN_IF_ERROR(diagnostics.status());
+  job.text = EffectiveText(config, origins);
+  job.notes = diagnostics.NoteText();
+  return job;
+}
+
+StatusOr<int64_t> BatchPerRank(const JobConfig& config, int ranks) {
+  if (config.has_batch_size()) return config.batch_size();
+  if (config.global_batch_size() % ranks != 0) {
+    return InvalidArgument("global_batch_size %d does not divide by %d workers",
+                           config.global_batch_size(), ranks);
+  }
+  return config.global_batch_size() / ranks;
+}
+
+StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& rank,
+                                    const std::string& secret) {
+  const DistributedStrategy& strategy = config.strategy();
+  ModeOptions options;
+  options.job = config.name();
+  options.rank = rank.rank;
+  options.ranks = rank.size;
+  options.secret = secret;
+  options.optimizer = OptimizerSpecOf(config.optimizer());
+  options.fuse_all_reduce = strategy.fuse_all_reduce_ops();
+  options.group_rule = {strategy.fuse_grad_size_in_mb(), strategy.fuse_grad_size_in_tflops()};
+  options.start_timeout = std::chrono::milliseconds(config.start_timeout_ms());
+  options.step_timeout = std::chrono::milliseconds(config.step_timeout_ms());
+  options.servers = rank.pservers;
+  options.a_sync = strategy.a_sync();
+  options.slice_var_up = strategy.runtime_flags().slice_var_up();
+  options.min_block_size = strategy.runtime_flags().min_block_size();
+  options.rendezvous = rank.rendezvous;
+  return options;
+}
+
+StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config, const ModeOptions& options) {
+  switch (config.mode()) {
+    case LOCAL:
+      if (options.ranks != 1) {
+        return InvalidArgument(
+            "mode LOCAL is one process, but this is one of %d: say "
+            "--mode=collective or --mode=pserver",
+            options.ranks);
+      }
+      return MakeLocalMode(options);
+    case PSERVER:
+      if (options.servers.empty()) {
+        return InvalidArgument(
+            "mode PSERVER needs servers: start the job with tandemrun "
+            "--servers=N, or give --pservers=host:port,...");
+      }
+      return MakePserverMode(options);
+    case COLLECTIVE:
+      if (options.ranks > 1 && options.rendezvous.empty()) {
+        return InvalidArgument(
+            "mode COLLECTIVE needs a rendezvous: start the job with tandemrun "
+            "--nproc=N, or give --rendezvous=host:port of rank 0");
+      }
+      return MakeCollectiveMode(options);
+    case HYBRID:
+      break;
+  }
+  return Unimplemented("mode HYBRID is not built yet");
+}
+
+}  // namespace tandem

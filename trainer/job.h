@@ -1,0 +1,48 @@
+// The effective job: file, environment and flags put together and checked.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "trainer/mode.h"
+#include "trainer/rank_env.h"
+
+namespace tandem {
+
+class JobConfig;
+
+struct JobSources {
+  std::string path;                                            // job file; empty: flags alone
+  std::vector<std::pair<std::string, std::string>> overrides;  // name of a field or knob, value
+  std::map<std::string, std::string> environment;
+};
+
+struct EffectiveJob {
+  std::unique_ptr<JobConfig> config;
+  std::string text;   // what differs from the defaults, with origins, one a line
+  std::string notes;  // what the user should know; may be empty
+
+  EffectiveJob();
+  EffectiveJob(EffectiveJob&&) noexcept;
+  EffectiveJob& operator=(EffectiveJob&&) noexcept;
+  ~EffectiveJob();
+};
+
+// INVALID_ARGUMENT with every error found, in the shape file:line:col: error: ...
+StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int ranks);
+
+// Samples of a step on one rank.
+StatusOr<int64_t> BatchPerRank(const JobConfig& config, int ranks);
+
+// What the modes need of it.
+StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& rank,
+                                    const std::string& secret);
+
+// The mode named by the job.
+StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config, const ModeOptions& options);
+
+}  // namespace tandem

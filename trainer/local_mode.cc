@@ -1,0 +1,56 @@
+// mode=local: one process, the optimizer in its own program.
+#include "trainer/mode.h"
+
+namespace tandem {
+namespace {
+
+class LocalMode final : public ModeDriver {
+ public:
+  explicit LocalMode(const ModeOptions& options) : options_(options) {}
+
+  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override {
+    return AppendOptimizer(program, options_.optimizer, grads);
+  }
+  StatusOr<int64_t> Start(const Program&, Scope& scope, const TensorMap&, int64_t step) override {
+    scope_ = &scope;
+    return step;
+  }
+  Status BeginStep(int64_t, float learning_rate) override {
+    return SetLearningRate(*scope_, learning_rate);
+  }
+  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override {
+    return ScopeState(program, scope, device);
+  }
+  Status Finish() override { return OkStatus(); }
+  void Abort(const Status&) override {}
+
+ private:
+  const ModeOptions options_;
+  Scope* scope_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options) {
+  return std::make_unique<LocalMode>(options);
+}
+
+Status SetLearningRate(Scope& scope, float learning_rate) {
+  const Tensor* tensor = scope.Find(kLearningRateVar);
+  if (tensor == nullptr) return OkStatus();  // nothing to train
+  return scope.device().CopyFromHost(tensor->data(), &learning_rate, sizeof(learning_rate));
+}
+
+StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& device) {
+  TensorMap state;
+  for (const Var* var : program.VarsOf(VarKind::kState)) {
+    const Tensor* tensor = scope.Find(var->name);
+    if (var->name == kLearningRateVar || tensor == nullptr) continue;
+    TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(tensor->desc(), device));
+    TD_RETURN_IF_ERROR(device.CopyFromHost(copy.data(), tensor->data(), copy.bytes()));
+    state[var->name] = std::move(copy);
+  }
+  return state;
+}
+
+}  // namespace tandem

@@ -1,0 +1,206 @@
+// tandem-trainer: one trainer of a job. Usually started by tandemrun.
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "absl/strings/str_split.h"
+#include "common/base/runner.h"
+#include "proto/job.pb.h"
+#include "trainer/job.h"
+#include "trainer/models/models.h"
+#include "trainer/session.h"
+
+DEFINE_string(job_file, "", "job file (JobConfig in text form, proto/job.proto)");
+DEFINE_string(result_json, "", "rank 0 writes its result there, as one JSON object");
+DEFINE_string(log_format, "auto", "auto, bar, plain, fleet or json");
+DEFINE_string(pservers, "", "pservers as host:port,host:port (default: from the environment)");
+DEFINE_string(rendezvous, "", "host:port where rank 0 listens (default: from the environment)");
+DEFINE_bool(list_models, false, "list the models of the zoo and their arguments");
+DEFINE_bool(check, false, "check the job, print what differs from the defaults, and end");
+
+namespace tandem {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+Environment ReadEnvironment() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string line = *entry;
+    const size_t eq = line.find('=');
+    if (eq != std::string::npos) environment[line.substr(0, eq)] = line.substr(eq + 1);
+  }
+  return environment;
+}
+
+// Takes every --name=value that is no flag of this program out of argv: a field of the job or a
+// knob.
+StatusOr<std::vector<std::pair<std::string, std::string>>> TakeOverrides(int* argc, char** argv) {
+  std::vector<std::pair<std::string, std::string>> overrides;
+  int kept = 1;
+  for (int i = 1; i < *argc; ++i) {
+    const std::string arg = argv[i];
+    const std::string body = arg.substr(std::min(arg.size(), arg.find_first_not_of('-')));
+    const size_t eq = body.find('=');
+    const std::string name = body.substr(0, eq);
+    gflags::CommandLineFlagInfo info;
+    const bool own =
+        gflags::GetCommandLineFlagInfo(name.c_str(), &info) ||
+        (name.starts_with("no") && gflags::GetCommandLineFlagInfo(name.substr(2).c_str(), &info));
+    if (!arg.starts_with("-") || own) {
+      argv[kept++] = argv[i];
+    } else if (eq != std::string::npos) {
+      overrides.emplace_back(name, body.substr(eq + 1));
+    } else {
+      return InvalidArgument("%s: a field of the job or a knob needs a value: --%s=VALUE", arg,
+                             name);
+    }
+  }
+  *argc = kept;
+  return overrides;
+}
+
+StatusOr<std::string> ReadSecret(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path);
+  std::string secret;
+  if (!std::getline(file, secret) || secret.empty()) {
+    return PermissionDenied("the job secret %s cannot be read, or is empty", path);
+  }
+  return secret;
+}
+
+Status WriteResult(const std::string& path, const SessionResult& result) {
+  const nlohmann::ordered_json json = {{"accuracy", result.accuracy},
+                                       {"loss", result.loss},
+                                       {"images_per_s", result.samples_per_s},
+                                       {"steps", result.steps},
+                                       {"seconds", result.seconds},
+                                       {"data_wait_seconds", result.data_wait_seconds},
+                                       {"params_sha256", result.params_sha256}};
+  std::ofstream file(path);
+  file << json.dump() << "\n";
+  file.close();
+  if (!file) return Internal("the result cannot be written to %s", path);
+  return OkStatus();
+}
+
+// Asks the session to stop on SIGTERM or SIGINT; a second signal ends the process at once.
+class StopOnSignal {
+ public:
+  explicit StopOnSignal(Session& session) {
+    thread_ = std::thread([this, &session] {
+      SetThreadName("signals");
+      sigset_t set = Signals();
+      const timespec tick = {0, 100'000'000};
+      while (!done_.load()) {
+        if (sigtimedwait(&set, nullptr, &tick) < 0) continue;
+        if (asked_) _exit(kExitLostPeer);
+        asked_ = true;
+        session.RequestStop();
+      }
+    });
+  }
+  ~StopOnSignal() {
+    done_.store(true);
+    thread_.join();
+  }
+  static sigset_t Signals() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    return set;
+  }
+
+ private:
+  std::atomic<bool> done_{false};
+  bool asked_ = false;  // the thread's
+  std::thread thread_;
+};
+
+StatusOr<RankInfo> Rank(const Environment& environment) {
+  TD_ASSIGN_OR_RETURN(RankInfo rank, RankFromEnv(environment));
+  if (!FLAGS_pservers.empty()) rank.pservers = absl::StrSplit(FLAGS_pservers, ',');
+  if (!FLAGS_rendezvous.empty()) rank.rendezvous = FLAGS_rendezvous;
+  return rank;
+}
+
+SessionOptions OptionsOf(const EffectiveJob& job, const RankInfo& rank, LogFormat format,
+                         const Environment& environment) {
+  SessionOptions options;
+  const size_t slash = FLAGS_job_file.rfind('/');
+  if (slash != std::string::npos) options.job_dir = FLAGS_job_file.substr(0, slash + 1);
+  options.job_text = job.text;
+  options.rank = rank;
+  options.progress.format = format;
+  options.progress.is_terminal = IsTerminal(stderr);
+  options.progress.color = !environment.contains("NO_COLOR");
+  options.progress.columns = [] { return TerminalColumns(stderr); };
+  options.sink = FileSink(stderr);
+  return options;
+}
+
+Status Train(const JobSources& sources) {
+  TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
+  TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
+  TD_ASSIGN_OR_RETURN(EffectiveJob job, LoadJob(sources, rank.size));
+  if (rank.rank == 0) std::fputs((job.notes + job.text).c_str(), stderr);
+  if (FLAGS_check) return OkStatus();
+
+  TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecret(rank.secret_file));
+  TD_ASSIGN_OR_RETURN(const ModeOptions mode_options, ModeOptionsOf(*job.config, rank, secret));
+  TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, mode_options));
+  const RealClock clock;
+  TD_ASSIGN_OR_RETURN(
+      const auto session,
+      Session::Make(*job.config, OptionsOf(job, rank, format, sources.environment), *mode, clock));
+  const StopOnSignal stop(*session);
+  TD_ASSIGN_OR_RETURN(const SessionResult result, session->Run());
+  if (rank.rank == 0 && !FLAGS_result_json.empty()) return WriteResult(FLAGS_result_json, result);
+  return OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  // Threads started later leave these to StopOnSignal.
+  const sigset_t signals = StopOnSignal::Signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+  gflags::SetUsageMessage(
+      "tandem-trainer --job_file=job.pbtxt [--FIELD=VALUE ...]\n"
+      "Every field of the job and every knob can be set: --mode=collective --epochs=3 "
+      "--optimizer.learning_rate=0.1 (tandem knobs list)");
+
+  JobSources sources;
+  auto overrides = TakeOverrides(&argc, argv);
+  Status status = overrides.status();
+  if (status.ok()) {
+    gflags::ParseCommandLineFlags(&argc, &argv, true);
+    if (argc > 1 && FLAGS_job_file.empty()) FLAGS_job_file = argv[1];
+    if (FLAGS_list_models) {
+      std::cout << ListModelsText();
+      return kExitOk;
+    }
+    sources.path = FLAGS_job_file;
+    sources.overrides = *std::move(overrides);
+    sources.environment = ReadEnvironment();
+    status = Train(sources);
+  }
+  if (status.ok()) return kExitOk;
+  std::cerr << "tandem-trainer: " << ToString(status) << std::endl;
+  return ExitCodeOf(status);
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) { return tandem::Main(argc, argv); }

@@ -1,0 +1,336 @@
+#include "trainer/session.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "kernels/exec/executor.h"
+#include "proto/job.pb.h"
+#include "trainer/checkpoint.h"
+#include "trainer/evaluator.h"
+#include "trainer/job.h"
+#include "trainer/lr_schedule.h"
+#include "trainer/programs.h"
+#include "trainer/reader/mnist.h"
+#include "trainer/reader/prefetch.h"
+
+namespace tandem {
+namespace {
+
+std::string Resolve(const std::string& dir, const std::string& path) {
+  return path.empty() || path[0] == '/' ? path : dir + path;
+}
+
+int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
+  if (config.threads() > 0) return config.threads();
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::max(1, cores / std::max(1, rank.local_size));
+}
+
+}  // namespace
+
+class Session::Impl {
+ public:
+  Impl(const JobConfig& config, SessionOptions options, ModeDriver& mode, const Clock& clock,
+       const std::atomic<bool>& stop)
+      : config_(config), options_(std::move(options)), mode_(mode), clock_(clock), stop_(stop) {}
+
+  Status Open();
+  StatusOr<SessionResult> Run();
+
+ private:
+  Status OpenData();
+  Status BuildPlan();
+  Status OpenProgress();
+  Status LoadCheckpoint();
+  Status StartMode();
+  Status TrainLoop();
+  Status TrainStep(int64_t step);
+  Status AfterStep(int64_t step);
+  Status Evaluate(int64_t epoch);
+  Status SaveCheckpoint(int64_t steps_done);
+  StatusOr<TensorMap> Params() const;
+  StatusOr<SessionResult> Result() const;
+
+  bool leader() const { return options_.rank.rank == 0; }
+  int64_t steps_per_epoch() const { return static_cast<int64_t>(prefetcher_->steps_per_epoch()); }
+  bool ends_epoch(int64_t step) const { return (step + 1) % steps_per_epoch() == 0; }
+  double Scalar(const std::string& var) const { return plan_->Get(var)->span<float>()[0]; }
+
+  const JobConfig& config_;
+  const SessionOptions options_;
+  ModeDriver& mode_;
+  const Clock& clock_;
+  const std::atomic<bool>& stop_;
+
+  CpuDevice host_;
+  std::unique_ptr<Dataset> train_data_, test_data_;
+  std::unique_ptr<Prefetcher> prefetcher_;
+  std::optional<Backend> backend_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Scope> scope_;
+  JobPrograms programs_;
+  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<Tensor> inputs_;
+  std::unique_ptr<Evaluator> evaluator_;
+  std::optional<LrSchedule> schedule_;
+  std::optional<CheckpointStore> store_;
+  std::unique_ptr<Progress> progress_;
+  TensorMap restored_state_;
+
+  int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
+  int64_t batch_ = 0;
+  double train_seconds_ = 0;
+  Evaluation evaluation_;
+  Time begin_;
+};
+
+Status Session::Impl::OpenData() {
+  MnistOptions files;
+  files.dir = Resolve(options_.job_dir, config_.data().dir());
+  files.samples_max = static_cast<uint32_t>(config_.data().train_samples_max());
+  TD_ASSIGN_OR_RETURN(train_data_, OpenMnist(files));
+  if (leader()) {
+    files.train = false;
+    files.samples_max = 0;
+    TD_ASSIGN_OR_RETURN(test_data_, OpenMnist(files));
+  }
+  const int ranks = options_.rank.size;
+  TD_ASSIGN_OR_RETURN(batch_, BatchPerRank(config_, ranks));
+  SamplerOptions sampling;
+  sampling.samples = train_data_->size();
+  sampling.global_batch = static_cast<uint32_t>(batch_ * ranks);
+  sampling.ranks = static_cast<uint32_t>(ranks);
+  sampling.rank = static_cast<uint32_t>(options_.rank.rank);
+  sampling.shuffle = config_.data().shuffle();
+  sampling.seed = config_.seed();
+  sampling.remainder =
+      config_.data().remainder() == DataConfig::DROP ? Remainder::kDrop : Remainder::kPad;
+  TD_ASSIGN_OR_RETURN(const Sampler sampler, Sampler::Make(sampling));
+  TD_ASSIGN_OR_RETURN(
+      prefetcher_, Prefetcher::Make(*train_data_, sampler, config_.data().queue_capacity(), host_));
+  steps_total_ = config_.epochs() * steps_per_epoch();
+  if (config_.steps_max() > 0) steps_total_ = std::min(steps_total_, config_.steps_max());
+  return OkStatus();
+}
+
+Status Session::Impl::BuildPlan() {
+  TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config_.place()));
+  TD_ASSIGN_OR_RETURN(backend_, Backend::For(place));
+  TD_ASSIGN_OR_RETURN(device_, backend_->MakeDevice(place.index));
+  scope_ = std::make_unique<Scope>(*device_);
+  TD_ASSIGN_OR_RETURN(programs_,
+                      BuildPrograms(config_, options_.job_dir, batch_, options_.rank.size, mode_));
+  TD_RETURN_IF_ERROR(Initialize(programs_.train, config_.seed(), *scope_));
+
+  PlanOptions plan_options;
+  plan_options.threads = ThreadsOf(config_, options_.rank);
+  plan_options.fetch = programs_.train.metrics;
+  plan_options.fetch.push_back(programs_.train.loss);
+  TD_ASSIGN_OR_RETURN(plan_,
+                      Plan::Make(programs_.train, *backend_, *scope_, mode_.comm(), plan_options));
+  executor_ = std::make_unique<Executor>(*plan_);
+  TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *train_data_));
+  if (leader()) {
+    evaluator_ = std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, *test_data_,
+                                             plan_options.threads);
+  }
+  return OkStatus();
+}
+
+Status Session::Impl::OpenProgress() {
+  ProgressOptions progress = options_.progress;
+  progress.worker_index = options_.rank.rank;
+  progress.steps_total = steps_total_;
+  progress.first_step = first_step_;
+  progress.log_every_steps = config_.log_every_steps();
+  progress_ = std::make_unique<Progress>(progress, options_.sink, clock_);
+  return OkStatus();
+}
+
+Status Session::Impl::LoadCheckpoint() {
+  if (config_.checkpoint().dir().empty() || !leader()) return OkStatus();
+  store_.emplace(Resolve(options_.job_dir, config_.checkpoint().dir()),
+                 config_.checkpoint().keep());
+  const std::vector<uint64_t> there = store_->Steps();
+  if (there.empty()) return OkStatus();
+  if (!config_.checkpoint().resume()) {
+    return FailedPrecondition(
+        "%s holds checkpoints up to step %d, and checkpoint.resume is false: "
+        "choose another checkpoint.dir, or empty this one",
+        store_->dir(), there.back());
+  }
+  std::vector<std::string> warnings;
+  TD_ASSIGN_OR_RETURN(Checkpoint checkpoint, store_->LoadNewest(host_, &warnings));
+  for (const std::string& warning : warnings) options_.sink("warning: " + warning + "\n");
+  if (checkpoint.job != config_.name()) {
+    return FailedPrecondition("%s holds checkpoints of job \"%s\", not of \"%s\"", store_->dir(),
+                              checkpoint.job, config_.name());
+  }
+  for (const auto* map : {&checkpoint.params, &checkpoint.state}) {
+    for (const auto& [name, tensor] : *map) {
+      const Tensor* target = scope_->Find(name);
+      if (target == nullptr) continue;  // a slot that this mode keeps elsewhere
+      if (target->desc() != tensor.desc()) {
+        return FailedPrecondition("checkpoint %s: \"%s\" is %s, the program wants %s",
+                                  store_->dir(), name, ToString(tensor.desc()),
+                                  ToString(target->desc()));
+      }
+      TD_RETURN_IF_ERROR(device_->CopyFromHost(target->data(), tensor.data(), tensor.bytes()));
+    }
+  }
+  restored_state_ = std::move(checkpoint.state);
+  first_step_ = static_cast<int64_t>(checkpoint.step);
+  return OkStatus();
+}
+
+Status Session::Impl::Open() {
+  TD_RETURN_IF_ERROR(OpenData());
+  TD_ASSIGN_OR_RETURN(schedule_,
+                      LrSchedule::Make(config_.optimizer().schedule(),
+                                       config_.optimizer().learning_rate(), steps_total_));
+  TD_RETURN_IF_ERROR(BuildPlan());
+  return LoadCheckpoint();
+}
+
+Status Session::Impl::StartMode() {
+  TD_ASSIGN_OR_RETURN(first_step_,
+                      mode_.Start(programs_.train, *scope_, restored_state_, first_step_));
+  TD_RETURN_IF_ERROR(OpenProgress());
+  if (first_step_ > 0) {
+    progress_->Message(absl::StrFormat("resumed at step %d of %d", first_step_, steps_total_));
+  }
+  return OkStatus();
+}
+
+Status Session::Impl::TrainStep(int64_t step) {
+  TD_ASSIGN_OR_RETURN(const Batch* batch,
+                      prefetcher_->Next(clock_.Now() + std::chrono::minutes(10)));
+  if (batch == nullptr) return Internal("the data ended at step %d of %d", step, steps_total_);
+  const Time begin = clock_.Now();
+  for (size_t f = 0; f < inputs_.size(); ++f) {
+    TD_RETURN_IF_ERROR(
+        device_->CopyFromHost(inputs_[f].data(), batch->fields[f].data(), inputs_[f].bytes()));
+  }
+  TD_RETURN_IF_ERROR(mode_.BeginStep(step, schedule_->At(step)));
+  TD_RETURN_IF_ERROR(Annotate(executor_->Run(), absl::StrFormat("step %d", step)));
+  train_seconds_ += Seconds(clock_.Now() - begin);
+  return OkStatus();
+}
+
+Status Session::Impl::AfterStep(int64_t step) {
+  if (progress_->Due(step)) {
+    const auto& metrics = programs_.train.metrics;
+    progress_->Report({.step = step,
+                       .epoch = step / steps_per_epoch(),
+                       .samples = batch_ * options_.rank.size,
+                       .loss = Scalar(programs_.train.loss),
+                       .metric_name = metrics.empty() ? "" : "accuracy",
+                       .metric = metrics.empty() ? 0 : Scalar(metrics[0]),
+                       .data_wait_seconds = prefetcher_->stats().wait_seconds});
+  }
+  if (!leader()) return OkStatus();
+  const int64_t epoch = step / steps_per_epoch();
+  const bool last = step + 1 == steps_total_;
+  const int64_t every = config_.eval_every_epochs();
+  if (last || (ends_epoch(step) && every > 0 && (epoch + 1) % every == 0)) {
+    TD_RETURN_IF_ERROR(Evaluate(epoch));
+  }
+  const int64_t save_every = config_.checkpoint().every_steps();
+  const bool save = save_every > 0 ? (step + 1) % save_every == 0 : ends_epoch(step);
+  if (store_ && (save || last || stop_.load())) return SaveCheckpoint(step + 1);
+  return OkStatus();
+}
+
+Status Session::Impl::Evaluate(int64_t epoch) {
+  TD_ASSIGN_OR_RETURN(evaluation_, evaluator_->Run());
+  progress_->Result("eval", epoch, {{"loss", evaluation_.loss}, {"accuracy", evaluation_.metric}});
+  return OkStatus();
+}
+
+StatusOr<TensorMap> Session::Impl::Params() const {
+  TensorMap params;
+  for (const Var* var : programs_.train.VarsOf(VarKind::kParam)) {
+    const Tensor* tensor = scope_->Find(var->name);
+    if (device_->place().kind == PlaceKind::kCpu) {
+      params[var->name] = *tensor;
+      continue;
+    }
+    TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(tensor->desc(), const_cast<CpuDevice&>(host_)));
+    TD_RETURN_IF_ERROR(device_->CopyToHost(copy.data(), tensor->data(), copy.bytes()));
+    params[var->name] = std::move(copy);
+  }
+  return params;
+}
+
+Status Session::Impl::SaveCheckpoint(int64_t steps_done) {
+  Checkpoint checkpoint;
+  checkpoint.job = config_.name();
+  checkpoint.step = static_cast<uint64_t>(steps_done);
+  checkpoint.epoch = static_cast<uint64_t>(steps_done / steps_per_epoch());
+  checkpoint.epoch_step = static_cast<uint64_t>(steps_done % steps_per_epoch());
+  checkpoint.seed = config_.seed();
+  checkpoint.job_config = options_.job_text;
+  TD_ASSIGN_OR_RETURN(checkpoint.params, Params());
+  TD_ASSIGN_OR_RETURN(checkpoint.state, mode_.State(programs_.train, *scope_, host_));
+  std::vector<std::string> warnings;
+  TD_RETURN_IF_ERROR(store_->Save(checkpoint, &warnings));
+  for (const std::string& warning : warnings) progress_->Message("warning: " + warning);
+  return OkStatus();
+}
+
+Status Session::Impl::TrainLoop() {
+  TD_RETURN_IF_ERROR(StartMode());
+  TD_RETURN_IF_ERROR(
+      prefetcher_->Reset({.epoch = static_cast<uint64_t>(first_step_ / steps_per_epoch()),
+                          .step = static_cast<uint64_t>(first_step_ % steps_per_epoch()),
+                          .epoch_end = static_cast<uint64_t>(config_.epochs())}));
+  for (int64_t step = first_step_; step < steps_total_; ++step) {
+    TD_RETURN_IF_ERROR(TrainStep(step));
+    ++steps_done_;
+    TD_RETURN_IF_ERROR(AfterStep(step));
+    if (stop_.load()) return Cancelled("stopped on request after step %d", step);
+  }
+  if (steps_done_ == 0 && leader()) TD_RETURN_IF_ERROR(Evaluate(config_.epochs() - 1));
+  return mode_.Finish();
+}
+
+StatusOr<SessionResult> Session::Impl::Result() const {
+  SessionResult result;
+  result.accuracy = evaluation_.metric;
+  result.loss = evaluation_.loss;
+  result.steps = steps_done_;
+  result.seconds = Seconds(clock_.Now() - begin_);
+  const auto samples = static_cast<double>(steps_done_ * batch_ * options_.rank.size);
+  result.samples_per_s = train_seconds_ > 0 ? samples / train_seconds_ : 0;
+  result.data_wait_seconds = prefetcher_->stats().wait_seconds;
+  TD_ASSIGN_OR_RETURN(const TensorMap params, Params());
+  TD_ASSIGN_OR_RETURN(result.params_sha256, Sha256Params(params));
+  return result;
+}
+
+StatusOr<SessionResult> Session::Impl::Run() {
+  begin_ = clock_.Now();
+  const Status status = TrainLoop();
+  if (progress_ != nullptr) progress_->Finish();
+  if (!status.ok()) {
+    mode_.Abort(status);
+    return status;
+  }
+  return Result();
+}
+
+Session::Session() = default;
+Session::~Session() = default;
+
+StatusOr<std::unique_ptr<Session>> Session::Make(const JobConfig& config, SessionOptions options,
+                                                 ModeDriver& mode, const Clock& clock) {
+  std::unique_ptr<Session> session(new Session());
+  session->impl_ = std::make_unique<Impl>(config, std::move(options), mode, clock, session->stop_);
+  TD_RETURN_IF_ERROR(session->impl_->Open());
+  return session;
+}
+
+StatusOr<SessionResult> Session::Run() { return impl_->Run(); }
+
+}  // namespace tandem

@@ -1,0 +1,63 @@
+// A training session: one trainer's part of a job from its first step to its last.
+//
+//   program (model zoo or file) -> autodiff -> the mode's operators -> plan -> steps
+//
+// Evaluation and checkpoints are rank 0's work; the others go on until they need it again.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "trainer/mode.h"
+#include "trainer/progress.h"
+#include "trainer/rank_env.h"
+
+namespace tandem {
+
+class JobConfig;
+
+struct SessionOptions {
+  std::string job_dir;   // where relative paths of the job begin; "" or ends with a slash
+  std::string job_text;  // the effective job, kept beside checkpoints
+  RankInfo rank;
+  ProgressOptions progress;  // steps and worker are filled in by the session
+  Progress::Sink sink;
+};
+
+struct SessionResult {
+  double accuracy = 0;       // first metric of the last evaluation (rank 0)
+  double loss = 0;           // of the last evaluation (rank 0)
+  int64_t steps = 0;         // global steps run by this session
+  double seconds = 0;        // from Run to its end
+  double samples_per_s = 0;  // over all ranks, inside training steps
+  double data_wait_seconds = 0;
+  std::string params_sha256;  // Sha256Params of the parameters (trainer/safetensors.h)
+};
+
+// One thread, but RequestStop.
+class Session {
+ public:
+  // Opens the data and builds programs and plans. `mode` and `clock` must outlive the session.
+  static StatusOr<std::unique_ptr<Session>> Make(const JobConfig& config, SessionOptions options,
+                                                 ModeDriver& mode, const Clock& clock);
+  ~Session();
+
+  // Trains to the end of the job. CANCELLED after RequestStop. On an error the mode has told the
+  // others.
+  StatusOr<SessionResult> Run();
+  // From any thread or a signal handler: after the running step a checkpoint is written where the
+  // job has a folder for them, and Run ends.
+  void RequestStop() { stop_.store(true); }
+
+ private:
+  class Impl;
+  Session();
+
+  std::atomic<bool> stop_{false};
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tandem
