@@ -1,0 +1,13 @@
+// CRC32C (Castagnoli, polynomial 0x1EDC6F41 reflected; RFC 3720 appendix B.4), with the processor's
+// instruction where there is one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem {
+
+// Crc32c(Crc32c(0, a), b) is the checksum of a followed by b.
+uint32_t Crc32c(uint32_t before, const void* data, size_t bytes);
+
+}  // namespace tandem

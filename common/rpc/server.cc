@@ -1,0 +1,125 @@
+#include "common/rpc/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& tls) {
+  if (!tls.enabled()) return grpc::InsecureServerCredentials();
+  if (tls.cert.empty() || tls.key.empty()) {
+    return InvalidArgument("TLS: a server needs certificate and key (tls_cert, tls_key)");
+  }
+  grpc::SslServerCredentialsOptions options(
+      tls.ca.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                     : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  if (!tls.ca.empty()) {
+    TD_ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem(tls.ca));
+  }
+  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
+  TD_ASSIGN_OR_RETURN(pair.private_key, ReadPem(tls.key));
+  TD_ASSIGN_OR_RETURN(pair.cert_chain, ReadPem(tls.cert));
+  options.pem_key_cert_pairs.push_back(pair);
+  return grpc::SslServerCredentials(options);
+}
+
+// gRPC does not say why it could not listen; trying it ourselves does.
+std::string WhyNot(const Endpoint& listen) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(listen.port);
+  if (const int error = getaddrinfo(listen.host.c_str(), port.c_str(), &hints, &found);
+      error != 0) {
+    return gai_strerror(error);
+  }
+  std::string why = "the address cannot be used";
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0) {
+    const int on = 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen.port == 0 ||
+        ::listen(fd, 1) != 0) {
+      why = ErrnoText(errno);
+    }
+    close(fd);
+  }
+  freeaddrinfo(found);
+  return why;
+}
+
+void Configure(const ServerOptions& options, grpc::ServerBuilder* builder) {
+  static std::once_flag reflection;  // the plug-in list is gRPC's own and may be filled once
+  std::call_once(reflection, [] { grpc::reflection::InitProtoReflectionServerBuilderPlugin(); });
+  grpc::EnableDefaultHealthCheckService(true);
+  builder->SetMaxReceiveMessageSize(kMessageBytesMax);
+  builder->SetMaxSendMessageSize(kMessageBytesMax);
+  // Two servers on one port would both start and share the callers.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1'000);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
+  grpc::ResourceQuota quota("tandem");
+  quota.Resize(options.memory_bytes_max);
+  builder->SetResourceQuota(quota);
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& options,
+                                                      const std::vector<grpc::Service*>& services) {
+  if (!options.tls.enabled() && !IsLoopback(options.listen) && !options.insecure_allow_network) {
+    return PermissionDenied(
+        "listening on %s without TLS: anybody in the network could read and change parameters; "
+        "give tls_cert and tls_key, or allow it with insecure_allow_network",
+        ToString(options.listen));
+  }
+  TD_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
+                      Credentials(options.tls));
+  grpc::ServerBuilder builder;
+  Configure(options, &builder);
+  int port = 0;
+  builder.AddListeningPort(ToString(options.listen), credentials, &port);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  auto server = std::unique_ptr<RpcServer>(new RpcServer());
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr || port <= 0) {
+    return Unavailable("cannot listen on %s: %s", ToString(options.listen), WhyNot(options.listen));
+  }
+  server->endpoint_ = {options.listen.host, port};
+  server->SetServing(false);
+  return server;
+}
+
+RpcServer::~RpcServer() { Stop(SteadyNow()); }
+
+void RpcServer::SetServing(bool serving) {
+  if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(serving);
+}
+
+void RpcServer::Stop(Time deadline) {
+  if (server_ == nullptr) return;
+  const Duration left = std::max(deadline - SteadyNow(), Duration::zero());
+  server_->Shutdown(std::chrono::system_clock::now() +
+                    std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
+  server_->Wait();
+}
+
+}  // namespace tandem

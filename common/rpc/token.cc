@@ -1,0 +1,53 @@
+#include "common/rpc/token.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/escaping.h"
+#include "common/base/check.h"
+
+namespace tandem {
+
+std::string JobToken(std::string_view secret, std::string_view job) {
+  if (secret.empty()) return "";
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  CHECK(HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+             reinterpret_cast<const unsigned char*>(job.data()), job.size(), digest,
+             &size) != nullptr);
+  return std::string(
+      absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), size)));
+}
+
+bool TokensEqual(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+StatusOr<std::string> ReadSecretFile(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) {
+    return NotFound("secret file %s: %s", path, ErrnoText(errno));
+  }
+  if ((info.st_mode & 077) != 0) {
+    return PermissionDenied("secret file %s may be read by others (mode %o); run chmod 600 %s",
+                            path, static_cast<unsigned>(info.st_mode & 0777), path);
+  }
+  if (info.st_size > 4096) return InvalidArgument("secret file %s: longer than 4096", path);
+  std::ifstream file(path, std::ios::binary);
+  std::string secret((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.bad()) return NotFound("secret file %s cannot be read", path);
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  if (secret.size() < 16) {
+    return InvalidArgument("secret file %s holds %d characters; expected at least 16", path,
+                           secret.size());
+  }
+  return secret;
+}
+
+}  // namespace tandem

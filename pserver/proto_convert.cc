@@ -1,0 +1,154 @@
+#include "pserver/proto_convert.h"
+
+#include <cstring>
+
+#include "common/rpc/crc32c.h"
+#include "proto/pserver.pb.h"
+#include "pserver/buffer_pool.h"
+
+namespace tandem {
+namespace {
+
+StatusOr<ShardMode> ModeFromProto(const ConfigureRequest& request) {
+  switch (request.mode()) {
+    case UPDATE_MODE_SYNC:
+      return ShardMode::kSync;
+    case UPDATE_MODE_A_SYNC:
+      return ShardMode::kASync;
+    case UPDATE_MODE_HALF_ASYNC:
+    case UPDATE_MODE_GEO:
+      return Unimplemented("mode %s is not built yet; use sync or a_sync",
+                           UpdateMode_Name(request.mode()));
+    default:
+      return InvalidArgument("mode %d is unknown; expected sync or a_sync", request.mode());
+  }
+}
+
+StatusOr<OptimizerSpec> OptimizerFromProto(const OptimizerDef& def) {
+  OptimizerSpec spec;
+  spec.type = def.type();
+  for (const OptimizerAttr& attr : def.attr()) {
+    Attr value;
+    switch (attr.value_case()) {
+      case OptimizerAttr::kF:
+        value = attr.f();
+        break;
+      case OptimizerAttr::kI:
+        value = int64_t{attr.i()};
+        break;
+      case OptimizerAttr::kB:
+        value = attr.b();
+        break;
+      case OptimizerAttr::kS:
+        value = attr.s();
+        break;
+      case OptimizerAttr::VALUE_NOT_SET:
+        return InvalidArgument("optimizer %s: attribute \"%s\" has no value", def.type(),
+                               attr.name());
+    }
+    if (!spec.attrs.emplace(attr.name(), std::move(value)).second) {
+      return InvalidArgument("optimizer %s: attribute \"%s\" comes twice", def.type(), attr.name());
+    }
+  }
+  return spec;
+}
+
+StatusOr<Buffer> Values(const TensorProto& tensor, const std::string& what, int64_t* numel) {
+  TD_ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(tensor.dtype()));
+  if (dtype != DType::kF32) {
+    return InvalidArgument("%s is %s, expected f32", what, Name(dtype));
+  }
+  TD_ASSIGN_OR_RETURN(const Shape shape,
+                      ParseShape(std::span(tensor.dims().data(), tensor.dims_size())));
+  const TensorDesc desc{dtype, shape};
+  if (shape.rank() != 1 || tensor.content().size() != desc.bytes()) {
+    return InvalidArgument("%s is %s with %d bytes; expected one dimension and 4 bytes an element",
+                           what, ToString(desc), tensor.content().size());
+  }
+  if (tensor.has_crc32c() &&
+      tensor.crc32c() != Crc32c(0, tensor.content().data(), tensor.content().size())) {
+    return DataLoss("%s: the checksum does not match the content", what);
+  }
+  BufferPool pool(0);
+  TD_ASSIGN_OR_RETURN(Buffer buffer, pool.Take(desc.bytes()));
+  std::memcpy(buffer.get(), tensor.content().data(), desc.bytes());
+  *numel = shape.numel();
+  return buffer;
+}
+
+}  // namespace
+
+StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
+  ShardConfig config;
+  config.job = request.job();
+  if (request.trainers() > 1'000'000) {
+    return InvalidArgument("%d trainers are too many", request.trainers());
+  }
+  config.trainers = static_cast<int>(request.trainers());
+  TD_ASSIGN_OR_RETURN(config.mode, ModeFromProto(request));
+  TD_ASSIGN_OR_RETURN(config.optimizer, OptimizerFromProto(request.optimizer()));
+  constexpr uint64_t kTimeoutMsMax = uint64_t{7} * 24 * 3600 * 1000;
+  const uint64_t timeout_ms = request.step_timeout_ms() == 0 ? 60'000 : request.step_timeout_ms();
+  config.step_timeout = std::chrono::milliseconds(std::min(timeout_ms, kTimeoutMsMax));
+  for (const SliceDef& def : request.slice()) {
+    if (def.dtype() != F32) {
+      return InvalidArgument("slice of %s is of type %d; slices other than f32 are not built yet",
+                             def.variable(), static_cast<int>(def.dtype()));
+    }
+    auto shape = ParseShape(std::span(def.dims().data(), def.dims_size()));
+    if (!shape.ok()) return Annotate(shape.status(), "slice of " + def.variable());
+    config.slices.push_back({def.variable(), *shape, def.offset(), def.numel()});
+  }
+  return config;
+}
+
+void ToProto(const ShardConfig& config, ConfigureRequest* request) {
+  request->Clear();
+  request->set_protocol(1);
+  request->set_job(config.job);
+  request->set_trainers(static_cast<uint32_t>(config.trainers));
+  request->set_mode(config.mode == ShardMode::kSync ? UPDATE_MODE_SYNC : UPDATE_MODE_A_SYNC);
+  request->mutable_optimizer()->set_type(config.optimizer.type);
+  for (const auto& [name, value] : config.optimizer.attrs) {
+    OptimizerAttr* attr = request->mutable_optimizer()->add_attr();
+    attr->set_name(name);
+    if (const bool* b = std::get_if<bool>(&value)) attr->set_b(*b);
+    if (const int64_t* i = std::get_if<int64_t>(&value)) attr->set_i(*i);
+    if (const double* f = std::get_if<double>(&value)) attr->set_f(*f);
+    if (const std::string* s = std::get_if<std::string>(&value)) attr->set_s(*s);
+  }
+  for (const SliceSpec& s : config.slices) {
+    SliceDef* def = request->add_slice();
+    def->set_variable(s.variable);
+    for (int64_t d : s.shape.dims()) def->add_dims(d);
+    def->set_offset(s.offset);
+    def->set_numel(s.numel);
+    def->set_dtype(F32);
+  }
+  request->set_step_timeout_ms(static_cast<uint64_t>(Millis(config.step_timeout)));
+}
+
+StatusOr<SliceValues> FromProto(const SliceTensor& slice) {
+  SliceValues values{slice.variable(), slice.offset(), 0, nullptr};
+  TD_ASSIGN_OR_RETURN(values.values,
+                      Values(slice.tensor(), "values of " + slice.variable(), &values.numel));
+  return values;
+}
+
+StatusOr<SlotValues> FromProto(const SlotTensor& slot) {
+  SlotValues values{slot.variable(), slot.offset(), slot.slot(), 0, nullptr};
+  TD_ASSIGN_OR_RETURN(values.values, Values(slot.tensor(), "slot " + slot.slot(), &values.numel));
+  return values;
+}
+
+void ToProto(const SlotValues& slot, SlotTensor* out) {
+  out->set_variable(slot.variable);
+  out->set_offset(slot.offset);
+  out->set_slot(slot.slot);
+  out->mutable_tensor()->set_dtype(F32);
+  out->mutable_tensor()->add_dims(slot.numel);
+  const size_t bytes = static_cast<size_t>(slot.numel) * sizeof(float);
+  out->mutable_tensor()->set_content(slot.values.get(), bytes);
+}
+
+}  // namespace tandem

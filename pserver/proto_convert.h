@@ -1,0 +1,23 @@
+// Messages of proto/pserver.proto <-> the shard's own types.
+#pragma once
+
+#include "common/base/status.h"
+#include "pserver/shard_types.h"
+
+namespace tandem {
+
+class ConfigureRequest;
+class SliceTensor;
+class SlotTensor;
+
+// INVALID_ARGUMENT for unknown enumerators, bad shapes, and modes that are not built yet.
+StatusOr<ShardConfig> FromProto(const ConfigureRequest& request);
+void ToProto(const ShardConfig& config, ConfigureRequest* request);
+
+// Copies the values. INVALID_ARGUMENT unless the tensor is f32 [n] with n elements in content;
+// DATA_LOSS when a checksum does not match.
+StatusOr<SliceValues> FromProto(const SliceTensor& slice);
+StatusOr<SlotValues> FromProto(const SlotTensor& slot);
+void ToProto(const SlotValues& slot, SlotTensor* out);
+
+}  // namespace tandem

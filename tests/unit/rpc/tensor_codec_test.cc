@@ -1,0 +1,280 @@
+#include "common/rpc/tensor_codec.h"
+
+#include <cstring>
+#include <random>
+
+#include "common/rpc/byte_buffer.h"
+#include "common/rpc/crc32c.h"
+#include "gmock/gmock.h"
+#include "proto/pserver.pb.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+// Random messages and random cuts of received bytes. The seed is fixed: a failure comes back.
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  int64_t Int(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(engine_);
+  }
+  std::string Bytes(size_t n) {
+    std::string bytes(n, '\0');
+    for (char& c : bytes) c = static_cast<char>(Int(0, 255));
+    return bytes;
+  }
+  CodedSlice Slice() {
+    CodedSlice s;
+    s.variable = "layer_" + std::to_string(Int(0, 1000)) + std::string(Int(0, 40), 'w');
+    s.offset = Int(0, 3) == 0 ? 0 : Int(-5, int64_t{1} << 40);
+    s.desc.dtype = static_cast<DType>(Int(1, 6));
+    std::vector<int64_t> dims(static_cast<size_t>(Int(0, 4)));
+    for (int64_t& d : dims) d = Int(0, 20) == 0 ? 0 : Int(1, 12);
+    s.desc.shape = Shape(dims);
+    auto content = std::make_shared<std::string>(Bytes(s.desc.bytes()));
+    s.data = content->data();
+    s.keep = content;
+    return s;
+  }
+  CodedPush Push() {
+    CodedPush push;
+    push.job = std::string(Int(0, 10), 'j');
+    push.trainer_id = static_cast<uint32_t>(Int(0, 4));
+    push.incarnation = static_cast<uint64_t>(Int(0, INT64_MAX));
+    push.sequence = static_cast<uint64_t>(Int(0, 300));
+    push.step = static_cast<uint64_t>(Int(0, 3));
+    push.learning_rate = Int(0, 3) == 0 ? 0.0f : static_cast<float>(Int(-9, 9)) / 7;
+    const int64_t n = Int(0, 5);
+    for (int64_t i = 0; i < n; ++i) push.slices.push_back(Slice());
+    return push;
+  }
+  // The bytes cut at random places, empty pieces among them.
+  std::vector<std::span<const std::byte>> Cut(const std::string& bytes) {
+    std::vector<std::span<const std::byte>> pieces;
+    const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t n = std::min<size_t>(bytes.size() - at, static_cast<size_t>(Int(0, 40)));
+      pieces.emplace_back(data + at, n);
+      at += n;
+    }
+    return pieces;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+std::string Flat(const EncodedMessage& message) {
+  std::string bytes;
+  for (const auto& p : message.pieces) {
+    bytes += p.data ? std::string(static_cast<const char*>(p.data), p.bytes) : p.owned;
+  }
+  EXPECT_EQ(bytes.size(), message.bytes());
+  return bytes;
+}
+
+void Fill(const CodedSlice& s, bool crc, SliceTensor* out) {
+  const std::string content(static_cast<const char*>(s.data), s.desc.bytes());
+  out->set_variable(s.variable);
+  out->set_offset(s.offset);
+  out->mutable_tensor()->set_dtype(static_cast<DataType>(s.desc.dtype));
+  for (int64_t d : s.desc.shape.dims()) out->mutable_tensor()->add_dims(d);
+  out->mutable_tensor()->set_content(content);
+  if (crc) out->mutable_tensor()->set_crc32c(Crc32c(0, content.data(), content.size()));
+}
+
+PushRequest ToProto(const CodedPush& push, bool crc) {
+  PushRequest proto;
+  proto.set_job(push.job);
+  proto.set_trainer_id(push.trainer_id);
+  proto.set_incarnation(push.incarnation);
+  proto.set_sequence(push.sequence);
+  proto.set_step(push.step);
+  proto.set_learning_rate(push.learning_rate);
+  for (const CodedSlice& s : push.slices) Fill(s, crc, proto.add_slice());
+  return proto;
+}
+
+void ExpectSame(Fragments message, const std::vector<CodedSlice>& got,
+                const std::vector<CodedSlice>& sent, bool crc) {
+  ASSERT_EQ(got.size(), sent.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].variable, sent[i].variable);
+    EXPECT_EQ(got[i].offset, sent[i].offset);
+    EXPECT_EQ(got[i].desc, sent[i].desc);
+    EXPECT_EQ(got[i].crc32c.has_value(), crc);
+    std::string content(got[i].desc.bytes(), '\0');
+    ASSERT_TRUE(CopyContent(message, got[i], content.data()).ok());
+    EXPECT_EQ(std::memcmp(content.data(), sent[i].data, content.size()), 0);
+  }
+}
+
+TEST(TensorCodecTest, PushIsByteCompatibleWithProtobuf) {
+  Random random(1);
+  for (int round = 0; round < 2000; ++round) {
+    const CodedPush push = random.Push();
+    const bool crc = round % 2 == 0;
+    const std::string ours = Flat(EncodePush(push, crc));
+    PushRequest parsed;
+    ASSERT_TRUE(parsed.ParseFromString(ours));
+    const PushRequest expected = ToProto(push, crc);
+    ASSERT_EQ(parsed.SerializeAsString(), expected.SerializeAsString());
+
+    const std::string theirs = expected.SerializeAsString();
+    const auto pieces = random.Cut(theirs);
+    const StatusOr<CodedPush> decoded = DecodePush(pieces);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->job, push.job);
+    EXPECT_EQ(decoded->trainer_id, push.trainer_id);
+    EXPECT_EQ(decoded->incarnation, push.incarnation);
+    EXPECT_EQ(decoded->sequence, push.sequence);
+    EXPECT_EQ(decoded->step, push.step);
+    EXPECT_EQ(decoded->learning_rate, push.learning_rate);
+    ExpectSame(pieces, decoded->slices, push.slices, crc);
+  }
+}
+
+TEST(TensorCodecTest, PullReplyIsByteCompatibleWithProtobuf) {
+  Random random(2);
+  for (int round = 0; round < 500; ++round) {
+    CodedPullReply reply{static_cast<uint64_t>(random.Int(0, 1000)),
+                         static_cast<uint64_t>(random.Int(0, 1000)), random.Push().slices};
+    PullReply expected;
+    expected.set_version(reply.version);
+    expected.set_server_incarnation(reply.server_incarnation);
+    for (const CodedSlice& s : reply.slices) Fill(s, true, expected.add_slice());
+    const std::string ours = Flat(EncodePullReply(reply, true));
+    PullReply parsed;
+    ASSERT_TRUE(parsed.ParseFromString(ours));
+    ASSERT_EQ(parsed.SerializeAsString(), expected.SerializeAsString());
+    const std::string theirs = expected.SerializeAsString();
+    const auto pieces = random.Cut(theirs);
+    const StatusOr<CodedPullReply> decoded = DecodePullReply(pieces);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->version, reply.version);
+    ExpectSame(pieces, decoded->slices, reply.slices, true);
+  }
+}
+
+TEST(TensorCodecTest, LargeContentsAreReferencedAndKept) {
+  auto content = std::make_shared<std::string>(1 << 20, 'x');
+  CodedPush push;
+  push.slices.resize(1);
+  push.slices[0].variable = "w";
+  push.slices[0].desc = {DType::kU8, Shape{1 << 20}};
+  push.slices[0].data = content->data();
+  push.slices[0].keep = content;
+  EncodedMessage message = EncodePush(push, false);
+  ASSERT_EQ(message.pieces.size(), 2u);
+  EXPECT_EQ(message.pieces[1].data, content->data());
+  push.slices.clear();
+  {
+    const grpc::ByteBuffer buffer = ToByteBuffer(std::move(message));
+    EXPECT_EQ(content.use_count(), 2);  // the buffer holds it
+    const ReceivedMessage received(buffer);
+    const StatusOr<CodedPush> decoded = DecodePush(received.fragments());
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    std::string copy(1 << 20, '\0');
+    ASSERT_TRUE(CopyContent(received.fragments(), decoded->slices[0], copy.data()).ok());
+    EXPECT_EQ(copy, *content);
+  }
+  EXPECT_EQ(content.use_count(), 1);
+}
+
+TEST(TensorCodecTest, SaysWhatIsWrong) {
+  struct Case {
+    void (*spoil)(TensorProto*);
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {[](TensorProto* t) { t->set_content("1234567"); }, "content has 7 bytes, f32[2] needs 8"},
+      {[](TensorProto* t) { t->set_dims(0, -1); }, "slice 0 (w)"},
+      {[](TensorProto* t) { t->set_dims(0, int64_t{1} << 62); }, "slice 0 (w)"},
+      {[](TensorProto* t) { t->clear_dtype(); }, "slice 0 (w)"},
+      {[](TensorProto* t) { t->set_dtype(static_cast<DataType>(77)); }, "slice 0 (w)"},
+      {[](TensorProto* t) {
+         for (int i = 0; i < 50; ++i) t->add_dims(1);
+       },
+       "slice 0 (w)"},
+  };
+  for (const Case& c : cases) {
+    PushRequest push;
+    SliceTensor* s = push.add_slice();
+    s->set_variable("w");
+    s->mutable_tensor()->set_dtype(F32);
+    s->mutable_tensor()->add_dims(2);
+    s->mutable_tensor()->set_content("12345678");
+    c.spoil(s->mutable_tensor());
+    const std::string bytes = push.SerializeAsString();
+    const std::vector<std::span<const std::byte>> pieces = {
+        {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}};
+    const Status status = DecodePush(pieces).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
+  }
+}
+
+TEST(TensorCodecTest, EveryFlippedBitOfAContentIsNoticed) {
+  Random random(3);
+  CodedPush push;
+  push.slices.push_back(random.Slice());
+  push.slices[0].desc = {DType::kF32, Shape{16}};
+  const std::string content = random.Bytes(64);
+  push.slices[0].data = content.data();
+  const std::string good = Flat(EncodePush(push, true));
+  const size_t begin = good.find(content);
+  ASSERT_NE(begin, std::string::npos);
+  for (size_t bit = 0; bit < 64 * 8; ++bit) {
+    std::string bad = good;
+    bad[begin + bit / 8] = static_cast<char>(bad[begin + bit / 8] ^ (1 << (bit % 8)));
+    const auto pieces = random.Cut(bad);
+    const StatusOr<CodedPush> decoded = DecodePush(pieces);
+    ASSERT_TRUE(decoded.ok());
+    char copy[64];
+    EXPECT_EQ(CopyContent(pieces, decoded->slices[0], copy).code(), StatusCode::kDataLoss);
+  }
+}
+
+TEST(TensorCodecTest, MutatedBytesNeverCrashAndNeverReachOutside) {
+  Random random(4);
+  int accepted = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const std::string good = Flat(EncodePush(random.Push(), round % 2 == 0));
+    for (int mutation = 0; mutation < 100; ++mutation) {
+      std::string bad = good;
+      if (random.Int(0, 3) == 0) bad.resize(static_cast<size_t>(random.Int(0, bad.size())));
+      for (int64_t n = random.Int(1, 4); n > 0 && !bad.empty(); --n) {
+        bad[static_cast<size_t>(random.Int(0, bad.size() - 1))] =
+            static_cast<char>(random.Int(0, 255));
+      }
+      // Exact memory, so that a sanitizer sees one byte too many.
+      const std::vector<char> exact(bad.begin(), bad.end());
+      const std::string copy(exact.begin(), exact.end());
+      const auto pieces = random.Cut(copy);
+      const StatusOr<CodedPush> push = DecodePush(pieces);
+      (void)DecodePullReply(pieces).status();
+      if (!push.ok()) continue;
+      ++accepted;
+      for (const CodedSlice& s : push->slices) {
+        std::string content(s.desc.bytes(), '\0');
+        (void)CopyContent(pieces, s, content.data()).ok();
+      }
+    }
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_LT(accepted, 200000);
+}
+
+TEST(Crc32cTest, KnownValues) {
+  // RFC 3720, appendix B.4.
+  const std::string zeros(32, '\0'), ones(32, '\xff');
+  EXPECT_EQ(Crc32c(0, zeros.data(), 32), 0x8a9136aau);
+  EXPECT_EQ(Crc32c(0, ones.data(), 32), 0x62a8ab43u);
+  EXPECT_EQ(Crc32c(0, "123456789", 9), 0xe3069283u);
+  EXPECT_EQ(Crc32c(Crc32c(0, "1234", 4), "56789", 5), 0xe3069283u);
+}
+
+}  // namespace
+}  // namespace tandem
