@@ -2,6 +2,7 @@
 
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/conv_direct.h"
+#include "kernels/ops/conv_dnnl.h"
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/op_defs.h"
 
@@ -77,11 +78,15 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
 }  // namespace
 
 std::vector<KernelImpl> Conv2dCpu() {
-  return {{"direct", PrepareDirectConv}, {"plain", PreparePlain<RunPlain>}};
+  return {{"direct", PrepareDirectConv},
+          {"onednn", PrepareDnnlConv},
+          {"plain", PreparePlain<RunPlain>}};
 }
 
 std::vector<KernelImpl> Conv2dGradCpu() {
-  return {{"direct", PrepareDirectConvGrad}, {"plain", PreparePlain<RunPlainGrad>}};
+  return {{"direct", PrepareDirectConvGrad},
+          {"onednn", PrepareDnnlConvGrad},
+          {"plain", PreparePlain<RunPlainGrad>}};
 }
 
 }  // namespace tandem

@@ -1,7 +1,6 @@
 #include "kernels/ops/conv_direct.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "kernels/ops/conv2d.h"
@@ -49,21 +48,18 @@ struct Padded {
   }
 
   // Writes the inside of the planes; the zeros around must be there already.
-  void Fill(const float* image, float* padded) const {
+  void Fill(const ConvLoops& loops, const float* image, float* padded) const {
     for (int64_t c = 0; c < channels; ++c) {
-      float* row = padded + (c * height + pad[0]) * width + pad[1];
-      for (int64_t y = 0; y < in[0]; ++y, row += width, image += in[1]) {
-        std::memcpy(row, image, in[1] * sizeof(float));
-      }
+      loops.copy_rows(image + c * in[0] * in[1], in[1],
+                      padded + (c * height + pad[0]) * width + pad[1], width, in[0], in[1]);
     }
   }
 
   // Cuts the waste out of `count` long output rows.
-  void Extract(const float* rows, int64_t count, float* image) const {
+  void Extract(const ConvLoops& loops, const float* rows, int64_t count, float* image) const {
     for (int64_t c = 0; c < count; ++c) {
-      for (int64_t y = 0; y < out[0]; ++y, image += out[1]) {
-        std::memcpy(image, rows + c * length + y * width, out[1] * sizeof(float));
-      }
+      loops.copy_rows(rows + c * length, width, image + c * out[0] * out[1], out[1], out[0],
+                      out[1]);
     }
   }
 };
@@ -119,7 +115,7 @@ Status RunForward(ForwardState& st, const KernelArgs& args) {
     float* rows = in + st.padded.stride;
     std::fill_n(in, st.padded.stride, 0.0f);
     for (int64_t n = begin; n < end; ++n) {
-      st.padded.Fill(InF32(args, 0) + n * s.in_c * s.in_plane(), in);
+      st.padded.Fill(st.loops, InF32(args, 0) + n * s.in_c * s.in_plane(), in);
       st.loops.forward({.in = in,
                         .w = weights,
                         .bias = InF32(args, 2),
@@ -129,7 +125,7 @@ Status RunForward(ForwardState& st, const KernelArgs& args) {
                         .length = st.padded.length,
                         .out = rows,
                         .out_ld = st.padded.length});
-      st.padded.Extract(rows, s.out_c, OutF32(args, 0) + n * s.out_c * s.out_plane());
+      st.padded.Extract(st.loops, rows, s.out_c, OutF32(args, 0) + n * s.out_c * s.out_plane());
     }
   });
   return OkStatus();
@@ -140,7 +136,7 @@ Status RunForward(ForwardState& st, const KernelArgs& args) {
 // The gradient of the input is a convolution of the output's gradient, padded to full overlap, with
 // the filter turned by half a turn and its channels exchanged.
 struct GradState {
-  static constexpr int64_t kChunk = 8;  // images whose planes stay in the L2 cache
+  static constexpr int64_t kChunk = 4;  // images whose planes stay in the L1 cache
 
   ConvShape s;
   const ConvLoops& loops;
@@ -177,13 +173,11 @@ void FilterGrad(const GradState& st, const float* in, const float* g, int64_t im
   const ConvShape& s = st.s;
   float* rows = padded + GradState::kChunk * st.input.stride;
   for (int64_t n = 0; n < images; ++n) {
-    st.input.Fill(in + n * s.in_c * s.in_plane(), padded + n * st.input.stride);
+    st.input.Fill(st.loops, in + n * s.in_c * s.in_plane(), padded + n * st.input.stride);
     for (int64_t o = 0; o < s.out_c; ++o) {
       float* row = rows + n * st.row_stride() + o * st.input.length;
       const float* plane = g + (n * s.out_c + o) * s.out_plane();
-      for (int64_t y = 0; y < s.out[0]; ++y) {
-        std::memcpy(row + y * st.input.width, plane + y * s.out[1], s.out[1] * sizeof(float));
-      }
+      st.loops.copy_rows(plane, s.out[1], row, st.input.width, s.out[0], s.out[1]);
     }
   }
   st.loops.weights({.in = padded,
@@ -201,7 +195,7 @@ void FilterGrad(const GradState& st, const float* in, const float* g, int64_t im
 
 void InputGrad(const GradState& st, const float* weights, const float* g, float* gin,
                float* padded) {
-  st.output.Fill(g, padded);
+  st.output.Fill(st.loops, g, padded);
   float* rows = padded + st.output.stride;
   st.loops.forward({.in = padded,
                     .w = weights,
@@ -212,7 +206,7 @@ void InputGrad(const GradState& st, const float* weights, const float* g, float*
                     .length = st.output.length,
                     .out = rows,
                     .out_ld = st.output.length});
-  st.output.Extract(rows, st.s.in_c, gin);
+  st.output.Extract(st.loops, rows, st.s.in_c, gin);
 }
 
 void GradPart(const GradState& st, const KernelArgs& args, const float* weights, float* scratch,

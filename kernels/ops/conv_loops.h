@@ -35,6 +35,10 @@ struct ConvLoops {
     float* acc;
   };
   void (*weights)(const Weights& args);
+
+  // Copies `rows` short rows of n elements, *_ld apart.
+  void (*copy_rows)(const float* from, int64_t from_ld, float* to, int64_t to_ld, int64_t rows,
+                    int64_t n);
 };
 
 const ConvLoops& BestConvLoops();

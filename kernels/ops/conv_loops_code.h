@@ -22,6 +22,9 @@ inline Vec Load(const float* from) {
   __builtin_memcpy(&v, from, sizeof(v));
   return v;
 }
+// Keeps a value that several multiply-adds use in a register: the compiler would rather load it again
+// for each of them, and loads are what these loops run out of first.
+inline void Keep(Vec& v) { asm("" : "+v"(v)); }
 inline void Store(float* to, Vec v) { __builtin_memcpy(to, &v, sizeof(v)); }
 
 // `O` channels from `o` on, `V` vectors from element `p` on.
@@ -42,7 +45,8 @@ void ForwardTile(const ConvLoops::Forward& a, int64_t o, int64_t p) {
     for (int v = 0; v < V; ++v) x[v] = Load(in + v * kWidth);
 #pragma GCC unroll 8
     for (int i = 0; i < O; ++i) {
-      const Vec weight = Vec{} + w[i];
+      Vec weight = Vec{} + w[i];
+      Keep(weight);
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) acc[i][v] += x[v] * weight;
     }
@@ -95,7 +99,8 @@ void WeightsTile(const ConvLoops::Weights& a, int64_t o, int64_t t) {
       for (int j = 0; j < T; ++j) x[j] = Load(in + a.offset[t + j] + p);
 #pragma GCC unroll 8
       for (int i = 0; i < O; ++i) {
-        const Vec gradient = Load(g + i * a.g_ld + p);
+        Vec gradient = Load(g + i * a.g_ld + p);
+        Keep(gradient);
 #pragma GCC unroll 4
         for (int j = 0; j < T; ++j) acc[i][j] += gradient * x[j];
       }
@@ -152,8 +157,32 @@ void Weights(const ConvLoops::Weights& args) {
        WeightsChannels < kManyRegisters ? 7 : 1 >, WeightsChannels < kManyRegisters ? 8 : 1 > });
 }
 
+// One row of n elements; nothing beyond it is touched. (A call of memcpy costs more than such a
+// row.)
+inline void CopyRow(const float* from, float* to, int64_t n) {
+  constexpr int64_t kWide = 16, kHalf = 8, kQuarter = 4;
+  if (n >= kWide) {
+    int64_t i = 0;
+    for (; i + kWide <= n; i += kWide) __builtin_memcpy(to + i, from + i, kWide * sizeof(float));
+    __builtin_memcpy(to + n - kWide, from + n - kWide, kWide * sizeof(float));
+  } else if (n >= kHalf) {
+    __builtin_memcpy(to, from, kHalf * sizeof(float));
+    __builtin_memcpy(to + n - kHalf, from + n - kHalf, kHalf * sizeof(float));
+  } else if (n >= kQuarter) {
+    __builtin_memcpy(to, from, kQuarter * sizeof(float));
+    __builtin_memcpy(to + n - kQuarter, from + n - kQuarter, kQuarter * sizeof(float));
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+  }
+}
+
+void CopyRows(const float* from, int64_t from_ld, float* to, int64_t to_ld, int64_t rows,
+              int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, from += from_ld, to += to_ld) CopyRow(from, to, n);
+}
+
 }  // namespace
 
-const ConvLoops TANDEM_CONV_LOOPS = {.forward = Forward, .weights = Weights};
+const ConvLoops TANDEM_CONV_LOOPS = {.forward = Forward, .weights = Weights, .copy_rows = CopyRows};
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/gemm.h"
 #include "kernels/ops/loops.h"
+#include "kernels/ops/matmul_dnnl.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
 
@@ -132,11 +133,13 @@ StatusOr<Kernel> PrepareXsmmGrad(const OpView& view, const PrepareContext& ctx) 
 }  // namespace
 
 std::vector<KernelImpl> FcCpu() {
-  return {{"xsmm", PrepareXsmm}, {"plain", PreparePlain<RunPlain>}};
+  return {{"xsmm", PrepareXsmm}, {"onednn", PrepareDnnlFc}, {"plain", PreparePlain<RunPlain>}};
 }
 
 std::vector<KernelImpl> FcGradCpu() {
-  return {{"xsmm", PrepareXsmmGrad}, {"plain", PreparePlain<RunPlainGrad>}};
+  return {{"xsmm", PrepareXsmmGrad},
+          {"onednn", PrepareDnnlFcGrad},
+          {"plain", PreparePlain<RunPlainGrad>}};
 }
 
 }  // namespace tandem

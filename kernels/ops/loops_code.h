@@ -214,26 +214,77 @@ void MaxPool2(const float* x, float* out, int64_t iw, int64_t oh, int64_t ow) {
   }
 }
 
+struct PoolRow {
+  const float *top, *low, *y, *gy;  // two rows of X, one of Out and of its gradient
+  float *gtop, *glow;
+};
+
+// Windows j, j + 1, ... of a row, `lanes` / 2 of them. Lane 2k stands for the left column of window
+// k, lane 2k + 1 for the right one; the first of four equal ones wins, the last one by default.
+#define TANDEM_POOL_BLOCK(name, lanes, TWICE, SWAP)                        \
+  inline void name(const PoolRow& r, int64_t j) {                          \
+    typedef float F __attribute__((vector_size(lanes * sizeof(float))));   \
+    typedef int32_t M __attribute__((vector_size(lanes * sizeof(float)))); \
+    F y = {}, gy = {}, top, low;                                           \
+    __builtin_memcpy(&y, r.y + j, sizeof(F) / 2);                          \
+    __builtin_memcpy(&gy, r.gy + j, sizeof(F) / 2);                        \
+    __builtin_memcpy(&top, r.top + 2 * j, sizeof(F));                      \
+    __builtin_memcpy(&low, r.low + 2 * j, sizeof(F));                      \
+    const F best = __builtin_shufflevector(y, y, TWICE);                   \
+    const F g = __builtin_shufflevector(gy, gy, TWICE);                    \
+    const M left = {TANDEM_PAIRS_##lanes};                                 \
+    const M t = top == best, l = low == best;                              \
+    const M t_other = __builtin_shufflevector(t, t, SWAP);                 \
+    const M l_other = __builtin_shufflevector(l, l, SWAP);                 \
+    const M in_top = t & (left | ~t_other);                                \
+    const M in_low = ~(t | t_other) & ((left & l) | (~left & ~l_other));   \
+    const F gtop = (F)(in_top & (M)g), glow = (F)(in_low & (M)g);          \
+    __builtin_memcpy(r.gtop + 2 * j, &gtop, sizeof(F));                    \
+    __builtin_memcpy(r.glow + 2 * j, &glow, sizeof(F));                    \
+  }
+#define TANDEM_PAIRS_4 -1, 0, -1, 0
+#define TANDEM_PAIRS_8 TANDEM_PAIRS_4, TANDEM_PAIRS_4
+#define TANDEM_PAIRS_16 TANDEM_PAIRS_8, TANDEM_PAIRS_8
+#define TANDEM_LIST(...) __VA_ARGS__
+TANDEM_POOL_BLOCK(PoolBlock2, 4, TANDEM_LIST(0, 0, 1, 1), TANDEM_LIST(1, 0, 3, 2))
+TANDEM_POOL_BLOCK(PoolBlock4, 8, TANDEM_LIST(0, 0, 1, 1, 2, 2, 3, 3),
+                  TANDEM_LIST(1, 0, 3, 2, 5, 4, 7, 6))
+TANDEM_POOL_BLOCK(PoolBlock8, 16, TANDEM_LIST(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
+                  TANDEM_LIST(1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14))
+
+// The last block overlaps the one before it where the width is no multiple.
+template <int windows, void (*Block)(const PoolRow&, int64_t)>
+inline void PoolRowGrad(const PoolRow& r, int64_t ow) {
+  int64_t j = 0;
+  for (; j + windows <= ow; j += windows) Block(r, j);
+  if (j < ow) Block(r, ow - windows);
+}
+
+inline void PoolWindowGrad(const PoolRow& r) {
+  const bool a = r.top[0] == r.y[0];
+  const bool b = !a & (r.top[1] == r.y[0]);
+  const bool c = !(a | b) & (r.low[0] == r.y[0]);
+  r.gtop[0] = a ? r.gy[0] : 0.0f;
+  r.gtop[1] = b ? r.gy[0] : 0.0f;
+  r.glow[0] = c ? r.gy[0] : 0.0f;
+  r.glow[1] = a | b | c ? 0.0f : r.gy[0];
+}
+
 void MaxPool2Grad(const float* x, const float* y, const float* gy, float* gx, int64_t ih,
                   int64_t iw, int64_t oh, int64_t ow) {
-  for (int64_t i = 0; i < oh; ++i, y += ow, gy += ow) {
-    const float* top = x + 2 * i * iw;
-    const float* low = top + iw;
-    float* gtop = gx + 2 * i * iw;
-    float* glow = gtop + iw;
-    TANDEM_VECTOR_LOOP
-    for (int64_t j = 0; j < ow; ++j) {
-      const float best = y[j], g = gy[j];
-      const bool a = top[2 * j] == best;
-      const bool b = !a & (top[2 * j + 1] == best);
-      const bool c = !(a | b) & (low[2 * j] == best);
-      const bool d = !(a | b | c);
-      gtop[2 * j] = a ? g : 0.0f;
-      gtop[2 * j + 1] = b ? g : 0.0f;
-      glow[2 * j] = c ? g : 0.0f;
-      glow[2 * j + 1] = d ? g : 0.0f;
+  for (int64_t i = 0; i < oh; ++i) {
+    const int64_t at = 2 * i * iw;
+    const PoolRow r{x + at, x + at + iw, y + i * ow, gy + i * ow, gx + at, gx + at + iw};
+    if (ow >= 8) {
+      PoolRowGrad<8, PoolBlock8>(r, ow);
+    } else if (ow >= 4) {
+      PoolRowGrad<4, PoolBlock4>(r, ow);
+    } else if (ow >= 2) {
+      PoolRowGrad<2, PoolBlock2>(r, ow);
+    } else {
+      PoolWindowGrad(r);
     }
-    for (int64_t j = 2 * ow; j < iw; ++j) gtop[j] = glow[j] = 0.0f;
+    for (int64_t j = 2 * ow; j < iw; ++j) r.gtop[j] = r.glow[j] = 0.0f;
   }
   for (int64_t j = 2 * oh * iw; j < ih * iw; ++j) gx[j] = 0.0f;
 }

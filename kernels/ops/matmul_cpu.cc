@@ -3,6 +3,7 @@
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/gemm.h"
 #include "kernels/ops/loops.h"
+#include "kernels/ops/matmul_dnnl.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
 
@@ -76,6 +77,8 @@ StatusOr<Kernel> PrepareXsmm(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> MatmulCpu() { return {{"xsmm", PrepareXsmm}, {"plain", PreparePlain}}; }
+std::vector<KernelImpl> MatmulCpu() {
+  return {{"xsmm", PrepareXsmm}, {"onednn", PrepareDnnlMatmul}, {"plain", PreparePlain}};
+}
 
 }  // namespace tandem

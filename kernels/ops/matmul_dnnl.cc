@@ -1,0 +1,98 @@
+#include "kernels/ops/matmul_dnnl.h"
+
+#include "kernels/ops/cpu_args.h"
+#include "kernels/ops/dnnl_program.h"
+#include "kernels/ops/loops.h"
+
+namespace tandem {
+namespace {
+
+using Desc = dnnl::memory::desc;
+
+// [rows, cols], stored transposed when `transposed`.
+Desc Matrix(int64_t rows, int64_t cols, bool transposed) {
+  const dnnl::memory::dims strides =
+      transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{cols, 1};
+  return {{rows, cols}, dnnl::memory::data_type::f32, strides};
+}
+
+struct Product {
+  int64_t m, n, k;
+  bool trans_x, trans_y;
+};
+
+// out = op(in x) op(in y) (+ in bias, when >= 0): positions of the kernel's arguments.
+void AddProduct(DnnlProgram& program, const Product& p, int x, int y, int bias, int out) {
+  const Desc dx = Matrix(p.m, p.k, p.trans_x), dy = Matrix(p.k, p.n, p.trans_y);
+  const Desc db = Matrix(1, p.n, false), dout = Matrix(p.m, p.n, false);
+  const auto desc =
+      bias >= 0 ? dnnl::matmul::desc(dx, dy, db, dout) : dnnl::matmul::desc(dx, dy, dout);
+  const dnnl::matmul::primitive_desc pd(desc, UserScratchpad(), program.engine());
+  program.Add(dnnl::matmul(pd),
+              {{DNNL_ARG_SRC, program.In(x, dx)},
+               {DNNL_ARG_WEIGHTS, program.In(y, dy)},
+               {DNNL_ARG_BIAS, bias >= 0 ? program.In(bias, db) : -1},
+               {DNNL_ARG_DST, program.Out(out, dout)}},
+              pd.scratchpad_desc());
+}
+
+Status CheckNotEmpty(const OpView& view) {
+  for (size_t i = 0; i < 2; ++i) {
+    if (view.in(i).shape.numel() == 0) return Unimplemented("an empty product");
+  }
+  return OkStatus();
+}
+
+Status Run(DnnlProgram& program, const KernelArgs& args) { return program.Run(args); }
+
+Kernel ToKernel(DnnlProgram program) {
+  const size_t scratch = program.scratch_bytes();
+  return MakeKernel<DnnlProgram, Run>(std::move(program), scratch);
+}
+
+struct FcGradState {
+  DnnlProgram program;
+  const Loops& loops;
+  int64_t m, n;
+};
+
+Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
+  if (float* gb = OutF32(args, 2)) s.loops.sum_rows(InF32(args, 2), gb, s.m, s.n);
+  return s.program.Run(args);
+}
+
+}  // namespace
+
+StatusOr<Kernel> PrepareDnnlMatmul(const OpView& view, const PrepareContext& ctx) {
+  TD_RETURN_IF_ERROR(CheckNotEmpty(view));
+  const bool tx = view.attr<bool>("trans_x"), ty = view.attr<bool>("trans_y");
+  const Shape &x = view.in(0).shape, &y = view.in(1).shape;
+  const Product product{x[tx ? 1 : 0], y[ty ? 0 : 1], x[tx ? 0 : 1], tx, ty};
+  TD_ASSIGN_OR_RETURN(DnnlProgram program,
+                      BuildDnnl(ctx, [&](DnnlProgram& p) { AddProduct(p, product, 0, 1, -1, 0); }));
+  return ToKernel(std::move(program));
+}
+
+StatusOr<Kernel> PrepareDnnlFc(const OpView& view, const PrepareContext& ctx) {
+  TD_RETURN_IF_ERROR(CheckNotEmpty(view));
+  const Shape &x = view.in(0).shape, &w = view.in(1).shape;
+  TD_ASSIGN_OR_RETURN(
+      DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
+        AddProduct(p, {x[0], w[1], x[1], false, false}, 0, 1, view.has_in(2) ? 2 : -1, 0);
+      }));
+  return ToKernel(std::move(program));
+}
+
+StatusOr<Kernel> PrepareDnnlFcGrad(const OpView& view, const PrepareContext& ctx) {
+  TD_RETURN_IF_ERROR(CheckNotEmpty(view));
+  const Shape &x = view.in(0).shape, &w = view.in(1).shape;
+  const int64_t m = x[0], k = x[1], n = w[1];
+  TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
+                        if (view.has_out(0)) AddProduct(p, {m, k, n, false, true}, 2, 1, -1, 0);
+                        if (view.has_out(1)) AddProduct(p, {k, n, m, true, false}, 0, 2, -1, 1);
+                      }));
+  const size_t scratch = program.scratch_bytes();
+  return MakeKernel<FcGradState, RunFcGrad>({std::move(program), BestLoops(), m, n}, scratch);
+}
+
+}  // namespace tandem
