@@ -44,11 +44,17 @@ std::optional<uint64_t> StepOf(const std::string& name) {
   return step;
 }
 
-std::vector<std::string> Entries(const std::string& dir) {
+// Names in `dir`; none when it is absent. An unreadable folder is an error: taken for an empty one,
+// the job would start anew.
+StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
     names.push_back(it->path().filename().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return PermissionDenied("%s: the folder of checkpoints cannot be read (%s)", dir,
+                            error.message());
   }
   return names;
 }
@@ -137,9 +143,10 @@ CheckpointStore::CheckpointStore(std::string dir, int keep) : dir_(std::move(dir
 
 std::string CheckpointStore::PathOf(uint64_t step) const { return dir_ + "/" + DirName(step); }
 
-std::vector<uint64_t> CheckpointStore::Steps() const {
+StatusOr<std::vector<uint64_t>> CheckpointStore::Steps() const {
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, Entries(dir_));
   std::vector<uint64_t> steps;
-  for (const std::string& name : Entries(dir_)) {
+  for (const std::string& name : names) {
     if (const auto step = StepOf(name)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
@@ -148,7 +155,7 @@ std::vector<uint64_t> CheckpointStore::Steps() const {
 
 StatusOr<Checkpoint> CheckpointStore::LoadNewest(Device& device,
                                                  std::vector<std::string>* warnings) const {
-  const std::vector<uint64_t> steps = Steps();
+  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, Steps());
   if (steps.empty()) return NotFound("%s: no checkpoint is there", dir_);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     StatusOr<Checkpoint> checkpoint = LoadCheckpoint(PathOf(*step), device);
@@ -221,12 +228,18 @@ void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings)
       warnings->push_back(absl::StrFormat("%s: cannot be removed (%s)", path, error.message()));
     }
   };
-  for (const std::string& name : Entries(dir_)) {
+  const auto names = Entries(dir_);
+  if (!names.ok()) {
+    warnings->push_back(std::string(names.status().message()));
+    return;
+  }
+  std::vector<uint64_t> steps;
+  for (const std::string& name : *names) {
     const size_t end = name.size() - std::min(name.size(), std::string(kTmp).size());
     if (name.substr(end) == kTmp && StepOf(name.substr(0, end))) remove(dir_ + "/" + name);
+    if (const auto step = StepOf(name); step && *step <= newest) steps.push_back(*step);
   }
-  std::vector<uint64_t> steps = Steps();
-  std::erase_if(steps, [&](uint64_t step) { return step > newest; });
+  std::sort(steps.begin(), steps.end());
   for (size_t i = 0; i + static_cast<size_t>(keep_) < steps.size(); ++i) remove(PathOf(steps[i]));
 }
 

@@ -43,13 +43,14 @@ class CheckpointStore {
   Status Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings);
 
   // The newest checkpoint that is whole and undamaged. Each newer one that is not adds a line to
-  // `warnings`. NOT_FOUND when the folder is absent or has no checkpoint at all; DATA_LOSS when it
-  // has some, but none can be used.
+  // `warnings`. NOT_FOUND when the folder is absent or has no checkpoint at all; PERMISSION_DENIED
+  // when it cannot be read; DATA_LOSS when it has some, but none can be used.
   StatusOr<Checkpoint> LoadNewest(Device& device, std::vector<std::string>* warnings) const;
 
-  // Steps of the checkpoints in the folder, ascending; they may turn out damaged. A job that does
-  // not resume must not write where later steps of another run lie: they would stay the newest.
-  std::vector<uint64_t> Steps() const;
+  // Steps of the checkpoints in the folder, ascending; they may turn out damaged. Empty when the
+  // folder is absent; PERMISSION_DENIED when it cannot be read. A job that does not resume must not
+  // write where later steps of another run lie: they would stay the newest.
+  StatusOr<std::vector<uint64_t>> Steps() const;
 
   const std::string& dir() const { return dir_; }
 

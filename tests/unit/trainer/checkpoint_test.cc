@@ -76,15 +76,15 @@ TEST_F(CheckpointTest, RoundTrip) {
 TEST_F(CheckpointTest, KeepsTheNewest) {
   CheckpointStore store(dir_.path(), 2);
   for (uint64_t step : {5, 10, 15, 20}) Save(store, step);
-  EXPECT_THAT(store.Steps(), ElementsAre(15, 20));
+  EXPECT_THAT(*store.Steps(), ElementsAre(15, 20));
   Save(store, 20);  // the same step again
-  EXPECT_THAT(store.Steps(), ElementsAre(15, 20));
+  EXPECT_THAT(*store.Steps(), ElementsAre(15, 20));
   EXPECT_EQ(Newest(store), 20u);
   // A run that went back never removes what it has just written, nor another's later steps.
   Save(store, 7);
-  EXPECT_THAT(store.Steps(), ElementsAre(7, 15, 20));
+  EXPECT_THAT(*store.Steps(), ElementsAre(7, 15, 20));
   Save(store, 123456789);
-  EXPECT_THAT(store.Steps(), ElementsAre(20, 123456789));
+  EXPECT_THAT(*store.Steps(), ElementsAre(20, 123456789));
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
@@ -186,10 +186,10 @@ TEST_F(CheckpointTest, OtherNamesInTheFolderAreLeftAlone) {
     fs::create_directory(dir_ / name);
   }
   CheckpointStore store(dir_.path(), 1);
-  EXPECT_THAT(store.Steps(), IsEmpty());
+  EXPECT_THAT(*store.Steps(), IsEmpty());
   Save(store, 1);
   Save(store, 2);
-  EXPECT_THAT(store.Steps(), ElementsAre(2));
+  EXPECT_THAT(*store.Steps(), ElementsAre(2));
   EXPECT_TRUE(fs::exists(dir_ / "other.tmp"));
   EXPECT_TRUE(fs::exists(dir_ / "step-x.tmp"));
 }
@@ -200,6 +200,11 @@ TEST_F(CheckpointTest, UnwritableFolderIsNamed) {
   const Status status = store.Save(At(1), &warnings_);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(status.message(), HasSubstr("file/sub"));
+  // What cannot be read is no empty folder: the job must not start anew.
+  CheckpointStore file(dir_ / "file", 1);
+  const Status unreadable = file.LoadNewest(device_, &warnings_).status();
+  EXPECT_EQ(unreadable.code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(unreadable.message(), HasSubstr("cannot be read"));
 }
 
 }  // namespace
