@@ -151,7 +151,7 @@ Error GetEnum(const gpb::FieldDescriptor& field, const Literal& literal,
     }
   }
   const std::string nearest = DidYouMean(name, names);
-  return Expected(field, absl::StrJoin(names, ", "), literal, nearest);
+  return Expected(field, "one of " + absl::StrJoin(names, ", "), literal, nearest);
 }
 
 template <typename T, typename Set, typename Add>

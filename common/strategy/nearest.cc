@@ -1,6 +1,8 @@
 #include "common/strategy/nearest.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
@@ -19,6 +21,17 @@ std::string SortedWords(const std::string& name) {
   std::vector<std::string> words = absl::StrSplit(name, '_', absl::SkipEmpty());
   std::sort(words.begin(), words.end());
   return absl::StrJoin(words, "_");
+}
+
+// At least so many edits lie between the two: letters that one has and the other has not.
+int64_t LeastDistance(const std::string& a, const std::string& b) {
+  std::array<int, 256> count = {};
+  for (unsigned char c : a) ++count[c];
+  for (unsigned char c : b) --count[c];
+  int64_t only_a = 0;
+  int64_t only_b = 0;
+  for (int n : count) (n > 0 ? only_a : only_b) += std::abs(n);
+  return std::max(only_a, only_b);
 }
 
 }  // namespace
@@ -51,26 +64,28 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
   const int64_t limit = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3);
   const std::string lower = Lower(name);
   const std::string sorted = SortedWords(lower);
-  int64_t best = limit + 1;
+  // In half edits, so that swapped words (one and a half) lose against one edit.
+  int64_t best = 2 * limit + 1;
   const std::string* nearest = nullptr;
   const std::string* containing = nullptr;
   int containing_count = 0;
+  bool begins = false;  // whether a candidate that begins with `name` was seen
   for (const std::string& candidate : candidates) {
-    const std::string candidate_lower = Lower(candidate);
-    int64_t distance = EditDistance(lower, candidate_lower);
-    // Swapped words count as one edit.
-    distance = std::min(distance, 1 + EditDistance(sorted, SortedWords(candidate_lower)));
-    // "fp" is within two edits of every name of four letters; that is no help.
-    if (distance * 2 > static_cast<int64_t>(std::max(lower.size(), candidate_lower.size())))
-      continue;
-    if (distance < best) {
-      best = distance;
-      nearest = &candidate;
-    }
-    if (lower.size() >= 4 && candidate_lower.find(lower) != std::string::npos) {
+    const std::string other = Lower(candidate);
+    const size_t inside = lower.size() < 4 ? std::string::npos : other.find(lower);
+    if (inside != std::string::npos && !(begins && inside > 0)) {
+      containing_count = inside == 0 && !begins ? 1 : containing_count + 1;
       containing = &candidate;
-      ++containing_count;
+      begins = inside == 0;
     }
+    const auto length = static_cast<int64_t>(std::max(lower.size(), other.size()));
+    if (2 * LeastDistance(lower, other) >= best) continue;
+    const int64_t distance =
+        std::min(2 * EditDistance(lower, other), 3 + 2 * EditDistance(sorted, SortedWords(other)));
+    // "fp" is within two edits of every name of four letters; that is no help.
+    if (distance > length || distance >= best) continue;
+    best = distance;
+    nearest = &candidate;
   }
   if (nearest != nullptr) return *nearest;
   return containing_count == 1 ? *containing : "";

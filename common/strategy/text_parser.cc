@@ -58,7 +58,7 @@ class TextParser : public gpb::io::ErrorCollector {
     Next();
     Scope scope;
     scope.message = root;
-    ParseMessage(&scope, nullptr, 0);
+    ParseMessage(&scope, nullptr, SourcePlace(), 0);
   }
 
   // From the tokenizer: an unterminated string, a control character.
@@ -120,7 +120,7 @@ class TextParser : public gpb::io::ErrorCollector {
   void SkipBalanced();
   void SkipLine(int line);
   void SkipValue();
-  void ParseMessage(Scope* scope, const char* close, int depth);
+  void ParseMessage(Scope* scope, const char* close, const SourcePlace& opened, int depth);
   void ParseStatement(Scope* scope, int depth);
   bool ResolveName(Scope* scope, const std::string& name, const SourcePlace& place, Target* target);
   bool ResolveStrategyName(Scope* scope, const std::string& name, const SourcePlace& place,
@@ -188,8 +188,8 @@ void TextParser::SkipValue() {
   }
 }
 
-void TextParser::ParseMessage(Scope* scope, const char* close, int depth) {
-  const SourcePlace opened = Here();
+void TextParser::ParseMessage(Scope* scope, const char* close, const SourcePlace& opened,
+                              int depth) {
   if (IsStrategy(*scope->message->GetDescriptor())) scope->strategy = scope;
   while (!AtEnd()) {
     if (close != nullptr && Take(close)) return;
@@ -197,7 +197,7 @@ void TextParser::ParseMessage(Scope* scope, const char* close, int depth) {
     ParseStatement(scope, depth);
   }
   if (close != nullptr && !diagnostics_->full()) {
-    diagnostics_->Error(opened, absl::StrCat("this message is never closed"),
+    diagnostics_->Error(opened, "this message is never closed",
                         absl::StrCat("add \"", close, "\" where it ends"));
   }
 }
@@ -327,7 +327,7 @@ bool TextParser::Claim(const Target& target, const SourcePlace& place, int line)
 void TextParser::ParseFieldValue(Scope* scope, const Target& target, const SourcePlace& place,
                                  bool colon, int depth) {
   const bool message = target.field->cpp_type() == gpb::FieldDescriptor::CPPTYPE_MESSAGE;
-  if (origins_ != nullptr && scope->recorded && !message) {
+  if (origins_ != nullptr && scope->recorded) {
     origins_->Set(target.path, Origin{OriginKind::kFile, place, ""});
   }
   if (!message && !colon) {
@@ -370,6 +370,7 @@ bool TextParser::ParseChild(Scope* scope, const Target& target, int depth) {
     SkipBalanced();
     return true;
   }
+  const SourcePlace opened = Here();
   Next();
   const gpb::Reflection& reflection = *target.holder->GetReflection();
   const bool repeated = target.field->is_repeated();
@@ -379,7 +380,7 @@ bool TextParser::ParseChild(Scope* scope, const Target& target, int depth) {
   child.path = target.path;
   child.recorded = scope->recorded && !repeated;
   child.strategy = scope->strategy;
-  ParseMessage(&child, close, depth + 1);
+  ParseMessage(&child, close, opened, depth + 1);
   // A knob may still be set in a message of the strategy from elsewhere; all others are done.
   if (child.strategy == nullptr) seen_.erase(child.message);
   return true;

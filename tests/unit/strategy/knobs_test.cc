@@ -153,9 +153,10 @@ TEST(Knobs, TableAndExplain) {
   EXPECT_THAT(table, HasSubstr("\nbuild_strategy.gradient_scale_strategy "));
   const auto a_sync = ExplainKnob("a_sync");
   ASSERT_TRUE(a_sync.ok());
-  for (const char* part : {"a_sync\n", "default:       false", "modes:         pserver, hybrid",
-                           "also written:  async_mode", "built:         yes",
-                           "effect test:   pserver_modes_test", "why:           The seeds' table"}) {
+  for (const char* part :
+       {"a_sync\n", "default:       false", "modes:         pserver, hybrid",
+        "also written:  async_mode", "built:         yes", "effect test:   pserver_modes_test",
+        "why:           The seeds' table"}) {
     EXPECT_THAT(*a_sync, HasSubstr(part));
   }
   EXPECT_THAT(*ExplainKnob("k_steps"), HasSubstr("localsgd_configs.k_steps\n"));

@@ -67,7 +67,7 @@ std::string Mutate(std::mt19937_64* random) {
                                             "\\x",
                                             "\\777"};
   std::string text = kValid;
-  const int edits = 1 + static_cast<int>((*random)() % 6);
+  const int edits = 1 + static_cast<int>((*random)() % 4);
   for (int i = 0; i < edits; ++i) {
     if (text.empty()) text = "x";
     const size_t at = (*random)() % (text.size() + 1);
@@ -111,6 +111,7 @@ TEST(TextFuzz, MutatedJobs) {
     Origins origins;
     Diagnostics diagnostics;
     ParseTextProto({"job.pbtxt", text}, &job, &origins, &diagnostics);
+    loaded += diagnostics.ok() ? 1 : 0;
     ValidateStrategy(job.strategy(), {TrainMode::kPserver, Origin(), 0}, origins, "strategy",
                      &diagnostics);
     EXPECT_LE(diagnostics.ErrorText().size(), 200'000u);
@@ -121,7 +122,6 @@ TEST(TextFuzz, MutatedJobs) {
     ParseTextProto({"again", once}, &again, nullptr, &none);
     ASSERT_EQ(none.ErrorText(), "") << "seed " << seed << " run " << i << "\n" << text;
     ASSERT_EQ(SaveText(again), once) << "seed " << seed << " run " << i << "\n" << text;
-    loaded += diagnostics.ok() ? 1 : 0;
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::printf("%d of %d mutated files loaded, %.0f files/s\n", loaded, kRuns, kRuns / took.count());
