@@ -263,7 +263,7 @@ StatusOr<std::vector<int>> Shard::FindSlices(const PushHead& head) {
   return found;
 }
 
-StatusOr<PushResult> Shard::Push(const PushHead& head, PushTicket ticket) {
+StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
   if (!ticket.duplicate) {
     if (Status status = CheckFinite(head, ticket); !status.ok()) {
       counters_.refused.Add(1);
@@ -271,7 +271,7 @@ StatusOr<PushResult> Shard::Push(const PushHead& head, PushTicket ticket) {
     }
   }
   Ready ready;
-  PushResult result;
+  PushOutcome result;
   {
     MutexLock lock(mu_);
     // Again: meanwhile the same push may have come on another thread, or a newer incarnation.

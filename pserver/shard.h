@@ -64,7 +64,7 @@ class Shard {
   StatusOr<PushTicket> AdmitPush(const PushHead& head);
   // Takes the values now in the ticket's buffers. REQUIRES: the ticket came from AdmitPush(head).
   // INVALID_ARGUMENT naming trainer, step, variable and element for NaN and infinity.
-  StatusOr<PushResult> Push(const PushHead& head, PushTicket ticket);
+  StatusOr<PushOutcome> Push(const PushHead& head, PushTicket ticket);
 
   void Pull(const PullQuery& query, Time deadline, Done<PullResult> done);
 
@@ -81,6 +81,8 @@ class Shard {
       const std::string& job, const std::vector<std::string>& variables);
 
   ShardInfo Info() const;
+  // The job that is served: as configured, else as the options say, else "".
+  std::string Job() const;
 
   // FAILED_PRECONDITION unless initialised.
   StatusOr<ShardImage> Image();

@@ -103,6 +103,11 @@ StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
   return std::make_pair(version_, std::move(slots));
 }
 
+std::string Shard::Job() const {
+  MutexLock lock(mu_);
+  return table_ != nullptr ? config_.job : options_.job;
+}
+
 ShardInfo Shard::Info() const {
   MutexLock lock(mu_);
   ShardInfo info;

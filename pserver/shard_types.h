@@ -87,7 +87,7 @@ struct PushTicket {
   std::vector<int> slices;
   std::vector<Buffer> buffers;
 };
-struct PushResult {
+struct PushOutcome {
   uint64_t version = 0;
   bool duplicate = false;
 };

@@ -59,7 +59,7 @@ class ShardFixture : public testing::Test {
     return head;
   }
   // Every element of every slice of `head` is `value`.
-  StatusOr<PushResult> Push(const PushHead& head, float value) {
+  StatusOr<PushOutcome> Push(const PushHead& head, float value) {
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_->AdmitPush(head));
     for (size_t i = 0; i < ticket.buffers.size(); ++i) {
       float* out = reinterpret_cast<float*>(ticket.buffers[i].get());

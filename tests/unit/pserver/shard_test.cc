@@ -20,7 +20,7 @@ TEST_F(ShardTest, SyncAppliesOncePerStepWhenAllArrived) {
   PullLater(0, 1, seconds(10), pulled);
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
   EXPECT_EQ(pulled->status().code(), StatusCode::kUnimplemented);  // still waiting
-  const StatusOr<PushResult> second = Push(Head(Rank(1), 1, 0), 3.0f);
+  const StatusOr<PushOutcome> second = Push(Head(Rank(1), 1, 0), 3.0f);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second->version, 1u);
   ASSERT_TRUE(pulled->ok()) << pulled->status();
@@ -72,7 +72,7 @@ TEST_F(ShardTest, MomentumKeepsItsSlotsBetweenSteps) {
 TEST_F(ShardTest, DuplicateIsAcknowledgedAndNotAppliedTwice) {
   Start(Config(1, ShardMode::kASync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
-  const StatusOr<PushResult> again = Push(Head(Rank(0), 1, 0), 1.0f);
+  const StatusOr<PushOutcome> again = Push(Head(Rank(0), 1, 0), 1.0f);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->duplicate);
   EXPECT_EQ(again->version, 1u);
@@ -145,7 +145,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
   for (const Case& c : cases) {
     PushHead head = Head(Rank(0), 2, 1);
     c.spoil(head);
-    const StatusOr<PushResult> result = Push(head, 1.0f);
+    const StatusOr<PushOutcome> result = Push(head, 1.0f);
     EXPECT_EQ(result.status().code(), c.code) << c.what << ": " << result.status();
     EXPECT_THAT(std::string(result.status().message()), HasSubstr(c.message)) << c.what;
   }
@@ -335,7 +335,7 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
   Start(config);
   const auto step = [this](uint64_t s) {
     for (int r : {0, 1}) {
-      const StatusOr<PushResult> pushed = Push(Head(Rank(r), s + 1, s, 0.1f), 0.3f * (r + 1) + s);
+      const StatusOr<PushOutcome> pushed = Push(Head(Rank(r), s + 1, s, 0.1f), 0.3f * (r + 1) + s);
       ASSERT_TRUE(pushed.ok()) << pushed.status();
     }
   };

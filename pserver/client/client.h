@@ -1,0 +1,134 @@
+// The client of a job's parameter servers: one object per trainer, used by the trainer itself and
+// by programs outside. No gRPC in this header.
+//
+// A variable is cut into slices (partition.h); the client hides that. Errors name server index,
+// address, variable and step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/rpc/channel.h"
+#include "pserver/client/partition.h"
+
+namespace tandem {
+
+enum class PsMode : uint8_t { kSync, kASync };
+
+struct PsOptimizer {
+  std::string type = "sgd";  // as in kernels/graph/optimizer.h
+  std::map<std::string, std::variant<bool, int64_t, double, std::string>> attrs;
+};
+
+struct PsOptions {
+  std::string job = "job";
+  int trainer = 0, trainers = 1;  // rank and number of trainers
+  // Grows each time this trainer is started; 0: the wall clock in microseconds.
+  uint64_t incarnation = 0;
+  std::string secret;  // the job's secret; empty: no token is sent
+  TlsFiles tls;
+  Duration start_timeout = std::chrono::seconds(60);  // for servers and first values
+  Duration step_timeout = std::chrono::seconds(60);   // for pushes, pulls and barriers
+  bool crc32c = false;                                // checksums over all tensors, both ways
+  PartitionOptions partition;                         // `servers` is set by Connect
+  // Called about once a second while Connect waits: "waiting for pserver 1 of 2 at 127.0.0.1:1234
+  // (12 s of 60 s)". May be empty.
+  std::function<void(const std::string&)> on_wait;
+};
+
+struct PsTensor {
+  std::string variable;
+  float* data = nullptr;
+  int64_t numel = 0;  // of the whole variable
+};
+struct PsConstTensor {
+  std::string variable;
+  const float* data = nullptr;
+  int64_t numel = 0;
+};
+// An optimizer slot of a whole variable: as many elements as the variable, or one.
+struct PsSlot {
+  std::string variable, slot;
+  std::vector<float> values;
+};
+
+struct PsState {
+  bool initialised = false;  // values are there: from a checkpoint, or this trainer came later
+  bool restored = false;     // ... from a checkpoint of the servers
+  uint64_t version = 0;      // in sync mode the next step; the lowest of all servers
+};
+
+struct PsServerInfo {
+  std::string endpoint;
+  bool configured = false, initialised = false;
+  uint64_t version = 0, checkpoint_version = 0, incarnation = 0;
+  size_t slices = 0;
+  int64_t elements = 0;
+};
+
+// Thread-safe. Callbacks come on a gRPC thread and must not block nor destroy the client; each is
+// called exactly once.
+class PsClient {
+ public:
+  using Done = std::function<void(Status)>;
+  using DoneVersion = std::function<void(StatusOr<uint64_t>)>;
+
+  // `endpoints`: "host:port" in server order, the same for every trainer. Blocks until every server
+  // answers; UNAVAILABLE naming the first that does not within start_timeout.
+  static StatusOr<std::unique_ptr<PsClient>> Connect(const std::vector<std::string>& endpoints,
+                                                     PsOptions options);
+  // Cancels what is under way and waits for its callbacks.
+  ~PsClient();
+
+  // Places the variables and tells every server its part. Blocking. Once, before all that follows.
+  // FAILED_PRECONDITION when a server was told something else, or when servers come back from
+  // checkpoints of different steps.
+  StatusOr<PsState> Configure(const std::vector<PsVariable>& variables, PsMode mode,
+                              const PsOptimizer& optimizer);
+
+  // Brings every trainer to the same first values; blocking. Where the servers have none yet,
+  // trainer 0 gives those in `params` (and `slots`, and `version`: the steps behind them), the
+  // others wait for it. Then all receive the servers' values into `params`. Gives the servers'
+  // version.
+  StatusOr<uint64_t> InitOrFetch(std::span<const PsTensor> params, uint64_t version = 0,
+                                 std::span<const PsSlot> slots = {});
+
+  // Sends gradients of `step`; several pushes may make up one step (each variable once). Returns at
+  // once. The memory must stay as it is until `done` came; after an error, until the client is
+  // gone.
+  void Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients, Done done);
+
+  // Receives parameters whose version is at least `min_version` (sync: step + 1) and gives the
+  // version (the lowest over the servers). Returns at once. After an error the memory holds a
+  // mixture.
+  void Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done);
+
+  // Blocks until every trainer that has not completed is here.
+  Status Barrier(const std::string& name);
+  // This trainer pushes no more. Blocking.
+  Status Complete();
+  // Every server writes a checkpoint; blocking. Gives the version (the lowest).
+  StatusOr<uint64_t> Save();
+  // Every server goes back to its checkpoint; blocking. Gives the version (the lowest).
+  StatusOr<uint64_t> Restore();
+  // Optimizer slots of all variables, in the order of the variables. Blocking.
+  StatusOr<std::vector<PsSlot>> PullState();
+  StatusOr<std::vector<PsServerInfo>> ServerInfo();
+
+  const std::vector<PsBlock>& blocks() const;  // as placed by Configure
+
+ private:
+  PsClient();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tandem

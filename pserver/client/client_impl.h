@@ -1,0 +1,94 @@
+// The inside of PsClient. Includes gRPC and protobuf: for .cc files of this folder only.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "proto/pserver.pb.h"
+#include "pserver/client/client.h"
+#include "pserver/client/raw_call.h"
+
+namespace tandem {
+
+// Counts what still refers to memory of the caller; outlives the client.
+class PsLeases {
+ public:
+  // Something that lowers the count again when its last copy goes away.
+  static std::shared_ptr<const void> Take(const std::shared_ptr<PsLeases>& leases);
+  // False when `deadline` passed first.
+  bool WaitForNone(Time deadline);
+
+ private:
+  void GiveBack();
+  Mutex mu_;
+  CondVar none_;
+  int count_ TD_GUARDED_BY(mu_) = 0;
+};
+
+struct PsClient::Impl {
+  struct Server {
+    Endpoint endpoint;
+    std::string name;  // "pserver 0 (127.0.0.1:1234)"
+    std::shared_ptr<grpc::Channel> channel;
+    std::vector<size_t> blocks;  // what it owns, indexes into blocks_
+    std::atomic<uint64_t> sequence{0};
+  };
+  using Reply = std::function<void(Status, const grpc::ByteBuffer&)>;
+
+  // ---- client.cc
+  Status WaitForServers();
+  void FillConfigure(const Server& server, PsMode mode, const PsOptimizer& optimizer,
+                     ConfigureRequest* request) const;
+  Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode) const;
+  // Starts a call and sees to it that the destructor can end and await it.
+  void Call(Server& server, const char* method, grpc::ByteBuffer request, Time deadline,
+            Reply reply);
+  // A small call, blocking.
+  Status CallAndWait(Server& server, const char* method,
+                     const google::protobuf::MessageLite& request,
+                     google::protobuf::MessageLite* reply, Duration timeout);
+  void EndCall(uint64_t id);
+  void Close();
+
+  // ---- client_transfer.cc
+  StatusOr<int> VariableIndex(const std::string& name, int64_t numel) const;
+  Status SendInit(std::span<const PsTensor> params, uint64_t version,
+                  std::span<const PsSlot> slots);
+  Status FillSlots(std::span<const PsSlot> slots, const PsBlock& block,
+                   InitParamsRequest* request) const;
+
+  template <typename Request>
+  void FillCaller(Request* request) const {
+    request->set_job(options.job);
+    request->set_trainer_id(static_cast<uint32_t>(options.trainer));
+    request->set_incarnation(options.incarnation);
+  }
+  bool owns_any(const Server& server) const { return !server.blocks.empty(); }
+
+  PsOptions options;
+  std::string token;
+  std::vector<std::unique_ptr<Server>> servers;
+  // Constant after Configure.
+  std::vector<PsVariable> variables;
+  std::unordered_map<std::string, int> variable_index;
+  std::vector<std::string> variable_names;
+  std::vector<PsBlock> blocks;
+  std::vector<std::vector<size_t>> blocks_of;  // by variable
+  std::vector<bool> initialised;               // by server, as Configure found it
+
+  std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();
+  Mutex mu;
+  CondVar idle;
+  bool closing TD_GUARDED_BY(mu) = false;
+  uint64_t next_call TD_GUARDED_BY(mu) = 1;
+  std::map<uint64_t, std::shared_ptr<RawCall>> calls TD_GUARDED_BY(mu);
+  std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);  // generations
+};
+
+}  // namespace tandem

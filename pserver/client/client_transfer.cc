@@ -1,0 +1,334 @@
+// The half of PsClient that moves tensors.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/edit_distance.h"
+#include "common/rpc/byte_buffer.h"
+#include "common/rpc/tensor_codec.h"
+#include "pserver/client/client_impl.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kPushBytesMax = size_t{512} << 20;  // of one message
+constexpr size_t kInitBytesMax = size_t{64} << 20;
+constexpr Duration kGrace = std::chrono::seconds(2);
+
+// Several calls that end as one: with the first error, or the lowest version.
+class Join {
+ public:
+  Join(int calls, PsClient::DoneVersion done) : left_(calls), done_(std::move(done)) {}
+
+  void Arrive(StatusOr<uint64_t> version) {
+    StatusOr<uint64_t> all;
+    {
+      MutexLock lock(mu_);
+      if (!version.ok()) {
+        if (status_.ok()) status_ = version.status();
+      } else {
+        version_ = std::min(version_, *version);
+      }
+      if (--left_ > 0) return;
+      all = status_.ok() ? StatusOr<uint64_t>(version_) : status_;
+    }
+    done_(std::move(all));
+  }
+
+ private:
+  Mutex mu_;
+  int left_ TD_GUARDED_BY(mu_);
+  Status status_ TD_GUARDED_BY(mu_);
+  uint64_t version_ TD_GUARDED_BY(mu_) = UINT64_MAX;
+  const PsClient::DoneVersion done_;
+};
+
+// A message to one server.
+struct PushPart {
+  size_t server;
+  std::vector<CodedSlice> slices;
+  size_t bytes = 0;
+};
+// What one server gives, and where it goes.
+struct PullPart {
+  PullRequest request;
+  std::vector<float*> to;
+};
+
+// Takes apart the answer to `part` into the caller's memory.
+StatusOr<uint64_t> TakePull(const PullPart& part, const grpc::ByteBuffer& bytes) {
+  const ReceivedMessage message(bytes);
+  TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message.fragments()));
+  if (reply.slices.size() != part.to.size()) {
+    return DataLoss("the answer holds %d slices, %d were asked for", reply.slices.size(),
+                    part.to.size());
+  }
+  for (size_t i = 0; i < part.to.size(); ++i) {
+    const CodedSlice& s = reply.slices[i];
+    const SliceRange& asked = part.request.range(static_cast<int>(i));
+    if (s.variable != asked.variable() || s.offset != asked.offset() ||
+        !(s.desc == TensorDesc{DType::kF32, Shape{asked.numel()}})) {
+      return DataLoss("asked for %s f32[%d] at element %d, got %s %s at element %d",
+                      asked.variable(), asked.numel(), asked.offset(), s.variable, ToString(s.desc),
+                      s.offset);
+    }
+    TD_RETURN_IF_ERROR(CopyContent(message.fragments(), s, part.to[i]));
+  }
+  return reply.version;
+}
+
+}  // namespace
+
+StatusOr<int> PsClient::Impl::VariableIndex(const std::string& name, int64_t numel) const {
+  const auto it = variable_index.find(name);
+  if (it == variable_index.end()) {
+    return NotFound("unknown variable \"%s\"%s", name, DidYouMean(name, variable_names));
+  }
+  const PsVariable& variable = variables[it->second];
+  if (numel != variable.shape.numel()) {
+    return InvalidArgument("%s: %d elements, its shape is %s", name, numel,
+                           ToString(variable.shape));
+  }
+  return it->second;
+}
+
+void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
+                    Done done) {
+  Impl& impl = *impl_;
+  const std::shared_ptr<const void> lease = PsLeases::Take(impl.leases);
+  std::vector<PushPart> parts;
+  std::vector<size_t> open(impl.servers.size(), SIZE_MAX);  // part being filled, by server
+  for (const PsConstTensor& g : gradients) {
+    const StatusOr<int> variable = impl.VariableIndex(g.variable, g.numel);
+    if (!variable.ok()) {
+      return done(Annotate(variable.status(), absl::StrFormat("push of step %d", step)));
+    }
+    for (size_t b : impl.blocks_of[*variable]) {
+      const PsBlock& block = impl.blocks[b];
+      const auto server = static_cast<size_t>(block.server);
+      const size_t bytes = static_cast<size_t>(block.numel) * sizeof(float);
+      if (open[server] == SIZE_MAX || parts[open[server]].bytes + bytes > kPushBytesMax) {
+        open[server] = parts.size();
+        parts.push_back({server, {}, 0});
+      }
+      CodedSlice slice;
+      slice.variable = g.variable;
+      slice.offset = block.offset;
+      slice.desc = {DType::kF32, Shape{block.numel}};
+      slice.data = g.data + block.offset;
+      slice.keep = lease;
+      parts[open[server]].slices.push_back(std::move(slice));
+      parts[open[server]].bytes += bytes;
+    }
+  }
+  if (parts.empty()) return done(InvalidArgument("push of step %d: no gradients", step));
+  auto join = std::make_shared<Join>(
+      static_cast<int>(parts.size()), [step, done = std::move(done)](StatusOr<uint64_t> version) {
+        done(Annotate(version.status(), absl::StrFormat("push of step %d", step)));
+      });
+  for (PushPart& part : parts) {
+    Impl::Server& server = *impl.servers[part.server];
+    CodedPush push{impl.options.job,
+                   static_cast<uint32_t>(impl.options.trainer),
+                   impl.options.incarnation,
+                   ++server.sequence,
+                   step,
+                   learning_rate,
+                   std::move(part.slices)};
+    impl.Call(server, "Push", ToByteBuffer(EncodePush(push, impl.options.crc32c)),
+              SteadyNow() + impl.options.step_timeout,
+              [join](Status status, const grpc::ByteBuffer& bytes) {
+                PushReply reply;
+                if (status.ok()) status = ParseMessage(bytes, &reply);
+                join->Arrive(status.ok() ? StatusOr<uint64_t>(reply.version()) : status);
+              });
+  }
+}
+
+void PsClient::Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
+  Impl& impl = *impl_;
+  std::map<size_t, std::shared_ptr<PullPart>> parts;
+  const std::string what = absl::StrFormat("pull of version %d", min_version);
+  for (const PsTensor& p : params) {
+    const StatusOr<int> variable = impl.VariableIndex(p.variable, p.numel);
+    if (!variable.ok()) return done(Annotate(variable.status(), what));
+    for (size_t b : impl.blocks_of[*variable]) {
+      const PsBlock& block = impl.blocks[b];
+      auto& part = parts[static_cast<size_t>(block.server)];
+      if (part == nullptr) part = std::make_shared<PullPart>();
+      SliceRange* range = part->request.add_range();
+      range->set_variable(p.variable);
+      range->set_offset(block.offset);
+      range->set_numel(block.numel);
+      part->to.push_back(p.data + block.offset);
+    }
+  }
+  if (parts.empty()) return done(InvalidArgument("%s: no variables", what));
+  auto join = std::make_shared<Join>(
+      static_cast<int>(parts.size()), [what, done = std::move(done)](StatusOr<uint64_t> version) {
+        done(version.ok() ? std::move(version) : Annotate(version.status(), what));
+      });
+  for (auto& [index, part] : parts) {
+    impl.FillCaller(&part->request);
+    part->request.set_min_version(min_version);
+    part->request.set_timeout_ms(static_cast<uint64_t>(Millis(impl.options.step_timeout)));
+    part->request.set_crc32c(impl.options.crc32c);
+    Impl::Server& server = *impl.servers[index];
+    impl.Call(server, "Pull", SerializeMessage(part->request),
+              SteadyNow() + impl.options.step_timeout + kGrace,
+              [join, part = part, &server](Status status, const grpc::ByteBuffer& bytes) {
+                if (!status.ok()) return join->Arrive(status);
+                StatusOr<uint64_t> version = TakePull(*part, bytes);
+                if (!version.ok()) version = Annotate(version.status(), server.name);
+                join->Arrive(std::move(version));
+              });
+  }
+}
+
+Status PsClient::Impl::FillSlots(std::span<const PsSlot> slots, const PsBlock& block,
+                                 InitParamsRequest* request) const {
+  const PsVariable& variable = variables[block.variable];
+  for (const PsSlot& s : slots) {
+    if (s.variable != variable.name) continue;
+    const auto numel = static_cast<int64_t>(s.values.size());
+    const bool whole = numel == variable.shape.numel();
+    if (!whole && numel != 1) {
+      return InvalidArgument("slot %s has %d elements; expected %d or 1", s.slot, numel,
+                             variable.shape.numel());
+    }
+    SlotTensor* slot = request->add_slot();
+    slot->set_variable(s.variable);
+    slot->set_offset(block.offset);
+    slot->set_slot(s.slot);
+    slot->mutable_tensor()->set_dtype(F32);
+    slot->mutable_tensor()->add_dims(whole ? block.numel : 1);
+    const float* from = s.values.data() + (whole ? block.offset : 0);
+    slot->mutable_tensor()->set_content(
+        from, static_cast<size_t>(whole ? block.numel : 1) * sizeof(float));
+  }
+  return OkStatus();
+}
+
+Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t version,
+                                std::span<const PsSlot> slots) {
+  std::vector<const PsTensor*> by_variable(variables.size(), nullptr);
+  for (const PsTensor& p : params) {
+    TD_ASSIGN_OR_RETURN(const int index, VariableIndex(p.variable, p.numel));
+    by_variable[index] = &p;
+  }
+  for (size_t i = 0; i < servers.size(); ++i) {
+    if (initialised[i] || !owns_any(*servers[i])) continue;
+    InitParamsRequest request;
+    InitParamsReply reply;
+    const std::vector<size_t>& mine = servers[i]->blocks;
+    for (size_t j = 0; j < mine.size(); ++j) {
+      const PsBlock& block = blocks[mine[j]];
+      const PsTensor* p = by_variable[block.variable];
+      if (p == nullptr) {
+        return InvalidArgument("no first values for %s", variables[block.variable].name);
+      }
+      FillCaller(&request);
+      request.set_version(version);
+      SliceTensor* slice = request.add_param();
+      slice->set_variable(p->variable);
+      slice->set_offset(block.offset);
+      slice->mutable_tensor()->set_dtype(F32);
+      slice->mutable_tensor()->add_dims(block.numel);
+      slice->mutable_tensor()->set_content(p->data + block.offset,
+                                           static_cast<size_t>(block.numel) * sizeof(float));
+      TD_RETURN_IF_ERROR(FillSlots(slots, block, &request));
+      const bool last = j + 1 == mine.size();
+      if (!last && request.ByteSizeLong() < kInitBytesMax) continue;
+      TD_RETURN_IF_ERROR(
+          CallAndWait(*servers[i], "InitParams", request, &reply, options.start_timeout));
+      request.Clear();
+    }
+    if (!reply.initialised()) {
+      return Internal("%s has all first values and is not initialised", servers[i]->name);
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint64_t version,
+                                         std::span<const PsSlot> slots) {
+  Impl& impl = *impl_;
+  if (impl.options.trainer == 0) TD_RETURN_IF_ERROR(impl.SendInit(params, version, slots));
+  uint64_t lowest = UINT64_MAX;
+  for (auto& server : impl.servers) {
+    if (!impl.owns_any(*server)) continue;
+    WaitInitRequest request;
+    WaitInitReply reply;
+    impl.FillCaller(&request);
+    request.set_timeout_ms(static_cast<uint64_t>(Millis(impl.options.start_timeout)));
+    TD_RETURN_IF_ERROR(
+        impl.CallAndWait(*server, "WaitInit", request, &reply, impl.options.start_timeout));
+    lowest = std::min<uint64_t>(lowest, reply.version());
+  }
+  struct Waiting {
+    Mutex mu;
+    CondVar cv;
+    bool done TD_GUARDED_BY(mu) = false;
+    StatusOr<uint64_t> version TD_GUARDED_BY(mu);
+  };
+  auto waiting = std::make_shared<Waiting>();
+  Pull(lowest == UINT64_MAX ? 0 : lowest, {params.begin(), params.end()},
+       [waiting](StatusOr<uint64_t> pulled) {
+         MutexLock lock(waiting->mu);
+         waiting->version = std::move(pulled);
+         waiting->done = true;
+         waiting->cv.NotifyAll();
+       });
+  MutexLock lock(waiting->mu);
+  const Time deadline = SteadyNow() + impl.options.step_timeout + 2 * kGrace;
+  while (!waiting->done) {
+    if (!waiting->cv.WaitUntil(waiting->mu, deadline) && !waiting->done) {
+      return DeadlineExceeded("pull of the first values did not end in time");
+    }
+  }
+  return waiting->version;
+}
+
+StatusOr<std::vector<PsSlot>> PsClient::PullState() {
+  Impl& impl = *impl_;
+  std::vector<std::vector<PsSlot>> by_variable(impl.variables.size());
+  for (auto& server : impl.servers) {
+    if (!impl.owns_any(*server)) continue;
+    PullStateRequest request;
+    PullStateReply reply;
+    request.set_job(impl.options.job);
+    TD_RETURN_IF_ERROR(
+        impl.CallAndWait(*server, "PullState", request, &reply, impl.options.start_timeout));
+    for (const SlotTensor& s : reply.slot()) {
+      const auto it = impl.variable_index.find(s.variable());
+      if (it == impl.variable_index.end()) {
+        return DataLoss("%s: slot of unknown variable %s", server->name, s.variable());
+      }
+      const int64_t whole = impl.variables[it->second].shape.numel();
+      const int64_t numel = s.tensor().dims_size() == 1 ? s.tensor().dims(0) : -1;
+      const bool one =
+          numel == 1 && whole != 1 && impl.blocks[impl.blocks_of[it->second][0]].numel != 1;
+      if (s.offset() < 0 || numel < 1 || (!one && numel > whole - s.offset()) ||
+          s.tensor().content().size() != static_cast<size_t>(numel) * sizeof(float)) {
+        return DataLoss("%s: slot %s does not fit its variable", server->name, s.slot());
+      }
+      auto& slots = by_variable[it->second];
+      auto slot = std::find_if(slots.begin(), slots.end(),
+                               [&](const PsSlot& have) { return have.slot == s.slot(); });
+      if (slot == slots.end()) {
+        slots.push_back({s.variable(), s.slot(),
+                         std::vector<float>(static_cast<size_t>(one ? 1 : whole), 0.0f)});
+        slot = std::prev(slots.end());
+      }
+      std::memcpy(slot->values.data() + (one ? 0 : s.offset()), s.tensor().content().data(),
+                  s.tensor().content().size());
+    }
+  }
+  std::vector<PsSlot> all;
+  for (auto& slots : by_variable) {
+    for (PsSlot& slot : slots) all.push_back(std::move(slot));
+  }
+  return all;
+}
+
+}  // namespace tandem

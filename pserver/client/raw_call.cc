@@ -1,0 +1,98 @@
+#include "pserver/client/raw_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/rpc/grpc_status.h"
+
+namespace tandem {
+
+RawCall::RawCall(std::shared_ptr<grpc::Channel> channel, std::string method, std::string token,
+                 grpc::ByteBuffer request, Time deadline, Done done)
+    : channel_(std::move(channel)),
+      stub_(channel_),
+      method_(std::move(method)),
+      token_(std::move(token)),
+      request_(std::move(request)),
+      deadline_(deadline),
+      done_(std::move(done)) {}
+
+std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<grpc::Channel> channel, std::string method,
+                                        std::string token, grpc::ByteBuffer request, Time deadline,
+                                        Done done) {
+  auto call =
+      std::shared_ptr<RawCall>(new RawCall(std::move(channel), std::move(method), std::move(token),
+                                           std::move(request), deadline, std::move(done)));
+  call->Attempt();
+  return call;
+}
+
+void RawCall::Attempt() {
+  grpc::ClientContext* context = nullptr;
+  Status ready;
+  {
+    MutexLock lock(mu_);
+    if (cancelled_) {
+      ready = Cancelled("the client is going away");
+    } else {
+      context_ = std::make_unique<grpc::ClientContext>();
+      context = context_.get();
+      ready = PrepareCall(deadline_, token_, context);
+    }
+  }
+  if (!ready.ok()) return Finish(ready);
+  ++attempts_;
+  reply_.Clear();
+  stub_.UnaryCall(context, method_, grpc::StubOptions(), &request_, &reply_,
+                  [self = shared_from_this()](grpc::Status status) { self->OnReply(status); });
+  // A Cancel between making the context and the call would have been lost.
+  MutexLock lock(mu_);
+  if (cancelled_ && context_.get() == context) context->TryCancel();
+}
+
+Status RawCall::Explain(const grpc::Status& status) const {
+  // What gRPC says by itself; a server's own DEADLINE_EXCEEDED tells more and stays.
+  if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
+      status.error_message() != "Deadline Exceeded") {
+    return FromGrpc(status);
+  }
+  return DeadlineExceeded("no answer for %.1f s%s", Seconds(SteadyNow() - start_),
+                          last_error_.empty() ? "" : "; before that: " + last_error_);
+}
+
+void RawCall::OnReply(const grpc::Status& status) {
+  constexpr Duration kBackoffMax = std::chrono::seconds(1);
+  const Duration backoff = std::min<Duration>(
+      std::chrono::milliseconds(50) * (1 << std::min(attempts_ - 1, 5)), kBackoffMax);
+  const bool again =
+      status.error_code() == grpc::StatusCode::UNAVAILABLE && SteadyNow() + backoff < deadline_;
+  if (again) {
+    MutexLock lock(mu_);
+    if (!cancelled_) {
+      last_error_ = status.error_message();
+      alarm_ = std::make_unique<grpc::Alarm>();
+      // The alarm keeps its callback as long as it lives, and this keeps the alarm: the callback
+      // lets go when it runs, else nobody would ever be freed.
+      auto keep = std::make_shared<std::shared_ptr<RawCall>>(shared_from_this());
+      alarm_->Set(std::chrono::system_clock::now() +
+                      std::chrono::duration_cast<std::chrono::system_clock::duration>(backoff),
+                  [keep](bool) { std::exchange(*keep, nullptr)->Attempt(); });
+      return;
+    }
+  }
+  Finish(Explain(status));
+}
+
+void RawCall::Finish(Status status) {
+  Done done = std::exchange(done_, nullptr);
+  done(std::move(status), reply_);
+}
+
+void RawCall::Cancel() {
+  MutexLock lock(mu_);
+  cancelled_ = true;
+  if (context_ != nullptr) context_->TryCancel();
+  if (alarm_ != nullptr) alarm_->Cancel();
+}
+
+}  // namespace tandem

@@ -1,0 +1,58 @@
+// One unary call, tried again while the server is unavailable. Includes gRPC: for .cc files only.
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+
+namespace tandem {
+
+// Every attempt sends the same bytes, so the request must be one that the server takes once only (a
+// sequence number) or that does no harm twice. Thread-safe. Keeps itself alive until it is done.
+class RawCall : public std::enable_shared_from_this<RawCall> {
+ public:
+  // Exactly once, on a gRPC thread (or on the caller's when the call cannot be made at all).
+  using Done = std::function<void(Status, const grpc::ByteBuffer& reply)>;
+
+  // `method`: "/tandem.ParameterServer/Push". `deadline` covers all attempts together.
+  static std::shared_ptr<RawCall> Start(std::shared_ptr<grpc::Channel> channel, std::string method,
+                                        std::string token, grpc::ByteBuffer request, Time deadline,
+                                        Done done);
+  // Ends it soon, with CANCELLED unless it is done already.
+  void Cancel();
+
+ private:
+  RawCall(std::shared_ptr<grpc::Channel> channel, std::string method, std::string token,
+          grpc::ByteBuffer request, Time deadline, Done done);
+  void Attempt();
+  void OnReply(const grpc::Status& status);
+  Status Explain(const grpc::Status& status) const;
+  void Finish(Status status);
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
+  const std::string method_, token_;
+  const grpc::ByteBuffer request_;
+  const Time deadline_;
+  Done done_;
+  grpc::ByteBuffer reply_;
+  const Time start_ = SteadyNow();
+  int attempts_ = 0;        // only one attempt or alarm is under way at a time
+  std::string last_error_;  // of the attempt before
+
+  Mutex mu_;
+  bool cancelled_ TD_GUARDED_BY(mu_) = false;
+  std::unique_ptr<grpc::ClientContext> context_ TD_GUARDED_BY(mu_);
+  std::unique_ptr<grpc::Alarm> alarm_ TD_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem

@@ -1,0 +1,31 @@
+// The thread that watches a shard's deadlines.
+#pragma once
+
+#include <thread>
+
+#include "common/base/mutex.h"
+#include "pserver/shard.h"
+
+namespace tandem {
+
+// Thread-safe. Calls shard.ExpireWaiters() when shard.NextDeadline() has come; REQUIRES that the
+// shard's clock is the real one.
+class DeadlineDriver {
+ public:
+  explicit DeadlineDriver(Shard& shard);
+  ~DeadlineDriver();  // joins
+  // Somebody waits anew: look at the deadlines again.
+  void Poke();
+
+ private:
+  void Loop();
+
+  Shard& shard_;  // Not owned; must outlive this.
+  Mutex mu_;
+  CondVar cv_;
+  bool poked_ TD_GUARDED_BY(mu_) = false;
+  bool stop_ TD_GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+}  // namespace tandem

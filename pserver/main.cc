@@ -1,0 +1,180 @@
+// tandem-pserver: holds slices of a job's parameters and applies gradients to them.
+#include <gflags/gflags.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/edit_distance.h"
+#include "common/rpc/accept_guard.h"
+#include "common/rpc/token.h"
+#include "pserver/pserver.h"
+
+DEFINE_string(listen, "127.0.0.1:0", "Address to listen on, HOST:PORT; port 0 takes a free one");
+DEFINE_int32(index, 0, "Which server of the job this is, from 0");
+DEFINE_string(job, "", "Name of the job; empty: the first job that comes");
+DEFINE_int32(trainers, 0, "Number of trainers of the job; 0: as the first trainer says");
+DEFINE_string(data_dir, "", "Folder for checkpoints; empty: none are written");
+DEFINE_uint64(checkpoint_every_steps, 0,
+              "Write a checkpoint after so many steps; 0: only when told and at the end");
+DEFINE_string(tls_cert, "", "PEM file with this server's certificate");
+DEFINE_string(tls_key, "", "PEM file with the key of tls_cert");
+DEFINE_string(tls_ca, "", "PEM file: trainers must show a certificate signed by it");
+DEFINE_bool(insecure_allow_network, false, "Listen on a network address without TLS");
+DEFINE_int32(threads, 2, "Worker threads");
+
+namespace tandem {
+namespace {
+
+constexpr const char* kUsage =
+    "tandem-pserver: one parameter server of a Tandem job.\n"
+    "  tandem-pserver --listen=127.0.0.1:7000 --job=NAME --trainers=N [--data_dir=DIR]\n"
+    "The job's secret is read from the file named by TANDEM_SECRET_FILE, when that is set.\n";
+
+std::vector<gflags::CommandLineFlagInfo> OurFlags() {
+  std::vector<gflags::CommandLineFlagInfo> all, ours;
+  gflags::GetAllFlags(&all);
+  for (const auto& flag : all) {
+    const bool log = flag.name == "v" || flag.name == "minloglevel" || flag.name == "logtostderr";
+    if (flag.filename.find("pserver/main.cc") != std::string::npos || log) ours.push_back(flag);
+  }
+  return ours;
+}
+
+void PrintHelp() {
+  std::fputs(kUsage, stdout);
+  for (const auto& flag : OurFlags()) {
+    std::printf("  --%-24s %s (%s)\n", flag.name.c_str(), flag.description.c_str(),
+                flag.default_value.empty() ? "\"\"" : flag.default_value.c_str());
+  }
+}
+
+// "--name=value", "--name value", "--bool", "--nobool".
+Status SetFlags(int argc, char** argv) {
+  std::vector<std::string> names;
+  for (const auto& flag : OurFlags()) names.push_back(flag.name);
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (arg.rfind("--", 0) != 0) return InvalidArgument("unexpected argument \"%s\"", arg);
+    const size_t equals = arg.find('=');
+    std::string name = arg.substr(2, equals == std::string::npos ? arg.npos : equals - 2);
+    std::string value = equals == std::string::npos ? "" : arg.substr(equals + 1);
+    gflags::CommandLineFlagInfo info;
+    bool known = gflags::GetCommandLineFlagInfo(name.c_str(), &info);
+    if (!known && name.rfind("no", 0) == 0 && equals == std::string::npos) {
+      known = gflags::GetCommandLineFlagInfo(name.substr(2).c_str(), &info) && info.type == "bool";
+      name = name.substr(2);
+      value = "false";
+    } else if (known && equals == std::string::npos && info.type == "bool") {
+      value = "true";
+    } else if (known && equals == std::string::npos) {
+      if (++i >= argc) return InvalidArgument("--%s needs a value", name);
+      value = argv[i];
+    }
+    if (!known) {
+      return InvalidArgument("unknown flag \"%s\"%s", arg.substr(0, equals),
+                             DidYouMean(arg.substr(2, equals - 2), names));
+    }
+    if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
+      return InvalidArgument("--%s=%s: expected a value of type %s", name, value, info.type);
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<PserverOptions> OptionsFromFlags() {
+  PserverOptions options;
+  TD_ASSIGN_OR_RETURN(options.rpc.listen, ParseEndpoint(FLAGS_listen));
+  options.rpc.tls = {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca};
+  options.rpc.insecure_allow_network = FLAGS_insecure_allow_network;
+  if (FLAGS_index < 0) return InvalidArgument("--index=%d: expected 0 or more", FLAGS_index);
+  if (FLAGS_trainers < 0) return InvalidArgument("--trainers=%d: negative", FLAGS_trainers);
+  if (FLAGS_checkpoint_every_steps != 0 && FLAGS_data_dir.empty()) {
+    return InvalidArgument("--checkpoint_every_steps has no effect without --data_dir");
+  }
+  options.index = FLAGS_index;
+  options.job = FLAGS_job;
+  options.trainers = FLAGS_trainers;
+  options.data_dir = FLAGS_data_dir;
+  options.checkpoint_every_steps = FLAGS_checkpoint_every_steps;
+  options.threads = FLAGS_threads;
+  if (const char* file = std::getenv("TANDEM_SECRET_FILE"); file != nullptr && *file != '\0') {
+    TD_ASSIGN_OR_RETURN(options.secret, ReadSecretFile(file));
+  }
+  return options;
+}
+
+int Fail(const Status& status) {
+  std::fprintf(stderr, "tandem-pserver: error: %s\n", ToString(status).c_str());
+  return ExitCodeOf(status);
+}
+
+// The next SIGTERM or SIGINT; 0 when `seconds` passed without one.
+int WaitForSignal(const sigset_t& signals, int seconds) {
+  const timespec timeout{seconds, 0};
+  const int signal = sigtimedwait(&signals, nullptr, &timeout);
+  return signal > 0 ? signal : 0;
+}
+
+int Serve(const PserverOptions& options) {
+  // Every thread inherits the mask; the signals are then taken one by one below.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  Metrics metrics;
+  StatusOr<std::unique_ptr<Pserver>> pserver = Pserver::Start(options, metrics);
+  if (!pserver.ok()) return Fail(pserver.status());
+  if (!options.rpc.tls.enabled() && !IsLoopback(options.rpc.listen)) {
+    std::fprintf(stderr,
+                 "tandem-pserver: warning: listening on a network address without TLS; anybody who "
+                 "can reach it reads what is sent\n");
+  }
+  std::printf("tandem-pserver %d listening on %s\n", options.index,
+              ToString((*pserver)->endpoint()).c_str());
+  if ((*pserver)->restored_version() != 0) {
+    std::printf("tandem-pserver %d restored version %llu\n", options.index,
+                static_cast<unsigned long long>((*pserver)->restored_version()));
+  }
+  std::fflush(stdout);
+
+  while (WaitForSignal(signals, 60) == 0) {
+  }
+  // A second signal ends the process at once.
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  const Status drained = (*pserver)->Drain(SteadyNow() + std::chrono::seconds(5));
+  pserver->reset();
+  return drained.ok() ? kExitOk : Fail(Annotate(drained, "last checkpoint"));
+}
+
+int Main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--help" || std::string(argv[i]) == "-h") {
+      PrintHelp();
+      return kExitOk;
+    }
+  }
+  FLAGS_logtostderr = true;
+  if (Status status = SetFlags(argc, argv); !status.ok()) {
+    Fail(status);
+    std::fputs("help: tandem-pserver --help\n", stderr);
+    return kExitUsage;
+  }
+  google::InitGoogleLogging(argv[0]);
+  InstallAcceptGuard();
+  const StatusOr<PserverOptions> options = OptionsFromFlags();
+  if (!options.ok()) return Fail(options.status());
+  return Serve(*options);
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) { return tandem::Main(argc, argv); }

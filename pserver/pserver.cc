@@ -1,0 +1,142 @@
+#include "pserver/pserver.h"
+
+#include <grpcpp/impl/codegen/service_type.h>
+
+#include <atomic>
+#include <random>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/runner.h"
+#include "pserver/deadline_driver.h"
+#include "pserver/service.h"
+#include "pserver/shard.h"
+#include "pserver/storage.h"
+
+namespace tandem {
+namespace {
+
+uint64_t NewIncarnation() {
+  std::random_device random;
+  const uint64_t number = (uint64_t{random()} << 32) | random();
+  return number == 0 ? 1 : number;
+}
+
+}  // namespace
+
+// Members are destroyed from the last to the first: the server before what its handlers use.
+struct Pserver::Impl {
+  RealClock clock;
+  CpuDevice device;
+  Backend backend = Backend::Cpu();
+  std::unique_ptr<Storage> storage;  // null: no data folder
+  std::atomic<uint64_t> checkpoint_version{0};
+  uint64_t restored_version = 0;
+  std::unique_ptr<Shard> shard;
+  std::unique_ptr<DeadlineDriver> deadlines;
+  std::unique_ptr<ThreadPool> saver;  // one thread, one waiting image
+  std::unique_ptr<ThreadPool> workers;
+  std::unique_ptr<grpc::Service> service;
+  std::unique_ptr<RpcServer> server;
+
+  StatusOr<std::pair<uint64_t, size_t>> Write(const ShardImage& image) {
+    TD_ASSIGN_OR_RETURN(const size_t bytes, storage->Write(image));
+    checkpoint_version = image.version;
+    return std::make_pair(image.version, bytes);
+  }
+  StatusOr<std::pair<uint64_t, size_t>> Save() {
+    if (storage == nullptr) {
+      return FailedPrecondition("no checkpoints: this server was started without a data folder");
+    }
+    TD_ASSIGN_OR_RETURN(const ShardImage image, shard->Image());
+    return Write(image);
+  }
+  StatusOr<uint64_t> Restore() {
+    if (storage == nullptr) {
+      return FailedPrecondition("no checkpoints: this server was started without a data folder");
+    }
+    TD_ASSIGN_OR_RETURN(const std::optional<ShardImage> image, storage->Read());
+    if (!image) return NotFound("there is no checkpoint");
+    TD_RETURN_IF_ERROR(shard->Restore(*image));
+    checkpoint_version = image->version;
+    return image->version;
+  }
+  void SaveLater(ShardImage image) {
+    const uint64_t version = image.version;
+    auto shared = std::make_shared<ShardImage>(std::move(image));
+    const Status posted = saver->Post([this, shared] {
+      if (const auto written = Write(*shared); !written.ok()) {
+        LOG(ERROR) << "checkpoint of version " << shared->version
+                   << " failed: " << ToString(written.status());
+      }
+    });
+    if (!posted.ok()) {
+      LOG(WARNING) << "checkpoint of version " << version
+                   << " left out: the one before is still being written";
+    }
+  }
+};
+
+Pserver::Pserver() : impl_(std::make_unique<Impl>()) {}
+
+StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metrics& metrics) {
+  if (!options.secret.empty() && options.job.empty()) {
+    return InvalidArgument("a server with a secret needs the job's name: tokens belong to a job");
+  }
+  if (options.threads < 1 || options.threads > 1024) {
+    return InvalidArgument("%d threads; expected 1 to 1024", options.threads);
+  }
+  auto pserver = std::unique_ptr<Pserver>(new Pserver());
+  Impl* impl = pserver->impl_.get();
+  const uint64_t incarnation = NewIncarnation();
+  Shard::Options shard{incarnation, options.job, options.trainers, 0, nullptr};
+  if (!options.data_dir.empty()) {
+    TD_ASSIGN_OR_RETURN(impl->storage, OpenRocksdbStorage(options.data_dir + "/shard-" +
+                                                          std::to_string(options.index)));
+    shard.checkpoint_every_steps = options.checkpoint_every_steps;
+    shard.on_checkpoint = [impl](ShardImage image) { impl->SaveLater(std::move(image)); };
+  }
+  impl->shard =
+      std::make_unique<Shard>(std::move(shard), impl->clock, impl->backend, impl->device, metrics);
+  if (impl->storage != nullptr) {
+    StatusOr<uint64_t> restored = impl->Restore();
+    if (!restored.ok() && restored.status().code() != StatusCode::kNotFound) {
+      return Annotate(restored.status(), "restoring from " + options.data_dir);
+    }
+    impl->restored_version = restored.ok() ? *restored : 0;
+  }
+  impl->deadlines = std::make_unique<DeadlineDriver>(*impl->shard);
+  impl->saver = std::make_unique<ThreadPool>("saver", 1, 1);
+  impl->workers = std::make_unique<ThreadPool>("worker", options.threads, options.queue_max);
+  impl->service =
+      MakePserverService({options.index, incarnation, options.secret,
+                          [impl] { return impl->checkpoint_version.load(); },
+                          [impl] { return impl->Save(); }, [impl] { return impl->Restore(); }},
+                         *impl->shard, *impl->workers, *impl->deadlines);
+  TD_ASSIGN_OR_RETURN(impl->server, RpcServer::Start(options.rpc, {impl->service.get()}));
+  impl->server->SetServing(true);
+  return pserver;
+}
+
+Pserver::~Pserver() {
+  if (impl_->shard != nullptr) impl_->shard->Shutdown();
+  if (impl_->server != nullptr) impl_->server->Stop(SteadyNow());
+}
+
+const Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
+uint64_t Pserver::restored_version() const { return impl_->restored_version; }
+
+StatusOr<std::pair<uint64_t, size_t>> Pserver::SaveCheckpoint() { return impl_->Save(); }
+
+Status Pserver::Drain(Time deadline) {
+  impl_->server->SetServing(false);
+  Status saved;
+  if (impl_->storage != nullptr && impl_->shard->Info().initialised) {
+    saved = impl_->Save().status();
+  }
+  impl_->shard->Shutdown();
+  impl_->server->Stop(deadline);
+  return saved;
+}
+
+}  // namespace tandem

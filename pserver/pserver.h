@@ -1,0 +1,52 @@
+// A whole parameter server: shard, worker threads, storage and gRPC server. What `tandem-pserver`
+// runs, and what tests run several of in one process. No gRPC in this header.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/metrics.h"
+#include "common/base/status.h"
+#include "common/rpc/server.h"
+
+namespace tandem {
+
+struct PserverOptions {
+  ServerOptions rpc;
+  int index = 0;                        // which server of the job
+  std::string job;                      // "": serves the first job that configures it
+  int trainers = 0;                     // 0: as the first trainer says
+  std::string secret;                   // empty: no token is asked for. REQUIRES a job otherwise.
+  std::string data_dir;                 // "": no checkpoints; else <data_dir>/shard-<index>
+  uint64_t checkpoint_every_steps = 0;  // 0: only when told, and at the end
+  int threads = 2;                      // workers
+  size_t queue_max = 1024;              // calls that may wait for a worker; more are refused
+};
+
+// Thread-safe.
+class Pserver {
+ public:
+  // Restores the checkpoint of data_dir when there is one, then listens. FAILED_PRECONDITION when
+  // the checkpoint is of another job; DATA_LOSS when it is damaged. `metrics` must outlive the
+  // server.
+  static StatusOr<std::unique_ptr<Pserver>> Start(PserverOptions options, Metrics& metrics);
+  ~Pserver();  // Stop(now), without a checkpoint
+
+  const Endpoint& endpoint() const;
+  // The version that was restored at start; 0 when none.
+  uint64_t restored_version() const;
+
+  // Version and bytes. FAILED_PRECONDITION without a data folder or before the first values.
+  StatusOr<std::pair<uint64_t, size_t>> SaveCheckpoint();
+  // Not serving any more; saves a checkpoint when there is a data folder and something to save;
+  // answers those who wait with UNAVAILABLE; ends calls in progress until `deadline`.
+  Status Drain(Time deadline);
+
+ private:
+  Pserver();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,167 @@
+// The program tandem-pserver: flags, exit codes, signals.
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "gmock/gmock.h"
+#include "pserver/client/client.h"
+
+extern char** environ;
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+// A running tandem-pserver whose output (both streams) is read through a pipe.
+class Process {
+ public:
+  Process(std::vector<std::string> args, std::vector<std::string> extra_env = {}) {
+    const char* bin = std::getenv("TANDEM_BIN_DIR");
+    args.insert(args.begin(), std::string(bin ? bin : "build/bin") + "/tandem-pserver");
+    std::vector<char*> argv, env;
+    for (std::string& a : args) argv.push_back(a.data());
+    argv.push_back(nullptr);
+    for (char** e = environ; *e != nullptr; ++e) env.push_back(*e);
+    for (std::string& e : extra_env) env.push_back(e.data());
+    env.push_back(nullptr);
+    int ends[2];
+    CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+    CHECK_EQ(posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), env.data()), 0) << argv[0];
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    out_ = fdopen(ends[0], "r");
+  }
+  ~Process() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      Wait();
+    }
+    std::fclose(out_);
+  }
+  // The next line; "" at the end of the output.
+  std::string Line() {
+    char line[4096];
+    return std::fgets(line, sizeof(line), out_) ? line : "";
+  }
+  // Lines up to and with the first that contains `text`; all when none does.
+  std::string Until(const std::string& text) {
+    std::string all;
+    for (std::string line = Line(); !line.empty(); line = Line()) {
+      all += line;
+      if (line.find(text) != std::string::npos) break;
+    }
+    return all;
+  }
+  void Signal(int number) { kill(pid_, number); }
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  // The address in the first line that names one.
+  std::string Endpoint() {
+    const std::string text = Until("listening on ");
+    const size_t at = text.find("listening on ");
+    if (at == std::string::npos) return "";
+    return text.substr(at + 13, text.find('\n', at) - at - 13);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  FILE* out_ = nullptr;
+};
+
+TEST(PserverProcessTest, BadFlagsExitWithUsage) {
+  struct Case {
+    std::vector<std::string> args;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {{"--lisen=127.0.0.1:0"}, "did you mean \"listen\""},
+      {{"--threads=many"}, "expected a value of type int32"},
+      {{"--listen=nowhere"}, "expected HOST:PORT"},
+      {{"--threads=0"}, "0 threads"},
+      {{"serve"}, "unexpected argument"},
+      {{"--job"}, "--job needs a value"},
+      {{"--checkpoint_every_steps=5"}, "no effect without --data_dir"},
+  };
+  for (const Case& c : cases) {
+    Process process(c.args);
+    EXPECT_THAT(process.Until(c.message), HasSubstr(c.message));
+    EXPECT_EQ(process.Wait(), 2) << c.message;
+  }
+  Process help({"--help"});
+  EXPECT_THAT(help.Until("--data_dir"), HasSubstr("--data_dir"));
+  EXPECT_EQ(help.Wait(), 0);
+}
+
+TEST(PserverProcessTest, ATakenPortIsExit69) {
+  Process first({"--listen=127.0.0.1:0"});
+  const std::string endpoint = first.Endpoint();
+  ASSERT_FALSE(endpoint.empty());
+  Process second({"--listen=" + endpoint});
+  EXPECT_THAT(second.Until("cannot listen"),
+              HasSubstr("cannot listen on " + endpoint + ": Address already in use"));
+  EXPECT_EQ(second.Wait(), 69);
+  first.Signal(SIGINT);
+  EXPECT_EQ(first.Wait(), 0);
+}
+
+TEST(PserverProcessTest, ANetworkAddressWithoutTlsIsExit77) {
+  Process process({"--listen=0.0.0.0:0"});
+  EXPECT_THAT(process.Until("without TLS"), HasSubstr("insecure_allow_network"));
+  EXPECT_EQ(process.Wait(), 77);
+  Process allowed({"--listen=0.0.0.0:0", "--insecure_allow_network"});
+  EXPECT_THAT(allowed.Until("listening on 0.0.0.0"), HasSubstr("warning"));
+}
+
+TEST(PserverProcessTest, SigtermSavesAndTheNextStartRestores) {
+  std::string dir = testing::TempDir() + "/pserver_process_XXXXXX";
+  ASSERT_NE(mkdtemp(dir.data()), nullptr);
+  const std::string secret = dir + "/secret";
+  std::ofstream(secret) << "0123456789abcdef0123456789abcdef\n";
+  ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
+  const std::vector<std::string> env = {"TANDEM_SECRET_FILE=" + secret};
+  const std::vector<std::string> args = {"--job=job", "--trainers=1", "--data_dir=" + dir};
+  PsOptions options;
+  options.secret = "0123456789abcdef0123456789abcdef";
+  std::vector<float> values = {1, 2, 3};
+  {
+    Process server(args, env);
+    const std::string endpoint = server.Endpoint();
+    auto client = PsClient::Connect({endpoint}, options);
+    ASSERT_TRUE(client.ok()) << client.status();
+    ASSERT_TRUE((*client)->Configure({{"w", Shape{3}}}, PsMode::kSync, {}).ok());
+    ASSERT_TRUE((*client)->InitOrFetch(std::vector<PsTensor>{{"w", values.data(), 3}}, 42).ok());
+    server.Signal(SIGTERM);
+    EXPECT_EQ(server.Wait(), 0);
+  }
+  Process server(args, env);
+  const std::string endpoint = server.Endpoint();
+  EXPECT_THAT(server.Line(), HasSubstr("restored version 42"));
+  auto client = PsClient::Connect({endpoint}, options);
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_TRUE((*client)->Configure({{"w", Shape{3}}}, PsMode::kSync, {})->restored);
+  std::vector<float> got(3, 0.0f);
+  EXPECT_EQ(*(*client)->InitOrFetch(std::vector<PsTensor>{{"w", got.data(), 3}}), 42u);
+  EXPECT_EQ(got, values);
+  std::filesystem::remove_all(dir);
+}
+
+}  // namespace
+}  // namespace tandem

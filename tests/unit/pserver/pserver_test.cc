@@ -1,0 +1,450 @@
+// Servers and clients in one process, over loopback.
+#include "pserver/pserver.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "common/base/mutex.h"
+#include "gmock/gmock.h"
+#include "pserver/client/client.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+// Waits for one callback.
+template <typename T>
+class Answer {
+ public:
+  std::function<void(T)> Callback() {
+    return [this](T value) {
+      MutexLock lock(mu_);
+      value_ = std::move(value);
+      cv_.NotifyAll();
+    };
+  }
+  T Get() {
+    MutexLock lock(mu_);
+    const Time deadline = SteadyNow() + seconds(30);
+    while (!value_ && cv_.WaitUntil(mu_, deadline)) {
+    }
+    CHECK(value_.has_value()) << "no answer";
+    return *value_;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar cv_;
+  std::optional<T> value_ TD_GUARDED_BY(mu_);
+};
+
+Status PushAndWait(PsClient& client, uint64_t step, float rate, std::vector<PsConstTensor> g) {
+  Answer<Status> answer;
+  client.Push(step, rate, std::move(g), answer.Callback());
+  return answer.Get();
+}
+StatusOr<uint64_t> PullAndWait(PsClient& client, uint64_t version, std::vector<PsTensor> p) {
+  Answer<StatusOr<uint64_t>> answer;
+  client.Pull(version, std::move(p), answer.Callback());
+  return answer.Get();
+}
+
+// Parameters of a small model, and gradients that depend on (trainer, step, parameters).
+struct Model {
+  std::vector<PsVariable> variables = {
+      {"fc_0.w", Shape{37, 11}}, {"fc_0.b", Shape{11}}, {"fc_1.w", Shape{11, 5}}};
+  std::vector<std::vector<float>> params;
+
+  Model() {
+    for (const PsVariable& v : variables) {
+      params.emplace_back(static_cast<size_t>(v.shape.numel()));
+      for (size_t i = 0; i < params.back().size(); ++i) {
+        params.back()[i] = std::sin(static_cast<float>(i + 1));
+      }
+    }
+  }
+  std::vector<PsTensor> Tensors() {
+    std::vector<PsTensor> all;
+    for (size_t v = 0; v < variables.size(); ++v) {
+      all.push_back({variables[v].name, params[v].data(), static_cast<int64_t>(params[v].size())});
+    }
+    return all;
+  }
+  std::vector<std::vector<float>> Gradients(int trainer, uint64_t step) const {
+    std::vector<std::vector<float>> g = params;
+    for (auto& values : g) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = values[i] * 0.3f + std::cos(static_cast<float>(i * (trainer + 2) + step)) / 3;
+      }
+    }
+    return g;
+  }
+  std::vector<PsConstTensor> View(const std::vector<std::vector<float>>& g) const {
+    std::vector<PsConstTensor> all;
+    for (size_t v = 0; v < variables.size(); ++v) {
+      all.push_back({variables[v].name, g[v].data(), static_cast<int64_t>(g[v].size())});
+    }
+    return all;
+  }
+};
+
+class PserverTest : public testing::Test {
+ protected:
+  PserverTest() : dir_(testing::TempDir() + "/pserver_XXXXXX") {
+    CHECK(mkdtemp(dir_.data()) != nullptr);
+  }
+  ~PserverTest() override { std::filesystem::remove_all(dir_); }
+
+  void StartServers(int count, PserverOptions options = {}) {
+    for (int i = 0; i < count; ++i) {
+      options.index = i;
+      auto server = Pserver::Start(options, metrics_);
+      ASSERT_TRUE(server.ok()) << server.status();
+      endpoints_.push_back(ToString((*server)->endpoint()));
+      servers_.push_back(*std::move(server));
+    }
+  }
+  StatusOr<std::unique_ptr<PsClient>> Client(int trainer, int trainers, PsOptions options = {}) {
+    options.trainer = trainer;
+    options.trainers = trainers;
+    options.partition.min_block_size = 64;
+    return PsClient::Connect(endpoints_, options);
+  }
+
+  std::string dir_;
+  Metrics metrics_;
+  std::vector<std::unique_ptr<Pserver>> servers_;
+  std::vector<std::string> endpoints_;
+};
+
+// What one process would compute: gradients added in rank order, then momentum.
+void SerialStep(Model& model, std::vector<std::vector<float>>& velocity, uint64_t step,
+                float rate) {
+  const auto a = model.Gradients(0, step), b = model.Gradients(1, step);
+  for (size_t v = 0; v < model.params.size(); ++v) {
+    for (size_t i = 0; i < model.params[v].size(); ++i) {
+      const float g = a[v][i] + b[v][i];
+      velocity[v][i] = 0.9f * velocity[v][i] + g;
+      model.params[v][i] = model.params[v][i] - rate * velocity[v][i];
+    }
+  }
+}
+
+void TrainSync(PsClient* client, Model* model, int trainer, uint64_t from, uint64_t to,
+               Status* result) {
+  *result = [&]() -> Status {
+    for (uint64_t step = from; step < to; ++step) {
+      const auto g = model->Gradients(trainer, step);
+      // As during backward: one push per variable, last first, all under way at once.
+      std::vector<Answer<Status>> pushed(g.size());
+      const auto view = model->View(g);
+      for (size_t v = g.size(); v-- > 0;) {
+        client->Push(step, 0.05f, {view[v]}, pushed[v].Callback());
+      }
+      const StatusOr<uint64_t> version = PullAndWait(*client, step + 1, model->Tensors());
+      Status sent;
+      for (auto& p : pushed) {
+        if (const Status one = p.Get(); !one.ok()) sent = one;
+      }
+      TD_RETURN_IF_ERROR(sent);
+      if (!version.ok()) return version.status();
+      if (*version != step + 1) return Internal("version %d after step %d", *version, step);
+    }
+    return OkStatus();
+  }();
+}
+
+TEST_F(PserverTest, TwoServersTwoTrainersEqualSerialBitForBit) {
+  StartServers(2);
+  Model models[2], serial;
+  std::vector<std::vector<float>> velocity = serial.params;
+  for (auto& v : velocity) std::fill(v.begin(), v.end(), 0.0f);
+  for (auto& p : models[1].params) std::fill(p.begin(), p.end(), -1.0f);  // replaced by trainer 0's
+  Status results[2];
+  std::vector<std::thread> threads;
+  for (int t : {0, 1}) {
+    threads.emplace_back([&, t] {
+      auto client = Client(t, 2, {.crc32c = t == 1});
+      if (!client.ok()) {
+        results[t] = client.status();
+        return;
+      }
+      const auto state = (*client)->Configure(models[t].variables, PsMode::kSync, {"momentum", {}});
+      results[t] = state.status();
+      if (!state.ok()) return;
+      const auto first = (*client)->InitOrFetch(models[t].Tensors());
+      results[t] = first.status();
+      if (first.ok()) TrainSync(client->get(), &models[t], t, 0, 30, &results[t]);
+      if (results[t].ok()) results[t] = (*client)->Barrier("end");
+      if (results[t].ok()) results[t] = (*client)->Complete();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (uint64_t step = 0; step < 30; ++step) SerialStep(serial, velocity, step, 0.05f);
+  for (int t : {0, 1}) {
+    ASSERT_TRUE(results[t].ok()) << results[t];
+    EXPECT_EQ(models[t].params, serial.params) << t;
+  }
+}
+
+TEST_F(PserverTest, AsyncAppliesEveryPush) {
+  StartServers(2);
+  Model model;
+  auto client = Client(0, 1);
+  ASSERT_TRUE(client.ok()) << client.status();
+  ASSERT_TRUE((*client)->Configure(model.variables, PsMode::kASync, {}).ok());
+  ASSERT_TRUE((*client)->InitOrFetch(model.Tensors()).ok());
+  const auto before = model.params;
+  std::vector<std::vector<float>> ones = model.params;
+  for (auto& values : ones) std::fill(values.begin(), values.end(), 1.0f);
+  for (uint64_t step = 0; step < 4; ++step) {
+    ASSERT_TRUE(PushAndWait(**client, step, 0.25f, model.View(ones)).ok());
+  }
+  EXPECT_EQ(*PullAndWait(**client, 4, model.Tensors()), 4u);
+  EXPECT_FLOAT_EQ(model.params[2][7], before[2][7] - 1.0f);
+}
+
+TEST_F(PserverTest, RestartFromCheckpointContinuesWithTheSameBits) {
+  PserverOptions options;
+  options.data_dir = dir_;
+  Model model, reference;
+  Status status;
+  std::vector<PsSlot> slots;
+  {
+    StartServers(2, options);
+    auto client = *Client(0, 1);
+    ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {"adam", {}}).ok());
+    ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+    TrainSync(client.get(), &model, 0, 0, 5, &status);
+    ASSERT_TRUE(status.ok()) << status;
+    const auto saved = client->Save();
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    EXPECT_EQ(*saved, 5u);
+    slots = *client->PullState();
+    EXPECT_FALSE(slots.empty());
+    reference = model;
+    TrainSync(client.get(), &reference, 0, 5, 9, &status);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  servers_.clear();
+  endpoints_.clear();
+  StartServers(2, options);
+  EXPECT_EQ(servers_[0]->restored_version(), 5u);
+  auto client = *Client(0, 1);
+  const auto state = client->Configure(model.variables, PsMode::kSync, {"adam", {}});
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_TRUE(state->restored && state->initialised);
+  EXPECT_EQ(state->version, 5u);
+  Model continued;
+  EXPECT_EQ(*client->InitOrFetch(continued.Tensors()), 5u);
+  EXPECT_EQ(continued.params, model.params);
+  TrainSync(client.get(), &continued, 0, 5, 9, &status);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(continued.params, reference.params);
+  // Back to the checkpoint in place.
+  EXPECT_EQ(*client->Restore(), 5u);
+  EXPECT_EQ((*client->ServerInfo())[1].version, 5u);
+  // A trainer's own checkpoint: values, slots and step given to fresh servers.
+  servers_.clear();
+  endpoints_.clear();
+  StartServers(3);
+  auto other = *Client(0, 1);
+  ASSERT_TRUE(other->Configure(model.variables, PsMode::kSync, {"adam", {}}).ok());
+  ASSERT_EQ(*other->InitOrFetch(model.Tensors(), 5, slots), 5u);
+  TrainSync(other.get(), &model, 0, 5, 9, &status);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(model.params, reference.params);
+}
+
+TEST_F(PserverTest, CheckpointOfAnotherJobIsRefused) {
+  PserverOptions options;
+  options.data_dir = dir_;
+  StartServers(1, options);
+  Model model;
+  {
+    auto client = *Client(0, 1);
+    ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+    ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+    ASSERT_TRUE(client->Save().ok());
+  }
+  servers_.clear();
+  options.job = "other";
+  const auto refused = Pserver::Start(options, metrics_);
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition) << refused.status();
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("this server serves job"));
+}
+
+TEST_F(PserverTest, DataFolderInUseIsRefused) {
+  PserverOptions options;
+  options.data_dir = dir_;
+  StartServers(1, options);
+  EXPECT_EQ(Pserver::Start(options, metrics_).status().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(PserverTest, AMissingTrainerIsNamedByTheDeadline) {
+  StartServers(1);
+  Model model;
+  auto zero = *Client(0, 2, {.step_timeout = milliseconds(700)});
+  auto one = *Client(1, 2, {.step_timeout = milliseconds(700)});
+  ASSERT_TRUE(zero->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(one->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(zero->InitOrFetch(model.Tensors()).ok());
+  ASSERT_TRUE(PushAndWait(*zero, 0, 0.1f, model.View(model.params)).ok());
+  const Time start = SteadyNow();
+  const Status status = PullAndWait(*zero, 1, model.Tensors()).status();
+  EXPECT_LT(SteadyNow() - start, seconds(5));
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("pserver 0 (127.0.0.1:"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("trainer 1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step 0"));
+}
+
+TEST_F(PserverTest, ErrorsNameServerVariableAndStep) {
+  StartServers(2);
+  Model model;
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  auto bad = model.params;
+  bad[1][3] = std::nanf("");
+  const Status nan = PushAndWait(*client, 0, 0.1f, model.View(bad));
+  EXPECT_EQ(nan.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(nan.message()),
+              testing::ContainsRegex("push of step 0: pserver [01] .*trainer 0 step 0: gradient of "
+                                     "fc_0.b, element 3 is NaN"));
+  const Status unknown = PushAndWait(*client, 0, 0.1f, {{"fc_0.c", bad[0].data(), 3}});
+  EXPECT_EQ(unknown.code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("did you mean"));
+  EXPECT_EQ(PushAndWait(*client, 0, 0.1f, {{"fc_0.b", bad[0].data(), 3}}).code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(PserverTest, ConfigurationsMustAgree) {
+  StartServers(1);
+  Model model;
+  auto zero = *Client(0, 2), one = *Client(1, 2);
+  ASSERT_TRUE(zero->Configure(model.variables, PsMode::kSync, {}).ok());
+  const Status status = one->Configure(model.variables, PsMode::kASync, {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("mode is a_sync, was sync"));
+}
+
+TEST_F(PserverTest, WrongOrMissingTokenIsRefused) {
+  PserverOptions options;
+  options.job = "job";
+  options.secret = "0123456789abcdef";
+  StartServers(1, options);
+  Model model;
+  auto stranger = *Client(0, 1), liar = *Client(0, 1, {.secret = "0123456789abcdeX"});
+  auto friend_ = *Client(0, 1, {.secret = "0123456789abcdef"});
+  for (PsClient* client : {stranger.get(), liar.get()}) {
+    EXPECT_EQ(client->Configure(model.variables, PsMode::kSync, {}).status().code(),
+              StatusCode::kUnauthenticated);
+    EXPECT_EQ(client->ServerInfo().status().code(), StatusCode::kUnauthenticated);
+  }
+  EXPECT_TRUE(friend_->Configure(model.variables, PsMode::kSync, {}).ok());
+}
+
+TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
+  StartServers(1);
+  const std::string there = endpoints_[0];
+  // A port that was free a moment ago.
+  const int probe = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(probe, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string absent = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  endpoints_.push_back(absent);
+  std::vector<std::string> messages;
+  PsOptions options;
+  options.start_timeout = milliseconds(2200);
+  options.on_wait = [&messages](const std::string& m) { messages.push_back(m); };
+  const auto client = Client(0, 1, options);
+  close(probe);
+  EXPECT_EQ(client.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(client.status().message()),
+              HasSubstr("pserver 2 of 2 at " + absent + " did not answer for 2 s"));
+  ASSERT_GE(messages.size(), 2u);
+  EXPECT_THAT(messages[1], HasSubstr("waiting for pserver 2 of 2 at " + absent + " ("));
+  EXPECT_THAT(messages[1], HasSubstr(" s of 2 s)"));
+}
+
+void SendBytes(const std::string& endpoint, const std::string& bytes) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port =
+      htons(static_cast<uint16_t>(std::stoi(endpoint.substr(endpoint.find(':') + 1))));
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+    (void)!send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  close(fd);
+}
+
+TEST_F(PserverTest, GarbageOnThePortHarmsNobody) {
+  StartServers(1);
+  std::mt19937 random(11);
+  for (int i = 0; i < 100; ++i) {
+    std::string bytes(200, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    if (i % 3 == 1) bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes;
+    if (i % 3 == 2) bytes = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    SendBytes(endpoints_[0], bytes);
+  }
+  Model model;
+  Status status;
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  TrainSync(client.get(), &model, 0, 0, 3, &status);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(PserverTest, AServerThatGoesAwayEndsCallsInTime) {
+  StartServers(1);
+  Model model;
+  auto client = *Client(0, 2, {.step_timeout = seconds(2)});
+  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  Answer<StatusOr<uint64_t>> pulled;
+  client->Pull(1, model.Tensors(), pulled.Callback());
+  EXPECT_TRUE(servers_[0]->Drain(SteadyNow() + seconds(1)).ok());
+  servers_.clear();
+  const Time start = SteadyNow();
+  const Status status = pulled.Get().status();
+  EXPECT_LT(SteadyNow() - start, seconds(6));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("pull of version 1: pserver 0 (127.0.0.1:"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no answer for"));
+}
+
+TEST_F(PserverTest, DestroyingTheClientEndsItsCalls) {
+  StartServers(1);
+  Model model;
+  auto client = *Client(0, 2);
+  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  Answer<StatusOr<uint64_t>> pulled;
+  client->Pull(1, model.Tensors(), pulled.Callback());
+  client.reset();
+  EXPECT_EQ(pulled.Get().status().code(), StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace tandem
