@@ -36,6 +36,10 @@ def run_json(command, env=None, what=""):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def progress(text):
+    print("bench: " + text, file=sys.stderr, flush=True)
+
+
 def stats(values):
     return statistics.median(values), [min(values), max(values)]
 
@@ -79,6 +83,7 @@ class Bench:
         (setting, environment, variant)."""
         table, best, worst, version = {}, None, 0.0, ""
         for setting, env in peer_setup.settings(self.build_dir, threads):
+            progress(f"{name}, {threads} threads: trying the peer with: {setting}")
             result = self.torch(name, data, threads, min(0.5, self.args.seconds), env)
             version = result["version"]
             for variant, one in result["variants"].items():
@@ -100,37 +105,45 @@ class Bench:
                               "--export_dir=" + data)
             table, (setting, env, variant), worst, version = self.tune_torch(
                 name, data, threads, first["losses"])
+            compiled = [self.compiled(name, data, threads, env)]  # fills the compiler's cache
             ours, peer, work = [], [], machine.OtherWork()
-            for _ in range(self.args.rounds):
-                run = self.ours(name, threads, self.args.seconds, f"--check_steps={CHECK_STEPS}")
-                ours.append(run)
+            for round_index in range(self.args.rounds):
+                progress(f"{name}, {threads} threads: round {round_index + 1} of "
+                         f"{self.args.rounds}, peer: {variant}, {setting}")
+                ours.append(self.ours(name, threads, self.args.seconds,
+                                      f"--check_steps={CHECK_STEPS}"))
                 one = self.torch(name, data, threads, self.args.seconds, env, variant)
                 peer.append(one["variants"][variant])
-                worst = max(worst, check_losses(run["losses"], peer[-1]["losses"], "PyTorch"))
+                worst = max(worst, check_losses(ours[-1]["losses"], peer[-1]["losses"], "PyTorch"))
+                if "error" not in compiled[-1]:
+                    compiled.append(self.compiled(name, data, threads, env))
             others = work.share()
-            compiled = self.compiled(name, data, threads, env, field) if threads == 1 else None
+        less = field == "us_per_step"
         limit_us = first["flops_per_step"] / (max(r["sgemm_gflops"] for r in ours) * 1e3)
-        limit = limit_us if field == "us_per_step" else (
-            limit_us and ours[0]["samples_per_s"] * ours[0]["us_per_step"] / limit_us)
-        out = compare([r[field] for r in ours], [r[field] for r in peer], limit,
-                      lower_is_better=field == "us_per_step")
+        batch = first["samples_per_s"] * first["us_per_step"] / 1e6
+        out = compare([r[field] for r in ours], [r[field] for r in peer],
+                      limit_us if less else batch * 1e6 / limit_us, less)
         out["peer_name"] = f"PyTorch {version} eager, {threads} threads, {variant}, {setting}"
         out["limit_name"] = "the products of the step at the speed of a 1024^3 sgemm"
         out["loss_difference"] = worst
         out["others_share"] = round(others, 3)
         out["peer_settings_us"] = table
-        if compiled is not None:
-            out["torch_compile"] = compiled
+        if "error" in compiled[-1]:
+            out["torch_compile"] = compiled[-1]["error"]
+        else:
+            beside = compare([r[field] for r in ours], [r[field] for r in compiled[1:]], 0, less)
+            out["torch_compile"] = {"peer": beside["peer"], "ratio": beside["ratio"],
+                                    "spread": beside["spread"]["peer"]}
         return out
 
-    def compiled(self, name, data, threads, env, field):
-        """torch.compile beside it: the figure, or why there is none."""
+    def compiled(self, name, data, threads, env):
+        """One run of the peer through torch.compile, or {"error": why there is none}."""
+        variant = "compile+fused"
         try:
-            result = self.torch(name, data, threads, self.args.seconds, env, "compile+fused")
+            return self.torch(name, data, threads, self.args.seconds, env, variant)[
+                "variants"][variant]
         except Failed as error:
-            return str(error).splitlines()[0]
-        one = result["variants"]["compile+fused"]
-        return one.get("error") or one[field]
+            return {"error": str(error).splitlines()[0]}
 
     def mlp40_step(self):
         self.python = peer_setup.torch_python(self.build_dir)
@@ -157,13 +170,16 @@ class Bench:
 
 
 def compare(ours, peer, limit, lower_is_better):
+    """The fields that every figure has, from the values of all rounds."""
     mine, my_spread = stats(ours)
     other, other_spread = stats(peer)
-    out = {"ours": mine, "peer": other, "peer_name": "",
-           "ratio": round(other / mine if lower_is_better else mine / other, 3),
-           "limit_share": round(limit / mine if lower_is_better else mine / limit, 3),
-           "limit": limit, "spread": {"ours": my_spread, "peer": other_spread}, "runs": len(ours)}
-    return out
+    if lower_is_better:
+        ratio, share = other / mine, limit / mine
+    else:
+        ratio, share = mine / other, mine / limit if limit else 0
+    return {"ours": mine, "peer": other, "peer_name": "", "ratio": round(ratio, 3),
+            "limit_share": round(share, 3), "limit": limit,
+            "spread": {"ours": my_spread, "peer": other_spread}, "runs": len(ours)}
 
 
 def rows():
@@ -186,6 +202,8 @@ def take(bench, name):
     unit, goal = dict(rows())[name]
     busy = machine.gate(bench.args.wait_idle_s)
     figure = {"name": name, "unit": unit, "goal": goal, **FIGURES[name](bench)}
+    # Where the goal is a bound, the bound is the peer.
+    figure["goal_met"] = figure["ratio"] >= (1 if goal.startswith("<=") else float(goal))
     figure.update(busy_at_start=round(busy, 3), machine=machine.describe(), date=machine.today(),
                   commit=machine.commit(ROOT))
     return figure

@@ -35,7 +35,10 @@ while IFS=$'\t' read -r name unit goal state what rest; do
   rows=$((rows + 1))
   [ -n "$what" ] && [ -z "$rest" ] || fail "figures.tsv: $name: expected five columns"
   case $state in
-    built) ;;
+    built)
+      grep -q "\"$name\": Bench" "$here/driver.py" || fail "driver.py does not take $name"
+      grep -q "{\"$name\"," "$here/main.cc" || fail "main.cc does not run $name"
+      ;;
     "not built yet") expect 2 "figure \"$name\" is not built yet" op_overhead "$name" ;;
     *) fail "figures.tsv: $name: \"$state\" is neither \"built\" nor \"not built yet\"" ;;
   esac

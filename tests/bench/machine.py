@@ -64,7 +64,7 @@ class OtherWork:
 
 
 def gate(wait_s):
-    """Waits up to wait_s seconds for an idle machine; warns when it is busy. The share of others."""
+    """Waits up to wait_s seconds for an idle machine; warns when it is busy. Share of others."""
     deadline = time.monotonic() + wait_s
     while True:
         work = OtherWork()

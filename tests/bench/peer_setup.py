@@ -11,7 +11,7 @@ CHECK = "import torch, numpy; print(torch.__version__)"
 
 
 class Missing(Exception):
-    """Something a peer needs is not here and cannot be had; the text says what and how to get it."""
+    """Something a peer needs is not here and cannot be had; the text says what to do."""
 
 
 def _version(python):

@@ -43,7 +43,10 @@ for arg in "$@"; do
   case $arg in
     --list) list; exit 0 ;;
     --rounds=* | --seconds=* | --wait_idle_s=* | --out=*) options+=("$arg") ;;
-    -*) usage "unknown option \"$arg\"" "--list, --rounds=N, --seconds=S, --wait_idle_s=S, --out=FILE" ;;
+    -*)
+      usage "unknown option \"$arg\"" \
+        "options: --list --rounds=N --seconds=S --wait_idle_s=S --out=FILE"
+      ;;
     *) names+=("$arg") ;;
   esac
 done
