@@ -73,7 +73,7 @@ bool CheckImpl(const OpCase& c, const KernelImpl& impl, const std::vector<Value>
     EXPECT_TRUE(AllBits(run) == bits) << "the second run gives other bits";
     ExpectInplace(run, bits);
     if (threads == 1) one_thread = bits;
-    EXPECT_TRUE(bits == one_thread) << "threads change the bits";
+    EXPECT_TRUE(bits == one_thread || c.bits_vary_with_threads) << "threads change the bits";
   }
   return true;
 }

@@ -218,7 +218,7 @@ std::string Compare(const Value& got, const Value& want, const Tolerance& tolera
   for (size_t i = 0; i < want.v.size(); ++i) {
     const double w = want.v[i], g = got.v[i];
     if (w == g || (std::isnan(w) && std::isnan(g))) continue;
-    const double allowed = tolerance.rel * std::abs(w) + tolerance.of_max * largest;
+    const double allowed = tolerance.rel * std::abs(w) + tolerance.of_max * largest + tolerance.abs;
     if (std::isfinite(w) && std::abs(g - w) <= allowed) continue;
     if (wrong++ == 0) {
       first = absl::StrFormat("[%d] is %.9g, expected %.9g (allowed difference %.3g)", i, g, w,

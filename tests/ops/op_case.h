@@ -47,11 +47,17 @@ Draw Special(const Shape& shape);
 Draw Labels(int64_t rows, int64_t classes, int ignore_every = 0, int64_t ignore = -100);
 Draw SoftmaxRows(const Shape& shape);
 
-// Allowed difference of an element: rel * |wanted| + of_max * largest |wanted| of that output.
-// Both 0: the same bits (zeros may differ in sign).
+// Allowed difference of an element: rel * |wanted| + of_max * largest |wanted| of that output +
+// abs. All 0: the same bits (zeros may differ in sign).
 struct Tolerance {
-  double rel = 0, of_max = 0;
+  double rel = 0, of_max = 0, abs = 0;
 };
+
+// For sums of `terms` products of numbers below 1 in any order: the rounding errors of a running
+// sum of random terms grow with their number; twice what is expected of the least lucky order.
+inline Tolerance Products(int64_t terms) {
+  return {.of_max = 1e-6, .abs = 1.2e-7 * static_cast<double>(terms)};
+}
 
 struct OpCase {
   std::string op;
@@ -62,8 +68,10 @@ struct OpCase {
   // Input slots (their first variable; every variable of a kMany slot) whose gradients are checked.
   std::vector<size_t> grad_slots = {};
   size_t grad_output = 0;  // output slot the loss is made of
-  double flops = 0;        // 0: measured in bytes moved
-  bool bench = false;      // worth a line in the benchmark
+  // The sums behind a result are cut over the threads: more threads may give other bits.
+  bool bits_vary_with_threads = false;
+  double flops = 0;    // 0: measured in bytes moved
+  bool bench = false;  // worth a line in the benchmark
 };
 
 // "conv2d f32[2,3,8,8] f32[4,3,3,3] - {strides=[2,2]}".

@@ -1,5 +1,6 @@
 #include "tests/ops/oracle.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/base/check.h"

@@ -1,0 +1,237 @@
+// The gradient of every differentiable operator, as autodiff writes it and every implementation
+// computes it, against central differences of the reference loops in double precision.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "common/base/rng.h"
+#include "kernels/exec/executor.h"
+#include "kernels/exec/plan.h"
+#include "kernels/graph/autodiff.h"
+#include "tests/ops/op_cases.h"
+#include "tests/ops/oracle.h"
+
+namespace tandem::optest {
+namespace {
+
+constexpr uint64_t kSeed = 21;
+constexpr double kStep = 1e-5;
+// Elements of one input that are moved; more are sampled.
+constexpr size_t kElementsMax = 12;
+constexpr double kFlopsMax = 3e5;
+
+// loss = mean(out * weight): every element of the output counts, each by another weight.
+constexpr const char* kWeight = "weight";
+constexpr const char* kLoss = "loss";
+
+bool Differentiated(const OpCase& c, size_t slot) {
+  return std::count(c.grad_slots.begin(), c.grad_slots.end(), slot) > 0;
+}
+
+// The names of the inputs whose gradients are wanted.
+std::vector<std::string> Wanted(const OpCase& c, const Op& op) {
+  std::vector<std::string> names;
+  for (const size_t slot : c.grad_slots) {
+    names.insert(names.end(), op.inputs[slot].begin(), op.inputs[slot].end());
+  }
+  return names;
+}
+
+size_t PositionOf(const std::string& in) { return std::stoul(in.substr(2)); }
+
+StatusOr<Program> MakeProgram(const OpCase& c, const std::vector<Value>& inputs,
+                              std::vector<ParamGrad>& grads) {
+  Program program;
+  program.name = "gradient";
+  const Op op = MakeOp(c);
+  for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
+    const VarKind kind = Differentiated(c, slot) ? VarKind::kParam : VarKind::kData;
+    for (const std::string& name : op.inputs[slot]) {
+      TD_RETURN_IF_ERROR(
+          program.AddVar({.name = name, .kind = kind, .desc = inputs[PositionOf(name)].desc}));
+    }
+  }
+  TD_RETURN_IF_ERROR(AppendOp(program, op));
+  const std::string out = op.outputs[c.grad_output][0];
+  TD_RETURN_IF_ERROR(program.AddVar(
+      {.name = kWeight, .kind = VarKind::kData, .desc = program.FindVar(out)->desc}));
+  TD_RETURN_IF_ERROR(AppendOp(
+      program,
+      {.type = "elementwise_mul", .inputs = {{out}, {kWeight}}, .outputs = {{"weighted"}}}));
+  TD_RETURN_IF_ERROR(
+      AppendOp(program, {.type = "mean", .inputs = {{"weighted"}}, .outputs = {{kLoss}}}));
+  program.loss = kLoss;
+  TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 1.0f));
+  return program;
+}
+
+// The loss in double precision.
+double LossOf(const OpCase& c, const std::vector<Value>& inputs, const Value& weight) {
+  const Value out = RunOracle(c, inputs)[c.grad_output];
+  double total = 0;
+  for (size_t i = 0; i < out.v.size(); ++i) total += out.v[i] * weight.v[i];
+  return total / static_cast<double>(out.v.size());
+}
+
+std::vector<size_t> Sample(size_t n) {
+  std::vector<size_t> elements;
+  if (n <= kElementsMax) {
+    for (size_t i = 0; i < n; ++i) elements.push_back(i);
+    return elements;
+  }
+  elements = {0, n - 1};
+  const uint64_t key = StreamKey(kSeed, "sample");
+  while (elements.size() < kElementsMax) {
+    elements.push_back(
+        static_cast<size_t>(UniformAt(key, elements.size()) * static_cast<float>(n)));
+  }
+  return elements;
+}
+
+struct Difference {
+  std::string input;
+  size_t element;
+  double gradient;
+};
+
+std::vector<Difference> Differences(const OpCase& c, std::vector<Value> inputs,
+                                    const Value& weight) {
+  std::vector<Difference> all;
+  for (const std::string& name : Wanted(c, MakeOp(c))) {
+    auto& v = inputs[PositionOf(name)].v;
+    for (const size_t i : Sample(v.size())) {
+      const double at = v[i];
+      v[i] = at + kStep;
+      const double above = LossOf(c, inputs, weight);
+      v[i] = at - kStep;
+      const double below = LossOf(c, inputs, weight);
+      v[i] = at;
+      all.push_back({name, i, (above - below) / (2 * kStep)});
+    }
+  }
+  return all;
+}
+
+class GradientRun {
+ public:
+  GradientRun(const OpCase& c, const Program& program, const std::vector<ParamGrad>& grads)
+      : op_(MakeOp(c)), program_(program), grads_(grads) {}
+
+  // UNIMPLEMENTED when this choice of implementations does not serve the row.
+  Status Run(const std::vector<Value>& inputs, const Value& weight,
+             const std::vector<std::string>& disable);
+  Value Gradient(const std::string& input) const {
+    for (const ParamGrad& grad : grads_) {
+      if (grad.param != input) continue;
+      const auto tensor = plan_->Get(grad.grad);
+      CHECK(tensor.ok()) << tensor.status();
+      return Load(tensor->desc(), tensor->data());
+    }
+    ADD_FAILURE() << "no gradient of " << input;
+    return {};
+  }
+  const std::vector<std::string>& choices() const { return plan_->choices(); }
+
+ private:
+  const Op op_;
+  const Program& program_;
+  const std::vector<ParamGrad>& grads_;
+  CpuDevice device_;
+  Scope scope_{device_};
+  std::unique_ptr<Plan> plan_;
+};
+
+Status GradientRun::Run(const std::vector<Value>& inputs, const Value& weight,
+                        const std::vector<std::string>& disable) {
+  PlanOptions options{.threads = 1, .fetch = {}, .disable_impls = disable};
+  for (const ParamGrad& grad : grads_) options.fetch.push_back(grad.grad);
+  TD_ASSIGN_OR_RETURN(plan_, Plan::Make(program_, Backend::Cpu(), scope_, nullptr, options));
+  for (const auto& slot : op_.inputs) {
+    for (const std::string& name : slot) {
+      TD_ASSIGN_OR_RETURN(const Tensor tensor, plan_->Get(name));
+      Store(inputs[PositionOf(name)], tensor.data());
+    }
+  }
+  TD_ASSIGN_OR_RETURN(const Tensor tensor, plan_->Get(kWeight));
+  Store(weight, tensor.data());
+  return Executor(*plan_).Run();
+}
+
+// The implementations of the operators of this program that are listed first, one more each time:
+// with them switched off, each in turn is the one that serves.
+std::vector<std::vector<std::string>> Choices(const Program& program) {
+  std::vector<std::vector<std::string>> choices = {{}};
+  for (const Op& op : program.ops) {
+    const auto& impls = FindOp(op.type)->cpu;
+    std::vector<std::string> off;
+    for (size_t i = 0; i + 1 < impls.size(); ++i) {
+      off.emplace_back(impls[i].name);
+      choices.push_back(off);
+    }
+  }
+  std::sort(choices.begin(), choices.end());
+  choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
+  return choices;
+}
+
+void CheckGradients(const OpCase& c) {
+  SCOPED_TRACE(CaseName(c));
+  const auto inputs = DrawInputs(c, kSeed);
+  std::vector<ParamGrad> grads;
+  const auto program = MakeProgram(c, inputs, grads);
+  ASSERT_TRUE(program.ok()) << program.status();
+  const OpCase weights = {.op = "scale", .inputs = {{F32(program->FindVar(kWeight)->desc.shape)}}};
+  const Value weight = DrawInputs(weights, kSeed)[0];
+  const auto differences = Differences(c, inputs, weight);
+  for (const auto& disable : Choices(*program)) {
+    GradientRun run(c, *program, grads);
+    const Status status = run.Run(inputs, weight, disable);
+    if (status.code() == StatusCode::kUnimplemented && !disable.empty()) continue;
+    ASSERT_TRUE(status.ok()) << status;
+    std::map<std::string, Value> gradients;
+    for (const Difference& d : differences) {
+      if (!gradients.contains(d.input)) gradients[d.input] = run.Gradient(d.input);
+      const double got = gradients[d.input].v.at(d.element);
+      double largest = 0;
+      for (const double g : gradients[d.input].v) largest = std::max(largest, std::abs(g));
+      EXPECT_NEAR(got, d.gradient, 1e-5 * largest + 1e-5 * std::abs(d.gradient) + 1e-8)
+          << "d(loss)/d(" << d.input << "[" << d.element << "]) with "
+          << absl::StrJoin(run.choices(), ", ");
+    }
+  }
+}
+
+void CheckFamily(const std::vector<OpCase>& cases) {
+  for (const OpCase& c : cases) {
+    const bool empty = std::any_of(c.inputs.begin(), c.inputs.end(), [](const auto& slot) {
+      return !slot.empty() && slot[0].desc.shape.numel() == 0;
+    });
+    if (c.grad_slots.empty() || empty) continue;
+    // Each difference runs the reference loops twice; large sizes are left to kernels_test.cc.
+    if (c.bench || c.flops > kFlopsMax) continue;
+    CheckGradients(c);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(Gradient, Linear) { CheckFamily(LinearCases()); }
+TEST(Gradient, Image) { CheckFamily(ImageCases()); }
+TEST(Gradient, Elementwise) { CheckFamily(ElementwiseCases()); }
+TEST(Gradient, Loss) { CheckFamily(LossCases()); }
+TEST(Gradient, RandomShapes) { CheckFamily(RandomCases(9, 160)); }
+
+TEST(Gradient, EveryDifferentiableOperatorIsChecked) {
+  std::set<std::string> checked;
+  for (const OpCase& c : AllCases()) {
+    if (!c.grad_slots.empty() && !c.bench) checked.insert(c.op);
+  }
+  for (const OpDef* def : AllOps()) {
+    EXPECT_EQ(checked.contains(def->type), def->grad != nullptr) << def->type;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::optest

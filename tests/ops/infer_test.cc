@@ -1,0 +1,243 @@
+// Wrong inputs and attributes: every operator says what is wrong, and nothing crashes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/graph/program.h"
+#include "tests/ops/op_cases.h"
+
+namespace tandem::optest {
+namespace {
+
+using Ints = std::vector<int64_t>;
+using testing::HasSubstr;
+
+Draw Of(DType dtype, const Shape& shape) { return {.desc = {dtype, shape}}; }
+
+struct Bad {
+  const char* what;
+  OpCase c;
+  const char* says;          // part of the message
+  bool names_shapes = true;  // attributes of the wrong type are found before shapes are looked at
+};
+
+Status Append(const OpCase& c) {
+  Program program;
+  const Op op = MakeOp(c);
+  for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
+    for (size_t i = 0; i < op.inputs[slot].size(); ++i) {
+      TD_RETURN_IF_ERROR(program.AddVar(
+          {.name = op.inputs[slot][i], .kind = VarKind::kData, .desc = c.inputs[slot][i].desc}));
+    }
+  }
+  return AppendOp(program, op);
+}
+
+void ExpectRefused(const Bad& bad) {
+  SCOPED_TRACE(std::string(bad.what) + ": " + CaseName(bad.c));
+  Status status;
+  ASSERT_NO_THROW(status = Append(bad.c));
+  ASSERT_FALSE(status.ok()) << "accepted";
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  const std::string message(status.message());
+  EXPECT_THAT(message, HasSubstr(bad.c.op));
+  EXPECT_THAT(message, HasSubstr(bad.says));
+  if (!bad.names_shapes) return;
+  for (const auto& slot : bad.c.inputs) {
+    for (const Draw& d : slot) EXPECT_THAT(message, HasSubstr(ToString(d.desc)));
+  }
+}
+
+OpCase Make(const std::string& op, std::vector<std::vector<Draw>> inputs, AttrMap attrs = {}) {
+  return {.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs)};
+}
+
+OpCase Conv(const Shape& x, const Shape& w, AttrMap attrs = {}) {
+  return Make("conv2d", {{F32(x)}, {F32(w)}, {}}, std::move(attrs));
+}
+
+OpCase Pool(const Shape& x, AttrMap attrs) {
+  attrs.try_emplace("ksize", Ints{2, 2});
+  return Make("pool2d", {{F32(x)}}, std::move(attrs));
+}
+
+TEST(Infer, RefusesBadProducts) {
+  const Bad table[] = {
+      {"inner dimension", Make("fc", {{F32({4, 5})}, {F32({6, 3})}, {}}), "5 and 6"},
+      {"rank of Input", Make("fc", {{F32({4, 5, 1})}, {F32({5, 3})}, {}}), "2 dimensions"},
+      {"rank of W", Make("fc", {{F32({4, 5})}, {F32({5})}, {}}), "2 dimensions"},
+      {"bias", Make("fc", {{F32({4, 5})}, {F32({5, 3})}, {F32({4})}}), "[3]"},
+      {"bias of rank 2", Make("fc", {{F32({4, 5})}, {F32({5, 3})}, {F32({1, 3})}}), "[3]"},
+      {"type", Make("fc", {{Of(DType::kI32, {4, 5})}, {F32({5, 3})}, {}}), "i32"},
+      {"16 bits", Make("fc", {{F32({4, 5})}, {Of(DType::kF16, {5, 3})}, {}}), "f16"},
+      {"result too large", Make("fc", {{F32({1 << 30, 1})}, {F32({1, 1 << 30})}, {}}), "fc"},
+      {"gradient's shape", Make("fc_grad", {{F32({4, 5})}, {F32({5, 3})}, {F32({3, 4})}}), "[4,3]"},
+      {"inner dimension", Make("fc_grad", {{F32({4, 5})}, {F32({6, 3})}, {F32({4, 3})}}),
+       "5 and 6"},
+      {"inner dimension", Make("matmul", {{F32({4, 5})}, {F32({4, 5})}}), "5 and 4"},
+      {"transposed", Make("matmul", {{F32({4, 5})}, {F32({5, 3})}}, {{"trans_x", true}}),
+       "4 and 5"},
+      {"transposed", Make("matmul", {{F32({4, 5})}, {F32({5, 3})}}, {{"trans_y", true}}),
+       "5 and 3"},
+      {"rank", Make("matmul", {{F32({2, 4, 5})}, {F32({5, 3})}}), "2 dimensions"},
+      {"type", Make("matmul", {{F32({4, 5})}, {Of(DType::kI64, {5, 3})}}), "i64"},
+      {"result too large", Make("matmul", {{F32({1 << 30, 1})}, {F32({1, 1 << 30})}}), "matmul"},
+      {"attribute's type",
+       Make("matmul", {{F32({4, 5})}, {F32({5, 3})}}, {{"trans_x", int64_t{1}}}), "trans_x", false},
+      {"unknown attribute", Make("fc", {{F32({4, 5})}, {F32({5, 3})}, {}}, {{"axis", int64_t{1}}}),
+       "axis", false},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
+TEST(Infer, RefusesBadImages) {
+  const Shape x{2, 4, 6, 6}, w{8, 4, 3, 3};
+  const Bad table[] = {
+      {"rank of Input", Conv({4, 6, 6}, w), "4 dimensions"},
+      {"rank of Filter", Conv(x, {8, 4, 3}), "4 dimensions"},
+      {"channels", Conv(x, {8, 3, 3, 3}), "4 channels"},
+      {"groups", Conv(x, w, {{"groups", int64_t{3}}}), "groups=3"},
+      {"groups", Conv(x, w, {{"groups", int64_t{0}}}), "groups=0"},
+      {"groups", Conv(x, w, {{"groups", int64_t{-4}}}), "groups=-4"},
+      {"channels of a group", Conv(x, w, {{"groups", int64_t{2}}}), "2 channels"},
+      {"strides", Conv(x, w, {{"strides", Ints{0, 1}}}), "strides"},
+      {"strides", Conv(x, w, {{"strides", Ints{1}}}), "strides"},
+      {"strides", Conv(x, w, {{"strides", Ints{1, 1, 1}}}), "strides"},
+      {"strides", Conv(x, w, {{"strides", Ints{1, int64_t{1} << 62}}}), "strides"},
+      {"paddings", Conv(x, w, {{"paddings", Ints{-1, 0}}}), "paddings"},
+      {"paddings", Conv(x, w, {{"paddings", Ints{}}}), "paddings"},
+      {"dilations", Conv(x, w, {{"dilations", Ints{1, 0}}}), "dilations"},
+      {"kernel too large", Conv({1, 4, 2, 2}, w), "fit"},
+      {"dilated kernel too large", Conv(x, w, {{"dilations", Ints{1, 3}}}), "fit"},
+      {"empty kernel", Conv(x, {8, 4, 0, 3}), "fit"},
+      {"bias", Make("conv2d", {{F32(x)}, {F32(w)}, {F32({4})}}), "[8]"},
+      {"type", Make("conv2d", {{Of(DType::kU8, x)}, {F32(w)}, {}}), "u8"},
+      {"result too large", Conv({1 << 24, 1, 1, 1}, {1 << 26, 1, 1, 1}), "conv2d"},
+      {"attribute's type", Conv(x, w, {{"groups", 2.0}}), "groups", false},
+      {"gradient's shape", Make("conv2d_grad", {{F32(x)}, {F32(w)}, {F32({2, 8, 6, 6})}}),
+       "[2,8,4,4]"},
+      {"kind", Pool(x, {{"pooling_type", std::string("mean")}}), "mean"},
+      {"rank", Pool({4, 6, 6}, {}), "4 dimensions"},
+      {"window missing", Pool(x, {{"ksize", Ints{}}}), "ksize"},
+      {"window", Pool(x, {{"ksize", Ints{0, 2}}}), "ksize"},
+      {"window too large", Pool(x, {{"ksize", Ints{7, 2}}}), "fit"},
+      {"padding as large as the window", Pool(x, {{"paddings", Ints{2, 0}}}), "padding"},
+      {"strides", Pool(x, {{"strides", Ints{0, 2}}}), "strides"},
+      {"strides", Pool(x, {{"strides", Ints{-1, 2}}}), "strides"},
+      {"empty plane", Pool({2, 4, 0, 6}, {{"global_pooling", true}}), "no elements"},
+      {"type", Make("pool2d", {{Of(DType::kI32, x)}}, {{"ksize", Ints{2, 2}}}), "i32"},
+      {"gradient's shape",
+       Make("pool2d_grad", {{F32(x)}, {F32({2, 4, 5, 5})}, {F32({2, 4, 5, 4})}},
+            {{"ksize", Ints{2, 2}}}),
+       "[2,4,5,5]"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
+TEST(Infer, RefusesBadElementwise) {
+  const Bad table[] = {
+      {"shapes", Make("elementwise_add", {{F32({4, 5})}, {F32({4})}}), "5"},
+      {"axis", Make("elementwise_add", {{F32({4, 5})}, {F32({4})}}, {{"axis", int64_t{1}}}),
+       "axis=1"},
+      {"axis", Make("elementwise_mul", {{F32({4, 5})}, {F32({5})}}, {{"axis", int64_t{2}}}),
+       "axis=2"},
+      {"axis", Make("elementwise_mul", {{F32({4, 5})}, {F32({5})}}, {{"axis", int64_t{-2}}}),
+       "axis=-2"},
+      {"axis",
+       Make("elementwise_add", {{F32({4, 5})}, {F32({5})}},
+            {{"axis", std::numeric_limits<int64_t>::max()}}),
+       "axis="},
+      {"Y larger", Make("elementwise_add", {{F32({5})}, {F32({4, 5})}}), "dimensions"},
+      {"type", Make("elementwise_add", {{F32({5})}, {Of(DType::kI64, {5})}}), "i64"},
+      {"gradient's shape", Make("elementwise_mul_grad", {{F32({4, 5})}, {F32({5})}, {F32({5, 4})}}),
+       "alike"},
+      {"gradient's shape", Make("elementwise_add_grad", {{F32({4, 5})}, {F32({5})}, {F32({20})}}),
+       "alike"},
+      {"type", Make("relu", {{Of(DType::kI32, {5})}}), "i32"},
+      {"gradient's shape", Make("relu_grad", {{F32({5})}, {F32({6})}}), "alike"},
+      {"type", Make("scale", {{Of(DType::kBF16, {5})}}), "bf16"},
+      {"attribute's type", Make("scale", {{F32({5})}}, {{"scale", int64_t{2}}}), "scale", false},
+      {"nothing to average", Make("mean", {{F32({0, 3})}}), "no elements"},
+      {"gradient's shape", Make("mean_grad", {{F32({5})}, {F32({5})}}), "[1]"},
+      {"nothing to add", Make("sum", {{}}), "at least one"},
+      {"shapes", Make("sum", {{F32({5}), F32({5}), F32({1, 5})}}), "alike"},
+      {"types", Make("sum", {{F32({5}), Of(DType::kI32, {5})}}), "alike"},
+      {"elements", Make("reshape", {{F32({4, 5})}}, {{"shape", Ints{3, 7}}}), "20"},
+      {"does not divide", Make("reshape", {{F32({4, 5})}}, {{"shape", Ints{3, -1}}}), "20"},
+      {"two computed", Make("reshape", {{F32({4, 5})}}, {{"shape", Ints{-1, -1}}}), "shape[1]"},
+      {"negative", Make("reshape", {{F32({4, 5})}}, {{"shape", Ints{-4, -5}}}), "shape[0]"},
+      {"nothing to copy", Make("reshape", {{F32({4, 5})}}, {{"shape", Ints{4, 5, 0}}}), "shape[2]"},
+      {"overflow",
+       Make("reshape", {{F32({4, 5})}},
+            {{"shape", Ints{int64_t{1} << 32, int64_t{1} << 32, int64_t{1} << 32}}}),
+       "shape"},
+      {"rank", Make("reshape", {{F32({1})}}, {{"shape", Ints(9, 1)}}), "shape"},
+      {"missing", Make("reshape", {{F32({4, 5})}}), "shape", false},
+      {"attribute's type", Make("reshape", {{F32({4, 5})}}, {{"shape", std::string("20")}}),
+       "shape", false},
+      {"elements", Make("reshape_grad", {{F32({4, 5})}, {F32({4, 4})}}), "elements"},
+      {"missing", Make("fill_constant", {}), "shape", false},
+      {"attribute's type", Make("fill_constant", {}, {{"shape", 3.0}}), "shape", false},
+      {"negative", Make("fill_constant", {}, {{"shape", Ints{-1}}}), "shape"},
+      {"too large", Make("fill_constant", {}, {{"shape", Ints{1 << 25, 1 << 25}}}), "shape"},
+      {"type", Make("fill_constant", {}, {{"shape", Ints{1}}, {"dtype", std::string("f64")}}),
+       "f64"},
+      {"value outside the type",
+       Make("fill_constant", {},
+            {{"shape", Ints{1}}, {"dtype", std::string("u8")}, {"value", 256.0}}),
+       "value"},
+      {"value outside the type",
+       Make("fill_constant", {},
+            {{"shape", Ints{1}}, {"dtype", std::string("i64")}, {"value", 1e300}}),
+       "value"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
+TEST(Infer, RefusesBadLosses) {
+  const std::string xent = "softmax_with_cross_entropy";
+  const Bad table[] = {
+      {"rank", Make(xent, {{F32({4, 5, 1})}, {Labels(4, 5)}}), "2 dimensions"},
+      {"labels' rows", Make(xent, {{F32({4, 5})}, {Labels(3, 5)}}), "i64[4,1]"},
+      {"labels' rank", Make(xent, {{F32({4, 5})}, {Of(DType::kI64, {4})}}), "i64[4,1]"},
+      {"labels' type", Make(xent, {{F32({4, 5})}, {Of(DType::kI32, {4, 1})}}), "i64[4,1]"},
+      {"soft labels", Make(xent, {{F32({4, 5})}, {F32({4, 5})}}), "i64[4,1]"},
+      {"no classes", Make(xent, {{F32({4, 0})}, {Labels(4, 1)}}), "no classes"},
+      {"type", Make(xent, {{Of(DType::kF16, {4, 5})}, {Labels(4, 5)}}), "f16"},
+      {"gradient's shape", Make(xent + "_grad", {{F32({4, 5})}, {Labels(4, 5)}, {F32({4})}}),
+       "[4,1]"},
+      {"labels' rows", Make("accuracy", {{F32({4, 5})}, {Labels(5, 5)}}), "i64[4,1]"},
+      {"rank", Make("accuracy", {{F32({4})}, {Labels(4, 5)}}), "2 dimensions"},
+      {"nothing to count", Make("accuracy", {{F32({0, 5})}, {Labels(0, 5)}}), "no elements"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
+TEST(Infer, RefusesBadOptimizers) {
+  const Draw p = F32({4, 5}), q = F32({5, 4}), one = F32({1});
+  const Bad table[] = {
+      {"gradient", Make("sgd", {{p}, {q}, {one}}), "alike"},
+      {"learning rate", Make("sgd", {{p}, {p}, {F32({2})}}), "[1]"},
+      {"learning rate", Make("sgd", {{p}, {p}, {F32({})}}), "[1]"},
+      {"type", Make("sgd", {{Of(DType::kF16, {4})}, {Of(DType::kF16, {4})}, {one}}), "f16"},
+      {"gradient", Make("momentum", {{p}, {q}, {p}, {one}}), "alike"},
+      {"velocity", Make("momentum", {{p}, {p}, {q}, {one}}), "alike"},
+      {"learning rate", Make("momentum", {{p}, {p}, {p}, {p}}), "[1]"},
+      {"gradient", Make("adam", {{p}, {q}, {p}, {p}, {one}, {one}, {one}}), "alike"},
+      {"first moment", Make("adam", {{p}, {p}, {q}, {p}, {one}, {one}, {one}}), "alike"},
+      {"second moment", Make("adam", {{p}, {p}, {p}, {q}, {one}, {one}, {one}}), "alike"},
+      {"first power", Make("adam", {{p}, {p}, {p}, {p}, {p}, {one}, {one}}), "[1]"},
+      {"second power", Make("adam", {{p}, {p}, {p}, {p}, {one}, {p}, {one}}), "[1]"},
+      {"learning rate", Make("adam", {{p}, {p}, {p}, {p}, {one}, {one}, {p}}), "[1]"},
+      {"attribute's type", Make("momentum", {{p}, {p}, {p}, {one}}, {{"use_nesterov", 1.0}}),
+       "use_nesterov", false},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
+// Labels are data: they are looked at when the kernel runs (kernels_test.cc runs the good ones).
+TEST(Infer, AcceptsEveryRow) {
+  for (const OpCase& c : AllCases()) EXPECT_TRUE(Append(c).ok()) << CaseName(c) << Append(c);
+}
+
+}  // namespace
+}  // namespace tandem::optest

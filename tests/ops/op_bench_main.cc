@@ -1,0 +1,119 @@
+// Times every implementation of the rows that are worth it, beside what the machine can do.
+#include <gflags/gflags.h>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+
+#include "tests/ops/kernel_run.h"
+#include "tests/ops/op_cases.h"
+#include "tests/ops/oracle.h"
+
+DEFINE_string(filter, "", "only rows whose name contains this");
+DEFINE_bool(all, false, "every row, not only those worth timing");
+DEFINE_int32(threads, 1, "threads a kernel may use");
+DEFINE_int32(time_ms, 30, "shortest time to repeat a kernel for");
+
+namespace tandem::optest {
+namespace {
+
+// Seconds of one call: the best of three series that last long enough.
+double SecondsOf(const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  const double shortest = FLAGS_time_ms / 3000.0;
+  double best = 1e30;
+  int64_t calls = 1;
+  for (int series = 0; series < 3;) {
+    const auto start = Clock::now();
+    for (int64_t i = 0; i < calls; ++i) work();
+    const double s = std::chrono::duration<double>(Clock::now() - start).count();
+    if (s < shortest) {
+      calls = std::max(calls + 1, static_cast<int64_t>(1.2 * static_cast<double>(calls) *
+                                                       std::min(shortest / (s + 1e-9), 100.0)));
+      continue;
+    }
+    best = std::min(best, s / static_cast<double>(calls));
+    ++series;
+  }
+  return best;
+}
+
+struct Peak {
+  double flops, bytes;  // per second
+};
+
+// A large oneDNN product, and a copy of memory that no cache holds (read and written bytes).
+Peak MeasurePeak() {
+  constexpr dnnl_dim_t kN = 1536;
+  std::vector<float> a(kN * kN, 1.0f), b(kN * kN, 0.5f), c(kN * kN);
+  const double product = SecondsOf([&] {
+    (void)dnnl_sgemm('N', 'N', kN, kN, kN, 1.0f, a.data(), kN, b.data(), kN, 0.0f, c.data(), kN);
+  });
+  constexpr size_t kBytes = size_t{256} << 20;
+  std::vector<char> from(kBytes, 1), to(kBytes);
+  const int parts = FLAGS_threads;
+  const double copy = SecondsOf([&] {
+#pragma omp parallel for num_threads(parts)
+    for (int part = 0; part < parts; ++part) {
+      const size_t begin = kBytes * part / parts, end = kBytes * (part + 1) / parts;
+      std::memcpy(to.data() + begin, from.data() + begin, end - begin);
+    }
+  });
+  const double n = static_cast<double>(kN);
+  return {2 * n * n * n / product, 2.0 * static_cast<double>(kBytes) / copy};
+}
+
+void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inputs,
+          const std::vector<Value>& want, const Peak& peak) {
+  auto made = KernelRun::Make(c, inputs);
+  CHECK(made.ok()) << made.status();
+  KernelRun& run = **made;
+  Status status = run.Prepare(impl, FLAGS_threads);
+  if (status.code() == StatusCode::kUnimplemented) return;
+  if (status.ok()) status = run.Run();
+  CHECK(status.ok()) << CaseName(c) << ": " << status;
+  std::string wrong;
+  for (size_t i = 0; i < want.size() && wrong.empty(); ++i) {
+    if (run.HasOutput(i)) wrong = Compare(run.Output(i), want[i], c.tolerance);
+  }
+  const double s = SecondsOf([&run] { (void)run.RunAgain(); });
+  const double bytes = static_cast<double>(run.BytesMoved());
+  const bool compute = c.flops > 0;
+  const double rate = compute ? c.flops / s : bytes / s;
+  std::printf("%10.1f us %8.2f %s %5.1f%%  %-8s %s%s%s\n", s * 1e6, rate / 1e9,
+              compute ? "GFLOP/s" : "GB/s   ", 100 * rate / (compute ? peak.flops : peak.bytes),
+              impl.name, CaseName(c).c_str(), wrong.empty() ? "" : "  WRONG: ", wrong.c_str());
+}
+
+int Bench() {
+  omp_set_num_threads(FLAGS_threads);
+  const Peak peak = MeasurePeak();
+  std::printf(
+      "peak on %d threads: %.1f GFLOP/s (oneDNN, 1536^3), %.1f GB/s (copy of 256 MiB); "
+      "data in a cache goes beyond the latter\n",
+      FLAGS_threads, peak.flops / 1e9, peak.bytes / 1e9);
+  for (const OpCase& c : AllCases()) {
+    if ((!c.bench && !FLAGS_all) || CaseName(c).find(FLAGS_filter) == std::string::npos) continue;
+    const auto inputs = DrawInputs(c, 1);
+    const auto want = RunOracle(c, inputs);
+    for (const KernelImpl& impl : FindOp(c.op)->cpu) Time(c, impl, inputs, want, peak);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tandem::optest
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("op_bench [--filter=conv2d] [--threads=2]: times operators");
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  if (FLAGS_threads < 1 || FLAGS_time_ms < 1) {
+    std::fprintf(stderr, "--threads and --time_ms must be at least 1\n");
+    return tandem::kExitUsage;
+  }
+  return tandem::optest::Bench();
+}

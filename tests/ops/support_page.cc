@@ -1,0 +1,114 @@
+#include "tests/ops/support_page.h"
+
+#include <dlfcn.h>
+
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "kernels/exec/backend.h"
+#include "kernels/ops/op.h"
+
+namespace tandem::optest {
+namespace {
+
+constexpr const char* kHead =
+    "# Operators\n"
+    "\n"
+    "Written by tests/ops/support_test.cc from the definitions in `kernels/ops`; the test fails\n"
+    "when the page is out of date. Implementations stand in the order in which they are asked;\n"
+    "the first that serves a case runs.\n"
+    "\n"
+    "| operator | CPU | CUDA | gradient | in place |\n"
+    "|---|---|---|---|---|\n";
+
+std::string Text(const Attr& attr) {
+  struct Visitor {
+    std::string operator()(std::monostate) const { return "must be given"; }
+    std::string operator()(bool b) const { return b ? "true" : "false"; }
+    std::string operator()(int64_t i) const { return absl::StrCat(i); }
+    std::string operator()(double d) const { return absl::StrCat(d); }
+    std::string operator()(const std::string& s) const { return absl::StrCat("\"", s, "\""); }
+    std::string operator()(const std::vector<int64_t>& v) const {
+      return absl::StrCat("[", absl::StrJoin(v, ", "), "]");
+    }
+    std::string operator()(const std::vector<double>& v) const {
+      return absl::StrCat("[", absl::StrJoin(v, ", "), "]");
+    }
+  };
+  return std::visit(Visitor{}, attr);
+}
+
+std::string Slots(const std::vector<SlotDef>& slots) {
+  const auto add = [](std::string* out, const SlotDef& slot) {
+    const char* arity = slot.arity == Arity::kOptional ? " (optional)"
+                        : slot.arity == Arity::kMany   ? " (any number)"
+                                                       : "";
+    absl::StrAppend(out, slot.name, arity);
+  };
+  return slots.empty() ? "none" : absl::StrJoin(slots, ", ", add);
+}
+
+// "Out over X": what may share memory.
+std::string Inplace(const OpDef& def) {
+  const auto add = [&def](std::string* out, const std::pair<int, int>& pair) {
+    const auto name = [](const std::vector<SlotDef>& slots, int i) {
+      return slots[std::min(static_cast<size_t>(i), slots.size() - 1)].name;
+    };
+    absl::StrAppend(out, name(def.outputs, pair.first), " over ", name(def.inputs, pair.second));
+  };
+  return absl::StrJoin(def.inplace, ", ", add);
+}
+
+std::string Row(const OpDef& def, const std::set<std::string>& cuda) {
+  const auto impl = [](std::string* out, const KernelImpl& i) { absl::StrAppend(out, i.name); };
+  const std::string cpu = def.is_comm ? "communication" : absl::StrJoin(def.cpu, ", ", impl);
+  return absl::StrCat("| ", def.type, " | ", cpu, " | ", cuda.contains(def.type) ? "yes" : "no",
+                      " | ", def.grad != nullptr ? "yes" : "no", " | ", Inplace(def), " |\n");
+}
+
+std::string Section(const OpDef& def) {
+  std::string text = absl::StrCat("\n## ", def.type, "\n\n", def.doc, "\n\n");
+  absl::StrAppend(&text, "- inputs: ", Slots(def.inputs), "\n");
+  absl::StrAppend(&text, "- outputs: ", Slots(def.outputs), "\n");
+  for (const AttrDef& attr : def.attrs) {
+    absl::StrAppend(&text, "- `", attr.name, "` (", Text(attr.default_value), "): ", attr.doc,
+                    "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string SupportPage(const std::set<std::string>& cuda) {
+  std::string page = kHead;
+  for (const OpDef* def : AllOps()) page += Row(*def, cuda);
+  for (const OpDef* def : AllOps()) page += Section(*def);
+  return page;
+}
+
+StatusOr<std::set<std::string>> CudaOps(const std::string& path) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return Unavailable("%s cannot be opened: %s", path, dlerror());
+  using Entry = const BackendModule* (*)();
+  const auto entry = reinterpret_cast<Entry>(dlsym(handle, "tandem_backend_module"));
+  if (entry == nullptr || entry()->abi != BackendModule::kAbi) {
+    return Unavailable("%s is no module of this build", path);
+  }
+  std::set<std::string> ops;
+  for (const KernelRow& row : entry()->kernels()) ops.insert(row.op);
+  return ops;
+}
+
+std::set<std::string> CudaOpsOfPage(const std::string& page) {
+  std::set<std::string> ops;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    const std::vector<std::string> cells = absl::StrSplit(line, " | ");
+    if (cells.size() == 5 && cells[2] == "yes") ops.insert(cells[0].substr(2));
+  }
+  return ops;
+}
+
+}  // namespace tandem::optest

@@ -1,0 +1,21 @@
+// docs/op_support.md: what every operator is and where it runs, written from the definitions.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace tandem::optest {
+
+// The page. `cuda`: operators with CUDA kernels.
+std::string SupportPage(const std::set<std::string>& cuda);
+
+// Operators in the kernel table of a CUDA module; no device is needed. UNAVAILABLE when the module
+// at `path` cannot be opened.
+StatusOr<std::set<std::string>> CudaOps(const std::string& path);
+
+// The CUDA column of an earlier page: for machines that did not build the module.
+std::set<std::string> CudaOpsOfPage(const std::string& page);
+
+}  // namespace tandem::optest
