@@ -22,7 +22,7 @@ class HostWork final : public Work {
         return DeadlineExceeded("%s has not ended yet; it goes on", ToString(call_));
       }
     }
-    return status_;
+    return OwnCopy(status_);
   }
   void OnDone(std::function<void(const Status&)> done) override TD_EXCLUDES(mu_) {
     {
@@ -32,23 +32,23 @@ class HostWork final : public Work {
         return;
       }
     }
-    done(status_);  // no longer changes
+    done(OwnCopy(status_));  // no longer changes
   }
   bool finished() const override TD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return done_;
   }
 
-  void Finish(Status status) TD_EXCLUDES(mu_) {
+  void Finish(const Status& status) TD_EXCLUDES(mu_) {
     std::vector<std::function<void(const Status&)>> callbacks;
     {
       MutexLock lock(mu_);
-      status_ = std::move(status);
+      status_ = OwnCopy(status);
       done_ = true;
       callbacks.swap(callbacks_);
       ended_.NotifyAll();
     }
-    for (const auto& callback : callbacks) callback(status_);
+    for (const auto& callback : callbacks) callback(status);
   }
 
   const Collective& call() const { return call_; }
@@ -114,10 +114,10 @@ Status HostCommunicator::CheckCall(const Collective& call) const {
 }
 
 std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
-  Status bad = CheckCall(call);
+  const Status bad = CheckCall(call);
   auto work = std::make_shared<HostWork>(std::move(call));
   if (!bad.ok()) {
-    work->Finish(std::move(bad));
+    work->Finish(bad);
     return work;
   }
   // The communication thread (in a callback) must not wait for itself.
@@ -145,9 +145,9 @@ std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
 void HostCommunicator::Loop() {
   SetThreadName("comm-" + config_.name);
   while (auto work = queue_.Pop(Time::max())) {
-    Status status = Execute((*work)->call(), (*work)->sequence);
+    const Status status = Execute((*work)->call(), (*work)->sequence);
     pending_.fetch_sub(1);
-    (*work)->Finish(std::move(status));
+    (*work)->Finish(status);
   }
 }
 

@@ -24,7 +24,7 @@ struct HostCommunicatorConfig {
   size_t direct_bytes_max = 4 << 10;   // up to here everybody sends to everybody (latency)
   int direct_ranks_max = 8;            // with more ranks the ring is used at any size
   size_t pair_bytes_max = 256 << 10;   // up to here two ranks exchange everything in one step
-  size_t piece_bytes_max = 128 << 10;  // what is reduced at a time; fits the L2 cache
+  size_t piece_bytes_max = 256 << 10;  // what is reduced at a time; fits the L2 cache
 };
 
 class HostWork;

@@ -76,7 +76,7 @@ class InprocTransport final : public Transport {
   StatusOr<size_t> TryRecv(int peer, std::span<std::byte> head,
                            std::span<std::byte> body) override {
     MutexLock lock(hub_->mu);
-    TD_RETURN_IF_ERROR(hub_->failure[rank_]);
+    TD_RETURN_IF_ERROR(OwnCopy(hub_->failure[rank_]));
     Pipe& pipe = hub_->At(peer, rank_);
     if (pipe.used == 0)
       TD_RETURN_IF_ERROR(Check(peer));  // what it sent before it left still counts
@@ -89,7 +89,7 @@ class InprocTransport final : public Transport {
   Status Wait(int send_to, int recv_from, Time deadline) override {
     MutexLock lock(hub_->mu);
     while (true) {
-      TD_RETURN_IF_ERROR(hub_->failure[rank_]);
+      TD_RETURN_IF_ERROR(OwnCopy(hub_->failure[rank_]));
       if (send_to >= 0) {
         const Pipe& out = hub_->At(rank_, send_to);
         if (hub_->left[send_to] || out.used < out.ring.size()) return OkStatus();
@@ -105,7 +105,7 @@ class InprocTransport final : public Transport {
   void Abort(const Status& status) override {
     MutexLock lock(hub_->mu);
     if (!hub_->failure[rank_].ok()) return;
-    hub_->failure[rank_] = status;
+    hub_->failure[rank_] = OwnCopy(status);
     for (int r = 0; r < hub_->size; ++r) {
       hub_->changed[r].NotifyAll();
       if (r == rank_ || !hub_->failure[r].ok()) continue;
@@ -115,12 +115,12 @@ class InprocTransport final : public Transport {
   }
   Status Health() const override {
     MutexLock lock(hub_->mu);
-    return hub_->failure[rank_];
+    return OwnCopy(hub_->failure[rank_]);
   }
 
  private:
   Status Check(int peer) TD_REQUIRES(hub_->mu) {
-    TD_RETURN_IF_ERROR(hub_->failure[rank_]);
+    TD_RETURN_IF_ERROR(OwnCopy(hub_->failure[rank_]));
     if (!hub_->left[peer]) return OkStatus();
     return Unavailable("%s has left: it closed its communicator", PeerName(peer));
   }

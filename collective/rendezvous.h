@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collective/fd.h"
+#include "collective/host_port.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
@@ -50,13 +51,5 @@ struct Mesh {
 // the ranks that are missing; PERMISSION_DENIED: the secret differs; ALREADY_EXISTS: the rank is
 // taken; FAILED_PRECONDITION: job, size, generation or version differ.
 StatusOr<Mesh> JoinWorld(const WorldConfig& config);
-
-// "127.0.0.1:80", "[::1]:80" -> host and port. INVALID_ARGUMENT with what was expected.
-struct HostPort {
-  std::string host;
-  uint16_t port = 0;
-};
-StatusOr<HostPort> ParseHostPort(const std::string& text);
-std::string ToString(const HostPort& endpoint);
 
 }  // namespace tandem

@@ -76,7 +76,7 @@ class TcpTransport final : public Transport {
   Status Health() const override TD_EXCLUDES(mu_) {
     if (!failed_.load(std::memory_order_acquire)) return OkStatus();
     MutexLock lock(mu_);
-    return failure_;
+    return OwnCopy(failure_);
   }
 
  private:
@@ -139,7 +139,7 @@ bool TcpTransport::Fail(const Status& status) {
   {
     MutexLock lock(mu_);
     if (!failure_.ok()) return false;
-    failure_ = status;
+    failure_ = OwnCopy(status);
     failed_.store(true, std::memory_order_release);
     changed_.NotifyAll();
   }
@@ -168,7 +168,7 @@ Status TcpTransport::Gone(int peer, int error) {
   while (failure_.ok() && !left_[static_cast<size_t>(peer)]) {
     if (!changed_.WaitUntil(mu_, deadline)) break;
   }
-  if (!failure_.ok()) return failure_;
+  if (!failure_.ok()) return OwnCopy(failure_);
   if (left_[static_cast<size_t>(peer)]) {
     return Unavailable("%s has left: it closed its communicator", PeerName(peer));
   }

@@ -11,6 +11,12 @@
 
 namespace tandem {
 
+// The same status with memory of its own. Copies of a Status share a count inside a library that
+// the thread sanitizer cannot see into: what crosses threads here is copied by this.
+inline Status OwnCopy(const Status& status) {
+  return status.ok() ? OkStatus() : Status(status.code(), status.message());
+}
+
 // Send, Recv and Wait are for one thread (the communication thread); Abort and the rest are
 // thread-safe. After the first failure, of whichever peer, every call returns that failure.
 class Transport {
