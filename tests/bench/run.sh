@@ -4,6 +4,7 @@
 #   tests/bench/run.sh NAME... [--rounds=5] [--seconds=2] [--wait_idle_s=0] [--out=FILE]
 # Peers run in a Python environment: $TANDEM_BENCH_VENV (any prefix with bin/python3), else
 # build/bench-venv, which is made with pip when it is not there. TANDEM_BUILD_DIR: build/ if unset.
+# A run beside other work, or of fewer than 5 rounds, says "trusted": false and meets no goal.
 # Exit codes: 0 figures printed, 1 a run or its check failed, 2 unknown or not built yet,
 # 3 something that the peer needs is missing.
 set -euo pipefail
