@@ -106,7 +106,7 @@ StatusOr<int> RunJob(const ParsedArgs& args, const std::string& data, const std:
   line.insert(line.end(), {"--", "--result_json=" + dir + "/result.json"});
   TD_ASSIGN_OR_RETURN(const ParsedArgs parsed, ParseArgs(LaunchFlags(), line));
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(parsed, ProgramFolder()));
-  const Environment env = CurrentEnvironment();
+  const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
   TD_RETURN_IF_ERROR(PrepareFiles(plan));
   Supervisor::Options supervisor_options;

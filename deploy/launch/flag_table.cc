@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "absl/strings/str_split.h"
-#include "common/base/edit_distance.h"
+#include "common/strategy/nearest.h"
 
 namespace tandem::deploy {
 namespace {
@@ -116,8 +116,8 @@ std::string FlagHelp(const std::vector<FlagSpec>& table) {
 }
 
 std::string HintText(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::vector<std::string> nearest = NearestNames(word, candidates, 1);
-  return nearest.empty() ? "" : "; hint: did you mean \"" + nearest[0] + "\"?";
+  const std::string nearest = NearestName(word, candidates);
+  return nearest.empty() ? "" : "; hint: did you mean \"" + nearest + "\"?";
 }
 
 std::string ErrorText(const std::string& program, const Status& status) {
@@ -125,8 +125,13 @@ std::string ErrorText(const std::string& program, const Status& status) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   // Errors of files tell their own place and come with everything they need.
   if (text.find(": error: ") != std::string::npos) return text + "\n";
-  const size_t hint = text.find("; hint: ");
-  if (hint != std::string::npos) text = text.substr(0, hint) + "\n" + text.substr(hint + 2);
+  for (const char* mark : {"; hint: ", "; did you mean "}) {
+    const size_t at = text.find(mark);
+    if (at == std::string::npos) continue;
+    const std::string rest = text.substr(at + 2);
+    text = text.substr(0, at) + "\n" + (rest.rfind("hint: ", 0) == 0 ? "" : "hint: ") + rest;
+    break;
+  }
   return program + ": error: " + text + "\n";
 }
 

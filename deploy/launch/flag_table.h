@@ -46,7 +46,7 @@ std::string FlagHelp(const std::vector<FlagSpec>& table);
 std::string HintText(std::string_view word, const std::vector<std::string>& candidates);
 
 // An error as it is printed: "program: error: what", and a "hint: ..." line if the message has one
-// after "; hint: ". Ends with a newline.
+// after "; hint: " or asks "; did you mean". Ends with a newline.
 std::string ErrorText(const std::string& program, const Status& status);
 
 }  // namespace tandem::deploy

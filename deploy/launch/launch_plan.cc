@@ -118,6 +118,35 @@ Status WriteSecret(const std::string& path) {
 
 const char* RoleName(Role role) { return role == Role::kPserver ? "pserver" : "trainer"; }
 
+Environment WithoutRanks(Environment env) {
+  for (const char* name : {"TANDEM_RANK",
+                           "TANDEM_SIZE",
+                           "TANDEM_LOCAL_RANK",
+                           "TANDEM_LOCAL_SIZE",
+                           "TANDEM_ROLE",
+                           "TANDEM_PSERVERS",
+                           "TANDEM_RENDEZVOUS",
+                           "TANDEM_JOB",
+                           "TANDEM_SERVER_INDEX",
+                           "TRAINING_ROLE",
+                           "PADDLE_TRAINER_ID",
+                           "PADDLE_TRAINERS_NUM",
+                           "PADDLE_TRAINER_ENDPOINTS",
+                           "PADDLE_CURRENT_ENDPOINT",
+                           "PADDLE_PSERVERS_IP_PORT_LIST",
+                           "PADDLE_PORT",
+                           "POD_IP",
+                           "RANK",
+                           "WORLD_SIZE",
+                           "LOCAL_RANK",
+                           "LOCAL_WORLD_SIZE",
+                           "MASTER_ADDR",
+                           "MASTER_PORT"}) {
+    env.erase(name);
+  }
+  return env;
+}
+
 StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env) {
   TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.servers));
   if (options.mode != LaunchMode::kLocal) {

@@ -36,6 +36,10 @@ struct LaunchPlan {
   bool remote_workers = false;
 };
 
+// The launcher's environment without what another launcher said about ranks and addresses: a child
+// must hear that from this one alone.
+Environment WithoutRanks(Environment env);
+
 // Chooses ports. `env`: the launcher's environment (OMP_WAIT_POLICY and TANDEM_SECRET_FILE of the
 // user win).
 StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env);

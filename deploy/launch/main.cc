@@ -19,7 +19,7 @@ constexpr char kUsage[] =
     "\n";
 
 StatusOr<int> Launch(const ParsedArgs& args) {
-  const Environment env = CurrentEnvironment();
+  const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(args, ProgramFolder()));
   TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
   if (options.dry_run) {

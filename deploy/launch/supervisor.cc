@@ -84,7 +84,12 @@ StatusOr<int> Supervisor::Run() {
 Status Supervisor::StartAll() {
   if (signals_.get() < 0) return ResourceExhausted("signalfd: %s", ErrnoText(errno));
   for (const ProcessPlan& p : plan_.processes) {
-    TD_RETURN_IF_ERROR(Annotate(Start(p), p.Name()));
+    const Status status = Annotate(Start(p), p.Name());
+    if (status.code() == StatusCode::kNotFound) {
+      return NotFound("%s; hint: ./deploy/build.sh builds it; --%s_bin=FILE names another one",
+                      std::string(status.message()), RoleName(p.role));
+    }
+    TD_RETURN_IF_ERROR(status);
   }
   return OkStatus();
 }

@@ -26,7 +26,7 @@ class Supervisor {
   struct Options {
     Environment env;  // what the children inherit
     int grace_s = 10;
-    bool quiet = false;   // do not show trainer 0's output
+    bool quiet = false;        // do not show trainer 0's output
     bool only_stderr = false;  // show its stdout on stderr too: stdout is wanted for something else
     const char* name = "tandemrun";  // in front of messages
   };

@@ -198,6 +198,15 @@ TEST_F(LaunchOptionsTest, UserEnvironmentWins) {
   EXPECT_FALSE(plan->make_secret);
 }
 
+TEST_F(LaunchOptionsTest, RanksOfAnotherLauncherAreDropped) {
+  const Environment env = WithoutRanks({{"TANDEM_RANK", "3"},
+                                        {"PADDLE_TRAINER_ENDPOINTS", "a:1"},
+                                        {"MASTER_ADDR", "a"},
+                                        {"PATH", "/bin"},
+                                        {"TANDEM_SECRET_FILE", "/etc/secret"}});
+  EXPECT_EQ(env, (Environment{{"PATH", "/bin"}, {"TANDEM_SECRET_FILE", "/etc/secret"}}));
+}
+
 TEST_F(LaunchOptionsTest, GpusBecomePlaces) {
   const auto plan = Plan("--mode=collective --gpus=2,5 @/job.pbtxt");
   ASSERT_TRUE(plan.ok()) << plan.status();

@@ -35,17 +35,24 @@ std::string LauncherTest::Script(const std::string& name, const std::string& bod
 }
 
 void LauncherTest::Launch(const std::vector<std::string>& args) {
+  std::vector<std::string> all = {"--log_dir=" + dir_ + "/log"};
+  if (!server_script_.empty()) all.push_back("--pserver_bin=" + server_script_);
+  if (!trainer_script_.empty()) all.push_back("--trainer_bin=" + trainer_script_);
+  all.push_back(dir_ + "/job.pbtxt");
+  all.insert(all.end(), args.begin(), args.end());
+  StartProgram("tandemrun", all);
+}
+
+void LauncherTest::StartProgram(const std::string& name, const std::vector<std::string>& args) {
   const char* bin = getenv("TANDEM_BIN_DIR");
   SpawnRequest request;
-  request.argv = {(bin != nullptr ? bin : ProgramFolder() + "/../bin") + "/tandemrun",
-                  "--log_dir=" + dir_ + "/log"};
-  if (!server_script_.empty()) request.argv.push_back("--pserver_bin=" + server_script_);
-  if (!trainer_script_.empty()) request.argv.push_back("--trainer_bin=" + trainer_script_);
-  request.argv.push_back(dir_ + "/job.pbtxt");
+  request.argv = {(bin != nullptr ? bin : ProgramFolder() + "/../bin") + "/" + name};
   request.argv.insert(request.argv.end(), args.begin(), args.end());
   request.env = CurrentEnvironment();
-  const FileDescriptor out(open((dir_ + "/out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  const FileDescriptor err(open((dir_ + "/err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const FileDescriptor out(
+      open((dir_ + "/out").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const FileDescriptor err(
+      open((dir_ + "/err").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   request.stdout_fd = stdout_fd_ >= 0 ? stdout_fd_ : out.get();
   request.stderr_fd = err.get();
   auto started = Process::Start(request);
@@ -55,7 +62,7 @@ void LauncherTest::Launch(const std::vector<std::string>& args) {
 
 int LauncherTest::WaitForLauncher() {
   if (!WaitUntil([this] { return launcher_->Poll().has_value(); })) {
-    ADD_FAILURE() << "tandemrun did not end\n" << Err();
+    ADD_FAILURE() << "the program did not end\n" << Err();
     return -1;
   }
   return launcher_->Poll()->AsExitCode();

@@ -24,7 +24,9 @@ class LauncherTest : public ::testing::Test {
   std::string Script(const std::string& name, const std::string& body);
   // Starts tandemrun with the two scripts, the test's job file and `args`.
   void Launch(const std::vector<std::string>& args);
-  // The launcher's exit code, or 128 + signal; fails the test after kWaitMax.
+  // Starts a program of build/bin with the two scripts given by flags.
+  void StartProgram(const std::string& name, const std::vector<std::string>& args);
+  // The started program's exit code, or 128 + signal; fails the test after kWaitMax.
   int WaitForLauncher();
   // Waits until `done` is true; false after kWaitMax. Polls with a 5 ms poll().
   bool WaitUntil(const std::function<bool()>& done);
@@ -51,7 +53,6 @@ class LauncherTest : public ::testing::Test {
 
   std::string dir_;
   std::string server_script_, trainer_script_;
-  std::vector<std::string> log_args_;
   int stdout_fd_ = -1;  // instead of the file "out"
   std::unique_ptr<Process> launcher_;
 };

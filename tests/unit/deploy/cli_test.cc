@@ -1,0 +1,186 @@
+// The subcommands of tandem, run as a user does.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/base/status.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/demo_data.h"
+#include "deploy/cli/demo_report.h"
+#include "tests/unit/deploy/launcher_fixture.h"
+
+namespace tandem::deploy {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class CliTest : public LauncherTest {
+ protected:
+  // Runs `tandem ARGS`; the exit code.
+  int Tandem(const std::vector<std::string>& args) {
+    StartProgram("tandem", args);
+    return WaitForLauncher();
+  }
+  std::string Write(const std::string& name, const std::string& text) {
+    std::ofstream(dir_ + "/" + name) << text;
+    return dir_ + "/" + name;
+  }
+  // A folder that looks as if the dataset were in it.
+  std::string FakeData() {
+    for (const char* name : {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte",
+                             "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"}) {
+      Write(name, "x");
+    }
+    return dir_;
+  }
+  std::vector<std::string> DemoArgs(const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"demo", "--data=" + FakeData(), "--dir=" + dir_ + "/demo",
+                                     "--pserver_bin=" + server_script_,
+                                     "--trainer_bin=" + trainer_script_};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  // A trainer that takes its result from $1 (a bash expression for the hash).
+  std::string FakeTrainer(const std::string& hash) {
+    return Script("trainer",
+                  "if [ -n \"$PADDLE_PSERVERS_IP_PORT_LIST\" ]; then await server.0.pid; await "
+                  "server.1.pid; fi\n"
+                  "for a in \"$@\"; do case $a in --result_json=*) out=${a#*=};; "
+                  "--job_file=*) job=${a#*=};; --mode=*) mode=${a#*=};; esac; done\n"
+                  "echo progress of rank $RANK\n"
+                  "cp $job $D/job.$mode\n"
+                  "[ $RANK = 0 ] && echo '{\"accuracy\": 0.91, \"loss\": 0.25, \"images_per_s\": "
+                  "1000, \"steps\": 5, \"seconds\": 2.5, \"params_sha256\": \"'" +
+                      hash + "'\"}' > $out; true");
+  }
+};
+
+TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
+  EXPECT_EQ(Tandem({"dmeo"}), kExitUsage);
+  EXPECT_EQ(Err(), "tandem: error: unknown command \"dmeo\"\nhint: did you mean \"demo\"?\n");
+  EXPECT_EQ(Tandem({"status"}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("not built yet"));
+  EXPECT_EQ(Tandem({}), kExitUsage);
+  EXPECT_EQ(Tandem({"help"}), 0);
+  for (const Command& command : Commands()) EXPECT_THAT(Out(), HasSubstr(command.name));
+  EXPECT_EQ(Tandem({"version"}), 0);
+  EXPECT_THAT(Out(), StartsWith("tandem "));
+}
+
+TEST_F(CliTest, EveryCommandExplainsItself) {
+  for (const char* name : {"demo", "doctor", "knobs", "lint"}) {
+    EXPECT_EQ(Tandem({name, "--help"}), 0) << name;
+    EXPECT_THAT(Out(), StartsWith(std::string("tandem ") + name));
+    EXPECT_EQ(Tandem({name, "--hlep"}), kExitUsage) << name;
+    EXPECT_THAT(Err(), HasSubstr("did you mean \"--help\"?"));
+  }
+}
+
+TEST_F(CliTest, Knobs) {
+  EXPECT_EQ(Tandem({"knobs", "list"}), 0);
+  EXPECT_THAT(Out(), HasSubstr("\na_sync "));
+  EXPECT_THAT(Out(), Not(HasSubstr("\033")));
+  EXPECT_EQ(Tandem({"knobs", "explain", "a_sync"}), 0);
+  EXPECT_THAT(Out(), HasSubstr("default:"));
+  EXPECT_EQ(Tandem({"knobs", "explain", "a_snyc"}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("hint: did you mean \"a_sync\"?"));
+  EXPECT_EQ(Tandem({"knobs", "lsit"}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("did you mean \"list\"?"));
+}
+
+TEST_F(CliTest, LintTellsEveryErrorWithItsPlace) {
+  const std::string path =
+      Write("bad.pbtxt", "name: \"x\"\nepoch: 3\nstrategy { a_sync: maybe }\n");
+  EXPECT_EQ(Tandem({"lint", path}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr(path + ":2:1: error: "));
+  EXPECT_THAT(Err(), HasSubstr("did you mean \"epochs\"?"));
+  EXPECT_THAT(Err(), HasSubstr(path + ":3:20: error: "));
+  EXPECT_EQ(Tandem({"lint", dir_ + "/none"}), kExitUsage);
+}
+
+TEST_F(CliTest, LintSavesTheSameBytesAgain) {
+  const std::string job = Write("a.pbtxt", ExampleJob());
+  ASSERT_EQ(Tandem({"lint", job, "--save=" + dir_ + "/b.pbtxt"}), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("OK (job)"));
+  ASSERT_EQ(Tandem({"lint", dir_ + "/b.pbtxt", "--save=" + dir_ + "/c.pbtxt"}), 0) << Err();
+  EXPECT_NE(Read("b.pbtxt"), "");
+  EXPECT_EQ(Read("b.pbtxt"), Read("c.pbtxt"));
+}
+
+TEST_F(CliTest, LintKnowsStrategies) {
+  const std::string path = Write("s.pbtxt", "fuse_all_reduce_ops: true\n");
+  EXPECT_EQ(Tandem({"lint", path}), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("OK (strategy)"));
+}
+
+TEST_F(CliTest, DoctorNamesWhatItChecked) {
+  Tandem({"doctor"});
+  for (const char* what : {"cpu", "memory", "files", "disk", "ports", "openmp", "cuda", "data"}) {
+    EXPECT_THAT(Out(), HasSubstr(std::string("  ") + what + " "));
+  }
+}
+
+TEST_F(CliTest, DemoWithEqualBits) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = FakeTrainer("abcdef0123456789abcdef");
+  EXPECT_EQ(Tandem(DemoArgs({"--epochs=3"})), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("tandemrun --servers=2 --workers=2"));
+  EXPECT_THAT(Out(), HasSubstr("progress of rank 0\n"));
+  EXPECT_THAT(Out(), HasSubstr("91.00 %"));
+  EXPECT_THAT(Out(), HasSubstr("bit for bit: yes\n"));
+  for (const char* mode : {"pserver", "collective"}) {
+    const std::string job = Read(std::string("job.") + mode);
+    EXPECT_THAT(job, HasSubstr("epochs: 3"));
+    EXPECT_THAT(job, HasSubstr("dir: \"" + dir_ + "\""));
+    EXPECT_THAT(job, HasSubstr(dir_ + "/demo/" + mode + "/checkpoints"));
+  }
+}
+
+TEST_F(CliTest, DemoAsJson) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = FakeTrainer("abcdef0123456789abcdef");
+  EXPECT_EQ(Tandem(DemoArgs({"--json"})), 0) << Err();
+  EXPECT_THAT(Err(), HasSubstr("progress of rank 0\n"));
+  const auto json = nlohmann::json::parse(Out());
+  EXPECT_EQ(json["accuracy_pserver"], 0.91);
+  EXPECT_EQ(json["accuracy_collective"], 0.91);
+  EXPECT_EQ(json["same_bits"], true);
+  EXPECT_EQ(json["images_per_s"]["collective"], 1000);
+  EXPECT_GT(json["seconds"], 0);
+}
+
+TEST_F(CliTest, DemoFailsWhenBitsDiffer) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = FakeTrainer("$mode");
+  EXPECT_EQ(Tandem(DemoArgs({})), kExitFailure);
+  EXPECT_THAT(Out(), HasSubstr("bit for bit: NO\n"));
+}
+
+TEST_F(CliTest, DemoFailsWithItsRun) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = Script("trainer", "await server.0.pid; await server.1.pid; exit 65");
+  EXPECT_EQ(Tandem(DemoArgs({})), kExitData);
+  EXPECT_THAT(Err(), HasSubstr("exit code 65"));
+  EXPECT_THAT(Err(), HasSubstr("logs are in " + dir_ + "/demo"));
+}
+
+TEST_F(CliTest, DemoWithoutData) {
+  EXPECT_EQ(Tandem({"demo", "--data=" + dir_}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("no train-images-idx3-ubyte (or .gz) in " + dir_));
+  EXPECT_THAT(Err(), HasSubstr("hint: --data takes a folder"));
+}
+
+TEST_F(CliTest, WrongResultFilesAreRefused) {
+  for (const char* text :
+       {"", "{", "[]", "{\"accuracy\": \"high\"}",
+        "{\"accuracy\":1,\"images_per_s\":1,\"seconds\":1,\"params_sha256\":7}"}) {
+    EXPECT_EQ(ReadDemoRun(Write("r.json", text)).status().code(), StatusCode::kDataLoss) << text;
+  }
+  EXPECT_EQ(ReadDemoRun(dir_ + "/none").status().code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace tandem::deploy
