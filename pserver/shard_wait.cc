@@ -285,7 +285,7 @@ void Shard::ExpireWaiters() {
     });
     for (auto& [name, barrier] : barriers_) {
       const std::string missing = TrainerList(MissingAtBarrier(barrier));
-      FailSome(barrier.waiters, ready, [&](const BarrierWaiter& w) -> Status {
+      FailSome(barrier.waiters, ready, [&, &name = name](const BarrierWaiter& w) -> Status {
         if (w.deadline > now) return OkStatus();
         return DeadlineExceeded("barrier \"%s\": waiting %.1f s for %s; others arrived", name,
                                 Seconds(now - w.since), missing);

@@ -25,9 +25,8 @@ class StorageTest : public ShardFixture {
     for (uint64_t s = 0; s < pushes; ++s) CHECK(Push(Head(Rank(0), s + 1, s, 0.1f), 0.5f).ok());
     return *shard_->Image();
   }
-  static std::vector<float> Floats(const Buffer& buffer, int64_t numel) {
-    const float* v = reinterpret_cast<const float*>(buffer.get());
-    return {v, v + numel};
+  static bool SameBytes(const Buffer& a, const Buffer& b, int64_t numel) {
+    return std::memcmp(a.get(), b.get(), static_cast<size_t>(numel) * sizeof(float)) == 0;
   }
   static bool Same(const ShardImage& a, const ShardImage& b) {
     if (a.version != b.version || !Difference(a.config, b.config).empty() ||
@@ -38,12 +37,12 @@ class StorageTest : public ShardFixture {
     }
     for (size_t i = 0; i < a.slices.size(); ++i) {
       const int64_t numel = a.config.slices[i].numel;
-      if (Floats(a.slices[i].param, numel) != Floats(b.slices[i].param, numel)) return false;
+      if (!SameBytes(a.slices[i].param, b.slices[i].param, numel)) return false;
       if (a.slices[i].slots.size() != b.slices[i].slots.size()) return false;
       for (size_t j = 0; j < a.slices[i].slots.size(); ++j) {
         const auto &s = a.slices[i].slots[j], &t = b.slices[i].slots[j];
         if (s.name != t.name || s.numel != t.numel) return false;
-        if (Floats(s.values, s.numel) != Floats(t.values, t.numel)) return false;
+        if (!SameBytes(s.values, t.values, s.numel)) return false;
       }
     }
     return true;
