@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -186,18 +187,21 @@ std::string KnobsMarkdown() {
       "its default. In a mode that is not listed a knob is refused; one that is a matter of speed "
       "or\n"
       "memory alone is reported as without effect.\n");
-  std::string section = "-";
+  // One table for each message, in the order in which they appear.
+  std::vector<std::pair<std::string, std::string>> sections;
   for (const KnobInfo& info : list) {
     const size_t dot = info.path.rfind('.');
-    const std::string here = dot == std::string::npos ? "" : info.path.substr(0, dot);
-    if (here != section) {
-      section = here;
-      absl::StrAppend(
-          &text, "\n## ", here.empty() ? "strategy" : "strategy." + here, "\n\n",
-          "| Knob | Type | Default | Range | Modes | Built | Effect test | Also written "
-          "| What it does |\n|--|--|--|--|--|--|--|--|--|\n");
-    }
-    text += MarkdownRow(info);
+    const std::string here = dot == std::string::npos ? "" : "." + info.path.substr(0, dot);
+    auto section = std::find_if(sections.begin(), sections.end(),
+                                [&](const auto& s) { return s.first == here; });
+    if (section == sections.end()) section = sections.insert(section, {here, ""});
+    section->second += MarkdownRow(info);
+  }
+  for (const auto& [name, rows] : sections) {
+    absl::StrAppend(&text, "\n## strategy", name, "\n\n",
+                    "| Knob | Type | Default | Range | Modes | Built | Effect test | Also written "
+                    "| What it does |\n|--|--|--|--|--|--|--|--|--|\n",
+                    rows);
   }
   return text;
 }

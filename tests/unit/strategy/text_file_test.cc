@@ -61,6 +61,8 @@ TEST(TextFile, ReadsEveryKindOfValue) {
   EXPECT_EQ(p.job.strategy().amp_configs().custom_black_list_size(), 2);
   EXPECT_EQ(p.job.strategy().fuse_grad_size_in_mb(), -1);
   EXPECT_EQ(p.origins.Of("strategy.a_sync").ToString(), "job.pbtxt:10:7");
+  EXPECT_EQ(p.origins.Of("model").ToString(), "job.pbtxt:5:5");
+  EXPECT_EQ(p.origins.Of("data").ToString(), "default");
 }
 
 TEST(TextFile, ErrorShowsPlaceExcerptCaretAndHint) {
@@ -166,7 +168,6 @@ TEST(TextFile, OneMistakeOneMessage) {
 }
 
 TEST(TextFile, LimitsOfDepthSizeAndErrors) {
-  // ProgramDef and JobConfig are not recursive; FieldDescriptorProto's options would be.
   std::string errors;
   for (int i = 0; i < 1000; ++i) errors += "x" + std::to_string(i) + ": 1\n";
   const Parsed many = Parse(errors);
