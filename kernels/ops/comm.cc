@@ -9,7 +9,10 @@ Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in_count() != outputs.size()) {
     return view.Error("as many outputs as inputs are needed: it works in place");
   }
-  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = view.in(i);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!view.has_in(i)) return view.Error("at least one X is needed");
+    outputs[i] = view.in(i);
+  }
   return OkStatus();
 }
 

@@ -22,6 +22,13 @@ inline Vec Load(const float* from) {
   __builtin_memcpy(&v, from, sizeof(v));
   return v;
 }
+#if TANDEM_LANES == 16
+inline Vec Broadcast(float f) { return Vec{f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f}; }
+#elif TANDEM_LANES == 8
+inline Vec Broadcast(float f) { return Vec{f, f, f, f, f, f, f, f}; }
+#else
+inline Vec Broadcast(float f) { return Vec{f, f, f, f}; }
+#endif
 // Keeps a value that several multiply-adds use in a register: the compiler would rather load it again
 // for each of them, and loads are what these loops run out of first.
 inline void Keep(Vec& v) { asm("" : "+v"(v)); }
@@ -35,7 +42,7 @@ void ForwardTile(const ConvLoops::Forward& a, int64_t o, int64_t p) {
   for (int i = 0; i < O; ++i) {
     const float bias = a.bias == nullptr ? 0.0f : a.bias[o + i];
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[i][v] = Vec{} + bias;
+    for (int v = 0; v < V; ++v) acc[i][v] = Broadcast(bias);
   }
   const float* w = a.w + o;
   for (int64_t t = 0; t < a.taps; ++t, w += a.channels) {
@@ -45,7 +52,7 @@ void ForwardTile(const ConvLoops::Forward& a, int64_t o, int64_t p) {
     for (int v = 0; v < V; ++v) x[v] = Load(in + v * kWidth);
 #pragma GCC unroll 8
     for (int i = 0; i < O; ++i) {
-      Vec weight = Vec{} + w[i];
+      Vec weight = Broadcast(w[i]);
       Keep(weight);
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) acc[i][v] += x[v] * weight;

@@ -46,6 +46,14 @@ Status NeedPair(const OpView& view, const char* name, int64_t min) {
                                     absl::StrJoin(v, ",")));
 }
 
+Status NeedInts(const OpView& view, const char* name) {
+  const auto it = view.op().attrs.find(name);
+  if (it != view.op().attrs.end() && std::holds_alternative<std::vector<int64_t>>(it->second)) {
+    return OkStatus();
+  }
+  return view.Error(absl::StrFormat("%s must be a list of integers", name));
+}
+
 Status InferAsFirst(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedF32(view));
   outputs[0] = view.in(0);

@@ -20,6 +20,9 @@ Status NeedLabel(const OpView& view, size_t i);
 // Attribute `name` is two integers, each at least `min`.
 Status NeedPair(const OpView& view, const char* name, int64_t min);
 
+// Attribute `name`, which has no default that would tell its type, is a list of integers.
+Status NeedInts(const OpView& view, const char* name);
+
 // Output 0 is as input 0.
 Status InferAsFirst(const OpView& view, std::span<TensorDesc> outputs);
 

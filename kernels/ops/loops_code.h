@@ -221,26 +221,28 @@ struct PoolRow {
 
 // Windows j, j + 1, ... of a row, `lanes` / 2 of them. Lane 2k stands for the left column of window
 // k, lane 2k + 1 for the right one; the first of four equal ones wins, the last one by default.
-#define TANDEM_POOL_BLOCK(name, lanes, TWICE, SWAP)                        \
-  inline void name(const PoolRow& r, int64_t j) {                          \
-    typedef float F __attribute__((vector_size(lanes * sizeof(float))));   \
-    typedef int32_t M __attribute__((vector_size(lanes * sizeof(float)))); \
-    F y = {}, gy = {}, top, low;                                           \
-    __builtin_memcpy(&y, r.y + j, sizeof(F) / 2);                          \
-    __builtin_memcpy(&gy, r.gy + j, sizeof(F) / 2);                        \
-    __builtin_memcpy(&top, r.top + 2 * j, sizeof(F));                      \
-    __builtin_memcpy(&low, r.low + 2 * j, sizeof(F));                      \
-    const F best = __builtin_shufflevector(y, y, TWICE);                   \
-    const F g = __builtin_shufflevector(gy, gy, TWICE);                    \
-    const M left = {TANDEM_PAIRS_##lanes};                                 \
-    const M t = top == best, l = low == best;                              \
-    const M t_other = __builtin_shufflevector(t, t, SWAP);                 \
-    const M l_other = __builtin_shufflevector(l, l, SWAP);                 \
-    const M in_top = t & (left | ~t_other);                                \
-    const M in_low = ~(t | t_other) & ((left & l) | (~left & ~l_other));   \
-    const F gtop = (F)(in_top & (M)g), glow = (F)(in_low & (M)g);          \
-    __builtin_memcpy(r.gtop + 2 * j, &gtop, sizeof(F));                    \
-    __builtin_memcpy(r.glow + 2 * j, &glow, sizeof(F));                    \
+#define TANDEM_POOL_BLOCK(name, lanes, TWICE, SWAP)                          \
+  inline void name(const PoolRow& r, int64_t j) {                            \
+    typedef float F __attribute__((vector_size(lanes * sizeof(float))));     \
+    typedef int32_t M __attribute__((vector_size(lanes * sizeof(float))));   \
+    typedef float H __attribute__((vector_size(lanes / 2 * sizeof(float)))); \
+    H y, gy;                                                                 \
+    F top, low;                                                              \
+    __builtin_memcpy(&y, r.y + j, sizeof(H));                                \
+    __builtin_memcpy(&gy, r.gy + j, sizeof(H));                              \
+    __builtin_memcpy(&top, r.top + 2 * j, sizeof(F));                        \
+    __builtin_memcpy(&low, r.low + 2 * j, sizeof(F));                        \
+    const F best = __builtin_shufflevector(y, y, TWICE);                     \
+    const F g = __builtin_shufflevector(gy, gy, TWICE);                      \
+    const M left = {TANDEM_PAIRS_##lanes};                                   \
+    const M t = top == best, l = low == best;                                \
+    const M t_other = __builtin_shufflevector(t, t, SWAP);                   \
+    const M l_other = __builtin_shufflevector(l, l, SWAP);                   \
+    const M in_top = t & (left | ~t_other);                                  \
+    const M in_low = ~(t | t_other) & ((left & l) | (~left & ~l_other));     \
+    const F gtop = (F)(in_top & (M)g), glow = (F)(in_low & (M)g);            \
+    __builtin_memcpy(r.gtop + 2 * j, &gtop, sizeof(F));                      \
+    __builtin_memcpy(r.glow + 2 * j, &glow, sizeof(F));                      \
   }
 #define TANDEM_PAIRS_4 -1, 0, -1, 0
 #define TANDEM_PAIRS_8 TANDEM_PAIRS_4, TANDEM_PAIRS_4

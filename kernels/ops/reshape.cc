@@ -5,6 +5,7 @@ namespace tandem {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(NeedInts(view, "shape"));
   auto dims = view.attr<std::vector<int64_t>>("shape");
   const Shape& x = view.in(0).shape;
   int64_t known = 1;
