@@ -34,6 +34,11 @@ Status CheckSlots(const Op& op, const std::vector<SlotDef>& defs,
       return InvalidArgument("%s: %s slot %s holds %d variables, expected one", Label(op), side,
                              defs[s].name, n);
     }
+    const bool unnamed = std::find(slots[s].begin(), slots[s].end(), "") != slots[s].end();
+    if (unnamed && defs[s].arity != Arity::kOptional) {
+      return InvalidArgument("%s: %s slot %s holds a variable without a name", Label(op), side,
+                             defs[s].name);
+    }
   }
   return OkStatus();
 }
@@ -92,6 +97,11 @@ StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const Op&
   std::vector<TensorDesc> outputs(OutputPositions(op));
   const OpView view(op, def, inputs, {});
   TD_RETURN_IF_ERROR(def.infer(view, outputs));
+  for (const TensorDesc& output : outputs) {
+    // Inputs of a fair size can have a result that no memory holds.
+    const auto shape = ParseShape(output.shape.dims());
+    if (!shape.ok()) return view.Error("result: " + std::string(shape.status().message()));
+  }
   return outputs;
 }
 

@@ -52,7 +52,7 @@ void AddConv(const Conv& c, std::vector<OpCase>& cases) {
   cases.push_back(with_bias);
   cases.push_back(without);
   cases.push_back(grad);
-  grad.bench = false;
+  if (c.bench) return;
   for (const std::vector<size_t>& absent :
        {std::vector<size_t>{0}, std::vector<size_t>{2}, std::vector<size_t>{0, 1}}) {
     grad.absent_outputs = absent;

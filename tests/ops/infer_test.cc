@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <set>
+
 #include "kernels/graph/program.h"
 #include "tests/ops/op_cases.h"
 
@@ -234,9 +237,46 @@ TEST(Infer, RefusesBadOptimizers) {
   for (const Bad& bad : table) ExpectRefused(bad);
 }
 
+// A slot that must hold a variable holds "" in turn.
+TEST(Infer, RefusesVariablesWithoutAName) {
+  std::set<std::string> seen;
+  for (const OpCase& c : AllCases()) {
+    if (!seen.insert(c.op).second) continue;
+    const OpDef& def = *FindOp(c.op);
+    for (size_t slot = 0; slot < def.inputs.size() + def.outputs.size(); ++slot) {
+      const bool input = slot < def.inputs.size();
+      const size_t s = input ? slot : slot - def.inputs.size();
+      if ((input ? def.inputs : def.outputs)[s].arity == Arity::kOptional) continue;
+      Program program;
+      Op op = MakeOp(c);
+      for (const Value& value : DrawInputs(c, 0)) {
+        const std::string name = "in" + std::to_string(program.vars().size());
+        ASSERT_TRUE(
+            program.AddVar({.name = name, .kind = VarKind::kData, .desc = value.desc}).ok());
+      }
+      (input ? op.inputs : op.outputs)[s] = {""};
+      EXPECT_EQ(AppendOp(program, op).code(), StatusCode::kInvalidArgument)
+          << c.op << (input ? " input " : " output ") << s;
+    }
+  }
+}
+
+// No communication of nothing: as many outputs as inputs, at least one.
+TEST(Infer, RefusesCommunicationOfNothing) {
+  for (const OpDef* def : AllOps()) {
+    if (!def->is_comm) continue;
+    Program program;
+    Op op{.type = def->type, .inputs = {{}}, .outputs = {{}}, .attrs = {}, .source = ""};
+    for (const AttrDef& attr : def->attrs) {
+      if (attr.default_value.index() == 0) op.attrs[attr.name] = std::string("w");
+    }
+    EXPECT_EQ(AppendOp(program, op).code(), StatusCode::kInvalidArgument) << def->type;
+  }
+}
+
 // Labels are data: they are looked at when the kernel runs (kernels_test.cc runs the good ones).
 TEST(Infer, AcceptsEveryRow) {
-  for (const OpCase& c : AllCases()) EXPECT_TRUE(Append(c).ok()) << CaseName(c) << Append(c);
+  for (const OpCase& c : AllCases()) EXPECT_TRUE(Append(c).ok()) << CaseName(c);
 }
 
 }  // namespace

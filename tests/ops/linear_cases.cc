@@ -74,13 +74,15 @@ std::vector<OpCase> LinearCases() {
   std::vector<OpCase> cases;
   for (const Size& s : sizes) {
     AddFc(s, true, cases);
-    AddFc(s, false, cases);
     AddFcGrad(s, {}, cases);
+    AddMatmul(s, false, false, cases);
+    if (s.bench) continue;
+    AddFc(s, false, cases);
     AddFcGrad(s, {0}, cases);
     AddFcGrad(s, {2}, cases);
-    for (const bool tx : {false, true}) {
-      for (const bool ty : {false, true}) AddMatmul(s, tx, ty, cases);
-    }
+    AddMatmul(s, false, true, cases);
+    AddMatmul(s, true, false, cases);
+    AddMatmul(s, true, true, cases);
   }
   AddFcGrad({5, 6, 7}, {1}, cases);
   AddFcGrad({5, 6, 7}, {0, 1}, cases);
