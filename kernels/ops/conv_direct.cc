@@ -24,17 +24,14 @@ struct Padded {
   int64_t stride;  // elements from one image to the next, including what vectors read beyond it
   std::vector<int32_t> offset;  // of each (channel, row, column) of the filter
 
-  Padded() = default;
-  Padded(int64_t c, const int64_t (&in_size)[2], const int64_t (&padding)[2], const ConvShape& s)
-      : channels(c) {
+  explicit Padded(const ConvShape& s) : channels(s.in_c) {
     for (int d = 0; d < 2; ++d) {
-      in[d] = in_size[d];
-      pad[d] = padding[d];
+      in[d] = s.in[d];
+      out[d] = s.out[d];
+      pad[d] = s.pad[d];
     }
     height = in[0] + 2 * pad[0];
     width = in[1] + 2 * pad[1];
-    out[0] = height - s.dilation[0] * (s.kernel[0] - 1);
-    out[1] = width - s.dilation[1] * (s.kernel[1] - 1);
     length = RoundUp((out[0] - 1) * width + out[1]);
     stride = RoundUp(channels * height * width + ConvLoops::kLanesMax);
     for (int64_t ch = 0; ch < channels; ++ch) {
@@ -133,80 +130,85 @@ Status RunForward(ForwardState& st, const KernelArgs& args) {
 
 // ---- Gradients ----------------------------------------------------------------------------------
 
-// The gradient of the input is a convolution of the output's gradient, padded to full overlap, with
-// the filter turned by half a turn and its channels exchanged.
 struct GradState {
   static constexpr int64_t kChunk = 4;  // images whose planes stay in the L1 cache
 
   ConvShape s;
   const ConvLoops& loops;
   const Loops& vector_loops;
-  Padded input;   // the input, for the filter's gradient
-  Padded output;  // the output's gradient, for the input's gradient
+  Padded padded;
   bool need_input, need_filter, need_bias;
   int parts;
 
-  int64_t taps() const { return s.out_c * s.kernel[0] * s.kernel[1]; }  // of the turned filter
-  int64_t weights() const { return need_input ? RoundUp(s.in_c * taps()) : 0; }
-  int64_t row_stride() const { return s.out_c * input.length; }  // output's gradient as long rows
-  int64_t acc() const { return s.out_c * s.taps() * ConvLoops::kLanesMax; }
-  // Scratch of one part, in this order: sums for bias, sums for filter, inputs, gradients as long
-  // rows; padded gradient, rows of the input's gradient.
+  int64_t positions() const { return s.kernel[0] * s.kernel[1]; }
+  int64_t weights() const { return need_input ? RoundUp(s.out_c * s.taps()) : 0; }
+  int64_t row_stride() const { return s.out_c * padded.length; }  // output's gradient as long rows
+  int64_t acc() const { return need_filter ? s.out_c * s.taps() * ConvLoops::kLanesMax : 0; }
+  // Scratch of one part, in this order: sums for bias, sums for filter, gradients as long rows,
+  // inputs, the input's gradient.
   int64_t part() const {
-    return RoundUp(s.out_c) + (need_filter ? acc() + kChunk * (input.stride + row_stride()) : 0) +
-           (need_input ? output.stride + s.in_c * output.length : 0);
+    return RoundUp(s.out_c) + acc() + kChunk * (row_stride() + (need_filter ? padded.stride : 0)) +
+           (need_input ? padded.stride : 0);
   }
 };
 
-// to[(o, i, j), c] = filter[o, c, last - i, last - j]
-void TurnFilter(const ConvShape& s, const float* filter, float* to) {
-  const int64_t k = s.kernel[0] * s.kernel[1];
-  for (int64_t o = 0; o < s.out_c; ++o) {
-    for (int64_t i = 0; i < k; ++i) {
-      for (int64_t c = 0; c < s.in_c; ++c) *to++ = filter[(o * s.in_c + c) * k + k - 1 - i];
-    }
+// to[position, o, c] = filter[o, c, position]
+void PackPositions(const ConvShape& s, const float* filter, float* to) {
+  const int64_t positions = s.kernel[0] * s.kernel[1];
+  for (int64_t t = 0; t < positions; ++t) {
+    for (int64_t i = 0; i < s.out_c * s.in_c; ++i) *to++ = filter[i * positions + t];
   }
 }
 
-void FilterGrad(const GradState& st, const float* in, const float* g, int64_t images, float* acc,
-                float* padded) {
+// The output's gradients of `images` images as long rows; what lies between their rows is zero
+// already.
+void SpreadRows(const GradState& st, const float* g, int64_t images, float* rows) {
   const ConvShape& s = st.s;
-  float* rows = padded + GradState::kChunk * st.input.stride;
+  for (int64_t i = 0; i < images * s.out_c; ++i) {
+    st.loops.copy_rows(g + i * s.out_plane(), s.out[1], rows + i * st.padded.length,
+                       st.padded.width, s.out[0], s.out[1]);
+  }
+}
+
+void FilterGrad(const GradState& st, const float* in, const float* rows, int64_t images,
+                float* padded, float* acc) {
+  const ConvShape& s = st.s;
   for (int64_t n = 0; n < images; ++n) {
-    st.input.Fill(st.loops, in + n * s.in_c * s.in_plane(), padded + n * st.input.stride);
-    for (int64_t o = 0; o < s.out_c; ++o) {
-      float* row = rows + n * st.row_stride() + o * st.input.length;
-      const float* plane = g + (n * s.out_c + o) * s.out_plane();
-      st.loops.copy_rows(plane, s.out[1], row, st.input.width, s.out[0], s.out[1]);
-    }
+    st.padded.Fill(st.loops, in + n * s.in_c * s.in_plane(), padded + n * st.padded.stride);
   }
   st.loops.weights({.in = padded,
                     .g = rows,
-                    .offset = st.input.offset.data(),
+                    .offset = st.padded.offset.data(),
                     .taps = s.taps(),
                     .channels = s.out_c,
-                    .length = st.input.length,
-                    .g_ld = st.input.length,
+                    .length = st.padded.length,
+                    .g_ld = st.padded.length,
                     .images = images,
-                    .in_stride = st.input.stride,
+                    .in_stride = st.padded.stride,
                     .g_stride = st.row_stride(),
                     .acc = acc});
 }
 
-void InputGrad(const GradState& st, const float* weights, const float* g, float* gin,
-               float* padded) {
-  st.output.Fill(st.loops, g, padded);
-  float* rows = padded + st.output.stride;
-  st.loops.forward({.in = padded,
-                    .w = weights,
-                    .bias = nullptr,
-                    .offset = st.output.offset.data(),
-                    .taps = st.taps(),
-                    .channels = st.s.in_c,
-                    .length = st.output.length,
-                    .out = rows,
-                    .out_ld = st.output.length});
-  st.output.Extract(st.loops, rows, st.s.in_c, gin);
+// What every position of the filter sends back is added up in padded planes.
+void InputGrad(const GradState& st, const float* weights, const float* rows, float* padded,
+               float* gin) {
+  const ConvShape& s = st.s;
+  const int64_t plane = st.padded.height * st.padded.width;
+  std::fill_n(padded, st.padded.stride, 0.0f);
+  st.loops.inputs({.g = rows,
+                   .w = weights,
+                   .offset = st.padded.offset.data(),
+                   .positions = st.positions(),
+                   .channels = s.in_c,
+                   .out_channels = s.out_c,
+                   .length = st.padded.length,
+                   .plane = plane,
+                   .gin = padded});
+  const float* inside = padded + s.pad[0] * st.padded.width + s.pad[1];
+  for (int64_t c = 0; c < s.in_c; ++c) {
+    st.loops.copy_rows(inside + c * plane, st.padded.width, gin + c * s.in_plane(), s.in[1],
+                       s.in[0], s.in[1]);
+  }
 }
 
 void GradPart(const GradState& st, const KernelArgs& args, const float* weights, float* scratch,
@@ -216,16 +218,18 @@ void GradPart(const GradState& st, const KernelArgs& args, const float* weights,
   std::fill_n(scratch, st.part(), 0.0f);
   float* bias = scratch;
   float* acc = bias + RoundUp(s.out_c);
-  float* chunk = acc + (st.need_filter ? st.acc() : 0);
-  float* padded =
-      chunk + (st.need_filter ? GradState::kChunk * (st.input.stride + st.row_stride()) : 0);
+  float* rows = acc + st.acc();
+  float* inputs = rows + GradState::kChunk * st.row_stride();
+  float* gin = inputs + (st.need_filter ? GradState::kChunk * st.padded.stride : 0);
   for (int64_t n = begin; n < end; n += GradState::kChunk) {
     const int64_t images = std::min(GradState::kChunk, end - n);
     const float* g = InF32(args, 2) + n * out_image;
-    if (st.need_filter) FilterGrad(st, InF32(args, 0) + n * in_image, g, images, acc, chunk);
+    SpreadRows(st, g, images, rows);
+    if (st.need_filter) FilterGrad(st, InF32(args, 0) + n * in_image, rows, images, inputs, acc);
     for (int64_t i = 0; i < images; ++i) {
       if (st.need_input) {
-        InputGrad(st, weights, g + i * out_image, OutF32(args, 0) + (n + i) * in_image, padded);
+        InputGrad(st, weights, rows + i * st.row_stride(), gin,
+                  OutF32(args, 0) + (n + i) * in_image);
       }
       for (int64_t o = 0; st.need_bias && o < s.out_c; ++o) {
         bias[o] += st.vector_loops.sum(g + i * out_image + o * s.out_plane(), s.out_plane());
@@ -253,7 +257,7 @@ void Reduce(const GradState& st, const float* scratch, float* gfilter, float* gb
 
 Status RunGrad(GradState& st, const KernelArgs& args) {
   float* weights = static_cast<float*>(args.scratch);
-  if (st.need_input) TurnFilter(st.s, InF32(args, 1), weights);
+  if (st.need_input) PackPositions(st.s, InF32(args, 1), weights);
   float* parts = weights + st.weights();
   ParallelFor(st.parts, st.s.batch, [&](int part, int64_t begin, int64_t end) {
     GradPart(st, args, weights, parts + part * st.part(), begin, end);
@@ -267,7 +271,7 @@ Status RunGrad(GradState& st, const KernelArgs& args) {
 StatusOr<Kernel> PrepareDirectConv(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
   TD_RETURN_IF_ERROR(CheckShape(s));
-  ForwardState st{s, BestConvLoops(), Padded(s.in_c, s.in, s.pad, s), PartsFor(ctx, s)};
+  ForwardState st{s, BestConvLoops(), Padded(s), PartsFor(ctx, s)};
   const size_t scratch = (st.weights() + st.parts * st.part()) * sizeof(float);
   return MakeKernel<ForwardState, RunForward>(std::move(st), scratch);
 }
@@ -275,14 +279,10 @@ StatusOr<Kernel> PrepareDirectConv(const OpView& view, const PrepareContext& ctx
 StatusOr<Kernel> PrepareDirectConvGrad(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
   TD_RETURN_IF_ERROR(CheckShape(s));
-  int64_t full[2];
-  for (int d = 0; d < 2; ++d) full[d] = s.dilation[d] * (s.kernel[d] - 1) - s.pad[d];
-  if (full[0] < 0 || full[1] < 0) return Unimplemented("more padding than kernel");
   GradState st{.s = s,
                .loops = BestConvLoops(),
                .vector_loops = BestLoops(),
-               .input = Padded(s.in_c, s.in, s.pad, s),
-               .output = Padded(s.out_c, s.out, full, s),
+               .padded = Padded(s),
                .need_input = view.has_out(0),
                .need_filter = view.has_out(1),
                .need_bias = view.has_out(2),

@@ -36,6 +36,17 @@ struct ConvLoops {
   };
   void (*weights)(const Weights& args);
 
+  // gin[c * plane + offset[t] + p] += sum over output channels o of
+  // w[(t * out_channels + o) * channels + c] g[o * length + p], p in [0, length): t counts the
+  // filter's positions, whose offsets are those inside a plane.
+  struct Inputs {
+    const float *g, *w;
+    const int32_t* offset;
+    int64_t positions, channels, out_channels, length, plane;
+    float* gin;
+  };
+  void (*inputs)(const Inputs& args);
+
   // Copies `rows` short rows of n elements, *_ld apart.
   void (*copy_rows)(const float* from, int64_t from_ld, float* to, int64_t to_ld, int64_t rows,
                     int64_t n);

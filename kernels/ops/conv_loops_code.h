@@ -29,8 +29,8 @@ inline Vec Broadcast(float f) { return Vec{f, f, f, f, f, f, f, f}; }
 #else
 inline Vec Broadcast(float f) { return Vec{f, f, f, f}; }
 #endif
-// Keeps a value that several multiply-adds use in a register: the compiler would rather load it again
-// for each of them, and loads are what these loops run out of first.
+// Keeps a value that several multiply-adds use in a register: the compiler would rather load it
+// again for each of them, and loads are what these loops run out of first.
 inline void Keep(Vec& v) { asm("" : "+v"(v)); }
 inline void Store(float* to, Vec v) { __builtin_memcpy(to, &v, sizeof(v)); }
 
@@ -140,6 +140,57 @@ void WeightsChannels(const ConvLoops::Weights& a, int64_t o) {
   }
 }
 
+// `C` channels from `c` on, `V` vectors from element `p` on.
+template <int C, int V>
+void InputsTile(const ConvLoops::Inputs& a, int64_t c, int64_t p) {
+  for (int64_t t = 0; t < a.positions; ++t) {
+    Vec acc[C][V] = {};
+    const float* g = a.g + p;
+    const float* w = a.w + t * a.out_channels * a.channels + c;
+    for (int64_t o = 0; o < a.out_channels; ++o, g += a.length, w += a.channels) {
+      Vec x[V];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) x[v] = Load(g + v * kWidth);
+#pragma GCC unroll 8
+      for (int i = 0; i < C; ++i) {
+        Vec weight = Broadcast(w[i]);
+        Keep(weight);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) acc[i][v] += x[v] * weight;
+      }
+    }
+    float* to = a.gin + c * a.plane + a.offset[t] + p;
+#pragma GCC unroll 8
+    for (int i = 0; i < C; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        float* at = to + i * a.plane + v * kWidth;
+        Store(at, Load(at) + acc[i][v]);
+      }
+    }
+  }
+}
+
+template <int C>
+void InputsChannels(const ConvLoops::Inputs& a, int64_t c) {
+  constexpr int kVectors = VectorsFor(C);
+  int64_t p = 0;
+  for (; p + kVectors * kWidth <= a.length; p += kVectors * kWidth) {
+    InputsTile<C, kVectors>(a, c, p);
+  }
+  switch ((a.length - p) / kWidth) {
+    case 3:
+      InputsTile<C, 3>(a, c, p);
+      break;
+    case 2:
+      InputsTile<C, 2>(a, c, p);
+      break;
+    case 1:
+      InputsTile<C, 1>(a, c, p);
+      break;
+  }
+}
+
 // Calls fn[count - 1](args, o) for blocks of `count` channels, the largest first.
 template <typename Args>
 void ForChannels(const Args& args, void (*const (&fn)[8])(const Args&, int64_t)) {
@@ -162,6 +213,14 @@ void Weights(const ConvLoops::Weights& args) {
       {WeightsChannels<1>, WeightsChannels<2>, WeightsChannels<3>, WeightsChannels<4>,
        WeightsChannels < kManyRegisters ? 5 : 1 >, WeightsChannels < kManyRegisters ? 6 : 1 >,
        WeightsChannels < kManyRegisters ? 7 : 1 >, WeightsChannels < kManyRegisters ? 8 : 1 > });
+}
+
+void Inputs(const ConvLoops::Inputs& args) {
+  ForChannels<ConvLoops::Inputs>(
+      args,
+      {InputsChannels<1>, InputsChannels<2>, InputsChannels<3>, InputsChannels<4>,
+       InputsChannels < kManyRegisters ? 5 : 1 >, InputsChannels < kManyRegisters ? 6 : 1 >,
+       InputsChannels < kManyRegisters ? 7 : 1 >, InputsChannels < kManyRegisters ? 8 : 1 > });
 }
 
 // One row of n elements; nothing beyond it is touched. (A call of memcpy costs more than such a
@@ -190,6 +249,7 @@ void CopyRows(const float* from, int64_t from_ld, float* to, int64_t to_ld, int6
 
 }  // namespace
 
-const ConvLoops TANDEM_CONV_LOOPS = {.forward = Forward, .weights = Weights, .copy_rows = CopyRows};
+const ConvLoops TANDEM_CONV_LOOPS = {
+    .forward = Forward, .weights = Weights, .inputs = Inputs, .copy_rows = CopyRows};
 
 }  // namespace tandem
