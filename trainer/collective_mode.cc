@@ -75,7 +75,7 @@ Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>
   return AppendOptimizer(program, options_.optimizer, grads);
 }
 
-StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope, const TensorMap&,
+StatusOr<int64_t> CollectiveMode::Start(const Program&, Scope& scope, const TensorMap&,
                                         int64_t step) {
   scope_ = &scope;
   WorldConfig world;

@@ -152,7 +152,7 @@ Status Session::Impl::LoadCheckpoint() {
   if (config_.checkpoint().dir().empty() || !leader()) return OkStatus();
   store_.emplace(Resolve(options_.job_dir, config_.checkpoint().dir()),
                  config_.checkpoint().keep());
-  const std::vector<uint64_t> there = store_->Steps();
+  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_->Steps());
   if (there.empty()) return OkStatus();
   if (!config_.checkpoint().resume()) {
     return FailedPrecondition(

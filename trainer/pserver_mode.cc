@@ -1,0 +1,193 @@
+// mode=pserver: gradients go to the pservers, which run the optimizer; parameters come back.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "common/base/check.h"
+#include "pserver/client/client.h"
+#include "trainer/mode.h"
+
+namespace tandem {
+namespace {
+
+// The optimizer as the client speaks of it.
+StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
+  PsOptimizer optimizer;
+  optimizer.type = spec.type;
+  for (const auto& [name, value] : spec.attrs) {
+    if (const auto* b = std::get_if<bool>(&value)) {
+      optimizer.attrs[name] = *b;
+    } else if (const auto* i = std::get_if<int64_t>(&value)) {
+      optimizer.attrs[name] = *i;
+    } else if (const auto* f = std::get_if<double>(&value)) {
+      optimizer.attrs[name] = *f;
+    } else if (const auto* s = std::get_if<std::string>(&value)) {
+      optimizer.attrs[name] = *s;
+    } else {
+      return InvalidArgument("optimizer %s: attribute \"%s\" is no single value", spec.type, name);
+    }
+  }
+  return optimizer;
+}
+
+class PserverMode final : public ModeDriver, public CommHandler {
+ public:
+  explicit PserverMode(const ModeOptions& options) : options_(options) {}
+
+  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
+  CommHandler* comm() override { return this; }
+  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
+                          int64_t step) override;
+  Status BeginStep(int64_t step, float learning_rate) override {
+    step_ = step;
+    learning_rate_ = learning_rate;
+    return OkStatus();
+  }
+  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
+  Status Finish() override { return client_->Complete(); }
+  // The servers notice that this trainer is silent and name it to the others.
+  void Abort(const Status&) override {}
+
+  StatusOr<int> Register(const CommNode& node) override;
+  void Start(int index, int64_t step, CommDone* done) override;
+  Duration timeout() const override { return 2 * options_.step_timeout; }
+
+ private:
+  // One push or pull of the plan.
+  struct Transfer {
+    bool push = false;
+    std::vector<PsConstTensor> gradients;
+    std::vector<PsTensor> params;
+  };
+
+  StatusOr<std::vector<PsSlot>> SlotsOf(const TensorMap& state) const;
+
+  const ModeOptions options_;
+  std::vector<std::string> params_;  // trained ones, in the order of the program
+  std::vector<Transfer> transfers_;
+  int64_t step_ = 0;
+  float learning_rate_ = 0;
+  std::unique_ptr<PsClient> client_;  // last: its destructor waits for calls into the above
+};
+
+Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
+  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+    const bool trained = std::any_of(grads.begin(), grads.end(), [var](const ParamGrad& pair) {
+      return pair.param == var->name;
+    });
+    if (trained) params_.push_back(var->name);
+  }
+  return AppendPushPull(program, grads);
+}
+
+StatusOr<int> PserverMode::Register(const CommNode& node) {
+  Transfer transfer;
+  transfer.push = node.op->type == "push";
+  if (!transfer.push && node.op->type != "pull") {
+    return Unimplemented("%s is not built yet in pserver mode", node.op->type);
+  }
+  if (node.place.kind != PlaceKind::kCpu) {
+    return Unimplemented("pserver mode on %s is not built yet", ToString(node.place));
+  }
+  for (const CommTensor& t : node.out) {
+    if (t.desc.dtype != DType::kF32) {
+      return Unimplemented("\"%s\" is %s; pservers keep f32", t.var, Name(t.desc.dtype));
+    }
+  }
+  if (transfer.push) {
+    const std::vector<std::string> params =
+        absl::StrSplit(std::get<std::string>(node.op->attrs.at("params")), ',');
+    CHECK_EQ(params.size(), node.in.size());
+    for (size_t i = 0; i < params.size(); ++i) {
+      const CommTensor& t = node.in[i];
+      transfer.gradients.push_back(
+          {params[i], static_cast<const float*>(t.data), t.desc.shape.numel()});
+    }
+  } else {
+    for (const CommTensor& t : node.out) {
+      transfer.params.push_back({t.var, static_cast<float*>(t.data), t.desc.shape.numel()});
+    }
+  }
+  transfers_.push_back(std::move(transfer));
+  return static_cast<int>(transfers_.size()) - 1;
+}
+
+StatusOr<std::vector<PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const {
+  std::vector<PsSlot> slots;
+  for (const std::string& param : params_) {
+    TD_ASSIGN_OR_RETURN(const auto names, OptimizerSlots(options_.optimizer, param));
+    for (const std::string& name : names) {
+      const auto it = state.find(name);
+      if (it == state.end()) continue;
+      const auto values = it->second.span<float>();
+      slots.push_back({param, name, {values.begin(), values.end()}});
+    }
+  }
+  return slots;
+}
+
+StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const TensorMap& state,
+                                     int64_t step) {
+  PsOptions ps;
+  ps.job = options_.job;
+  ps.trainer = options_.rank;
+  ps.trainers = options_.ranks;
+  ps.secret = options_.secret;
+  ps.start_timeout = options_.start_timeout;
+  ps.step_timeout = options_.step_timeout;
+  ps.partition.slice_var_up = options_.slice_var_up;
+  ps.partition.min_block_size = options_.min_block_size;
+  ps.on_wait = [](const std::string& message) { LOG(INFO) << message; };
+  TD_ASSIGN_OR_RETURN(client_, PsClient::Connect(options_.servers, ps));
+
+  std::vector<PsVariable> variables;
+  std::vector<PsTensor> tensors;
+  for (const std::string& name : params_) {
+    const Tensor* tensor = scope.Find(name);
+    variables.push_back({name, program.FindVar(name)->desc.shape});
+    tensors.push_back({name, static_cast<float*>(tensor->data()), tensor->numel()});
+  }
+  TD_ASSIGN_OR_RETURN(const PsOptimizer optimizer, ToPsOptimizer(options_.optimizer));
+  const PsMode mode = options_.a_sync ? PsMode::kASync : PsMode::kSync;
+  TD_RETURN_IF_ERROR(client_->Configure(variables, mode, optimizer).status());
+  TD_ASSIGN_OR_RETURN(const auto slots, SlotsOf(state));
+  TD_ASSIGN_OR_RETURN(const uint64_t version,
+                      client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots));
+  // In a_sync mode the version counts pushes of all trainers; the step is the trainer's own.
+  return options_.a_sync ? step : static_cast<int64_t>(version);
+}
+
+void PserverMode::Start(int index, int64_t, CommDone* done) {
+  const Transfer& transfer = transfers_[static_cast<size_t>(index)];
+  if (transfer.push) {
+    client_->Push(static_cast<uint64_t>(step_), learning_rate_, transfer.gradients,
+                  [done](Status status) { done->Complete(std::move(status)); });
+    return;
+  }
+  const uint64_t min_version = options_.a_sync ? 0 : static_cast<uint64_t>(step_) + 1;
+  client_->Pull(min_version, transfer.params,
+                [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); });
+}
+
+StatusOr<TensorMap> PserverMode::State(const Program& program, const Scope&, Device& device) {
+  TensorMap state;
+  TD_ASSIGN_OR_RETURN(const std::vector<PsSlot> slots, client_->PullState());
+  for (const PsSlot& slot : slots) {
+    const Shape whole = program.FindVar(slot.variable)->desc.shape;
+    const auto n = static_cast<int64_t>(slot.values.size());
+    const Shape shape = n == whole.numel() ? whole : Shape{n};
+    TD_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Make({DType::kF32, shape}, device));
+    std::memcpy(tensor.data(), slot.values.data(), tensor.bytes());
+    state[slot.slot] = std::move(tensor);
+  }
+  return state;
+}
+
+}  // namespace
+
+std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options) {
+  return std::make_unique<PserverMode>(options);
+}
+
+}  // namespace tandem
