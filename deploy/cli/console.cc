@@ -3,16 +3,19 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
+
+#include "deploy/launch/process.h"
 
 namespace tandem::deploy {
 
 std::string Paint(int fd, Color color, const std::string& text) {
-  const char* no_color = getenv("NO_COLOR");
-  const char* term = getenv("TERM");
-  if (isatty(fd) != 1 || (no_color != nullptr && *no_color != '\0') || term == nullptr ||
-      std::strcmp(term, "dumb") == 0) {
+  const Environment env = CurrentEnvironment();
+  const auto value = [&env](const char* name) {
+    const auto it = env.find(name);
+    return it == env.end() ? std::string() : it->second;
+  };
+  if (isatty(fd) != 1 || value("NO_COLOR") != "" || value("TERM") == "" ||
+      value("TERM") == "dumb") {
     return text;
   }
   switch (color) {
