@@ -67,6 +67,7 @@ struct Pool {
   Ints kernel;
   Ints strides = {1, 1}, paddings = {0, 0};
   bool bench = false;
+  bool ties = false;  // several largest elements in a window
 };
 
 void AddPool(const Pool& p, const std::string& type, bool exclusive, bool global,
@@ -85,6 +86,10 @@ void AddPool(const Pool& p, const std::string& type, bool exclusive, bool global
   if (global) {
     forward.attrs["global_pooling"] = true;
     forward.attrs.erase("ksize");
+  }
+  if (p.ties) {
+    forward.inputs = {{Few(p.x)}};
+    forward.grad_slots = {};
   }
   const auto inputs = DrawInputs(forward, 0);
   const Shape out = RunOracle(forward, inputs)[0].desc.shape;
@@ -153,6 +158,11 @@ std::vector<OpCase> ImageCases() {
       {.x = {0, 2, 4, 4}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {16, 8, 24, 24}, .kernel = {2, 2}, .strides = {2, 2}, .bench = true}};
   for (const Pool& p : pools) AddPools(p, cases);
+  // After relu many zeros meet in a window: the first of the largest gets the gradient.
+  AddPool({.x = {2, 3, 12, 70}, .kernel = {2, 2}, .strides = {2, 2}, .ties = true}, "max", true,
+          false, cases);
+  AddPool({.x = {2, 3, 9, 10}, .kernel = {3, 3}, .paddings = {1, 1}, .ties = true}, "max", true,
+          false, cases);
   for (const char* type : {"max", "avg"}) {
     AddPool({.x = {2, 3, 7, 5}, .kernel = {}}, type, true, true, cases);
     AddPool({.x = {1, 1, 1, 1}, .kernel = {}}, type, true, true, cases);

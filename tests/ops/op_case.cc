@@ -44,6 +44,8 @@ double ElementOf(const Draw& d, uint64_t key, uint64_t i) {
       const double u = 2 * static_cast<double>(UniformAt(key, i)) - 1;
       return static_cast<float>(u < 0 ? 0.9 * u - 0.1 : 0.9 * u + 0.1);
     }
+    case Draw::kFew:
+      return std::floor(3.0 * static_cast<double>(UniformAt(key, i)));
     case Draw::kLabel:
       if (d.ignore_every > 0 && i % d.ignore_every == 0) return static_cast<double>(d.ignore);
       return std::floor(d.low + (d.high - d.low) * static_cast<double>(UniformAt(key, i)));
@@ -107,6 +109,7 @@ Draw F32(const Shape& shape, double low, double high) {
 Draw Distinct(const Shape& shape) {
   return {.desc = {DType::kF32, shape}, .kind = Draw::kDistinct};
 }
+Draw Few(const Shape& shape) { return {.desc = {DType::kF32, shape}, .kind = Draw::kFew}; }
 Draw AwayFromZero(const Shape& shape) {
   return {.desc = {DType::kF32, shape}, .kind = Draw::kAwayFromZero};
 }

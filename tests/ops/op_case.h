@@ -26,6 +26,7 @@ struct Draw {
   enum Kind : uint8_t {
     kUniform,       // [low, high)
     kDistinct,      // a permutation of evenly spaced values: no ties for max
+    kFew,           // 0, 1 or 2: many ties
     kAwayFromZero,  // 0.1 <= |x| < 1: no kink of relu within reach of a difference
     kLabel,         // integers in [low, high); every `ignore_every`th is `ignore`
     kSoftmaxRows,   // positive rows that add up to 1
@@ -42,6 +43,7 @@ struct Draw {
 
 Draw F32(const Shape& shape, double low = -1, double high = 1);
 Draw Distinct(const Shape& shape);
+Draw Few(const Shape& shape);
 Draw AwayFromZero(const Shape& shape);
 Draw Special(const Shape& shape);
 Draw Labels(int64_t rows, int64_t classes, int ignore_every = 0, int64_t ignore = -100);
