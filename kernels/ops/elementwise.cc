@@ -10,7 +10,7 @@ StatusOr<BroadcastShape> BroadcastShapeOf(const OpView& view) {
   const Shape &x = view.in(0).shape, &y = view.in(1).shape;
   int64_t axis = view.attr<int64_t>("axis");
   if (axis == -1) axis = x.rank() - y.rank();
-  if (axis < 0 || axis + y.rank() > x.rank()) {
+  if (axis < 0 || axis > x.rank() - y.rank()) {
     return view.Error(absl::StrFormat("axis=%d: Y's %d dimensions do not fit into X's %d",
                                       view.attr<int64_t>("axis"), y.rank(), x.rank()));
   }
