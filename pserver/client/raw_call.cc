@@ -64,9 +64,10 @@ void RawCall::OnReply(const grpc::Status& status) {
   constexpr Duration kBackoffMax = std::chrono::seconds(1);
   const Duration backoff = std::min<Duration>(
       std::chrono::milliseconds(50) * (1 << std::min(attempts_ - 1, 5)), kBackoffMax);
-  const bool again =
-      status.error_code() == grpc::StatusCode::UNAVAILABLE && SteadyNow() + backoff < deadline_;
-  if (again) {
+  // A server that is being stopped cancels calls that just arrived.
+  const bool gone = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                    status.error_code() == grpc::StatusCode::CANCELLED;
+  if (gone && SteadyNow() + backoff < deadline_) {
     MutexLock lock(mu_);
     if (!cancelled_) {
       last_error_ = status.error_message();

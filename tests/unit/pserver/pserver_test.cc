@@ -431,7 +431,7 @@ TEST_F(PserverTest, AServerThatGoesAwayEndsCallsInTime) {
   const Status status = pulled.Get().status();
   EXPECT_LT(SteadyNow() - start, seconds(6));
   EXPECT_THAT(std::string(status.message()), HasSubstr("pull of version 1: pserver 0 (127.0.0.1:"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("no answer for"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no answer for")) << status;
 }
 
 TEST_F(PserverTest, DestroyingTheClientEndsItsCalls) {

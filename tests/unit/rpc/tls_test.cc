@@ -77,7 +77,8 @@ StatusOr<std::string> Health(const Endpoint& server, const TlsFiles& tls, Durati
   while (!status) CHECK(cv.WaitUntil(mu, end) || status);
   if (!status->ok()) return FromGrpc(*status);
   std::string bytes;
-  for (const auto& piece : ReceivedMessage(reply).fragments()) {
+  const ReceivedMessage received(reply);
+  for (const auto& piece : received.fragments()) {
     bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   }
   return bytes;
