@@ -25,6 +25,18 @@ struct ConvLoops {
   };
   void (*forward)(const Forward& args);
 
+  // The same for channels in whole vectors, without waste: out[(y * cols + x) * channels + o] =
+  // bias[o] + sum over t of w[t * channels + o] in[offset[t] + y * width + x].
+  // REQUIRES: channels is a multiple of `lanes`.
+  struct Transposed {
+    const float *in, *w, *bias;
+    const int32_t* offset;
+    int64_t taps, channels, rows, cols, width;
+    float* out;
+  };
+  void (*transposed)(const Transposed& args);
+  int64_t lanes;  // f32 in a vector
+
   // acc[(o * taps + t) * kLanesMax + lane] += sum over images i and p = lane modulo the vector
   // width of g[i * g_stride + o * g_ld + p] in[i * in_stride + offset[t] + p], p in [0, length).
   struct Weights {
@@ -35,6 +47,19 @@ struct ConvLoops {
     float* acc;
   };
   void (*weights)(const Weights& args);
+
+  // The same sums for channels in whole vectors, without waste: acc[(o / lanes * taps + t) *
+  // kLanesMax + o % lanes] += sum over images i, rows y and columns x of g[i * g_stride + (y * cols
+  // + x) * channels + o] in[i * in_stride + offset[t] + y * width + x]. REQUIRES: channels is a
+  // multiple of `lanes`.
+  struct WeightsTransposed {
+    const float *in, *g;
+    const int32_t* offset;
+    int64_t taps, channels, rows, cols, width;
+    int64_t images, in_stride, g_stride;
+    float* acc;
+  };
+  void (*weights_transposed)(const WeightsTransposed& args);
 
   // gin[c * plane + offset[t] + p] += sum over output channels o of
   // w[(t * out_channels + o) * channels + c] g[o * length + p], p in [0, length): t counts the

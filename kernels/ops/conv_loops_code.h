@@ -85,6 +85,51 @@ void ForwardChannels(const ConvLoops::Forward& a, int64_t o) {
   }
 }
 
+// One vector of channels from `o` on, `P` positions of row `y` from column `x` on.
+template <int P>
+void TransposedTile(const ConvLoops::Transposed& a, int64_t o, int64_t y, int64_t x) {
+  Vec acc[P];
+  const Vec bias = a.bias == nullptr ? Vec{} : Load(a.bias + o);
+#pragma GCC unroll 16
+  for (int i = 0; i < P; ++i) acc[i] = bias;
+  const float* w = a.w + o;
+  for (int64_t t = 0; t < a.taps; ++t, w += a.channels) {
+    const float* in = a.in + a.offset[t] + y * a.width + x;
+    Vec weight = Load(w);
+    Keep(weight);
+#pragma GCC unroll 16
+    for (int i = 0; i < P; ++i) acc[i] += weight * Broadcast(in[i]);
+  }
+  float* out = a.out + (y * a.cols + x) * a.channels + o;
+#pragma GCC unroll 16
+  for (int i = 0; i < P; ++i) Store(out + i * a.channels, acc[i]);
+}
+
+constexpr int kPositionsMax = kManyRegisters ? 16 : 12;
+
+// Rows are cut into equal tiles; those that are left over go one by one.
+template <int P>
+void TransposedRows(const ConvLoops::Transposed& a) {
+  for (int64_t o = 0; o < a.channels; o += kWidth) {
+    for (int64_t y = 0; y < a.rows; ++y) {
+      int64_t x = 0;
+      for (; x + P <= a.cols; x += P) TransposedTile<P>(a, o, y, x);
+      for (; x + 4 <= a.cols; x += 4) TransposedTile<4>(a, o, y, x);
+      for (; x < a.cols; ++x) TransposedTile<1>(a, o, y, x);
+    }
+  }
+}
+
+void Transposed(const ConvLoops::Transposed& a) {
+  const int64_t tiles = (a.cols + kPositionsMax - 1) / kPositionsMax;
+  const int64_t tile = tiles == 0 ? 0 : a.cols / tiles;
+  if (kManyRegisters && tile >= 16) return TransposedRows < kManyRegisters ? 16 : 12 > (a);
+  if (kManyRegisters && tile >= 14) return TransposedRows < kManyRegisters ? 14 : 12 > (a);
+  if (tile >= 12) return TransposedRows<12>(a);
+  if (tile >= 10) return TransposedRows<10>(a);
+  return TransposedRows<8>(a);
+}
+
 // `O` channels from `o` on, `T` taps from `t` on.
 template <int O, int T>
 void WeightsTile(const ConvLoops::Weights& a, int64_t o, int64_t t) {
@@ -137,6 +182,46 @@ void WeightsChannels(const ConvLoops::Weights& a, int64_t o) {
     case 1:
       WeightsTile<O, 1>(a, o, t);
       break;
+  }
+}
+
+// One vector of channels from `o` on, `T` taps from `t` on: as many as there are registers to point
+// at the taps' inputs, and enough to hide the latency of a multiply-add.
+template <int T>
+void WeightsTransposedTile(const ConvLoops::WeightsTransposed& a, int64_t o, int64_t t) {
+  float* const stored = a.acc + (o / kWidth * a.taps + t) * ConvLoops::kLanesMax;
+  Vec acc[T];
+#pragma GCC unroll 8
+  for (int j = 0; j < T; ++j) acc[j] = Load(stored + j * ConvLoops::kLanesMax);
+  for (int64_t image = 0; image < a.images; ++image) {
+    const float* g = a.g + image * a.g_stride + o;
+    for (int64_t y = 0; y < a.rows; ++y) {
+      const float* in[T];
+#pragma GCC unroll 8
+      for (int j = 0; j < T; ++j) {
+        in[j] = a.in + image * a.in_stride + a.offset[t + j] + y * a.width;
+      }
+      for (int64_t x = 0; x < a.cols; ++x, g += a.channels) {
+        Vec gradient = Load(g);
+        Keep(gradient);
+#pragma GCC unroll 8
+        for (int j = 0; j < T; ++j) acc[j] += gradient * Broadcast(in[j][x]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < T; ++j) Store(stored + j * ConvLoops::kLanesMax, acc[j]);
+}
+
+void WeightsTransposed(const ConvLoops::WeightsTransposed& a) {
+  for (int64_t o = 0; o < a.channels; o += kWidth) {
+    int64_t t = 0;
+    for (; t + 8 <= a.taps; t += 8) WeightsTransposedTile<8>(a, o, t);
+    if (t + 4 <= a.taps) {
+      WeightsTransposedTile<4>(a, o, t);
+      t += 4;
+    }
+    for (; t < a.taps; ++t) WeightsTransposedTile<1>(a, o, t);
   }
 }
 
@@ -250,6 +335,13 @@ void CopyRows(const float* from, int64_t from_ld, float* to, int64_t to_ld, int6
 }  // namespace
 
 const ConvLoops TANDEM_CONV_LOOPS = {
-    .forward = Forward, .weights = Weights, .inputs = Inputs, .copy_rows = CopyRows};
+    .forward = Forward,
+    .transposed = Transposed,
+    .lanes = kWidth,
+    .weights = Weights,
+    .weights_transposed = WeightsTransposed,
+    .inputs = Inputs,
+    .copy_rows = CopyRows,
+};
 
 }  // namespace tandem

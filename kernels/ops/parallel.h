@@ -25,7 +25,7 @@ void ParallelFor(int parts, int64_t n, const Work& work) {
 // How many threads are worth starting for `cost` element operations: a fork and a join cost a few
 // microseconds, so each thread should have some tens of microseconds to do.
 inline int PartsFor(int threads, int64_t cost) {
-  constexpr int64_t kCostMin = 64 * 1024;
+  constexpr int64_t kCostMin = 32 * 1024;
   return static_cast<int>(std::clamp<int64_t>(cost / kCostMin, 1, std::max(threads, 1)));
 }
 
