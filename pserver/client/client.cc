@@ -215,8 +215,8 @@ void PsClient::Impl::Call(Server& server, const char* method, grpc::ByteBuffer r
     return;
   }
   auto call = RawCall::Start(
-      server.channel, std::string("/tandem.ParameterServer/") + method, token, std::move(request),
-      deadline,
+      PsLeases::Take(call_leases), server.channel, std::string("/tandem.ParameterServer/") + method,
+      token, std::move(request), deadline,
       [this, id, &server, reply = std::move(reply)](Status status, const grpc::ByteBuffer& bytes) {
         reply(Annotate(status, server.name), bytes);
         EndCall(id);
@@ -248,6 +248,8 @@ void PsClient::Impl::Close() {
       CHECK(idle.WaitUntil(mu, deadline) || calls.empty()) << "cancelled calls do not end";
     }
   }
+  CHECK(call_leases->WaitForNone(SteadyNow() + std::chrono::seconds(60)))
+      << "ended calls do not go away";
   for (auto& server : servers) server->channel.reset();
   if (!leases->WaitForNone(SteadyNow() + std::chrono::seconds(5))) {
     LOG(WARNING) << "gRPC still holds memory of an unfinished push";

@@ -16,7 +16,7 @@
 
 namespace tandem {
 
-// Counts what still refers to memory of the caller; outlives the client.
+// Counts what is still held by gRPC; outlives the client.
 class PsLeases {
  public:
   // Something that lowers the count again when its last copy goes away.
@@ -82,7 +82,8 @@ struct PsClient::Impl {
   std::vector<std::vector<size_t>> blocks_of;  // by variable
   std::vector<bool> initialised;               // by server, as Configure found it
 
-  std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();
+  std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();       // memory being sent
+  std::shared_ptr<PsLeases> call_leases = std::make_shared<PsLeases>();  // RawCall objects
   Mutex mu;
   CondVar idle;
   bool closing TD_GUARDED_BY(mu) = false;

@@ -7,9 +7,11 @@
 
 namespace tandem {
 
-RawCall::RawCall(std::shared_ptr<grpc::Channel> channel, std::string method, std::string token,
-                 grpc::ByteBuffer request, Time deadline, Done done)
-    : channel_(std::move(channel)),
+RawCall::RawCall(std::shared_ptr<const void> lease, std::shared_ptr<grpc::Channel> channel,
+                 std::string method, std::string token, grpc::ByteBuffer request, Time deadline,
+                 Done done)
+    : lease_(std::move(lease)),
+      channel_(std::move(channel)),
       stub_(channel_),
       method_(std::move(method)),
       token_(std::move(token)),
@@ -17,12 +19,13 @@ RawCall::RawCall(std::shared_ptr<grpc::Channel> channel, std::string method, std
       deadline_(deadline),
       done_(std::move(done)) {}
 
-std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<grpc::Channel> channel, std::string method,
+std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<const void> lease,
+                                        std::shared_ptr<grpc::Channel> channel, std::string method,
                                         std::string token, grpc::ByteBuffer request, Time deadline,
                                         Done done) {
-  auto call =
-      std::shared_ptr<RawCall>(new RawCall(std::move(channel), std::move(method), std::move(token),
-                                           std::move(request), deadline, std::move(done)));
+  auto call = std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(channel),
+                                                   std::move(method), std::move(token),
+                                                   std::move(request), deadline, std::move(done)));
   call->Attempt();
   return call;
 }
