@@ -149,7 +149,8 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   return options;
 }
 
-StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config, const ModeOptions& options) {
+StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
+                                               const ModeOptions& options) {
   switch (config.mode()) {
     case LOCAL:
       if (options.ranks != 1) {

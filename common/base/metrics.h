@@ -1,5 +1,5 @@
 // Named counters, gauges and histograms, printed in Prometheus' text form. Names follow its rules:
-// base units, `_seconds`, `_bytes`, `_total`. One registry per daemon, built in main and passed down.
+// base units, `_seconds`, `_bytes`, `_total`. One registry per daemon, made in main, passed down.
 #pragma once
 
 #include <map>

@@ -46,7 +46,7 @@ class TD_SCOPED_CAPABILITY MutexLock {
 
 class CondVar {
  public:
-  // Waits until notified, woken for no reason, or `deadline` passed. False when the deadline passed.
+  // Waits until notified, woken for no reason, or `deadline` passed. False when it passed.
   bool WaitUntil(Mutex& mu, Time deadline) TD_REQUIRES(mu) TD_NO_ANALYSIS {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
     // wait_until(time_point::max()) overflows inside libstdc++: a year is for ever.

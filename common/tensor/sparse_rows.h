@@ -15,7 +15,7 @@ struct SparseRows {
 
   // INVALID_ARGUMENT naming the row, unless rows and values fit each other and `height`.
   Status Check() const;
-  // The same sum with each row once, ascending (duplicates are added in their order). f32 on the CPU.
+  // The same sum with each row once, ascending (duplicates added in their order). f32 on the CPU.
   StatusOr<SparseRows> Merged(Device& device) const;
 };
 

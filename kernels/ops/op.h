@@ -30,7 +30,7 @@ enum class OpRole : uint8_t { kForward, kLoss, kBackward, kComm, kOptimize, kIni
 // An operator in a program.
 struct Op {
   std::string type;
-  // Names of variables by slot, in the order of the OpDef's slots. An absent optional slot is empty;
+  // Names of variables by slot, in the order of the OpDef's slots. An absent slot is empty;
   // in gradient operators an empty name stands for a gradient that is not needed.
   std::vector<std::vector<std::string>> inputs, outputs;
   AttrMap attrs;
