@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <ctime>
 #include <utility>
 
 namespace tandem::deploy {
@@ -25,7 +27,7 @@ sigset_t WatchedSignals() {
 }
 
 std::string WallClock() {
-  const time_t now = time(nullptr);
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   tm parts{};
   gmtime_r(&now, &parts);
   char text[32];
