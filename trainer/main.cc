@@ -22,6 +22,9 @@ DEFINE_string(result_json, "", "rank 0 writes its result there, as one JSON obje
 DEFINE_string(log_format, "auto", "auto, bar, plain, fleet or json");
 DEFINE_string(pservers, "", "pservers as host:port,host:port (default: from the environment)");
 DEFINE_string(rendezvous, "", "host:port where rank 0 listens (default: from the environment)");
+DEFINE_string(tls_cert, "", "certificate that this trainer shows to the pservers (PEM)");
+DEFINE_string(tls_key, "", "its private key (PEM)");
+DEFINE_string(tls_ca, "", "certificates that pservers must be signed by (PEM); none: no TLS");
 DEFINE_bool(list_models, false, "list the models of the zoo and their arguments");
 DEFINE_bool(check, false, "check the job, print what differs from the defaults, and end");
 
@@ -156,7 +159,8 @@ Status Train(const JobSources& sources) {
   if (FLAGS_check) return OkStatus();
 
   TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecret(rank.secret_file));
-  TD_ASSIGN_OR_RETURN(const ModeOptions mode_options, ModeOptionsOf(*job.config, rank, secret));
+  TD_ASSIGN_OR_RETURN(ModeOptions mode_options, ModeOptionsOf(*job.config, rank, secret));
+  mode_options.tls = {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca};
   TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, mode_options));
   const RealClock clock;
   TD_ASSIGN_OR_RETURN(
@@ -168,7 +172,17 @@ Status Train(const JobSources& sources) {
   return OkStatus();
 }
 
+// OpenMP threads that spin while they wait take the cores from everybody else's (two trainers on
+// two cores are five times slower). libgomp reads its environment before main, hence the second
+// start.
+void WaitPassively(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  setenv("OMP_WAIT_POLICY", "passive", 1);
+  execv("/proc/self/exe", argv);  // comes back only if it cannot: then we go on as we are
+}
+
 int Main(int argc, char** argv) {
+  WaitPassively(argv);
   // Threads started later leave these to StopOnSignal.
   const sigset_t signals = StopOnSignal::Signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);

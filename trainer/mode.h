@@ -9,6 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/rpc/channel.h"
 #include "kernels/exec/comm.h"
 #include "kernels/exec/scope.h"
 #include "kernels/graph/autodiff.h"
@@ -34,6 +35,7 @@ struct ModeOptions {
   bool a_sync = false;
   bool slice_var_up = true;
   int64_t min_block_size = 8192;  // elements
+  TlsFiles tls;                   // towards the servers
   // collective
   std::string rendezvous;  // host:port where rank 0 listens
 };

@@ -134,6 +134,7 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   ps.trainer = options_.rank;
   ps.trainers = options_.ranks;
   ps.secret = options_.secret;
+  ps.tls = options_.tls;
   ps.start_timeout = options_.start_timeout;
   ps.step_timeout = options_.step_timeout;
   ps.partition.slice_var_up = options_.slice_var_up;
