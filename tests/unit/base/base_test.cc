@@ -1,0 +1,157 @@
+// common/base: statuses, time, queues, threads, random numbers, metrics.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "common/base/bounded_queue.h"
+#include "common/base/metrics.h"
+#include "common/base/rng.h"
+#include "common/base/runner.h"
+#include "common/base/status.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+TEST(Status, KeepsCodeAndSaysWhere) {
+  const Status status = Annotate(NotFound("no variable \"%s\"", "w"), "pserver 1");
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_EQ(ToString(status), "pserver 1: no variable \"w\" (NOT_FOUND)");
+  EXPECT_TRUE(Annotate(OkStatus(), "x").ok());
+}
+
+TEST(Status, MapsToExitCodes) {
+  EXPECT_EQ(ExitCodeOf(OkStatus()), 0);
+  EXPECT_EQ(ExitCodeOf(InvalidArgument("x")), 2);
+  EXPECT_EQ(ExitCodeOf(DataLoss("x")), 65);
+  EXPECT_EQ(ExitCodeOf(Unavailable("x")), 69);
+  EXPECT_GE(ExitCodeOf(Aborted("x")), 128) << "a lost peer is worth a restart";
+}
+
+TEST(BoundedQueue, IsFirstInFirstOutAndBounded) {
+  BoundedQueue<int> queue(2);
+  EXPECT_EQ(queue.TryPush(1), PushResult::kOk);
+  EXPECT_EQ(queue.TryPush(2), PushResult::kOk);
+  EXPECT_EQ(queue.TryPush(3), PushResult::kFull);
+  EXPECT_EQ(queue.Push(3, SteadyNow() + milliseconds(5)), PushResult::kFull);
+  EXPECT_EQ(queue.Pop(SteadyNow()), 1);
+  EXPECT_EQ(queue.Pop(SteadyNow()), 2);
+  EXPECT_EQ(queue.Pop(SteadyNow() + milliseconds(5)), std::nullopt);
+}
+
+TEST(BoundedQueue, ClosedOneIsDrainedAndWakesWaiters) {
+  BoundedQueue<int> queue(1);
+  ASSERT_EQ(queue.TryPush(7), PushResult::kOk);
+  std::thread producer([&] { EXPECT_EQ(queue.Push(8, Time::max()), PushResult::kClosed); });
+  queue.Close();
+  producer.join();
+  EXPECT_EQ(queue.Pop(Time::max()), 7);
+  EXPECT_EQ(queue.Pop(Time::max()), std::nullopt);
+}
+
+TEST(BoundedQueue, ManyThreadsLoseNothing) {
+  BoundedQueue<int> queue(4);
+  std::atomic<int64_t> sum{0};
+  std::vector<std::thread> consumers, producers;
+  for (int t = 0; t < 3; ++t) {
+    consumers.emplace_back([&] {
+      while (auto item = queue.Pop(Time::max())) sum += *item;
+    });
+    producers.emplace_back([&] {
+      for (int i = 1; i <= 1000; ++i) ASSERT_EQ(queue.Push(int{i}, Time::max()), PushResult::kOk);
+    });
+  }
+  for (auto& p : producers) p.join();
+  queue.Close();
+  for (auto& c : consumers) c.join();
+  EXPECT_EQ(sum, 3 * 500500);
+}
+
+TEST(ThreadPool, RunsWhatItAcceptedAndRefusesTheRest) {
+  std::atomic<int> ran{0};
+  int accepted = 0;
+  {
+    ThreadPool pool("test", 2, 8);
+    for (int i = 0; i < 100; ++i) accepted += pool.Post([&] { ++ran; }).ok() ? 1 : 0;
+  }
+  EXPECT_EQ(ran, accepted);
+  EXPECT_GE(accepted, 8);
+}
+
+TEST(ThreadPool, FullQueueIsResourceExhausted) {
+  BoundedQueue<int> gate(1);
+  ThreadPool pool("test", 1, 1);
+  Status status;
+  for (int i = 0; i < 4 && status.ok(); ++i) {
+    status = pool.Post([&] { (void)gate.Pop(Time::max()); });
+  }
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  gate.Close();
+}
+
+// Known answers of Random123's kat_vectors for philox4x32-10.
+TEST(Rng, PhiloxKnownAnswers) {
+  EXPECT_THAT(Philox(0, 0),
+              testing::ElementsAre(0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u));
+}
+
+TEST(Rng, UniformIsUniformAndNormalIsNormal) {
+  const uint64_t key = StreamKey(1, "test");
+  constexpr int kN = 100000;
+  double sum = 0, normal = 0, square = 0;
+  for (int i = 0; i < kN; ++i) {
+    const float u = UniformAt(key, i);
+    ASSERT_GE(u, 0.0f);
+    ASSERT_LT(u, 1.0f);
+    sum += u;
+    const float z = NormalAt(key, i);
+    normal += z;
+    square += double{z} * z;
+  }
+  EXPECT_NEAR(sum / kN, 0.5, 0.005);
+  EXPECT_NEAR(normal / kN, 0.0, 0.02);
+  EXPECT_NEAR(square / kN, 1.0, 0.02);
+}
+
+TEST(Rng, StreamsDifferByPurposeAndSeed) {
+  std::set<uint64_t> keys = {StreamKey(1, "a"), StreamKey(2, "a"), StreamKey(1, "b")};
+  EXPECT_EQ(keys.size(), 3u);
+  EXPECT_EQ(StreamKey(1, "a"), StreamKey(1, "a"));
+}
+
+TEST(Rng, PermutationHasEveryNumberOnce) {
+  const auto order = Permutation(StreamKey(1, "epoch:0"), 1000);
+  EXPECT_EQ(std::set<uint32_t>(order.begin(), order.end()).size(), 1000u);
+  EXPECT_NE(order, Permutation(StreamKey(1, "epoch:1"), 1000));
+  EXPECT_TRUE(Permutation(1, 0).empty());
+}
+
+TEST(Metrics, PrometheusText) {
+  Metrics metrics;
+  metrics.GetCounter("pushes_total", "Pushes taken.", {{"server", "0"}}).Add(3);
+  metrics.GetCounter("pushes_total", "Pushes taken.", {{"server", "0"}}).Add(1);
+  metrics.GetGauge("version", "Updates applied.").Set(7);
+  metrics.GetHistogram("wait_seconds", "Waits.", {0.1, 1.0}).Observe(0.5);
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("pushes_total{server=\"0\"} 4"));
+  EXPECT_THAT(text, HasSubstr("version 7"));
+  EXPECT_THAT(text, HasSubstr("wait_seconds_bucket{le=\"1\"} 1"));
+}
+
+TEST(Clock, FakeClockMovesWhenTold) {
+  FakeClock clock;
+  const Time before = clock.Now();
+  clock.Advance(std::chrono::seconds(2));
+  EXPECT_EQ(clock.Now() - before, std::chrono::seconds(2));
+  EXPECT_EQ(FormatDuration(std::chrono::seconds(2)), "2.0s");
+  EXPECT_EQ(FormatDuration(milliseconds(350)), "350ms");
+}
+
+}  // namespace
+}  // namespace tandem
