@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "common/base/edit_distance.h"
+#include "common/base/nearest.h"
 
 namespace tandem {
 StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config,
@@ -36,7 +36,7 @@ StatusOr<int> DenseTable::FindRange(const PullRange& range) const {
   const auto it = by_variable_.find(range.variable);
   if (it == by_variable_.end()) {
     return NotFound("unknown variable \"%s\"%s", range.variable,
-                    DidYouMean(range.variable, names_));
+                    OrDidYouMean(range.variable, names_));
   }
   for (int slice : it->second) {
     const SliceSpec& s = slices_[slice].spec;
@@ -128,7 +128,7 @@ Status DenseTable::SetSlot(int slice, const std::string& slot, std::span<const f
     return OkStatus();
   }
   return NotFound("%s has no optimizer slot \"%s\"%s", s.spec.variable, slot,
-                  DidYouMean(slot, names));
+                  OrDidYouMean(slot, names));
 }
 
 StatusOr<Buffer> DenseTable::CopyOf(std::span<const float> values) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/base/edit_distance.h"
+#include "common/base/nearest.h"
 #include "common/rpc/accept_guard.h"
 #include "common/rpc/token.h"
 #include "pserver/pserver.h"
@@ -77,7 +77,7 @@ Status SetFlags(int argc, char** argv) {
     }
     if (!known) {
       return InvalidArgument("unknown flag \"%s\"%s", arg.substr(0, equals),
-                             DidYouMean(arg.substr(2, equals - 2), names));
+                             OrDidYouMean(arg.substr(2, equals - 2), names));
     }
     if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
       return InvalidArgument("--%s=%s: expected a value of type %s", name, value, info.type);

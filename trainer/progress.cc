@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/edit_distance.h"
+#include "common/base/nearest.h"
 #include "common/base/mutex.h"
 
 namespace tandem {
@@ -148,7 +148,7 @@ StatusOr<LogFormat> ParseLogFormat(std::string_view name) {
     names.push_back(row.name);
   }
   return InvalidArgument("log_format \"%s\" is none of auto, bar, plain, fleet, json%s",
-                         std::string(name), DidYouMean(name, names));
+                         std::string(name), OrDidYouMean(name, names));
 }
 
 struct Progress::Impl {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/strategy/nearest.h"
+#include "common/base/nearest.h"
 #include "proto/knob.pb.h"
 
 namespace tandem {

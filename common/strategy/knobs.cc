@@ -11,7 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "common/strategy/field_value.h"
 #include "common/strategy/knob_index.h"
-#include "common/strategy/nearest.h"
+#include "common/base/nearest.h"
 #include "proto/knob.pb.h"
 #include "proto/strategy.pb.h"
 

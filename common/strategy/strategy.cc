@@ -15,7 +15,7 @@
 #include "common/base/check.h"
 #include "common/strategy/field_value.h"
 #include "common/strategy/knob_index.h"
-#include "common/strategy/nearest.h"
+#include "common/base/nearest.h"
 
 namespace tandem {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/strategy/field_value.h"
 #include "common/strategy/knob_index.h"
-#include "common/strategy/nearest.h"
+#include "common/base/nearest.h"
 #include "common/strategy/text_file.h"
 #include "proto/knob.pb.h"
 

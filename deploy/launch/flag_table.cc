@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "absl/strings/str_split.h"
-#include "common/strategy/nearest.h"
+#include "common/base/nearest.h"
 
 namespace tandem::deploy {
 namespace {

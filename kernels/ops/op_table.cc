@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/edit_distance.h"
+#include "common/base/nearest.h"
 #include "kernels/ops/comm.h"
 #include "kernels/ops/op_defs.h"
 
@@ -59,7 +59,7 @@ StatusOr<const OpDef*> GetOp(std::string_view type) {
   if (const OpDef* op = FindOp(type)) return op;
   std::vector<std::string> names;
   for (const OpDef* op : kOps) names.emplace_back(op->type);
-  return NotFound("unknown operator \"%s\"%s", std::string(type), DidYouMean(type, names));
+  return NotFound("unknown operator \"%s\"%s", std::string(type), OrDidYouMean(type, names));
 }
 
 }  // namespace tandem

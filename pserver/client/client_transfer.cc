@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "common/base/edit_distance.h"
+#include "common/base/nearest.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/tensor_codec.h"
 #include "pserver/client/client_impl.h"
@@ -82,7 +82,7 @@ StatusOr<uint64_t> TakePull(const PullPart& part, const grpc::ByteBuffer& bytes)
 StatusOr<int> PsClient::Impl::VariableIndex(const std::string& name, int64_t numel) const {
   const auto it = variable_index.find(name);
   if (it == variable_index.end()) {
-    return NotFound("unknown variable \"%s\"%s", name, DidYouMean(name, variable_names));
+    return NotFound("unknown variable \"%s\"%s", name, OrDidYouMean(name, variable_names));
   }
   const PsVariable& variable = variables[it->second];
   if (numel != variable.shape.numel()) {

@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "common/base/edit_distance.h"
+#include "common/base/nearest.h"
 #include "trainer/models/zoo.h"
 
 namespace tandem {
@@ -73,7 +73,7 @@ StatusOr<const ModelRow*> FindModel(const std::string& name) {
     if (name == model.name) return &model;
     names.push_back(model.name);
   }
-  return NotFound("the zoo has no model \"%s\"%s (models: %s)", name, DidYouMean(name, names),
+  return NotFound("the zoo has no model \"%s\"%s (models: %s)", name, OrDidYouMean(name, names),
                   Joined(names));
 }
 
@@ -90,7 +90,7 @@ StatusOr<std::map<std::string, std::string>> Merge(
     const auto it = values.find(name);
     if (it == values.end()) {
       return InvalidArgument("model \"%s\" has no argument \"%s\"%s (arguments: %s)", model.name,
-                             name, DidYouMean(name, names), Joined(names));
+                             name, OrDidYouMean(name, names), Joined(names));
     }
     it->second = value;
   }

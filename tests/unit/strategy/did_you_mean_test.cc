@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/strategy/nearest.h"
+#include "common/base/nearest.h"
 #include "common/strategy/text_file.h"
 #include "proto/strategy.pb.h"
 

@@ -20,4 +20,7 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
 // `did you mean "x"?`, or "" when nothing is near.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
+// The same as the end of a sentence: `; did you mean "x"?`, or "".
+std::string OrDidYouMean(std::string_view name, const std::vector<std::string>& candidates);
+
 }  // namespace tandem

@@ -1,4 +1,4 @@
-#include "common/strategy/nearest.h"
+#include "common/base/nearest.h"
 
 #include <algorithm>
 #include <array>
@@ -94,6 +94,11 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates) {
   const std::string nearest = NearestName(name, candidates);
   return nearest.empty() ? "" : "did you mean \"" + nearest + "\"?";
+}
+
+std::string OrDidYouMean(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string question = DidYouMean(name, candidates);
+  return question.empty() ? "" : "; " + question;
 }
 
 }  // namespace tandem
