@@ -1,0 +1,157 @@
+// Local, pserver and collective mode train the same network, with the same result.
+#include <cmath>
+#include <filesystem>
+
+#include "common/tensor/device.h"
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+#include "trainer/safetensors.h"
+
+namespace tandem {
+namespace {
+
+const std::vector<std::string> kLocal = {"--mode=local"};
+const std::vector<std::string> kCollective = {"--mode=collective", "--nproc=2"};
+const std::vector<std::string> kPserver = {"--servers=2", "--workers=2"};
+
+class ModesTest : public JobTest {
+ protected:
+  // Trains `steps` and keeps the parameters in name.ck.
+  JobRun Train(const std::string& name, const std::vector<std::string>& launch, int steps,
+               std::vector<std::string> args = {}) const {
+    args.push_back("--steps_max=" + std::to_string(steps));
+    args.push_back("--checkpoint.dir=" + Path(name + ".ck"));
+    return RunJob(name, launch, args);
+  }
+  TensorMap Params(const std::string& name) const {
+    CpuDevice device;
+    for (const auto& entry : std::filesystem::directory_iterator(Path(name + ".ck"))) {
+      auto file = ReadSafetensors(entry.path() / "model.safetensors", device);
+      EXPECT_TRUE(file.ok()) << file.status();
+      if (file.ok()) return file->tensors;
+    }
+    ADD_FAILURE() << "no checkpoint of " << name;
+    return {};
+  }
+};
+
+// |a - b| / |b|, over all parameters.
+double Distance(const TensorMap& a, const TensorMap& b) {
+  double difference = 0, norm = 0;
+  EXPECT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : b) {
+    const auto x = a.at(name).span<float>(), y = tensor.span<float>();
+    for (size_t i = 0; i < y.size(); ++i) {
+      difference += std::pow(double{x[i]} - double{y[i]}, 2);
+      norm += std::pow(double{y[i]}, 2);
+    }
+  }
+  return std::sqrt(difference / norm);
+}
+
+// Sums over a batch in one piece and in two halves round differently. Once that decides the sign of
+// a relu's input or the winner of a max pooling the other way, the two networks part by far more
+// than rounding. How soon depends on step length and seed, so the comparison takes short steps; it
+// is about the arithmetic of the modes. Bits between pserver and collective never depend on it.
+const std::vector<std::string> kShortSteps = {"--optimizer.learning_rate=0.0003"};
+
+TEST_F(ModesTest, TwoHundredStepsGiveTheSameNetworkInEveryMode) {
+  constexpr int kSteps = 200;
+  const JobRun pserver = Train("pserver", kPserver, kSteps, kShortSteps);
+  const JobRun collective = Train("collective", kCollective, kSteps, kShortSteps);
+  const JobRun local = Train("local", kLocal, kSteps, kShortSteps);
+  ASSERT_FALSE(HasFailure());
+  for (const JobRun* run : {&pserver, &collective, &local}) EXPECT_EQ(run->result.steps, kSteps);
+  EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
+  EXPECT_EQ(pserver.result.loss, collective.result.loss);
+  const double distance = Distance(Params("pserver"), Params("local"));
+  RecordProperty("distance", std::to_string(distance * 1e9) + "e-9");
+  EXPECT_LT(distance, 1e-5);
+  EXPECT_GT(distance, 0) << "nothing was compared";
+  EXPECT_NEAR(pserver.result.loss, local.result.loss, 1e-5 * local.result.loss);
+  EXPECT_GT(local.result.accuracy, 0.5);
+}
+
+TEST_F(ModesTest, TheNumberOfServersChangesNoBit) {
+  const std::string want = Train("collective", kCollective, 30).result.params_sha256;
+  for (const char* servers : {"1", "3"}) {
+    const JobRun run = Train(std::string("servers") + servers,
+                             {std::string("--servers=") + servers, "--workers=2"}, 30);
+    EXPECT_EQ(run.result.params_sha256, want) << servers << " servers";
+  }
+}
+
+TEST_F(ModesTest, AsynchronousTrainingLearns) {
+  const JobRun run = Train("async", kPserver, 200, {"--a_sync=true"});
+  EXPECT_GT(run.result.accuracy, 0.7);
+}
+
+TEST_F(ModesTest, FourRanks) {
+  const JobRun run = Train("four", {"--mode=collective", "--nproc=4"}, 30);
+  const JobRun local = Train("local", kLocal, 30);
+  ASSERT_FALSE(HasFailure());
+  EXPECT_LT(Distance(Params("four"), Params("local")), 1e-5);
+}
+
+// Loss before and after some steps: a job of one step with next to no learning rate says the first.
+TEST_F(ModesTest, EveryModelOfTheZooLearns) {
+  for (const char* zoo : {"softmax", "mlp", "residual_cnn"}) {
+    const std::string name = zoo;
+    const std::vector<std::string> model = {"--model.zoo=" + name, "--data.train_samples_max=2000",
+                                            "--global_batch_size=32"};
+    std::vector<std::string> still = model;
+    still.push_back("--optimizer.learning_rate=1e-12");
+    const double before = Train(name + "0", kLocal, 1, still).result.loss;
+    const double after = Train(name, kLocal, 25, model).result.loss;
+    EXPECT_LT(after, 0.8 * before) << name;
+  }
+}
+
+constexpr char kSoftmaxProgram[] = R"(
+name: "softmax_file"
+var { name: "img" kind: DATA dims: -1 dims: 1 dims: 28 dims: 28 }
+var { name: "label" kind: DATA dtype: I64 dims: -1 dims: 1 }
+var { name: "w" kind: PARAM dims: 784 dims: 10 init { kind: XAVIER_UNIFORM } }
+var { name: "b" kind: PARAM dims: 10 }
+op {
+  type: "reshape"
+  input { slot: "X" var: "img" }
+  output { slot: "Out" var: "flat" }
+  attr { name: "shape" ints { v: 0 v: 784 } }
+}
+op {
+  type: "fc"
+  input { slot: "Input" var: "flat" }
+  input { slot: "W" var: "w" }
+  input { slot: "Bias" var: "b" }
+  output { slot: "Out" var: "logits" }
+}
+op {
+  type: "softmax_with_cross_entropy"
+  input { slot: "Logits" var: "logits" }
+  input { slot: "Label" var: "label" }
+  output { slot: "Softmax" var: "softmax" }
+  output { slot: "Loss" var: "losses" }
+}
+op { type: "mean" input { slot: "X" var: "losses" } output { slot: "Out" var: "loss" } }
+op {
+  type: "accuracy"
+  input { slot: "Out" var: "softmax" }
+  input { slot: "Label" var: "label" }
+  output { slot: "Accuracy" var: "acc" }
+}
+loss: "loss"
+metric: "acc"
+)";
+
+TEST_F(ModesTest, AProgramFileTrains) {
+  Write("softmax.pbtxt", kSoftmaxProgram);
+  std::string job = ReadWholeFile(job_);
+  job.replace(job.find("zoo: \"lenet\""), 12, "program: \"softmax.pbtxt\"");
+  Write("job.pbtxt", job);
+  const JobRun run = Train("file", kCollective, 60);
+  EXPECT_GT(run.result.accuracy, 0.6);
+}
+
+}  // namespace
+}  // namespace tandem
