@@ -121,6 +121,8 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
 Pserver::~Pserver() {
   if (impl_->shard != nullptr) impl_->shard->Shutdown();
   if (impl_->server != nullptr) impl_->server->Stop(SteadyNow());
+  // A handler whose call has been answered may still be on its way out of the service.
+  impl_->workers.reset();
 }
 
 const Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
