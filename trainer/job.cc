@@ -1,5 +1,7 @@
 #include "trainer/job.h"
 
+#include <algorithm>
+
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
@@ -141,6 +143,11 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.group_rule = {strategy.fuse_grad_size_in_mb(), strategy.fuse_grad_size_in_tflops()};
   options.start_timeout = std::chrono::milliseconds(config.start_timeout_ms());
   options.step_timeout = std::chrono::milliseconds(config.step_timeout_ms());
+  if (config.mode() == PSERVER) {
+    options.step_timeout =
+        std::min<Duration>(options.step_timeout,
+                           std::chrono::milliseconds(strategy.runtime_flags().rpc_deadline_ms()));
+  }
   options.servers = rank.pservers;
   options.a_sync = strategy.a_sync();
   options.slice_var_up = strategy.runtime_flags().slice_var_up();

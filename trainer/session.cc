@@ -116,7 +116,13 @@ Status Session::Impl::OpenData() {
 
 Status Session::Impl::BuildPlan() {
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config_.place()));
-  TD_ASSIGN_OR_RETURN(backend_, Backend::For(place));
+  StatusOr<Backend> backend = Backend::For(place);
+  if (!backend.ok()) {
+    // A place that this machine lacks is a wrong setting, not a service that may come back.
+    return InvalidArgument("--place=%s: %s", config_.place(),
+                           std::string(backend.status().message()));
+  }
+  backend_ = *std::move(backend);
   TD_ASSIGN_OR_RETURN(device_, backend_->MakeDevice(place.index));
   scope_ = std::make_unique<Scope>(*device_);
   TD_ASSIGN_OR_RETURN(programs_,
