@@ -1,0 +1,100 @@
+// What a user gets wrong: a clear message, the right exit code, at once.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "common/base/clock.h"
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+class BadInputTest : public JobTest {
+ protected:
+  void Expect(const std::vector<std::string>& args, int exit_code,
+              const std::vector<std::string>& messages) const {
+    std::vector<std::string> all = {"--job_file=" + job_};
+    all.insert(all.end(), args.begin(), args.end());
+    const Time begin = SteadyNow();
+    ChildProcess trainer("tandem-trainer", all, {}, Path("out"));
+    const std::string what = testing::PrintToString(args);
+    EXPECT_EQ(trainer.Wait(), exit_code) << what << "\n" << trainer.Output();
+    EXPECT_LT(Seconds(SteadyNow() - begin), 10) << what;
+    for (const std::string& message : messages) {
+      EXPECT_THAT(trainer.Output(), HasSubstr(message)) << what;
+    }
+  }
+};
+
+TEST_F(BadInputTest, FlagsAndKnobs) {
+  struct Case {
+    std::vector<std::string> args;
+    int exit_code;
+    std::vector<std::string> messages;
+  };
+  const std::vector<Case> cases = {
+      {{"--a_sinc=true"}, 2, {"a_sinc", "did you mean", "a_sync"}},
+      {{"--mode=pserver", "--min_block_size=0"}, 2, {"min_block_size", "1"}},
+      {{"--amp=true"}, 2, {"amp", "not built yet"}},
+      {{"--mode=collective", "--a_sync=true"}, 2, {"a_sync", "mode=collective"}},
+      {{"--model.zoo=lennet"}, 2, {"lennet", "did you mean \"lenet\""}},
+      {{"--optimizer.type=momentun"}, 2, {"\"momentun\""}},
+      {{"--epochs=0"}, 2, {"epochs", "must be positive"}},
+      {{"--batch_size=64"}, 2, {"exactly one of batch_size"}},
+      {{"--mode=hybrid"}, 2, {"HYBRID", "not built yet"}},
+      {{"--data.dir=/nowhere/at/all"}, 2, {"/nowhere/at/all"}},
+      {{"--epochs"}, 2, {"--epochs", "needs a value"}},
+  };
+  for (const Case& c : cases) Expect(c.args, c.exit_code, c.messages);
+}
+
+TEST_F(BadInputTest, TheBatchMustDivide) {
+  const auto job = StartJob("odd", {"--mode=collective", "--nproc=2"}, {"--global_batch_size=127"});
+  EXPECT_EQ(job->Wait(10), 2);
+  EXPECT_THAT(job->Output(), HasSubstr("127 does not divide by 2 workers"));
+}
+
+TEST_F(BadInputTest, APlaceWithoutDriver) {
+  if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "this machine has a driver";
+  Expect({"--place=cuda"}, 2, {"cuda"});
+}
+
+TEST_F(BadInputTest, EveryErrorOfAFileAtOnce) {
+  Write("job.pbtxt", "nmae: \"x\"\nmodel { zoo: 7 }\nepochs: \"three\"\n");
+  Expect({}, 2, {"job.pbtxt:1:1: error", "did you mean", "job.pbtxt:2:", "job.pbtxt:3:"});
+}
+
+TEST_F(BadInputTest, DamagedData) {
+  const std::string images = "train-images-idx3-ubyte.gz", labels = "train-labels-idx1-ubyte.gz";
+  const std::string data = Path("data");
+  const auto fresh = [&] {
+    std::filesystem::remove_all(data);
+    std::filesystem::create_directory(data);
+    for (const auto& entry : std::filesystem::directory_iterator(kFashionMnist)) {
+      std::filesystem::create_symlink(entry.path(), data + "/" + entry.path().filename().string());
+    }
+    ASSERT_TRUE(std::filesystem::exists(data + "/" + images));
+  };
+  const auto replace = [&](const std::string& name, const std::string& bytes) {
+    std::filesystem::remove(data + "/" + name);
+    Write("data/" + name, bytes);
+  };
+  const std::string whole = ReadWholeFile(std::string(kFashionMnist) + "/" + labels);
+
+  fresh();
+  replace(labels, whole.substr(0, whole.size() / 2));
+  Expect({"--data.dir=" + data}, 65, {labels});
+  fresh();
+  replace(images, std::string("\0\0\x08\x07\0\0\0\x01\0\0\0\x1c\0\0\0\x1c", 16));
+  Expect({"--data.dir=" + data}, 65, {images});
+  fresh();
+  replace(labels, ReadWholeFile(std::string(kFashionMnist) + "/t10k-labels-idx1-ubyte.gz"));
+  Expect({"--data.dir=" + data}, 65, {"60000", "10000"});
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,140 @@
+// What goes wrong while a job runs: absent servers, killed trainers, strangers at the door.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "common/base/clock.h"
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<std::string> kCollective = {"--mode=collective", "--nproc=2"};
+const std::vector<std::string> kPserver = {"--servers=1", "--workers=2"};
+const std::vector<std::string> kEndless = {"--epochs=1000", "--step_timeout_ms=3000",
+                                           "--log_every_steps=1"};
+
+using FaultsTest = JobTest;
+
+TEST_F(FaultsTest, AnAbsentPserverIsWaitedForUntilTheDeadline) {
+  const std::string server = "127.0.0.1:" + std::to_string(FreePort());
+  ChildProcess trainer(
+      "tandem-trainer",
+      {"--job_file=" + job_, "--mode=pserver", "--pservers=" + server, "--start_timeout_ms=2000"},
+      {}, Path("out"));
+  EXPECT_EQ(trainer.Wait(20), 69);
+  EXPECT_THAT(trainer.Output(), HasSubstr(server));
+  EXPECT_THAT(trainer.Output(), HasSubstr("waiting for"));
+}
+
+TEST_F(FaultsTest, ATakenPortIsNamed) {
+  ChildProcess first("tandem-pserver", {"--listen=127.0.0.1:0"}, {}, Path("first"));
+  ASSERT_TRUE(first.WaitForText("\n"));
+  const std::string text = first.Output();
+  const std::string port = text.substr(text.rfind(':') + 1, text.size() - text.rfind(':') - 2);
+  ChildProcess second("tandem-pserver", {"--listen=127.0.0.1:" + port}, {}, Path("second"));
+  EXPECT_EQ(second.Wait(10), 69);
+  EXPECT_THAT(second.Output(), HasSubstr(":" + port));
+}
+
+// Trainer 1 is stopped dead by kill -9 of its process; tandemrun tells of it and leaves nobody.
+TEST_F(FaultsTest, AKilledTrainerIsNamedAndNobodyIsLeft) {
+  for (const auto& launch : {kPserver, kCollective}) {
+    const auto job = StartJob("killed", launch, kEndless);
+    ASSERT_TRUE(job->WaitForText("step=3 ")) << job->Output();
+    std::vector<pid_t> trainers = JobTest::ChildrenOf(job->pid(), "tandem-trainer");
+    const std::vector<pid_t> servers = JobTest::ChildrenOf(job->pid(), "tandem-pserver");
+    ASSERT_EQ(trainers.size(), 2u);
+    kill(trainers[1], SIGKILL);
+    EXPECT_EQ(job->Wait(20), 128 + SIGKILL);
+    EXPECT_THAT(job->Output(), HasSubstr("first failure  trainer"));
+    EXPECT_THAT(job->Output(), HasSubstr("killed by SIGKILL"));
+    trainers.insert(trainers.end(), servers.begin(), servers.end());
+    for (const pid_t pid : trainers) {
+      EXPECT_TRUE(WaitUntil([pid] { return kill(pid, 0) != 0; }, 5)) << pid << " is left";
+    }
+  }
+}
+
+// Without a launcher to end it, the survivor finds out by itself.
+TEST_F(FaultsTest, TheSurvivorNamesTheLostTrainer) {
+  ChildProcess server("tandem-pserver", {"--listen=127.0.0.1:0"}, {}, Path("server"));
+  ASSERT_TRUE(server.WaitForText("\n"));
+  const std::string text = server.Output();
+  const size_t at = text.find("listening on ") + 13;
+  const std::string servers = text.substr(at, text.find('\n', at) - at);
+  const std::string rendezvous = "127.0.0.1:" + std::to_string(FreePort());
+  const std::string secret = Write("secret", "0123456789abcdef0123456789abcdef\n");
+  ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
+  for (const std::string mode : {"pserver", "collective"}) {
+    std::vector<std::string> args = {"--job_file=" + job_, "--mode=" + mode, "--log_format=plain"};
+    args.insert(args.end(), kEndless.begin(), kEndless.end());
+    args.push_back(mode == "pserver" ? "--pservers=" + servers : "--rendezvous=" + rendezvous);
+    const auto env = [&](const char* rank) {
+      std::map<std::string, std::string> out = {{"TANDEM_RANK", rank}, {"TANDEM_SIZE", "2"}};
+      if (mode == "collective") out["TANDEM_SECRET_FILE"] = secret;
+      return out;
+    };
+    ChildProcess zero("tandem-trainer", args, env("0"), Path("zero"));
+    ChildProcess one("tandem-trainer", args, env("1"), Path("one"));
+    ASSERT_TRUE(zero.WaitForText("step=3 ")) << zero.Output() << one.Output();
+    const Time begin = SteadyNow();
+    one.Signal(SIGKILL);
+    EXPECT_EQ(zero.Wait(20), mode == "pserver" ? 200 : 69) << zero.Output();
+    EXPECT_LT(Seconds(SteadyNow() - begin), mode == "pserver" ? 8 : 3) << mode;
+    const std::string output = zero.Output();
+    EXPECT_THAT(output.substr(output.rfind("tandem-trainer:")),
+                HasSubstr(mode == "pserver" ? "trainer 1" : "rank 1"));
+  }
+}
+
+// Garbage during training at the port where the ranks meet.
+TEST_F(FaultsTest, StrangersAtTheRendezvousChangeNothing) {
+  const std::string secret = Write("secret", "0123456789abcdef0123456789abcdef\n");
+  ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
+  const int port = FreePort();
+  const std::string address = "127.0.0.1:" + std::to_string(port);
+  const std::vector<std::string> args = {"--job_file=" + job_, "--mode=collective",
+                                         "--steps_max=60", "--rendezvous=" + address};
+  const auto env = [&](const char* rank) {
+    return std::map<std::string, std::string>{
+        {"TANDEM_RANK", rank}, {"TANDEM_SIZE", "2"}, {"TANDEM_SECRET_FILE", secret}};
+  };
+  ChildProcess zero("tandem-trainer", args, env("0"), Path("zero"));
+  // The door is open while rank 0 waits for rank 1.
+  EXPECT_TRUE(WaitUntil([port] { return SendBytes(port, std::string(5000, '\xA5')); }));
+  EXPECT_TRUE(SendBytes(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  ChildProcess one("tandem-trainer", args, env("1"), Path("one"));
+  EXPECT_EQ(zero.Wait(), 0) << zero.Output();
+  EXPECT_EQ(one.Wait(), 0) << one.Output();
+}
+
+TEST_F(FaultsTest, StrangersAtThePserversDoorChangeNothing) {
+  const std::vector<std::string> steps = {"--steps_max=100"};
+  const std::string want = RunJob("quiet", kPserver, steps).result.params_sha256;
+  const int port = FreePort();
+  const auto job =
+      StartJob("noisy", {"--servers=127.0.0.1:" + std::to_string(port), "--workers=2"}, steps);
+  ASSERT_TRUE(job->WaitForText("step=10 ")) << job->Output();
+  EXPECT_TRUE(SendBytes(port, std::string(5000, '\xA5')));
+  EXPECT_TRUE(SendBytes(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  EXPECT_EQ(ResultOf("noisy").params_sha256, want);
+}
+
+TEST_F(FaultsTest, SigtermLeavesACheckpoint) {
+  std::vector<std::string> args = kEndless;
+  args.push_back("--checkpoint.dir=" + Path("ck"));
+  const auto job = StartJob("stopped", kCollective, args);
+  ASSERT_TRUE(job->WaitForText("step=3 ")) << job->Output();
+  job->Signal(SIGTERM);
+  EXPECT_EQ(job->Wait(20), 128 + SIGTERM);
+  EXPECT_FALSE(std::filesystem::is_empty(Path("ck")));
+}
+
+}  // namespace
+}  // namespace tandem
