@@ -33,6 +33,13 @@ struct Bucket {
   }
 };
 
+// A peer that was there and is gone is worth a restart of the job: ABORTED (exit code 200), unlike
+// a service that never answered.
+Status Lost(const Status& status) {
+  if (status.code() != StatusCode::kUnavailable) return status;
+  return Aborted("%s", std::string(status.message()));
+}
+
 class CollectiveMode final : public ModeDriver, public CommHandler {
  public:
   explicit CollectiveMode(const ModeOptions& options) : options_(options) {}
@@ -131,7 +138,7 @@ void CollectiveMode::Start(int index, int64_t step, CommDone* done) {
                                        ReduceOp::kSum, {.what = bucket->name});
   work->OnDone([bucket, flat, step, done](const Status& status) {
     if (status.ok() && flat) bucket->Scatter();
-    done->Complete(Annotate(status, absl::StrFormat("step %d", step)));
+    done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", step))));
   });
 }
 

@@ -59,7 +59,8 @@ class ModeDriver {
   virtual StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) = 0;
   // Everybody has finished. Called once, after the last step; an error before it: Abort.
   virtual Status Finish() = 0;
-  // Tells the others that this trainer gives up, and why. Never blocks.
+  // Tells the others that this trainer gives up, and why (CANCELLED: it was asked to). Blocks for
+  // one call at most.
   virtual void Abort(const Status& why) = 0;
 };
 

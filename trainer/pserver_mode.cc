@@ -46,8 +46,11 @@ class PserverMode final : public ModeDriver, public CommHandler {
   }
   StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
   Status Finish() override { return client_->Complete(); }
-  // The servers notice that this trainer is silent and name it to the others.
-  void Abort(const Status&) override {}
+  // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
+  // name it to the others.
+  void Abort(const Status& why) override {
+    if (why.code() == StatusCode::kCancelled && client_) (void)client_->Complete();
+  }
 
   StatusOr<int> Register(const CommNode& node) override;
   void Start(int index, int64_t step, CommDone* done) override;

@@ -44,6 +44,7 @@ class Session::Impl {
   Status LoadCheckpoint();
   Status StartMode();
   Status TrainLoop();
+  static Status Stopped(int64_t step);
   Status TrainStep(int64_t step);
   Status AfterStep(int64_t step);
   Status Evaluate(int64_t epoch);
@@ -285,17 +286,26 @@ Status Session::Impl::SaveCheckpoint(int64_t steps_done) {
   return OkStatus();
 }
 
+Status Session::Impl::Stopped(int64_t step) {
+  return Cancelled("stopped on request after step %d", step);
+}
+
 Status Session::Impl::TrainLoop() {
   TD_RETURN_IF_ERROR(StartMode());
   TD_RETURN_IF_ERROR(
       prefetcher_->Reset({.epoch = static_cast<uint64_t>(first_step_ / steps_per_epoch()),
                           .step = static_cast<uint64_t>(first_step_ % steps_per_epoch()),
                           .epoch_end = static_cast<uint64_t>(config_.epochs())}));
+  // A request to stop reaches all ranks at about the same time, but not at the same step. Rank 0
+  // stops first, behind a whole step, and saves it; the others go on until it has: its last step is
+  // at most two after theirs.
+  int steps_left = leader() ? 0 : 2;
   for (int64_t step = first_step_; step < steps_total_; ++step) {
-    TD_RETURN_IF_ERROR(TrainStep(step));
+    const Status status = TrainStep(step);
+    if (!status.ok()) return stop_.load() && !leader() ? Stopped(step - 1) : status;
     ++steps_done_;
     TD_RETURN_IF_ERROR(AfterStep(step));
-    if (stop_.load()) return Cancelled("stopped on request after step %d", step);
+    if (stop_.load() && steps_left-- == 0) return Stopped(step);
   }
   if (steps_done_ == 0 && leader()) TD_RETURN_IF_ERROR(Evaluate(config_.epochs() - 1));
   return mode_.Finish();
