@@ -8,8 +8,8 @@
 namespace tandem {
 
 // C [m, n] = A [m, k] B [k, n], or C += A B; row-major, dense, f32. The rows of C are cut into
-// `parts` that different threads may compute at the same time; the
-// size of a part may change the last bits. Thread-safe.
+// `parts` that different threads may compute at the same time; the size of a part may change the
+// last bits. Thread-safe.
 class XsmmGemm {
  public:
   struct Sizes {
