@@ -22,10 +22,12 @@ GTEST_OUTPUT="xml:$results/" ctest --preset "$preset" --output-on-failure --para
   --no-tests=error "$@" || status=$?
 
 totals=$(find "$results" -name '*.xml' -exec cat {} + | awk '
-  function number(name) { return match($0, name "=\"[0-9]+\"") ?
-    substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 3) + 0 : 0 }
+  function number(name) {
+    if (!match($0, " " name "=\"[0-9]+\"")) return 0
+    return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 4) + 0
+  }
   /<testsuites / { programs++; cases += number("tests"); failed += number("failures") + number("errors") }
-  /<testsuite /  { skipped += number("skipped") }
+  /<testsuite / { skipped += number("skipped") }
   END { printf "%d cases in %d programs, %d failed, %d skipped", cases, programs, failed, skipped }')
 outcome=passed
 [ $status -eq 0 ] || outcome=FAILED
