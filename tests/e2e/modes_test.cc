@@ -24,15 +24,16 @@ class ModesTest : public JobTest {
     return RunJob(name, launch, args);
   }
   TensorMap Params(const std::string& name) const {
-    CpuDevice device;
     for (const auto& entry : std::filesystem::directory_iterator(Path(name + ".ck"))) {
-      auto file = ReadSafetensors(entry.path() / "model.safetensors", device);
+      auto file = ReadSafetensors(entry.path() / "model.safetensors", device_);
       EXPECT_TRUE(file.ok()) << file.status();
       if (file.ok()) return file->tensors;
     }
     ADD_FAILURE() << "no checkpoint of " << name;
     return {};
   }
+
+  mutable CpuDevice device_;  // outlives the tensors that tests hold
 };
 
 // |a - b| / |b|, over all parameters.
