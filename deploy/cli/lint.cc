@@ -37,6 +37,7 @@ Checked CheckJob(const TextFile& file) {
 
 // The mode that a saved strategy states, else the one that its contents are about.
 TrainMode ModeOf(const DistributedStrategy& strategy) {
+  if (strategy.has_mode()) return static_cast<TrainMode>(strategy.mode());
   if (strategy.a_sync()) return TrainMode::kPserver;
   return TrainMode::kCollective;
 }
@@ -49,6 +50,7 @@ Checked CheckStrategy(const TextFile& file) {
   ParseTextProto(file, &strategy, &origins, &checked.diagnostics);
   StrategyContext context;
   context.mode = ModeOf(strategy);
+  context.mode_origin = origins.Of("mode");
   ValidateStrategy(strategy, context, origins, "", &checked.diagnostics);
   checked.canonical = SaveText(strategy);
   return checked;
