@@ -32,7 +32,7 @@ constexpr int kKeepIdleS = 5, kKeepIntervalS = 3, kKeepCount = 4;
 // On control connections.
 struct ControlMessage {
   static constexpr uint32_t kMagic = 0x414d4454;  // "TDMA"
-  static constexpr uint16_t kAbort = 1, kGoodbye = 2;
+  static constexpr uint16_t kAbort = 1, kGoodbye = 2, kRelay = 3;
   uint32_t magic = kMagic;
   uint16_t kind = 0;
   uint16_t code = 0;     // StatusCode of an abort
@@ -55,7 +55,10 @@ class TcpTransport final : public Transport {
     if (mesh_.size > 1) listener_ = std::thread([this] { Listen(); });
   }
   ~TcpTransport() override {
-    if (Health().ok()) Tell(ControlMessage::kGoodbye, OkStatus());
+    const Status failure = Health();
+    if (failure.ok()) Tell(ControlMessage::kGoodbye, failure);
+    // A peer that has not heard of the failure yet would take this rank for the one that died.
+    if (!failure.ok() && !told_) Tell(ControlMessage::kRelay, failure);
     Ring(stop_);
     if (listener_.joinable()) listener_.join();
   }
@@ -71,7 +74,9 @@ class TcpTransport final : public Transport {
   StatusOr<size_t> TryRecv(int peer, std::span<std::byte> head, std::span<std::byte> body) override;
   Status Wait(int send_to, int recv_from, Time deadline) override;
   void Abort(const Status& status) override {
-    if (Fail(status)) Tell(ControlMessage::kAbort, status);
+    if (!Fail(status)) return;
+    told_ = true;
+    Tell(ControlMessage::kAbort, status);
   }
   Status Health() const override TD_EXCLUDES(mu_) {
     if (!failed_.load(std::memory_order_acquire)) return OkStatus();
@@ -111,6 +116,7 @@ class TcpTransport final : public Transport {
   const Fd stop_;
 
   std::atomic<bool> failed_{false};
+  std::atomic<bool> told_{false};  // the failure is this rank's own: the peers have it from here
   mutable Mutex mu_;
   CondVar changed_;
   Status failure_ TD_GUARDED_BY(mu_);
@@ -294,12 +300,15 @@ void TcpTransport::Obey(int peer, const ControlMessage& message) {
     changed_.NotifyAll();
     return;
   }
-  if (message.magic == ControlMessage::kMagic && message.kind == ControlMessage::kAbort) {
+  const bool relayed = message.kind == ControlMessage::kRelay;
+  if (message.magic == ControlMessage::kMagic &&
+      (relayed || message.kind == ControlMessage::kAbort)) {
     const bool known =
         message.code > 0 && message.code <= static_cast<uint16_t>(StatusCode::kUnauthenticated);
-    // Not passed on: whoever aborts tells everybody itself.
+    const std::string text = GetText(message.text);
+    // Not passed on now: whoever aborts tells everybody itself.
     Fail(Status(known ? static_cast<StatusCode>(message.code) : StatusCode::kUnknown,
-                absl::StrFormat("%s aborted: %s", PeerName(peer), GetText(message.text))));
+                relayed ? text : absl::StrFormat("%s aborted: %s", PeerName(peer), text)));
     return;
   }
   inbox_[static_cast<size_t>(peer)].open = false;

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 
@@ -18,7 +19,9 @@ namespace {
 // called by gRPC, which hands no context.
 struct Guard {
   Mutex mu;
-  int reserve TD_GUARDED_BY(mu) = -1;
+  // More than one: a descriptor given back may be taken by another thread before it serves here.
+  std::array<int, 16> reserve TD_GUARDED_BY(mu) = {};
+  size_t held TD_GUARDED_BY(mu) = 0;
   std::atomic<uint64_t> dropped{0};
 };
 
@@ -28,11 +31,32 @@ Guard& TheGuard() {
 }
 
 void Refill(Guard& guard) TD_REQUIRES(guard.mu) {
-  if (guard.reserve < 0) guard.reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  while (guard.held < guard.reserve.size()) {
+    const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    guard.reserve[guard.held++] = fd;
+  }
 }
 
 int RealAccept(int fd, sockaddr* address, socklen_t* length, int flags) {
   return static_cast<int>(syscall(SYS_accept4, fd, address, length, flags));
+}
+
+// Accepts one connection for which there is no descriptor, and closes it. False with errno when
+// none waits or the whole reserve was taken by others.
+bool DropOne(Guard& guard, int fd) TD_REQUIRES(guard.mu) {
+  while (guard.held > 0) {
+    close(guard.reserve[--guard.held]);
+    const int excess = RealAccept(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (excess >= 0) {
+      close(excess);
+      guard.dropped.fetch_add(1);
+      return true;
+    }
+    if (errno != EMFILE && errno != ENFILE) return false;
+  }
+  errno = EAGAIN;
+  return false;
 }
 
 }  // namespace
@@ -60,17 +84,11 @@ extern "C" int accept4(int fd, sockaddr* address, socklen_t* length, int flags) 
     const int accepted = tandem::RealAccept(fd, address, length, flags);
     if (accepted >= 0 || (errno != EMFILE && errno != ENFILE)) return accepted;
     tandem::MutexLock lock(guard.mu);
-    if (guard.reserve >= 0) close(guard.reserve);
-    guard.reserve = -1;
-    const int excess = tandem::RealAccept(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const bool dropped = tandem::DropOne(guard, fd);
     const int error = errno;
-    if (excess >= 0) {
-      close(excess);
-      guard.dropped.fetch_add(1);
-    }
     tandem::Refill(guard);
-    if (excess < 0) {
-      errno = error == EMFILE || error == ENFILE ? EAGAIN : error;
+    if (!dropped) {
+      errno = error;
       return -1;
     }
   }

@@ -336,7 +336,7 @@ TEST(TcpTest, SilentRankIsNamedAtTheDeadline) {
     }
     done.arrive_and_wait();
     if (r == 1) {
-      const Status status = Sum(**comm, 10, "late");
+      const Status status = Sum(**comm, 1 << 20, "w");  // too late
       EXPECT_THAT(Text(status), HasSubstr("rank 0 (127.0.0.1:"));
       EXPECT_THAT(Text(status), HasSubstr("waiting for rank 1"));
     }
