@@ -91,19 +91,16 @@ EffectiveJob::EffectiveJob(EffectiveJob&&) noexcept = default;
 EffectiveJob& EffectiveJob::operator=(EffectiveJob&&) noexcept = default;
 EffectiveJob::~EffectiveJob() = default;
 
-StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int ranks) {
+EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int ranks,
+                      Diagnostics* diagnostics) {
   EffectiveJob job;
   Origins origins;
-  Diagnostics diagnostics;
-  if (!sources.path.empty()) {
-    TD_ASSIGN_OR_RETURN(const TextFile file, ReadTextFile(sources.path));
-    ParseTextProto(file, job.config.get(), &origins, &diagnostics);
-  }
-  ApplyEnvironment(job.config.get(), sources.environment, &origins, &diagnostics);
+  if (file != nullptr) ParseTextProto(*file, job.config.get(), &origins, diagnostics);
+  ApplyEnvironment(job.config.get(), sources.environment, &origins, diagnostics);
   for (const auto& [name, value] : sources.overrides) {
     const Origin origin = FlagOrigin(name);
     const Status status = ApplyOverride(job.config.get(), name, value, origin, &origins);
-    if (!status.ok()) diagnostics.Error(origin.place, std::string(status.message()));
+    if (!status.ok()) diagnostics->Error(origin.place, std::string(status.message()));
   }
 
   const JobConfig& config = *job.config;
@@ -111,14 +108,30 @@ StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int ranks) {
   context.mode = static_cast<TrainMode>(config.mode());
   context.mode_origin = origins.Of("mode");
   context.ranks = ranks;
-  ValidateStrategy(config.strategy(), context, origins, "strategy", &diagnostics);
-  CheckModel(config, origins, &diagnostics);
-  CheckBatch(config, origins, ranks, &diagnostics);
-  CheckRest(config, origins, &diagnostics);
-  TD_RETURN_IF_ERROR(diagnostics.status());
+  ValidateStrategy(config.strategy(), context, origins, "strategy", diagnostics);
+  CheckModel(config, origins, diagnostics);
+  CheckBatch(config, origins, ranks, diagnostics);
+  CheckRest(config, origins, diagnostics);
   job.text = EffectiveText(config, origins);
-  job.notes = diagnostics.NoteText();
+  job.notes = diagnostics->NoteText();
   return job;
+}
+
+StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int ranks) {
+  Diagnostics diagnostics;
+  TextFile file;
+  const bool has_file = !sources.path.empty();
+  if (has_file) {
+    TD_ASSIGN_OR_RETURN(file, ReadTextFile(sources.path));
+  }
+  EffectiveJob job = CheckJob(has_file ? &file : nullptr, sources, ranks, &diagnostics);
+  TD_RETURN_IF_ERROR(diagnostics.status());
+  return job;
+}
+
+std::string JobDir(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
 StatusOr<int64_t> BatchPerRank(const JobConfig& config, int ranks) {

@@ -13,7 +13,9 @@
 
 namespace tandem {
 
+class Diagnostics;
 class JobConfig;
+struct TextFile;
 
 struct JobSources {
   std::string path;                                            // job file; empty: flags alone
@@ -32,8 +34,17 @@ struct EffectiveJob {
   ~EffectiveJob();
 };
 
-// INVALID_ARGUMENT with every error found, in the shape file:line:col: error: ...
+// Puts the job together and checks it. Everything wrong goes into `diagnostics`; the job is one to
+// run only when nothing did. `file`: sources.path, already read; nullptr: flags alone.
+EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int ranks,
+                      Diagnostics* diagnostics);
+
+// CheckJob of the file at sources.path. INVALID_ARGUMENT with every error found, in the shape
+// file:line:col: error: ...
 StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int ranks);
+
+// The folder of a job file, which its relative paths begin at: "" or ends with a slash.
+std::string JobDir(const std::string& path);
 
 // Samples of a step on one rank.
 StatusOr<int64_t> BatchPerRank(const JobConfig& config, int ranks);

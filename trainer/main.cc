@@ -15,6 +15,7 @@
 #include "proto/job.pb.h"
 #include "trainer/job.h"
 #include "trainer/models/models.h"
+#include "trainer/programs.h"
 #include "trainer/session.h"
 
 DEFINE_string(job_file, "", "job file (JobConfig in text form, proto/job.proto)");
@@ -139,8 +140,7 @@ StatusOr<RankInfo> Rank(const Environment& environment) {
 SessionOptions OptionsOf(const EffectiveJob& job, const RankInfo& rank, LogFormat format,
                          const Environment& environment) {
   SessionOptions options;
-  const size_t slash = FLAGS_job_file.rfind('/');
-  if (slash != std::string::npos) options.job_dir = FLAGS_job_file.substr(0, slash + 1);
+  options.job_dir = JobDir(FLAGS_job_file);
   options.job_text = job.text;
   options.rank = rank;
   options.progress.format = format;
@@ -156,7 +156,7 @@ Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
   TD_ASSIGN_OR_RETURN(EffectiveJob job, LoadJob(sources, rank.size));
   if (rank.rank == 0) std::fputs((job.notes + job.text).c_str(), stderr);
-  if (FLAGS_check) return OkStatus();
+  if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
 
   TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecret(rank.secret_file));
   TD_ASSIGN_OR_RETURN(ModeOptions mode_options, ModeOptionsOf(*job.config, rank, secret));

@@ -4,6 +4,7 @@
 #include "kernels/graph/program_io.h"
 #include "proto/job.pb.h"
 #include "proto/program.pb.h"
+#include "trainer/job.h"
 #include "trainer/models/models.h"
 
 namespace tandem {
@@ -52,6 +53,13 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   TD_ASSIGN_OR_RETURN(const auto grads, AppendBackward(programs.train, loss_scale));
   TD_RETURN_IF_ERROR(mode.Distribute(programs.train, grads));
   return programs;
+}
+
+Status CheckPrograms(const JobConfig& config, const std::string& job_dir) {
+  TD_ASSIGN_OR_RETURN(const int64_t batch, BatchPerRank(config, 1));
+  TD_ASSIGN_OR_RETURN(const ModeOptions options, ModeOptionsOf(config, RankInfo{}, ""));
+  const auto mode = MakeLocalMode(options);
+  return BuildPrograms(config, job_dir, batch, 1, *mode).status();
 }
 
 }  // namespace tandem

@@ -19,4 +19,8 @@ struct JobPrograms {
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int ranks, ModeDriver& mode);
 
+// Builds the programs of one local trainer and forgets them: what is wrong with the model, its
+// arguments or the optimizer shows here, before anybody is started.
+Status CheckPrograms(const JobConfig& config, const std::string& job_dir);
+
 }  // namespace tandem

@@ -6,6 +6,8 @@
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "proto/job.pb.h"
+#include "trainer/job.h"
+#include "trainer/programs.h"
 
 namespace tandem::deploy {
 namespace {
@@ -21,17 +23,17 @@ struct Checked {
   std::string canonical;  // SaveText of what was read
 };
 
-Checked CheckJob(const TextFile& file) {
+Checked CheckJobFile(const TextFile& file, int ranks) {
   Checked checked;
   checked.kind = "job";
-  JobConfig job;
-  Origins origins;
-  ParseTextProto(file, &job, &origins, &checked.diagnostics);
-  StrategyContext context;
-  context.mode = static_cast<TrainMode>(job.mode());
-  context.mode_origin = origins.Of("mode");
-  ValidateStrategy(job.strategy(), context, origins, "strategy", &checked.diagnostics);
-  checked.canonical = SaveText(job);
+  const EffectiveJob job = CheckJob(&file, {}, ranks, &checked.diagnostics);
+  if (checked.diagnostics.ok()) {
+    const Status programs = CheckPrograms(*job.config, JobDir(file.name));
+    if (!programs.ok()) {
+      checked.diagnostics.Error({.file = file.name}, std::string(programs.message()));
+    }
+  }
+  checked.canonical = SaveText(*job.config);
   return checked;
 }
 
@@ -56,14 +58,21 @@ Checked CheckStrategy(const TextFile& file) {
   return checked;
 }
 
-// `type`: job, strategy, or "" for whichever the file fits better.
-Checked Check(const TextFile& file, const std::string& type) {
-  if (type == "strategy") return CheckStrategy(file);
-  Checked job = CheckJob(file);
-  if (type == "job" || job.diagnostics.ok()) return job;
-  Checked strategy = CheckStrategy(file);
-  return strategy.diagnostics.errors() < job.diagnostics.errors() ? std::move(strategy)
-                                                                  : std::move(job);
+template <typename Message>
+int64_t UnreadErrors(const TextFile& file) {
+  Message message;
+  Diagnostics diagnostics;
+  ParseTextProto(file, &message, nullptr, &diagnostics);
+  return diagnostics.errors();
+}
+
+// `type`: job, strategy, or "" for whichever the file reads better as.
+Checked Check(const TextFile& file, std::string type, int ranks) {
+  if (type.empty()) {
+    const bool strategy = UnreadErrors<DistributedStrategy>(file) < UnreadErrors<JobConfig>(file);
+    type = strategy ? "strategy" : "job";
+  }
+  return type == "job" ? CheckJobFile(file, ranks) : CheckStrategy(file);
 }
 
 Status Save(const std::string& path, const std::string& text) {
@@ -81,6 +90,7 @@ int RunLint(const Args& args) {
   int exit_code = 0;
   const std::vector<FlagSpec> flags = {
       {"type", "", "TYPE", "job or strategy; else what the file fits better"},
+      {"workers", "", "N", "workers that the job will have; 1 unless given"},
       {"save", "", "FILE", "write what was read in its canonical form (one FILE only)"},
   };
   if (!ParseOrExplain("lint", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
@@ -89,6 +99,8 @@ int RunLint(const Args& args) {
     return Fail("lint", InvalidArgument("--type: expected job or strategy, got \"%s\"", type));
   }
   if (parsed.positional.empty()) return Fail("lint", InvalidArgument("no file given"));
+  const auto workers = parsed.GetInt("workers", 1, 1, 65536);
+  if (!workers.ok()) return Fail("lint", workers.status());
   if (parsed.Has("save") && parsed.positional.size() != 1) {
     return Fail("lint", InvalidArgument("--save needs exactly one file"));
   }
@@ -98,7 +110,7 @@ int RunLint(const Args& args) {
       exit_code = Fail("lint", file.status());
       continue;
     }
-    const Checked checked = Check(*file, type);
+    const Checked checked = Check(*file, type, static_cast<int>(*workers));
     std::fputs(checked.diagnostics.NoteText().c_str(), stderr);
     if (!checked.diagnostics.ok()) {
       std::fputs(checked.diagnostics.ErrorText().c_str(), stderr);

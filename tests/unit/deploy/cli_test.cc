@@ -101,6 +101,36 @@ TEST_F(CliTest, LintTellsEveryErrorWithItsPlace) {
   EXPECT_EQ(Tandem({"lint", dir_ + "/none"}), kExitUsage);
 }
 
+// What tandem-trainer would refuse, lint refuses.
+TEST_F(CliTest, LintChecksTheWholeJob) {
+  const auto errors = [&](const std::string& text, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> args = {"lint", "--type=job", Write("job.pbtxt", text)};
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_EQ(Tandem(args), kExitUsage);
+    return Err();
+  };
+  const std::string whole =
+      "model { zoo: \"lenet\" }\ndata { dir: \"x\" }\nglobal_batch_size: 10\n";
+  EXPECT_EQ(Tandem({"lint", Write("good.pbtxt", whole)}), 0) << Err();
+  EXPECT_THAT(errors("model { zoo: \"lenet\" }\nglobal_batch_size: 10\n"),
+              HasSubstr("data.dir is missing"));
+  EXPECT_THAT(errors("model { zoo: \"lenet\" }\ndata { dir: \"x\" }\n"),
+              HasSubstr("exactly one of batch_size"));
+  EXPECT_THAT(errors(whole, {"--workers=3"}), HasSubstr("does not divide by 3 workers"));
+  EXPECT_THAT(errors(whole, {"--workers=none"}), HasSubstr("--workers"));
+  EXPECT_THAT(errors("model { zoo: \"lenett\" }\ndata { dir: \"x\" }\nbatch_size: 1\n"),
+              HasSubstr("lenet"));
+  EXPECT_THAT(errors(whole + "optimizer { type: \"momentun\" }\n"), HasSubstr("momentum"));
+}
+
+// A saved strategy says in its own `mode` what it is for.
+TEST_F(CliTest, LintBelievesTheModeOfAStrategy) {
+  const std::string text = "mode: COLLECTIVE\na_sync: true\n";
+  EXPECT_EQ(Tandem({"lint", "--type=strategy", Write("s.pbtxt", text)}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("a_sync"));
+  EXPECT_EQ(Tandem({"lint", "--type=strategy", Write("p.pbtxt", "a_sync: true\n")}), 0) << Err();
+}
+
 TEST_F(CliTest, LintSavesTheSameBytesAgain) {
   const std::string job = Write("a.pbtxt", ExampleJob());
   ASSERT_EQ(Tandem({"lint", job, "--save=" + dir_ + "/b.pbtxt"}), 0) << Err();
