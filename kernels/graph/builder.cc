@@ -107,6 +107,13 @@ std::string ProgramBuilder::Pool2d(const std::string& x, const PoolArgs& args) {
                 {"global_pooling", args.global}});
 }
 
+std::string ProgramBuilder::Embedding(const std::string& ids, const EmbeddingArgs& args) {
+  const std::string layer = NextName("embedding");
+  const std::string w = Param(layer + ".w", {args.rows, args.dim}, args.init);
+  return Named(layer, "lookup_table", {{ids}, {w}},
+               {{"padding_idx", args.padding_idx}, {"squeeze_last", false}});
+}
+
 std::string ProgramBuilder::Relu(const std::string& x) { return Layer("relu", {{x}}, {}); }
 
 std::string ProgramBuilder::Add(const std::string& x, const std::string& y) {

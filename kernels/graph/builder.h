@@ -28,6 +28,13 @@ struct PoolArgs {
   bool global = false;  // over the whole plane; kernel, stride and padding are ignored
 };
 
+struct EmbeddingArgs {
+  int64_t rows = 0;  // ids are in [0, rows)
+  int64_t dim = 0;
+  int64_t padding_idx = -1;  // this id gives zeros and is not trained; -1: none
+  Init init = {Init::kNormal, 0.0f, 0.02f};
+};
+
 // Images are [batch, channels, height, width]. Every method returns the name of its output
 // variable, or "" once an error happened (then all later calls do nothing).
 class ProgramBuilder {
@@ -41,6 +48,8 @@ class ProgramBuilder {
   std::string Fc(const std::string& x, int64_t units, Act act = Act::kNone);
   std::string Conv2d(const std::string& x, const ConvArgs& args);
   std::string Pool2d(const std::string& x, const PoolArgs& args);
+  // Rows of a table `<layer>.w` [args.rows, args.dim] for the i64 ids: [dims of ids..., dim].
+  std::string Embedding(const std::string& ids, const EmbeddingArgs& args);
   std::string Relu(const std::string& x);
   std::string Add(const std::string& x, const std::string& y);
   std::string Reshape(const std::string& x, std::vector<int64_t> dims);  // 0 copies, -1 is computed

@@ -25,6 +25,8 @@ const OpDef* const kOps[] = {
     &kFc,
     &kFcGrad,
     &kFillConstant,
+    &kLookupTable,
+    &kLookupTableGrad,
     &kMatmul,
     &kMean,
     &kMeanGrad,

@@ -221,6 +221,7 @@ TEST(Gradient, Linear) { CheckFamily(LinearCases()); }
 TEST(Gradient, Image) { CheckFamily(ImageCases()); }
 TEST(Gradient, Elementwise) { CheckFamily(ElementwiseCases()); }
 TEST(Gradient, Loss) { CheckFamily(LossCases()); }
+TEST(Gradient, Embedding) { CheckFamily(EmbeddingCases()); }
 TEST(Gradient, RandomShapes) { CheckFamily(RandomCases(9, 160)); }
 
 TEST(Gradient, EveryDifferentiableOperatorIsChecked) {

@@ -215,6 +215,23 @@ TEST(Infer, RefusesBadLosses) {
   for (const Bad& bad : table) ExpectRefused(bad);
 }
 
+TEST(Infer, RefusesBadEmbeddings) {
+  const Draw ids = Ids({4, 2}, 9), w = F32({9, 3});
+  const Bad table[] = {
+      {"ids' type", Make("lookup_table", {{F32({4})}, {w}}), "Ids must be i64"},
+      {"table's type", Make("lookup_table", {{ids}, {Of(DType::kF16, {9, 3})}}), "f16"},
+      {"table's rank", Make("lookup_table", {{ids}, {F32({9})}}), "2 dimensions"},
+      {"padding", Make("lookup_table", {{ids}, {w}}, {{"padding_idx", int64_t{9}}}),
+       "padding_idx=9"},
+      {"padding", Make("lookup_table", {{ids}, {w}}, {{"padding_idx", int64_t{-2}}}),
+       "padding_idx=-2"},
+      {"rank of Ids", Make("lookup_table", {{Ids({1, 1, 1, 1, 1, 1, 1, 2}, 9)}, {w}}),
+       "too many dimensions"},
+      {"gradient's shape", Make("lookup_table_grad", {{ids}, {w}, {F32({8, 3})}}), "[4,2,3]"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
 TEST(Infer, RefusesBadOptimizers) {
   const Draw p = F32({4, 5}), q = F32({5, 4}), one = F32({1});
   const Bad table[] = {

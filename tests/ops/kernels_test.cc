@@ -98,12 +98,30 @@ TEST(Kernels, Linear) { CheckCases(LinearCases()); }
 TEST(Kernels, Image) { CheckCases(ImageCases()); }
 TEST(Kernels, Elementwise) { CheckCases(ElementwiseCases()); }
 TEST(Kernels, Loss) { CheckCases(LossCases()); }
+TEST(Kernels, Embedding) { CheckCases(EmbeddingCases()); }
 TEST(Kernels, Optimizer) { CheckCases(OptimizerCases()); }
 
 TEST(Kernels, RandomShapes) {
   constexpr uint64_t kRandomSeed = 7;
   RecordProperty("seed", static_cast<int>(kRandomSeed));
   CheckCases(RandomCases(kRandomSeed, 240));
+}
+
+TEST(Kernels, IdsOutsideTheTableAreNamed) {
+  for (const char* op : {"lookup_table", "lookup_table_grad"}) {
+    OpCase c = {.op = op, .inputs = {{Ids({4}, 9)}, {F32({9, 3})}}};
+    if (c.op.ends_with("_grad")) c.inputs.push_back({F32({4, 3})});
+    for (const double id : {-1.0, 9.0, 9e15}) {
+      auto inputs = DrawInputs(c, kSeed);
+      inputs[0].v[2] = id;
+      auto run = KernelRun::Make(c, inputs);
+      ASSERT_TRUE(run.ok() && (*run)->Prepare(FindOp(c.op)->cpu[0], 1).ok());
+      const Status status = (*run)->Run();
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << c.op;
+      EXPECT_NE(std::string(status.message()).find("element 2 of Ids"), std::string::npos)
+          << status;
+    }
+  }
 }
 
 TEST(Kernels, EveryOperatorHasACase) {

@@ -122,6 +122,12 @@ Draw Labels(int64_t rows, int64_t classes, int ignore_every, int64_t ignore) {
           .ignore_every = ignore_every,
           .ignore = ignore};
 }
+Draw Ids(const Shape& shape, int64_t rows) {
+  return {.desc = {DType::kI64, shape},
+          .kind = Draw::kLabel,
+          .low = 0,
+          .high = static_cast<double>(rows)};
+}
 Draw SoftmaxRows(const Shape& shape) {
   return {.desc = {DType::kF32, shape}, .kind = Draw::kSoftmaxRows};
 }

@@ -47,6 +47,7 @@ Draw Few(const Shape& shape);
 Draw AwayFromZero(const Shape& shape);
 Draw Special(const Shape& shape);
 Draw Labels(int64_t rows, int64_t classes, int ignore_every = 0, int64_t ignore = -100);
+Draw Ids(const Shape& shape, int64_t rows);  // i64 in [0, rows)
 Draw SoftmaxRows(const Shape& shape);
 
 // Allowed difference of an element: rel * |wanted| + of_max * largest |wanted| of that output +

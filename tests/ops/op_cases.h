@@ -11,6 +11,7 @@ std::vector<OpCase> LinearCases();       // fc, matmul
 std::vector<OpCase> ImageCases();        // conv2d, pool2d
 std::vector<OpCase> ElementwiseCases();  // elementwise_*, relu, scale, sum, mean, reshape, ...
 std::vector<OpCase> LossCases();         // softmax_with_cross_entropy, accuracy
+std::vector<OpCase> EmbeddingCases();    // lookup_table
 std::vector<OpCase> OptimizerCases();    // sgd, momentum, adam
 // `count` rows with random sizes and attributes that fit each other.
 std::vector<OpCase> RandomCases(uint64_t seed, int count);

@@ -265,6 +265,8 @@ constexpr Row kRows[] = {
     {"fc", Fc},
     {"fc_grad", FcGrad},
     {"fill_constant", FillConstant},
+    {"lookup_table", OracleLookupTable},
+    {"lookup_table_grad", OracleLookupTableGrad},
     {"matmul", Matmul},
     {"mean", Mean},
     {"mean_grad", MeanGrad},

@@ -39,6 +39,10 @@ std::vector<Value> OracleConv2dGrad(const OracleArgs& a);
 std::vector<Value> OraclePool2d(const OracleArgs& a);
 std::vector<Value> OraclePool2dGrad(const OracleArgs& a);
 
+// Tables and their gradients (oracle_embedding.cc).
+std::vector<Value> OracleLookupTable(const OracleArgs& a);
+std::vector<Value> OracleLookupTableGrad(const OracleArgs& a);
+
 inline Value Zeros(const Shape& shape, DType dtype = DType::kF32) {
   return {{dtype, shape}, std::vector<double>(static_cast<size_t>(shape.numel()), 0.0)};
 }

@@ -111,8 +111,8 @@ std::vector<OpCase> RandomCases(uint64_t seed, int count) {
 
 std::vector<OpCase> AllCases() {
   std::vector<OpCase> all;
-  for (const auto& family :
-       {LinearCases(), ImageCases(), ElementwiseCases(), LossCases(), OptimizerCases()}) {
+  for (const auto& family : {LinearCases(), ImageCases(), ElementwiseCases(), LossCases(),
+                             EmbeddingCases(), OptimizerCases()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -1,0 +1,96 @@
+#include "kernels/ops/lookup_table.h"
+
+#include "kernels/ops/infer.h"
+#include "kernels/ops/op_defs.h"
+
+namespace tandem {
+
+StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
+  if (view.in(0).dtype != DType::kI64) return view.Error("Ids must be i64");
+  TD_RETURN_IF_ERROR(NeedF32(view, 0));
+  TD_RETURN_IF_ERROR(NeedRank(view, 1, "W", 2));
+  const Shape &ids = view.in(0).shape, &w = view.in(1).shape;
+  LookupShape s{.count = ids.numel(), .rows = w[0], .dim = w[1], .out = {}};
+  s.padding_idx = view.attr<int64_t>("padding_idx");
+  if (s.padding_idx < -1 || s.padding_idx >= s.rows) {
+    return view.Error(absl::StrFormat("padding_idx=%d is neither -1 (none) nor a row of W's %d",
+                                      s.padding_idx, s.rows));
+  }
+  std::vector<int64_t> dims(ids.dims().begin(), ids.dims().end());
+  if (view.attr<bool>("squeeze_last") && dims.size() > 1 && dims.back() == 1) dims.pop_back();
+  dims.push_back(s.dim);
+  if (dims.size() > size_t{Shape::kRankMax}) {
+    return view.Error(absl::StrFormat("Ids has too many dimensions: at most %d are looked up",
+                                      Shape::kRankMax - 1));
+  }
+  s.out = Shape(dims);
+  return s;
+}
+
+Status CheckIds(std::span<const int64_t> ids, int64_t rows) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < rows) continue;
+    return InvalidArgument(
+        "id %d (element %d of Ids) is no row of the table: it must be in [0, %d)", ids[i], i, rows);
+  }
+  return OkStatus();
+}
+
+namespace {
+
+Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_ASSIGN_OR_RETURN(const LookupShape s, LookupShapeOf(view));
+  outputs[0] = {DType::kF32, s.out};
+  return OkStatus();
+}
+
+void Grad(GradContext& ctx) {
+  const std::string g = ctx.OutGrad(0);
+  const std::string dw = g.empty() ? "" : ctx.InGrad(1);
+  if (dw.empty()) return;
+  ctx.Append("lookup_table_grad", {{ctx.In(0)}, {ctx.In(1)}, {g}}, {{dw}}, ctx.op().attrs);
+}
+
+Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_ASSIGN_OR_RETURN(const LookupShape s, LookupShapeOf(view));
+  if (view.in(2).shape != s.out) {
+    return view.Error("Out@GRAD must have the shape " + ToString(s.out));
+  }
+  outputs[0] = view.in(1);
+  return OkStatus();
+}
+
+std::vector<AttrDef> Attrs() {
+  return {
+      {"padding_idx", int64_t{-1}, "this id gives zeros and has no gradient; -1: none"},
+      {"squeeze_last", true, "a last dimension of 1 of Ids (rank 2 or more) is left out of Out"}};
+}
+
+}  // namespace
+
+const OpDef kLookupTable = {
+    .type = "lookup_table",
+    .doc =
+        "Out[i, :] = W[Ids[i], :] for every i64 id: [.., dim] for Ids [..] or [.., 1] and W "
+        "[rows, dim]. An id outside [0, rows) is an error.",
+    .inputs = {{"Ids"}, {"W"}},
+    .outputs = {{"Out"}},
+    .attrs = Attrs(),
+    .infer = Infer,
+    .grad = Grad,
+    .cpu = LookupTableCpu(),
+};
+
+const OpDef kLookupTableGrad = {
+    .type = "lookup_table_grad",
+    .doc =
+        "W@GRAD[r, :] = sum of Out@GRAD[i, :] over the i with Ids[i] = r, in order of i. Of W the "
+        "shape alone is used.",
+    .inputs = {{"Ids"}, {"W"}, {"Out@GRAD"}},
+    .outputs = {{"W@GRAD"}},
+    .attrs = Attrs(),
+    .infer = InferGrad,
+    .cpu = LookupTableGradCpu(),
+};
+
+}  // namespace tandem

@@ -1,0 +1,71 @@
+#include <algorithm>
+
+#include "kernels/ops/cpu_args.h"
+#include "kernels/ops/lookup_table.h"
+#include "kernels/ops/loops.h"
+#include "kernels/ops/op_defs.h"
+#include "kernels/ops/parallel.h"
+
+namespace tandem {
+namespace {
+
+struct State {
+  const Loops& loops;
+  LookupShape shape;
+  int parts;
+};
+
+std::span<const int64_t> Ids(const State& s, const KernelArgs& args) {
+  return {static_cast<const int64_t*>(args.in[0]), static_cast<size_t>(s.shape.count)};
+}
+
+Status Run(State& s, const KernelArgs& args) {
+  const auto ids = Ids(s, args);
+  TD_RETURN_IF_ERROR(CheckIds(ids, s.shape.rows));
+  const int64_t dim = s.shape.dim;
+  const float* table = InF32(args, 1);
+  ParallelFor(s.parts, s.shape.count, [&](int, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float* out = OutF32(args, 0) + i * dim;
+      if (ids[i] == s.shape.padding_idx) {
+        std::fill_n(out, dim, 0.0f);
+      } else {
+        std::copy_n(table + ids[i] * dim, dim, out);
+      }
+    }
+  });
+  return OkStatus();
+}
+
+// Every thread owns a run of the table's rows and looks at all ids, so that the order in which a
+// row's gradients are added depends on no thread.
+Status RunGrad(State& s, const KernelArgs& args) {
+  const auto ids = Ids(s, args);
+  TD_RETURN_IF_ERROR(CheckIds(ids, s.shape.rows));
+  const int64_t dim = s.shape.dim;
+  float* out = OutF32(args, 0);
+  ParallelFor(s.parts, s.shape.rows, [&](int, int64_t begin, int64_t end) {
+    std::fill(out + begin * dim, out + end * dim, 0.0f);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const int64_t row = ids[i];
+      if (row < begin || row >= end || row == s.shape.padding_idx) continue;
+      const float* g = InF32(args, 2) + static_cast<int64_t>(i) * dim;
+      s.loops.add(out + row * dim, g, out + row * dim, dim);
+    }
+  });
+  return OkStatus();
+}
+
+template <Status (*Body)(State&, const KernelArgs&)>
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  TD_ASSIGN_OR_RETURN(const LookupShape shape, LookupShapeOf(view));
+  const int64_t cost = shape.count * shape.dim + (Body == RunGrad ? shape.rows * shape.dim : 0);
+  return MakeKernel<State, Body>({BestLoops(), shape, PartsFor(ctx.threads, cost)});
+}
+
+}  // namespace
+
+std::vector<KernelImpl> LookupTableCpu() { return {{"plain", Prepare<Run>}}; }
+std::vector<KernelImpl> LookupTableGradCpu() { return {{"vector", Prepare<RunGrad>}}; }
+
+}  // namespace tandem
