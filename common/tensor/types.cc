@@ -13,9 +13,9 @@ struct DTypeRow {
   const char* name;
   size_t bytes;
 };
-constexpr DTypeRow kDTypes[] = {{DType::kF32, "f32", 4}, {DType::kF16, "f16", 2},
+constexpr DTypeRow kDTypes[] = {{DType::kF32, "f32", 4},   {DType::kF16, "f16", 2},
                                 {DType::kBF16, "bf16", 2}, {DType::kI32, "i32", 4},
-                                {DType::kI64, "i64", 8}, {DType::kU8, "u8", 1}};
+                                {DType::kI64, "i64", 8},   {DType::kU8, "u8", 1}};
 
 const DTypeRow& Row(DType dtype) {
   const int i = static_cast<int>(dtype) - 1;
@@ -90,8 +90,32 @@ uint16_t F32ToBF16(float value) {
   return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
-float F16ToF32(uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+// In whole numbers, because not every compiler has a 16-bit float (clang 14 has none on x86). The
+// exponents of the two formats are biased by 15 and 127, the mantissas have 10 and 23 bits.
+float F16ToF32(uint16_t bits) {
+  const uint32_t sign = uint32_t{bits & 0x8000u} << 16;
+  const uint32_t magnitude = uint32_t{bits & 0x7fffu} << 13;
+  if ((bits & 0x7c00u) == 0x7c00u) {  // infinite, or NaN: made quiet as the processors do
+    const uint32_t quiet = (bits & 0x3ffu) != 0 ? 0x7fc00000u : 0x7f800000u;
+    return std::bit_cast<float>(sign | quiet | magnitude);
+  }
+  const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;  // exact, subnormals too
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
+}
 
-uint16_t F32ToF16(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
+uint16_t F32ToF16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
+  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
+  const auto with_sign = [sign](uint32_t rest) { return static_cast<uint16_t>(sign | rest); };
+  if (magnitude > 0x7f800000u) return with_sign(0x7e00u | ((magnitude >> 13) & 0x3ffu));  // NaN
+  if (magnitude >= 0x47800000u) return with_sign(0x7c00u);  // from 2^16 on: infinite
+  if (magnitude < 0x38800000u) {
+    // Below 2^-14 the result is subnormal: adding 2^-1 leaves its 10 bits, rounded, at the end.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    return with_sign(std::bit_cast<uint32_t>(shifted) - 0x3f000000u);
+  }
+  const uint32_t odd = (magnitude >> 13) & 1u;  // ties to even
+  return with_sign((magnitude - (112u << 23) + 0xfffu + odd) >> 13);
+}
 
 }  // namespace tandem

@@ -269,7 +269,7 @@ inline void PoolWindowGrad(const PoolRow& r) {
   r.gtop[0] = a ? r.gy[0] : 0.0f;
   r.gtop[1] = b ? r.gy[0] : 0.0f;
   r.glow[0] = c ? r.gy[0] : 0.0f;
-  r.glow[1] = a | b | c ? 0.0f : r.gy[0];
+  r.glow[1] = (a | b | c) ? 0.0f : r.gy[0];
 }
 
 void MaxPool2Grad(const float* x, const float* y, const float* gy, float* gx, int64_t ih,

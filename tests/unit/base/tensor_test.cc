@@ -51,6 +51,13 @@ TEST(HalfTypes, RoundToNearestEven) {
   EXPECT_TRUE(std::isnan(BF16ToF32(F32ToBF16(std::numeric_limits<float>::quiet_NaN()))));
   EXPECT_EQ(F16ToF32(F32ToF16(65504.0f)), 65504.0f);
   EXPECT_TRUE(std::isinf(F16ToF32(F32ToF16(65536.0f))));
+  EXPECT_EQ(F32ToF16(1.00048828125f), 0x3c00) << "halfway: to the even one below";
+  EXPECT_EQ(F32ToF16(1.00146484375f), 0x3c02) << "halfway: to the even one above";
+  EXPECT_EQ(F32ToF16(0x1p-25f), 0x0000) << "half of the smallest: to the even one below";
+  EXPECT_EQ(F32ToF16(-0x1.8p-24f), 0x8002) << "subnormal, halfway: to the even one above";
+  EXPECT_EQ(F32ToF16(65519.0f), 0x7bff);
+  EXPECT_TRUE(std::isnan(F16ToF32(F32ToF16(std::numeric_limits<float>::quiet_NaN()))));
+  EXPECT_TRUE(std::isnan(F16ToF32(0x7c01)));
   for (int bits = 0; bits < 0x7f80; ++bits) {
     ASSERT_EQ(F32ToBF16(BF16ToF32(static_cast<uint16_t>(bits))), bits);
   }
