@@ -7,6 +7,23 @@
 #include "common/base/nearest.h"
 
 namespace tandem {
+namespace {
+
+// The update of a part of a variable must not depend on what lies elsewhere.
+Status CheckCut(const SliceSpec& slice, const OptimizerSpec& optimizer) {
+  TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(optimizer));
+  if (reach == UpdateReach::kAll) {
+    return Unimplemented("clip_global_norm needs the gradients of all servers");
+  }
+  if (reach == UpdateReach::kElement || slice.numel == slice.shape.numel()) return OkStatus();
+  return InvalidArgument(
+      "optimizer %s needs the norm of whole variables, and this is a part of one: place it whole "
+      "(slice_var_up=false)",
+      optimizer.type);
+}
+
+}  // namespace
+
 StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config,
                                                        const Backend& backend, Device& device) {
   size_t bytes = 0;
@@ -16,6 +33,7 @@ StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config
       new DenseTable((static_cast<size_t>(config.trainers) + 2) * (bytes + 4096)));
   table->gathered_.assign(config.trainers, 0);
   for (const SliceSpec& spec : config.slices) {
+    TD_RETURN_IF_ERROR(Annotate(CheckCut(spec, config.optimizer), "slice of " + spec.variable));
     auto update = UpdateProgram::Make(spec.variable, spec.numel, config.optimizer, backend, device);
     if (!update.ok()) return Annotate(update.status(), "slice of " + spec.variable);
     const int index = static_cast<int>(table->slices_.size());

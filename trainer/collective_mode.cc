@@ -44,7 +44,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
  public:
   explicit CollectiveMode(const ModeOptions& options) : options_(options) {}
 
-  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
+  Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
   CommHandler* comm() override { return this; }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                           int64_t step) override;
@@ -70,7 +70,8 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   std::unique_ptr<Communicator> communicator_;
 };
 
-Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
+Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>& given) {
+  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, DensifyAll(program, given));
   GroupRule rule = options_.group_rule;
   std::vector<std::vector<ParamGrad>> groups;
   if (options_.fuse_all_reduce) {

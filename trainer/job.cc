@@ -5,6 +5,7 @@
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
+#include "trainer/optimizer_config.h"
 
 namespace tandem {
 namespace {
@@ -70,20 +71,6 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
   }
 }
 
-// The optimizer's operator attributes that the job sets, or that its type takes from the job.
-OptimizerSpec OptimizerSpecOf(const OptimizerConfig& config) {
-  OptimizerSpec spec;
-  spec.type = config.type();
-  if (spec.type == "momentum") {
-    spec.attrs = {{"mu", double{config.momentum()}}, {"use_nesterov", config.use_nesterov()}};
-  } else if (spec.type == "adam") {
-    spec.attrs = {{"beta1", double{config.beta1()}},
-                  {"beta2", double{config.beta2()}},
-                  {"epsilon", double{config.epsilon()}}};
-  }
-  return spec;
-}
-
 }  // namespace
 
 EffectiveJob::EffectiveJob() : config(std::make_unique<JobConfig>()) {}
@@ -111,6 +98,7 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int ranks
   ValidateStrategy(config.strategy(), context, origins, "strategy", diagnostics);
   CheckModel(config, origins, diagnostics);
   CheckBatch(config, origins, ranks, diagnostics);
+  CheckOptimizer(config.optimizer(), origins, diagnostics);
   CheckRest(config, origins, diagnostics);
   job.text = EffectiveText(config, origins);
   job.notes = diagnostics->NoteText();

@@ -35,7 +35,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
  public:
   explicit PserverMode(const ModeOptions& options) : options_(options) {}
 
-  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
+  Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
   CommHandler* comm() override { return this; }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                           int64_t step) override;
@@ -67,6 +67,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   StatusOr<std::vector<PsSlot>> SlotsOf(const TensorMap& state) const;
 
   const ModeOptions options_;
+  UpdateReach reach_ = UpdateReach::kElement;
   std::vector<std::string> params_;  // trained ones, in the order of the program
   std::vector<Transfer> transfers_;
   int64_t step_ = 0;
@@ -74,7 +75,14 @@ class PserverMode final : public ModeDriver, public CommHandler {
   std::unique_ptr<PsClient> client_;  // last: its destructor waits for calls into the above
 };
 
-Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
+Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& given) {
+  TD_ASSIGN_OR_RETURN(reach_, ReachOf(options_.optimizer));
+  if (reach_ == UpdateReach::kAll) {
+    return Unimplemented(
+        "optimizer.clip_global_norm needs all gradients in one place; in pserver mode they lie "
+        "apart: use clip_norm, or mode collective");
+  }
+  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, DensifyAll(program, given));
   for (const Var* var : program.VarsOf(VarKind::kParam)) {
     const bool trained = std::any_of(grads.begin(), grads.end(), [var](const ParamGrad& pair) {
       return pair.param == var->name;
@@ -140,7 +148,8 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   ps.tls = options_.tls;
   ps.start_timeout = options_.start_timeout;
   ps.step_timeout = options_.step_timeout;
-  ps.partition.slice_var_up = options_.slice_var_up;
+  // An update that needs the norm of its parameter needs it whole, on one server.
+  ps.partition.slice_var_up = options_.slice_var_up && reach_ == UpdateReach::kElement;
   ps.partition.min_block_size = options_.min_block_size;
   ps.on_wait = [](const std::string& message) { LOG(INFO) << message; };
   TD_ASSIGN_OR_RETURN(client_, PsClient::Connect(options_.servers, ps));

@@ -16,6 +16,7 @@ class Differentiator final : public GradContext {
   const Op& op() const override { return *op_; }
   std::string OutGrad(size_t slot, size_t i) const override;
   std::string InGrad(size_t slot, size_t i) override;
+  SparseGradNames InGradSparse(size_t slot, size_t i) override;
   void Append(std::string type, std::vector<std::vector<std::string>> inputs,
               std::vector<std::vector<std::string>> outputs, AttrMap attrs) override;
 
@@ -23,8 +24,12 @@ class Differentiator final : public GradContext {
   void FindNeeded();
   bool FlowsBack(const Op& op) const;
   Status DifferentiateOp(const Op& op);
-  // The one gradient of `var`: adds up the parts, once.
-  Status Settle(const std::string& var);
+  // The one gradient of `var`: adds up the parts, once. It is sparse when all parts are, unless
+  // `dense`.
+  Status Settle(const std::string& var, bool dense);
+  Status MakeDense(const std::string& var);
+  bool Needed(const std::string& var) const { return !var.empty() && needed_.contains(var); }
+  std::string NextPart(const std::string& var) const;
 
   Program& program_;
   const std::vector<Op> forward_ops_;
@@ -32,7 +37,7 @@ class Differentiator final : public GradContext {
   // Parameters whose first reader is operator i: their gradients are complete once it is behind us.
   std::vector<std::vector<std::string>> first_read_by_;
   // Gradients written so far, by forward variable; more than one are added when it is complete.
-  std::map<std::string, std::vector<std::string>> parts_;
+  std::map<std::string, std::vector<SparseGradNames>> parts_;
   const Op* op_ = nullptr;
   Status status_;
 };
@@ -68,17 +73,28 @@ bool Differentiator::FlowsBack(const Op& op) const {
 std::string Differentiator::OutGrad(size_t slot, size_t i) const {
   const std::string var = Out(slot, i);
   const auto it = parts_.find(var);
-  return it == parts_.end() ? "" : it->second.front();
+  return it == parts_.end() ? "" : it->second.front().values;
+}
+
+std::string Differentiator::NextPart(const std::string& var) const {
+  const auto it = parts_.find(var);
+  const size_t n = it == parts_.end() ? 0 : it->second.size();
+  return GradName(var) + (n == 0 ? "" : "@PART" + std::to_string(n));
 }
 
 std::string Differentiator::InGrad(size_t slot, size_t i) {
   const std::string var = In(slot, i);
-  if (var.empty() || !needed_.contains(var)) return "";
-  auto& parts = parts_[var];
-  std::string name = GradName(var);
-  if (!parts.empty()) name += "@PART" + std::to_string(parts.size());
-  parts.push_back(name);
+  if (!Needed(var)) return "";
+  const std::string name = NextPart(var);
+  parts_[var].push_back({name, ""});
   return name;
+}
+
+SparseGradNames Differentiator::InGradSparse(size_t slot, size_t i) {
+  const std::string var = In(slot, i);
+  if (!Needed(var)) return {};
+  const std::string name = NextPart(var);
+  return parts_[var].emplace_back(SparseGradNames{name, name + "@ROWS"});
 }
 
 void Differentiator::Append(std::string type, std::vector<std::vector<std::string>> inputs,
@@ -98,20 +114,42 @@ void Differentiator::Append(std::string type, std::vector<std::vector<std::strin
   if (status_.ok()) status_ = status;
 }
 
-Status Differentiator::Settle(const std::string& var) {
-  auto it = parts_.find(var);
-  if (it == parts_.end() || it->second.size() < 2) return OkStatus();
-  const std::string total = program_.FreshName(GradName(var) + "@SUM");
-  TD_RETURN_IF_ERROR(AppendOp(
-      program_,
-      {.type = "sum", .inputs = {it->second}, .outputs = {{total}}, .role = OpRole::kBackward}));
-  it->second = {total};
+Status Differentiator::MakeDense(const std::string& var) {
+  for (SparseGradNames& part : parts_.at(var)) {
+    if (part.rows.empty()) continue;
+    TD_ASSIGN_OR_RETURN(const ParamGrad dense, Densify(program_, {var, part.values, part.rows}));
+    part = {dense.grad, ""};
+  }
+  return OkStatus();
+}
+
+Status Differentiator::Settle(const std::string& var, bool dense) {
+  const auto it = parts_.find(var);
+  if (it == parts_.end()) return OkStatus();
+  auto& parts = it->second;
+  for (const SparseGradNames& part : parts) dense |= part.rows.empty();
+  if (dense) TD_RETURN_IF_ERROR(MakeDense(var));
+  if (parts.size() < 2) return OkStatus();
+  SparseGradNames total{program_.FreshName(GradName(var) + "@SUM"), ""};
+  Op op{.type = "sum", .inputs = {{}}, .outputs = {{total.values}}, .role = OpRole::kBackward};
+  for (const SparseGradNames& part : parts) {
+    op.inputs[0].push_back(part.values);
+    if (!dense) op.inputs[0].push_back(part.rows);
+  }
+  if (!dense) {
+    total.rows = total.values + "@ROWS";
+    op.type = "sum_sparse_rows";
+    op.outputs.push_back({total.rows});
+    op.attrs["height"] = program_.FindVar(var)->desc.shape[0];
+  }
+  TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));
+  parts = {total};
   return OkStatus();
 }
 
 Status Differentiator::DifferentiateOp(const Op& op) {
   for (const auto& slot : op.outputs) {
-    for (const std::string& name : slot) TD_RETURN_IF_ERROR(Settle(name));
+    for (const std::string& name : slot) TD_RETURN_IF_ERROR(Settle(name, true));
   }
   TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
   if (def->grad == nullptr) {
@@ -140,15 +178,16 @@ StatusOr<std::vector<ParamGrad>> Differentiator::Run(float loss_scale) {
                                                    {"dtype", std::string("f32")},
                                                    {"value", double{loss_scale}}},
                                          .role = OpRole::kLoss}));
-  parts_[program_.loss] = {seed};
+  parts_[program_.loss] = {{seed, ""}};
 
   std::vector<ParamGrad> result;
   for (size_t i = forward_ops_.size(); i-- > 0;) {
     if (FlowsBack(forward_ops_[i])) TD_RETURN_IF_ERROR(DifferentiateOp(forward_ops_[i]));
     for (const std::string& param : first_read_by_[i]) {
       if (!parts_.contains(param)) continue;
-      TD_RETURN_IF_ERROR(Settle(param));
-      result.push_back({param, parts_[param].front()});
+      TD_RETURN_IF_ERROR(Settle(param, false));
+      const SparseGradNames& grad = parts_[param].front();
+      result.push_back({param, grad.values, grad.rows});
     }
   }
   return result;
@@ -160,6 +199,18 @@ std::string GradName(const std::string& var) { return var + "@GRAD"; }
 
 StatusOr<std::vector<ParamGrad>> AppendBackward(Program& program, float loss_scale) {
   return Differentiator(program).Run(loss_scale);
+}
+
+StatusOr<ParamGrad> Densify(Program& program, const ParamGrad& pair) {
+  if (pair.rows.empty()) return pair;
+  const std::string dense = program.FreshName(pair.grad + "@DENSE");
+  TD_RETURN_IF_ERROR(
+      AppendOp(program, {.type = "sparse_rows_to_dense",
+                         .inputs = {{pair.grad}, {pair.rows}},
+                         .outputs = {{dense}},
+                         .attrs = {{"height", program.FindVar(pair.param)->desc.shape[0]}},
+                         .role = OpRole::kBackward}));
+  return ParamGrad{pair.param, dense};
 }
 
 }  // namespace tandem

@@ -110,8 +110,9 @@ std::string ProgramBuilder::Pool2d(const std::string& x, const PoolArgs& args) {
 std::string ProgramBuilder::Embedding(const std::string& ids, const EmbeddingArgs& args) {
   const std::string layer = NextName("embedding");
   const std::string w = Param(layer + ".w", {args.rows, args.dim}, args.init);
-  return Named(layer, "lookup_table", {{ids}, {w}},
-               {{"padding_idx", args.padding_idx}, {"squeeze_last", false}});
+  return Named(
+      layer, "lookup_table", {{ids}, {w}},
+      {{"is_sparse", args.sparse}, {"padding_idx", args.padding_idx}, {"squeeze_last", false}});
 }
 
 std::string ProgramBuilder::Relu(const std::string& x) { return Layer("relu", {{x}}, {}); }

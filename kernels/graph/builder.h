@@ -32,6 +32,7 @@ struct EmbeddingArgs {
   int64_t rows = 0;  // ids are in [0, rows)
   int64_t dim = 0;
   int64_t padding_idx = -1;  // this id gives zeros and is not trained; -1: none
+  bool sparse = false;       // the table's gradient is sparse rows
   Init init = {Init::kNormal, 0.0f, 0.02f};
 };
 

@@ -3,33 +3,47 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "common/base/nearest.h"
+#include "kernels/graph/gradient_rewrite.h"
 
 namespace tandem {
 namespace {
 
 // A state variable that an optimizer keeps per parameter.
 struct SlotRow {
-  const char* suffix;     // "velocity": variable "<param>@velocity"
-  bool scalar;            // one element instead of the parameter's shape
-  const char* init_attr;  // starts at this attribute's value; nullptr: at 0
+  const char* suffix;               // "velocity": variable "<param>@velocity"
+  bool scalar = false;              // one element instead of the parameter's shape
+  const char* init_attr = nullptr;  // starts at this attribute's value; nullptr: at 0
+  const char* only_with = nullptr;  // kept when this boolean attribute is set; nullptr: always
 };
 
 struct OptimizerRow {
-  const char* type;  // also the operator's
+  const char* type;
+  const char* op;
   std::vector<SlotRow> slots;
+  UpdateReach reach = UpdateReach::kElement;
+  AttrMap defaults = {};  // attributes that begin otherwise than the operator's
 };
 
 // Slots in the order of the operator's inputs after Param and Grad, and of its outputs after
 // ParamOut.
 const std::vector<OptimizerRow>& Rows() {
+  static const std::vector<SlotRow> adam = {
+      {"moment1"}, {"moment2"}, {"beta1_pow", true, "beta1"}, {"beta2_pow", true, "beta2"}};
   static const std::vector<OptimizerRow> rows = {
-      {"sgd", {}},
-      {"momentum", {{"velocity", false, nullptr}}},
-      {"adam",
-       {{"moment1", false, nullptr},
-        {"moment2", false, nullptr},
-        {"beta1_pow", true, "beta1"},
-        {"beta2_pow", true, "beta2"}}},
+      {"sgd", "sgd", {}},
+      {"momentum", "momentum", {{"velocity"}}},
+      {"adam", "adam", adam},
+      {"adamw", "adam", adam, UpdateReach::kElement, {{"weight_decay", 0.01}}},
+      {"adagrad", "adagrad", {{"moment", false, "initial_accumulator"}}},
+      {"decayed_adagrad", "decayed_adagrad", {{"moment"}}},
+      {"adamax", "adamax", {{"moment"}, {"inf_norm"}, {"beta1_pow", true, "beta1"}}},
+      {"rmsprop",
+       "rmsprop",
+       {{"mean_square"}, {"momentum"}, {"mean_grad", false, nullptr, "centered"}}},
+      {"ftrl", "ftrl", {{"squared"}, {"linear"}}},
+      {"lars_momentum", "lars_momentum", {{"velocity"}}, UpdateReach::kParameter},
+      {"lamb", "lamb", adam, UpdateReach::kParameter},
   };
   return rows;
 }
@@ -38,7 +52,8 @@ StatusOr<const OptimizerRow*> FindRow(const std::string& type) {
   for (const OptimizerRow& row : Rows()) {
     if (type == row.type) return &row;
   }
-  return InvalidArgument("unknown optimizer \"%s\" (there are: %s)", type,
+  return InvalidArgument("unknown optimizer \"%s\"%s (there are: %s)", type,
+                         OrDidYouMean(type, OptimizerTypes()),
                          absl::StrJoin(OptimizerTypes(), ", "));
 }
 
@@ -46,40 +61,80 @@ std::string SlotName(const std::string& param, const SlotRow& slot) {
   return param + "@" + slot.suffix;
 }
 
-// Value of a floating attribute, given or default.
-double AttrValue(const OptimizerSpec& spec, const OpDef& def, const std::string& name) {
-  const auto given = spec.attrs.find(name);
-  if (given != spec.attrs.end()) return std::get<double>(given->second);
+const AttrDef* FindAttr(const OpDef& def, const std::string& name) {
   for (const AttrDef& attr : def.attrs) {
-    if (name == attr.name) return std::get<double>(attr.default_value);
+    if (name == attr.name) return &attr;
   }
-  LOG(FATAL) << def.type << " declares no attribute " << name;
+  return nullptr;
 }
 
-Status AppendOne(Program& program, const OptimizerSpec& spec, const OptimizerRow& row,
-                 const OpDef& def, const ParamGrad& pair) {
+// Value of an attribute, given or default; the default where the given one is of another type,
+// which AppendOp refuses.
+template <typename T>
+T AttrValue(const AttrMap& attrs, const OpDef& def, const std::string& name) {
+  const auto given = attrs.find(name);
+  if (given != attrs.end() && std::holds_alternative<T>(given->second)) {
+    return std::get<T>(given->second);
+  }
+  const AttrDef* attr = FindAttr(def, name);
+  CHECK(attr != nullptr) << def.type << " declares no attribute " << name;
+  return std::get<T>(attr->default_value);
+}
+
+bool Kept(const SlotRow& slot, const AttrMap& attrs, const OpDef& def) {
+  return slot.only_with == nullptr || AttrValue<bool>(attrs, def, slot.only_with);
+}
+
+// The settings with the type's defaults beneath.
+AttrMap AttrsOf(const OptimizerSpec& spec, const OptimizerRow& row) {
+  AttrMap attrs = spec.attrs;
+  attrs.insert(row.defaults.begin(), row.defaults.end());
+  return attrs;
+}
+
+bool TakesRows(const OpDef& def) { return std::string_view(def.inputs.back().name) == "Rows"; }
+
+Status AppendOne(Program& program, const AttrMap& attrs, const OptimizerRow& row, const OpDef& def,
+                 const ParamGrad& pair) {
   const Var* param = program.FindVar(pair.param);
   if (param == nullptr) return NotFound("there is no parameter \"%s\"", pair.param);
   const TensorDesc desc = param->desc;
-  std::vector<std::vector<std::string>> inputs = {{pair.param}, {pair.grad}};
-  std::vector<std::vector<std::string>> outputs = {{pair.param}};
+  if (!pair.rows.empty() && !TakesRows(def)) {
+    return Unimplemented("optimizer %s takes no sparse gradient, and that of \"%s\" is sparse",
+                         row.type, pair.param);
+  }
+  Op op{.type = row.op,
+        .inputs = {{pair.param}, {pair.grad}},
+        .outputs = {{pair.param}},
+        .attrs = attrs,
+        .role = OpRole::kOptimize};
   for (const SlotRow& slot : row.slots) {
+    auto& in = op.inputs.emplace_back();
+    auto& out = op.outputs.emplace_back();
+    if (!Kept(slot, attrs, def)) continue;
     const std::string name = SlotName(pair.param, slot);
-    const float start =
-        slot.init_attr ? static_cast<float>(AttrValue(spec, def, slot.init_attr)) : 0.0f;
+    const double start = slot.init_attr ? AttrValue<double>(attrs, def, slot.init_attr) : 0.0;
     TD_RETURN_IF_ERROR(program.AddVar({.name = name,
                                        .kind = VarKind::kState,
                                        .desc = slot.scalar ? TensorDesc{DType::kF32, {1}} : desc,
-                                       .init = {Init::kConstant, start}}));
-    inputs.push_back({name});
-    outputs.push_back({name});
+                                       .init = {Init::kConstant, static_cast<float>(start)}}));
+    in.push_back(name);
+    out.push_back(name);
   }
-  inputs.push_back({kLearningRateVar});
-  return AppendOp(program, {.type = row.type,
-                            .inputs = std::move(inputs),
-                            .outputs = std::move(outputs),
-                            .attrs = spec.attrs,
-                            .role = OpRole::kOptimize});
+  op.inputs.push_back({kLearningRateVar});
+  if (TakesRows(def)) op.inputs.emplace_back();
+  if (!pair.rows.empty()) op.inputs.back() = {pair.rows};
+  return AppendOp(program, std::move(op));
+}
+
+// A list of exceptions to a weight decay that there is not is a mistake.
+Status CheckExclude(const AttrMap& attrs, const GradientSettings& settings, const OpDef& def) {
+  const bool decays = settings.l1_decay > 0 || settings.l2_decay > 0 ||
+                      (FindAttr(def, "weight_decay") != nullptr &&
+                       AttrValue<double>(attrs, def, "weight_decay") > 0);
+  if (decays || settings.decay_exclude.empty()) return OkStatus();
+  return InvalidArgument("decay_exclude is given, but optimizer %s has no weight decay here",
+                         def.type);
 }
 
 }  // namespace
@@ -90,16 +145,36 @@ std::vector<std::string> OptimizerTypes() {
   return types;
 }
 
+StatusOr<const OpDef*> OptimizerOp(const std::string& type) {
+  TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(type));
+  return GetOp(row->op);
+}
+
+StatusOr<UpdateReach> ReachOf(const OptimizerSpec& spec) {
+  TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(spec.type));
+  AttrMap attrs = spec.attrs;
+  TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
+  if (settings.clip_global_norm > 0) return UpdateReach::kAll;
+  return settings.clip_norm > 0 ? UpdateReach::kParameter : row->reach;
+}
+
 Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
                        const std::vector<ParamGrad>& params) {
   TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(spec.type));
-  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(spec.type));
+  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(row->op));
+  AttrMap attrs = AttrsOf(spec, *row);
+  TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
+  TD_RETURN_IF_ERROR(CheckExclude(attrs, settings, *def));
+  TD_ASSIGN_OR_RETURN(const auto grads, RewriteGradients(program, settings, params));
   if (program.FindVar(kLearningRateVar) == nullptr) {
     TD_RETURN_IF_ERROR(program.AddVar(
         {.name = kLearningRateVar, .kind = VarKind::kState, .desc = {DType::kF32, {1}}}));
   }
-  for (const ParamGrad& pair : params) {
-    TD_RETURN_IF_ERROR(AppendOne(program, spec, *row, *def, pair));
+  for (const ParamGrad& pair : grads) {
+    AttrMap own = attrs;
+    const bool excluded = settings.Excluded(pair.param);
+    if (excluded && FindAttr(*def, "weight_decay") != nullptr) own["weight_decay"] = 0.0;
+    TD_RETURN_IF_ERROR(AppendOne(program, own, *row, *def, pair));
   }
   return OkStatus();
 }
@@ -107,8 +182,11 @@ Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
 StatusOr<std::vector<std::string>> OptimizerSlots(const OptimizerSpec& spec,
                                                   const std::string& param) {
   TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(spec.type));
+  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(row->op));
   std::vector<std::string> names;
-  for (const SlotRow& slot : row->slots) names.push_back(SlotName(param, slot));
+  for (const SlotRow& slot : row->slots) {
+    if (Kept(slot, spec.attrs, *def)) names.push_back(SlotName(param, slot));
+  }
   return names;
 }
 

@@ -1,40 +1,32 @@
 #include <cmath>
 
-#include "kernels/ops/cpu_args.h"
-#include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
-#include "kernels/ops/parallel.h"
+#include "kernels/ops/optimizer_cpu.h"
 
 namespace tandem {
 namespace {
 
-struct State {
-  const Loops& loops;
-  int64_t n;
-  float beta1, beta2, epsilon;
-  int parts;
-};
-
-Status Run(State& s, const KernelArgs& args) {
-  const float power1 = *InF32(args, 4), power2 = *InF32(args, 5), lr = *InF32(args, 6);
+Status Run(UpdateState& s, const KernelArgs& kernel) {
+  const float power1 = *InF32(kernel, 4), power2 = *InF32(kernel, 5), lr = s.lr(kernel);
   const float root = std::sqrt(1.0f - power2);
-  const AdamArgs values{lr * root / (1.0f - power1), s.beta1, s.beta2, s.epsilon * root};
-  ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {
-    s.loops.adam(InF32(args, 0) + begin, InF32(args, 1) + begin, InF32(args, 2) + begin,
-                 InF32(args, 3) + begin, values, OutF32(args, 0) + begin, OutF32(args, 1) + begin,
-                 OutF32(args, 2) + begin, end - begin);
-  });
-  *OutF32(args, 3) = power1 * s.beta1;
-  *OutF32(args, 4) = power2 * s.beta2;
+  UpdateArgs args = s.args;
+  args.lr = lr * root / (1.0f - power1);
+  args.epsilon = s.args.epsilon * root;
+  args.keep = 1.0f - lr * s.args.weight_decay;
+  TD_RETURN_IF_ERROR(RunUpdate(s, args, kernel));
+  *OutF32(kernel, 3) = power1 * s.args.beta1;
+  *OutF32(kernel, 4) = power2 * s.args.beta2;
   return OkStatus();
 }
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
-  const int64_t n = view.in(0).shape.numel();
-  return MakeKernel<State, Run>({BestLoops(), n, static_cast<float>(view.attr<double>("beta1")),
-                                 static_cast<float>(view.attr<double>("beta2")),
-                                 static_cast<float>(view.attr<double>("epsilon")),
-                                 PartsFor(ctx.threads, 4 * n)});
+  const UpdateArgs args{.beta1 = AttrF32(view, "beta1"),
+                        .beta2 = AttrF32(view, "beta2"),
+                        .epsilon = AttrF32(view, "epsilon"),
+                        .weight_decay = AttrF32(view, "weight_decay")};
+  TD_ASSIGN_OR_RETURN(UpdateState state,
+                      MakeUpdate(view, ctx, BestUpdateLoops().adam, args, /*scalars=*/2));
+  return MakeKernel<UpdateState, Run>(std::move(state));
 }
 
 }  // namespace

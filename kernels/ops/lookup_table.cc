@@ -1,11 +1,14 @@
 #include "kernels/ops/lookup_table.h"
 
+#include <algorithm>
+
 #include "kernels/ops/infer.h"
 #include "kernels/ops/op_defs.h"
 
 namespace tandem {
 
 StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
+  const bool sparse = view.attr<bool>("is_sparse");
   if (view.in(0).dtype != DType::kI64) return view.Error("Ids must be i64");
   TD_RETURN_IF_ERROR(NeedF32(view, 0));
   TD_RETURN_IF_ERROR(NeedRank(view, 1, "W", 2));
@@ -15,6 +18,9 @@ StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
   if (s.padding_idx < -1 || s.padding_idx >= s.rows) {
     return view.Error(absl::StrFormat("padding_idx=%d is neither -1 (none) nor a row of W's %d",
                                       s.padding_idx, s.rows));
+  }
+  if (sparse && (s.rows >= int64_t{1} << 32 || s.count >= int64_t{1} << 32)) {
+    return view.Error("is_sparse: ids and rows must be fewer than 2^32");
   }
   std::vector<int64_t> dims(ids.dims().begin(), ids.dims().end());
   if (view.attr<bool>("squeeze_last") && dims.size() > 1 && dims.back() == 1) dims.pop_back();
@@ -46,22 +52,42 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 void Grad(GradContext& ctx) {
   const std::string g = ctx.OutGrad(0);
-  const std::string dw = g.empty() ? "" : ctx.InGrad(1);
+  if (g.empty()) return;
+  const auto sparse = ctx.op().attrs.find("is_sparse");
+  if (sparse != ctx.op().attrs.end() && std::get<bool>(sparse->second)) {
+    const SparseGradNames dw = ctx.InGradSparse(1);
+    if (dw.values.empty()) return;
+    ctx.Append("lookup_table_sparse_grad", {{ctx.In(0)}, {ctx.In(1)}, {g}},
+               {{dw.values}, {dw.rows}}, ctx.op().attrs);
+    return;
+  }
+  const std::string dw = ctx.InGrad(1);
   if (dw.empty()) return;
   ctx.Append("lookup_table_grad", {{ctx.In(0)}, {ctx.In(1)}, {g}}, {{dw}}, ctx.op().attrs);
 }
 
-Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
+StatusOr<LookupShape> GradShapeOf(const OpView& view) {
   TD_ASSIGN_OR_RETURN(const LookupShape s, LookupShapeOf(view));
-  if (view.in(2).shape != s.out) {
-    return view.Error("Out@GRAD must have the shape " + ToString(s.out));
-  }
+  if (view.in(2).shape == s.out) return s;
+  return view.Error("Out@GRAD must have the shape " + ToString(s.out));
+}
+
+Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(GradShapeOf(view).status());
   outputs[0] = view.in(1);
+  return OkStatus();
+}
+
+Status InferSparseGrad(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_ASSIGN_OR_RETURN(const LookupShape s, GradShapeOf(view));
+  outputs[0] = {DType::kF32, {std::min(s.count, s.rows), s.dim}};
+  outputs[1] = {DType::kI64, {std::min(s.count, s.rows)}};
   return OkStatus();
 }
 
 std::vector<AttrDef> Attrs() {
   return {
+      {"is_sparse", false, "the gradient of W is sparse rows instead of a whole table"},
       {"padding_idx", int64_t{-1}, "this id gives zeros and has no gradient; -1: none"},
       {"squeeze_last", true, "a last dimension of 1 of Ids (rank 2 or more) is left out of Out"}};
 }
@@ -91,6 +117,18 @@ const OpDef kLookupTableGrad = {
     .attrs = Attrs(),
     .infer = InferGrad,
     .cpu = LookupTableGradCpu(),
+};
+
+const OpDef kLookupTableSparseGrad = {
+    .type = "lookup_table_sparse_grad",
+    .doc =
+        "The rows of lookup_table_grad's W@GRAD that Ids names, as sparse rows: W@GRAD [n,dim], "
+        "Rows [n], n = the number of ids, at most that of W's rows. Of W the shape alone is used.",
+    .inputs = {{"Ids"}, {"W"}, {"Out@GRAD"}},
+    .outputs = {{"W@GRAD"}, {"Rows"}},
+    .attrs = Attrs(),
+    .infer = InferSparseGrad,
+    .cpu = LookupTableSparseGradCpu(),
 };
 
 }  // namespace tandem

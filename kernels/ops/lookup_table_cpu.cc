@@ -5,6 +5,7 @@
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
+#include "kernels/ops/sparse_rows.h"
 
 namespace tandem {
 namespace {
@@ -63,9 +64,36 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<State, Body>({BestLoops(), shape, PartsFor(ctx.threads, cost)});
 }
 
+struct SparseState {
+  LookupShape shape;
+  RowMerger merger;
+};
+
+Status RunSparseGrad(SparseState& s, const KernelArgs& args) {
+  const std::span ids(static_cast<const int64_t*>(args.in[0]), static_cast<size_t>(s.shape.count));
+  TD_RETURN_IF_ERROR(CheckIds(ids, s.shape.rows));
+  s.merger.Begin(args.scratch);
+  const float* g = InF32(args, 2);
+  for (const int64_t id : ids) {
+    if (id != s.shape.padding_idx) s.merger.Add(id, g);
+    g += s.shape.dim;
+  }
+  s.merger.Finish(static_cast<int64_t*>(args.out[1]), OutF32(args, 0),
+                  std::min(s.shape.count, s.shape.rows));
+  return OkStatus();
+}
+
+StatusOr<Kernel> PrepareSparseGrad(const OpView& view, const PrepareContext& ctx) {
+  TD_ASSIGN_OR_RETURN(const LookupShape shape, LookupShapeOf(view));
+  const RowMerger merger(shape.count, shape.rows, shape.dim,
+                         PartsFor(ctx.threads, shape.count * shape.dim));
+  return MakeKernel<SparseState, RunSparseGrad>({shape, merger}, merger.scratch_bytes());
+}
+
 }  // namespace
 
 std::vector<KernelImpl> LookupTableCpu() { return {{"plain", Prepare<Run>}}; }
 std::vector<KernelImpl> LookupTableGradCpu() { return {{"vector", Prepare<RunGrad>}}; }
+std::vector<KernelImpl> LookupTableSparseGradCpu() { return {{"vector", PrepareSparseGrad}}; }
 
 }  // namespace tandem

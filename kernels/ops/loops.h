@@ -10,17 +10,6 @@
 
 namespace tandem {
 
-struct MomentumArgs {
-  float lr, mu;
-  bool nesterov;
-};
-
-struct AdamArgs {
-  float lr;  // corrected: lr sqrt(1 - beta2^t) / (1 - beta1^t)
-  float beta1, beta2;
-  float epsilon;  // corrected: epsilon sqrt(1 - beta2^t)
-};
-
 struct Loops {
   const char* isa;
   void (*relu)(const float* x, float* y, int64_t n);
@@ -29,11 +18,6 @@ struct Loops {
   void (*mul)(const float* x, const float* y, float* out, int64_t n);
   void (*add_one)(const float* x, float y, float* out, int64_t n);              // x[i] + y
   void (*scale)(const float* x, float scale, float bias, float* y, int64_t n);  // scale x[i] + bias
-  void (*sgd)(const float* p, const float* g, float lr, float* po, int64_t n);
-  void (*momentum)(const float* p, const float* g, const float* v, const MomentumArgs& args,
-                   float* po, float* vo, int64_t n);
-  void (*adam)(const float* p, const float* g, const float* m, const float* v, const AdamArgs& args,
-               float* po, float* mo, float* vo, int64_t n);
   // Every row of out [rows, n] becomes `row`.
   void (*fill_rows)(const float* row, float* out, int64_t rows, int64_t n);
   // out[j] = sum over i, in order, of x[i, j].

@@ -50,45 +50,6 @@ void Scale(const float* x, float scale, float bias, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale + bias;
 }
 
-void Sgd(const float* p, const float* g, float lr, float* po, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) po[i] = p[i] - lr * g[i];
-}
-
-void Momentum(const float* p, const float* g, const float* v, const MomentumArgs& args, float* po,
-              float* vo, int64_t n) {
-  const float lr = args.lr, mu = args.mu;
-  if (args.nesterov) {
-    TANDEM_VECTOR_LOOP
-    for (int64_t i = 0; i < n; ++i) {
-      const float velocity = mu * v[i] + g[i];
-      po[i] = p[i] - lr * (g[i] + mu * velocity);
-      vo[i] = velocity;
-    }
-    return;
-  }
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const float velocity = mu * v[i] + g[i];
-    po[i] = p[i] - lr * velocity;
-    vo[i] = velocity;
-  }
-}
-
-void Adam(const float* p, const float* g, const float* m, const float* v, const AdamArgs& args,
-          float* po, float* mo, float* vo, int64_t n) {
-  const float lr = args.lr, b1 = args.beta1, b2 = args.beta2, eps = args.epsilon;
-  const float c1 = 1.0f - b1, c2 = 1.0f - b2;
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const float m1 = b1 * m[i] + c1 * g[i];
-    const float m2 = b2 * v[i] + c2 * (g[i] * g[i]);
-    po[i] = p[i] - lr * m1 / (__builtin_sqrtf(m2) + eps);
-    mo[i] = m1;
-    vo[i] = m2;
-  }
-}
-
 void FillRows(const float* row, float* out, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r, out += n) __builtin_memcpy(out, row, n * sizeof(float));
 }
@@ -301,9 +262,6 @@ const Loops TANDEM_LOOPS = {
     .mul = Mul,
     .add_one = AddOne,
     .scale = Scale,
-    .sgd = Sgd,
-    .momentum = Momentum,
-    .adam = Adam,
     .fill_rows = FillRows,
     .sum_rows = SumRows,
     .sum = Sum,

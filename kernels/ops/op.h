@@ -83,7 +83,13 @@ class OpView {
 
   const Op& op_;
   const OpDef& def_;
-  std::span<const TensorDesc* const> in_, out_;
+  std::span<const TensorDesc*const> in_, out_;
+};
+
+// The two variables of a sparse gradient (kernels/ops/sparse_rows.h): `values` [n, dim] are the
+// rows numbered `rows` [n] of the gradient of a variable [height, dim].
+struct SparseGradNames {
+  std::string values, rows;
 };
 
 // Writes the gradient operators of one forward operator. `G(x)` stands for the gradient of x.
@@ -98,6 +104,8 @@ class GradContext {
   virtual std::string OutGrad(size_t slot, size_t i = 0) const = 0;
   // Name to write G(input) to; "" when it is not needed. Ask once per input, then write it.
   virtual std::string InGrad(size_t slot, size_t i = 0) = 0;
+  // The same for a gradient of which the operator gives a few rows alone.
+  virtual SparseGradNames InGradSparse(size_t slot, size_t i = 0) = 0;
   // Adds an operator with role kBackward. Slots in the order of its OpDef.
   virtual void Append(std::string type, std::vector<std::vector<std::string>> inputs,
                       std::vector<std::vector<std::string>> outputs, AttrMap attrs) = 0;

@@ -1,13 +1,11 @@
-#include "kernels/ops/infer.h"
 #include "kernels/ops/op_defs.h"
+#include "kernels/ops/optimizer_op.h"
 
 namespace tandem {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
-  TD_RETURN_IF_ERROR(NeedSame(view, 0, "Param", 1, "Grad"));
-  TD_RETURN_IF_ERROR(NeedOne(view, 2, "LearningRate"));
-  return InferAsFirst(view, outputs);
+  return InferOptimizer(view, /*scalars=*/0, outputs);
 }
 
 }  // namespace
@@ -15,7 +13,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 const OpDef kSgd = {
     .type = "sgd",
     .doc = "ParamOut = Param - LearningRate * Grad.",
-    .inputs = {{"Param"}, {"Grad"}, {"LearningRate"}},
+    .inputs = {{"Param"}, {"Grad"}, {"LearningRate"}, {"Rows", Arity::kOptional}},
     .outputs = {{"ParamOut"}},
     .infer = Infer,
     .cpu = SgdCpu(),

@@ -38,6 +38,7 @@ Status RunSgd(SgdState& state, const KernelArgs& args) {
 }  // namespace
 
 StatusOr<Kernel> PrepareSgdCuda(const OpView& view, const PrepareContext&) {
+  if (view.has_in(3)) return Unimplemented("sparse gradients");
   return MakeKernel<SgdState, RunSgd>({view.in(0).shape.numel()});
 }
 

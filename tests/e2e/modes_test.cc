@@ -1,6 +1,7 @@
 // Local, pserver and collective mode train the same network, with the same result.
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "common/tensor/device.h"
 #include "gmock/gmock.h"
@@ -79,6 +80,31 @@ TEST_F(ModesTest, TheNumberOfServersChangesNoBit) {
     const JobRun run = Train(std::string("servers") + servers,
                              {std::string("--servers=") + servers, "--workers=2"}, 30);
     EXPECT_EQ(run.result.params_sha256, want) << servers << " servers";
+  }
+}
+
+// Element by element optimizers on slices, the others on whole parameters; changes of the gradients
+// before them.
+TEST_F(ModesTest, EveryOptimizerGivesTheSameBitsOnServersAndTrainers) {
+  const std::vector<std::vector<std::string>> optimizers = {
+      {"adamw", "--optimizer.decay_exclude=.b"},
+      {"adagrad", "--optimizer.initial_accumulator=0.1"},
+      {"decayed_adagrad", "--optimizer.clip_min=-0.01", "--optimizer.clip_max=0.01"},
+      {"adamax", "--optimizer.l2_decay=0.01"},
+      {"rmsprop", "--optimizer.centered=true", "--optimizer.momentum=0.5"},
+      {"ftrl", "--optimizer.l1=0.001"},
+      {"lars_momentum", "--optimizer.clip_norm=0.5"},
+      {"lamb", "--optimizer.l1_decay=0.0001"},
+  };
+  std::set<std::string> different;
+  for (std::vector<std::string> args : optimizers) {
+    const std::string type = args[0];
+    args[0] = "--optimizer.type=" + type;
+    args.push_back("--optimizer.learning_rate=0.001");
+    const JobRun pserver = Train("p" + type, kPserver, 8, args);
+    const JobRun collective = Train("c" + type, kCollective, 8, args);
+    EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256) << type;
+    EXPECT_TRUE(different.insert(pserver.result.params_sha256).second) << type;
   }
 }
 

@@ -32,6 +32,15 @@ void AddLookup(const Lookup& l, std::vector<OpCase>& cases) {
                    .attrs = l.attrs,
                    .tolerance = Products(1 + l.ids.numel() / std::max<int64_t>(l.rows, 1)),
                    .bench = l.bench});
+  AttrMap sparse = l.attrs;
+  sparse["is_sparse"] = true;
+  cases.push_back(
+      {.op = "lookup_table", .inputs = {{ids}, {w}}, .attrs = sparse, .grad_slots = {1}});
+  cases.push_back({.op = "lookup_table_sparse_grad",
+                   .inputs = {{ids}, {w}, {F32(RowsOf(l))}},
+                   .attrs = sparse,
+                   .tolerance = Products(1 + l.ids.numel() / std::max<int64_t>(l.rows, 1)),
+                   .bench = l.bench});
 }
 
 }  // namespace

@@ -65,6 +65,9 @@ StatusOr<Program> MakeProgram(const OpCase& c, const std::vector<Value>& inputs,
       AppendOp(program, {.type = "mean", .inputs = {{"weighted"}}, .outputs = {{kLoss}}}));
   program.loss = kLoss;
   TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 1.0f));
+  for (ParamGrad& pair : grads) {
+    TD_ASSIGN_OR_RETURN(pair, Densify(program, pair));
+  }
   return program;
 }
 
@@ -222,6 +225,7 @@ TEST(Gradient, Image) { CheckFamily(ImageCases()); }
 TEST(Gradient, Elementwise) { CheckFamily(ElementwiseCases()); }
 TEST(Gradient, Loss) { CheckFamily(LossCases()); }
 TEST(Gradient, Embedding) { CheckFamily(EmbeddingCases()); }
+TEST(Gradient, Update) { CheckFamily(UpdateCases()); }
 TEST(Gradient, RandomShapes) { CheckFamily(RandomCases(9, 160)); }
 
 TEST(Gradient, EveryDifferentiableOperatorIsChecked) {

@@ -52,10 +52,14 @@ StatusOr<std::unique_ptr<KernelRun>> KernelRun::Make(const OpCase& c,
 }
 
 Status KernelRun::Infer() {
-  out_desc_.resize(op_.outputs.size());
+  std::vector<bool> there;  // by position
+  for (const auto& slot : op_.outputs) {
+    for (size_t i = 0; i < std::max<size_t>(slot.size(), 1); ++i) there.push_back(!slot.empty());
+  }
+  out_desc_.resize(there.size());
   TD_RETURN_IF_ERROR(def_.infer(OpView(op_, def_, in_ptr_desc_, {}), out_desc_));
-  for (size_t i = 0; i < op_.outputs.size(); ++i) {
-    const bool present = !op_.outputs[i].empty();
+  for (size_t i = 0; i < there.size(); ++i) {
+    const bool present = there[i];
     out_ptr_desc_.push_back(present ? &out_desc_[i] : nullptr);
     out_.push_back(present ? std::make_unique<GuardedBuffer>(out_desc_[i].bytes()) : nullptr);
   }

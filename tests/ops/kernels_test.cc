@@ -101,6 +101,8 @@ TEST(Kernels, Loss) { CheckCases(LossCases()); }
 TEST(Kernels, Embedding) { CheckCases(EmbeddingCases()); }
 TEST(Kernels, Optimizer) { CheckCases(OptimizerCases()); }
 
+TEST(Kernels, Update) { CheckCases(UpdateCases()); }
+
 TEST(Kernels, RandomShapes) {
   constexpr uint64_t kRandomSeed = 7;
   RecordProperty("seed", static_cast<int>(kRandomSeed));

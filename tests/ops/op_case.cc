@@ -128,6 +128,28 @@ Draw Ids(const Shape& shape, int64_t rows) {
           .low = 0,
           .high = static_cast<double>(rows)};
 }
+Draw SparseRowIds(int64_t n, int64_t used, int64_t height) {
+  const auto derive = [n, used, height](std::span<const Value>) {
+    Value rows{{DType::kI64, {n}}, std::vector<double>(static_cast<size_t>(n), -1.0)};
+    for (int64_t i = 0; i < used; ++i) {
+      rows.v[static_cast<size_t>(i)] =
+          std::floor(static_cast<double>(height * i + i) / static_cast<double>(used));
+    }
+    return rows;
+  };
+  return {.desc = {DType::kI64, {n}}, .kind = Draw::kDerived, .derive = derive};
+}
+Draw SparseValues(int64_t n, int64_t used, int64_t dim) {
+  const auto derive = [n, used, dim](std::span<const Value>) {
+    Value values{{DType::kF32, {n, dim}}, std::vector<double>(static_cast<size_t>(n * dim))};
+    const uint64_t key = StreamKey(static_cast<uint64_t>(n), "sparse values");
+    for (int64_t i = 0; i < used * dim; ++i) {
+      values.v[static_cast<size_t>(i)] = UniformAt(key, static_cast<uint64_t>(i)) - 0.5f;
+    }
+    return values;
+  };
+  return {.desc = {DType::kF32, {n, dim}}, .kind = Draw::kDerived, .derive = derive};
+}
 Draw SoftmaxRows(const Shape& shape) {
   return {.desc = {DType::kF32, shape}, .kind = Draw::kSoftmaxRows};
 }
@@ -173,7 +195,8 @@ Op MakeOp(const OpCase& c) {
   for (size_t s = 0; s < def->outputs.size(); ++s) {
     auto& names = op.outputs.emplace_back();
     const bool absent = std::count(c.absent_outputs.begin(), c.absent_outputs.end(), s) > 0;
-    if (!absent) names.push_back(absl::StrCat("out", s));
+    const size_t n = def->outputs[s].arity == Arity::kMany ? c.many_outputs : 1;
+    for (size_t i = 0; i < n && !absent; ++i) names.push_back(absl::StrCat("out", s + i));
   }
   return op;
 }

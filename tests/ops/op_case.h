@@ -48,6 +48,10 @@ Draw AwayFromZero(const Shape& shape);
 Draw Special(const Shape& shape);
 Draw Labels(int64_t rows, int64_t classes, int ignore_every = 0, int64_t ignore = -100);
 Draw Ids(const Shape& shape, int64_t rows);  // i64 in [0, rows)
+// Row numbers of a sparse gradient: `used` of [0, height) ascending, -1 in the rest of `n`.
+Draw SparseRowIds(int64_t n, int64_t used, int64_t height);
+// Values [n, dim] of a sparse gradient with `used` rows: zeros behind them.
+Draw SparseValues(int64_t n, int64_t used, int64_t dim);
 Draw SoftmaxRows(const Shape& shape);
 
 // Allowed difference of an element: rel * |wanted| + of_max * largest |wanted| of that output +
@@ -67,6 +71,7 @@ struct OpCase {
   std::vector<std::vector<Draw>> inputs;  // by slot; an absent optional slot is empty
   AttrMap attrs = {};
   std::vector<size_t> absent_outputs = {};  // optional output slots nobody needs
+  size_t many_outputs = 1;  // variables in a kMany output slot
   Tolerance tolerance = {};
   // Input slots (their first variable; every variable of a kMany slot) whose gradients are checked.
   std::vector<size_t> grad_slots = {};

@@ -12,7 +12,10 @@ std::vector<OpCase> ImageCases();        // conv2d, pool2d
 std::vector<OpCase> ElementwiseCases();  // elementwise_*, relu, scale, sum, mean, reshape, ...
 std::vector<OpCase> LossCases();         // softmax_with_cross_entropy, accuracy
 std::vector<OpCase> EmbeddingCases();    // lookup_table
-std::vector<OpCase> OptimizerCases();    // sgd, momentum, adam
+// Element-wise optimizers with dense gradients: these may be cut into slices.
+std::vector<OpCase> OptimizerCases();
+// The others: sparse gradients, whole-parameter norms, what is done to gradients before.
+std::vector<OpCase> UpdateCases();
 // `count` rows with random sizes and attributes that fit each other.
 std::vector<OpCase> RandomCases(uint64_t seed, int count);
 

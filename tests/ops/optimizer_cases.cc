@@ -6,24 +6,75 @@ namespace {
 constexpr Tolerance kUpdate{.rel = 3e-7, .of_max = 3e-7};
 // A quotient of roots, and 1 - Beta2Pow, which cancels.
 constexpr Tolerance kAdam{.rel = 2e-5, .of_max = 1e-6};
+// A difference that nearly cancels under the root (centered), or in z (ftrl).
+constexpr Tolerance kDifference{.rel = 2e-5, .of_max = 1e-5};
 
 void AddOptimizers(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
-  const Draw p = F32(shape), g = F32(shape), lr = F32({1}, 0.01, 0.1);
-  cases.push_back({.op = "sgd", .inputs = {{p}, {g}, {lr}}, .tolerance = kUpdate, .bench = bench});
+  const Draw p = F32(shape), g = F32(shape), lr = F32({1}, 0.01, 0.1), positive = F32(shape, 0, 1);
+  const Draw power1 = F32({1}, 0.1, 0.9), power2 = F32({1}, 0.3, 0.99);
+  const auto add = [&](OpCase c) {
+    c.bench = bench;
+    cases.push_back(std::move(c));
+  };
+  add({.op = "sgd", .inputs = {{p}, {g}, {lr}, {}}, .tolerance = kUpdate});
   for (const bool nesterov : {false, true}) {
-    cases.push_back({.op = "momentum",
-                     .inputs = {{p}, {g}, {F32(shape)}, {lr}},
-                     .attrs = {{"use_nesterov", nesterov}},
-                     .tolerance = kUpdate,
-                     .bench = bench});
+    add({.op = "momentum",
+         .inputs = {{p}, {g}, {F32(shape)}, {lr}, {}},
+         .attrs = {{"use_nesterov", nesterov}},
+         .tolerance = kUpdate});
   }
-  const Draw second = F32(shape, 0, 1);
+  for (const double decay : {0.0, 0.05}) {
+    add({.op = "adam",
+         .inputs = {{p}, {g}, {F32(shape)}, {positive}, {power1}, {power2}, {lr}, {}},
+         .attrs = {{"weight_decay", decay}},
+         .tolerance = kAdam});
+  }
+  add({.op = "adagrad", .inputs = {{p}, {g}, {positive}, {lr}, {}}, .tolerance = kUpdate});
+  add({.op = "decayed_adagrad", .inputs = {{p}, {g}, {positive}, {lr}, {}}, .tolerance = kUpdate});
+  add({.op = "adamax",
+       .inputs = {{p}, {g}, {F32(shape)}, {positive}, {power1}, {lr}, {}},
+       .tolerance = kAdam});
+  add({.op = "rmsprop",
+       .inputs = {{p}, {g}, {positive}, {F32(shape)}, {}, {lr}, {}},
+       .attrs = {{"mu", 0.5}},
+       .absent_outputs = {3},
+       .tolerance = kUpdate});
+  add({.op = "rmsprop",
+       .inputs = {{p}, {g}, {F32(shape, 0.1, 1)}, {F32(shape)}, {F32(shape, -0.3, 0.3)}, {lr}, {}},
+       .attrs = {{"centered", true}},
+       .tolerance = kDifference});
+  add({.op = "ftrl",
+       .inputs = {{p}, {g}, {positive}, {F32(shape)}, {lr}, {}},
+       .attrs = {{"l1", 0.3}, {"l2", 0.1}},
+       .tolerance = kDifference});
+}
+
+// Parameters that begin, and gradients that were never seen: 0 / (0 + epsilon) is 0, not NaN.
+void AddFirstSteps(std::vector<OpCase>& cases) {
+  const Draw p = F32({20}), zero = F32({20}, 0, 0), lr = F32({1}, 0.1, 0.2);
+  cases.push_back({.op = "momentum",
+                   .inputs = {{p}, {p}, {p}, {lr}, {}},
+                   .attrs = {{"mu", 0.0}},
+                   .tolerance = kUpdate});
+  cases.push_back(
+      {.op = "adam",
+       .inputs = {{p}, {p}, {zero}, {zero}, {F32({1}, 0.8, 0.8)}, {F32({1}, 0.95, 0.95)}, {lr}, {}},
+       .attrs = {{"beta1", 0.8}, {"beta2", 0.95}, {"epsilon", 1e-3}},
+       .tolerance = kAdam});
   cases.push_back(
       {.op = "adam",
        .inputs =
-           {{p}, {g}, {F32(shape)}, {second}, {F32({1}, 0.1, 0.9)}, {F32({1}, 0.3, 0.99)}, {lr}},
-       .tolerance = kAdam,
-       .bench = bench});
+           {{p}, {zero}, {zero}, {zero}, {F32({1}, 0.9, 0.9)}, {F32({1}, 0.999, 0.999)}, {lr}, {}},
+       .tolerance = kAdam});
+  cases.push_back({.op = "adagrad",
+                   .inputs = {{p}, {zero}, {zero}, {lr}, {}},
+                   .attrs = {{"epsilon", 1e-10}},
+                   .tolerance = kUpdate});
+  cases.push_back({.op = "adamax",
+                   .inputs = {{p}, {zero}, {zero}, {zero}, {F32({1}, 0.9, 0.9)}, {lr}, {}},
+                   .attrs = {{"epsilon", 1e-6}},
+                   .tolerance = kAdam});
+  cases.push_back({.op = "ftrl", .inputs = {{p}, {zero}, {zero}, {zero}, {lr}, {}}});
 }
 
 }  // namespace
@@ -36,30 +87,7 @@ std::vector<OpCase> OptimizerCases() {
   AddOptimizers({3, 4, 5}, false, cases);
   AddOptimizers({0}, false, cases);
   AddOptimizers({300001}, true, cases);
-  cases.push_back({.op = "momentum",
-                   .inputs = {{F32({20})}, {F32({20})}, {F32({20})}, {F32({1}, 0.1, 0.2)}},
-                   .attrs = {{"mu", 0.0}},
-                   .tolerance = kUpdate});
-  cases.push_back({.op = "adam",
-                   .inputs = {{F32({20})},
-                              {F32({20})},
-                              {F32({20}, 0, 0)},
-                              {F32({20}, 0, 0)},
-                              {F32({1}, 0.8, 0.8)},
-                              {F32({1}, 0.95, 0.95)},
-                              {F32({1}, 0.1, 0.2)}},  // the first step
-                   .attrs = {{"beta1", 0.8}, {"beta2", 0.95}, {"epsilon", 1e-3}},
-                   .tolerance = kAdam});
-  // No gradient was ever seen: 0 / (0 + epsilon) is 0, not NaN.
-  cases.push_back({.op = "adam",
-                   .inputs = {{F32({20})},
-                              {F32({20}, 0, 0)},
-                              {F32({20}, 0, 0)},
-                              {F32({20}, 0, 0)},
-                              {F32({1}, 0.9, 0.9)},
-                              {F32({1}, 0.999, 0.999)},
-                              {F32({1}, 0.1, 0.2)}},
-                   .tolerance = kAdam});
+  AddFirstSteps(cases);
   return cases;
 }
 

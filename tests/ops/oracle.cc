@@ -10,11 +10,6 @@ namespace {
 
 using Values = std::vector<Value>;
 
-// An attribute as the f32 that state kept from step to step (Beta2Pow) is.
-double Rounded(const OracleArgs& a, const char* name) {
-  return static_cast<float>(a.Get<double>(name));
-}
-
 // ---- Products -----------------------------------------------------------------------------------
 
 double At(const Value& m, bool trans, int64_t row, int64_t col) {
@@ -212,42 +207,6 @@ Values Accuracy(const OracleArgs& a) {
           {{DType::kI32, {1}}, {correct}}};
 }
 
-// ---- Optimizers ---------------------------------------------------------------------------------
-
-Values Sgd(const OracleArgs& a) {
-  Value p = a.in[0];
-  for (size_t i = 0; i < p.v.size(); ++i) p.v[i] -= a[2][0] * a[1][i];
-  return {p};
-}
-
-Values Momentum(const OracleArgs& a) {
-  const double mu = Rounded(a, "mu"), lr = a[3][0];
-  const bool nesterov = a.Get<bool>("use_nesterov");
-  Value p = a.in[0], v = a.in[2];
-  for (size_t i = 0; i < p.v.size(); ++i) {
-    v.v[i] = mu * v.v[i] + a[1][i];
-    p.v[i] -= lr * (nesterov ? a[1][i] + mu * v.v[i] : v.v[i]);
-  }
-  return {p, v};
-}
-
-// Algorithm 1 of Kingma and Ba, with the corrected moments written out.
-Values Adam(const OracleArgs& a) {
-  const double b1 = Rounded(a, "beta1"), b2 = Rounded(a, "beta2"), lr = a[6][0];
-  const double epsilon = Rounded(a, "epsilon");
-  Value p = a.in[0], m = a.in[2], v = a.in[3], pow1 = a.in[4], pow2 = a.in[5];
-  for (size_t i = 0; i < p.v.size(); ++i) {
-    const double g = a[1][i];
-    m.v[i] = b1 * m.v[i] + (1 - b1) * g;
-    v.v[i] = b2 * v.v[i] + (1 - b2) * g * g;
-    const double m_hat = m.v[i] / (1 - pow1.v[0]), v_hat = v.v[i] / (1 - pow2.v[0]);
-    p.v[i] -= lr * m_hat / (std::sqrt(v_hat) + epsilon);
-  }
-  pow1.v[0] *= b1;
-  pow2.v[0] *= b2;
-  return {p, m, v, pow1, pow2};
-}
-
 struct Row {
   const char* op;
   Oracle oracle;
@@ -255,9 +214,16 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"accuracy", Accuracy},
-    {"adam", Adam},
+    {"adagrad", OracleOptimizer},
+    {"adam", OracleOptimizer},
+    {"adamax", OracleOptimizer},
+    {"clip", OracleClip},
+    {"clip_by_global_norm", OracleClipByNorm},
+    {"clip_by_norm", OracleClipByNorm},
+    {"clip_grad", OracleClip},
     {"conv2d", OracleConv2d},
     {"conv2d_grad", OracleConv2dGrad},
+    {"decayed_adagrad", OracleOptimizer},
     {"elementwise_add", Elementwise},
     {"elementwise_add_grad", ElementwiseGrad},
     {"elementwise_mul", Elementwise},
@@ -265,23 +231,31 @@ constexpr Row kRows[] = {
     {"fc", Fc},
     {"fc_grad", FcGrad},
     {"fill_constant", FillConstant},
+    {"ftrl", OracleOptimizer},
+    {"lamb", OracleOptimizer},
+    {"lars_momentum", OracleOptimizer},
     {"lookup_table", OracleLookupTable},
     {"lookup_table_grad", OracleLookupTableGrad},
+    {"lookup_table_sparse_grad", OracleLookupTableSparseGrad},
     {"matmul", Matmul},
     {"mean", Mean},
     {"mean_grad", MeanGrad},
-    {"momentum", Momentum},
+    {"momentum", OracleOptimizer},
     {"pool2d", OraclePool2d},
     {"pool2d_grad", OraclePool2dGrad},
+    {"regularize", OracleOptimizer},
     {"relu", Relu},
     {"relu_grad", ReluGrad},
     {"reshape", Reshape},
     {"reshape_grad", ReshapeGrad},
+    {"rmsprop", OracleOptimizer},
     {"scale", Scale},
-    {"sgd", Sgd},
+    {"sgd", OracleOptimizer},
     {"softmax_with_cross_entropy", SoftmaxXent},
     {"softmax_with_cross_entropy_grad", SoftmaxXentGrad},
+    {"sparse_rows_to_dense", OracleSparseRowsToDense},
     {"sum", Sum},
+    {"sum_sparse_rows", OracleSumSparseRows},
 };
 
 }  // namespace

@@ -42,6 +42,19 @@ std::vector<Value> OraclePool2dGrad(const OracleArgs& a);
 // Tables and their gradients (oracle_embedding.cc).
 std::vector<Value> OracleLookupTable(const OracleArgs& a);
 std::vector<Value> OracleLookupTableGrad(const OracleArgs& a);
+std::vector<Value> OracleLookupTableSparseGrad(const OracleArgs& a);
+std::vector<Value> OracleSparseRowsToDense(const OracleArgs& a);
+std::vector<Value> OracleSumSparseRows(const OracleArgs& a);
+
+// Optimizers, penalties and limits of gradients (oracle_optimizer.cc).
+std::vector<Value> OracleOptimizer(const OracleArgs& a);
+std::vector<Value> OracleClip(const OracleArgs& a);
+std::vector<Value> OracleClipByNorm(const OracleArgs& a);
+
+// An attribute as the f32 that state kept from step to step (Beta2Pow) is.
+inline double Rounded(const OracleArgs& a, const char* name) {
+  return static_cast<float>(a.Get<double>(name));
+}
 
 inline Value Zeros(const Shape& shape, DType dtype = DType::kF32) {
   return {{dtype, shape}, std::vector<double>(static_cast<size_t>(shape.numel()), 0.0)};

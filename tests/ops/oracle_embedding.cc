@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <set>
+
 #include "tests/ops/oracle.h"
 
 namespace tandem::optest {
@@ -25,6 +28,66 @@ std::vector<Value> OracleLookupTableGrad(const OracleArgs& a) {
     gw.v[static_cast<size_t>(id) * dim + i % dim] += a[2][i];
   }
   return {gw};
+}
+
+namespace {
+
+// The rows of a whole gradient that `used` names, as sparse rows of at most `n`.
+std::vector<Value> RowsOf(const Value& whole, const std::set<int64_t>& used, int64_t n) {
+  const auto dim = static_cast<size_t>(whole.desc.shape[1]);
+  Value values = Zeros({n, whole.desc.shape[1]}), rows = Zeros({n}, DType::kI64);
+  std::fill(rows.v.begin(), rows.v.end(), -1.0);
+  size_t at = 0;
+  for (const int64_t row : used) {
+    rows.v[at] = static_cast<double>(row);
+    for (size_t c = 0; c < dim; ++c) {
+      values.v[at * dim + c] = whole.v[static_cast<size_t>(row) * dim + c];
+    }
+    ++at;
+  }
+  return {values, rows};
+}
+
+}  // namespace
+
+std::vector<Value> OracleLookupTableSparseGrad(const OracleArgs& a) {
+  std::set<int64_t> used;
+  for (const double id : a[0]) {
+    if (id != static_cast<double>(a.Get<int64_t>("padding_idx"))) {
+      used.insert(static_cast<int64_t>(id));
+    }
+  }
+  const int64_t n = std::min(a.shape(0).numel(), a.shape(1)[0]);
+  return RowsOf(OracleLookupTableGrad(a)[0], used, n);
+}
+
+std::vector<Value> OracleSparseRowsToDense(const OracleArgs& a) {
+  const int64_t dim = a.shape(0)[1];
+  Value out = Zeros({a.Get<int64_t>("height"), dim});
+  for (size_t i = 0; i < a[0].size(); ++i) {
+    const double row = a[1][i / static_cast<size_t>(dim)];
+    if (row < 0) continue;
+    const auto at = static_cast<int64_t>(row) * dim + static_cast<int64_t>(i) % dim;
+    out.v[static_cast<size_t>(at)] = a[0][i];
+  }
+  return {out};
+}
+
+std::vector<Value> OracleSumSparseRows(const OracleArgs& a) {
+  const int64_t height = a.Get<int64_t>("height");
+  Value total = Zeros({height, a.shape(0)[1]});
+  std::set<int64_t> used;
+  int64_t n = 0;
+  for (size_t pair = 0; pair < a.in.size(); pair += 2) {
+    const OracleArgs one{a.attrs, a.op, a.in.subspan(pair, 2)};
+    const Value dense = OracleSparseRowsToDense(one)[0];
+    for (size_t i = 0; i < dense.v.size(); ++i) total.v[i] += dense.v[i];
+    for (const double row : one[1]) {
+      if (row >= 0) used.insert(static_cast<int64_t>(row));
+    }
+    n += one.shape(1)[0];
+  }
+  return RowsOf(total, used, std::min(n, height));
 }
 
 }  // namespace tandem::optest

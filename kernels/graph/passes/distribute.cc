@@ -93,6 +93,14 @@ std::vector<std::vector<ParamGrad>> GroupGradients(const Program& program,
   return SplitByType(program, Merge(program, GroupByLayer(grads), rule));
 }
 
+StatusOr<std::vector<ParamGrad>> DensifyAll(Program& program, const std::vector<ParamGrad>& grads) {
+  std::vector<ParamGrad> dense;
+  for (const ParamGrad& pair : grads) {
+    TD_ASSIGN_OR_RETURN(dense.emplace_back(), Densify(program, pair));
+  }
+  return dense;
+}
+
 Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups) {
   for (const auto& group : groups) {
     const std::vector<std::string> names = GradNames(group);

@@ -22,6 +22,10 @@ std::vector<std::vector<ParamGrad>> GroupGradients(const Program& program,
                                                    const std::vector<ParamGrad>& grads,
                                                    const GroupRule& rule);
 
+// The gradients, sparse ones made dense: what modes ask for whose communication carries whole
+// tensors alone. The result is the same; the saving is lost.
+StatusOr<std::vector<ParamGrad>> DensifyAll(Program& program, const std::vector<ParamGrad>& grads);
+
 // One c_allreduce_sum per group, right behind the operator that finishes the group's gradients.
 Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups);
 

@@ -120,7 +120,17 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
   EXPECT_THAT(errors(whole, {"--workers=none"}), HasSubstr("--workers"));
   EXPECT_THAT(errors("model { zoo: \"lenett\" }\ndata { dir: \"x\" }\nbatch_size: 1\n"),
               HasSubstr("lenet"));
-  EXPECT_THAT(errors(whole + "optimizer { type: \"momentun\" }\n"), HasSubstr("momentum"));
+  EXPECT_THAT(errors(whole + "optimizer { type: \"momentun\" }\n"),
+              HasSubstr("did you mean \"momentum\"?"));
+  EXPECT_THAT(errors(whole + "optimizer { type: \"sgd\" beta1: 0.5 }\n"),
+              HasSubstr("optimizer sgd has no beta1"));
+  EXPECT_THAT(Err(), HasSubstr("adam, adamw, adamax, lamb use it"));
+  EXPECT_THAT(errors(whole + "optimizer { type: \"adam\" weight_decay: 0.5 }\n"),
+              HasSubstr("adamw, lars_momentum, lamb use it"));
+  EXPECT_THAT(errors(whole + "optimizer { clip_norm: 1 clip_global_norm: 1 }\n"),
+              HasSubstr("say one of"));
+  EXPECT_THAT(errors(whole + "optimizer { decay_exclude: \".b\" }\n"),
+              HasSubstr("no weight decay"));
 }
 
 // A saved strategy says in its own `mode` what it is for.

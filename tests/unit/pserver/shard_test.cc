@@ -330,6 +330,22 @@ TEST_F(ShardTest, WaitInitAndPullWaitForTheFirstValues) {
   EXPECT_EQ(*initialised, 5u);
 }
 
+// An update that needs a norm is right for whole variables alone.
+TEST_F(ShardTest, OptimizersOfWholeVariablesRefuseSlices) {
+  ShardConfig config = Config(1, ShardMode::kSync, "lamb");
+  Make();
+  Status status = shard_->Configure(Rank(0), config).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("slice of fc_0.w: optimizer lamb needs"));
+  config.optimizer = {"sgd", {{"clip_norm", 1.0}}};
+  EXPECT_EQ(shard_->Configure(Rank(0), config).status().code(), StatusCode::kInvalidArgument);
+  config.optimizer = {"sgd", {{"clip_global_norm", 1.0}}};
+  EXPECT_EQ(shard_->Configure(Rank(0), config).status().code(), StatusCode::kUnimplemented);
+  config.slices = {{"fc_0.w", Shape{2, 4}, 0, 8}, {"fc_0.b", Shape{4}, 0, 4}};
+  config.optimizer = {"lamb", {{"clip_norm", 1.0}}};
+  EXPECT_TRUE(shard_->Configure(Rank(0), config).ok());
+}
+
 TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
   const ShardConfig config = Config(2, ShardMode::kSync, "adam");
   Start(config);

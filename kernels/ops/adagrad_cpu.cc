@@ -1,0 +1,17 @@
+#include "kernels/ops/op_defs.h"
+#include "kernels/ops/optimizer_cpu.h"
+
+namespace tandem {
+namespace {
+
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  const UpdateArgs args{.epsilon = AttrF32(view, "epsilon")};
+  TD_ASSIGN_OR_RETURN(UpdateState state, MakeUpdate(view, ctx, BestUpdateLoops().adagrad, args));
+  return MakeKernel<UpdateState, RunPlainUpdate>(std::move(state));
+}
+
+}  // namespace
+
+std::vector<KernelImpl> AdagradCpu() { return {{"vector", Prepare}}; }
+
+}  // namespace tandem

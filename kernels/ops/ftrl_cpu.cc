@@ -1,0 +1,29 @@
+#include "kernels/ops/op_defs.h"
+#include "kernels/ops/optimizer_cpu.h"
+
+namespace tandem {
+namespace {
+
+Status Run(UpdateState& s, const KernelArgs& kernel) {
+  UpdateArgs args = s.args;
+  args.lr = s.lr(kernel);
+  if (!(args.lr > 0)) {
+    return InvalidArgument(
+        "ftrl divides by the learning rate, which is %g at this step: it must "
+        "be positive (a warm-up begins at 0)",
+        args.lr);
+  }
+  return RunUpdate(s, args, kernel);
+}
+
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  const UpdateArgs args{.l1 = AttrF32(view, "l1"), .l2 = AttrF32(view, "l2")};
+  TD_ASSIGN_OR_RETURN(UpdateState state, MakeUpdate(view, ctx, BestUpdateLoops().ftrl, args));
+  return MakeKernel<UpdateState, Run>(std::move(state));
+}
+
+}  // namespace
+
+std::vector<KernelImpl> FtrlCpu() { return {{"vector", Prepare}}; }
+
+}  // namespace tandem

@@ -1,0 +1,61 @@
+#include "kernels/ops/op_defs.h"
+#include "kernels/ops/optimizer_cpu.h"
+#include "kernels/ops/square_sum.h"
+
+namespace tandem {
+namespace {
+
+struct State {
+  UpdateState update;
+  SquareSum squares;
+};
+
+// The direction goes to scratch, behind the sums of squares' own.
+Status Run(State& s, const KernelArgs& kernel) {
+  const float power1 = *InF32(kernel, 4), power2 = *InF32(kernel, 5);
+  const int64_t n = s.update.n;
+  auto* direction = static_cast<float*>(kernel.scratch);
+  float* sums = direction + n;
+  UpdateArgs args = s.update.args;
+  args.lr = 1.0f / (1.0f - power1);
+  args.keep = 1.0f / (1.0f - power2);
+  ParallelFor(s.update.parts, n, [&](int, int64_t b, int64_t e) {
+    s.update.loop(args, {.p = InF32(kernel, 0) + b,
+                         .g = InF32(kernel, 1) + b,
+                         .s = {InF32(kernel, 2) + b, InF32(kernel, 3) + b, nullptr},
+                         .po = direction + b,
+                         .so = {OutF32(kernel, 1) + b, OutF32(kernel, 2) + b, nullptr},
+                         .n = e - b});
+  });
+  const float p = s.squares.Norm(InF32(kernel, 0), sums), r = s.squares.Norm(direction, sums);
+  const UpdateArgs step{.lr = s.update.lr(kernel) * (p > 0 && r > 0 ? p / r : 1.0f)};
+  ParallelFor(s.update.parts, n, [&](int, int64_t b, int64_t e) {
+    BestUpdateLoops().sgd(step, {.p = InF32(kernel, 0) + b,
+                                 .g = direction + b,
+                                 .s = {},
+                                 .po = OutF32(kernel, 0) + b,
+                                 .so = {},
+                                 .n = e - b});
+  });
+  *OutF32(kernel, 3) = power1 * s.update.args.beta1;
+  *OutF32(kernel, 4) = power2 * s.update.args.beta2;
+  return OkStatus();
+}
+
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  const UpdateArgs args{.beta1 = AttrF32(view, "beta1"),
+                        .beta2 = AttrF32(view, "beta2"),
+                        .epsilon = AttrF32(view, "epsilon"),
+                        .weight_decay = AttrF32(view, "weight_decay")};
+  TD_ASSIGN_OR_RETURN(UpdateState update,
+                      MakeUpdate(view, ctx, BestUpdateLoops().lamb, args, /*scalars=*/2));
+  const SquareSum squares(update.n, update.parts);
+  const size_t scratch = static_cast<size_t>(update.n) * sizeof(float) + squares.scratch_bytes();
+  return MakeKernel<State, Run>({std::move(update), squares}, scratch);
+}
+
+}  // namespace
+
+std::vector<KernelImpl> LambCpu() { return {{"vector", Prepare}}; }
+
+}  // namespace tandem
