@@ -79,6 +79,12 @@ Status Initialize(const Program& program, uint64_t seed, Scope& scope) {
   for (const Var& var : program.vars()) {
     if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
     TD_ASSIGN_OR_RETURN(Tensor tensor, scope.Declare(var.name, var.desc));
+    if (var.desc.dtype == DType::kI64 && var.init.kind == Init::kConstant) {
+      const std::vector<int64_t> counts(static_cast<size_t>(tensor.numel()),
+                                        static_cast<int64_t>(var.init.a));
+      TD_RETURN_IF_ERROR(scope.device().CopyFromHost(tensor.data(), counts.data(), tensor.bytes()));
+      continue;
+    }
     if (var.desc.dtype != DType::kF32) {
       return Unimplemented("initial values of \"%s\": %s variables are not built yet", var.name,
                            Name(var.desc.dtype));

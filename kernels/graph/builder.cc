@@ -137,6 +137,48 @@ std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::st
   return program_.loss;
 }
 
+std::string ProgramBuilder::SigmoidLoss(const std::string& logits, const std::string& label) {
+  if (!status_.ok()) return "";
+  const std::string layer = NextName("sigmoid_loss");
+  Op op = {.type = "sigmoid_cross_entropy",
+           .inputs = {{logits}, {label}},
+           .outputs = {{layer + ".sigmoid"}, {layer + ".rows"}}};
+  if (!Keep(AppendOp(program_, std::move(op)))) return "";
+  program_.loss = Layer("mean", {{layer + ".rows"}}, {});
+  return layer + ".sigmoid";
+}
+
+std::string ProgramBuilder::Auc(const std::string& probability, const std::string& label) {
+  constexpr int64_t kBuckets = 4096;  // as in the seeds
+  const std::string layer = NextName("auc");
+  std::vector<std::string> counts;
+  for (const char* suffix : {"@positive", "@negative"}) {
+    counts.push_back(layer + suffix);
+    const Var var = {
+        .name = counts.back(), .kind = VarKind::kState, .desc = {DType::kI64, {kBuckets}}};
+    if (!Keep(program_.AddVar(var))) return "";
+  }
+  const std::string out = layer + ".out";
+  Op op = {.type = "auc",
+           .inputs = {{probability}, {label}, {counts[0]}, {counts[1]}},
+           .outputs = {{out}, {counts[0]}, {counts[1]}}};
+  if (!Keep(AppendOp(program_, std::move(op)))) return "";
+  program_.metrics.push_back(out);
+  return out;
+}
+
+std::string ProgramBuilder::SequencePool(const std::string& x, const std::string& type) {
+  return Layer("sequence_pool", {{x}, {}}, {{"pooltype", type}});
+}
+
+std::string ProgramBuilder::Mul(const std::string& x, const std::string& y) {
+  return Layer("elementwise_mul", {{x}, {y}}, {});
+}
+
+std::string ProgramBuilder::Scale(const std::string& x, double scale) {
+  return Layer("scale", {{x}}, {{"scale", scale}});
+}
+
 std::string ProgramBuilder::Accuracy(const std::string& logits, const std::string& label) {
   const std::string out = Layer("accuracy", {{logits}, {label}}, {});
   if (!out.empty()) program_.metrics.push_back(out);

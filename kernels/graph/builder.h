@@ -56,6 +56,16 @@ class ProgramBuilder {
   std::string Reshape(const std::string& x, std::vector<int64_t> dims);  // 0 copies, -1 is computed
   // Mean over the batch of softmax cross entropy; `label` is i64 [batch, 1]. Sets program.loss.
   std::string SoftmaxLoss(const std::string& logits, const std::string& label);
+  // Mean of the cross entropy of sigmoid(logits) with `label` (i64, as logits). Sets program.loss;
+  // returns the probabilities.
+  std::string SigmoidLoss(const std::string& logits, const std::string& label);
+  // Area under the ROC curve of all batches so far; adds it to program.metrics.
+  // `probability` [batch, 1], `label` i64 [batch, 1].
+  std::string Auc(const std::string& probability, const std::string& label);
+  // Sequences [batch, steps, dim] as rows [batch, dim]; `type` as in sequence_pool.
+  std::string SequencePool(const std::string& x, const std::string& type);
+  std::string Mul(const std::string& x, const std::string& y);
+  std::string Scale(const std::string& x, double scale);
   // Share of rows whose largest logit is the label; adds it to program.metrics.
   std::string Accuracy(const std::string& logits, const std::string& label);
   // Any operator by type, with one output; the output variable is named after the type.

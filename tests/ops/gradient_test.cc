@@ -225,6 +225,7 @@ TEST(Gradient, Image) { CheckFamily(ImageCases()); }
 TEST(Gradient, Elementwise) { CheckFamily(ElementwiseCases()); }
 TEST(Gradient, Loss) { CheckFamily(LossCases()); }
 TEST(Gradient, Embedding) { CheckFamily(EmbeddingCases()); }
+TEST(Gradient, Click) { CheckFamily(ClickCases()); }
 TEST(Gradient, Update) { CheckFamily(UpdateCases()); }
 TEST(Gradient, RandomShapes) { CheckFamily(RandomCases(9, 160)); }
 

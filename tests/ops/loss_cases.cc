@@ -71,6 +71,16 @@ std::vector<OpCase> LossCases() {
   cases.push_back({.op = "accuracy",
                    .inputs = {{F32({40, 3}, 0.25, 0.25)}, {Labels(40, 3)}},
                    .tolerance = {.rel = 1e-7}});
+  for (const int64_t k : {2, 5, 10}) {
+    cases.push_back({.op = "accuracy",
+                     .inputs = {{F32({64, 10})}, {Labels(64, 10)}},
+                     .attrs = {{"k", k}},
+                     .tolerance = {.rel = 1e-7}});
+    cases.push_back({.op = "accuracy",
+                     .inputs = {{Few({64, 10})}, {Labels(64, 10)}},
+                     .attrs = {{"k", k}},
+                     .tolerance = {.rel = 1e-7}});
+  }
   // Labels that no row can reach.
   cases.push_back({.op = "accuracy",
                    .inputs = {{F32({9, 3})}, {Labels(9, 3, 2, -100)}},

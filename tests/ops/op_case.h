@@ -71,7 +71,7 @@ struct OpCase {
   std::vector<std::vector<Draw>> inputs;  // by slot; an absent optional slot is empty
   AttrMap attrs = {};
   std::vector<size_t> absent_outputs = {};  // optional output slots nobody needs
-  size_t many_outputs = 1;  // variables in a kMany output slot
+  size_t many_outputs = 1;                  // variables in a kMany output slot
   Tolerance tolerance = {};
   // Input slots (their first variable; every variable of a kMany slot) whose gradients are checked.
   std::vector<size_t> grad_slots = {};

@@ -12,6 +12,7 @@ std::vector<OpCase> ImageCases();        // conv2d, pool2d
 std::vector<OpCase> ElementwiseCases();  // elementwise_*, relu, scale, sum, mean, reshape, ...
 std::vector<OpCase> LossCases();         // softmax_with_cross_entropy, accuracy
 std::vector<OpCase> EmbeddingCases();    // lookup_table
+std::vector<OpCase> ClickCases();        // sequence_pool, sigmoid_cross_entropy, auc
 // Element-wise optimizers with dense gradients: these may be cut into slices.
 std::vector<OpCase> OptimizerCases();
 // The others: sparse gradients, whole-parameter norms, what is done to gradients before.

@@ -195,13 +195,17 @@ Values SoftmaxXentGrad(const OracleArgs& a) {
 }
 
 Values Accuracy(const OracleArgs& a) {
-  const int64_t rows = a.shape(0)[0], classes = a.shape(0)[1];
+  const int64_t rows = a.shape(0)[0], classes = a.shape(0)[1], k = a.Get<int64_t>("k");
   double correct = 0;
   for (int64_t r = 0; r < rows; ++r) {
     const double* x = a[0].data() + r * classes;
-    int64_t best = 0;
-    for (int64_t c = 1; c < classes; ++c) best = x[c] > x[best] ? c : best;
-    correct += static_cast<double>(best) == a[1][static_cast<size_t>(r)] ? 1 : 0;
+    std::vector<int64_t> order(static_cast<size_t>(classes));
+    for (int64_t c = 0; c < classes; ++c) order[static_cast<size_t>(c)] = c;
+    std::stable_sort(order.begin(), order.end(), [x](int64_t i, int64_t j) { return x[i] > x[j]; });
+    for (int64_t i = 0; i < k; ++i) {
+      const auto best = static_cast<double>(order[static_cast<size_t>(i)]);
+      correct += best == a[1][static_cast<size_t>(r)] ? 1 : 0;
+    }
   }
   return {{{DType::kF32, {1}}, {correct / static_cast<double>(rows)}},
           {{DType::kI32, {1}}, {correct}}};
@@ -217,6 +221,7 @@ constexpr Row kRows[] = {
     {"adagrad", OracleOptimizer},
     {"adam", OracleOptimizer},
     {"adamax", OracleOptimizer},
+    {"auc", OracleAuc},
     {"clip", OracleClip},
     {"clip_by_global_norm", OracleClipByNorm},
     {"clip_by_norm", OracleClipByNorm},
@@ -250,7 +255,11 @@ constexpr Row kRows[] = {
     {"reshape_grad", ReshapeGrad},
     {"rmsprop", OracleOptimizer},
     {"scale", Scale},
+    {"sequence_pool", OracleSequencePool},
+    {"sequence_pool_grad", OracleSequencePoolGrad},
     {"sgd", OracleOptimizer},
+    {"sigmoid_cross_entropy", OracleSigmoidXent},
+    {"sigmoid_cross_entropy_grad", OracleSigmoidXentGrad},
     {"softmax_with_cross_entropy", SoftmaxXent},
     {"softmax_with_cross_entropy_grad", SoftmaxXentGrad},
     {"sparse_rows_to_dense", OracleSparseRowsToDense},

@@ -46,6 +46,12 @@ std::vector<Value> OracleLookupTableSparseGrad(const OracleArgs& a);
 std::vector<Value> OracleSparseRowsToDense(const OracleArgs& a);
 std::vector<Value> OracleSumSparseRows(const OracleArgs& a);
 
+std::vector<Value> OracleSequencePool(const OracleArgs& a);
+std::vector<Value> OracleSequencePoolGrad(const OracleArgs& a);
+std::vector<Value> OracleSigmoidXent(const OracleArgs& a);
+std::vector<Value> OracleSigmoidXentGrad(const OracleArgs& a);
+std::vector<Value> OracleAuc(const OracleArgs& a);
+
 // Optimizers, penalties and limits of gradients (oracle_optimizer.cc).
 std::vector<Value> OracleOptimizer(const OracleArgs& a);
 std::vector<Value> OracleClip(const OracleArgs& a);

@@ -112,7 +112,7 @@ std::vector<OpCase> RandomCases(uint64_t seed, int count) {
 std::vector<OpCase> AllCases() {
   std::vector<OpCase> all;
   for (const auto& family : {LinearCases(), ImageCases(), ElementwiseCases(), LossCases(),
-                             EmbeddingCases(), OptimizerCases(), UpdateCases()}) {
+                             EmbeddingCases(), ClickCases(), OptimizerCases(), UpdateCases()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
