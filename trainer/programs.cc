@@ -1,6 +1,10 @@
 #include "trainer/programs.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include "common/strategy/text_file.h"
+#include "kernels/graph/draw.h"
 #include "kernels/graph/program_io.h"
 #include "proto/job.pb.h"
 #include "proto/program.pb.h"
@@ -45,14 +49,39 @@ StatusOr<float> LossScale(const DistributedStrategy& strategy, int ranks) {
 }  // namespace
 
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
-                                    int64_t batch, int ranks, ModeDriver& mode) {
+                                    int64_t batch, int ranks, ModeDriver& mode,
+                                    const ProgramObserver& observer) {
   JobPrograms programs;
   TD_ASSIGN_OR_RETURN(programs.forward, ForwardProgram(config.model(), job_dir, batch));
   programs.train = programs.forward;
+  Program& train = programs.train;
+  std::vector<ParamGrad> grads;
+  PassPipeline passes(config.strategy(), observer);
+  TD_RETURN_IF_ERROR(passes.Observe("model", train));
+  TD_RETURN_IF_ERROR(passes.Run(PassStage::kForward, train, grads));
   TD_ASSIGN_OR_RETURN(const float loss_scale, LossScale(config.strategy(), ranks));
-  TD_ASSIGN_OR_RETURN(const auto grads, AppendBackward(programs.train, loss_scale));
-  TD_RETURN_IF_ERROR(mode.Distribute(programs.train, grads));
+  TD_ASSIGN_OR_RETURN(grads, AppendBackward(train, loss_scale));
+  TD_RETURN_IF_ERROR(passes.Observe("autodiff", train));
+  TD_RETURN_IF_ERROR(passes.Run(PassStage::kBackward, train, grads));
+  TD_RETURN_IF_ERROR(mode.Distribute(train, grads));
+  TD_RETURN_IF_ERROR(passes.Observe("distribute", train));
+  TD_RETURN_IF_ERROR(passes.Run(PassStage::kUpdate, train, grads));
+  programs.passes = passes.TakeReports();
   return programs;
+}
+
+ProgramObserver DrawInto(const std::string& dir) {
+  int count = 0;
+  return [dir, count](std::string_view point, const Program& program) mutable -> Status {
+    std::error_code error;
+    std::filesystem::create_directories(dir, error);
+    const std::string path = absl::StrFormat("%s/%02d_%s.dot", dir, count++, point);
+    std::ofstream file(path);
+    file << ToDot(program, absl::StrFormat("%s after %s", program.name, point));
+    file.close();
+    if (!file) return PermissionDenied("debug_graphviz_path: %s cannot be written", path);
+    return OkStatus();
+  };
 }
 
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir) {

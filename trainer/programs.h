@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/status.h"
+#include "kernels/graph/passes/pass.h"
 #include "kernels/graph/program.h"
 #include "trainer/mode.h"
 
@@ -10,14 +11,19 @@ namespace tandem {
 class JobConfig;
 
 struct JobPrograms {
-  Program train;    // forward, backward, and what the mode puts behind
-  Program forward;  // for evaluation; its loss and metrics are those of `train`
+  Program train;                   // forward, backward, and what the mode puts behind
+  Program forward;                 // for evaluation; its loss and metrics are those of `train`
+  std::vector<PassReport> passes;  // what the strategy's passes did to `train`
 };
 
 // `batch` samples a step on this rank, of `ranks`. `job_dir`: where relative paths of the job
-// begin.
+// begin. `observer` sees `train` at each point of its making.
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
-                                    int64_t batch, int ranks, ModeDriver& mode);
+                                    int64_t batch, int ranks, ModeDriver& mode,
+                                    const ProgramObserver& observer = nullptr);
+
+// Writes a drawing of each point into `dir`, which is made: 00_model.dot, 01_autodiff.dot, ...
+ProgramObserver DrawInto(const std::string& dir);
 
 // Builds the programs of one local trainer and forgets them: what is wrong with the model, its
 // arguments or the optimizer shows here, before anybody is started.

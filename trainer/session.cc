@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/strings/str_split.h"
 #include "kernels/exec/executor.h"
 #include "proto/job.pb.h"
 #include "trainer/checkpoint.h"
@@ -40,6 +41,7 @@ class Session::Impl {
  private:
   Status OpenData();
   Status BuildPlan();
+  ProgramObserver Drawings() const;
   Status OpenProgress();
   Status LoadCheckpoint();
   Status StartMode();
@@ -126,8 +128,8 @@ Status Session::Impl::BuildPlan() {
   backend_ = *std::move(backend);
   TD_ASSIGN_OR_RETURN(device_, backend_->MakeDevice(place.index));
   scope_ = std::make_unique<Scope>(*device_);
-  TD_ASSIGN_OR_RETURN(programs_,
-                      BuildPrograms(config_, options_.job_dir, batch_, options_.rank.size, mode_));
+  TD_ASSIGN_OR_RETURN(programs_, BuildPrograms(config_, options_.job_dir, batch_,
+                                               options_.rank.size, mode_, Drawings()));
   TD_RETURN_IF_ERROR(Initialize(programs_.train, config_.seed(), *scope_));
 
   PlanOptions plan_options;
@@ -143,6 +145,12 @@ Status Session::Impl::BuildPlan() {
                                              plan_options.threads);
   }
   return OkStatus();
+}
+
+// What debug_graphviz_path asks for; empty when nothing.
+ProgramObserver Session::Impl::Drawings() const {
+  const std::string& dir = config_.strategy().build_strategy().debug_graphviz_path();
+  return dir.empty() || !leader() ? nullptr : DrawInto(Resolve(options_.job_dir, dir));
 }
 
 Status Session::Impl::OpenProgress() {
@@ -204,6 +212,12 @@ Status Session::Impl::StartMode() {
   TD_ASSIGN_OR_RETURN(first_step_,
                       mode_.Start(programs_.train, *scope_, restored_state_, first_step_));
   TD_RETURN_IF_ERROR(OpenProgress());
+  if (leader()) {
+    const std::string report = ReportText(programs_.passes);
+    for (const auto line : absl::StrSplit(report, '\n', absl::SkipEmpty())) {
+      progress_->Message(std::string(line));
+    }
+  }
   if (first_step_ > 0) {
     progress_->Message(absl::StrFormat("resumed at step %d of %d", first_step_, steps_total_));
   }

@@ -9,6 +9,7 @@ const std::vector<Command>& Commands() {
       {"demo", RunDemo, "train a network on real images in pserver and collective mode"},
       {"knobs", RunKnobs, "list and explain the settings of a job's strategy"},
       {"lint", RunLint, "check job and strategy files"},
+      {"graph", RunGraph, "print or draw the program of a job, before and after each pass"},
       {"doctor", RunDoctor, "check this machine and say what to fix"},
       {"version", RunVersion, "print the version"},
       {"help", RunHelp, "print this"},

@@ -11,6 +11,7 @@ using Args = std::vector<std::string>;
 
 int RunDemo(const Args& args);
 int RunDoctor(const Args& args);
+int RunGraph(const Args& args);
 int RunHelp(const Args& args);
 int RunKnobs(const Args& args);
 int RunLint(const Args& args);

@@ -21,6 +21,7 @@ class Executor {
 
  private:
   Status RunOnce();
+  void LeaveOut(int comm);
   Status Fail(const PlanStep& step, const Status& status);
 
   Plan& plan_;

@@ -35,6 +35,7 @@ class PlanMaker {
 
   void* Address(const std::string& var) const;
   const TensorDesc* Desc(const std::string& var) const;
+  const float* Condition(const Op& op) const { return static_cast<float*>(Address(op.run_if)); }
   template <typename Fn>
   static void ForEachPosition(const std::vector<std::vector<std::string>>& slots, Fn fn);
 
@@ -86,15 +87,14 @@ void PlanMaker::FindWaits() {
     const Op& op = program_.ops[i];
     if (!FindOp(op.type)->is_comm) continue;
     std::set<std::string> reads, writes;
-    ForEachPosition(op.inputs, [&](const std::string& v) { reads.insert(v); });
-    ForEachPosition(op.outputs, [&](const std::string& v) { writes.insert(v); });
+    ForEachRead(op, [&](const std::string& v) { reads.insert(v); });
+    ForEachWrite(op, [&](const std::string& v) { writes.insert(v); });
     int wait = i + 1;
     for (; wait < n; ++wait) {
       bool touches = false;
-      ForEachPosition(program_.ops[wait].inputs,
-                      [&](const std::string& v) { touches |= !v.empty() && writes.contains(v); });
-      ForEachPosition(program_.ops[wait].outputs, [&](const std::string& v) {
-        touches |= !v.empty() && (writes.contains(v) || reads.contains(v));
+      ForEachRead(program_.ops[wait], [&](const std::string& v) { touches |= writes.contains(v); });
+      ForEachWrite(program_.ops[wait], [&](const std::string& v) {
+        touches |= writes.contains(v) || reads.contains(v);
       });
       if (touches) break;
     }
@@ -118,13 +118,13 @@ Status PlanMaker::PlaceTemporaries() {
     lives[it->second].last = std::max(lives[it->second].last, at);
   };
   for (int i = 0; i < n; ++i) {
-    ForEachPosition(program_.ops[i].outputs, [&](const std::string& v) { extend(v, i); });
-    ForEachPosition(program_.ops[i].inputs, [&](const std::string& v) { extend(v, i); });
+    ForEachWrite(program_.ops[i], [&](const std::string& v) { extend(v, i); });
+    ForEachRead(program_.ops[i], [&](const std::string& v) { extend(v, i); });
   }
   for (const Flight& flight : flights_) {
     const Op& op = program_.ops[flight.start];
-    ForEachPosition(op.inputs, [&](const std::string& v) { extend(v, flight.wait); });
-    ForEachPosition(op.outputs, [&](const std::string& v) { extend(v, flight.wait); });
+    ForEachRead(op, [&](const std::string& v) { extend(v, flight.wait); });
+    ForEachWrite(op, [&](const std::string& v) { extend(v, flight.wait); });
   }
   for (const std::string& name : options_.fetch) {
     if (program_.FindVar(name) == nullptr) return NotFound("fetch: no variable \"%s\"", name);
@@ -185,6 +185,7 @@ Status PlanMaker::AddKernel(int op_index) {
                .state = kernel.state.get(),
                .stream = scope_.device().stream(),
                .step = 0};
+  step.run_if = Condition(op);
   plan_->states_.push_back(std::move(kernel.state));
   plan_->steps_.push_back(step);
   return OkStatus();
@@ -207,12 +208,17 @@ Status PlanMaker::AddComm(int op_index, int flight) {
   plan_->comm_index_.push_back(index);
   plan_->done_.push_back(std::make_unique<CommDone>());
   plan_->choices_.push_back(op.type + ": communication");
-  plan_->steps_.push_back({.op = op_index, .comm_start = flight});
+  plan_->steps_.push_back({.op = op_index, .comm_start = flight, .run_if = Condition(op)});
   return OkStatus();
 }
 
 Status PlanMaker::AddSteps() {
   const int n = static_cast<int>(program_.ops.size());
+  for (const Op& op : program_.ops) {
+    if (op.run_if.empty() || scope_.device().place().kind == PlaceKind::kCpu) continue;
+    return Unimplemented("%s has a condition (%s); on %s that is not built yet", op.type, op.run_if,
+                         ToString(scope_.device().place()));
+  }
   int next_flight = 0;
   for (int i = 0; i <= n; ++i) {
     for (size_t f = 0; f < flights_.size(); ++f) {

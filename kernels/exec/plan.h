@@ -23,11 +23,12 @@ struct PlanOptions {
 
 // One call of the plan.
 struct PlanStep {
-  KernelFn run = nullptr;  // nullptr: a communication step
-  KernelArgs args{};       // pointers into Plan's tables
-  int op = 0;              // index in the program, for messages
-  int comm_start = -1;     // communication started here, or -1
-  int comm_wait = -1;      // communication waited for here, or -1
+  KernelFn run = nullptr;         // nullptr: a communication step
+  KernelArgs args{};              // pointers into Plan's tables
+  int op = 0;                     // index in the program, for messages
+  int comm_start = -1;            // communication started here, or -1
+  int comm_wait = -1;             // communication waited for here, or -1
+  const float* run_if = nullptr;  // the operator's condition: 0 leaves the step out
 };
 
 // Keeps a copy of the program; scope, backend and handler must outlive it. Run by one executor.

@@ -120,9 +120,28 @@ Status ForEachOutput(const Op& op, Fn fn) {
 }
 
 Status CheckOp(const Op& op, const OpDef& def) {
+  if (op.body.empty() == def.has_body) {
+    return InvalidArgument("%s: %s", Label(op),
+                           def.has_body ? "the body is missing" : "has a body");
+  }
+  for (const Op& inner : op.body) {
+    TD_ASSIGN_OR_RETURN(const OpDef* inner_def, GetOp(inner.type));
+    TD_RETURN_IF_ERROR(Annotate(CheckOp(inner, *inner_def), Label(op)));
+    if (!inner.run_if.empty()) return InvalidArgument("%s: a condition inside", Label(op));
+  }
   TD_RETURN_IF_ERROR(CheckSlots(op, def.inputs, op.inputs, "input"));
   TD_RETURN_IF_ERROR(CheckSlots(op, def.outputs, op.outputs, "output"));
   return CheckAttrs(op, def);
+}
+
+Status CheckCondition(const Program& program, const Op& op) {
+  if (op.run_if.empty()) return OkStatus();
+  const Var* var = program.FindVar(op.run_if);
+  if (var == nullptr || var->desc != TensorDesc{DType::kF32, {1}}) {
+    return InvalidArgument("%s: its condition \"%s\" is no f32 variable of shape [1]", Label(op),
+                           op.run_if);
+  }
+  return OkStatus();
 }
 
 std::string Slots(const std::vector<SlotDef>& defs,
@@ -133,6 +152,14 @@ std::string Slots(const std::vector<SlotDef>& defs,
     if (!vars.empty()) parts.push_back(std::string(defs[s].name) + "=" + vars);
   }
   return absl::StrJoin(parts, ", ");
+}
+
+std::string DumpOp(const Op& op) {
+  const OpDef* def = FindOp(op.type);
+  CHECK(def != nullptr) << op.type;
+  const std::string condition = op.run_if.empty() ? "" : " if " + op.run_if;
+  return op.type + "(" + Slots(def->inputs, op.inputs) + ") -> " + Slots(def->outputs, op.outputs) +
+         condition;
 }
 
 }  // namespace
@@ -174,6 +201,7 @@ std::string Program::FreshName(const std::string& base) const {
 Status AppendOp(Program& program, Op op) {
   TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
   TD_RETURN_IF_ERROR(CheckOp(op, *def));
+  TD_RETURN_IF_ERROR(CheckCondition(program, op));
   TD_ASSIGN_OR_RETURN(auto outputs, InferOutputs(program, op, *def));
   TD_RETURN_IF_ERROR(ForEachOutput(op, [&](const std::string& name, size_t i) -> Status {
     const Var* var = program.FindVar(name);
@@ -220,17 +248,22 @@ Status Verify(const Program& program) {
   for (const Op& op : program.ops) {
     TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
     TD_RETURN_IF_ERROR(CheckOp(op, *def));
-    for (const auto& slot : op.inputs) {
-      for (const std::string& name : slot) {
-        if (!name.empty() && !written.contains(name)) {
-          return FailedPrecondition("%s reads \"%s\" before anything wrote it", Label(op), name);
-        }
-      }
+    TD_RETURN_IF_ERROR(CheckCondition(program, op));
+    std::string unwritten, lost;
+    ForEachRead(op, [&](const std::string& name) {
+      if (!written.contains(name)) unwritten = name;
+    });
+    ForEachWrite(op, [&](const std::string& name) {
+      if (!written.insert(name).second || op.run_if.empty()) return;
+      lost = name;
+    });
+    if (!unwritten.empty()) {
+      return FailedPrecondition("%s reads \"%s\" before anything wrote it", Label(op), unwritten);
     }
-    TD_RETURN_IF_ERROR(ForEachOutput(op, [&](const std::string& name, size_t) -> Status {
-      written.insert(name);
-      return OkStatus();
-    }));
+    if (!lost.empty()) {
+      return FailedPrecondition("%s has a condition, but \"%s\" has no other value", Label(op),
+                                lost);
+    }
   }
   return OkStatus();
 }
@@ -238,16 +271,14 @@ Status Verify(const Program& program) {
 std::string Dump(const Program& program) {
   std::string text;
   for (const Op& op : program.ops) {
-    const OpDef* def = FindOp(op.type);
-    CHECK(def != nullptr) << op.type;
-    text +=
-        op.type + "(" + Slots(def->inputs, op.inputs) + ") -> " + Slots(def->outputs, op.outputs);
+    text += DumpOp(op);
     if (!op.outputs.empty() && !op.outputs[0].empty()) {
       if (const Var* var = program.FindVar(op.outputs[0][0])) {
         text += "  " + ToString(var->desc.shape);
       }
     }
     text += "\n";
+    for (const Op& inner : op.body) text += "  " + DumpOp(inner) + "\n";
   }
   return text;
 }

@@ -67,10 +67,33 @@ Status AppendOp(Program& program, Op op);
 // REQUIRES: batch >= 1.
 Status BindBatch(Program& program, int64_t batch);
 
-// Everything AppendOp would refuse, and reads of variables that nothing wrote.
+// Everything AppendOp would refuse, reads of variables that nothing wrote, and operators with a
+// condition (Op::run_if) that write what has no value while they are not run.
 Status Verify(const Program& program);
 
-// One line per operator: "conv2d(Input=img, Filter=conv_0.w) -> Output=conv_0.out  [64,6,28,28]".
+// Calls fn(name) for every variable that `op` reads: inputs that are there, and its condition.
+template <typename Fn>
+void ForEachRead(const Op& op, Fn fn) {
+  for (const auto& slot : op.inputs) {
+    for (const std::string& name : slot) {
+      if (!name.empty()) fn(name);
+    }
+  }
+  if (!op.run_if.empty()) fn(op.run_if);
+}
+
+// Calls fn(name) for every variable that `op` writes.
+template <typename Fn>
+void ForEachWrite(const Op& op, Fn fn) {
+  for (const auto& slot : op.outputs) {
+    for (const std::string& name : slot) {
+      if (!name.empty()) fn(name);
+    }
+  }
+}
+
+// One line per operator: "conv2d(Input=img, Filter=conv_0.w) -> Output=conv_0.out  [64,6,28,28]",
+// with " if x" when it has a condition, and its body indented below.
 std::string Dump(const Program& program);
 
 }  // namespace tandem

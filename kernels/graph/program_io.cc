@@ -127,6 +127,12 @@ StatusOr<Op> OpFromProto(const pb::OpDef& def) {
   TD_ASSIGN_OR_RETURN(op.inputs, SlotsFromProto(def.input(), definition->inputs));
   TD_ASSIGN_OR_RETURN(op.outputs, SlotsFromProto(def.output(), definition->outputs));
   for (const pb::AttrDef& attr : def.attr()) op.attrs[attr.name()] = AttrFromProto(attr);
+  op.run_if = def.run_if();
+  for (const pb::OpDef& inner : def.body()) {
+    if (inner.body_size() > 0) return InvalidArgument("a body inside a body");
+    TD_ASSIGN_OR_RETURN(Op inner_op, OpFromProto(inner));
+    op.body.push_back(std::move(inner_op));
+  }
   return op;
 }
 
@@ -138,6 +144,21 @@ void SlotsToProto(const std::vector<SlotDef>& defs,
     slot->set_slot(defs[s].name);
     for (const std::string& name : slots[s]) slot->add_var(name);
   }
+}
+
+void OpToProto(const Op& op, pb::OpDef* def) {
+  const OpDef* definition = FindOp(op.type);
+  CHECK(definition != nullptr) << op.type;
+  def->set_type(op.type);
+  SlotsToProto(definition->inputs, op.inputs, def->mutable_input());
+  SlotsToProto(definition->outputs, op.outputs, def->mutable_output());
+  for (const auto& [name, value] : op.attrs) {
+    pb::AttrDef* attr = def->add_attr();
+    attr->set_name(name);
+    std::visit(AttrWriter{attr}, value);
+  }
+  if (!op.run_if.empty()) def->set_run_if(op.run_if);
+  for (const Op& inner : op.body) OpToProto(inner, def->add_body());
 }
 
 }  // namespace
@@ -183,19 +204,7 @@ void ToProto(const Program& program, pb::ProgramDef* out) {
     if (var.batch_leading) def->set_dims(0, -1);
     if (var.kind != VarKind::kData) InitToProto(var.init, def->mutable_init());
   }
-  for (const Op& op : program.ops) {
-    const OpDef* definition = FindOp(op.type);
-    CHECK(definition != nullptr) << op.type;
-    pb::OpDef* def = out->add_op();
-    def->set_type(op.type);
-    SlotsToProto(definition->inputs, op.inputs, def->mutable_input());
-    SlotsToProto(definition->outputs, op.outputs, def->mutable_output());
-    for (const auto& [name, value] : op.attrs) {
-      pb::AttrDef* attr = def->add_attr();
-      attr->set_name(name);
-      std::visit(AttrWriter{attr}, value);
-    }
-  }
+  for (const Op& op : program.ops) OpToProto(op, out->add_op());
   out->set_loss(program.loss);
   for (const std::string& metric : program.metrics) out->add_metric(metric);
 }

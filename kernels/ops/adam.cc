@@ -36,6 +36,7 @@ const OpDef kAdam = {
     .infer = Infer,
     .cpu = AdamCpu(),
     .inplace = {{0, 0}, {1, 2}, {2, 3}, {3, 4}, {4, 5}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

@@ -71,6 +71,7 @@ const OpDef kElementwiseAdd = {
     .grad = Grad,
     .cpu = ElementwiseAddCpu(),
     .inplace = {{0, 0}},
+    .elementwise = true,
 };
 
 const OpDef kElementwiseAddGrad = {
@@ -94,6 +95,7 @@ const OpDef kElementwiseMul = {
     .grad = Grad,
     .cpu = ElementwiseMulCpu(),
     .inplace = {{0, 0}},
+    .elementwise = true,
 };
 
 const OpDef kElementwiseMulGrad = {

@@ -44,26 +44,12 @@ Status Run(State& st, const KernelArgs& args) {
   return OkStatus();
 }
 
-// gy[i] = sum over outer and inner, in this order, of g.
-void Reduce(const State& st, const float* g, float* gy) {
-  const auto& [outer, len, inner] = st.s;
-  if (inner == 1) {
-    st.loops.sum_rows(g, gy, outer, len);
-    return;
-  }
-  for (int64_t i = 0; i < len; ++i) {
-    float total = 0.0f;
-    for (int64_t o = 0; o < outer; ++o) total += st.loops.sum(g + (o * len + i) * inner, inner);
-    gy[i] = total;
-  }
-}
-
 Status RunAddGrad(State& st, const KernelArgs& args) {
   const float* g = InF32(args, 2);
   if (float* gx = OutF32(args, 0); gx != nullptr && gx != g) {
     std::memcpy(gx, g, st.numel() * sizeof(float));
   }
-  if (float* gy = OutF32(args, 1)) Reduce(st, g, gy);
+  if (float* gy = OutF32(args, 1)) SumRepeats(st.loops, st.s, g, gy);
   return OkStatus();
 }
 
@@ -72,7 +58,7 @@ Status RunMulGrad(State& st, const KernelArgs& args) {
   if (float* gy = OutF32(args, 1)) {
     float* product = static_cast<float*>(args.scratch);
     st.loops.mul(x, g, product, st.numel());
-    Reduce(st, product, gy);
+    SumRepeats(st.loops, st.s, product, gy);
   }
   if (float* gx = OutF32(args, 0)) Combine<Kind::kMul>(st, g, y, gx);
   return OkStatus();
@@ -85,6 +71,19 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 }
 
 }  // namespace
+
+void SumRepeats(const Loops& loops, const BroadcastShape& s, const float* g, float* gy) {
+  const auto& [outer, len, inner] = s;
+  if (inner == 1) {
+    loops.sum_rows(g, gy, outer, len);
+    return;
+  }
+  for (int64_t i = 0; i < len; ++i) {
+    float total = 0.0f;
+    for (int64_t o = 0; o < outer; ++o) total += loops.sum(g + (o * len + i) * inner, inner);
+    gy[i] = total;
+  }
+}
 
 std::vector<KernelImpl> ElementwiseAddCpu() {
   return {{"vector", Prepare<Run<Kind::kAdd>, false>}};

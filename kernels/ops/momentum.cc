@@ -23,6 +23,7 @@ const OpDef kMomentum = {
     .infer = Infer,
     .cpu = MomentumCpu(),
     .inplace = {{0, 0}, {1, 2}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

@@ -36,6 +36,12 @@ struct Op {
   AttrMap attrs;
   OpRole role = OpRole::kForward;
   std::string source;  // where the user wrote it ("model.pbtxt:52"); empty for generated ones
+  // f32 variable of one element, read like an input: while it is 0 the operator is not run and what
+  // it would write keeps its value. Empty: the operator is always run.
+  std::string run_if;
+  // What a fused operator (OpDef::has_body) stands for, in order, over the names of its own inputs
+  // and outputs and of values inside; one level deep.
+  std::vector<Op> body;
 };
 
 enum class Arity : uint8_t { kOne, kOptional, kMany };  // kMany: only as the last slot
@@ -186,6 +192,11 @@ struct OpDef {
   bool is_comm = false;  // run by a CommHandler (kernels/exec/comm.h) instead of a kernel
   // Gives other results when run again or on other ranks on purpose; never eliminated or repeated.
   bool has_side_effect = false;
+  // Element i of every output depends on element i of the inputs alone, besides inputs of one
+  // element; outputs of one element depend on such inputs alone. The kernels look at shapes in no
+  // other way, so a piece of the tensors gives the same bits as the whole (fused_elementwise.cc).
+  bool elementwise = false;
+  bool has_body = false;  // a fused operator: Op::body says what it computes
 };
 
 // All operators, by type. Explicit: op_table.cc.

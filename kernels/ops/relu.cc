@@ -26,6 +26,7 @@ const OpDef kRelu = {
     .grad = Grad,
     .cpu = ReluCpu(),
     .inplace = {{0, 0}},
+    .elementwise = true,
 };
 
 const OpDef kReluGrad = {
@@ -36,6 +37,7 @@ const OpDef kReluGrad = {
     .infer = InferGrad,
     .cpu = ReluGradCpu(),
     .inplace = {{0, 1}, {0, 0}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

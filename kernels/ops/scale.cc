@@ -25,6 +25,7 @@ const OpDef kScale = {
     .grad = Grad,
     .cpu = ScaleCpu(),
     .inplace = {{0, 0}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

@@ -18,6 +18,7 @@ const OpDef kSgd = {
     .infer = Infer,
     .cpu = SgdCpu(),
     .inplace = {{0, 0}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

@@ -32,6 +32,7 @@ const OpDef kSum = {
     .grad = Grad,
     .cpu = SumCpu(),
     .inplace = {{0, 0}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

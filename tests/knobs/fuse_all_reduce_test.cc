@@ -1,38 +1,17 @@
 // fuse_all_reduce_ops, fuse_grad_size_in_MB, fuse_grad_size_in_TFLOPS: how many collectives a step
 // has, and that their number changes no bit.
 #include "gtest/gtest.h"
-#include "proto/job.pb.h"
-#include "tests/support/process_test_util.h"
-#include "trainer/job.h"
-#include "trainer/programs.h"
+#include "tests/knobs/knob_programs.h"
 
 namespace tandem {
 namespace {
 
-using Overrides = std::vector<std::pair<std::string, std::string>>;
-
-class FuseAllReduceTest : public JobTest {
+class FuseAllReduceTest : public KnobProgramTest {
  protected:
   // Collectives of a step of LeNet (10 gradients in 5 layers), from the knobs to the program.
-  int Collectives(const Overrides& knobs) {
-    JobSources sources;
-    sources.path = job_;
-    sources.overrides = knobs;
-    sources.overrides.emplace_back("mode", "collective");
-    const auto job = LoadJob(sources, 2);
-    EXPECT_TRUE(job.ok()) << job.status();
-    RankInfo rank;
-    rank.size = 2;
-    rank.rendezvous = "127.0.0.1:1";
-    const auto options = ModeOptionsOf(*job->config, rank, "secret");
-    EXPECT_TRUE(options.ok()) << options.status();
-    const auto mode = MakeMode(*job->config, *options);
-    EXPECT_TRUE(mode.ok()) << mode.status();
-    const auto programs = BuildPrograms(*job->config, "", 8, 2, **mode);
-    EXPECT_TRUE(programs.ok()) << programs.status();
-    int count = 0;
-    for (const Op& op : programs->train.ops) count += op.type == "c_allreduce_sum" ? 1 : 0;
-    return count;
+  int Collectives(Overrides knobs) {
+    knobs.emplace_back("mode", "collective");
+    return Count(Programs(knobs, 2).train, "c_allreduce_sum");
   }
 };
 

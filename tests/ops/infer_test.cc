@@ -196,6 +196,40 @@ TEST(Infer, RefusesBadElementwise) {
   for (const Bad& bad : table) ExpectRefused(bad);
 }
 
+TEST(Infer, RefusesBadFused) {
+  const auto body = [](Op inner) {
+    OpCase c = Make("fused_elementwise", {{F32({4}), F32({5})}});
+    c.body = {std::move(inner)};
+    return c;
+  };
+  const Op relu = {.type = "relu", .inputs = {{"in0"}}, .outputs = {{"out0"}}};
+  const Op mean = {.type = "mean", .inputs = {{"in0"}}, .outputs = {{"out0"}}};
+  Op elsewhere = relu, other = relu, slots = relu, condition = relu;
+  elsewhere.inputs = {{"nowhere"}};
+  other.outputs = {{"aside"}};
+  slots.inputs = {};
+  condition.run_if = "in0";
+  OpCase two = body(relu);
+  two.body.push_back({.type = "relu", .inputs = {{"in1"}}, .outputs = {{"in0"}}});
+  const Bad table[] = {
+      {"no body", Make("fused_elementwise", {{F32({4})}}), "body is missing", false},
+      {"no elementwise operator", body(mean), "mean is not elementwise"},
+      {"from nowhere", body(elsewhere), "\"nowhere\""},
+      {"output not written", body(other), "nothing inside writes \"out0\""},
+      {"slots", body(slots), "0 input slots", false},
+      {"condition", body(condition), "condition inside", false},
+      {"shapes", two, "several shapes"},
+      {"functors",
+       Make("fused_elemwise_activation", {{F32({4})}, {F32({4})}},
+            {{"functors", std::string("elementwise_add,gelu")}}),
+       "gelu"},
+      {"shapes", Make("fused_elemwise_activation", {{F32({4})}, {F32({5})}}), "is 4"},
+      {"gradient", Make("fused_elemwise_activation_grad", {{F32({4})}, {F32({4})}, {F32({5})}}),
+       "alike"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
 TEST(Infer, RefusesBadLosses) {
   const std::string xent = "softmax_with_cross_entropy";
   const Bad table[] = {

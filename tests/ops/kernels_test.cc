@@ -101,6 +101,7 @@ TEST(Kernels, Loss) { CheckCases(LossCases()); }
 TEST(Kernels, Embedding) { CheckCases(EmbeddingCases()); }
 TEST(Kernels, Click) { CheckCases(ClickCases()); }
 TEST(Kernels, Optimizer) { CheckCases(OptimizerCases()); }
+TEST(Kernels, Fused) { CheckCases(FusedCases()); }
 
 TEST(Kernels, Update) { CheckCases(UpdateCases()); }
 

@@ -166,6 +166,7 @@ std::string CaseName(const OpCase& c) {
   for (const auto& [key, value] : c.attrs) attrs.push_back(key + "=" + Text(value));
   if (!attrs.empty()) absl::StrAppend(&name, " {", absl::StrJoin(attrs, " "), "}");
   for (const size_t slot : c.absent_outputs) absl::StrAppend(&name, " -out", slot);
+  for (const Op& inner : c.body) absl::StrAppend(&name, " ", inner.type);
   return name;
 }
 
@@ -185,7 +186,7 @@ std::vector<Value> DrawInputs(const OpCase& c, uint64_t seed) {
 Op MakeOp(const OpCase& c) {
   const OpDef* def = FindOp(c.op);
   CHECK(def != nullptr) << c.op;
-  Op op{.type = c.op, .inputs = {}, .outputs = {}, .attrs = c.attrs, .source = ""};
+  Op op{.type = c.op, .inputs = {}, .outputs = {}, .attrs = c.attrs, .source = "", .body = c.body};
   size_t position = 0;
   for (const auto& slot : c.inputs) {
     auto& names = op.inputs.emplace_back();

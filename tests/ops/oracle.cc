@@ -239,6 +239,9 @@ constexpr Row kRows[] = {
     {"ftrl", OracleOptimizer},
     {"lamb", OracleOptimizer},
     {"lars_momentum", OracleOptimizer},
+    {"fused_elementwise", OracleFusedElementwise},
+    {"fused_elemwise_activation", OracleFusedElemwiseActivation},
+    {"fused_elemwise_activation_grad", OracleFusedElemwiseActivationGrad},
     {"lookup_table", OracleLookupTable},
     {"lookup_table_grad", OracleLookupTableGrad},
     {"lookup_table_sparse_grad", OracleLookupTableSparseGrad},
@@ -288,7 +291,7 @@ Oracle FindOracle(std::string_view op) {
 std::vector<Value> RunOracle(const OpCase& c, std::span<const Value> inputs) {
   const Oracle oracle = FindOracle(c.op);
   CHECK(oracle != nullptr) << c.op << " has no oracle: add one to tests/ops/oracle.cc";
-  return oracle(OracleArgs{c.attrs, c.op, inputs});
+  return oracle(OracleArgs{c.attrs, c.op, inputs, c.body});
 }
 
 }  // namespace tandem::optest

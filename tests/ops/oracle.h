@@ -15,6 +15,7 @@ struct OracleArgs {
   const AttrMap& attrs;
   std::string_view op;
   std::span<const Value> in;
+  std::span<const Op> body = {};
 
   bool Has(size_t i) const { return i < in.size() && !in[i].v.empty(); }
   const Shape& shape(size_t i) const { return in[i].desc.shape; }
@@ -51,6 +52,11 @@ std::vector<Value> OracleSequencePoolGrad(const OracleArgs& a);
 std::vector<Value> OracleSigmoidXent(const OracleArgs& a);
 std::vector<Value> OracleSigmoidXentGrad(const OracleArgs& a);
 std::vector<Value> OracleAuc(const OracleArgs& a);
+
+// Fused operators (oracle_fused.cc).
+std::vector<Value> OracleFusedElementwise(const OracleArgs& a);
+std::vector<Value> OracleFusedElemwiseActivation(const OracleArgs& a);
+std::vector<Value> OracleFusedElemwiseActivationGrad(const OracleArgs& a);
 
 // Optimizers, penalties and limits of gradients (oracle_optimizer.cc).
 std::vector<Value> OracleOptimizer(const OracleArgs& a);

@@ -1,9 +1,9 @@
 #include "kernels/graph/passes/distribute.h"
 
-#include <algorithm>
 #include <map>
 
 #include "absl/strings/str_join.h"
+#include "kernels/graph/passes/rewrite.h"
 
 namespace tandem {
 namespace {
@@ -57,26 +57,6 @@ std::vector<std::vector<ParamGrad>> SplitByType(const Program& program,
     }
   }
   return split;
-}
-
-// Index behind the last operator that writes one of `vars`.
-size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars) {
-  size_t behind = 0;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    for (const auto& slot : program.ops[i].outputs) {
-      for (const std::string& name : slot) {
-        if (std::find(vars.begin(), vars.end(), name) != vars.end()) behind = i + 1;
-      }
-    }
-  }
-  return behind;
-}
-
-Status InsertOp(Program& program, size_t at, Op op) {
-  TD_RETURN_IF_ERROR(AppendOp(program, std::move(op)));
-  std::rotate(program.ops.begin() + static_cast<ptrdiff_t>(at), program.ops.end() - 1,
-              program.ops.end());
-  return OkStatus();
 }
 
 std::vector<std::string> GradNames(const std::vector<ParamGrad>& pairs) {

@@ -71,12 +71,36 @@ TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
 }
 
 TEST_F(CliTest, EveryCommandExplainsItself) {
-  for (const char* name : {"demo", "doctor", "knobs", "lint"}) {
+  for (const char* name : {"demo", "doctor", "graph", "knobs", "lint"}) {
     EXPECT_EQ(Tandem({name, "--help"}), 0) << name;
     EXPECT_THAT(Out(), StartsWith(std::string("tandem ") + name));
     EXPECT_EQ(Tandem({name, "--hlep"}), kExitUsage) << name;
     EXPECT_THAT(Err(), HasSubstr("did you mean \"--help\"?"));
   }
+}
+
+TEST_F(CliTest, GraphPrintsAndDrawsAProgramAroundAPass) {
+  const std::string job =
+      Write("job.pbtxt", "model { zoo: \"lenet\" }\ndata { dir: \"" + dir_ +
+                             "\" }\noptimizer { type: \"sgd\" }\nbatch_size: 4\nstrategy {"
+                             " build_strategy { fuse_all_optimizer_ops: true } }\n");
+  EXPECT_EQ(Tandem({"graph", job}), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("fused_elementwise("));
+  EXPECT_THAT(Err(), HasSubstr("pass fuse_all_optimizer_ops: 1 place, "));
+  EXPECT_EQ(Tandem({"graph", job, "--before=fuse_all_optimizer_ops"}), 0) << Err();
+  EXPECT_THAT(Out(), Not(HasSubstr("fused_elementwise(")));
+  EXPECT_THAT(Out(), HasSubstr("\nsgd("));
+  EXPECT_EQ(Tandem({"graph", job, "--after=model"}), 0) << Err();
+  EXPECT_THAT(Out(), Not(HasSubstr("_grad(")));
+  EXPECT_EQ(Tandem({"graph", job, "--after=fuse_elewise_add_act_ops"}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("does not ask for pass fuse_elewise_add_act_ops"));
+  EXPECT_EQ(Tandem({"graph", job, "--after=autodif"}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("did you mean \"autodiff\""));
+  EXPECT_EQ(Tandem({"graph", job, "--dot=" + dir_ + "/g.dot"}), 0) << Err();
+  std::ifstream dot(dir_ + "/g.dot");
+  std::string first;
+  std::getline(dot, first);
+  EXPECT_EQ(first, "digraph program {");
 }
 
 TEST_F(CliTest, Knobs) {

@@ -1,0 +1,150 @@
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "common/base/nearest.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "kernels/graph/draw.h"
+#include "proto/job.pb.h"
+#include "trainer/job.h"
+#include "trainer/programs.h"
+
+extern char** environ;
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    "tandem graph JOB    prints the training program of a job, operator by operator, and what the\n"
+    "                    passes that its strategy asks for did to it\n";
+
+// The training program at every point of its making, in order: "model", the passes, "autodiff",
+// "distribute".
+struct History {
+  std::vector<std::pair<std::string, Program>> points;
+  std::vector<PassReport> passes;
+};
+
+StatusOr<History> Build(const std::string& path, int workers) {
+  JobSources sources;
+  sources.path = path;
+  TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, workers));
+  TD_ASSIGN_OR_RETURN(const int64_t batch, BatchPerRank(*job.config, workers));
+  RankInfo rank;
+  rank.size = workers;
+  // Nobody is connected to; modes only want to have been told.
+  rank.rendezvous = "127.0.0.1:1";
+  rank.pservers = {"127.0.0.1:1"};
+  TD_ASSIGN_OR_RETURN(const ModeOptions options, ModeOptionsOf(*job.config, rank, ""));
+  TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, options));
+  History history;
+  const auto keep = [&history](std::string_view point, const Program& program) {
+    history.points.emplace_back(point, program);
+    return OkStatus();
+  };
+  TD_ASSIGN_OR_RETURN(JobPrograms programs,
+                      BuildPrograms(*job.config, JobDir(path), batch, workers, *mode, keep));
+  history.passes = std::move(programs.passes);
+  return history;
+}
+
+// The point that --before or --after names, as an index; the last one when neither is given.
+StatusOr<size_t> PointOf(const ParsedArgs& parsed, const History& history) {
+  if (parsed.Has("before") && parsed.Has("after")) {
+    return InvalidArgument("one of --before and --after");
+  }
+  if (!parsed.Has("before") && !parsed.Has("after")) return history.points.size() - 1;
+  const std::string name = parsed.Get(parsed.Has("before") ? "before" : "after");
+  std::vector<std::string> names;
+  for (size_t i = 0; i < history.points.size(); ++i) {
+    names.push_back(history.points[i].first);
+    if (names.back() != name) continue;
+    if (parsed.Has("after")) return i;
+    if (i == 0) return InvalidArgument("there is nothing before \"%s\"", name);
+    return i - 1;
+  }
+  std::string ran;
+  for (const std::string& point : names) ran += (ran.empty() ? "" : ", ") + point;
+  for (const Pass& pass : AllPasses()) {
+    if (name != pass.name) continue;
+    return InvalidArgument("the job's strategy does not ask for pass %s (what ran: %s)", name, ran);
+  }
+  return InvalidArgument("there is no pass \"%s\"%s (what ran: %s)", name,
+                         OrDidYouMean(name, names), ran);
+}
+
+Status WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) return PermissionDenied("cannot write %s", path);
+  return OkStatus();
+}
+
+// Runs graphviz: `dot_path` becomes the picture `svg_path`.
+Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
+  std::vector<std::string> words = {"dot", "-Tsvg", "-o", svg_path, dot_path};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  const int error = posix_spawnp(&pid, "dot", nullptr, nullptr, argv.data(), environ);
+  if (error == ENOENT) {
+    return NotFound(
+        "--svg needs the program dot, which is not installed; hint: install graphviz, "
+        "or take --dot");
+  }
+  if (error != 0) return Internal("dot cannot be started: %s", std::strerror(error));
+  int state = 0;
+  if (waitpid(pid, &state, 0) != pid || !WIFEXITED(state) || WEXITSTATUS(state) != 0) {
+    return Internal("dot could not draw %s", dot_path);
+  }
+  return OkStatus();
+}
+
+Status Show(const ParsedArgs& parsed, const History& history) {
+  TD_ASSIGN_OR_RETURN(const size_t at, PointOf(parsed, history));
+  const auto& [point, program] = history.points[at];
+  const std::string dot = ToDot(program, program.name + " after " + point);
+  if (parsed.Has("dot")) return WriteFile(parsed.Get("dot"), dot);
+  if (parsed.Has("svg")) {
+    const std::string svg = parsed.Get("svg"), source = svg + ".dot";
+    TD_RETURN_IF_ERROR(WriteFile(source, dot));
+    const Status drawn = DrawSvg(source, svg);
+    std::remove(source.c_str());
+    return drawn;
+  }
+  std::printf("# %s after %s: %zu operators\n%s", program.name.c_str(), point.c_str(),
+              program.ops.size(), Dump(program).c_str());
+  std::fputs(ReportText(history.passes).c_str(), stderr);
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunGraph(const Args& args) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  const std::vector<FlagSpec> flags = {
+      {"before", "", "PASS", "the program before this pass (or autodiff, distribute)"},
+      {"after", "", "PASS", "the program after it (or model, autodiff, distribute)"},
+      {"dot", "", "FILE", "write a graph in graphviz's language instead of printing"},
+      {"svg", "", "FILE", "draw the graph with graphviz instead of printing"},
+      {"workers", "", "N", "workers that the job will have; 1 unless given"},
+  };
+  if (!ParseOrExplain("graph", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
+  if (parsed.positional.size() != 1) return Fail("graph", InvalidArgument("expected one JOB file"));
+  const auto workers = parsed.GetInt("workers", 1, 1, 65536);
+  if (!workers.ok()) return Fail("graph", workers.status());
+  const auto history = Build(parsed.positional[0], *workers);
+  if (!history.ok()) return Fail("graph", history.status());
+  const Status status = Show(parsed, *history);
+  return status.ok() ? 0 : Fail("graph", status);
+}
+
+}  // namespace tandem::deploy

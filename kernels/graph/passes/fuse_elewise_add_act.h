@@ -1,0 +1,11 @@
+// act(x + y) and x + act(y) become one fused_elemwise_activation.
+#pragma once
+
+#include "kernels/graph/passes/pass.h"
+
+namespace tandem {
+
+// Runs before autodiff: the fused operator has its own gradient.
+StatusOr<PassOutcome> FuseElewiseAddAct(Program& program, PassContext& context);
+
+}  // namespace tandem

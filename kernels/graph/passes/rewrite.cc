@@ -1,0 +1,77 @@
+#include "kernels/graph/passes/rewrite.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tandem {
+
+std::unordered_map<std::string, Uses> FindUses(const Program& program) {
+  std::unordered_map<std::string, Uses> uses;
+  const auto add = [](std::vector<size_t>& list, size_t i) {
+    if (list.empty() || list.back() != i) list.push_back(i);
+  };
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    ForEachRead(program.ops[i], [&](const std::string& name) { add(uses[name].readers, i); });
+    ForEachWrite(program.ops[i], [&](const std::string& name) { add(uses[name].writers, i); });
+  }
+  return uses;
+}
+
+bool MayVanish(const Program& program, const std::string& var) {
+  const auto& metrics = program.metrics;
+  return program.FindVar(var)->kind == VarKind::kTemp && var != program.loss &&
+         std::find(metrics.begin(), metrics.end(), var) == metrics.end();
+}
+
+Status InsertOp(Program& program, size_t at, Op op) {
+  TD_RETURN_IF_ERROR(AppendOp(program, std::move(op)));
+  std::rotate(program.ops.begin() + static_cast<ptrdiff_t>(at), program.ops.end() - 1,
+              program.ops.end());
+  return OkStatus();
+}
+
+Status ReplaceOp(Program& program, size_t at, Op op) {
+  op.role = program.ops[at].role;
+  op.source = program.ops[at].source;
+  TD_RETURN_IF_ERROR(AppendOp(program, std::move(op)));
+  program.ops[at] = std::move(program.ops.back());
+  program.ops.pop_back();
+  return OkStatus();
+}
+
+void RemoveOps(Program& program, const std::vector<bool>& marks) {
+  size_t kept = 0;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (i < marks.size() && marks[i]) continue;
+    if (kept != i) program.ops[kept] = std::move(program.ops[i]);
+    ++kept;
+  }
+  program.ops.resize(kept);
+}
+
+size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars) {
+  const std::set<std::string> wanted(vars.begin(), vars.end());
+  size_t behind = 0;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    ForEachWrite(program.ops[i], [&](const std::string& name) {
+      if (wanted.contains(name)) behind = i + 1;
+    });
+  }
+  return behind;
+}
+
+bool CanMove(const Program& program, size_t from, size_t to) {
+  std::set<std::string> reads, writes;
+  ForEachRead(program.ops[from], [&](const std::string& name) { reads.insert(name); });
+  ForEachWrite(program.ops[from], [&](const std::string& name) { writes.insert(name); });
+  bool free = true;
+  for (size_t i = std::min(from, to) + 1; i < std::max(from, to); ++i) {
+    ForEachRead(program.ops[i], [&](const std::string& name) { free &= !writes.contains(name); });
+    ForEachWrite(program.ops[i], [&](const std::string& name) {
+      free &= !writes.contains(name) && !reads.contains(name);
+    });
+  }
+  return free;
+}
+
+}  // namespace tandem

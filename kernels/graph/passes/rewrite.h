@@ -1,0 +1,37 @@
+// What passes share: who uses a variable, and changes of the list of operators.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/graph/program.h"
+
+namespace tandem {
+
+// Operators that touch one variable, by index, in order; an operator that reads it twice is there
+// once.
+struct Uses {
+  std::vector<size_t> writers, readers;
+};
+
+std::unordered_map<std::string, Uses> FindUses(const Program& program);
+
+// True when the variable may vanish: a temporary that is neither loss nor metric.
+bool MayVanish(const Program& program, const std::string& var);
+
+// Checks `op` as AppendOp does and puts it before operator `at`.
+Status InsertOp(Program& program, size_t at, Op op);
+// Operator `at` becomes `op`, with its role and source.
+Status ReplaceOp(Program& program, size_t at, Op op);
+// Takes out the operators whose mark is set.
+void RemoveOps(Program& program, const std::vector<bool>& marks);
+
+// Index behind the last operator that writes one of `vars`; 0 when none does.
+size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars);
+
+// True when nothing in (from, to) or (to, from) keeps operator `from` from running beside operator
+// `to`: no one between reads or writes what it writes, or writes what it reads.
+bool CanMove(const Program& program, size_t from, size_t to);
+
+}  // namespace tandem

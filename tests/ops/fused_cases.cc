@@ -1,0 +1,113 @@
+#include "absl/strings/str_cat.h"
+#include "tests/ops/op_cases.h"
+
+namespace tandem::optest {
+namespace {
+
+constexpr Tolerance kOnce{.rel = 1.2e-7, .of_max = 1.2e-7};
+constexpr Tolerance kSums{.of_max = 3e-6};
+
+// Values at which no sum is near the kink of relu: X in [2, 3), Y in +-[0.1, 1).
+Draw Large(const Shape& shape) { return F32(shape, 2, 3); }
+
+void AddActivation(const Shape& x, const Shape& y, int64_t axis, bool bench,
+                   std::vector<OpCase>& cases) {
+  for (const std::string act : {"relu", "scale"}) {
+    for (const bool act_first : {false, true}) {
+      const AttrMap attrs = {
+          {"axis", axis},
+          {"functors", act_first ? "elementwise_add," + act : act + ",elementwise_add"},
+          {"scale", act == "scale" ? -1.5 : 1.0}};
+      const bool check = !bench && x.numel() < 200;
+      cases.push_back({.op = "fused_elemwise_activation",
+                       .inputs = {{check ? Large(x) : F32(x)}, {AwayFromZero(y)}},
+                       .attrs = attrs,
+                       .tolerance = kOnce,
+                       .grad_slots = check ? std::vector<size_t>{0, 1} : std::vector<size_t>{},
+                       .bench = bench});
+      OpCase grad = {.op = "fused_elemwise_activation_grad",
+                     .inputs = {{F32(x)}, {F32(y)}, {F32(x)}},
+                     .attrs = attrs,
+                     .tolerance = kSums,
+                     .bench = bench};
+      cases.push_back(grad);
+      grad.bench = false;
+      for (const size_t slot : {size_t{0}, size_t{1}}) {
+        grad.absent_outputs = {slot};
+        cases.push_back(grad);
+      }
+    }
+  }
+}
+
+// scale, relu and additions in a row; out0 is also used inside.
+void AddChain(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
+  const Draw x = F32(shape);
+  cases.push_back(
+      {.op = "fused_elementwise",
+       .inputs = {{x, x, x}},
+       .many_outputs = 2,
+       .tolerance = {.rel = 3e-7, .of_max = 3e-7},
+       .body =
+           {{.type = "scale", .inputs = {{"in0"}}, .outputs = {{"a"}}, .attrs = {{"scale", 2.0}}},
+            {.type = "elementwise_add", .inputs = {{"a"}, {"in1"}}, .outputs = {{"out0"}}},
+            {.type = "relu", .inputs = {{"out0"}}, .outputs = {{"b"}}},
+            {.type = "sum", .inputs = {{"b", "in2", "a"}}, .outputs = {{"out1"}}}},
+       .bench = bench});
+}
+
+std::string In(size_t i) { return absl::StrCat("in", i); }
+std::string Out(size_t i) { return absl::StrCat("out", i); }
+
+// One update for each size; each has its own learning rate.
+void AddUpdates(const std::string& type, const std::vector<int64_t>& sizes, bool bench,
+                std::vector<OpCase>& cases) {
+  OpCase c = {.op = "fused_elementwise",
+              .inputs = {{}},
+              .tolerance = {.rel = 2e-5, .of_max = 1e-6},
+              .bench = bench};
+  c.many_outputs = 0;
+  const auto one = F32({1}, 0.1, 0.9);
+  for (const int64_t n : sizes) {
+    const Draw p = F32({n}), second = F32({n}, 0, 1);
+    std::vector<Draw> draws = {p, p};
+    if (type == "momentum") draws.push_back(p);
+    if (type == "adam") draws.insert(draws.end(), {p, second, one, one});
+    draws.push_back(F32({1}, 0.01, 0.1));
+    const size_t results = type == "sgd" ? 1 : type == "momentum" ? 2 : 5;
+    Op op{.type = type, .inputs = {}, .outputs = {}};
+    for (const Draw& d : draws) {
+      op.inputs.push_back({In(c.inputs[0].size())});
+      c.inputs[0].push_back(d);
+    }
+    for (size_t i = 0; i < results; ++i) op.outputs.push_back({Out(c.many_outputs++)});
+    op.inputs.resize(FindOp(type)->inputs.size());  // no Rows: a dense gradient
+    c.body.push_back(std::move(op));
+  }
+  cases.push_back(std::move(c));
+}
+
+}  // namespace
+
+std::vector<OpCase> FusedCases() {
+  std::vector<OpCase> cases;
+  AddActivation({2, 3, 5}, {2, 3, 5}, -1, false, cases);
+  AddActivation({4, 17}, {17}, -1, false, cases);
+  AddActivation({2, 3, 4, 5}, {3}, 1, false, cases);
+  AddActivation({3, 2500}, {2500}, -1, false, cases);
+  AddActivation({2, 3, 2100}, {3}, 1, false, cases);
+  AddActivation({2, 2, 3, 3}, {2, 3}, 1, false, cases);
+  AddActivation({0, 4}, {4}, -1, false, cases);
+  AddActivation({32, 64, 28, 28}, {64}, 1, true, cases);
+  for (const int64_t n : {0, 1, 17, 4095, 4096, 4097, 12288, 100001}) AddChain({n}, false, cases);
+  AddChain({3, 5, 7}, false, cases);
+  AddChain({1 << 20}, true, cases);
+  for (const char* type : {"sgd", "momentum", "adam"}) {
+    AddUpdates(type, {5}, false, cases);
+    AddUpdates(type, {1, 4096, 0, 33, 9000}, false, cases);
+    AddUpdates(type, std::vector<int64_t>(40, 2000), true, cases);
+  }
+  return cases;
+}
+
+}  // namespace tandem::optest

@@ -1,0 +1,310 @@
+// Passes: programs before and after, conditions, drawings, the grouping of gradients.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/exec/executor.h"
+#include "kernels/graph/builder.h"
+#include "kernels/graph/draw.h"
+#include "kernels/graph/optimizer.h"
+#include "kernels/graph/passes/distribute.h"
+#include "kernels/graph/passes/pass.h"
+#include "proto/strategy.pb.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// x [4, 3] -> h = fc(3); loss of relu(h + x).
+Program Residual() {
+  ProgramBuilder b("residual", 4);
+  const auto x = b.Data("x", DType::kF32, {3});
+  b.SoftmaxLoss(b.Relu(b.Add(b.Fc(x, 3), x)), b.Data("label", DType::kI64, {1}));
+  auto program = b.Finish();
+  CHECK(program.ok()) << program.status();
+  return *std::move(program);
+}
+
+// Runs the passes of one stage that `strategy` asks for.
+std::vector<PassReport> RunPasses(const DistributedStrategy& strategy, PassStage stage,
+                                  Program& program, std::vector<ParamGrad>& grads) {
+  PassPipeline pipeline(strategy, nullptr);
+  const Status status = pipeline.Run(stage, program, grads);
+  EXPECT_TRUE(status.ok()) << status;
+  return pipeline.TakeReports();
+}
+
+// Forward passes, autodiff, update passes, with this optimizer.
+Program Trained(const DistributedStrategy& strategy, const OptimizerSpec& optimizer) {
+  Program program = Residual();
+  std::vector<ParamGrad> grads;
+  RunPasses(strategy, PassStage::kForward, program, grads);
+  grads = *AppendBackward(program, 1.0f);
+  RunPasses(strategy, PassStage::kBackward, program, grads);
+  CHECK(AppendOptimizer(program, optimizer, grads).ok());
+  RunPasses(strategy, PassStage::kUpdate, program, grads);
+  return program;
+}
+
+// The parameters after `steps` steps at learning rate 0.1.
+std::map<std::string, std::vector<float>> Train(const Program& program, int steps) {
+  CpuDevice device;
+  Scope scope(device);
+  CHECK(Initialize(program, 7, scope).ok());
+  PlanOptions options;
+  options.threads = 2;
+  auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, options);
+  CHECK(plan.ok()) << plan.status();
+  auto x = (*plan)->Get("x")->span<float>();
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5) - 2.0f;
+  for (auto& label : (*plan)->Get("label")->span<int64_t>()) label = 1;
+  scope.Find(kLearningRateVar)->span<float>()[0] = 0.1f;
+  const Status status = Executor(**plan).Run(steps);
+  CHECK(status.ok()) << status;
+  std::map<std::string, std::vector<float>> values;
+  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+    const auto span = scope.Find(var->name)->span<float>();
+    values[var->name] = {span.begin(), span.end()};
+  }
+  return values;
+}
+
+std::vector<std::string> Types(const Program& program) {
+  std::vector<std::string> types;
+  for (const Op& op : program.ops) types.push_back(op.type);
+  return types;
+}
+
+TEST(Passes, AreNamedLikeTheirKnobs) {
+  const auto* top = DistributedStrategy::descriptor();
+  const auto* build = BuildStrategy::descriptor();
+  for (const Pass& pass : AllPasses()) {
+    EXPECT_TRUE(top->FindFieldByName(pass.name) != nullptr ||
+                build->FindFieldByName(pass.name) != nullptr)
+        << pass.name;
+    EXPECT_NE(std::string(pass.doc), "");
+  }
+}
+
+TEST(Passes, OnlyWhatIsAskedForRuns) {
+  Program program = Residual();
+  const std::string before = Dump(program);
+  std::vector<ParamGrad> grads;
+  EXPECT_TRUE(RunPasses({}, PassStage::kForward, program, grads).empty());
+  EXPECT_EQ(Dump(program), before);
+}
+
+TEST(Passes, ReportSaysWhyThereWasNoPlace) {
+  DistributedStrategy strategy;
+  strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
+  ProgramBuilder b("plain", 4);
+  b.SoftmaxLoss(b.Fc(b.Data("x", DType::kF32, {3}), 3), b.Data("label", DType::kI64, {1}));
+  Program program = *b.Finish();
+  std::vector<ParamGrad> grads;
+  const auto reports = RunPasses(strategy, PassStage::kForward, program, grads);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(ReportText(reports),
+            "pass fuse_elewise_add_act_ops: no place: there is no elementwise_add\n");
+}
+
+TEST(Passes, FuseElewiseAddActBeforeAndAfter) {
+  DistributedStrategy strategy;
+  Program program = Residual();
+  EXPECT_THAT(Types(program),
+              ElementsAre("fc", "elementwise_add", "relu", "softmax_with_cross_entropy", "mean"));
+  strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
+  std::vector<ParamGrad> grads;
+  RunPasses(strategy, PassStage::kForward, program, grads);
+  EXPECT_THAT(Types(program),
+              ElementsAre("fc", "fused_elemwise_activation", "softmax_with_cross_entropy", "mean"));
+  EXPECT_EQ(std::get<std::string>(program.ops[1].attrs.at("functors")), "relu,elementwise_add");
+  EXPECT_EQ(Train(Trained(strategy, {}), 5), Train(Trained({}, {}), 5));
+}
+
+TEST(Passes, FuseElewiseAddActTakesTheActivationOfY) {
+  DistributedStrategy strategy;
+  strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
+  ProgramBuilder b("inner", 4);
+  const auto x = b.Data("x", DType::kF32, {3});
+  b.Add(x, b.Relu(b.Fc(x, 3)));
+  Program program = *b.Finish();
+  std::vector<ParamGrad> grads;
+  RunPasses(strategy, PassStage::kForward, program, grads);
+  EXPECT_THAT(Types(program), ElementsAre("fc", "fused_elemwise_activation"));
+  EXPECT_EQ(std::get<std::string>(program.ops[1].attrs.at("functors")), "elementwise_add,relu");
+}
+
+TEST(Passes, FuseElewiseAddActLeavesASumThatOthersRead) {
+  DistributedStrategy strategy;
+  strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
+  ProgramBuilder b("shared", 4);
+  const auto x = b.Data("x", DType::kF32, {3});
+  const auto sum = b.Add(b.Fc(x, 3), x);
+  b.Fc(sum, 2);
+  b.Relu(sum);
+  Program program = *b.Finish();
+  std::vector<ParamGrad> grads;
+  const auto reports = RunPasses(strategy, PassStage::kForward, program, grads);
+  EXPECT_THAT(Types(program), ElementsAre("fc", "elementwise_add", "fc", "relu"));
+  EXPECT_THAT(reports[0].outcome.reason, HasSubstr("none of 1 elementwise_add"));
+}
+
+TEST(Passes, FuseOptimizerBeforeAndAfter) {
+  DistributedStrategy strategy;
+  const OptimizerSpec adam = {.type = "adam"};
+  const Program plain = Trained(strategy, adam);
+  strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(true);
+  const Program fused = Trained(strategy, adam);
+  EXPECT_THAT(Dump(plain), Not(HasSubstr("fused")));
+  EXPECT_EQ(fused.ops.size() + 1, plain.ops.size());
+  EXPECT_EQ(fused.ops.back().type, "fused_elementwise");
+  EXPECT_THAT(Dump(fused), HasSubstr("\n  adam(Param=fc_0.w"));
+  EXPECT_EQ(Train(fused, 5), Train(plain, 5));
+}
+
+TEST(Passes, FuseOptimizerKeepsALearningRatePerParameter) {
+  const auto with_own_rate = [](bool fuse) {
+    Program program = Residual();
+    std::vector<ParamGrad> grads = *AppendBackward(program, 1.0f);
+    CHECK(AppendOptimizer(program, {.type = "momentum"}, grads).ok());
+    CHECK(program
+              .AddVar({.name = "slow",
+                       .kind = VarKind::kState,
+                       .desc = {DType::kF32, {1}},
+                       .init = {Init::kConstant, 0.01f}})
+              .ok());
+    program.ops.back().inputs[3] = {"slow"};
+    DistributedStrategy strategy;
+    strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(fuse);
+    RunPasses(strategy, PassStage::kUpdate, program, grads);
+    EXPECT_EQ(program.ops.back().type, fuse ? "fused_elementwise" : "momentum");
+    return Train(program, 5);
+  };
+  EXPECT_EQ(with_own_rate(true), with_own_rate(false));
+  EXPECT_NE(with_own_rate(true), Train(Trained({}, {.type = "momentum"}), 5));
+}
+
+// ---- Conditions ---------------------------------------------------------------------------------
+
+TEST(RunIf, LeavesTheOperatorOutWhileItsVariableIsZero) {
+  Program program;
+  for (const char* name : {"a", "go"}) {
+    CHECK(program.AddVar({.name = name, .kind = VarKind::kState, .desc = {DType::kF32, {1}}}).ok());
+  }
+  Op add_one{.type = "scale", .inputs = {{"a"}}, .outputs = {{"a"}}, .attrs = {{"bias", 1.0}}};
+  add_one.run_if = "go";
+  ASSERT_TRUE(AppendOp(program, add_one).ok());
+  ASSERT_TRUE(Verify(program).ok());
+  EXPECT_THAT(Dump(program), HasSubstr(" if go"));
+  CpuDevice device;
+  Scope scope(device);
+  ASSERT_TRUE(Initialize(program, 1, scope).ok());
+  auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  Executor executor(**plan);
+  ASSERT_TRUE(executor.Run(3).ok());
+  EXPECT_EQ(scope.Find("a")->span<float>()[0], 0.0f);
+  scope.Find("go")->span<float>()[0] = 1.0f;
+  ASSERT_TRUE(executor.Run(3).ok());
+  EXPECT_EQ(scope.Find("a")->span<float>()[0], 3.0f);
+}
+
+TEST(RunIf, RefusesWhatHasNoOtherValueAndConditionsThatAreNone) {
+  Program program;
+  for (const char* name : {"a", "go"}) {
+    CHECK(program.AddVar({.name = name, .kind = VarKind::kState, .desc = {DType::kF32, {1}}}).ok());
+  }
+  Op op{.type = "relu", .inputs = {{"a"}}, .outputs = {{"b"}}};
+  op.run_if = "nothing";
+  EXPECT_THAT(std::string(AppendOp(program, op).message()), HasSubstr("\"nothing\""));
+  op.run_if = "go";
+  ASSERT_TRUE(AppendOp(program, op).ok());
+  EXPECT_THAT(std::string(Verify(program).message()), HasSubstr("\"b\" has no other value"));
+}
+
+// ---- Drawings -----------------------------------------------------------------------------------
+
+TEST(Draw, AGraphWithEveryOperatorAndValue) {
+  const std::string dot = ToDot(Residual(), "a \"title\"");
+  EXPECT_THAT(dot, HasSubstr("label=\"a \\\"title\\\"\""));
+  EXPECT_THAT(dot, HasSubstr("\"fc_0.w\" -> op0"));
+  EXPECT_THAT(dot, HasSubstr("op0 -> op1 [label=\"fc_0.out\\n[4,3]\"]"));
+  EXPECT_THAT(dot, HasSubstr("label=\"softmax_with_cross_entropy\""));
+  EXPECT_EQ(dot, ToDot(Residual(), "a \"title\""));
+}
+
+// ---- Grouping of ResNet-50's gradients (He et al., CVPR 2016, table 1) --------------------------
+
+class ResNet50 {
+ public:
+  // The 161 gradients in the order in which they become ready; `amp`: products in 16 bit.
+  ResNet50(int64_t classes, bool amp) : weights_(amp ? DType::kF16 : DType::kF32) {
+    Add("fc.w", weights_, 2048 * classes);
+    Add("fc.b", weights_, classes);
+    const int64_t blocks[] = {3, 4, 6, 3};
+    for (int64_t stage = 3; stage >= 0; --stage) {
+      const int64_t width = int64_t{64} << stage;
+      for (int64_t block = blocks[stage] - 1; block >= 0; --block) {
+        const int64_t in = block > 0 ? 4 * width : stage > 0 ? 2 * width : 64;
+        Conv(width, 4 * width, 1);
+        Conv(width, width, 3);
+        Conv(in, width, 1);
+        if (block == 0) Conv(in, 4 * width, 1);
+      }
+    }
+    Conv(3, 64, 7);
+  }
+
+  size_t count() const { return grads_.size(); }
+  std::vector<std::vector<ParamGrad>> Groups(double mb, int64_t n) const {
+    return GroupGradients(program_, grads_, {mb, n});
+  }
+  std::vector<std::string> Sizes(double mb, int64_t n) const {
+    std::vector<std::string> sizes;
+    for (const auto& group : Groups(mb, n)) {
+      size_t bytes = 0;
+      for (const ParamGrad& pair : group) bytes += program_.FindVar(pair.grad)->desc.bytes();
+      sizes.push_back(
+          absl::StrFormat("%d/%.1f", group.size(), static_cast<double>(bytes) / 1048576));
+    }
+    return sizes;
+  }
+
+ private:
+  void Add(const std::string& name, DType dtype, int64_t n) {
+    CHECK(program_.AddVar({.name = name + "@GRAD", .desc = {dtype, {n}}}).ok());
+    grads_.push_back({name, name + "@GRAD"});
+  }
+  void Conv(int64_t in, int64_t out, int64_t kernel) {
+    const std::string name = absl::StrFormat("conv%d", layers_++);
+    Add("bn_" + name + ".scale", DType::kF32, out);
+    Add("bn_" + name + ".bias", DType::kF32, out);
+    Add(name + ".w", weights_, in * out * kernel * kernel);
+  }
+
+  const DType weights_;
+  Program program_;
+  std::vector<ParamGrad> grads_;
+  int layers_ = 0;
+};
+
+TEST(GroupGradients, ResNet50AsInTheReferencesLogs) {
+  const ResNet50 net(102, false), amp(102, true);
+  EXPECT_EQ(net.count(), 161u);
+  EXPECT_EQ(net.Groups(32, 50).size(), 5u);
+  EXPECT_EQ(net.Groups(16, 50).size(), 6u);
+  EXPECT_EQ(amp.Groups(32, 50).size(), 8u) << "four groups, each split by element type";
+}
+
+TEST(GroupGradients, ResNet50WithAThousandClasses) {
+  const ResNet50 net(1000, false);
+  EXPECT_EQ(net.Groups(16, 50).size(), 7u);
+  EXPECT_EQ(net.Groups(32, 20).size(), 8u);
+  EXPECT_EQ(net.Groups(-1, 50).size(), 107u) << "one per layer";
+  EXPECT_THAT(net.Sizes(32, 50), ElementsAre("17/37.9", "27/32.3", "51/22.6", "51/4.4", "15/0.3"));
+}
+
+}  // namespace
+}  // namespace tandem
