@@ -12,6 +12,45 @@ double ReadScalar(const Plan& plan, const std::string& var) {
   return tensor->span<float>()[0];
 }
 
+// The operator that gives the program's first metric.
+const Op* MetricOp(const Program& program) {
+  if (program.metrics.empty()) return nullptr;
+  for (const Op& op : program.ops) {
+    for (const auto& slot : op.outputs) {
+      if (std::find(slot.begin(), slot.end(), program.metrics[0]) != slot.end()) return &op;
+    }
+  }
+  return nullptr;
+}
+
+// State that the first metric carries from batch to batch (the counts of auc).
+std::vector<std::string> MetricState(const Program& program) {
+  std::vector<std::string> state;
+  const Op* op = MetricOp(program);
+  if (op == nullptr) return state;
+  for (const auto& slot : op->outputs) {
+    for (const std::string& name : slot) {
+      const Var* var = program.FindVar(name);
+      if (var != nullptr && var->kind == VarKind::kState) state.push_back(name);
+    }
+  }
+  return state;
+}
+
+// Ids of the data must be rows of the tables they are looked up in.
+Status CheckTables(const Program& program, const SampleField& field) {
+  for (const Op& op : program.ops) {
+    if (op.type != "lookup_table" || op.inputs[0][0] != field.name) continue;
+    const int64_t rows = program.FindVar(op.inputs[1][0])->desc.shape[0];
+    if (field.limit <= rows) continue;
+    return InvalidArgument(
+        "field \"%s\" of the data holds ids below %d, but the table \"%s\" has %d rows: give "
+        "model argument rows=%d",
+        field.name, field.limit, op.inputs[1][0], rows, field.limit);
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& dataset) {
@@ -33,6 +72,7 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& datase
           "is %s",
           field.name, ToString(tensor->desc()), ToString(field.desc));
     }
+    TD_RETURN_IF_ERROR(CheckTables(plan.program(), field));
     bound.push_back(*tensor);
   }
   for (const Var* var : plan.program().VarsOf(VarKind::kData)) {
@@ -62,8 +102,8 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(uint32_t batch) {
   return &sized;
 }
 
-StatusOr<Evaluation> Evaluator::Run() {
-  Evaluation total;
+Status Evaluator::RunBatches(Evaluation* total) {
+  const bool running = !MetricState(forward_).empty();
   for (uint32_t at = 0; at < dataset_.size(); at += kBatch) {
     const uint32_t batch = std::min(kBatch, dataset_.size() - at);
     TD_ASSIGN_OR_RETURN(Sized * sized, ForBatch(batch));
@@ -71,15 +111,42 @@ StatusOr<Evaluation> Evaluator::Run() {
     std::iota(ids.begin(), ids.end(), at);
     TD_RETURN_IF_ERROR(dataset_.Fill(ids, sized->inputs));
     TD_RETURN_IF_ERROR(sized->executor->Run());
-    total.loss += batch * ReadScalar(*sized->plan, sized->fetch[0]);
-    if (sized->fetch.size() > 1) {
-      total.metric += batch * ReadScalar(*sized->plan, sized->fetch[1]);
-    }
-    total.samples += batch;
+    total->loss += batch * ReadScalar(*sized->plan, sized->fetch[0]);
+    total->samples += batch;
+    if (sized->fetch.size() < 2) continue;
+    const double metric = ReadScalar(*sized->plan, sized->fetch[1]);
+    total->metric = running ? metric : total->metric + batch * metric;
   }
-  total.loss /= static_cast<double>(total.samples);
-  total.metric /= static_cast<double>(total.samples);
+  total->loss /= static_cast<double>(total->samples);
+  if (!running) total->metric /= static_cast<double>(total->samples);
+  return OkStatus();
+}
+
+StatusOr<Evaluation> Evaluator::Run() {
+  // A metric that runs over batches has state that training continues too: it begins at 0 here and
+  // is put back behind.
+  std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
+  for (const std::string& name : MetricState(forward_)) {
+    const Tensor* tensor = scope_.Find(name);
+    CHECK(tensor != nullptr) << name;
+    std::vector<std::byte> bytes(tensor->bytes());
+    const std::vector<std::byte> zeros(tensor->bytes());
+    TD_RETURN_IF_ERROR(scope_.device().CopyToHost(bytes.data(), tensor->data(), bytes.size()));
+    TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(tensor->data(), zeros.data(), zeros.size()));
+    kept.emplace_back(*tensor, std::move(bytes));
+  }
+  Evaluation total;
+  const Status status = RunBatches(&total);
+  for (const auto& [tensor, bytes] : kept) {
+    TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(tensor.data(), bytes.data(), bytes.size()));
+  }
+  TD_RETURN_IF_ERROR(status);
   return total;
+}
+
+std::string MetricName(const Program& program) {
+  const Op* op = MetricOp(program);
+  return op == nullptr ? "" : op->type;
 }
 
 }  // namespace tandem

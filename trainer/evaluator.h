@@ -13,7 +13,7 @@ namespace tandem {
 
 struct Evaluation {
   double loss = 0;
-  double metric = 0;  // the program's first metric (accuracy); 0 without one
+  double metric = 0;  // the program's first metric (accuracy, auc); 0 without one
   int64_t samples = 0;
 };
 
@@ -43,6 +43,7 @@ class Evaluator {
     std::vector<std::string> fetch;
   };
   StatusOr<Sized*> ForBatch(uint32_t batch);
+  Status RunBatches(Evaluation* total);
 
   Program forward_;
   const Backend& backend_;
@@ -51,6 +52,9 @@ class Evaluator {
   const int threads_;
   std::map<uint32_t, Sized> sized_;
 };
+
+// Type of the operator that gives the program's first metric ("accuracy"); "" without one.
+std::string MetricName(const Program& program);
 
 // Addresses of the plan's data variables in the order of the dataset's fields. INVALID_ARGUMENT
 // when the program and the data do not fit together, naming both sides.

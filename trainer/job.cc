@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_join.h"
+#include "common/base/nearest.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
 #include "trainer/optimizer_config.h"
+#include "trainer/reader/open.h"
 
 namespace tandem {
 namespace {
@@ -57,10 +60,12 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
   RequirePositive(origins, "data.queue_capacity", config.data().queue_capacity(), diagnostics);
   RequirePositive(origins, "optimizer.learning_rate", config.optimizer().learning_rate(),
                   diagnostics);
-  if (config.data().format() != "mnist") {
+  const auto formats = DataFormats();
+  if (std::find(formats.begin(), formats.end(), config.data().format()) == formats.end()) {
     diagnostics->Error(origins.Of("data.format").place,
-                       "data.format \"" + config.data().format() + "\" is not built yet",
-                       "mnist (idx files) is");
+                       "there is no data.format \"" + config.data().format() + "\"" +
+                           OrDidYouMean(config.data().format(), formats),
+                       absl::StrJoin(formats, ", ") + " there are");
   }
   if (config.mode() == HYBRID) {
     diagnostics->Error(origins.Of("mode").place, "mode HYBRID is not built yet",

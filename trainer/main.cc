@@ -82,13 +82,14 @@ StatusOr<std::string> ReadSecret(const std::string& path) {
 }
 
 Status WriteResult(const std::string& path, const SessionResult& result) {
-  const nlohmann::ordered_json json = {{"accuracy", result.accuracy},
-                                       {"loss", result.loss},
-                                       {"images_per_s", result.samples_per_s},
-                                       {"steps", result.steps},
-                                       {"seconds", result.seconds},
-                                       {"data_wait_seconds", result.data_wait_seconds},
-                                       {"params_sha256", result.params_sha256}};
+  nlohmann::ordered_json json;
+  if (!result.metric_name.empty()) json[result.metric_name] = result.metric;
+  json["loss"] = result.loss;
+  json["images_per_s"] = result.samples_per_s;
+  json["steps"] = result.steps;
+  json["seconds"] = result.seconds;
+  json["data_wait_seconds"] = result.data_wait_seconds;
+  json["params_sha256"] = result.params_sha256;
   std::ofstream file(path);
   file << json.dump() << "\n";
   file.close();

@@ -11,7 +11,7 @@
 #include "trainer/job.h"
 #include "trainer/lr_schedule.h"
 #include "trainer/programs.h"
-#include "trainer/reader/mnist.h"
+#include "trainer/reader/open.h"
 #include "trainer/reader/prefetch.h"
 
 namespace tandem {
@@ -84,19 +84,18 @@ class Session::Impl {
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
   int64_t batch_ = 0;
   double train_seconds_ = 0;
+  std::string metric_name_;  // "accuracy"; empty: none
   Evaluation evaluation_;
   Time begin_;
 };
 
 Status Session::Impl::OpenData() {
-  MnistOptions files;
-  files.dir = Resolve(options_.job_dir, config_.data().dir());
-  files.samples_max = static_cast<uint32_t>(config_.data().train_samples_max());
-  TD_ASSIGN_OR_RETURN(train_data_, OpenMnist(files));
-  if (leader()) {
-    files.train = false;
-    files.samples_max = 0;
-    TD_ASSIGN_OR_RETURN(test_data_, OpenMnist(files));
+  TD_ASSIGN_OR_RETURN(OpenedData data,
+                      tandem::OpenData(config_.data(), options_.job_dir, leader()));
+  train_data_ = std::move(data.train);
+  test_data_ = std::move(data.test);
+  for (const std::string& warning : data.warnings) {
+    if (leader()) options_.sink("warning: " + warning + "\n");
   }
   const int ranks = options_.rank.size;
   TD_ASSIGN_OR_RETURN(batch_, BatchPerRank(config_, ranks));
@@ -130,6 +129,7 @@ Status Session::Impl::BuildPlan() {
   scope_ = std::make_unique<Scope>(*device_);
   TD_ASSIGN_OR_RETURN(programs_, BuildPrograms(config_, options_.job_dir, batch_,
                                                options_.rank.size, mode_, Drawings()));
+  metric_name_ = MetricName(programs_.forward);
   TD_RETURN_IF_ERROR(Initialize(programs_.train, config_.seed(), *scope_));
 
   PlanOptions plan_options;
@@ -246,7 +246,7 @@ Status Session::Impl::AfterStep(int64_t step) {
                        .epoch = step / steps_per_epoch(),
                        .samples = batch_ * options_.rank.size,
                        .loss = Scalar(programs_.train.loss),
-                       .metric_name = metrics.empty() ? "" : "accuracy",
+                       .metric_name = metric_name_,
                        .metric = metrics.empty() ? 0 : Scalar(metrics[0]),
                        .data_wait_seconds = prefetcher_->stats().wait_seconds});
   }
@@ -265,7 +265,9 @@ Status Session::Impl::AfterStep(int64_t step) {
 
 Status Session::Impl::Evaluate(int64_t epoch) {
   TD_ASSIGN_OR_RETURN(evaluation_, evaluator_->Run());
-  progress_->Result("eval", epoch, {{"loss", evaluation_.loss}, {"accuracy", evaluation_.metric}});
+  std::vector<NamedValue> values = {{"loss", evaluation_.loss}};
+  if (!metric_name_.empty()) values.push_back({metric_name_, evaluation_.metric});
+  progress_->Result("eval", epoch, values);
   return OkStatus();
 }
 
@@ -327,7 +329,8 @@ Status Session::Impl::TrainLoop() {
 
 StatusOr<SessionResult> Session::Impl::Result() const {
   SessionResult result;
-  result.accuracy = evaluation_.metric;
+  result.metric_name = metric_name_;
+  result.metric = evaluation_.metric;
   result.loss = evaluation_.loss;
   result.steps = steps_done_;
   result.seconds = Seconds(clock_.Now() - begin_);

@@ -28,7 +28,8 @@ struct SessionOptions {
 };
 
 struct SessionResult {
-  double accuracy = 0;       // first metric of the last evaluation (rank 0)
+  std::string metric_name;   // the first metric ("accuracy", "auc"); empty: none
+  double metric = 0;         // its value in the last evaluation (rank 0)
   double loss = 0;           // of the last evaluation (rank 0)
   int64_t steps = 0;         // global steps run by this session
   double seconds = 0;        // from Run to its end

@@ -240,6 +240,7 @@ JobResult JobTest::ResultOf(const std::string& name) const {
     return result;
   }
   result.accuracy = json.value("accuracy", 0.0);
+  result.auc = json.value("auc", 0.0);
   result.loss = json.value("loss", 0.0);
   result.steps = json.value("steps", int64_t{0});
   result.params_sha256 = json.value("params_sha256", "");

@@ -59,7 +59,7 @@ std::string ReadWholeFile(const std::string& path);  // "" when absent
 
 // What a job's rank 0 says at the end (--result_json).
 struct JobResult {
-  double accuracy = 0, loss = 0;
+  double accuracy = 0, auc = 0, loss = 0;
   int64_t steps = 0;
   std::string params_sha256;
 };

@@ -18,19 +18,30 @@ struct ArgRow {
 struct ModelRow {
   const char* name;
   const char* doc;
-  std::vector<ArgRow> args;  // beside the common ones
-  BuildLogitsFn build;
+  std::vector<ArgRow> args;  // beside those of all image classifiers
+  // Exactly one of the two.
+  BuildLogitsFn logits = nullptr;  // an image classifier
+  BuildModelFn build = nullptr;
 };
 
 constexpr int64_t kSideMax = 65536;  // of an image, and classes
 
-// Arguments that every model has.
-const std::vector<ArgRow>& CommonArgs() {
+// Arguments that every image classifier has.
+const std::vector<ArgRow>& ImageArgs() {
   static const std::vector<ArgRow> kArgs = {
       {"image", "1,28,28", "channels, height and width of an image"},
       {"classes", "10", "number of classes"},
   };
   return kArgs;
+}
+
+// Arguments of the networks on categorical columns.
+std::vector<ArgRow> ClickArgs() {
+  return {{"fields", "14", "columns, one id each"},
+          {"rows", "1000", "ids of all columns together: the sum of data.csv.column.ids"},
+          {"dim", "16", "elements of an id's vector"},
+          {"hidden", "128,64", "units of the hidden layers"},
+          {"sparse", "0", "1: gradients of the tables are sparse rows"}};
 }
 
 // One row per model; docs/adding.md.
@@ -51,13 +62,17 @@ const std::vector<ModelRow>& Zoo() {
        {{"channels", "16,32,64", "channels of the stages; each after the first halves the image"},
         {"blocks", "1", "residual blocks of a stage"}},
        BuildResidualCnn},
+      {"wide_deep", "click prediction: linear model and multi-layer perceptron (Cheng 2016)",
+       ClickArgs(), nullptr, BuildWideDeep},
+      {"deepfm", "click prediction: factorization machine and multi-layer perceptron (Guo 2017)",
+       ClickArgs(), nullptr, BuildDeepFm},
   };
   return kZoo;
 }
 
 std::vector<ArgRow> ArgsOf(const ModelRow& model) {
   std::vector<ArgRow> args = model.args;
-  args.insert(args.end(), CommonArgs().begin(), CommonArgs().end());
+  if (model.logits != nullptr) args.insert(args.end(), ImageArgs().begin(), ImageArgs().end());
   return args;
 }
 
@@ -97,6 +112,17 @@ StatusOr<std::map<std::string, std::string>> Merge(
   return values;
 }
 
+void BuildClassifier(ProgramBuilder& builder, ModelArgs& values, BuildLogitsFn build) {
+  const std::vector<int64_t> dims = values.Ints("image", 3, 3, 1, kSideMax);
+  const int64_t classes = values.Int("classes", 2, kSideMax);
+  if (!values.status().ok()) return;
+  const std::string images = builder.Data("img", DType::kF32, dims);
+  const std::string label = builder.Data("label", DType::kI64, {1});
+  const std::string logits = build(builder, values, images, dims, classes);
+  builder.SoftmaxLoss(logits, label);
+  builder.Accuracy(logits, label);
+}
+
 }  // namespace
 
 std::vector<ModelDoc> ListModels() {
@@ -128,18 +154,15 @@ StatusOr<Program> BuildModel(const std::string& name,
   TD_ASSIGN_OR_RETURN(const ModelRow* model, FindModel(name));
   TD_ASSIGN_OR_RETURN(auto merged, Merge(*model, args));
   ModelArgs values(model->name, std::move(merged));
-  const std::vector<int64_t> dims = values.Ints("image", 3, 3, 1, kSideMax);
-  const int64_t classes = values.Int("classes", 2, kSideMax);
-  TD_RETURN_IF_ERROR(values.status());
   if (batch < 1) return InvalidArgument("model \"%s\": batch %d, expected at least 1", name, batch);
 
   ProgramBuilder builder(model->name, batch);
-  const std::string images = builder.Data("img", DType::kF32, dims);
-  const std::string label = builder.Data("label", DType::kI64, {1});
-  const std::string logits = model->build(builder, values, images, dims, classes);
+  if (model->logits != nullptr) {
+    BuildClassifier(builder, values, model->logits);
+  } else {
+    model->build(builder, values);
+  }
   TD_RETURN_IF_ERROR(values.status());
-  builder.SoftmaxLoss(logits, label);
-  builder.Accuracy(logits, label);
   StatusOr<Program> program = builder.Finish();
   if (!program.ok()) return Annotate(program.status(), absl::StrFormat("model \"%s\"", name));
   return program;

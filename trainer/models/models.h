@@ -25,12 +25,13 @@ std::vector<ModelDoc> ListModels();
 // The same as text, for `--list_models`.
 std::string ListModelsText();
 
-// The forward program of zoo model `name` with its loss and its accuracy: data variables "img"
-// [batch, channels, height, width] (f32) and "label" [batch, 1] (i64), loss = mean softmax cross
-// entropy, metrics = {accuracy}. `args`: ModelArg of proto/job.proto, by name; absent ones take
-// their defaults. BindBatch changes `batch` later.
-// NOT_FOUND for an unknown model and INVALID_ARGUMENT for an unknown argument or a bad value, with
-// the nearest name or the accepted range.
+// The forward program of zoo model `name` with its loss and its metrics. Image classifiers have the
+// data variables "img" [batch, channels, height, width] (f32) and "label" [batch, 1] (i64), loss =
+// mean softmax cross entropy, metrics = {accuracy}; networks on categorical columns "ids"
+// [batch, fields] and "label" [batch, 1] (i64), loss = mean sigmoid cross entropy, metrics = {auc}.
+// `args`: ModelArg of proto/job.proto, by name; absent ones take their defaults. BindBatch changes
+// `batch` later. NOT_FOUND for an unknown model and INVALID_ARGUMENT for an unknown argument or a
+// bad value, with the nearest name or the accepted range.
 StatusOr<Program> BuildModel(const std::string& name,
                              const std::map<std::string, std::string>& args, int64_t batch);
 

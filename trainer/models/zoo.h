@@ -10,7 +10,14 @@
 
 namespace tandem {
 
-// Builds the layers between the image and the logits.
+// Builds a whole forward program: data variables, layers, loss and metrics. Errors stay in
+// `builder` and `args`.
+using BuildModelFn = void (*)(ProgramBuilder& builder, ModelArgs& args);
+
+void BuildWideDeep(ProgramBuilder& builder, ModelArgs& args);
+void BuildDeepFm(ProgramBuilder& builder, ModelArgs& args);
+
+// For classifiers of images: builds the layers between the image and the logits.
 //   images: the variable [batch, dims...], dims = {channels, height, width}
 // Returns the variable of the logits [batch, classes]. Errors stay in `builder` and `args`.
 using BuildLogitsFn = std::string (*)(ProgramBuilder& builder, ModelArgs& args,

@@ -18,6 +18,7 @@ namespace tandem {
 struct SampleField {
   std::string name;
   TensorDesc desc;
+  int64_t limit = 0;  // i64: values are in [0, limit); 0: not known
 };
 
 // Thread-safe: constant once opened.

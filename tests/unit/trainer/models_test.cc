@@ -33,6 +33,12 @@ TEST(Models, HaveTheParametersTheyShould) {
       {"residual_cnn",
        {{"channels", "4,8"}},
        (9 * 4 + 4) + 2 * (9 * 16 + 4) + (9 * 32 + 8) + (9 * 64 + 8) + (32 + 8) + (80 + 10)},
+      {"wide_deep",
+       {{"fields", "3"}, {"rows", "50"}, {"dim", "4"}, {"hidden", "5"}},
+       50 + 50 * 4 + (12 * 5 + 5) + 6},
+      {"deepfm",
+       {{"fields", "3"}, {"rows", "50"}, {"dim", "4"}, {"hidden", "5"}, {"sparse", "1"}},
+       50 + 50 * 4 + (12 * 5 + 5) + 6},
   };
   for (const auto& c : cases) {
     const auto program = BuildModel(c.name, c.args, 16);
@@ -40,8 +46,9 @@ TEST(Models, HaveTheParametersTheyShould) {
     EXPECT_EQ(Parameters(*program), c.parameters) << c.name;
     EXPECT_FALSE(program->loss.empty());
     EXPECT_EQ(program->metrics.size(), 1u);
-    ASSERT_NE(program->FindVar("img"), nullptr);
-    EXPECT_EQ(program->FindVar("img")->desc.shape[0], 16);
+    const auto data = program->VarsOf(VarKind::kData);
+    ASSERT_EQ(data.size(), 2u);
+    EXPECT_EQ(data[0]->desc.shape[0], 16);
     ASSERT_NE(program->FindVar("label"), nullptr);
     EXPECT_EQ(ToString(program->FindVar("label")->desc), "i64[16,1]");
     EXPECT_TRUE(Verify(*program).ok()) << Verify(*program);
@@ -56,7 +63,7 @@ TEST(Models, AllBuildWithTheirDefaultsAndBindOtherBatches) {
     ASSERT_TRUE(program.ok()) << model.name << ": " << program.status();
     const Status bound = BindBatch(*program, 9);
     EXPECT_TRUE(bound.ok()) << model.name << ": " << bound;
-    EXPECT_EQ(program->FindVar("img")->desc.shape[0], 9);
+    for (const Var* data : program->VarsOf(VarKind::kData)) EXPECT_EQ(data->desc.shape[0], 9);
   }
 }
 
@@ -77,6 +84,8 @@ TEST(Models, WrongNamesAndValues) {
       {"lenet", {{"channels", "6"}}, StatusCode::kInvalidArgument, "expected 2 to 2 numbers"},
       {"lenet", {{"image", "1,8,8"}}, StatusCode::kInvalidArgument, "too small"},
       {"softmax", {{"image", "28,28"}}, StatusCode::kInvalidArgument, "expected 3 to 3 numbers"},
+      {"deepfm", {{"sparse", "2"}}, StatusCode::kInvalidArgument, "from 0 to 1"},
+      {"deepfm", {{"image", "1,8,8"}}, StatusCode::kInvalidArgument, "no argument \"image\""},
       {"softmax", {{"classes", "1"}}, StatusCode::kInvalidArgument, "from 2 to"},
   };
   for (const auto& c : cases) {

@@ -1,0 +1,141 @@
+#include "trainer/reader/csv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trainer/test_files.h"
+
+namespace tandem {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr const char* kTrain =
+    "age, job, city, pay\n"
+    "10, smith, Rome, low\n"
+    "20, cook , Oslo, high\n"
+    "\n"
+    "30, smith, Bern, low\n"
+    "40, ?, Rome, high.\n";
+
+class CsvTest : public testing::Test {
+ protected:
+  CsvOptions Options(const std::string& train, const std::string& test = "") {
+    WriteFile(dir_ / "train", train);
+    if (!test.empty()) WriteFile(dir_ / "test", test);
+    CsvOptions options;
+    options.train_path = dir_ / "train";
+    if (!test.empty()) options.test_path = dir_ / "test";
+    options.label_column = "pay";
+    options.positive_labels = {"high", "high."};
+    options.negative_labels = {"low"};
+    options.columns = {{"age", CsvColumn::kNumeric, 3}, {"job", CsvColumn::kVocabulary, 3}};
+    return options;
+  }
+  // All ids, record after record, and all labels.
+  static std::pair<std::vector<int64_t>, std::vector<int64_t>> Read(const Dataset& data) {
+    const auto columns = static_cast<size_t>(data.fields()[0].desc.shape[0]);
+    std::vector<int64_t> ids(data.size() * columns), labels(data.size());
+    std::vector<uint32_t> all(data.size());
+    for (uint32_t i = 0; i < data.size(); ++i) all[i] = i;
+    void* out[] = {ids.data(), labels.data()};
+    EXPECT_TRUE(data.Fill(all, out).ok());
+    return {ids, labels};
+  }
+  static std::string Error(const CsvOptions& options) {
+    return std::string(OpenCsv(options).status().message());
+  }
+
+  TempDir dir_;
+};
+
+// age: bounds at the middle of four records, ids 1 and 2; job: smith twice, cook once; ids of job
+// begin behind the three of age.
+TEST_F(CsvTest, NumbersCategoriesAndLabels) {
+  const auto data = OpenCsv(Options(kTrain));
+  ASSERT_TRUE(data.ok()) << data.status();
+  const auto [ids, labels] = Read(*data->train);
+  EXPECT_THAT(ids, ElementsAre(1, 4, 1, 5, 2, 4, 2, 3));
+  EXPECT_THAT(labels, ElementsAre(0, 1, 0, 1));
+  EXPECT_EQ(data->train->fields()[0].limit, 6);
+  EXPECT_EQ(data->test, nullptr);
+  EXPECT_THAT(data->warnings, SizeIs(0));
+}
+
+TEST_F(CsvTest, TestDataAreReadWithTheTrainingDatasEyes) {
+  const auto data = OpenCsv(Options(kTrain,
+                                    "age, job, city, pay\n5,king,Rome,low\n99,cook,x,high\n"
+                                    "?,smith,,low\n"));
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(Read(*data->test).first, ElementsAre(1, 3, 2, 5, 0, 4));
+}
+
+TEST_F(CsvTest, ASmallVocabularyKeepsTheFrequentValues) {
+  CsvOptions options = Options(kTrain);
+  options.columns = {{"city", CsvColumn::kVocabulary, 2}, {"city", CsvColumn::kHash, 1000}};
+  const auto data = OpenCsv(options);
+  ASSERT_TRUE(data.ok()) << data.status();
+  const auto ids = Read(*data->train).first;
+  EXPECT_EQ(ids[0], 1);  // Rome
+  EXPECT_EQ(ids[2], 0);  // Oslo
+  EXPECT_EQ(ids[1], ids[7]) << "Rome has the same hash again";
+  EXPECT_NE(ids[1], ids[3]);
+  EXPECT_GE(ids[3], 3);
+}
+
+// Nine records of ten are 0: one bucket is theirs, and the rest is not one more.
+TEST_F(CsvTest, ANumberThatMostRecordsHaveTakesOneBucket) {
+  std::string text = "gain, pay\n";
+  for (int i = 0; i < 90; ++i) text += "0, low\n";
+  for (int i = 1; i <= 10; ++i) text += std::to_string(i) + ", high\n";
+  CsvOptions options = Options(text);
+  options.columns = {{"gain", CsvColumn::kNumeric, 7}};
+  const auto data = OpenCsv(options);
+  ASSERT_TRUE(data.ok()) << data.status();
+  const auto ids = Read(*data->train).first;
+  EXPECT_EQ(ids[0], 1);
+  EXPECT_THAT(std::vector(ids.end() - 10, ids.end()), ElementsAre(2, 2, 3, 3, 4, 4, 5, 5, 6, 6));
+}
+
+TEST_F(CsvTest, BadRecordsAreLeftOutNamedAndLimited) {
+  const std::string text = std::string(kTrain) + "1, smith, Rome\n" + "x, smith, Rome, low\n" +
+                           "1, smith, Rome, middle\n" + "1, \"smith\", Rome, low\n";
+  CsvOptions options = Options(text);
+  options.bad_records_max = 4;
+  const auto data = OpenCsv(options);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train->size(), 4u);
+  EXPECT_THAT(data->warnings,
+              ElementsAre(HasSubstr("train:7: 3 fields, but the first line names 4"),
+                          HasSubstr("train:8: column \"age\": \"x\" is no number"),
+                          HasSubstr("train:9: label \"middle\""), HasSubstr("train:10: quoted"),
+                          HasSubstr("4 bad records left out")));
+  options.bad_records_max = 3;
+  const Status status = OpenCsv(options).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("train:10: quoted"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("bad_records_max is 3"));
+}
+
+TEST_F(CsvTest, OptionsThatDoNotFit) {
+  CsvOptions options = Options(kTrain);
+  options.columns[1].name = "jop";
+  EXPECT_THAT(Error(options), HasSubstr("there is no column \"jop\"; did you mean \"job\"?"));
+  options = Options(kTrain);
+  options.columns[0].ids = 1;
+  EXPECT_THAT(Error(options), HasSubstr("ids is 1"));
+  options = Options(kTrain);
+  options.label_column = "wage";
+  EXPECT_THAT(Error(options), HasSubstr("\"wage\""));
+  options = Options(kTrain, "age, job\n1, cook\n");
+  EXPECT_THAT(Error(options), HasSubstr("other ones"));
+  EXPECT_THAT(Error(Options("age, job, city, pay\n")), HasSubstr("no record"));
+  EXPECT_THAT(Error(Options("")), HasSubstr("empty"));
+  options.train_path = dir_ / "nothing";
+  EXPECT_EQ(OpenCsv(options).status().code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace tandem

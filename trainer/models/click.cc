@@ -1,0 +1,63 @@
+// Networks for click prediction on categorical columns, each of which is one id.
+//   wide_deep: Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016
+//   deepfm: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
+//   IJCAI 2017
+#include "trainer/models/zoo.h"
+
+namespace tandem {
+namespace {
+
+struct Columns {
+  std::string ids, label;
+  std::string wide;     // [batch, 1]: one weight per id, added up
+  std::string vectors;  // [batch, fields, dim]
+  std::string deep;     // [batch, 1]
+};
+
+Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
+  const int64_t fields = args.Int("fields", 1, 4096);
+  const int64_t rows = args.Int("rows", 1, int64_t{1} << 31);
+  const int64_t dim = args.Int("dim", 1, 4096);
+  const bool sparse = args.Int("sparse", 0, 1) == 1;
+  const auto hidden = args.Ints("hidden", 0, 100, 1, 65536);
+  Columns c;
+  c.ids = builder.Data("ids", DType::kI64, {fields});
+  c.label = builder.Data("label", DType::kI64, {1});
+  const Init init{Init::kNormal, 0.0f, 0.01f};
+  const std::string weights =
+      builder.Embedding(c.ids, {.rows = rows, .dim = 1, .sparse = sparse, .init = init});
+  c.wide = builder.SequencePool(weights, "sum");
+  c.vectors = builder.Embedding(c.ids, {.rows = rows, .dim = dim, .sparse = sparse, .init = init});
+  std::string x = builder.Reshape(c.vectors, {0, fields * dim});
+  for (const int64_t units : hidden) x = builder.Fc(x, units, Act::kRelu);
+  c.deep = builder.Fc(x, 1);
+  return c;
+}
+
+void Finish(ProgramBuilder& builder, const std::string& logits, const std::string& label) {
+  builder.Auc(builder.SigmoidLoss(logits, label), label);
+}
+
+// Products of all pairs of vectors of different fields, added up, by the identity of Rendle,
+// "Factorization Machines", ICDM 2010: 0.5 sum over dim of ((sum of v)^2 - sum of v^2).
+std::string Pairs(ProgramBuilder& builder, const std::string& vectors, int64_t dim) {
+  const std::string sum = builder.SequencePool(vectors, "sum");
+  const std::string squares = builder.SequencePool(builder.Mul(vectors, vectors), "sum");
+  const std::string twice = builder.Add(builder.Mul(sum, sum), builder.Scale(squares, -1.0));
+  return builder.Scale(builder.SequencePool(builder.Reshape(twice, {0, dim, 1}), "sum"), 0.5);
+}
+
+}  // namespace
+
+void BuildWideDeep(ProgramBuilder& builder, ModelArgs& args) {
+  const Columns c = BuildColumns(builder, args);
+  Finish(builder, builder.Add(c.wide, c.deep), c.label);
+}
+
+void BuildDeepFm(ProgramBuilder& builder, ModelArgs& args) {
+  const Columns c = BuildColumns(builder, args);
+  const std::string pairs = Pairs(builder, c.vectors, args.Int("dim", 1, 4096));
+  Finish(builder, builder.Add(builder.Add(c.wide, pairs), c.deep), c.label);
+}
+
+}  // namespace tandem

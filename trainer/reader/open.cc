@@ -1,0 +1,82 @@
+#include "trainer/reader/open.h"
+
+#include "common/base/nearest.h"
+#include "proto/job.pb.h"
+#include "trainer/reader/csv.h"
+#include "trainer/reader/mnist.h"
+
+namespace tandem {
+namespace {
+
+StatusOr<OpenedData> Mnist(const DataConfig& config, const std::string& dir, bool with_test) {
+  OpenedData data;
+  MnistOptions files;
+  files.dir = dir;
+  files.samples_max = static_cast<uint32_t>(config.train_samples_max());
+  TD_ASSIGN_OR_RETURN(data.train, OpenMnist(files));
+  files.train = false;
+  files.samples_max = 0;
+  if (!with_test) return data;
+  TD_ASSIGN_OR_RETURN(data.test, OpenMnist(files));
+  return data;
+}
+
+CsvColumn::Kind KindOf(const CsvColumnConfig& column) {
+  switch (column.kind()) {
+    case CsvColumnConfig::HASH:
+      return CsvColumn::kHash;
+    case CsvColumnConfig::NUMERIC:
+      return CsvColumn::kNumeric;
+    default:
+      return CsvColumn::kVocabulary;
+  }
+}
+
+StatusOr<OpenedData> CsvFiles(const DataConfig& config, const std::string& dir, bool with_test) {
+  const CsvConfig& csv = config.csv();
+  CsvOptions options;
+  options.train_path = dir + "/" + csv.train_file();
+  if (with_test) options.test_path = dir + "/" + csv.test_file();
+  if (csv.separator().size() != 1) {
+    return InvalidArgument("data.csv.separator \"%s\" must be one character", csv.separator());
+  }
+  options.separator = csv.separator()[0];
+  options.missing = csv.missing();
+  options.label_column = csv.label_column();
+  options.positive_labels = {csv.positive_label().begin(), csv.positive_label().end()};
+  options.negative_labels = {csv.negative_label().begin(), csv.negative_label().end()};
+  options.bad_records_max = csv.bad_records_max();
+  options.samples_max = static_cast<uint32_t>(config.train_samples_max());
+  for (const CsvColumnConfig& column : csv.column()) {
+    options.columns.push_back({column.name(), KindOf(column), column.ids()});
+  }
+  TD_ASSIGN_OR_RETURN(CsvData data, OpenCsv(options));
+  return OpenedData{std::move(data.train), std::move(data.test), std::move(data.warnings)};
+}
+
+struct FormatRow {
+  const char* name;
+  StatusOr<OpenedData> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
+};
+constexpr FormatRow kFormats[] = {{"mnist", Mnist}, {"csv", CsvFiles}};
+
+}  // namespace
+
+std::vector<std::string> DataFormats() {
+  std::vector<std::string> names;
+  for (const FormatRow& row : kFormats) names.emplace_back(row.name);
+  return names;
+}
+
+StatusOr<OpenedData> OpenData(const DataConfig& config, const std::string& job_dir,
+                              bool with_test) {
+  const bool relative = !config.dir().empty() && config.dir()[0] != '/';
+  for (const FormatRow& row : kFormats) {
+    if (config.format() != row.name) continue;
+    return row.open(config, relative ? job_dir + config.dir() : config.dir(), with_test);
+  }
+  return InvalidArgument("unknown data.format \"%s\"%s", config.format(),
+                         OrDidYouMean(config.format(), DataFormats()));
+}
+
+}  // namespace tandem
