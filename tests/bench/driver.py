@@ -162,6 +162,10 @@ class Bench:
         out["one_thread"] = self.against_torch("lenet_train", 1, "samples_per_s")
         return out
 
+    def deepfm_dense(self):
+        self.python = peer_setup.torch_python(self.build_dir)
+        return self.against_torch("deepfm_dense", 2, "samples_per_s")
+
     # ---- The executor alone ----
 
     def op_overhead(self):
@@ -205,6 +209,7 @@ FIGURES = {
     "op_overhead": Bench.op_overhead,
     "mlp40_step": Bench.mlp40_step,
     "lenet_train": Bench.lenet_train,
+    "deepfm_dense": Bench.deepfm_dense,
 }
 
 

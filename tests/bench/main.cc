@@ -22,6 +22,7 @@ constexpr Row kRows[] = {
     {"op_overhead", OpOverhead},
     {"mlp40_step", Mlp40Step},
     {"lenet_train", LenetTrain},
+    {"deepfm_dense", DeepFmDense},
 };
 
 int Usage() {

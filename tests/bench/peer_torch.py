@@ -51,21 +51,66 @@ def lenet():
         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
 
 
-# Per figure: the network, and the settings that are tried (optimizer, memory layout, compiler).
+class DeepFM(nn.Module):
+    """As trainer/models/click.cc; sparse: gradients of the tables are sparse tensors."""
+
+    def __init__(self, rows, dim, fields, hidden, sparse):
+        super().__init__()
+        self.wide = nn.Embedding(rows, 1, sparse=sparse)
+        self.vectors = nn.Embedding(rows, dim, sparse=sparse)
+        layers, width = [], fields * dim
+        for units in hidden:
+            layers += [nn.Linear(width, units), nn.ReLU()]
+            width = units
+        self.deep = nn.Sequential(*layers, nn.Linear(width, 1))
+
+    def forward(self, ids):
+        v = self.vectors(ids)
+        pairs = 0.5 * (v.sum(1).square() - v.square().sum(1)).sum(1, keepdim=True)
+        return self.wide(ids).sum(1) + pairs + self.deep(v.flatten(1))
+
+
+def deepfm(words):
+    return DeepFM(1000000, 16, 39, [400, 400, 400], "sparse" in words)
+
+
+def cross_entropy(logits, label):
+    return F.cross_entropy(logits, label.reshape(-1))
+
+
+def sigmoid_loss(logits, label):
+    return F.binary_cross_entropy_with_logits(logits, label.float())
+
+
+def momentum(params, options, how):
+    return torch.optim.SGD(params, lr=options["learning_rate"], momentum=options["mu"], **how)
+
+
+def adagrad(params, options, how):
+    return torch.optim.Adagrad(params, lr=options["learning_rate"], eps=options["epsilon"], **how)
+
+
+# Per figure: the network, its input, loss and optimizer, and the settings that are tried (optimizer,
+# memory layout, sparse gradients, compiler).
 FIGURES = {
-    "mlp40_step": (mlp40, ["foreach", "fused", "forloop"]),
-    "lenet_train": (lenet, ["foreach", "fused", "channels_last+foreach", "channels_last+fused"]),
+    "mlp40_step": (lambda words: mlp40(), "img", cross_entropy, momentum,
+                   ["foreach", "fused", "forloop"]),
+    "lenet_train": (lambda words: lenet(), "img", cross_entropy, momentum,
+                    ["foreach", "fused", "channels_last+foreach", "channels_last+fused"]),
+    "deepfm_dense": (deepfm, "ids", sigmoid_loss, adagrad,
+                     ["sparse", "fused"]),
 }
 
 
 class Run:
     """One network with one setting."""
 
-    def __init__(self, build, export, variant):
+    def __init__(self, name, export, variant):
         words = variant.split("+")
+        build, data, self.loss, self.make, _ = FIGURES[name]
         self.export = export
-        self.model = build()
-        self.x, self.y = export.data["img"], export.data["label"].reshape(-1)
+        self.model = build(words)
+        self.x, self.y = export.data[data], export.data["label"]
         if "channels_last" in words:
             self.model = self.model.to(memory_format=torch.channels_last)
             self.x = self.x.contiguous(memory_format=torch.channels_last)
@@ -81,27 +126,27 @@ class Run:
             how["foreach"] = True
         else:
             how["foreach"] = False
-        options = self.export.options
-        return torch.optim.SGD(self.model.parameters(), lr=options["learning_rate"],
-                               momentum=options["momentum"], **how)
+        return self.make(self.model.parameters(), self.export.options, how)
 
     def restore_params(self):
         """Parameters as exported; a fully connected layer's weight is [in, out] there."""
         params = list(self.model.parameters())
+        linear = {id(m.weight) for m in self.model.modules() if isinstance(m, nn.Linear)}
         assert len(params) == len(self.export.params), "the networks differ"
         with torch.no_grad():
             for ours, theirs in zip(params, self.export.params):
-                ours.copy_(theirs.t() if theirs.dim() == 2 else theirs)
+                ours.copy_(theirs.t() if id(ours) in linear else theirs)
 
     def restore(self):
         self.restore_params()
         for state in self.optimizer.state.values():
-            if state.get("momentum_buffer") is not None:
-                state["momentum_buffer"].zero_()
+            for slot in ("momentum_buffer", "sum"):
+                if state.get(slot) is not None:
+                    state[slot].zero_()
 
     def step(self):
         self.optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(self.forward(self.x), self.y)
+        loss = self.loss(self.forward(self.x), self.y)
         loss.backward()
         self.optimizer.step()
         return loss
@@ -136,15 +181,15 @@ def main():
     parser.add_argument("--variants", default="")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    build, variants = FIGURES[args.name]
+    variants = FIGURES[args.name][-1]
     if args.variants:
         variants = args.variants.split(",")
     export = Export(args.data)
-    batch = export.data["img"].shape[0]
+    batch = export.data["label"].shape[0]
     results = {}
     for variant in variants:
         try:
-            run = Run(build, export, variant)
+            run = Run(args.name, export, variant)
             losses = run.losses(args.check_steps)
             micros = run.micros_per_step(args.seconds)
         except Exception as error:  # a setting this version does not have is no reason to stop

@@ -34,6 +34,7 @@ using RunFn = StatusOr<Report> (*)(const RunOptions& options);
 StatusOr<Report> OpOverhead(const RunOptions& options);
 StatusOr<Report> Mlp40Step(const RunOptions& options);
 StatusOr<Report> LenetTrain(const RunOptions& options);
+StatusOr<Report> DeepFmDense(const RunOptions& options);
 
 // Middle value. REQUIRES: not empty.
 double Median(std::vector<double> values);

@@ -1,5 +1,6 @@
 #include "tests/bench/training_run.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -10,14 +11,12 @@
 #include "common/base/rng.h"
 #include "kernels/exec/executor.h"
 #include "kernels/graph/autodiff.h"
-#include "kernels/graph/optimizer.h"
 #include "tests/bench/ceiling.h"
 
 namespace tandem::bench {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr double kMomentum = 0.9;
 
 // Multiply-adds, times two, of the products in a step.
 double FlopsPerStep(const Program& program) {
@@ -63,8 +62,7 @@ class TrainingRun {
 Status TrainingRun::Prepare() {
   Program& program = training_.program;
   TD_ASSIGN_OR_RETURN(const auto params, AppendBackward(program, 1.0f));
-  TD_RETURN_IF_ERROR(
-      AppendOptimizer(program, {.type = "momentum", .attrs = {{"mu", kMomentum}}}, params));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, training_.optimizer, params));
   TD_RETURN_IF_ERROR(Initialize(program, kSeed, scope_));
   const Tensor* rate = scope_.Find(kLearningRateVar);
   if (rate == nullptr) return Internal("the program has no learning rate");
@@ -80,14 +78,25 @@ Status TrainingRun::Prepare() {
 }
 
 Status TrainingRun::FillData() {
-  TD_ASSIGN_OR_RETURN(const Tensor images, plan_->Get("img"));
-  TD_ASSIGN_OR_RETURN(const Tensor labels, plan_->Get("label"));
   const uint64_t key = StreamKey(kSeed, "bench:data");
-  const auto pixels = images.span<float>();
-  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = NormalAt(key, i);
-  const auto classes = labels.span<int64_t>();
-  for (size_t i = 0; i < classes.size(); ++i) {
-    classes[i] = static_cast<int64_t>(i * 7 + 3) % training_.classes;
+  for (const Var* var : training_.program.VarsOf(VarKind::kData)) {
+    TD_ASSIGN_OR_RETURN(const Tensor tensor, plan_->Get(var->name));
+    if (tensor.dtype() == DType::kF32) {
+      const auto values = tensor.span<float>();
+      for (size_t i = 0; i < values.size(); ++i) values[i] = NormalAt(key, i);
+      continue;
+    }
+    const auto values = tensor.span<int64_t>();
+    const int64_t columns = tensor.shape()[1], part = training_.ids / columns;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      if (var->name == "label") {
+        values[i] = (at * 7 + 3) % training_.classes;
+      } else {
+        const auto id = static_cast<int64_t>(UniformAt(key, i) * static_cast<float>(part));
+        values[i] = at % columns * part + std::min(id, part - 1);
+      }
+    }
   }
   return OkStatus();
 }
@@ -111,8 +120,12 @@ Status TrainingRun::Export() const {
     add("data", var->name, tensor);
   }
   manifest << "option learning_rate " << training_.learning_rate << '\n'
-           << "option momentum " << kMomentum << '\n'
            << "option chunk_steps " << training_.chunk_steps << '\n';
+  for (const auto& [name, value] : training_.optimizer.attrs) {
+    if (const auto* v = std::get_if<double>(&value)) {
+      manifest << "option " << name << ' ' << *v << '\n';
+    }
+  }
   manifest.close();
   if (!manifest) return Unavailable("%s/manifest.txt cannot be written", dir);
   return OkStatus();
@@ -159,13 +172,13 @@ StatusOr<Report> TrainingRun::Run() {
   if (!options_.export_dir.empty()) TD_RETURN_IF_ERROR(Export());
   TD_ASSIGN_OR_RETURN(const std::vector<double> losses, Losses(options_.check_steps));
   TD_ASSIGN_OR_RETURN(const std::vector<double> micros, MicrosPerStep());
-  TD_ASSIGN_OR_RETURN(const Tensor images, plan_->Get("img"));
+  const Var* data = training_.program.VarsOf(VarKind::kData).front();
   const double median = Median(micros);
   const std::set<std::string> kernels(plan_->choices().begin(), plan_->choices().end());
 
   Report report;
   report.Add("us_per_step", median);
-  report.Add("samples_per_s", 1e6 * static_cast<double>(images.shape()[0]) / median);
+  report.Add("samples_per_s", 1e6 * static_cast<double>(data->desc.shape[0]) / median);
   report.Add("us_per_step_min", *std::min_element(micros.begin(), micros.end()));
   report.Add("losses", losses);
   report.Add("flops_per_step", FlopsPerStep(training_.program));

@@ -83,5 +83,42 @@ TEST_F(ClickTest, ATableThatIsTooSmallIsNamedAtTheStart) {
   EXPECT_THAT(child->Output(), testing::HasSubstr("give model argument rows=45"));
 }
 
+constexpr char kWordJob[] = R"(
+name: "words"
+model {
+  zoo: "word2vec"
+  arg { name: "rows" value: "20" }
+  arg { name: "dim" value: "8" }
+}
+data {
+  format: "skipgram"
+  dir: "."
+  skipgram { file: "text" vocabulary: 20 window: 2 test_share: 0.2 }
+}
+optimizer { type: "adagrad" learning_rate: 0.2 }
+global_batch_size: 128
+epochs: 2
+)";
+
+// Ten words of each of two subjects; a sentence is about one. What is near is known by subject.
+TEST_F(ClickTest, WordVectorsLearnWhatStandsTogether) {
+  std::string text;
+  for (int sentence = 0; sentence < 300; ++sentence) {
+    for (int i = 0; i < 10; ++i) {
+      text += sentence % 2 == 0 ? "x" : "y";
+      text += static_cast<char>('a' + (sentence * 7 + i * i * 3 + sentence * i) % 10);
+      text += i == 9 ? ".\n" : " ";
+    }
+  }
+  Write("text", text);
+  Write("job.pbtxt", kWordJob);
+  const JobRun local = RunJob("local", {"--mode=local"}, {});
+  EXPECT_GT(local.result.auc, 0.7);
+  const JobRun collective = RunJob("collective", {"--mode=collective", "--nproc=2"}, {});
+  const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
+  EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
+  EXPECT_NEAR(pserver.result.auc, local.result.auc, 0.01);
+}
+
 }  // namespace
 }  // namespace tandem

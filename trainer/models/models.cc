@@ -66,6 +66,14 @@ const std::vector<ModelRow>& Zoo() {
        ClickArgs(), nullptr, BuildWideDeep},
       {"deepfm", "click prediction: factorization machine and multi-layer perceptron (Guo 2017)",
        ClickArgs(), nullptr, BuildDeepFm},
+      {"word2vec",
+       "word vectors: skip-gram with negative sampling (Mikolov 2013)",
+       {{"rows", "10000", "words: data.skipgram.vocabulary"},
+        {"dim", "100", "elements of a word's vector"},
+        {"negatives", "5", "words drawn for each pair: data.skipgram.negatives"},
+        {"sparse", "1", "1: gradients of the tables are sparse rows"}},
+       nullptr,
+       BuildWord2Vec},
   };
   return kZoo;
 }

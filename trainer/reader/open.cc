@@ -4,6 +4,7 @@
 #include "proto/job.pb.h"
 #include "trainer/reader/csv.h"
 #include "trainer/reader/mnist.h"
+#include "trainer/reader/skipgram.h"
 
 namespace tandem {
 namespace {
@@ -54,11 +55,25 @@ StatusOr<OpenedData> CsvFiles(const DataConfig& config, const std::string& dir, 
   return OpenedData{std::move(data.train), std::move(data.test), std::move(data.warnings)};
 }
 
+StatusOr<OpenedData> SkipGramText(const DataConfig& config, const std::string& dir,
+                                  bool with_test) {
+  const SkipGramConfig& given = config.skipgram();
+  SkipGramOptions options;
+  options.path = dir + "/" + given.file();
+  options.vocabulary = given.vocabulary();
+  options.window = given.window();
+  options.negatives = given.negatives();
+  options.test_share = given.test_share();
+  options.samples_max = static_cast<uint32_t>(config.train_samples_max());
+  TD_ASSIGN_OR_RETURN(SkipGramData data, OpenSkipGram(options));
+  return OpenedData{std::move(data.train), with_test ? std::move(data.test) : nullptr, {}};
+}
+
 struct FormatRow {
   const char* name;
   StatusOr<OpenedData> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
 };
-constexpr FormatRow kFormats[] = {{"mnist", Mnist}, {"csv", CsvFiles}};
+constexpr FormatRow kFormats[] = {{"mnist", Mnist}, {"csv", CsvFiles}, {"skipgram", SkipGramText}};
 
 }  // namespace
 
