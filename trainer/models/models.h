@@ -25,14 +25,14 @@ std::vector<ModelDoc> ListModels();
 // The same as text, for `--list_models`.
 std::string ListModelsText();
 
-// The forward program of zoo model `name` with its loss and its metrics. Data variables and metrics:
+// The forward program of zoo model `name` with its loss and metrics. Data variables and metrics:
 //   image classifiers    "img" [batch, channels, height, width] (f32), "label" [batch, 1] (i64);
 //                        accuracy
 //   wide_deep, deepfm    "ids" [batch, fields], "label" [batch, 1] (i64); auc
 //   word2vec             "center", "target", "label" [batch, 1 + negatives] (i64); auc
-// The loss is the mean cross entropy of a softmax for the first, of sigmoids for the others. `args`:
-// ModelArg of proto/job.proto, by name; absent ones take their defaults. BindBatch changes `batch`
-// later.
+// The loss is the mean cross entropy of a softmax for the first, of sigmoids for the others.
+// `args`: ModelArg of proto/job.proto, by name; absent ones take their defaults. BindBatch changes
+// `batch` later.
 // NOT_FOUND for an unknown model and INVALID_ARGUMENT for an unknown argument or a bad value, with
 // the nearest name or the accepted range.
 StatusOr<Program> BuildModel(const std::string& name,
