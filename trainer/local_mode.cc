@@ -45,7 +45,7 @@ StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Devic
   TensorMap state;
   for (const Var* var : program.VarsOf(VarKind::kState)) {
     const Tensor* tensor = scope.Find(var->name);
-    if (var->name == kLearningRateVar || tensor == nullptr) continue;
+    if (!var->saved || var->name == kLearningRateVar || tensor == nullptr) continue;
     TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(tensor->desc(), device));
     TD_RETURN_IF_ERROR(device.CopyFromHost(copy.data(), tensor->data(), copy.bytes()));
     state[var->name] = std::move(copy);

@@ -71,7 +71,7 @@ std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
 // ---- Shared by the modes that update parameters in the trainer itself ---------------------------
 
 Status SetLearningRate(Scope& scope, float learning_rate);
-// Copies of every kState variable but the learning rate.
+// Copies of every kState variable that is saved, but the learning rate.
 StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& device);
 
 }  // namespace tandem

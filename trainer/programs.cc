@@ -51,6 +51,12 @@ StatusOr<float> LossScale(const DistributedStrategy& strategy, int ranks) {
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int ranks, ModeDriver& mode,
                                     const ProgramObserver& observer) {
+  const int64_t parts = config.strategy().batch_merge_repeats();
+  if (batch % parts != 0) {
+    return InvalidArgument("batch_merge_repeats: a batch of %d does not divide into %d parts",
+                           batch, parts);
+  }
+  batch /= parts;
   JobPrograms programs;
   TD_ASSIGN_OR_RETURN(programs.forward, ForwardProgram(config.model(), job_dir, batch));
   programs.train = programs.forward;

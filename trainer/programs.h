@@ -16,7 +16,8 @@ struct JobPrograms {
   std::vector<PassReport> passes;  // what the strategy's passes did to `train`
 };
 
-// `batch` samples a step on this rank, of `ranks`. `job_dir`: where relative paths of the job
+// `batch` samples a step on this rank, of `ranks`; with batch_merge_repeats the programs are bound
+// to that part of them. `job_dir`: where relative paths of the job
 // begin. `observer` sees `train` at each point of its making.
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int ranks, ModeDriver& mode,

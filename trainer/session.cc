@@ -48,6 +48,7 @@ class Session::Impl {
   Status TrainLoop();
   static Status Stopped(int64_t step);
   Status TrainStep(int64_t step);
+  void AddResults(int parts);
   Status AfterStep(int64_t step);
   Status Evaluate(int64_t epoch);
   Status SaveCheckpoint(int64_t steps_done);
@@ -84,7 +85,8 @@ class Session::Impl {
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
   int64_t batch_ = 0;
   double train_seconds_ = 0;
-  std::string metric_name_;  // "accuracy"; empty: none
+  std::string metric_name_;       // "accuracy"; empty: none
+  double loss_ = 0, metric_ = 0;  // of the step, where it is reported
   Evaluation evaluation_;
   Time begin_;
 };
@@ -229,25 +231,38 @@ Status Session::Impl::TrainStep(int64_t step) {
                       prefetcher_->Next(clock_.Now() + std::chrono::minutes(10)));
   if (batch == nullptr) return Internal("the data ended at step %d of %d", step, steps_total_);
   const Time begin = clock_.Now();
-  for (size_t f = 0; f < inputs_.size(); ++f) {
-    TD_RETURN_IF_ERROR(
-        device_->CopyFromHost(inputs_[f].data(), batch->fields[f].data(), inputs_[f].bytes()));
-  }
   TD_RETURN_IF_ERROR(mode_.BeginStep(step, schedule_->At(step)));
-  TD_RETURN_IF_ERROR(Annotate(executor_->Run(), absl::StrFormat("step %d", step)));
+  const int parts = config_.strategy().batch_merge_repeats();
+  loss_ = metric_ = 0;
+  for (int part = 0; part < parts; ++part) {
+    for (size_t f = 0; f < inputs_.size(); ++f) {
+      const auto* data = static_cast<const std::byte*>(batch->fields[f].data());
+      const size_t bytes = inputs_[f].bytes();
+      TD_RETURN_IF_ERROR(device_->CopyFromHost(inputs_[f].data(),
+                                               data + static_cast<size_t>(part) * bytes, bytes));
+    }
+    TD_RETURN_IF_ERROR(Annotate(executor_->Run(), absl::StrFormat("step %d", step)));
+    if (progress_->Due(step)) AddResults(parts);
+  }
   train_seconds_ += Seconds(clock_.Now() - begin);
   return OkStatus();
 }
 
+// Loss and metric of a step are the means over the parts of its batch.
+void Session::Impl::AddResults(int parts) {
+  const Program& program = programs_.train;
+  loss_ += Scalar(program.loss) / parts;
+  if (!program.metrics.empty()) metric_ += Scalar(program.metrics[0]) / parts;
+}
+
 Status Session::Impl::AfterStep(int64_t step) {
   if (progress_->Due(step)) {
-    const auto& metrics = programs_.train.metrics;
     progress_->Report({.step = step,
                        .epoch = step / steps_per_epoch(),
                        .samples = batch_ * options_.rank.size,
-                       .loss = Scalar(programs_.train.loss),
+                       .loss = loss_,
                        .metric_name = metric_name_,
-                       .metric = metrics.empty() ? 0 : Scalar(metrics[0]),
+                       .metric = metric_,
                        .data_wait_seconds = prefetcher_->stats().wait_seconds});
   }
   if (!leader()) return OkStatus();
@@ -286,7 +301,11 @@ StatusOr<TensorMap> Session::Impl::Params() const {
   return params;
 }
 
+// With gradient_merge the state is that of the last update: the steps since then are run again.
 Status Session::Impl::SaveCheckpoint(int64_t steps_done) {
+  const DistributedStrategy& strategy = config_.strategy();
+  if (strategy.gradient_merge())
+    steps_done -= steps_done % strategy.gradient_merge_configs().k_steps();
   Checkpoint checkpoint;
   checkpoint.job = config_.name();
   checkpoint.step = static_cast<uint64_t>(steps_done);

@@ -242,6 +242,7 @@ Status BindBatch(Program& program, int64_t batch) {
 
 Status Verify(const Program& program) {
   std::unordered_set<std::string> written;
+  std::unordered_map<std::string, std::string> conditional;  // variable -> condition of its writers
   for (const Var& var : program.vars()) {
     if (var.kind != VarKind::kTemp) written.insert(var.name);
   }
@@ -252,17 +253,24 @@ Status Verify(const Program& program) {
     std::string unwritten, lost;
     ForEachRead(op, [&](const std::string& name) {
       if (!written.contains(name)) unwritten = name;
+      // A value that there is only under a condition is for those who run under the same.
+      const auto sometimes = conditional.find(name);
+      if (sometimes != conditional.end() && sometimes->second != op.run_if) lost = name;
     });
     ForEachWrite(op, [&](const std::string& name) {
-      if (!written.insert(name).second || op.run_if.empty()) return;
-      lost = name;
+      const bool first = written.insert(name).second;
+      if (op.run_if.empty()) {
+        conditional.erase(name);
+      } else if (first) {
+        conditional[name] = op.run_if;
+      }
     });
     if (!unwritten.empty()) {
       return FailedPrecondition("%s reads \"%s\" before anything wrote it", Label(op), unwritten);
     }
     if (!lost.empty()) {
-      return FailedPrecondition("%s has a condition, but \"%s\" has no other value", Label(op),
-                                lost);
+      return FailedPrecondition("%s reads \"%s\", which is written only if %s", Label(op), lost,
+                                conditional.at(lost));
     }
   }
   return OkStatus();

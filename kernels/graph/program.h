@@ -32,6 +32,7 @@ struct Var {
   TensorDesc desc;             // kTemp: as inferred
   bool batch_leading = false;  // kData whose first dimension is the batch
   Init init;
+  bool saved = true;  // kState that checkpoints hold; else it begins with `init` again
 };
 
 class Program {
@@ -67,8 +68,8 @@ Status AppendOp(Program& program, Op op);
 // REQUIRES: batch >= 1.
 Status BindBatch(Program& program, int64_t batch);
 
-// Everything AppendOp would refuse, reads of variables that nothing wrote, and operators with a
-// condition (Op::run_if) that write what has no value while they are not run.
+// Everything AppendOp would refuse, reads of variables that nothing wrote, and reads of what is
+// written under a condition (Op::run_if) alone by operators that have another one or none.
 Status Verify(const Program& program);
 
 // Calls fn(name) for every variable that `op` reads: inputs that are there, and its condition.

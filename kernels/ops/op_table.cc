@@ -30,6 +30,7 @@ const OpDef* const kOps[] = {
     &kElementwiseAddGrad,
     &kElementwiseMul,
     &kElementwiseMulGrad,
+    &kEveryNth,
     &kFc,
     &kFcGrad,
     &kFillConstant,

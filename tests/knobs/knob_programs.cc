@@ -1,5 +1,7 @@
 #include "tests/knobs/knob_programs.h"
 
+#include "kernels/exec/executor.h"
+#include "kernels/graph/optimizer.h"
 #include "proto/job.pb.h"
 #include "trainer/job.h"
 
@@ -37,6 +39,67 @@ PassReport KnobProgramTest::ReportOf(const JobPrograms& programs, const std::str
   PassReport none;
   none.outcome.reason = "not run";
   return none;
+}
+
+namespace {
+
+class WorldOfOne final : public CommHandler {
+ public:
+  StatusOr<int> Register(const CommNode&) override { return 0; }
+  void Start(int, int64_t, CommDone* done) override {
+    ++started;
+    done->Complete(OkStatus());
+  }
+  Duration timeout() const override { return std::chrono::seconds(1); }
+  int started = 0;
+};
+
+void Feed(const Plan& plan) {
+  for (const Var* var : plan.program().VarsOf(VarKind::kData)) {
+    const Tensor tensor = *plan.Get(var->name);
+    if (tensor.dtype() == DType::kI64) {
+      auto labels = tensor.span<int64_t>();
+      for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i % 3);
+    } else if (tensor.dtype() == DType::kF32) {
+      auto x = tensor.span<float>();
+      for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) / 4.0f - 0.75f;
+    }
+  }
+}
+
+}  // namespace
+
+KnobProgramTest::Ran KnobProgramTest::Run(const Program& program, int steps, float learning_rate) {
+  CpuDevice device;
+  Scope scope(device);
+  WorldOfOne world;
+  EXPECT_TRUE(Initialize(program, 7, scope).ok());
+  PlanOptions options;
+  options.threads = 2;
+  options.fetch = {program.loss};
+  auto plan = Plan::Make(program, Backend::Cpu(), scope, &world, options);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  Feed(**plan);
+  scope.Find(kLearningRateVar)->span<float>()[0] = learning_rate;
+  const Status status = Executor(**plan).Run(steps);
+  EXPECT_TRUE(status.ok()) << status;
+  Ran ran;
+  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+    const auto span = scope.Find(var->name)->span<float>();
+    ran.params[var->name] = {span.begin(), span.end()};
+  }
+  ran.arena_bytes = (*plan)->arena_bytes();
+  ran.communications = world.started;
+  ran.loss = (*plan)->Get(program.loss)->span<float>()[0];
+  return ran;
+}
+
+void KnobProgramTest::UseModel(const std::string& model) {
+  const std::string lenet = "zoo: \"lenet\"";
+  std::string text = ReadWholeFile(job_);
+  const size_t at = text.find(lenet);
+  ASSERT_NE(at, std::string::npos) << text;
+  job_ = Write("other.pbtxt", text.replace(at, lenet.size(), model));
 }
 
 std::string KnobProgramTest::Sha(const std::string& name, const std::string& mode,

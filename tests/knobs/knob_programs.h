@@ -1,6 +1,7 @@
 // From the knobs of a job to its programs, for effect tests: no process is started.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,17 @@ class KnobProgramTest : public JobTest {
   static int Count(const Program& program, const std::string& type);
   // What the pass reported; a report without a place and reason "not run" when it did not run.
   static PassReport ReportOf(const JobPrograms& programs, const std::string& pass);
+  // Runs a program of Programs() in this process, as a world of one, on a batch that is the same at
+  // every step.
+  struct Ran {
+    std::map<std::string, std::vector<float>> params;  // afterwards
+    size_t arena_bytes = 0;                            // temporaries of the plan
+    int communications = 0;
+    float loss = 0;  // of the last step
+  };
+  static Ran Run(const Program& program, int steps, float learning_rate = 0.0625f);
+  // The job with another model of the zoo: UseModel("zoo: \"mlp\"").
+  void UseModel(const std::string& text);
   // Hash of the parameters after 20 steps in mode `mode` (two ranks unless local).
   std::string Sha(const std::string& name, const std::string& mode,
                   const std::vector<std::string>& flags) const;

@@ -211,6 +211,14 @@ Values Accuracy(const OracleArgs& a) {
           {{DType::kI32, {1}}, {correct}}};
 }
 
+Values EveryNth(const OracleArgs& a) {
+  Value count = a.in[0], due = a.in[0];
+  const bool is_due = count.v[0] + 1 >= static_cast<double>(a.Get<int64_t>("n"));
+  count.v[0] = is_due ? 0 : count.v[0] + 1;
+  due.v[0] = is_due ? 1 : 0;
+  return {count, due};
+}
+
 struct Row {
   const char* op;
   Oracle oracle;
@@ -233,6 +241,7 @@ constexpr Row kRows[] = {
     {"elementwise_add_grad", ElementwiseGrad},
     {"elementwise_mul", Elementwise},
     {"elementwise_mul_grad", ElementwiseGrad},
+    {"every_nth", EveryNth},
     {"fc", Fc},
     {"fc_grad", FcGrad},
     {"fill_constant", FillConstant},

@@ -1,7 +1,12 @@
 // The table of passes. One line per pass; the order is the order in which they run in their stage.
+#include "kernels/graph/passes/addto.h"
+#include "kernels/graph/passes/auto_fusion.h"
 #include "kernels/graph/passes/fuse_elewise_add_act.h"
 #include "kernels/graph/passes/fuse_optimizer.h"
+#include "kernels/graph/passes/gradient_merge.h"
 #include "kernels/graph/passes/pass.h"
+#include "kernels/graph/passes/recompute.h"
+#include "kernels/graph/passes/update_early.h"
 #include "proto/strategy.pb.h"
 
 namespace tandem {
@@ -9,12 +14,33 @@ namespace {
 
 using S = DistributedStrategy;
 
+// The reference looks variables up by name at each run unless this is set; a plan looks them up
+// once, when it is made.
+StatusOr<PassOutcome> CacheRuntimeContext(Program&, PassContext&) {
+  return PassOutcome{0, "always so: a plan looks every variable up once, when it is made"};
+}
+
 const Pass kPasses[] = {
     {"fuse_elewise_add_act_ops", "addition and the activation beside it become one operator",
      PassStage::kForward, [](const S& s) { return s.build_strategy().fuse_elewise_add_act_ops(); },
      FuseElewiseAddAct},
+    {"recompute", "backward computes forward values again from the checkpoints",
+     PassStage::kBackward, [](const S& s) { return s.recompute(); }, Recompute},
+    {"enable_addto", "gradients with several sources are added up in place", PassStage::kBackward,
+     [](const S& s) { return s.build_strategy().enable_addto(); }, AddInPlace},
+    {"gradient_merge", "gradients of several steps or parts of a batch are added up",
+     PassStage::kUpdate,
+     [](const S& s) { return s.gradient_merge() || s.batch_merge_repeats() > 1; }, MergeGradients},
+    {"enable_auto_fusion", "chains of elementwise operators become one loop", PassStage::kUpdate,
+     [](const S& s) { return s.build_strategy().enable_auto_fusion(); }, FuseChains},
     {"fuse_all_optimizer_ops", "updates of one kind become one operator", PassStage::kUpdate,
      [](const S& s) { return s.build_strategy().fuse_all_optimizer_ops(); }, FuseOptimizer},
+    {"enable_backward_optimizer_op_deps", "off: parameters are updated as soon as they can be",
+     PassStage::kUpdate,
+     [](const S& s) { return !s.build_strategy().enable_backward_optimizer_op_deps(); },
+     UpdateEarly},
+    {"cache_runtime_context", "variables are looked up once", PassStage::kUpdate,
+     [](const S& s) { return s.build_strategy().cache_runtime_context(); }, CacheRuntimeContext},
 };
 
 }  // namespace

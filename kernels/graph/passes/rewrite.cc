@@ -60,18 +60,23 @@ size_t BehindWritersOf(const Program& program, const std::vector<std::string>& v
   return behind;
 }
 
-bool CanMove(const Program& program, size_t from, size_t to) {
+bool Conflict(const Op& a, const Op& b) {
   std::set<std::string> reads, writes;
-  ForEachRead(program.ops[from], [&](const std::string& name) { reads.insert(name); });
-  ForEachWrite(program.ops[from], [&](const std::string& name) { writes.insert(name); });
-  bool free = true;
+  ForEachRead(a, [&](const std::string& name) { reads.insert(name); });
+  ForEachWrite(a, [&](const std::string& name) { writes.insert(name); });
+  bool conflict = false;
+  ForEachRead(b, [&](const std::string& name) { conflict |= writes.contains(name); });
+  ForEachWrite(b, [&](const std::string& name) {
+    conflict |= writes.contains(name) || reads.contains(name);
+  });
+  return conflict;
+}
+
+bool CanMove(const Program& program, size_t from, size_t to) {
   for (size_t i = std::min(from, to) + 1; i < std::max(from, to); ++i) {
-    ForEachRead(program.ops[i], [&](const std::string& name) { free &= !writes.contains(name); });
-    ForEachWrite(program.ops[i], [&](const std::string& name) {
-      free &= !writes.contains(name) && !reads.contains(name);
-    });
+    if (Conflict(program.ops[from], program.ops[i])) return false;
   }
-  return free;
+  return true;
 }
 
 }  // namespace tandem

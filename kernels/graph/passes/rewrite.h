@@ -30,6 +30,9 @@ void RemoveOps(Program& program, const std::vector<bool>& marks);
 // Index behind the last operator that writes one of `vars`; 0 when none does.
 size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars);
 
+// True when the order of the two operators matters: one writes what the other reads or writes.
+bool Conflict(const Op& a, const Op& b);
+
 // True when nothing in (from, to) or (to, from) keeps operator `from` from running beside operator
 // `to`: no one between reads or writes what it writes, or writes what it reads.
 bool CanMove(const Program& program, size_t from, size_t to);

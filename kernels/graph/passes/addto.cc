@@ -1,0 +1,74 @@
+#include "kernels/graph/passes/addto.h"
+
+#include <algorithm>
+#include <map>
+
+#include "kernels/graph/passes/rewrite.h"
+
+namespace tandem {
+namespace {
+
+// One sum of gradients: parts in the order in which they are added.
+struct Sum {
+  std::vector<std::string> parts;
+  std::string total;
+};
+
+// Every part is a temporary of its own that nobody else reads, and they become ready in order.
+bool Fits(const Program& program, const std::unordered_map<std::string, Uses>& uses, size_t at) {
+  const Op& op = program.ops[at];
+  if (op.type != "sum" || op.role != OpRole::kBackward || op.inputs[0].size() < 2) return false;
+  size_t ready = 0;
+  for (const std::string& part : op.inputs[0]) {
+    const Uses& use = uses.at(part);
+    if (use.writers.size() != 1 || use.readers != std::vector<size_t>{at}) return false;
+    if (!MayVanish(program, part) || use.writers[0] < ready) return false;
+    ready = use.writers[0];
+  }
+  return true;
+}
+
+void Rename(std::string& name, const std::map<std::string, std::string>& names) {
+  const auto it = names.find(name);
+  if (it != names.end()) name = it->second;
+}
+
+}  // namespace
+
+StatusOr<PassOutcome> AddInPlace(Program& program, PassContext& context) {
+  const auto uses = FindUses(program);
+  std::vector<bool> gone(program.ops.size());
+  std::vector<Sum> sums;
+  std::map<std::string, std::string> names;  // total -> first part
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (!Fits(program, uses, i)) continue;
+    gone[i] = true;
+    sums.push_back({program.ops[i].inputs[0], program.ops[i].outputs[0][0]});
+    names[sums.back().total] = sums.back().parts[0];
+  }
+  if (sums.empty()) return PassOutcome{0, "no gradient has several sources"};
+  RemoveOps(program, gone);
+  for (Op& op : program.ops) {
+    for (auto* slots : {&op.inputs, &op.outputs}) {
+      for (auto& slot : *slots) {
+        for (std::string& name : slot) Rename(name, names);
+      }
+    }
+  }
+  for (ParamGrad& pair : context.grads) Rename(pair.grad, names);
+  for (const Sum& sum : sums) {
+    // A part may itself have been the total of another sum.
+    std::vector<std::string> parts = sum.parts;
+    for (std::string& part : parts) Rename(part, names);
+    for (size_t i = 1; i < parts.size(); ++i) {
+      TD_RETURN_IF_ERROR(InsertOp(program, BehindWritersOf(program, {parts[i]}),
+                                  {.type = "sum",
+                                   .inputs = {{parts[0], parts[i]}},
+                                   .outputs = {{parts[0]}},
+                                   .role = OpRole::kBackward}));
+    }
+  }
+  return PassOutcome{static_cast<int64_t>(sums.size()), ""};
+}
+
+}  // namespace tandem

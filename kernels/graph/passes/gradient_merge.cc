@@ -1,0 +1,139 @@
+#include "kernels/graph/passes/gradient_merge.h"
+
+#include <set>
+
+#include "kernels/graph/passes/rewrite.h"
+#include "proto/strategy.pb.h"
+
+namespace tandem {
+namespace {
+
+bool IsTail(const Op& op) { return op.role == OpRole::kComm || op.role == OpRole::kOptimize; }
+
+class Merger {
+ public:
+  Merger(Program& program, int64_t k, double factor) : program_(program), k_(k), factor_(factor) {}
+
+  StatusOr<int64_t> Run();
+
+ private:
+  // Gradients: temporaries that the tail reads and the rest wrote.
+  std::vector<std::string> FindGradients() const;
+  Status ScaleLossGradient();
+  Status Accumulate(const std::string& grad);
+  void Redirect(const std::string& from, const std::string& to);
+  Status AddCounter();
+  Status Reset(const std::string& accumulator);
+
+  Program& program_;
+  const int64_t k_;
+  const double factor_;
+  std::string due_;
+  std::vector<std::string> accumulators_;
+};
+
+std::vector<std::string> Merger::FindGradients() const {
+  std::vector<std::string> found;
+  std::set<std::string> seen, tail_wrote;
+  for (const Op& op : program_.ops) {
+    if (!IsTail(op)) continue;
+    ForEachRead(op, [&](const std::string& name) {
+      if (program_.FindVar(name)->kind != VarKind::kTemp || tail_wrote.contains(name)) return;
+      if (seen.insert(name).second) found.push_back(name);
+    });
+    ForEachWrite(op, [&](const std::string& name) { tail_wrote.insert(name); });
+  }
+  return found;
+}
+
+Status Merger::ScaleLossGradient() {
+  for (Op& op : program_.ops) {
+    if (op.role != OpRole::kLoss || op.type != "fill_constant") continue;
+    op.attrs["value"] = std::get<double>(op.attrs.at("value")) * factor_;
+    return OkStatus();
+  }
+  return Internal("the program has no loss gradient");
+}
+
+void Merger::Redirect(const std::string& from, const std::string& to) {
+  for (Op& op : program_.ops) {
+    if (!IsTail(op)) continue;
+    for (auto* slots : {&op.inputs, &op.outputs}) {
+      for (auto& slot : *slots) {
+        for (std::string& name : slot) name = name == from ? to : name;
+      }
+    }
+  }
+}
+
+Status Merger::Accumulate(const std::string& grad) {
+  const TensorDesc desc = program_.FindVar(grad)->desc;
+  const std::string total = grad + "@MERGED";
+  TD_RETURN_IF_ERROR(
+      program_.AddVar({.name = total, .kind = VarKind::kState, .desc = desc, .saved = false}));
+  Redirect(grad, total);
+  accumulators_.push_back(total);
+  return InsertOp(
+      program_, BehindWritersOf(program_, {grad}),
+      {.type = "sum", .inputs = {{total, grad}}, .outputs = {{total}}, .role = OpRole::kBackward});
+}
+
+Status Merger::AddCounter() {
+  const std::string counter = program_.FreshName("gradient_merge@COUNTER");
+  due_ = program_.FreshName("gradient_merge@DUE");
+  const TensorDesc one = {DType::kF32, {1}};
+  TD_RETURN_IF_ERROR(
+      program_.AddVar({.name = counter, .kind = VarKind::kState, .desc = one, .saved = false}));
+  return InsertOp(program_, 0,
+                  {.type = "every_nth",
+                   .inputs = {{counter}},
+                   .outputs = {{counter}, {due_}},
+                   .attrs = {{"n", k_}}});
+}
+
+Status Merger::Reset(const std::string& accumulator) {
+  const TensorDesc& desc = program_.FindVar(accumulator)->desc;
+  const auto dims = desc.shape.dims();
+  return AppendOp(program_, {.type = "fill_constant",
+                             .inputs = {},
+                             .outputs = {{accumulator}},
+                             .attrs = {{"shape", std::vector<int64_t>(dims.begin(), dims.end())},
+                                       {"dtype", std::string(Name(desc.dtype))},
+                                       {"value", 0.0}},
+                             .role = OpRole::kOptimize});
+}
+
+StatusOr<int64_t> Merger::Run() {
+  const std::vector<std::string> grads = FindGradients();
+  if (grads.empty()) return 0;
+  TD_RETURN_IF_ERROR(ScaleLossGradient());
+  for (const std::string& grad : grads) TD_RETURN_IF_ERROR(Accumulate(grad));
+  TD_RETURN_IF_ERROR(AddCounter());
+  for (const std::string& total : accumulators_) TD_RETURN_IF_ERROR(Reset(total));
+  for (Op& op : program_.ops) {
+    if (!IsTail(op)) continue;
+    if (!op.run_if.empty()) return Internal("%s has a condition already", op.type);
+    op.run_if = due_;
+  }
+  return static_cast<int64_t>(grads.size());
+}
+
+}  // namespace
+
+StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context) {
+  const DistributedStrategy& strategy = context.strategy;
+  const int64_t steps = strategy.gradient_merge() ? strategy.gradient_merge_configs().k_steps() : 1;
+  const int64_t parts = strategy.batch_merge_repeats();
+  if (steps * parts == 1) return PassOutcome{0, "k_steps is 1"};
+  for (const ParamGrad& pair : context.grads) {
+    if (pair.rows.empty()) continue;
+    return Unimplemented("the gradient of \"%s\" is sparse, and only dense ones are merged",
+                         pair.param);
+  }
+  double factor = 1.0 / static_cast<double>(parts);
+  if (strategy.gradient_merge_configs().avg()) factor /= static_cast<double>(steps);
+  TD_ASSIGN_OR_RETURN(const int64_t merged, Merger(program, steps * parts, factor).Run());
+  return PassOutcome{merged, merged == 0 ? "the program has no gradient that anybody uses" : ""};
+}
+
+}  // namespace tandem

@@ -1,0 +1,16 @@
+// Gradients of several steps are added up; communication and update run with the last of them.
+#pragma once
+
+#include "kernels/graph/passes/pass.h"
+
+namespace tandem {
+
+// gradient_merge (k_steps steps of the job) and batch_merge_repeats (parts of one step's batch):
+// every dense gradient gets an accumulator "w@GRAD@MERGED" among the state; operators with the
+// roles kComm and kOptimize work on it and run every k-th time alone. The mean is taken by the
+// factor 1/k on the loss gradient. Accumulators are each rank's own and in no checkpoint: one is
+// that of the last update, where they are empty. UNIMPLEMENTED naming the parameter for a sparse
+// gradient.
+StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context);
+
+}  // namespace tandem

@@ -1,0 +1,114 @@
+#include "kernels/graph/passes/recompute.h"
+
+#include <map>
+#include <set>
+
+#include "common/base/nearest.h"
+#include "proto/strategy.pb.h"
+
+namespace tandem {
+namespace {
+
+class Recomputer {
+ public:
+  explicit Recomputer(Program& program) : program_(program), before_(std::move(program.ops)) {
+    program_.ops.clear();
+  }
+
+  // After an error the program is of no use.
+  StatusOr<int64_t> Run(const std::set<std::string>& checkpoints);
+
+ private:
+  Status FindWriters(const std::set<std::string>& checkpoints);
+  bool IsKept(const std::string& name) const { return !writer_.contains(name); }
+  // The name under which backward reads `name`: its own, or that of the copy, made here.
+  StatusOr<std::string> Again(const std::string& name);
+  Status Repeat(const Op& op);
+  Status RedirectInputs(Op& op);
+
+  Program& program_;
+  const std::vector<Op> before_;
+  std::map<std::string, size_t> writer_;     // forward temporaries that are not kept
+  std::map<std::string, std::string> copy_;  // of those, what was computed again
+  int64_t repeated_ = 0;
+};
+
+Status Recomputer::FindWriters(const std::set<std::string>& checkpoints) {
+  std::set<std::string> missing = checkpoints;
+  std::vector<std::string> forward;
+  size_t last = 0;
+  for (size_t i = 0; i < before_.size(); ++i) {
+    if (before_[i].role != OpRole::kForward) continue;
+    ForEachWrite(before_[i], [&](const std::string& name) {
+      forward.push_back(name);
+      if (missing.erase(name) > 0) last = i;
+    });
+  }
+  if (!missing.empty()) {
+    return NotFound("no operator writes the checkpoint \"%s\"%s", *missing.begin(),
+                    OrDidYouMean(*missing.begin(), forward));
+  }
+  for (size_t i = 0; i <= last; ++i) {
+    if (before_[i].role != OpRole::kForward || FindOp(before_[i].type)->has_side_effect) continue;
+    ForEachWrite(before_[i], [&](const std::string& name) {
+      const bool temporary = program_.FindVar(name)->kind == VarKind::kTemp;
+      if (temporary && !checkpoints.contains(name)) writer_[name] = i;
+    });
+  }
+  return OkStatus();
+}
+
+Status Recomputer::RedirectInputs(Op& op) {
+  for (auto& slot : op.inputs) {
+    for (std::string& name : slot) {
+      if (name.empty()) continue;
+      TD_ASSIGN_OR_RETURN(name, Again(name));
+    }
+  }
+  return OkStatus();
+}
+
+Status Recomputer::Repeat(const Op& op) {
+  Op again = op;
+  again.role = OpRole::kBackward;
+  TD_RETURN_IF_ERROR(RedirectInputs(again));
+  for (auto& slot : again.outputs) {
+    for (std::string& name : slot) {
+      if (name.empty()) continue;
+      const std::string copy = program_.FreshName(name + "@RECOMPUTE");
+      if (!IsKept(name)) copy_[name] = copy;
+      name = copy;
+    }
+  }
+  ++repeated_;
+  return AppendOp(program_, std::move(again));
+}
+
+StatusOr<std::string> Recomputer::Again(const std::string& name) {
+  if (IsKept(name)) return name;
+  if (!copy_.contains(name)) TD_RETURN_IF_ERROR(Repeat(before_[writer_.at(name)]));
+  return copy_.at(name);
+}
+
+StatusOr<int64_t> Recomputer::Run(const std::set<std::string>& checkpoints) {
+  TD_RETURN_IF_ERROR(FindWriters(checkpoints));
+  for (const Op& op : before_) {
+    Op next = op;
+    if (op.role == OpRole::kBackward) TD_RETURN_IF_ERROR(RedirectInputs(next));
+    program_.ops.push_back(std::move(next));
+  }
+  return repeated_;
+}
+
+}  // namespace
+
+StatusOr<PassOutcome> Recompute(Program& program, PassContext& context) {
+  const auto& names = context.strategy.recompute_configs().checkpoints();
+  if (names.empty()) return PassOutcome{0, "recompute_configs names no checkpoints"};
+  TD_ASSIGN_OR_RETURN(const int64_t repeated,
+                      Recomputer(program).Run({names.begin(), names.end()}));
+  return PassOutcome{repeated,
+                     repeated == 0 ? "backward needs no value before the checkpoints" : ""};
+}
+
+}  // namespace tandem

@@ -1,0 +1,27 @@
+#include "kernels/ops/cpu_args.h"
+#include "kernels/ops/op_defs.h"
+
+namespace tandem {
+namespace {
+
+struct State {
+  float n;
+};
+
+Status Run(State& s, const KernelArgs& args) {
+  const float count = *InF32(args, 0) + 1.0f;
+  const bool due = count >= s.n;
+  *OutF32(args, 0) = due ? 0.0f : count;
+  *OutF32(args, 1) = due ? 1.0f : 0.0f;
+  return OkStatus();
+}
+
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  return MakeKernel<State, Run>({static_cast<float>(view.attr<int64_t>("n"))});
+}
+
+}  // namespace
+
+std::vector<KernelImpl> EveryNthCpu() { return {{"plain", Prepare}}; }
+
+}  // namespace tandem

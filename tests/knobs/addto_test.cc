@@ -1,0 +1,54 @@
+// enable_addto: the parts of a gradient are added up as they come; less memory, the same bits.
+#include "gtest/gtest.h"
+#include "kernels/graph/builder.h"
+#include "kernels/graph/optimizer.h"
+#include "proto/strategy.pb.h"
+#include "tests/knobs/knob_programs.h"
+
+namespace tandem {
+namespace {
+
+class AddtoTest : public KnobProgramTest {
+ protected:
+  // A value h that four layers read: its gradient is the sum of four.
+  static Program Train(bool addto, PassReport* report) {
+    ProgramBuilder b("fan", 64);
+    const auto h = b.Fc(b.Data("x", DType::kF32, {8}), 256, Act::kRelu);
+    auto sum = b.Fc(h, 4);
+    for (int i = 0; i < 3; ++i) sum = b.Add(sum, b.Fc(h, 4));
+    b.SoftmaxLoss(sum, b.Data("label", DType::kI64, {1}));
+    Program program = *b.Finish();
+    auto grads = *AppendBackward(program, 1.0f);
+    DistributedStrategy strategy;
+    strategy.mutable_build_strategy()->set_enable_addto(addto);
+    PassPipeline passes(strategy, nullptr);
+    EXPECT_TRUE(passes.Run(PassStage::kBackward, program, grads).ok());
+    EXPECT_TRUE(AppendOptimizer(program, {}, grads).ok());
+    const auto reports = passes.TakeReports();
+    if (!reports.empty()) *report = reports[0];
+    return program;
+  }
+};
+
+TEST_F(AddtoTest, LessMemoryTheSameBits) {
+  PassReport report;
+  const Program plain = Train(false, &report), addto = Train(true, &report);
+  EXPECT_EQ(Count(plain, "sum"), 1);
+  EXPECT_EQ(Count(addto, "sum"), 3);
+  EXPECT_EQ(report.outcome.matched, 1);
+  const Ran kept = Run(plain, 3), less = Run(addto, 3);
+  // Two parts at a time instead of four and the sum.
+  const size_t part = 64 * 256 * sizeof(float);
+  EXPECT_LE(less.arena_bytes + 2 * part, kept.arena_bytes);
+  EXPECT_EQ(less.params, kept.params);
+}
+
+TEST_F(AddtoTest, FromTheKnobToTheProgram) {
+  UseModel("zoo: \"residual_cnn\" arg { name: \"channels\" value: \"8\" }");
+  const JobPrograms plain = Programs({}), addto = Programs({{"enable_addto", "true"}});
+  EXPECT_GT(ReportOf(addto, "enable_addto").outcome.matched, 0);
+  EXPECT_EQ(Run(addto.train, 3).params, Run(plain.train, 3).params);
+}
+
+}  // namespace
+}  // namespace tandem

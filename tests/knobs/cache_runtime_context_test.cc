@@ -1,0 +1,44 @@
+// cache_runtime_context: what the reference does with it set, a plan always does; the trainer says
+// so, and addresses stay as they were when the plan was made.
+#include "gtest/gtest.h"
+#include "kernels/exec/executor.h"
+#include "tests/knobs/knob_programs.h"
+
+namespace tandem {
+namespace {
+
+using CacheRuntimeContextTest = KnobProgramTest;
+
+TEST_F(CacheRuntimeContextTest, IsReportedAsAlwaysSo) {
+  const JobRun run =
+      RunJob("cached", {"--mode=local"}, {"--steps_max=1", "--cache_runtime_context=true"});
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_NE(run.output.find("pass cache_runtime_context: no place: always so"), std::string::npos)
+      << run.output;
+}
+
+TEST_F(CacheRuntimeContextTest, APlanLooksVariablesUpOnce) {
+  const Program program = Programs({}).train;
+  CpuDevice device;
+  Scope scope(device);
+  ASSERT_TRUE(Initialize(program, 7, scope).ok());
+  auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto addresses = [&plan] {
+    std::vector<const void*> found;
+    for (const PlanStep& step : (*plan)->steps()) found.push_back(step.args.in[0]);
+    return found;
+  };
+  const auto before = addresses();
+  Executor executor(**plan);
+  ASSERT_TRUE(executor.Run(2).ok());
+  EXPECT_EQ(addresses(), before);
+  bool updates_in_place = false;
+  for (const PlanStep& step : (*plan)->steps()) {
+    updates_in_place |= step.args.in[0] == scope.Find("fc_0.w")->data();
+  }
+  EXPECT_TRUE(updates_in_place) << "steps hold the scope's own memory";
+}
+
+}  // namespace
+}  // namespace tandem
