@@ -1,0 +1,103 @@
+#include "trainer/evaluator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/rng.h"
+#include "kernels/graph/builder.h"
+
+namespace tandem {
+namespace {
+
+using testing::Each;
+
+// Sample i: x = a random number, label 1 the more often the larger x is.
+class Scores final : public Dataset {
+ public:
+  explicit Scores(uint32_t size) : size_(size) {}
+  uint32_t size() const override { return size_; }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const override {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      static_cast<float*>(out[0])[i] = X(ids[i]);
+      static_cast<int64_t*>(out[1])[i] = Label(ids[i]);
+    }
+    return OkStatus();
+  }
+  std::string Describe() const override { return "scores"; }
+
+  static float X(uint32_t id) { return 2.0f * NormalAt(1, id); }
+  static int64_t Label(uint32_t id) { return X(id) + 2.0f * NormalAt(2, id) > 0.0f ? 1 : 0; }
+
+ private:
+  const uint32_t size_;
+  const std::vector<SampleField> fields_ = {{"x", {DType::kF32, {1}}},
+                                            {"label", {DType::kI64, {1}}}};
+};
+
+// The share of pairs of both labels that stand in the right order.
+double AreaOf(uint32_t size) {
+  double right = 0, pairs = 0;
+  for (uint32_t i = 0; i < size; ++i) {
+    for (uint32_t j = 0; j < size; ++j) {
+      if (Scores::Label(i) != 1 || Scores::Label(j) != 0) continue;
+      right += Scores::X(i) > Scores::X(j) ? 1 : 0;
+      pairs += 1;
+    }
+  }
+  return right / pairs;
+}
+
+// Several batches, the last one smaller. What training counted has no part in it and is put back.
+TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
+  constexpr uint32_t kSize = 1200;
+  ProgramBuilder b("auc", 4);
+  const auto x = b.Data("x", DType::kF32, {1});
+  const auto label = b.Data("label", DType::kI64, {1});
+  b.Auc(b.SigmoidLoss(x, label), label);
+  const auto program = b.Finish();
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(MetricName(*program), "auc");
+
+  CpuDevice device;
+  Scope scope(device);
+  ASSERT_TRUE(Initialize(*program, 1, scope).ok());
+  const auto positive = scope.Find("auc_0@positive")->span<int64_t>();
+  std::fill(positive.begin(), positive.end(), 5);
+  const Scores data(kSize);
+  const Backend backend = Backend::Cpu();
+  Evaluator evaluator(*program, backend, scope, data, 1);
+  for (int run = 0; run < 2; ++run) {
+    const auto evaluation = evaluator.Run();
+    ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+    EXPECT_NEAR(evaluation->metric, AreaOf(kSize), 1e-3);
+    EXPECT_EQ(evaluation->samples, kSize);
+    EXPECT_THAT(positive, Each(5));
+    EXPECT_THAT(scope.Find("auc_0@negative")->span<int64_t>(), Each(0));
+  }
+}
+
+// A metric without state is the mean over the samples, not over the batches.
+TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
+  constexpr uint32_t kSize = 700;
+  ProgramBuilder b("accuracy", 4);
+  const auto x = b.Data("x", DType::kF32, {1});
+  const auto label = b.Data("label", DType::kI64, {1});
+  b.SigmoidLoss(x, label);
+  b.Accuracy(x, label);  // of one class: right where the label is 0
+  const auto program = b.Finish();
+  ASSERT_TRUE(program.ok()) << program.status();
+  CpuDevice device;
+  Scope scope(device);
+  const Scores data(kSize);
+  const Backend backend = Backend::Cpu();
+  double zeros = 0;
+  for (uint32_t i = 0; i < kSize; ++i) zeros += Scores::Label(i) == 0 ? 1 : 0;
+  const auto evaluation = Evaluator(*program, backend, scope, data, 1).Run();
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  EXPECT_NEAR(evaluation->metric, zeros / kSize, 1e-6);
+  EXPECT_EQ(MetricName(*program), "accuracy");
+}
+
+}  // namespace
+}  // namespace tandem
