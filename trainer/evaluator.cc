@@ -90,8 +90,7 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(uint32_t batch) {
   Sized& sized = sized_[batch];
   if (sized.plan != nullptr) return &sized;
   TD_RETURN_IF_ERROR(BindBatch(forward_, batch));
-  PlanOptions options;
-  options.threads = threads_;
+  PlanOptions options = options_;
   options.fetch = {forward_.loss};
   if (!forward_.metrics.empty()) options.fetch.push_back(forward_.metrics[0]);
   TD_ASSIGN_OR_RETURN(sized.plan, Plan::Make(forward_, backend_, scope_, nullptr, options));

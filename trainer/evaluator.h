@@ -21,14 +21,15 @@ struct Evaluation {
 // training step runs.
 class Evaluator {
  public:
-  // `dataset`, `backend` and `scope` must outlive the evaluator.
+  // `options` of the plans; what they fetch is added. `dataset`, `backend` and `scope` must outlive
+  // the evaluator.
   Evaluator(Program forward, const Backend& backend, Scope& scope, const Dataset& dataset,
-            int threads)
+            PlanOptions options)
       : forward_(std::move(forward)),
         backend_(backend),
         scope_(scope),
         dataset_(dataset),
-        threads_(threads) {}
+        options_(std::move(options)) {}
 
   StatusOr<Evaluation> Run();
 
@@ -49,7 +50,7 @@ class Evaluator {
   const Backend& backend_;
   Scope& scope_;
   const Dataset& dataset_;
-  const int threads_;
+  const PlanOptions options_;
   std::map<uint32_t, Sized> sized_;
 };
 

@@ -76,6 +76,18 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   return programs;
 }
 
+StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
+  const DistributedStrategy& strategy = config.strategy();
+  PlanOptions options;
+  options.threads = threads;
+  if (!strategy.runtime_flags().use_mkldnn()) options.disable_impls = {"onednn"};
+  for (const std::string& type : strategy.build_strategy().mkldnn_enabled_op_types()) {
+    TD_RETURN_IF_ERROR(Annotate(GetOp(type).status(), "mkldnn_enabled_op_types"));
+    options.onednn_ops.push_back(type);
+  }
+  return options;
+}
+
 ProgramObserver DrawInto(const std::string& dir) {
   int count = 0;
   return [dir, count](std::string_view point, const Program& program) mutable -> Status {
@@ -94,6 +106,7 @@ Status CheckPrograms(const JobConfig& config, const std::string& job_dir) {
   TD_ASSIGN_OR_RETURN(const int64_t batch, BatchPerRank(config, 1));
   TD_ASSIGN_OR_RETURN(const ModeOptions options, ModeOptionsOf(config, RankInfo{}, ""));
   const auto mode = MakeLocalMode(options);
+  TD_RETURN_IF_ERROR(PlanOptionsOf(config, 1).status());
   return BuildPrograms(config, job_dir, batch, 1, *mode).status();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/status.h"
+#include "kernels/exec/plan.h"
 #include "kernels/graph/passes/pass.h"
 #include "kernels/graph/program.h"
 #include "trainer/mode.h"
@@ -22,6 +23,10 @@ struct JobPrograms {
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int ranks, ModeDriver& mode,
                                     const ProgramObserver& observer = nullptr);
+
+// How the job wants its plans: threads of the kernels, use of oneDNN. NOT_FOUND naming an operator
+// type of mkldnn_enabled_op_types that there is not.
+StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads);
 
 // Writes a drawing of each point into `dir`, which is made: 00_model.dot, 01_autodiff.dot, ...
 ProgramObserver DrawInto(const std::string& dir);

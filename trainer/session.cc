@@ -134,8 +134,9 @@ Status Session::Impl::BuildPlan() {
   metric_name_ = MetricName(programs_.forward);
   TD_RETURN_IF_ERROR(Initialize(programs_.train, config_.seed(), *scope_));
 
-  PlanOptions plan_options;
-  plan_options.threads = ThreadsOf(config_, options_.rank);
+  TD_ASSIGN_OR_RETURN(PlanOptions plan_options,
+                      PlanOptionsOf(config_, ThreadsOf(config_, options_.rank)));
+  const PlanOptions evaluation = plan_options;
   plan_options.fetch = programs_.train.metrics;
   plan_options.fetch.push_back(programs_.train.loss);
   TD_ASSIGN_OR_RETURN(plan_,
@@ -143,8 +144,8 @@ Status Session::Impl::BuildPlan() {
   executor_ = std::make_unique<Executor>(*plan_);
   TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *train_data_));
   if (leader()) {
-    evaluator_ = std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, *test_data_,
-                                             plan_options.threads);
+    evaluator_ =
+        std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, *test_data_, evaluation);
   }
   return OkStatus();
 }

@@ -31,6 +31,7 @@ class PlanMaker {
   Status AddSteps();
   Status AddComm(int op_index, int flight);
   Status AddKernel(int op_index);
+  bool IsOff(const std::string& type, std::string_view impl) const;
   StatusOr<Kernel> Choose(const OpView& view);
 
   void* Address(const std::string& var) const;
@@ -143,12 +144,20 @@ Status PlanMaker::PlaceTemporaries() {
   return OkStatus();
 }
 
+bool PlanMaker::IsOff(const std::string& type, std::string_view impl) const {
+  const auto holds = [](const std::vector<std::string>& list, std::string_view name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
+  const auto& only = options_.onednn_ops;
+  return holds(options_.disable_impls, impl) ||
+         (impl == "onednn" && !only.empty() && !holds(only, type));
+}
+
 StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
   const std::string& type = view.op().type;
   std::vector<std::string> reasons;
   for (const KernelImpl& impl : backend_.Find(type)) {
-    const auto& off = options_.disable_impls;
-    if (std::find(off.begin(), off.end(), impl.name) != off.end()) {
+    if (IsOff(type, impl.name)) {
       reasons.push_back(std::string(impl.name) + ": switched off");
       continue;
     }

@@ -19,6 +19,7 @@ struct PlanOptions {
   int threads = 1;                         // compute threads of the kernels
   std::vector<std::string> fetch;          // temporaries that must be readable after a run
   std::vector<std::string> disable_impls;  // kernel implementations not to use ("onednn")
+  std::vector<std::string> onednn_ops;     // operator types that may use "onednn"; empty: all
 };
 
 // One call of the plan.

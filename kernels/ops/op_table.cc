@@ -19,6 +19,7 @@ const OpDef* const kOps[] = {
     &kAllReduceSum,
     &kAuc,
     &kBroadcast,
+    &kCheckFiniteAndUnscale,
     &kClip,
     &kClipByGlobalNorm,
     &kClipByNorm,
@@ -68,6 +69,7 @@ const OpDef* const kOps[] = {
     &kSparseRowsToDense,
     &kSum,
     &kSumSparseRows,
+    &kUpdateLossScaling,
 };
 
 }  // namespace

@@ -87,6 +87,37 @@ void AddUpdates(const std::string& type, const std::vector<int64_t>& sizes, bool
   cases.push_back(std::move(c));
 }
 
+void AddLossScaling(std::vector<OpCase>& cases) {
+  const Draw scale = F32({1}, 128, 128);
+  for (const int64_t n : {1, 17, 5000}) {
+    cases.push_back({.op = "check_finite_and_unscale",
+                     .inputs = {{scale}, {F32({n}), F32({3, 5})}},
+                     .many_outputs = 2,
+                     .tolerance = kOnce});
+    cases.push_back({.op = "check_finite_and_unscale",
+                     .inputs = {{scale}, {F32({n}), Special({n})}},
+                     .many_outputs = 2,
+                     .tolerance = {.rel = 1.2e-7, .abs = 1e-45}});
+  }
+  cases.push_back({.op = "check_finite_and_unscale",
+                   .inputs = {{scale}, {F32({1 << 20})}},
+                   .tolerance = kOnce,
+                   .bench = true});
+  for (const double finite : {0.0, 1.0}) {
+    for (const double now : {1.0, 128.0, 3e38}) {
+      for (const double steps : {0.0, 1.0, 2.0}) {
+        cases.push_back({.op = "update_loss_scaling",
+                         .inputs = {{F32({1}, finite, finite)},
+                                    {F32({1}, now, now)},
+                                    {F32({1}, steps, steps)},
+                                    {F32({1}, steps, steps)}},
+                         .attrs = {{"incr_every_n_steps", int64_t{3}}, {"decr_ratio", 0.5}},
+                         .tolerance = kOnce});
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> FusedCases() {
@@ -102,6 +133,7 @@ std::vector<OpCase> FusedCases() {
   for (const int64_t n : {0, 1, 17, 4095, 4096, 4097, 12288, 100001}) AddChain({n}, false, cases);
   AddChain({3, 5, 7}, false, cases);
   AddChain({1 << 20}, true, cases);
+  AddLossScaling(cases);
   for (const int64_t n : {1, 2, 5}) {
     for (const double counted : {0.0, 1.0, 4.0}) {
       cases.push_back(

@@ -196,6 +196,25 @@ TEST(Infer, RefusesBadElementwise) {
   for (const Bad& bad : table) ExpectRefused(bad);
 }
 
+TEST(Infer, RefusesBadLossScaling) {
+  const Draw one = F32({1});
+  const std::vector<std::vector<Draw>> four = {{one}, {one}, {one}, {one}};
+  const Bad table[] = {
+      {"Scale", Make("check_finite_and_unscale", {{F32({2})}, {F32({4})}}), "Scale"},
+      {"no X", Make("check_finite_and_unscale", {{one}, {}}), "at least one"},
+      {"type", Make("check_finite_and_unscale", {{one}, {Of(DType::kI32, {4})}}), "i32"},
+      {"fewer Out", Make("check_finite_and_unscale", {{one}, {F32({4}), F32({4})}}), "as many"},
+      {"BadSteps", Make("update_loss_scaling", {{one}, {one}, {one}, {F32({2})}}), "BadSteps"},
+      {"growth", Make("update_loss_scaling", four, {{"incr_ratio", 0.5}}), "incr_ratio=0.5"},
+      {"shrinking", Make("update_loss_scaling", four, {{"decr_ratio", 1.5}}), "decr_ratio=1.5"},
+      {"steps", Make("update_loss_scaling", four, {{"incr_every_n_steps", int64_t{0}}}),
+       "incr_every_n_steps=0"},
+      {"n", Make("every_nth", {{one}}, {{"n", int64_t{0}}}), "from 1"},
+      {"Counter", Make("every_nth", {{F32({2})}}), "Counter"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
 TEST(Infer, RefusesBadFused) {
   const auto body = [](Op inner) {
     OpCase c = Make("fused_elementwise", {{F32({4}), F32({5})}});

@@ -211,6 +211,38 @@ Values Accuracy(const OracleArgs& a) {
           {{DType::kI32, {1}}, {correct}}};
 }
 
+Values CheckFiniteAndUnscale(const OracleArgs& a) {
+  Values out(a.in.begin(), a.in.end());
+  out[0].v[0] = 1;
+  for (size_t t = 1; t < out.size(); ++t) {
+    for (double& v : out[t].v) {
+      if (!std::isfinite(v)) out[0].v[0] = 0;
+      v /= a[0][0];
+    }
+  }
+  return out;
+}
+
+// The flow chart of Paddle 2.0's update_loss_scaling_op.h.
+Values UpdateLossScaling(const OracleArgs& a) {
+  Value scale = a.in[1], good = a.in[2], bad = a.in[3];
+  if (a[0][0] == 0) {
+    good.v[0] = 0;
+    if (++bad.v[0] >= static_cast<double>(a.Get<int64_t>("decr_every_n_nan_or_inf"))) {
+      scale.v[0] = std::max(1.0, scale.v[0] * a.Get<double>("decr_ratio"));
+      bad.v[0] = 0;
+    }
+  } else {
+    bad.v[0] = 0;
+    if (++good.v[0] >= static_cast<double>(a.Get<int64_t>("incr_every_n_steps"))) {
+      const double grown = scale.v[0] * a.Get<double>("incr_ratio");
+      scale.v[0] = grown > 3.4e38 ? scale.v[0] : grown;
+      good.v[0] = 0;
+    }
+  }
+  return {scale, good, bad};
+}
+
 Values EveryNth(const OracleArgs& a) {
   Value count = a.in[0], due = a.in[0];
   const bool is_due = count.v[0] + 1 >= static_cast<double>(a.Get<int64_t>("n"));
@@ -230,6 +262,7 @@ constexpr Row kRows[] = {
     {"adam", OracleOptimizer},
     {"adamax", OracleOptimizer},
     {"auc", OracleAuc},
+    {"check_finite_and_unscale", CheckFiniteAndUnscale},
     {"clip", OracleClip},
     {"clip_by_global_norm", OracleClipByNorm},
     {"clip_by_norm", OracleClipByNorm},
@@ -276,6 +309,7 @@ constexpr Row kRows[] = {
     {"softmax_with_cross_entropy_grad", SoftmaxXentGrad},
     {"sparse_rows_to_dense", OracleSparseRowsToDense},
     {"sum", Sum},
+    {"update_loss_scaling", UpdateLossScaling},
     {"sum_sparse_rows", OracleSumSparseRows},
 };
 

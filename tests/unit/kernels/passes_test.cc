@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "kernels/exec/executor.h"
 #include "kernels/graph/builder.h"
 #include "kernels/graph/draw.h"
@@ -227,6 +229,64 @@ TEST(RunIf, RefusesWhatHasNoOtherValueAndConditionsThatAreNone) {
               HasSubstr("\"b\", which is written only if go"));
   program.ops.back().run_if = "go";
   EXPECT_TRUE(Verify(program).ok());
+}
+
+// check_finite_and_unscale as the condition of an update: an overflow leaves out parameter and
+// velocity alike, and the factor follows.
+TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
+  Program program;
+  const TensorDesc one = {DType::kF32, {1}};
+  const auto state = [&](const char* name, float value) {
+    CHECK(program
+              .AddVar({.name = name,
+                       .kind = VarKind::kState,
+                       .desc = one,
+                       .init = {Init::kConstant, value}})
+              .ok());
+  };
+  for (const char* name : {"velocity", "good", "bad"}) state(name, 0);
+  state("w", 1.0f);
+  state("g", 0);
+  state("lr", 0.5f);
+  state("scale", 128.0f);
+  const auto append = [&](Op op) {
+    const Status status = AppendOp(program, std::move(op));
+    CHECK(status.ok()) << status;
+  };
+  append({.type = "check_finite_and_unscale",
+          .inputs = {{"scale"}, {"g"}},
+          .outputs = {{"finite"}, {"gradient"}}});
+  Op update{.type = "momentum",
+            .inputs = {{"w"}, {"gradient"}, {"velocity"}, {"lr"}, {}},
+            .outputs = {{"w"}, {"velocity"}}};
+  update.run_if = "finite";
+  append(update);
+  append({.type = "update_loss_scaling",
+          .inputs = {{"finite"}, {"scale"}, {"good"}, {"bad"}},
+          .outputs = {{"scale"}, {"good"}, {"bad"}},
+          .attrs = {{"incr_every_n_steps", int64_t{2}},
+                    {"decr_every_n_nan_or_inf", int64_t{2}},
+                    {"decr_ratio", 0.5}}});
+  CpuDevice device;
+  Scope scope(device);
+  CHECK(Initialize(program, 1, scope).ok());
+  auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  Executor executor(**plan);
+  const auto value = [&](const char* name) { return scope.Find(name)->span<float>()[0]; };
+  const float inf = std::numeric_limits<float>::infinity();
+  struct Row {
+    float gradient, w, velocity, scale;
+  };
+  // 128 -> 64 after two overflows in a row, doubled after two finite steps in a row.
+  for (const Row& row : {Row{128, 0.5f, 1, 128}, Row{inf, 0.5f, 1, 128}, Row{inf, 0.5f, 1, 64},
+                         Row{0, 0.05f, 0.9f, 64}, Row{0, -0.355f, 0.81f, 128}}) {
+    scope.Find("g")->span<float>()[0] = row.gradient;
+    ASSERT_TRUE(executor.Run().ok());
+    EXPECT_FLOAT_EQ(value("w"), row.w);
+    EXPECT_FLOAT_EQ(value("velocity"), row.velocity);
+    EXPECT_EQ(value("scale"), row.scale);
+  }
 }
 
 // ---- Drawings -----------------------------------------------------------------------------------

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "kernels/ops/cpu_args.h"
+#include "kernels/ops/loops.h"
+#include "kernels/ops/op_defs.h"
+#include "kernels/ops/parallel.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kPartsMax = 64;
+constexpr int64_t kPiece = 4096;  // scaled while it is in the first-level cache
+
+struct CheckState {
+  const Loops& loops;
+  std::vector<int64_t> sizes;
+  int parts;
+};
+
+// Whether all are finite: in an infinity and in NaN every bit of the exponent is set.
+bool AllFinite(const float* x, int64_t n) {
+  constexpr uint32_t kExponent = 0x7F800000;
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    bad |= (std::bit_cast<uint32_t>(x[i]) & kExponent) == kExponent ? 1u : 0u;
+  }
+  return bad == 0;
+}
+
+Status RunCheck(CheckState& s, const KernelArgs& args) {
+  const float factor = 1.0f / *InF32(args, 0);
+  bool finite = true;
+  for (size_t t = 0; t < s.sizes.size(); ++t) {
+    const float* x = InF32(args, static_cast<int>(t) + 1);
+    float* out = OutF32(args, static_cast<int>(t) + 1);
+    std::array<bool, kPartsMax> good;
+    const int parts = std::min(s.parts, PartsFor(s.parts, s.sizes[t]));
+    ParallelFor(parts, s.sizes[t], [&](int part, int64_t begin, int64_t end) {
+      bool all = true;
+      for (int64_t at = begin; at < end; at += kPiece) {
+        const int64_t n = std::min(kPiece, end - at);
+        all &= AllFinite(x + at, n);
+        s.loops.scale(x + at, factor, 0.0f, out + at, n);
+      }
+      good[static_cast<size_t>(part)] = all;
+    });
+    finite &= std::all_of(good.begin(), good.begin() + parts, [](bool all) { return all; });
+  }
+  *OutF32(args, 0) = finite ? 1.0f : 0.0f;
+  return OkStatus();
+}
+
+StatusOr<Kernel> PrepareCheck(const OpView& view, const PrepareContext& ctx) {
+  CheckState state{BestLoops(), {}, std::clamp(ctx.threads, 1, kPartsMax)};
+  for (size_t i = 1; i < view.in_count(); ++i) state.sizes.push_back(view.in(i).shape.numel());
+  return MakeKernel<CheckState, RunCheck>(std::move(state));
+}
+
+struct UpdateState {
+  float incr_every, decr_every, incr_ratio, decr_ratio;
+};
+
+Status RunUpdate(UpdateState& s, const KernelArgs& args) {
+  const bool finite = *InF32(args, 0) != 0.0f;
+  float scale = *InF32(args, 1);
+  float good = finite ? *InF32(args, 2) + 1.0f : 0.0f;
+  float bad = finite ? 0.0f : *InF32(args, 3) + 1.0f;
+  if (good >= s.incr_every) {
+    good = 0.0f;
+    if (std::isfinite(scale * s.incr_ratio)) scale *= s.incr_ratio;
+  }
+  if (bad >= s.decr_every) {
+    bad = 0.0f;
+    scale = std::max(scale * s.decr_ratio, 1.0f);
+  }
+  *OutF32(args, 0) = scale;
+  *OutF32(args, 1) = good;
+  *OutF32(args, 2) = bad;
+  return OkStatus();
+}
+
+StatusOr<Kernel> PrepareUpdate(const OpView& view, const PrepareContext&) {
+  return MakeKernel<UpdateState, RunUpdate>(
+      {static_cast<float>(view.attr<int64_t>("incr_every_n_steps")),
+       static_cast<float>(view.attr<int64_t>("decr_every_n_nan_or_inf")),
+       static_cast<float>(view.attr<double>("incr_ratio")),
+       static_cast<float>(view.attr<double>("decr_ratio"))});
+}
+
+}  // namespace
+
+std::vector<KernelImpl> CheckFiniteAndUnscaleCpu() { return {{"vector", PrepareCheck}}; }
+std::vector<KernelImpl> UpdateLossScalingCpu() { return {{"plain", PrepareUpdate}}; }
+
+}  // namespace tandem
