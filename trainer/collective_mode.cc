@@ -71,7 +71,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
 };
 
 Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>& given) {
-  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, DensifyAll(program, given));
+  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, given, options_));
   GroupRule rule = options_.group_rule;
   std::vector<std::vector<ParamGrad>> groups;
   if (options_.fuse_all_reduce) {

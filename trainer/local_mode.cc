@@ -1,4 +1,7 @@
 // mode=local: one process, the optimizer in its own program.
+#include <algorithm>
+
+#include "common/base/check.h"
 #include "trainer/mode.h"
 
 namespace tandem {
@@ -33,6 +36,16 @@ class LocalMode final : public ModeDriver {
 
 std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options) {
   return std::make_unique<LocalMode>(options);
+}
+
+StatusOr<std::vector<ParamGrad>> SendWhole(Program& program, const std::vector<ParamGrad>& grads,
+                                           const ModeOptions& options) {
+  const auto sparse = std::count_if(grads.begin(), grads.end(),
+                                    [](const ParamGrad& pair) { return !pair.rows.empty(); });
+  LOG_IF(INFO, sparse > 0 && options.rank == 0)
+      << sparse << " sparse gradients are sent whole: this mode carries dense ones alone, with the "
+      << "same result";
+  return DensifyAll(program, grads);
 }
 
 Status SetLearningRate(Scope& scope, float learning_rate) {

@@ -68,6 +68,12 @@ std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options);
 std::unique_ptr<ModeDriver> MakeCollectiveMode(const ModeOptions& options);
 std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
 
+// ---- Shared by the modes that communicate ------------------------------------------------------
+
+// DensifyAll; rank 0 says so in the log where that changes anything.
+StatusOr<std::vector<ParamGrad>> SendWhole(Program& program, const std::vector<ParamGrad>& grads,
+                                           const ModeOptions& options);
+
 // ---- Shared by the modes that update parameters in the trainer itself ---------------------------
 
 Status SetLearningRate(Scope& scope, float learning_rate);

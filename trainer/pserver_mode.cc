@@ -82,7 +82,7 @@ Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& g
         "optimizer.clip_global_norm needs all gradients in one place; in pserver mode they lie "
         "apart: use clip_norm, or mode collective");
   }
-  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, DensifyAll(program, given));
+  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, given, options_));
   for (const Var* var : program.VarsOf(VarKind::kParam)) {
     const bool trained = std::any_of(grads.begin(), grads.end(), [var](const ParamGrad& pair) {
       return pair.param == var->name;
@@ -149,6 +149,9 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   ps.start_timeout = options_.start_timeout;
   ps.step_timeout = options_.step_timeout;
   // An update that needs the norm of its parameter needs it whole, on one server.
+  LOG_IF(INFO, reach_ != UpdateReach::kElement && options_.slice_var_up && options_.rank == 0)
+      << "slice_var_up has no effect: the update by " << options_.optimizer.type
+      << " needs norms of whole parameters";
   ps.partition.slice_var_up = options_.slice_var_up && reach_ == UpdateReach::kElement;
   ps.partition.min_block_size = options_.min_block_size;
   ps.on_wait = [](const std::string& message) { LOG(INFO) << message; };

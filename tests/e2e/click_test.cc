@@ -71,6 +71,9 @@ TEST_F(ClickTest, LearnsWithTheSameBitsDenseAndSparse) {
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
   EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
   EXPECT_EQ(pserver.result.auc, collective.result.auc);
+  for (const JobRun* run : {&collective, &pserver}) {
+    EXPECT_THAT(run->output, testing::HasSubstr("2 sparse gradients are sent whole"));
+  }
   EXPECT_NEAR(pserver.result.auc, dense.result.auc, 0.01);
 }
 
