@@ -22,6 +22,7 @@ const OpDef kAdagrad = {
     .infer = Infer,
     .cpu = AdagradCpu(),
     .inplace = {{0, 0}, {1, 2}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

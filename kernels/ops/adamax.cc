@@ -32,6 +32,7 @@ const OpDef kAdamax = {
     .infer = Infer,
     .cpu = AdamaxCpu(),
     .inplace = {{0, 0}, {1, 2}, {2, 3}, {3, 4}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

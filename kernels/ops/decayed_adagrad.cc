@@ -25,6 +25,7 @@ const OpDef kDecayedAdagrad = {
     .infer = Infer,
     .cpu = DecayedAdagradCpu(),
     .inplace = {{0, 0}, {1, 2}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

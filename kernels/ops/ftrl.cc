@@ -32,6 +32,7 @@ const OpDef kFtrl = {
     .infer = Infer,
     .cpu = FtrlCpu(),
     .inplace = {{0, 0}, {1, 2}, {2, 3}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

@@ -38,6 +38,7 @@ const OpDef kRmsprop = {
     .infer = Infer,
     .cpu = RmspropCpu(),
     .inplace = {{0, 0}, {1, 2}, {2, 3}, {3, 4}},
+    .elementwise = true,
 };
 
 }  // namespace tandem

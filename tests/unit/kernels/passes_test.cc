@@ -19,11 +19,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// x [4, 3] -> h = fc(3); loss of relu(h + x).
-Program Residual() {
+// x [4, width] -> h = fc(width); loss of relu(h + x).
+Program Residual(int64_t width = 3) {
   ProgramBuilder b("residual", 4);
-  const auto x = b.Data("x", DType::kF32, {3});
-  b.SoftmaxLoss(b.Relu(b.Add(b.Fc(x, 3), x)), b.Data("label", DType::kI64, {1}));
+  const auto x = b.Data("x", DType::kF32, {width});
+  b.SoftmaxLoss(b.Relu(b.Add(b.Fc(x, width), x)), b.Data("label", DType::kI64, {1}));
   auto program = b.Finish();
   CHECK(program.ok()) << program.status();
   return *std::move(program);
@@ -39,8 +39,9 @@ std::vector<PassReport> RunPasses(const DistributedStrategy& strategy, PassStage
 }
 
 // Forward passes, autodiff, update passes, with this optimizer.
-Program Trained(const DistributedStrategy& strategy, const OptimizerSpec& optimizer) {
-  Program program = Residual();
+Program Trained(const DistributedStrategy& strategy, const OptimizerSpec& optimizer,
+                int64_t width = 3) {
+  Program program = Residual(width);
   std::vector<ParamGrad> grads;
   RunPasses(strategy, PassStage::kForward, program, grads);
   grads = *AppendBackward(program, 1.0f);
@@ -164,6 +165,31 @@ TEST(Passes, FuseOptimizerBeforeAndAfter) {
   EXPECT_EQ(fused.ops.back().type, "fused_elementwise");
   EXPECT_THAT(Dump(fused), HasSubstr("\n  adam(Param=fc_0.w"));
   EXPECT_EQ(Train(fused, 5), Train(plain, 5));
+}
+
+// Adam's powers are read by every block of a large parameter and written once.
+TEST(Passes, FuseOptimizerUpdatesLargeParametersInBlocks) {
+  DistributedStrategy strategy;
+  int fused = 0;
+  for (const std::string& type : OptimizerTypes()) {
+    if (*ReachOf({.type = type}) != UpdateReach::kElement) continue;
+    strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(false);
+    const auto plain = Train(Trained(strategy, {.type = type}, 130), 5);
+    strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(true);
+    const Program program = Trained(strategy, {.type = type}, 130);
+    EXPECT_EQ(program.ops.back().type, "fused_elementwise") << type;
+    EXPECT_EQ(Train(program, 5), plain) << type;
+    ++fused;
+  }
+  EXPECT_GE(fused, 9);
+}
+
+TEST(Passes, FuseOptimizerLeavesThoseThatLookAtWholeParameters) {
+  DistributedStrategy strategy;
+  strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(true);
+  for (const char* type : {"lamb", "lars_momentum"}) {
+    EXPECT_EQ(Trained(strategy, {.type = type}).ops.back().type, type);
+  }
 }
 
 TEST(Passes, FuseOptimizerKeepsALearningRatePerParameter) {
