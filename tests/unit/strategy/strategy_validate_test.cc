@@ -60,8 +60,8 @@ TEST(Validate, NotBuiltYetUnlessDefault) {
       {"build_strategy { gradient_scale_strategy: Customized }",
        "gradient_scale_strategy: Customized is not built yet"},
       {"a_sync: true a_sync_configs { k_steps: 100 }", "k_steps: 100 is not built yet"},
-      {"build_strategy { mkldnn_enabled_op_types: \"relu\" }", "[relu] is not built yet"},
-      {"build_strategy { debug_graphviz_path: \"x\" }", "debug_graphviz_path: x is not built yet"},
+      {"amp_configs { custom_white_list: \"relu\" }", "[relu] is not built yet"},
+      {"runtime_flags { rocksdb_path: \"x\" }", "rocksdb_path: x is not built yet"},
   };
   for (const auto& [text, message] : refused) {
     const Diagnostics d = Validate(text, TrainMode::kPserver);

@@ -66,7 +66,7 @@ TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
   std::fill(positive.begin(), positive.end(), 5);
   const Scores data(kSize);
   const Backend backend = Backend::Cpu();
-  Evaluator evaluator(*program, backend, scope, data, 1);
+  Evaluator evaluator(*program, backend, scope, data, PlanOptions{});
   for (int run = 0; run < 2; ++run) {
     const auto evaluation = evaluator.Run();
     ASSERT_TRUE(evaluation.ok()) << evaluation.status();
@@ -93,7 +93,7 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   const Backend backend = Backend::Cpu();
   double zeros = 0;
   for (uint32_t i = 0; i < kSize; ++i) zeros += Scores::Label(i) == 0 ? 1 : 0;
-  const auto evaluation = Evaluator(*program, backend, scope, data, 1).Run();
+  const auto evaluation = Evaluator(*program, backend, scope, data, PlanOptions{}).Run();
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   EXPECT_NEAR(evaluation->metric, zeros / kSize, 1e-6);
   EXPECT_EQ(MetricName(*program), "accuracy");
