@@ -13,6 +13,7 @@
 #include "common/rpc/accept_guard.h"
 #include "common/rpc/token.h"
 #include "pserver/pserver.h"
+#include "pserver/status.h"
 
 DEFINE_string(listen, "127.0.0.1:0", "Address to listen on, HOST:PORT; port 0 takes a free one");
 DEFINE_int32(index, 0, "Which server of the job this is, from 0");
@@ -25,6 +26,8 @@ DEFINE_string(tls_cert, "", "PEM file with this server's certificate");
 DEFINE_string(tls_key, "", "PEM file with the key of tls_cert");
 DEFINE_string(tls_ca, "", "PEM file: trainers must show a certificate signed by it");
 DEFINE_bool(insecure_allow_network, false, "Listen on a network address without TLS");
+DEFINE_string(admin_listen, "",
+              "Address of the status page and of /metrics, HOST:PORT; empty: none is served");
 DEFINE_int32(threads, 2, "Worker threads");
 
 namespace tandem {
@@ -120,6 +123,23 @@ int WaitForSignal(const sigset_t& signals, int seconds) {
   return signal > 0 ? signal : 0;
 }
 
+// nullptr when no address is given.
+StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const Pserver& pserver, int index,
+                                                  const Metrics& metrics) {
+  if (FLAGS_admin_listen.empty()) return nullptr;
+  HttpServerOptions options;
+  TD_ASSIGN_OR_RETURN(options.listen, ParseEndpoint(FLAGS_admin_listen));
+  options.insecure_allow_network = FLAGS_insecure_allow_network;
+  TD_ASSIGN_OR_RETURN(
+      auto server,
+      HttpServer::Start(
+          options,
+          StatusRoutes([&pserver, index] { return StatusOf(pserver.Info(), index); }, metrics)));
+  std::printf("tandem-pserver %d status page http://%s/\n", index,
+              ToString(server->endpoint()).c_str());
+  return server;
+}
+
 int Serve(const PserverOptions& options) {
   // Every thread inherits the mask; the signals are then taken one by one below.
   sigset_t signals;
@@ -132,6 +152,8 @@ int Serve(const PserverOptions& options) {
   Metrics metrics;
   StatusOr<std::unique_ptr<Pserver>> pserver = Pserver::Start(options, metrics);
   if (!pserver.ok()) return Fail(pserver.status());
+  StatusOr<std::unique_ptr<HttpServer>> page = ServeStatus(**pserver, options.index, metrics);
+  if (!page.ok()) return Fail(Annotate(page.status(), "--admin_listen"));
   if (!options.rpc.tls.enabled() && !IsLoopback(options.rpc.listen)) {
     std::fprintf(stderr,
                  "tandem-pserver: warning: listening on a network address without TLS; anybody who "
@@ -150,6 +172,7 @@ int Serve(const PserverOptions& options) {
   // A second signal ends the process at once.
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   const Status drained = (*pserver)->Drain(SteadyNow() + std::chrono::seconds(5));
+  page->reset();
   pserver->reset();
   return drained.ok() ? kExitOk : Fail(Annotate(drained, "last checkpoint"));
 }

@@ -126,6 +126,7 @@ Pserver::~Pserver() {
 }
 
 const Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
+ShardInfo Pserver::Info() const { return impl_->shard->Info(); }
 uint64_t Pserver::restored_version() const { return impl_->restored_version; }
 
 StatusOr<std::pair<uint64_t, size_t>> Pserver::SaveCheckpoint() { return impl_->Save(); }

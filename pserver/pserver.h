@@ -9,6 +9,7 @@
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/rpc/server.h"
+#include "pserver/shard_types.h"
 
 namespace tandem {
 
@@ -34,6 +35,8 @@ class Pserver {
   ~Pserver();  // Stop(now), without a checkpoint
 
   const Endpoint& endpoint() const;
+  // What the server holds and who has called it.
+  ShardInfo Info() const;
   // The version that was restored at start; 0 when none.
   uint64_t restored_version() const;
 

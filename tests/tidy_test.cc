@@ -53,6 +53,7 @@ const std::map<std::string, std::vector<std::string>>& Directions() {
       {"common/base", {}},
       {"common/tensor", {"common/base"}},
       {"common/rpc", {"common/tensor", "common/base", "proto"}},
+      {"common/http", {"common/rpc", "common/base"}},
       {"common/strategy", {"common/base", "proto"}},
       {"kernels/ops", {"common", "proto"}},
       {"kernels/graph", {"kernels/ops", "common", "proto"}},

@@ -11,12 +11,17 @@
 #include <thread>
 
 #include "absl/strings/str_split.h"
+#include "common/base/metrics.h"
 #include "common/base/runner.h"
+#include "common/http/http_server.h"
+#include "common/http/status_page.h"
+#include "common/rpc/endpoint.h"
 #include "proto/job.pb.h"
 #include "trainer/job.h"
 #include "trainer/models/models.h"
 #include "trainer/programs.h"
 #include "trainer/session.h"
+#include "trainer/status_board.h"
 
 DEFINE_string(job_file, "", "job file (JobConfig in text form, proto/job.proto)");
 DEFINE_string(result_json, "", "rank 0 writes its result there, as one JSON object");
@@ -26,6 +31,9 @@ DEFINE_string(rendezvous, "", "host:port where rank 0 listens (default: from the
 DEFINE_string(tls_cert, "", "certificate that this trainer shows to the pservers (PEM)");
 DEFINE_string(tls_key, "", "its private key (PEM)");
 DEFINE_string(tls_ca, "", "certificates that pservers must be signed by (PEM); none: no TLS");
+DEFINE_string(admin_listen, "",
+              "host:port of the status page and of /metrics (default: none is served)");
+DEFINE_bool(insecure_allow_network, false, "let --admin_listen be a network address");
 DEFINE_bool(list_models, false, "list the models of the zoo and their arguments");
 DEFINE_bool(check, false, "check the job, print what differs from the defaults, and end");
 
@@ -152,6 +160,20 @@ SessionOptions OptionsOf(const EffectiveJob& job, const RankInfo& rank, LogForma
   return options;
 }
 
+// nullptr when no address is given.
+StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const StatusBoard& board,
+                                                  const Metrics& metrics) {
+  if (FLAGS_admin_listen.empty()) return nullptr;
+  HttpServerOptions options;
+  TD_ASSIGN_OR_RETURN(options.listen, ParseEndpoint(FLAGS_admin_listen));
+  options.insecure_allow_network = FLAGS_insecure_allow_network;
+  TD_ASSIGN_OR_RETURN(
+      auto server,
+      HttpServer::Start(options, StatusRoutes([&board] { return board.Document(); }, metrics)));
+  std::fprintf(stderr, "status page http://%s/\n", ToString(server->endpoint()).c_str());
+  return server;
+}
+
 Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
@@ -164,9 +186,14 @@ Status Train(const JobSources& sources) {
   mode_options.tls = {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca};
   TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, mode_options));
   const RealClock clock;
-  TD_ASSIGN_OR_RETURN(
-      const auto session,
-      Session::Make(*job.config, OptionsOf(job, rank, format, sources.environment), *mode, clock));
+  Metrics metrics;
+  StatusBoard board(metrics, clock);
+  const auto page = ServeStatus(board, metrics);
+  TD_RETURN_IF_ERROR(Annotate(page.status(), "--admin_listen"));
+  SessionOptions options = OptionsOf(job, rank, format, sources.environment);
+  options.board = &board;
+  TD_ASSIGN_OR_RETURN(const auto session,
+                      Session::Make(*job.config, std::move(options), *mode, clock));
   const StopOnSignal stop(*session);
   TD_ASSIGN_OR_RETURN(const SessionResult result, session->Run());
   if (rank.rank == 0 && !FLAGS_result_json.empty()) return WriteResult(FLAGS_result_json, result);

@@ -13,6 +13,7 @@
 #include "trainer/programs.h"
 #include "trainer/reader/open.h"
 #include "trainer/reader/prefetch.h"
+#include "trainer/status_board.h"
 
 namespace tandem {
 namespace {
@@ -49,6 +50,7 @@ class Session::Impl {
   static Status Stopped(int64_t step);
   Status TrainStep(int64_t step);
   void AddResults(int parts);
+  void Report(int64_t step);
   Status AfterStep(int64_t step);
   Status Evaluate(int64_t epoch);
   Status SaveCheckpoint(int64_t steps_done);
@@ -215,6 +217,18 @@ Status Session::Impl::StartMode() {
   TD_ASSIGN_OR_RETURN(first_step_,
                       mode_.Start(programs_.train, *scope_, restored_state_, first_step_));
   TD_RETURN_IF_ERROR(OpenProgress());
+  if (options_.board != nullptr) {
+    options_.board->Begin(
+        {.name = config_.name(),
+         .mode = Mode_Name(config_.mode()),
+         .model = config_.model().has_zoo() ? config_.model().zoo() : config_.model().program(),
+         .metric = metric_name_,
+         .rank = options_.rank.rank,
+         .ranks = options_.rank.size,
+         .first_step = first_step_,
+         .steps_total = steps_total_,
+         .samples_per_step = batch_ * options_.rank.size});
+  }
   if (leader()) {
     const std::string report = ReportText(programs_.passes);
     for (const auto line : absl::StrSplit(report, '\n', absl::SkipEmpty())) {
@@ -245,7 +259,11 @@ Status Session::Impl::TrainStep(int64_t step) {
     TD_RETURN_IF_ERROR(Annotate(executor_->Run(), absl::StrFormat("step %d", step)));
     if (progress_->Due(step)) AddResults(parts);
   }
-  train_seconds_ += Seconds(clock_.Now() - begin);
+  const double seconds = Seconds(clock_.Now() - begin);
+  train_seconds_ += seconds;
+  if (options_.board != nullptr) {
+    options_.board->Step(step, seconds, prefetcher_->stats().wait_seconds);
+  }
   return OkStatus();
 }
 
@@ -256,16 +274,19 @@ void Session::Impl::AddResults(int parts) {
   if (!program.metrics.empty()) metric_ += Scalar(program.metrics[0]) / parts;
 }
 
+void Session::Impl::Report(int64_t step) {
+  progress_->Report({.step = step,
+                     .epoch = step / steps_per_epoch(),
+                     .samples = batch_ * options_.rank.size,
+                     .loss = loss_,
+                     .metric_name = metric_name_,
+                     .metric = metric_,
+                     .data_wait_seconds = prefetcher_->stats().wait_seconds});
+  if (options_.board != nullptr) options_.board->Loss(step, loss_, metric_);
+}
+
 Status Session::Impl::AfterStep(int64_t step) {
-  if (progress_->Due(step)) {
-    progress_->Report({.step = step,
-                       .epoch = step / steps_per_epoch(),
-                       .samples = batch_ * options_.rank.size,
-                       .loss = loss_,
-                       .metric_name = metric_name_,
-                       .metric = metric_,
-                       .data_wait_seconds = prefetcher_->stats().wait_seconds});
-  }
+  if (progress_->Due(step)) Report(step);
   if (!leader()) return OkStatus();
   const int64_t epoch = step / steps_per_epoch();
   const bool last = step + 1 == steps_total_;
@@ -284,6 +305,9 @@ Status Session::Impl::Evaluate(int64_t epoch) {
   std::vector<NamedValue> values = {{"loss", evaluation_.loss}};
   if (!metric_name_.empty()) values.push_back({metric_name_, evaluation_.metric});
   progress_->Result("eval", epoch, values);
+  if (options_.board != nullptr) {
+    options_.board->Evaluation(first_step_ + steps_done_, evaluation_.loss, evaluation_.metric);
+  }
   return OkStatus();
 }
 
@@ -319,6 +343,7 @@ Status Session::Impl::SaveCheckpoint(int64_t steps_done) {
   std::vector<std::string> warnings;
   TD_RETURN_IF_ERROR(store_->Save(checkpoint, &warnings));
   for (const std::string& warning : warnings) progress_->Message("warning: " + warning);
+  if (options_.board != nullptr) options_.board->Checkpoint(steps_done);
   return OkStatus();
 }
 
@@ -366,6 +391,7 @@ StatusOr<SessionResult> Session::Impl::Run() {
   begin_ = clock_.Now();
   const Status status = TrainLoop();
   if (progress_ != nullptr) progress_->Finish();
+  if (options_.board != nullptr) options_.board->End(status.ok() ? "done" : ToString(status));
   if (!status.ok()) {
     mode_.Abort(status);
     return status;

@@ -18,6 +18,7 @@
 namespace tandem {
 
 class JobConfig;
+class StatusBoard;
 
 struct SessionOptions {
   std::string job_dir;   // where relative paths of the job begin; "" or ends with a slash
@@ -25,6 +26,7 @@ struct SessionOptions {
   RankInfo rank;
   ProgressOptions progress;  // steps and worker are filled in by the session
   Progress::Sink sink;
+  StatusBoard* board = nullptr;  // not owned; nullptr: nobody watches
 };
 
 struct SessionResult {

@@ -1,5 +1,7 @@
 #include "common/rpc/endpoint.h"
 
+#include <arpa/inet.h>
+
 #include <charconv>
 
 namespace tandem {
@@ -31,8 +33,11 @@ std::string ToString(const Endpoint& endpoint) {
 }
 
 bool IsLoopback(const Endpoint& endpoint) {
-  return endpoint.host == "localhost" || endpoint.host == "::1" ||
-         endpoint.host.rfind("127.", 0) == 0;
+  if (endpoint.host == "localhost" || endpoint.host == "::1") return true;
+  // A name such as 127.0.0.1.example.org is none of ours.
+  in_addr address;
+  return inet_pton(AF_INET, endpoint.host.c_str(), &address) == 1 &&
+         ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 }  // namespace tandem

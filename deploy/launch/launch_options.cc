@@ -154,6 +154,8 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"gpus", "", "LIST", "cards, one trainer on each: 0,1"},
       {"start_port", "", "PORT",
        "first port on each host (default: free ones; 6170 on many hosts)"},
+      {"status_port", "", "PORT",
+       "status pages and metrics: trainer 0 at http://127.0.0.1:PORT/, the others behind it"},
       {"log_dir", "", "DIR", "one log file per process (default ./log-<job>)"},
       {"secret_file", "", "FILE", "the job's secret (default: a new one; also TANDEM_SECRET_FILE)"},
       {"pserver_data_dir", "", "DIR", "pservers keep their state below this folder"},
@@ -180,6 +182,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
   TD_ASSIGN_OR_RETURN(options.mode, ChooseMode(args, job.mode));
   if (args.Has("gpus")) options.gpus = absl::StrSplit(args.Get("gpus"), ',');
   TD_ASSIGN_OR_RETURN(options.start_port, args.GetInt("start_port", 0, 1, 65535));
+  TD_ASSIGN_OR_RETURN(options.status_port, args.GetInt("status_port", 0, 1, 65535));
   TD_ASSIGN_OR_RETURN(options.grace_s, args.GetInt("grace_s", 10, 0, 3600));
   options.secret_file = args.Get("secret_file");
   options.pserver_data_dir = args.Get("pserver_data_dir");

@@ -21,6 +21,7 @@ struct LaunchOptions {
   std::vector<Endpoint> workers;  // at least one
   std::vector<std::string> gpus;  // one a local worker, or empty
   int start_port = 0;             // 0: free ports
+  int status_port = 0;            // first port of the status pages; 0: none are served
   std::string log_dir;
   std::string secret_file;  // empty: make one for this job
   std::string pserver_data_dir;

@@ -80,6 +80,24 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   return p;
 }
 
+// Trainers get the first ports, because one of them is what people look at; then the pservers.
+Status AddStatusPages(int first_port, LaunchPlan& plan) {
+  int port = first_port;
+  for (const Role role : {Role::kTrainer, Role::kPserver}) {
+    for (ProcessPlan& p : plan.processes) {
+      if (p.role != role) continue;
+      if (port > 65535) {
+        return InvalidArgument("--status_port=%d: there are not enough ports behind it",
+                               first_port);
+      }
+      const std::string address = absl::StrFormat("127.0.0.1:%d", port++);
+      p.argv.push_back("--admin_listen=" + address);
+      p.status_page = "http://" + address + "/";
+    }
+  }
+  return OkStatus();
+}
+
 Status ChooseSecret(const LaunchOptions& options, const Environment& env, LaunchPlan& plan) {
   plan.secret_file = options.secret_file;
   const auto given = env.find("TANDEM_SECRET_FILE");
@@ -175,6 +193,9 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
     if (!options.workers[static_cast<size_t>(i)].local) continue;
     plan.processes.push_back(Trainer(options, plan, i, local_rank++, local_size));
   }
+  if (options.status_port > 0) {
+    TD_RETURN_IF_ERROR(AddStatusPages(options.status_port, plan));
+  }
   for (ProcessPlan& p : plan.processes) {
     // OpenMP's default is to spin at barriers, which makes processes that share cores several
     // times slower; the thread count stays the trainer's to choose.
@@ -191,6 +212,7 @@ std::string Describe(const LaunchPlan& plan) {
     text += "\n" + p.Name();
     if (p.endpoint.port != 0) text += "  " + p.endpoint.Text();
     text += "\n  command " + absl::StrJoin(p.argv, " ") + "\n  log     " + p.log_file + "\n";
+    if (!p.status_page.empty()) text += "  status  " + p.status_page + "\n";
     for (const auto& [name, value] : p.env) text += "  env     " + name + "=" + value + "\n";
   }
   return text;

@@ -21,6 +21,7 @@ struct ProcessPlan {
   std::vector<std::string> argv;
   Environment env;  // what is added to the launcher's own environment
   std::string log_file;
+  std::string status_page;  // "http://127.0.0.1:8080/"; empty: none
 
   std::string Name() const { return std::string(RoleName(role)) + " " + std::to_string(rank); }
 };

@@ -18,6 +18,15 @@ constexpr char kUsage[] =
     "  ... job.pbtxt -- --epochs=3                          arguments of tandem-trainer after --\n"
     "\n";
 
+// That of the first process that has one: the first trainer's.
+void PrintStatusPage(const LaunchPlan& plan) {
+  for (const ProcessPlan& p : plan.processes) {
+    if (p.role != Role::kTrainer || p.status_page.empty()) continue;
+    std::fprintf(stderr, "tandemrun: watch it at %s\n", p.status_page.c_str());
+    return;
+  }
+}
+
 StatusOr<int> Launch(const ParsedArgs& args) {
   const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(args, ProgramFolder()));
@@ -31,6 +40,7 @@ StatusOr<int> Launch(const ParsedArgs& args) {
     std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %d pservers + %d trainers, logs in %s\n",
                  plan.job_name.c_str(), ModeName(plan.mode), plan.servers, plan.workers,
                  plan.log_dir.c_str());
+    PrintStatusPage(plan);
   }
   Supervisor supervisor(plan, {env, options.grace_s, options.quiet});
   StatusOr<int> code = supervisor.Run();

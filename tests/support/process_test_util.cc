@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
@@ -143,22 +144,43 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-bool SendBytes(int port, const std::string& bytes) {
+namespace {
+
+// Sends, and reads until the other side hangs up or the time is over; nullopt when nobody listens.
+std::optional<std::string> Exchange(int port, const std::string& bytes, Duration limit) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = Loopback(port);
   const bool connected =
       connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  std::string all;
   if (connected) {
     send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    const Time deadline = SteadyNow() + std::chrono::seconds(1);
+    const Time deadline = SteadyNow() + limit;
     char answer[4096];
     pollfd readable = {fd, POLLIN, 0};
     while (SteadyNow() < deadline && poll(&readable, 1, 100) >= 0) {
-      if (readable.revents != 0 && recv(fd, answer, sizeof(answer), 0) <= 0) break;
+      if (readable.revents == 0) continue;
+      const ssize_t got = recv(fd, answer, sizeof(answer), 0);
+      if (got <= 0) break;
+      all.append(answer, static_cast<size_t>(got));
     }
   }
   close(fd);
-  return connected;
+  return connected ? std::optional(all) : std::nullopt;
+}
+
+}  // namespace
+
+bool SendBytes(int port, const std::string& bytes) {
+  return Exchange(port, bytes, std::chrono::seconds(1)).has_value();
+}
+
+std::string HttpGet(int port, const std::string& path) {
+  const std::string answer = Exchange(port, "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n",
+                                      std::chrono::seconds(10))
+                                 .value_or("");
+  const size_t body = answer.find("\r\n\r\n");
+  return body == std::string::npos ? "" : answer.substr(body + 4);
 }
 
 std::string ReadWholeFile(const std::string& path) {

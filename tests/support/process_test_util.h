@@ -54,6 +54,8 @@ int FreePort();
 // Connects to 127.0.0.1:port, sends the bytes and reads until the other side hangs up or a second
 // has passed. False when nobody listens.
 bool SendBytes(int port, const std::string& bytes);
+// Body of the answer to GET http://127.0.0.1:port/path; "" when nobody answers.
+std::string HttpGet(int port, const std::string& path);
 
 std::string ReadWholeFile(const std::string& path);  // "" when absent
 

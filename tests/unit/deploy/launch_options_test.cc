@@ -108,6 +108,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--mode=collective --servers=2 @/job.pbtxt", "contradicts --mode=collective"},
       {"--mode=pserver --nproc=2 @/job.pbtxt", "contradicts --mode=pserver"},
       {"--mode=local --workers=2 @/job.pbtxt", "contradicts --mode=local"},
+      {"--status_port=0 --mode=local @/job.pbtxt", "--status_port: expected a whole number from 1"},
       {"--mode=hybrid @/job.pbtxt", "not built yet"},
       {"--mode=colective @/job.pbtxt", "hint: did you mean \"collective\"?"},
       {"--http_port=1 @/job.pbtxt", "not built yet"},
@@ -212,6 +213,20 @@ TEST_F(LaunchOptionsTest, GpusBecomePlaces) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->processes[1].argv.back(), "--place=cuda:5");
   EXPECT_EQ(plan->processes[1].env.at("FLAGS_selected_gpus"), "5");
+}
+
+TEST_F(LaunchOptionsTest, StatusPagesBeginWithTheTrainers) {
+  const auto plan = Plan("--status_port=8000 --servers=1 --workers=2 @/job.pbtxt");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->processes[0].role, Role::kPserver);
+  EXPECT_EQ(plan->processes[0].status_page, "http://127.0.0.1:8002/");
+  EXPECT_EQ(plan->processes[1].status_page, "http://127.0.0.1:8000/");
+  EXPECT_EQ(plan->processes[2].argv.back(), "--admin_listen=127.0.0.1:8001");
+  EXPECT_THAT(Describe(*plan), HasSubstr("status  http://127.0.0.1:8001/\n"));
+  EXPECT_THAT(
+      std::string(
+          Plan("--status_port=65535 --servers=1 --workers=2 @/job.pbtxt").status().message()),
+      HasSubstr("not enough ports"));
 }
 
 constexpr char kGolden[] = R"(job j1, mode pserver: 1 pservers, 1 trainers; logs in ./log-j1

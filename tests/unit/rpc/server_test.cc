@@ -26,7 +26,9 @@ TEST(EndpointTest, ParsesAndPrints) {
     EXPECT_EQ(ParseEndpoint(text).status().code(), StatusCode::kInvalidArgument) << text;
   }
   EXPECT_TRUE(IsLoopback({"127.0.0.1", 1}) && IsLoopback({"::1", 1}));
-  EXPECT_FALSE(IsLoopback({"0.0.0.0", 1}));
+  for (const char* host : {"0.0.0.0", "", "127.", "127.0.0.1.example.org", "10.127.0.1", "::"}) {
+    EXPECT_FALSE(IsLoopback({host, 1})) << host;
+  }
 }
 
 TEST(RpcServerTest, TakenPortIsNamed) {

@@ -1,0 +1,58 @@
+#include "common/http/status_page.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/http/status_page_text.h"
+
+namespace tandem {
+
+std::string ToJson(const StatusDocument& document) {
+  using nlohmann::json;
+  json series = json::array(), tables = json::array();
+  for (const StatusSeries& s : document.series) {
+    json points = json::array();
+    for (const auto& [x, y] : s.points) {
+      points.push_back({x, std::isfinite(y) ? json(y) : json(nullptr)});  // JSON knows no NaN
+    }
+    series.push_back({{"name", s.name}, {"x_label", s.x_label}, {"points", points}});
+  }
+  for (const StatusTable& t : document.tables) {
+    tables.push_back({{"name", t.name}, {"columns", t.columns}, {"rows", t.rows}});
+  }
+  json facts = json::array();
+  for (const auto& [name, value] : document.facts) facts.push_back({name, value});
+  const json whole = {
+      {"title", document.title}, {"ready", document.ready}, {"progress", document.progress},
+      {"facts", facts},          {"series", series},        {"tables", tables}};
+  // Names may come from outside; what is not UTF-8 is replaced, not thrown at the caller.
+  return whole.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
+                                    const Metrics& metrics) {
+  const auto text = [](std::string type, const char* body) {
+    return [type = std::move(type), body] { return HttpReply{200, type, body}; };
+  };
+  return {
+      {"/", text("text/html; charset=utf-8", kStatusPageHtml)},
+      {"/status_page.css", text("text/css; charset=utf-8", kStatusPageCss)},
+      {"/status_page.js", text("text/javascript; charset=utf-8", kStatusPageJs)},
+      {"/status.json",
+       [document] {
+         return HttpReply{200, "application/json", ToJson(document())};
+       }},
+      {"/metrics",
+       [&metrics] {
+         return HttpReply{200, "text/plain; version=0.0.4", metrics.Text()};
+       }},
+      {"/healthz", [] { return HttpReply{.body = "ok\n"}; }},
+      {"/readyz",
+       [document] {
+         const bool ready = document().ready;
+         return HttpReply{.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
+       }},
+  };
+}
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+// What a daemon shows of itself in a browser, and the routes that show it. The daemon says what
+// there is to show (StatusDocument); how it looks is the page's business (status_page.html).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/metrics.h"
+#include "common/http/http_server.h"
+
+namespace tandem {
+
+// A curve: x ascending.
+struct StatusSeries {
+  std::string name, x_label;
+  std::vector<std::pair<double, double>> points;
+};
+
+struct StatusTable {
+  std::string name;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;  // each as long as `columns`
+};
+
+struct StatusDocument {
+  std::string title;                                       // "tandem-trainer 0 of job lenet"
+  bool ready = false;                                      // /readyz
+  double progress = -1;                                    // 0 to 1; negative: unknown
+  std::vector<std::pair<std::string, std::string>> facts;  // in the order in which they are shown
+  std::vector<StatusSeries> series;
+  std::vector<StatusTable> tables;
+};
+
+std::string ToJson(const StatusDocument& document);
+
+// "/" (the page), its script and style, "/status.json", "/metrics" (Prometheus text), "/healthz"
+// (200 while the process answers), "/readyz" (200 or 503). `metrics` must outlive the server;
+// `document` is called on the server's thread.
+std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
+                                    const Metrics& metrics);
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+#include "pserver/status.h"
+
+#include "absl/strings/str_format.h"
+
+namespace tandem {
+namespace {
+
+StatusTable Trainers(const ShardInfo& info) {
+  StatusTable table{"trainers", {"trainer", "state", "pushes", "last step", "silent for"}, {}};
+  for (const TrainerInfo& t : info.trainers) {
+    const char* state = t.completed ? "completed" : t.seen ? "at work" : "not seen yet";
+    table.rows.push_back({std::to_string(t.trainer), state, std::to_string(t.pushes),
+                          std::to_string(t.last_step),
+                          t.seen ? absl::StrFormat("%.1f s", t.silent_seconds) : "-"});
+  }
+  return table;
+}
+
+StatusTable Slices(const ShardInfo& info) {
+  StatusTable table{"slices", {"variable", "shape", "first element", "elements"}, {}};
+  for (const SliceSpec& s : info.config.slices) {
+    table.rows.push_back(
+        {s.variable, ToString(s.shape), std::to_string(s.offset), std::to_string(s.numel)});
+  }
+  return table;
+}
+
+}  // namespace
+
+StatusDocument StatusOf(const ShardInfo& info, int index) {
+  StatusDocument document;
+  document.ready = info.initialised;
+  if (!info.configured) {
+    document.title = absl::StrFormat("tandem-pserver %d", index);
+    document.facts = {{"state", "waiting for the first trainer"}};
+    return document;
+  }
+  document.title = absl::StrFormat("tandem-pserver %d of job %s", index, info.config.job);
+  int64_t elements = 0;
+  for (const SliceSpec& s : info.config.slices) elements += s.numel;
+  document.facts = {
+      {"state", info.initialised ? "serving" : "waiting for the first values"},
+      {"mode", Name(info.config.mode)},
+      {"optimizer", info.config.optimizer.type},
+      {"version", std::to_string(info.version)},
+      {"trainers", std::to_string(info.config.trainers)},
+      {"slices", std::to_string(info.config.slices.size())},
+      {"parameters", std::to_string(elements)},
+  };
+  document.tables = {Trainers(info), Slices(info)};
+  return document;
+}
+
+}  // namespace tandem

@@ -1,0 +1,12 @@
+// What a pserver shows of itself on its status page.
+#pragma once
+
+#include "common/http/status_page.h"
+#include "pserver/shard_types.h"
+
+namespace tandem {
+
+// Ready once the shard has its first values.
+StatusDocument StatusOf(const ShardInfo& info, int index);
+
+}  // namespace tandem

@@ -1,0 +1,216 @@
+#include "common/http/http_server.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "common/http/status_page.h"
+#include "gmock/gmock.h"
+
+namespace tandem {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+// A socket that speaks to the server and shows what comes back until the server closes.
+class Peer {
+ public:
+  explicit Peer(const Endpoint& server) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(server.port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const timeval limit = {20, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  }
+  ~Peer() { close(fd_); }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  void Send(const std::string& text) {
+    (void)send(fd_, text.data(), text.size(), MSG_NOSIGNAL);  // a server may close early
+  }
+  std::string UntilClosed() {
+    std::string all;
+    char part[4096];
+    ssize_t got;
+    while ((got = recv(fd_, part, sizeof(part), 0)) > 0) all.append(part, static_cast<size_t>(got));
+    EXPECT_FALSE(got < 0 && errno == EAGAIN) << "the server neither answers nor closes";
+    return all;
+  }
+
+ private:
+  const int fd_;
+};
+
+std::string Ask(const HttpServer& server, const std::string& line,
+                const std::string& host = "localhost") {
+  Peer peer(server.endpoint());
+  peer.Send(line + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n");
+  return peer.UntilClosed();
+}
+
+std::unique_ptr<HttpServer> Serve(HttpServerOptions options = {}) {
+  auto server = HttpServer::Start(options, {{"/", [] { return HttpReply{.body = "the page\n"}; }},
+                                            {"/late", [] {
+                                               return HttpReply{503, "text/plain", "not yet\n"};
+                                             }}});
+  EXPECT_TRUE(server.ok()) << server.status();
+  return server.ok() ? *std::move(server) : nullptr;
+}
+
+TEST(HttpServer, AnswersFromItsTable) {
+  const auto server = Serve();
+  const std::string page = Ask(*server, "GET /?at=5");
+  EXPECT_THAT(page, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(page, HasSubstr("Content-Length: 9\r\n"));
+  EXPECT_THAT(page, HasSubstr("Content-Security-Policy: default-src 'none'"));
+  EXPECT_THAT(page, EndsWith("\r\n\r\nthe page\n"));
+  EXPECT_THAT(Ask(*server, "GET /late"), StartsWith("HTTP/1.1 503"));
+  const std::string head = Ask(*server, "HEAD /");
+  EXPECT_THAT(head, HasSubstr("Content-Length: 9\r\n"));
+  EXPECT_THAT(head, EndsWith("\r\n\r\n"));
+}
+
+TEST(HttpServer, OneConnectionServesManyRequests) {
+  const auto server = Serve();
+  Peer peer(server->endpoint());
+  const std::string request = "GET / HTTP/1.1\r\nHost: 127.0.0.1:80\r\n";
+  peer.Send(request + "\r\n" + request + "\r\n" + request + "Connection: close\r\n\r\n");
+  const std::string all = peer.UntilClosed();
+  size_t answers = 0;
+  for (size_t at = 0; (at = all.find("the page", at)) != std::string::npos; ++at) ++answers;
+  EXPECT_EQ(answers, 3u);
+}
+
+TEST(HttpServer, RefusesWithASentence) {
+  const auto server = Serve();
+  EXPECT_THAT(Ask(*server, "GET /nowhere"),
+              testing::AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("there are: / /late")));
+  EXPECT_THAT(Ask(*server, "POST /"), StartsWith("HTTP/1.1 405"));
+  // A page of another site whose name was made to point at this machine.
+  for (const char* host :
+       {"evil.example", "evil.example:80", "", "[::1", "127.0.0.1.evil.example"}) {
+    EXPECT_THAT(Ask(*server, "GET /", host), StartsWith("HTTP/1.1 421")) << host;
+  }
+  for (const char* host : {"localhost", "127.0.0.1:8080", "[::1]:8080", "[::1]"}) {
+    EXPECT_THAT(Ask(*server, "GET /", host), StartsWith("HTTP/1.1 200")) << host;
+  }
+}
+
+TEST(HttpServer, GarbageAndExcessCloseThatConnectionOnly) {
+  const auto server = Serve();
+  std::string bytes;
+  for (int i = 0; i < 4096; ++i) bytes += static_cast<char>(i * 37);
+  const std::string many(1 << 20, 'x');
+  for (const std::string& text :
+       {bytes, std::string("\r\n\r\n\r\n"), "GET / HTTP/9.9\r\n\r\n" + bytes,
+        "GET /" + many + " HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nX: " + many + "\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n\r\n" + many}) {
+    Peer peer(server->endpoint());
+    peer.Send(text);
+    EXPECT_THAT(peer.UntilClosed(), Not(HasSubstr("the page")));
+  }
+  EXPECT_THAT(Ask(*server, "GET /"), HasSubstr("the page"));
+}
+
+TEST(HttpServer, SilentPeersAreClosedAndTheirNumberIsBounded) {
+  HttpServerOptions options;
+  options.timeout = std::chrono::milliseconds(300);
+  options.connections_max = 3;
+  const auto server = Serve(options);
+  std::vector<std::unique_ptr<Peer>> silent;
+  for (int i = 0; i < 3; ++i) silent.push_back(std::make_unique<Peer>(server->endpoint()));
+  silent[0]->Send("GET / HT");  // begun, never ended
+  for (const auto& peer : silent) EXPECT_EQ(peer->UntilClosed(), "");
+  EXPECT_THAT(Ask(*server, "GET /"), HasSubstr("the page"));
+}
+
+TEST(HttpServer, NoMoreThanItsConnections) {
+  HttpServerOptions options;
+  options.connections_max = 1;
+  const auto server = Serve(options);
+  auto first = std::make_unique<Peer>(server->endpoint());
+  first->Send("GET / HTTP/1.1\r\nHost: localhost\r\n");
+  EXPECT_EQ(Ask(*server, "GET /"), "");
+  first->Send("Connection: close\r\n\r\n");
+  EXPECT_THAT(first->UntilClosed(), HasSubstr("the page"));
+}
+
+TEST(HttpServer, StopsWithOpenConnections) {
+  auto server = Serve();
+  Peer peer(server->endpoint());
+  peer.Send("GET / HTTP/1.1\r\n");
+  server.reset();
+  EXPECT_EQ(peer.UntilClosed(), "");
+}
+
+TEST(HttpServer, AddressesItCannotHave) {
+  HttpServerOptions options;
+  options.listen = {"0.0.0.0", 0};
+  const auto refused = HttpServer::Start(options, {});
+  EXPECT_EQ(refused.status().code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("--insecure_allow_network"));
+  options.insecure_allow_network = true;
+  const auto allowed = Serve(options);
+  EXPECT_THAT(Ask(*allowed, "GET /", "node7.example"), HasSubstr("the page"));
+
+  options.listen = {"127.0.0.1", allowed->endpoint().port};
+  const auto taken = HttpServer::Start(options, {});
+  EXPECT_EQ(taken.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(taken.status().message()), HasSubstr(ToString(options.listen)));
+  options.listen = {"nonsense", 1};
+  EXPECT_EQ(HttpServer::Start(options, {}).status().code(), StatusCode::kInvalidArgument);
+}
+
+StatusDocument Document(bool ready) {
+  StatusDocument document;
+  document.title = "job \"<b>\" \xff";  // markup, and a byte that is no UTF-8
+  document.ready = ready;
+  document.progress = 0.25;
+  document.facts = {{"step", "5 of 20"}};
+  document.series = {{"loss", "step", {{0, 2.5}, {1, NAN}}}};
+  document.tables = {{"trainers", {"trainer", "state"}, {{"0", "at work"}}}};
+  return document;
+}
+
+TEST(StatusPage, EveryRouteAnswers) {
+  Metrics metrics;
+  metrics.GetCounter("tandem_steps_total", "Steps").Add(3);
+  std::atomic<bool> ready{false};
+  const auto server =
+      HttpServer::Start({}, StatusRoutes([&] { return Document(ready.load()); }, metrics));
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto body = [&](const std::string& path) {
+    const std::string all = Ask(**server, "GET " + path);
+    return all.substr(std::min(all.size(), all.find("\r\n\r\n") + 4));
+  };
+  EXPECT_THAT(body("/"), HasSubstr("</html>"));
+  EXPECT_THAT(body("/status_page.js"), HasSubstr("status.json"));
+  EXPECT_THAT(body("/status_page.css"), HasSubstr("{"));
+  EXPECT_THAT(body("/metrics"), HasSubstr("\ntandem_steps_total 3"));
+  EXPECT_EQ(body("/healthz"), "ok\n");
+  EXPECT_THAT(Ask(**server, "GET /readyz"), StartsWith("HTTP/1.1 503"));
+  ready.store(true);
+  EXPECT_THAT(Ask(**server, "GET /readyz"), StartsWith("HTTP/1.1 200"));
+
+  const auto json = nlohmann::json::parse(body("/status.json"));
+  EXPECT_EQ(json["title"], "job \"<b>\" \xef\xbf\xbd");
+  EXPECT_EQ(json["progress"], 0.25);
+  EXPECT_EQ(json["facts"][0][1], "5 of 20");
+  EXPECT_EQ(json["series"][0]["points"][0][1], 2.5);
+  EXPECT_TRUE(json["series"][0]["points"][1][1].is_null());
+  EXPECT_EQ(json["tables"][0]["rows"][0][1], "at work");
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,102 @@
+#include "trainer/status_board.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tandem {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+TEST(Curve, KeepsAllWhileThereIsRoomAndThenEverySecond) {
+  Curve curve;
+  EXPECT_TRUE(curve.Points().empty());
+  for (int i = 0; i < 1024; ++i) curve.Add(i, 2 * i);
+  EXPECT_EQ(curve.Points().size(), 1024u);
+  for (int i = 1024; i < 100000; ++i) {
+    curve.Add(i, 2 * i);
+    if (i % 997 != 0) continue;
+    const auto points = curve.Points();
+    ASSERT_LE(points.size(), Curve::kPointsMax + 1);
+    ASSERT_GE(points.size(), Curve::kPointsMax / 2);
+    EXPECT_THAT(points.back(), Pair(i, 2 * i));
+    // All but the newest stand at equal distances, from the first on.
+    const double stride = points[1].first;
+    for (size_t p = 0; p + 1 < points.size(); ++p) {
+      ASSERT_EQ(points[p].first, static_cast<double>(p) * stride) << i;
+    }
+  }
+}
+
+class StatusBoardTest : public testing::Test {
+ protected:
+  std::string Fact(const std::string& name) const {
+    for (const auto& [n, value] : board_.Document().facts) {
+      if (n == name) return value;
+    }
+    return "no such fact";
+  }
+  FakeClock clock_;
+  Metrics metrics_;
+  StatusBoard board_{metrics_, clock_};
+};
+
+TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
+  EXPECT_FALSE(board_.Document().ready);
+  EXPECT_THAT(Fact("state"), HasSubstr("starting"));
+  board_.Begin({.name = "lenet",
+                .mode = "LOCAL",
+                .model = "lenet",
+                .metric = "accuracy",
+                .rank = 0,
+                .ranks = 2,
+                .first_step = 10,
+                .steps_total = 100,
+                .samples_per_step = 64});
+  EXPECT_TRUE(board_.Document().ready);
+  EXPECT_EQ(Fact("remaining"), "unknown");
+  for (int step = 10; step < 20; ++step) {
+    clock_.Advance(std::chrono::seconds(2));
+    board_.Step(step, 0.5, 1.5 * (step - 9));  // of each 2 s, 1.5 s waiting for data
+    board_.Loss(step, 100.0 - step, 0.5);
+  }
+  board_.Evaluation(20, 1.25, 0.9);
+  board_.Checkpoint(20);
+
+  const StatusDocument document = board_.Document();
+  EXPECT_EQ(document.title, "tandem-trainer 0 of job lenet");
+  EXPECT_DOUBLE_EQ(document.progress, 0.2);
+  EXPECT_EQ(Fact("step"), "20 of 100");
+  EXPECT_EQ(Fact("remaining"), "0:02:40");
+  EXPECT_EQ(Fact("samples per second"), "128");
+  EXPECT_EQ(Fact("waiting for data"), "75.0 %");
+  EXPECT_EQ(Fact("last checkpoint"), "step 20");
+  ASSERT_EQ(document.series.size(), 4u);
+  EXPECT_EQ(document.series[0].points.back(), std::make_pair(19.0, 81.0));
+  EXPECT_EQ(document.series[1].points.back(), std::make_pair(19.0, 128.0));
+  EXPECT_EQ(document.series[3].name, "test accuracy");
+  EXPECT_THAT(document.series[3].points, ElementsAre(Pair(20, 0.9)));
+  const std::string text = metrics_.Text();
+  for (const char* line : {"tandem_steps_total 10\n", "tandem_samples_total 640\n",
+                           "tandem_data_wait_seconds_total 15\n", "tandem_step 20\n",
+                           "tandem_loss 81\n", "tandem_eval_metric 0.9\n",
+                           "tandem_checkpoint_step 20\n", "tandem_step_seconds_count 10\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  board_.End("LOST: trainer 1 is gone");
+  EXPECT_EQ(Fact("state"), "LOST: trainer 1 is gone");
+  EXPECT_FALSE(board_.Document().ready);
+}
+
+TEST_F(StatusBoardTest, AJobWithoutAMetricShowsNone) {
+  board_.Begin({.name = "w2v", .steps_total = 5, .samples_per_step = 1});
+  board_.Step(0, 0.5, 0);
+  board_.Loss(0, 1, 0);
+  EXPECT_EQ(board_.Document().series.size(), 2u);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,155 @@
+#include "trainer/status_board.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace tandem {
+namespace {
+
+// 0.1 ms to 100 s.
+const std::vector<double>& StepBounds() {
+  static const std::vector<double> bounds = {1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1,
+                                             0.3,  1,    3,    10,   30,   100};
+  return bounds;
+}
+
+std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
+
+}  // namespace
+
+void Curve::Add(double x, double y) {
+  newest_ = {x, y};
+  if (added_++ % stride_ != 0) return;
+  if (points_.size() == kPointsMax) {
+    size_t kept = 0;
+    for (size_t i = 0; i < points_.size(); i += 2) points_[kept++] = points_[i];
+    points_.resize(kept);
+    stride_ *= 2;
+    if ((added_ - 1) % stride_ != 0) return;
+  }
+  points_.push_back(newest_);
+}
+
+std::vector<std::pair<double, double>> Curve::Points() const {
+  std::vector<std::pair<double, double>> points = points_;
+  if (added_ > 0 && points.back().first != newest_.first) points.push_back(newest_);
+  return points;
+}
+
+StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock)
+    : clock_(clock),
+      steps_total_(metrics.GetCounter("tandem_steps_total", "Training steps run")),
+      samples_total_(metrics.GetCounter("tandem_samples_total", "Samples trained, all ranks")),
+      data_wait_total_(
+          metrics.GetCounter("tandem_data_wait_seconds_total", "Time spent waiting for data")),
+      step_(metrics.GetGauge("tandem_step", "Steps of the job that are done")),
+      loss_(metrics.GetGauge("tandem_loss", "Training loss when last reported")),
+      eval_loss_(metrics.GetGauge("tandem_eval_loss", "Loss of the last evaluation")),
+      eval_metric_(metrics.GetGauge("tandem_eval_metric", "First metric of the last evaluation")),
+      checkpoint_step_(metrics.GetGauge("tandem_checkpoint_step", "Step of the last checkpoint")),
+      step_seconds_(metrics.GetHistogram("tandem_step_seconds", "Time of a step", StepBounds())) {}
+
+void StatusBoard::Begin(StatusJob job) {
+  MutexLock lock(mu_);
+  job_ = std::move(job);
+  steps_done_ = job_.first_step;
+  begin_ = clock_.Now();
+  begun_ = true;
+  step_.Set(static_cast<double>(steps_done_));
+}
+
+void StatusBoard::Step(int64_t step, double seconds, double data_wait_seconds) {
+  MutexLock lock(mu_);
+  data_wait_total_.Add(std::max(0.0, data_wait_seconds - data_wait_));
+  data_wait_ = data_wait_seconds;
+  steps_done_ = step + 1;
+  ++steps_here_;
+  ++speed_steps_;
+  seconds_ += seconds;
+  speed_seconds_ += seconds;
+  steps_total_.Add(1);
+  samples_total_.Add(static_cast<double>(job_.samples_per_step));
+  step_.Set(static_cast<double>(steps_done_));
+  step_seconds_.Observe(seconds);
+}
+
+void StatusBoard::Loss(int64_t step, double loss, double metric) {
+  MutexLock lock(mu_);
+  const auto x = static_cast<double>(step);
+  loss_.Set(loss);
+  loss_curve_.Add(x, loss);
+  metric_curve_.Add(x, metric);
+  if (speed_seconds_ > 0) {
+    const auto samples = static_cast<double>(speed_steps_ * job_.samples_per_step);
+    speed_curve_.Add(x, samples / speed_seconds_);
+  }
+  speed_seconds_ = 0;
+  speed_steps_ = 0;
+}
+
+void StatusBoard::Evaluation(int64_t step, double loss, double metric) {
+  MutexLock lock(mu_);
+  eval_loss_.Set(loss);
+  eval_metric_.Set(metric);
+  eval_curve_.Add(static_cast<double>(step), metric);
+}
+
+void StatusBoard::Checkpoint(int64_t step) {
+  MutexLock lock(mu_);
+  saved_step_ = step;
+  checkpoint_step_.Set(static_cast<double>(step));
+}
+
+void StatusBoard::End(const std::string& how) {
+  MutexLock lock(mu_);
+  ended_ = how;
+}
+
+double StatusBoard::SamplesPerSecond() const {
+  return seconds_ > 0 ? static_cast<double>(steps_here_ * job_.samples_per_step) / seconds_ : 0;
+}
+
+std::string StatusBoard::Remaining() const {
+  if (steps_here_ == 0) return "unknown";
+  const double per_step = Seconds(clock_.Now() - begin_) / static_cast<double>(steps_here_);
+  const auto left =
+      static_cast<int64_t>(per_step * static_cast<double>(job_.steps_total - steps_done_));
+  return absl::StrFormat("%d:%02d:%02d", left / 3600, left / 60 % 60, left % 60);
+}
+
+StatusDocument StatusBoard::Document() const {
+  MutexLock lock(mu_);
+  StatusDocument document;
+  document.title = absl::StrFormat("tandem-trainer %d of job %s", job_.rank, job_.name);
+  document.ready = begun_ && ended_.empty();
+  if (!begun_) {
+    document.title = "tandem-trainer";
+    document.facts = {{"state", "starting: waiting for data, servers or peers"}};
+    return document;
+  }
+  if (job_.steps_total > 0) {
+    document.progress = static_cast<double>(steps_done_) / static_cast<double>(job_.steps_total);
+  }
+  const double busy = seconds_ + data_wait_;
+  document.facts = {
+      {"state", ended_.empty() ? "training" : ended_},
+      {"model", job_.model},
+      {"mode", job_.mode},
+      {"rank", absl::StrFormat("%d of %d", job_.rank, job_.ranks)},
+      {"step", absl::StrFormat("%d of %d", steps_done_, job_.steps_total)},
+      {"remaining", Remaining()},
+      {"samples per second", absl::StrFormat("%.0f", SamplesPerSecond())},
+      {"waiting for data", busy > 0 ? Percent(data_wait_ / busy) : "-"},
+      {"last checkpoint", saved_step_ < 0 ? "none" : absl::StrFormat("step %d", saved_step_)},
+  };
+  document.series = {{"training loss", "step", loss_curve_.Points()},
+                     {"samples per second", "step", speed_curve_.Points()}};
+  if (!job_.metric.empty()) {
+    document.series.push_back({"training " + job_.metric, "step", metric_curve_.Points()});
+    document.series.push_back({"test " + job_.metric, "step", eval_curve_.Points()});
+  }
+  return document;
+}
+
+}  // namespace tandem

@@ -1,0 +1,80 @@
+// What a trainer shows of itself while it runs: metrics for scrapers, facts and curves for its
+// status page (common/http/status_page.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/metrics.h"
+#include "common/base/mutex.h"
+#include "common/http/status_page.h"
+
+namespace tandem {
+
+struct StatusJob {
+  std::string name, mode, model;
+  std::string metric;  // "accuracy", "auc"; "" without one
+  int rank = 0, ranks = 1;
+  int64_t first_step = 0, steps_total = 0;
+  int64_t samples_per_step = 0;  // over all ranks
+};
+
+// A curve of bounded size: when it is full, every second point is left out and from then on only
+// every second one is taken. The newest point is always there.
+class Curve {
+ public:
+  static constexpr size_t kPointsMax = 1024;
+  void Add(double x, double y);
+  std::vector<std::pair<double, double>> Points() const;
+
+ private:
+  std::vector<std::pair<double, double>> points_;
+  std::pair<double, double> newest_;
+  uint64_t added_ = 0, stride_ = 1;
+};
+
+// Thread-safe.
+class StatusBoard {
+ public:
+  // Both must outlive the board.
+  StatusBoard(Metrics& metrics, const Clock& clock);
+
+  void Begin(StatusJob job);
+  // After each step: how long it took, and the wait for data since the session began.
+  void Step(int64_t step, double seconds, double data_wait_seconds);
+  // When they are known.
+  void Loss(int64_t step, double loss, double metric);
+  void Evaluation(int64_t step, double loss, double metric);
+  void Checkpoint(int64_t step);
+  void End(const std::string& how);  // "done", or the error
+
+  StatusDocument Document() const;
+
+ private:
+  double SamplesPerSecond() const TD_REQUIRES(mu_);
+  std::string Remaining() const TD_REQUIRES(mu_);
+
+  const Clock& clock_;
+  Counter &steps_total_, &samples_total_, &data_wait_total_;
+  Gauge &step_, &loss_, &eval_loss_, &eval_metric_, &checkpoint_step_;
+  Histogram& step_seconds_;
+
+  mutable Mutex mu_;
+  StatusJob job_ TD_GUARDED_BY(mu_);
+  bool begun_ TD_GUARDED_BY(mu_) = false;
+  std::string ended_ TD_GUARDED_BY(mu_);
+  int64_t steps_done_ TD_GUARDED_BY(mu_) = 0;  // of the whole job
+  int64_t steps_here_ TD_GUARDED_BY(mu_) = 0;
+  double seconds_ TD_GUARDED_BY(mu_) = 0, data_wait_ TD_GUARDED_BY(mu_) = 0;
+  int64_t saved_step_ TD_GUARDED_BY(mu_) = -1;
+  Time begin_ TD_GUARDED_BY(mu_);
+  Curve loss_curve_ TD_GUARDED_BY(mu_), metric_curve_ TD_GUARDED_BY(mu_);
+  Curve speed_curve_ TD_GUARDED_BY(mu_), eval_curve_ TD_GUARDED_BY(mu_);
+  double speed_seconds_ TD_GUARDED_BY(mu_) = 0;  // steps since the last point of the speed curve
+  int64_t speed_steps_ TD_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace tandem
