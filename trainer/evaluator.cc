@@ -101,10 +101,19 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(uint32_t batch) {
   return &sized;
 }
 
+// Few of large samples: their activations must fit into memory.
+uint32_t Evaluator::Batch() const {
+  constexpr int64_t kBatch = 500, kElements = 1 << 21;
+  int64_t elements = 1;
+  for (const SampleField& field : dataset_.fields()) elements += field.desc.shape.numel();
+  return static_cast<uint32_t>(std::clamp<int64_t>(kElements / elements, 1, kBatch));
+}
+
 Status Evaluator::RunBatches(Evaluation* total) {
   const bool running = !MetricState(forward_).empty();
-  for (uint32_t at = 0; at < dataset_.size(); at += kBatch) {
-    const uint32_t batch = std::min(kBatch, dataset_.size() - at);
+  const uint32_t at_once = Batch();
+  for (uint32_t at = 0; at < dataset_.size(); at += at_once) {
+    const uint32_t batch = std::min(at_once, dataset_.size() - at);
     TD_ASSIGN_OR_RETURN(Sized * sized, ForBatch(batch));
     std::vector<uint32_t> ids(batch);
     std::iota(ids.begin(), ids.end(), at);

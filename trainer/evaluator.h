@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/exec/executor.h"
+#include "kernels/graph/for_test.h"
 #include "trainer/reader/dataset.h"
 
 namespace tandem {
@@ -17,15 +18,15 @@ struct Evaluation {
   int64_t samples = 0;
 };
 
-// Shares the parameters of `scope` with training: no copy is made. One thread, never while a
-// training step runs.
+// Runs the evaluation form of a program (kernels/graph/for_test.h). Shares the parameters of
+// `scope` with training: no copy is made. One thread, never while a training step runs.
 class Evaluator {
  public:
   // `options` of the plans; what they fetch is added. `dataset`, `backend` and `scope` must outlive
   // the evaluator.
   Evaluator(Program forward, const Backend& backend, Scope& scope, const Dataset& dataset,
             PlanOptions options)
-      : forward_(std::move(forward)),
+      : forward_(ForTest(std::move(forward))),
         backend_(backend),
         scope_(scope),
         dataset_(dataset),
@@ -34,7 +35,7 @@ class Evaluator {
   StatusOr<Evaluation> Run();
 
  private:
-  static constexpr uint32_t kBatch = 500;  // samples at once; the last batch may be smaller
+  uint32_t Batch() const;  // samples at once; the last batch may be smaller
 
   // A plan for batches of one size, made at its first use.
   struct Sized {

@@ -186,8 +186,9 @@ void PserverMode::Start(int index, int64_t, CommDone* done) {
                 [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); });
 }
 
-StatusOr<TensorMap> PserverMode::State(const Program& program, const Scope&, Device& device) {
-  TensorMap state;
+// Optimizer slots from the servers, running statistics of this trainer.
+StatusOr<TensorMap> PserverMode::State(const Program& program, const Scope& scope, Device& device) {
+  TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   TD_ASSIGN_OR_RETURN(const std::vector<PsSlot> slots, client_->PullState());
   for (const PsSlot& slot : slots) {
     const Shape whole = program.FindVar(slot.variable)->desc.shape;

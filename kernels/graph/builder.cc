@@ -39,6 +39,11 @@ std::string ProgramBuilder::Param(const std::string& name, const Shape& shape, I
   return Keep(program_.AddVar(var)) ? name : "";
 }
 
+std::string ProgramBuilder::State(const std::string& name, const TensorDesc& desc, Init init) {
+  const Var var = {.name = name, .kind = VarKind::kState, .desc = desc, .init = init};
+  return Keep(program_.AddVar(var)) ? name : "";
+}
+
 std::string ProgramBuilder::Layer(const std::string& type,
                                   std::vector<std::vector<std::string>> inputs, AttrMap attrs) {
   return Named(NextName(type), type, std::move(inputs), std::move(attrs));
@@ -88,14 +93,45 @@ std::string ProgramBuilder::Conv2d(const std::string& x, const ConvArgs& args) {
     return "";
   }
   const std::string layer = NextName("conv");
-  const Shape filter = {args.channels, desc->shape[1], args.kernel, args.kernel};
+  if (args.groups < 1 || desc->shape[1] % args.groups != 0) {
+    Keep(InvalidArgument("conv2d of \"%s\": %d channels do not divide into %d groups", x,
+                         desc->shape[1], args.groups));
+    return "";
+  }
+  const Shape filter = {args.channels, desc->shape[1] / args.groups, args.kernel, args.kernel};
   std::vector<std::vector<std::string>> inputs = {
       {x}, {Param(layer + ".w", filter, {Init::kMsraNormal})}, {}};
   if (args.bias) inputs[2] = {Param(layer + ".b", {args.channels}, {Init::kConstant})};
   const std::string out = Named(layer, "conv2d", std::move(inputs),
                                 {{"strides", std::vector<int64_t>{args.stride, args.stride}},
-                                 {"paddings", std::vector<int64_t>{args.padding, args.padding}}});
+                                 {"paddings", std::vector<int64_t>{args.padding, args.padding}},
+                                 {"groups", args.groups}});
   return args.act == Act::kRelu ? Relu(out) : out;
+}
+
+std::string ProgramBuilder::BatchNorm(const std::string& x, Act act) {
+  const TensorDesc* desc = Desc(x);
+  if (desc == nullptr) return "";
+  const std::string layer = NextName("batch_norm");
+  if (desc->shape.rank() < 2) {
+    Keep(InvalidArgument("batch_norm of \"%s\": %s has no channels", x, ToString(desc->shape)));
+    return "";
+  }
+  const Shape channels = {desc->shape[1]};
+  const std::string w = Param(layer + ".w", channels, {Init::kConstant, 1.0f});
+  const std::string b = Param(layer + ".b", channels, {Init::kConstant, 0.0f});
+  const std::string mean = State(layer + ".mean", {DType::kF32, channels}, {Init::kConstant, 0.0f});
+  const std::string variance =
+      State(layer + ".variance", {DType::kF32, channels}, {Init::kConstant, 1.0f});
+  if (!status_.ok()) return "";
+  const std::string out = layer + ".out";
+  Op op = {
+      .type = "batch_norm",
+      .inputs = {{x}, {w}, {b}, {mean}, {variance}},
+      .outputs = {
+          {out}, {mean}, {variance}, {layer + ".out.SavedMean"}, {layer + ".out.SavedInvStd"}}};
+  if (!Keep(AppendOp(program_, std::move(op)))) return "";
+  return act == Act::kRelu ? Relu(out) : out;
 }
 
 std::string ProgramBuilder::Pool2d(const std::string& x, const PoolArgs& args) {
@@ -154,9 +190,7 @@ std::string ProgramBuilder::Auc(const std::string& probability, const std::strin
   std::vector<std::string> counts;
   for (const char* suffix : {"@positive", "@negative"}) {
     counts.push_back(layer + suffix);
-    const Var var = {
-        .name = counts.back(), .kind = VarKind::kState, .desc = {DType::kI64, {kBuckets}}};
-    if (!Keep(program_.AddVar(var))) return "";
+    if (State(counts.back(), {DType::kI64, {kBuckets}}, {}).empty()) return "";
   }
   const std::string out = layer + ".out";
   Op op = {.type = "auc",

@@ -18,6 +18,7 @@ struct ConvArgs {
   int64_t padding = 0;
   bool bias = true;
   Act act = Act::kNone;
+  int64_t groups = 1;
 };
 
 struct PoolArgs {
@@ -48,6 +49,8 @@ class ProgramBuilder {
   // X [batch, ...] is flattened to [batch, k]; weight `<layer>.w` [k, units], bias `<layer>.b`.
   std::string Fc(const std::string& x, int64_t units, Act act = Act::kNone);
   std::string Conv2d(const std::string& x, const ConvArgs& args);
+  // Parameters `<layer>.w` and `<layer>.b`, running statistics `<layer>.mean`, `<layer>.variance`.
+  std::string BatchNorm(const std::string& x, Act act = Act::kNone);
   std::string Pool2d(const std::string& x, const PoolArgs& args);
   // Rows of a table `<layer>.w` [args.rows, args.dim] for the i64 ids: [dims of ids..., dim].
   std::string Embedding(const std::string& ids, const EmbeddingArgs& args);
@@ -77,6 +80,7 @@ class ProgramBuilder {
  private:
   bool Keep(const Status& status);  // true when OK
   const TensorDesc* Desc(const std::string& var);
+  std::string State(const std::string& name, const TensorDesc& desc, Init init);
   std::string NextName(const std::string& layer);
   // An operator with output `<layer>.out`.
   std::string Named(const std::string& layer, const std::string& type,

@@ -222,6 +222,7 @@ void CheckFamily(const std::vector<OpCase>& cases) {
 
 TEST(Gradient, Linear) { CheckFamily(LinearCases()); }
 TEST(Gradient, Image) { CheckFamily(ImageCases()); }
+TEST(Gradient, Norm) { CheckFamily(NormCases()); }
 TEST(Gradient, Elementwise) { CheckFamily(ElementwiseCases()); }
 TEST(Gradient, Loss) { CheckFamily(LossCases()); }
 TEST(Gradient, Embedding) { CheckFamily(EmbeddingCases()); }

@@ -136,6 +136,32 @@ TEST(Infer, RefusesBadImages) {
   for (const Bad& bad : table) ExpectRefused(bad);
 }
 
+OpCase Norm(const Shape& x, const Shape& c, AttrMap attrs = {}) {
+  return Make("batch_norm", {{F32(x)}, {F32(c)}, {F32(c)}, {F32(c)}, {F32(c)}}, std::move(attrs));
+}
+
+TEST(Infer, RefusesBadNorms) {
+  const Draw x = F32({2, 3, 4, 4}), c = F32({3});
+  const Bad table[] = {
+      {"rank", Norm({6}, {6}), "at least 2"},
+      {"no samples", Norm({0, 3}, {3}), "no elements"},
+      {"scale", Norm({2, 3}, {2}), "[3]"},
+      {"variance", Make("batch_norm", {{x}, {c}, {c}, {c}, {F32({1})}}), "[3]"},
+      {"type", Make("batch_norm", {{Of(DType::kF16, {2, 3})}, {c}, {c}, {c}, {c}}), "f16"},
+      {"epsilon", Norm({2, 3}, {3}, {{"epsilon", 0.0}}), "epsilon=0"},
+      {"epsilon", Norm({2, 3}, {3}, {{"epsilon", 1.0}}), "epsilon=1"},
+      {"momentum", Norm({2, 3}, {3}, {{"momentum", 1.5}}), "momentum=1.5"},
+      {"attribute's type", Norm({2, 3}, {3}, {{"is_test", int64_t{1}}}), "is_test", false},
+      {"gradient's shape", Make("batch_norm_grad", {{x}, {c}, {c}, {c}, {F32({2, 3, 4, 5})}}),
+       "alike"},
+      {"Z", Make("fused_bn_add_activation", {{x}, {c}, {c}, {c}, {c}, {F32({2, 3, 1, 1})}}),
+       "alike"},
+      {"Y", Make("fused_bn_add_activation_grad", {{x}, {c}, {c}, {c}, {x}, {F32({2, 3})}}),
+       "alike"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
 TEST(Infer, RefusesBadElementwise) {
   const Bad table[] = {
       {"shapes", Make("elementwise_add", {{F32({4, 5})}, {F32({4})}}), "5"},

@@ -44,6 +44,7 @@ class KernelRun {
   const OpDef& def() const { return def_; }
   const std::vector<TensorDesc>& outputs() const { return out_desc_; }  // by position
   bool HasOutput(size_t position) const { return out_ptr_desc_[position] != nullptr; }
+  bool HasInput(size_t position) const { return in_ptr_desc_[position] != nullptr; }
   size_t BytesMoved() const;  // inputs and outputs, each once
 
   Status Prepare(const KernelImpl& impl, int threads);

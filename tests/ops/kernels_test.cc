@@ -38,7 +38,9 @@ void ExpectInplace(KernelRun& run, const Bits& want) {
   std::set<int> outputs, inputs;
   InplacePairs all;
   for (const auto& [out, in] : run.def().inplace) {
-    if (!run.HasOutput(static_cast<size_t>(out))) continue;
+    if (!run.HasOutput(static_cast<size_t>(out)) || !run.HasInput(static_cast<size_t>(in))) {
+      continue;
+    }
     ways.push_back({{out, in}});
     if (outputs.insert(out).second && inputs.insert(in).second) all.emplace_back(out, in);
   }
@@ -96,6 +98,7 @@ void CheckCases(const std::vector<OpCase>& cases) {
 
 TEST(Kernels, Linear) { CheckCases(LinearCases()); }
 TEST(Kernels, Image) { CheckCases(ImageCases()); }
+TEST(Kernels, Norm) { CheckCases(NormCases()); }
 TEST(Kernels, Elementwise) { CheckCases(ElementwiseCases()); }
 TEST(Kernels, Loss) { CheckCases(LossCases()); }
 TEST(Kernels, Embedding) { CheckCases(EmbeddingCases()); }

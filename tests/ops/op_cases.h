@@ -9,6 +9,7 @@ namespace tandem::optest {
 
 std::vector<OpCase> LinearCases();       // fc, matmul
 std::vector<OpCase> ImageCases();        // conv2d, pool2d
+std::vector<OpCase> NormCases();         // batch_norm and what is fused with it
 std::vector<OpCase> ElementwiseCases();  // elementwise_*, relu, scale, sum, mean, reshape, ...
 std::vector<OpCase> LossCases();         // softmax_with_cross_entropy, accuracy
 std::vector<OpCase> EmbeddingCases();    // lookup_table

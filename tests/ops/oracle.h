@@ -40,6 +40,10 @@ std::vector<Value> OracleConv2dGrad(const OracleArgs& a);
 std::vector<Value> OraclePool2d(const OracleArgs& a);
 std::vector<Value> OraclePool2dGrad(const OracleArgs& a);
 
+// Batch normalisation, alone and fused (oracle_norm.cc).
+std::vector<Value> OracleBatchNorm(const OracleArgs& a);
+std::vector<Value> OracleBatchNormGrad(const OracleArgs& a);
+
 // Tables and their gradients (oracle_embedding.cc).
 std::vector<Value> OracleLookupTable(const OracleArgs& a);
 std::vector<Value> OracleLookupTableGrad(const OracleArgs& a);

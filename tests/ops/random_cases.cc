@@ -112,7 +112,7 @@ std::vector<OpCase> RandomCases(uint64_t seed, int count) {
 std::vector<OpCase> AllCases() {
   std::vector<OpCase> all;
   for (const auto& family :
-       {LinearCases(), ImageCases(), ElementwiseCases(), LossCases(), EmbeddingCases(),
+       {LinearCases(), ImageCases(), NormCases(), ElementwiseCases(), LossCases(), EmbeddingCases(),
         ClickCases(), OptimizerCases(), UpdateCases(), FusedCases()}) {
     all.insert(all.end(), family.begin(), family.end());
   }

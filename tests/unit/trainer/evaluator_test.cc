@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "common/base/rng.h"
 #include "kernels/graph/builder.h"
 
@@ -97,6 +99,39 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   EXPECT_NEAR(evaluation->metric, zeros / kSize, 1e-6);
   EXPECT_EQ(MetricName(*program), "accuracy");
+}
+
+// batch_norm normalises by its running statistics, which an evaluation leaves as they are.
+TEST(Evaluator, TakesTheRunningStatistics) {
+  ProgramBuilder b("norm", 4);
+  const auto x = b.BatchNorm(b.Data("x", DType::kF32, {1}));
+  b.SigmoidLoss(x, b.Data("label", DType::kI64, {1}));
+  const auto program = b.Finish();
+  ASSERT_TRUE(program.ok()) << program.status();
+
+  CpuDevice device;
+  Scope scope(device);
+  ASSERT_TRUE(Initialize(*program, 1, scope).ok());
+  const auto mean = scope.Find("batch_norm_0.mean")->span<float>();
+  const auto variance = scope.Find("batch_norm_0.variance")->span<float>();
+  EXPECT_THAT(mean, Each(0.0f));
+  EXPECT_THAT(variance, Each(1.0f));
+  mean[0] = 0.5f;
+  variance[0] = 4.0f;
+  constexpr uint32_t kSize = 700;
+  const Scores data(kSize);
+  const Backend backend = Backend::Cpu();
+  Evaluator evaluator(*program, backend, scope, data, PlanOptions{});
+  const auto evaluation = evaluator.Run();
+  ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+  double loss = 0;
+  for (uint32_t i = 0; i < kSize; ++i) {
+    const double logit = (Scores::X(i) - 0.5) / std::sqrt(4.0 + 1e-5);
+    loss += std::log1p(std::exp(Scores::Label(i) == 1 ? -logit : logit)) / kSize;
+  }
+  EXPECT_NEAR(evaluation->loss, loss, 1e-5);
+  EXPECT_THAT(mean, Each(0.5f));
+  EXPECT_THAT(variance, Each(4.0f));
 }
 
 }  // namespace

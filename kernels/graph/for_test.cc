@@ -1,0 +1,18 @@
+#include "kernels/graph/for_test.h"
+
+#include <algorithm>
+
+namespace tandem {
+
+Program ForTest(Program program) {
+  for (Op& op : program.ops) {
+    const auto& attrs = FindOp(op.type)->attrs;
+    const bool has = std::any_of(attrs.begin(), attrs.end(), [](const AttrDef& attr) {
+      return std::string_view(attr.name) == "is_test";
+    });
+    if (has) op.attrs["is_test"] = true;
+  }
+  return program;
+}
+
+}  // namespace tandem

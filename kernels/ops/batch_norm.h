@@ -1,0 +1,19 @@
+// Shapes of a batch normalisation, shared by its definition and its kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/ops/op.h"
+
+namespace tandem {
+
+struct BatchNormShape {
+  int64_t batch, channels;
+  int64_t plane;                                     // elements of one channel of one image
+  int64_t samples() const { return batch * plane; }  // behind each statistic; at least 1
+};
+
+// From input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.
+StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view);
+
+}  // namespace tandem

@@ -1,0 +1,46 @@
+// Vector loops of batch normalisation, compiled once per instruction set like those of loops.h.
+//
+// All work on runs of `n` elements in 16 lanes by index modulo 16, with one value of each statistic
+// per lane: a run is a plane of one channel (all lanes alike), or a plane of 16 channels that lie
+// interleaved (a channel per lane). Outputs may be the inputs.
+#pragma once
+
+#include <cstdint>
+
+namespace tandem {
+
+struct NormLoops {
+  static constexpr int64_t kLanes = 16;
+
+  // y = (x - mean) scale + bias, + z where there is one, then relu.
+  struct Apply {
+    const float *x, *z;  // z: nullptr when nothing is added
+    const float *mean, *scale, *bias;
+    bool relu;
+    float* y;
+  };
+  // g' is g where y > 0, else 0; without y it is g.
+  struct Grad {
+    const float *x, *y, *g;  // y: nullptr without relu
+    const float *mean, *scale;
+    const float *mean_g, *slope;
+    float *gx, *gz;  // each may be nullptr
+  };
+
+  // sum[lane] = sum of x.
+  void (*sums)(const float* x, int64_t n, float* sum);
+  // sum[lane] = sum of (x - center)^2.
+  void (*squares)(const float* x, const float* center, int64_t n, float* sum);
+  void (*apply)(const Apply& args, int64_t n);
+  // sum_g[lane] = sum of g', sum_gx[lane] = sum of g' (x - mean). Reads x, y, g, mean.
+  void (*grad_sums)(const Grad& args, int64_t n, float* sum_g, float* sum_gx);
+  // gx = scale (g' - mean_g - (x - mean) slope), gz = g'.
+  void (*grad)(const Grad& args, int64_t n);
+};
+
+// The table for the best instruction set of this machine.
+const NormLoops& BestNormLoops();
+
+extern const NormLoops kNormLoopsBase, kNormLoopsAvx2, kNormLoopsAvx512;
+
+}  // namespace tandem

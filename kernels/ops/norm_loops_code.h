@@ -1,0 +1,149 @@
+// The code of the loops of batch normalisation, included once by each norm_loops_<isa>.cc. As in
+// loops_code.h everything has internal linkage and no inline function of a header is called.
+#ifndef TANDEM_NORM_LOOPS
+#error "include this from norm_loops_<isa>.cc alone"
+#endif
+#include "kernels/ops/norm_loops.h"
+
+namespace tandem {
+namespace {
+
+constexpr int64_t kLanes = NormLoops::kLanes;
+constexpr int64_t kWide = 4 * kLanes;  // sums kept in registers at once: additions have a latency
+
+// sum[lane] = sum of term(index, lane) over a run, in an order that depends on n alone.
+template <typename Term>
+inline void Accumulate(int64_t n, float* sum, const Term& term) {
+  float acc[kWide] = {};
+  int64_t i = 0;
+  for (; i + kWide <= n; i += kWide) {
+    for (int64_t c = 0; c < kWide; ++c) acc[c] += term(i + c, c % kLanes);
+  }
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t c = 0; c < kLanes; ++c) acc[c] += term(i + c, c);
+  }
+  for (int64_t c = 0; i < n; ++i, ++c) acc[c] += term(i, c);
+  for (int64_t c = 0; c < kLanes; ++c) {
+    sum[c] = (acc[c] + acc[c + kLanes]) + (acc[c + 2 * kLanes] + acc[c + 3 * kLanes]);
+  }
+}
+
+// Calls body(index, lane) for every element.
+template <typename Body>
+inline void ForEach(int64_t n, const Body& body) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+#pragma GCC ivdep
+    for (int64_t c = 0; c < kLanes; ++c) body(i + c, c);
+  }
+  for (int64_t c = 0; i < n; ++i, ++c) body(i, c);
+}
+
+void Sums(const float* x, int64_t n, float* sum) {
+  Accumulate(n, sum, [x](int64_t i, int64_t) { return x[i]; });
+}
+
+void Squares(const float* x, const float* center, int64_t n, float* sum) {
+  float at[kLanes];
+  for (int64_t c = 0; c < kLanes; ++c) at[c] = center[c];
+  Accumulate(n, sum, [&](int64_t i, int64_t c) { return (x[i] - at[c]) * (x[i] - at[c]); });
+}
+
+template <bool kAdd, bool kRelu>
+void ApplyAs(const NormLoops::Apply& a, int64_t n) {
+  const float *x = a.x, *z = a.z;
+  float* y = a.y;
+  float mean[kLanes], scale[kLanes], bias[kLanes];
+  for (int64_t c = 0; c < kLanes; ++c) {
+    mean[c] = a.mean[c];
+    scale[c] = a.scale[c];
+    bias[c] = a.bias[c];
+  }
+  ForEach(n, [&](int64_t i, int64_t c) {
+    float v = (x[i] - mean[c]) * scale[c] + bias[c];
+    if (kAdd) v += z[i];
+    y[i] = kRelu && 0.0f > v ? 0.0f : v;
+  });
+}
+
+void Apply(const NormLoops::Apply& a, int64_t n) {
+  if (a.z != nullptr) {
+    a.relu ? ApplyAs<true, true>(a, n) : ApplyAs<true, false>(a, n);
+  } else {
+    a.relu ? ApplyAs<false, true>(a, n) : ApplyAs<false, false>(a, n);
+  }
+}
+
+template <bool kRelu>
+inline float Masked(const float* y, const float* g, int64_t i) {
+  const float v = g[i];
+  return !kRelu || y[i] > 0.0f ? v : 0.0f;
+}
+
+template <bool kRelu>
+void GradSumsAs(const NormLoops::Grad& a, int64_t n, float* sum_g, float* sum_gx) {
+  const float *x = a.x, *y = a.y, *g = a.g;
+  float mean[kLanes];
+  for (int64_t c = 0; c < kLanes; ++c) mean[c] = a.mean[c];
+  float acc_g[2 * kLanes] = {}, acc_gx[2 * kLanes] = {};
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    for (int64_t c = 0; c < 2 * kLanes; ++c) {
+      const float v = Masked<kRelu>(y, g, i + c);
+      acc_g[c] += v;
+      acc_gx[c] += v * (x[i + c] - mean[c % kLanes]);
+    }
+  }
+  for (int64_t c = 0; i < n; ++i, ++c) {
+    const float v = Masked<kRelu>(y, g, i);
+    acc_g[c] += v;
+    acc_gx[c] += v * (x[i] - mean[c % kLanes]);
+  }
+  for (int64_t c = 0; c < kLanes; ++c) {
+    sum_g[c] = acc_g[c] + acc_g[c + kLanes];
+    sum_gx[c] = acc_gx[c] + acc_gx[c + kLanes];
+  }
+}
+
+void GradSums(const NormLoops::Grad& a, int64_t n, float* sum_g, float* sum_gx) {
+  a.y != nullptr ? GradSumsAs<true>(a, n, sum_g, sum_gx) : GradSumsAs<false>(a, n, sum_g, sum_gx);
+}
+
+template <bool kRelu, bool kX, bool kZ>
+void GradAs(const NormLoops::Grad& a, int64_t n) {
+  const float *x = a.x, *y = a.y, *g = a.g;
+  float *gx = a.gx, *gz = a.gz;
+  float mean[kLanes], scale[kLanes], mean_g[kLanes], slope[kLanes];
+  for (int64_t c = 0; c < kLanes; ++c) {
+    mean[c] = a.mean[c];
+    scale[c] = a.scale[c];
+    mean_g[c] = a.mean_g[c];
+    slope[c] = a.slope[c];
+  }
+  ForEach(n, [&](int64_t i, int64_t c) {
+    const float v = Masked<kRelu>(y, g, i);
+    if (kX) gx[i] = scale[c] * (v - mean_g[c] - (x[i] - mean[c]) * slope[c]);
+    if (kZ) gz[i] = v;
+  });
+}
+
+template <bool kRelu>
+void GradFor(const NormLoops::Grad& a, int64_t n) {
+  if (a.gx != nullptr && a.gz != nullptr) {
+    GradAs<kRelu, true, true>(a, n);
+  } else if (a.gx != nullptr) {
+    GradAs<kRelu, true, false>(a, n);
+  } else if (a.gz != nullptr) {
+    GradAs<kRelu, false, true>(a, n);
+  }
+}
+
+void Grad(const NormLoops::Grad& a, int64_t n) {
+  a.y != nullptr ? GradFor<true>(a, n) : GradFor<false>(a, n);
+}
+
+}  // namespace
+
+const NormLoops TANDEM_NORM_LOOPS = {Sums, Squares, Apply, GradSums, Grad};
+
+}  // namespace tandem

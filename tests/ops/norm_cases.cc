@@ -1,0 +1,97 @@
+#include "tests/ops/op_cases.h"
+
+namespace tandem::optest {
+namespace {
+
+struct Norm {
+  Shape x;
+  bool bench = false;
+  double low = -1;  // X is drawn from [low, low + 2)
+  AttrMap attrs = {};
+};
+
+int64_t Samples(const Norm& n) { return n.x.numel() / n.x[1]; }
+
+Draw PerChannel(const Norm& n, double low, double high) { return F32({n.x[1]}, low, high); }
+
+// `z`: fused only.
+OpCase Forward(const Norm& n, bool fused, bool z) {
+  OpCase c = {.op = fused ? "fused_bn_add_activation" : "batch_norm",
+              .inputs = {{F32(n.x, n.low, n.low + 2)},
+                         {PerChannel(n, 0.5, 1.5)},
+                         {PerChannel(n, -1, 1)},
+                         {PerChannel(n, -1, 1)},
+                         {PerChannel(n, 0.5, 2)}},
+              .attrs = n.attrs,
+              .tolerance = {.rel = 2e-6, .of_max = 4e-6},
+              .grad_slots = {0, 1, 2},
+              .bench = n.bench};
+  // One sample, or all alike: 1 / sqrt(epsilon) makes noise of rounding.
+  if (Samples(n) == 1 && n.attrs.empty()) c.grad_slots = {2};
+  if (!fused) return c;
+  c.inputs.push_back({});
+  if (z) {
+    c.inputs[5] = {F32(n.x)};
+    c.grad_slots.push_back(5);
+  }
+  return c;
+}
+
+OpCase Backward(const Norm& n, bool fused) {
+  OpCase c = {.op = fused ? "fused_bn_add_activation_grad" : "batch_norm_grad",
+              .inputs = {{F32(n.x, n.low, n.low + 2)},
+                         {PerChannel(n, 0.5, 1.5)},
+                         {PerChannel(n, n.low + 0.5, n.low + 1.5)},
+                         {PerChannel(n, 0.5, 2)},
+                         {F32(n.x)}},
+              .attrs = n.attrs,
+              .tolerance = Products(Samples(n)),
+              .bench = n.bench};
+  if (fused) c.inputs.push_back({F32(n.x)});
+  return c;
+}
+
+void AddNorm(const Norm& n, std::vector<OpCase>& cases) {
+  cases.push_back(Forward(n, false, false));
+  cases.push_back(Forward(n, true, false));
+  cases.push_back(Forward(n, true, true));
+  for (const bool fused : {false, true}) {
+    OpCase grad = Backward(n, fused);
+    cases.push_back(grad);
+    if (n.bench) continue;
+    for (const auto& absent : {std::vector<size_t>{0}, std::vector<size_t>{1, 2}}) {
+      grad.absent_outputs = absent;
+      cases.push_back(grad);
+    }
+    if (!fused) continue;
+    for (const auto& absent :
+         {std::vector<size_t>{3}, std::vector<size_t>{0, 3}, std::vector<size_t>{0, 1, 2}}) {
+      grad.absent_outputs = absent;
+      cases.push_back(grad);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<OpCase> NormCases() {
+  const AttrMap test = {{"is_test", true}};
+  const Norm norms[] = {
+      {.x = {2, 3, 4, 5}},
+      {.x = {4, 2, 8, 8}, .low = 30},  // a mean far from 0
+      {.x = {3, 5, 7, 7}},             // 49: three vectors and a tail
+      {.x = {2, 17, 9, 9}, .attrs = {{"momentum", 0.5}, {"epsilon", 1e-3}}},
+      {.x = {8, 6}},  // behind a fully connected layer
+      {.x = {2, 3, 20}},
+      {.x = {1, 2, 1, 1}},  // one sample
+      {.x = {2, 2, 3, 4, 5}},
+      {.x = {2, 3, 6, 7}, .attrs = test},
+      {.x = {1, 4, 1, 1}, .attrs = test},
+      {.x = {16, 64, 32, 32}, .bench = true},
+  };
+  std::vector<OpCase> cases;
+  for (const Norm& n : norms) AddNorm(n, cases);
+  return cases;
+}
+
+}  // namespace tandem::optest

@@ -1,0 +1,69 @@
+#include <cmath>
+
+#include "tests/ops/oracle.h"
+
+namespace tandem::optest {
+namespace {
+
+// Calls fn(element, channel) for every element of X.
+template <typename Fn>
+void ForEachElement(const Shape& x, const Fn& fn) {
+  const auto plane = static_cast<size_t>(x.numel(2, x.rank()));
+  const auto channels = static_cast<size_t>(x[1]);
+  for (size_t i = 0; i < static_cast<size_t>(x.numel()); ++i) fn(i, i / plane % channels);
+}
+
+}  // namespace
+
+std::vector<Value> OracleBatchNorm(const OracleArgs& a) {
+  const Shape& x = a.shape(0);
+  const bool relu = a.op == "fused_bn_add_activation", test = a.Get<bool>("is_test");
+  const double momentum = Rounded(a, "momentum"), epsilon = Rounded(a, "epsilon");
+  const double count = static_cast<double>(x.numel()) / static_cast<double>(x[1]);
+  Value y = a.in[0], mean = Zeros({x[1]}), variance = mean, inv_std = mean;
+  ForEachElement(x, [&](size_t i, size_t c) { mean.v[c] += a[0][i] / count; });
+  ForEachElement(x, [&](size_t i, size_t c) {
+    const double d = a[0][i] - mean.v[c];
+    variance.v[c] += d * d / count;
+  });
+  Value mean_out = a.in[3], variance_out = a.in[4];
+  for (size_t c = 0; c < mean.v.size(); ++c) {
+    if (test) {
+      mean.v[c] = a[3][c];
+      variance.v[c] = a[4][c];
+    }
+    mean_out.v[c] = momentum * a[3][c] + (1 - momentum) * mean.v[c];
+    variance_out.v[c] = momentum * a[4][c] + (1 - momentum) * variance.v[c];
+    inv_std.v[c] = 1 / std::sqrt(variance.v[c] + epsilon);
+  }
+  ForEachElement(x, [&](size_t i, size_t c) {
+    y.v[i] = (a[0][i] - mean.v[c]) * inv_std.v[c] * a[1][c] + a[2][c];
+    if (a.Has(5)) y.v[i] += a[5][i];
+    if (relu && y.v[i] < 0) y.v[i] = 0;
+  });
+  return {y, mean_out, variance_out, mean, inv_std};
+}
+
+std::vector<Value> OracleBatchNormGrad(const OracleArgs& a) {
+  const Shape& x = a.shape(0);
+  const bool relu = a.op == "fused_bn_add_activation_grad", test = a.Get<bool>("is_test");
+  const double count = static_cast<double>(x.numel()) / static_cast<double>(x[1]);
+  Value gx = Zeros(x), gscale = Zeros({x[1]}), gbias = gscale, gz = a.in[4];
+  if (relu) {
+    ForEachElement(x, [&](size_t i, size_t) { gz.v[i] = a[5][i] > 0 ? a[4][i] : 0; });
+  }
+  const auto normal = [&](size_t i, size_t c) { return (a[0][i] - a[2][c]) * a[3][c]; };
+  ForEachElement(x, [&](size_t i, size_t c) {
+    gscale.v[c] += gz.v[i] * normal(i, c);
+    gbias.v[c] += gz.v[i];
+  });
+  ForEachElement(x, [&](size_t i, size_t c) {
+    double g = gz.v[i];
+    if (!test) g -= gbias.v[c] / count + normal(i, c) * gscale.v[c] / count;
+    gx.v[i] = a[1][c] * a[3][c] * g;
+  });
+  if (!relu) return {gx, gscale, gbias};
+  return {gx, gscale, gbias, gz};
+}
+
+}  // namespace tandem::optest
