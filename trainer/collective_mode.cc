@@ -42,7 +42,8 @@ Status Lost(const Status& status) {
 
 class CollectiveMode final : public ModeDriver, public CommHandler {
  public:
-  explicit CollectiveMode(const ModeOptions& options) : options_(options) {}
+  CollectiveMode(const ModeOptions& options, std::unique_ptr<Communicator> communicator)
+      : options_(options), communicator_(std::move(communicator)) {}
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
   CommHandler* comm() override { return this; }
@@ -64,6 +65,8 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   Duration timeout() const override { return 2 * options_.step_timeout; }
 
  private:
+  Status Connect();
+
   const ModeOptions options_;
   Scope* scope_ = nullptr;
   std::vector<std::unique_ptr<Bucket>> buckets_;
@@ -83,9 +86,7 @@ Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>
   return AppendOptimizer(program, options_.optimizer, grads);
 }
 
-StatusOr<int64_t> CollectiveMode::Start(const Program&, Scope& scope, const TensorMap&,
-                                        int64_t step) {
-  scope_ = &scope;
+Status CollectiveMode::Connect() {
   WorldConfig world;
   world.job = options_.job;
   world.rank = options_.rank;
@@ -95,6 +96,13 @@ StatusOr<int64_t> CollectiveMode::Start(const Program&, Scope& scope, const Tens
   world.timeout = options_.start_timeout;
   TD_ASSIGN_OR_RETURN(communicator_,
                       ConnectTcp(world, {.operation_timeout = options_.step_timeout}));
+  return OkStatus();
+}
+
+StatusOr<int64_t> CollectiveMode::Start(const Program&, Scope& scope, const TensorMap&,
+                                        int64_t step) {
+  scope_ = &scope;
+  if (communicator_ == nullptr) TD_RETURN_IF_ERROR(Connect());
 
   // Rank 0's word counts: its step, parameters and state.
   int64_t agreed = step;
@@ -152,8 +160,9 @@ Status CollectiveMode::Finish() {
 
 }  // namespace
 
-std::unique_ptr<ModeDriver> MakeCollectiveMode(const ModeOptions& options) {
-  return std::make_unique<CollectiveMode>(options);
+std::unique_ptr<ModeDriver> MakeCollectiveMode(const ModeOptions& options,
+                                               std::unique_ptr<Communicator> communicator) {
+  return std::make_unique<CollectiveMode>(options, std::move(communicator));
 }
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "collective/communicator.h"
 #include "common/base/nearest.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
@@ -32,7 +33,7 @@ void CheckModel(const JobConfig& config, const Origins& origins, Diagnostics* di
   }
 }
 
-void CheckBatch(const JobConfig& config, const Origins& origins, int ranks,
+void CheckBatch(const JobConfig& config, const Origins& origins, int workers,
                 Diagnostics* diagnostics) {
   if (config.has_batch_size() == config.has_global_batch_size()) {
     diagnostics->Error(origins.Of("batch_size").place,
@@ -44,10 +45,11 @@ void CheckBatch(const JobConfig& config, const Origins& origins, int ranks,
   if (batch < 1 || batch > (1 << 24)) {
     diagnostics->Error(origins.Of("batch_size").place,
                        absl::StrFormat("a batch of %d samples", batch), "1 to 16777216");
-  } else if (config.has_global_batch_size() && batch % ranks != 0) {
+  } else if (GlobalBatch(config, workers) < int64_t{workers} * PlacesOf(config)) {
     diagnostics->Error(
-        origins.Of("global_batch_size").place,
-        absl::StrFormat("global_batch_size %d does not divide by %d workers", batch, ranks));
+        origins.Of(config.has_batch_size() ? "batch_size" : "global_batch_size").place,
+        absl::StrFormat("a batch of %d samples is not enough for %d workers with %d places each",
+                        batch, workers, PlacesOf(config)));
   }
 }
 
@@ -83,7 +85,7 @@ EffectiveJob::EffectiveJob(EffectiveJob&&) noexcept = default;
 EffectiveJob& EffectiveJob::operator=(EffectiveJob&&) noexcept = default;
 EffectiveJob::~EffectiveJob() = default;
 
-EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int ranks,
+EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int workers,
                       Diagnostics* diagnostics) {
   EffectiveJob job;
   Origins origins;
@@ -99,10 +101,10 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int ranks
   StrategyContext context;
   context.mode = static_cast<TrainMode>(config.mode());
   context.mode_origin = origins.Of("mode");
-  context.ranks = ranks;
+  context.ranks = workers;
   ValidateStrategy(config.strategy(), context, origins, "strategy", diagnostics);
   CheckModel(config, origins, diagnostics);
-  CheckBatch(config, origins, ranks, diagnostics);
+  CheckBatch(config, origins, workers, diagnostics);
   CheckOptimizer(config.optimizer(), origins, diagnostics);
   CheckRest(config, origins, diagnostics);
   job.text = EffectiveText(config, origins);
@@ -110,14 +112,14 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int ranks
   return job;
 }
 
-StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int ranks) {
+StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers) {
   Diagnostics diagnostics;
   TextFile file;
   const bool has_file = !sources.path.empty();
   if (has_file) {
     TD_ASSIGN_OR_RETURN(file, ReadTextFile(sources.path));
   }
-  EffectiveJob job = CheckJob(has_file ? &file : nullptr, sources, ranks, &diagnostics);
+  EffectiveJob job = CheckJob(has_file ? &file : nullptr, sources, workers, &diagnostics);
   TD_RETURN_IF_ERROR(diagnostics.status());
   return job;
 }
@@ -127,14 +129,11 @@ std::string JobDir(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
-StatusOr<int64_t> BatchPerRank(const JobConfig& config, int ranks) {
-  if (config.has_batch_size()) return config.batch_size();
-  if (config.global_batch_size() % ranks != 0) {
-    return InvalidArgument("global_batch_size %d does not divide by %d workers",
-                           config.global_batch_size(), ranks);
-  }
-  return config.global_batch_size() / ranks;
+int64_t GlobalBatch(const JobConfig& config, int workers) {
+  return config.has_batch_size() ? config.batch_size() * workers : config.global_batch_size();
 }
+
+int PlacesOf(const JobConfig& config) { return config.strategy().execution_strategy().cpu_num(); }
 
 StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& rank,
                                     const std::string& secret) {
@@ -186,7 +185,7 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
             "mode COLLECTIVE needs a rendezvous: start the job with tandemrun "
             "--nproc=N, or give --rendezvous=host:port of rank 0");
       }
-      return MakeCollectiveMode(options);
+      return MakeCollectiveMode(options, nullptr);
     case HYBRID:
       break;
   }

@@ -36,18 +36,20 @@ struct EffectiveJob {
 
 // Puts the job together and checks it. Everything wrong goes into `diagnostics`; the job is one to
 // run only when nothing did. `file`: sources.path, already read; nullptr: flags alone.
-EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int ranks,
+EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int workers,
                       Diagnostics* diagnostics);
 
 // CheckJob of the file at sources.path. INVALID_ARGUMENT with every error found, in the shape
 // file:line:col: error: ...
-StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int ranks);
+StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers);
 
 // The folder of a job file, which its relative paths begin at: "" or ends with a slash.
 std::string JobDir(const std::string& path);
 
-// Samples of a step on one rank.
-StatusOr<int64_t> BatchPerRank(const JobConfig& config, int ranks);
+// Samples of a step over all workers.
+int64_t GlobalBatch(const JobConfig& config, int workers);
+// How many ranks one worker is: its places. CheckJob has seen that the batch is enough for them.
+int PlacesOf(const JobConfig& config);
 
 // What the modes need of it.
 StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& rank,

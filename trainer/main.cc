@@ -19,8 +19,8 @@
 #include "proto/job.pb.h"
 #include "trainer/job.h"
 #include "trainer/models/models.h"
+#include "trainer/places.h"
 #include "trainer/programs.h"
-#include "trainer/session.h"
 #include "trainer/status_board.h"
 
 DEFINE_string(job_file, "", "job file (JobConfig in text form, proto/job.proto)");
@@ -105,11 +105,11 @@ Status WriteResult(const std::string& path, const SessionResult& result) {
   return OkStatus();
 }
 
-// Asks the session to stop on SIGTERM or SIGINT; a second signal ends the process at once.
+// Asks the places to stop on SIGTERM or SIGINT; a second signal ends the process at once.
 class StopOnSignal {
  public:
-  explicit StopOnSignal(Session& session) {
-    thread_ = std::thread([this, &session] {
+  explicit StopOnSignal(Places& places) {
+    thread_ = std::thread([this, &places] {
       SetThreadName("signals");
       sigset_t set = Signals();
       const timespec tick = {0, 100'000'000};
@@ -117,7 +117,7 @@ class StopOnSignal {
         if (sigtimedwait(&set, nullptr, &tick) < 0) continue;
         if (asked_) _exit(kExitLostPeer);
         asked_ = true;
-        session.RequestStop();
+        places.RequestStop();
       }
     });
   }
@@ -182,9 +182,6 @@ Status Train(const JobSources& sources) {
   if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
 
   TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecret(rank.secret_file));
-  TD_ASSIGN_OR_RETURN(ModeOptions mode_options, ModeOptionsOf(*job.config, rank, secret));
-  mode_options.tls = {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca};
-  TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, mode_options));
   const RealClock clock;
   Metrics metrics;
   StatusBoard board(metrics, clock);
@@ -192,10 +189,11 @@ Status Train(const JobSources& sources) {
   TD_RETURN_IF_ERROR(Annotate(page.status(), "--admin_listen"));
   SessionOptions options = OptionsOf(job, rank, format, sources.environment);
   options.board = &board;
-  TD_ASSIGN_OR_RETURN(const auto session,
-                      Session::Make(*job.config, std::move(options), *mode, clock));
-  const StopOnSignal stop(*session);
-  TD_ASSIGN_OR_RETURN(const SessionResult result, session->Run());
+  const ModeSecrets secrets = {secret, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}};
+  TD_ASSIGN_OR_RETURN(const auto places,
+                      Places::Make(*job.config, std::move(options), secrets, clock));
+  const StopOnSignal stop(*places);
+  TD_ASSIGN_OR_RETURN(const SessionResult result, places->Run());
   if (rank.rank == 0 && !FLAGS_result_json.empty()) return WriteResult(FLAGS_result_json, result);
   return OkStatus();
 }

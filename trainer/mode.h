@@ -20,6 +20,8 @@
 
 namespace tandem {
 
+class Communicator;
+
 // What the modes need to know of a job.
 struct ModeOptions {
   std::string job;
@@ -65,7 +67,9 @@ class ModeDriver {
 };
 
 std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options);
-std::unique_ptr<ModeDriver> MakeCollectiveMode(const ModeOptions& options);
+// Over `communicator`; nullptr: over TCP, connected in Start.
+std::unique_ptr<ModeDriver> MakeCollectiveMode(const ModeOptions& options,
+                                               std::unique_ptr<Communicator> communicator);
 std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
 
 // ---- Shared by the modes that communicate ------------------------------------------------------

@@ -34,11 +34,12 @@ StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& jo
 }
 
 // What the gradient of the loss begins with, so that the sum over all ranks is what the strategy
-// asks for: the mean (CoeffNumDevice) or the sum (One).
-StatusOr<float> LossScale(const DistributedStrategy& strategy, int ranks) {
+// asks for: the mean over all samples (CoeffNumDevice; with equal shares 1 / ranks) or the sum of
+// the ranks' means (One).
+StatusOr<float> LossScale(const DistributedStrategy& strategy, double share) {
   switch (strategy.build_strategy().gradient_scale_strategy()) {
     case BuildStrategy::CoeffNumDevice:
-      return 1.0f / static_cast<float>(ranks);
+      return static_cast<float>(share);
     case BuildStrategy::One:
       return 1.0f;
     default:
@@ -49,13 +50,14 @@ StatusOr<float> LossScale(const DistributedStrategy& strategy, int ranks) {
 }  // namespace
 
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
-                                    int64_t batch, int ranks, ModeDriver& mode,
+                                    int64_t batch, int64_t global_batch, ModeDriver& mode,
                                     const ProgramObserver& observer) {
   const int64_t parts = config.strategy().batch_merge_repeats();
   if (batch % parts != 0) {
     return InvalidArgument("batch_merge_repeats: a batch of %d does not divide into %d parts",
                            batch, parts);
   }
+  const double share = static_cast<double>(batch) / static_cast<double>(global_batch);
   batch /= parts;
   JobPrograms programs;
   TD_ASSIGN_OR_RETURN(programs.forward, ForwardProgram(config.model(), job_dir, batch));
@@ -65,7 +67,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   PassPipeline passes(config.strategy(), observer);
   TD_RETURN_IF_ERROR(passes.Observe("model", train));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kForward, train, grads));
-  TD_ASSIGN_OR_RETURN(const float loss_scale, LossScale(config.strategy(), ranks));
+  TD_ASSIGN_OR_RETURN(const float loss_scale, LossScale(config.strategy(), share));
   TD_ASSIGN_OR_RETURN(grads, AppendBackward(train, loss_scale));
   TD_RETURN_IF_ERROR(passes.Observe("autodiff", train));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kBackward, train, grads));
@@ -103,11 +105,11 @@ ProgramObserver DrawInto(const std::string& dir) {
 }
 
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir) {
-  TD_ASSIGN_OR_RETURN(const int64_t batch, BatchPerRank(config, 1));
+  const int64_t batch = GlobalBatch(config, 1);
   TD_ASSIGN_OR_RETURN(const ModeOptions options, ModeOptionsOf(config, RankInfo{}, ""));
   const auto mode = MakeLocalMode(options);
   TD_RETURN_IF_ERROR(PlanOptionsOf(config, 1).status());
-  return BuildPrograms(config, job_dir, batch, 1, *mode).status();
+  return BuildPrograms(config, job_dir, batch, batch, *mode).status();
 }
 
 }  // namespace tandem

@@ -17,11 +17,11 @@ struct JobPrograms {
   std::vector<PassReport> passes;  // what the strategy's passes did to `train`
 };
 
-// `batch` samples a step on this rank, of `ranks`; with batch_merge_repeats the programs are bound
-// to that part of them. `job_dir`: where relative paths of the job
-// begin. `observer` sees `train` at each point of its making.
+// `batch` samples a step on this rank, of `global_batch` over all; with batch_merge_repeats the
+// programs are bound to that part of them. `job_dir`: where relative paths of the job begin.
+// `observer` sees `train` at each point of its making.
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
-                                    int64_t batch, int ranks, ModeDriver& mode,
+                                    int64_t batch, int64_t global_batch, ModeDriver& mode,
                                     const ProgramObserver& observer = nullptr);
 
 // How the job wants its plans: threads of the kernels, use of oneDNN. NOT_FOUND naming an operator

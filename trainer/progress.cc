@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/nearest.h"
 #include "common/base/mutex.h"
+#include "common/base/nearest.h"
 
 namespace tandem {
 namespace {

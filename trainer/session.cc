@@ -11,7 +11,7 @@
 #include "trainer/job.h"
 #include "trainer/lr_schedule.h"
 #include "trainer/programs.h"
-#include "trainer/reader/open.h"
+#include "trainer/reader/dataset.h"
 #include "trainer/reader/prefetch.h"
 #include "trainer/status_board.h"
 
@@ -40,7 +40,7 @@ class Session::Impl {
   StatusOr<SessionResult> Run();
 
  private:
-  Status OpenData();
+  Status OpenSamples();
   Status BuildPlan();
   ProgramObserver Drawings() const;
   Status OpenProgress();
@@ -69,7 +69,6 @@ class Session::Impl {
   const std::atomic<bool>& stop_;
 
   CpuDevice host_;
-  std::unique_ptr<Dataset> train_data_, test_data_;
   std::unique_ptr<Prefetcher> prefetcher_;
   std::optional<Backend> backend_;
   std::unique_ptr<Device> device_;
@@ -85,7 +84,7 @@ class Session::Impl {
   TensorMap restored_state_;
 
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
-  int64_t batch_ = 0;
+  int64_t batch_ = 0;  // samples of a step on this rank
   double train_seconds_ = 0;
   std::string metric_name_;       // "accuracy"; empty: none
   double loss_ = 0, metric_ = 0;  // of the step, where it is reported
@@ -93,28 +92,20 @@ class Session::Impl {
   Time begin_;
 };
 
-Status Session::Impl::OpenData() {
-  TD_ASSIGN_OR_RETURN(OpenedData data,
-                      tandem::OpenData(config_.data(), options_.job_dir, leader()));
-  train_data_ = std::move(data.train);
-  test_data_ = std::move(data.test);
-  for (const std::string& warning : data.warnings) {
-    if (leader()) options_.sink("warning: " + warning + "\n");
-  }
-  const int ranks = options_.rank.size;
-  TD_ASSIGN_OR_RETURN(batch_, BatchPerRank(config_, ranks));
+Status Session::Impl::OpenSamples() {
   SamplerOptions sampling;
-  sampling.samples = train_data_->size();
-  sampling.global_batch = static_cast<uint32_t>(batch_ * ranks);
-  sampling.ranks = static_cast<uint32_t>(ranks);
+  sampling.samples = options_.train->size();
+  sampling.global_batch = static_cast<uint32_t>(options_.global_batch);
+  sampling.ranks = static_cast<uint32_t>(options_.rank.size);
   sampling.rank = static_cast<uint32_t>(options_.rank.rank);
   sampling.shuffle = config_.data().shuffle();
   sampling.seed = config_.seed();
   sampling.remainder =
       config_.data().remainder() == DataConfig::DROP ? Remainder::kDrop : Remainder::kPad;
   TD_ASSIGN_OR_RETURN(const Sampler sampler, Sampler::Make(sampling));
-  TD_ASSIGN_OR_RETURN(
-      prefetcher_, Prefetcher::Make(*train_data_, sampler, config_.data().queue_capacity(), host_));
+  batch_ = sampler.batch();
+  TD_ASSIGN_OR_RETURN(prefetcher_, Prefetcher::Make(*options_.train, sampler,
+                                                    config_.data().queue_capacity(), host_));
   steps_total_ = config_.epochs() * steps_per_epoch();
   if (config_.steps_max() > 0) steps_total_ = std::min(steps_total_, config_.steps_max());
   return OkStatus();
@@ -132,7 +123,7 @@ Status Session::Impl::BuildPlan() {
   TD_ASSIGN_OR_RETURN(device_, backend_->MakeDevice(place.index));
   scope_ = std::make_unique<Scope>(*device_);
   TD_ASSIGN_OR_RETURN(programs_, BuildPrograms(config_, options_.job_dir, batch_,
-                                               options_.rank.size, mode_, Drawings()));
+                                               options_.global_batch, mode_, Drawings()));
   metric_name_ = MetricName(programs_.forward);
   TD_RETURN_IF_ERROR(Initialize(programs_.train, config_.seed(), *scope_));
 
@@ -144,10 +135,10 @@ Status Session::Impl::BuildPlan() {
   TD_ASSIGN_OR_RETURN(plan_,
                       Plan::Make(programs_.train, *backend_, *scope_, mode_.comm(), plan_options));
   executor_ = std::make_unique<Executor>(*plan_);
-  TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *train_data_));
+  TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *options_.train));
   if (leader()) {
-    evaluator_ =
-        std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, *test_data_, evaluation);
+    evaluator_ = std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, *options_.test,
+                                             evaluation);
   }
   return OkStatus();
 }
@@ -205,7 +196,7 @@ Status Session::Impl::LoadCheckpoint() {
 }
 
 Status Session::Impl::Open() {
-  TD_RETURN_IF_ERROR(OpenData());
+  TD_RETURN_IF_ERROR(OpenSamples());
   TD_ASSIGN_OR_RETURN(schedule_,
                       LrSchedule::Make(config_.optimizer().schedule(),
                                        config_.optimizer().learning_rate(), steps_total_));
@@ -227,7 +218,7 @@ Status Session::Impl::StartMode() {
          .ranks = options_.rank.size,
          .first_step = first_step_,
          .steps_total = steps_total_,
-         .samples_per_step = batch_ * options_.rank.size});
+         .samples_per_step = options_.global_batch});
   }
   if (leader()) {
     const std::string report = ReportText(programs_.passes);
@@ -277,7 +268,7 @@ void Session::Impl::AddResults(int parts) {
 void Session::Impl::Report(int64_t step) {
   progress_->Report({.step = step,
                      .epoch = step / steps_per_epoch(),
-                     .samples = batch_ * options_.rank.size,
+                     .samples = options_.global_batch,
                      .loss = loss_,
                      .metric_name = metric_name_,
                      .metric = metric_,
@@ -379,7 +370,7 @@ StatusOr<SessionResult> Session::Impl::Result() const {
   result.loss = evaluation_.loss;
   result.steps = steps_done_;
   result.seconds = Seconds(clock_.Now() - begin_);
-  const auto samples = static_cast<double>(steps_done_ * batch_ * options_.rank.size);
+  const auto samples = static_cast<double>(steps_done_ * options_.global_batch);
   result.samples_per_s = train_seconds_ > 0 ? samples / train_seconds_ : 0;
   result.data_wait_seconds = prefetcher_->stats().wait_seconds;
   TD_ASSIGN_OR_RETURN(const TensorMap params, Params());

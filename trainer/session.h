@@ -1,4 +1,4 @@
-// A training session: one trainer's part of a job from its first step to its last.
+// A training session: one rank's part of a job from its first step to its last.
 //
 //   program (model zoo or file) -> autodiff -> the mode's operators -> plan -> steps
 //
@@ -17,6 +17,7 @@
 
 namespace tandem {
 
+class Dataset;
 class JobConfig;
 class StatusBoard;
 
@@ -24,7 +25,10 @@ struct SessionOptions {
   std::string job_dir;   // where relative paths of the job begin; "" or ends with a slash
   std::string job_text;  // the effective job, kept beside checkpoints
   RankInfo rank;
-  ProgressOptions progress;  // steps and worker are filled in by the session
+  int64_t global_batch = 0;        // samples of a step over all ranks
+  const Dataset* train = nullptr;  // not owned
+  const Dataset* test = nullptr;   // not owned; what rank 0 evaluates, others may have none
+  ProgressOptions progress;        // steps and worker are filled in by the session
   Progress::Sink sink;
   StatusBoard* board = nullptr;  // not owned; nullptr: nobody watches
 };
@@ -43,7 +47,8 @@ struct SessionResult {
 // One thread, but RequestStop.
 class Session {
  public:
-  // Opens the data and builds programs and plans. `mode` and `clock` must outlive the session.
+  // Builds programs and plans. `config`, `mode`, `clock` and what the options point to must outlive
+  // the session.
   static StatusOr<std::unique_ptr<Session>> Make(const JobConfig& config, SessionOptions options,
                                                  ModeDriver& mode, const Clock& clock);
   ~Session();

@@ -13,6 +13,7 @@
 #include "proto/job.pb.h"
 #include "trainer/job.h"
 #include "trainer/programs.h"
+#include "trainer/reader/sampler.h"
 
 extern char** environ;
 
@@ -34,7 +35,9 @@ StatusOr<History> Build(const std::string& path, int workers) {
   JobSources sources;
   sources.path = path;
   TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, workers));
-  TD_ASSIGN_OR_RETURN(const int64_t batch, BatchPerRank(*job.config, workers));
+  const int64_t global = GlobalBatch(*job.config, workers);
+  const BatchShare share =
+      ShareOf(static_cast<uint32_t>(global), 0, static_cast<uint32_t>(workers));
   RankInfo rank;
   rank.size = workers;
   // Nobody is connected to; modes only want to have been told.
@@ -48,7 +51,7 @@ StatusOr<History> Build(const std::string& path, int workers) {
     return OkStatus();
   };
   TD_ASSIGN_OR_RETURN(JobPrograms programs,
-                      BuildPrograms(*job.config, JobDir(path), batch, workers, *mode, keep));
+                      BuildPrograms(*job.config, JobDir(path), share.size, global, *mode, keep));
   history.passes = std::move(programs.passes);
   return history;
 }

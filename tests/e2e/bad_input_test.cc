@@ -52,10 +52,11 @@ TEST_F(BadInputTest, FlagsAndKnobs) {
   for (const Case& c : cases) Expect(c.args, c.exit_code, c.messages);
 }
 
-TEST_F(BadInputTest, TheBatchMustDivide) {
-  const auto job = StartJob("odd", {"--mode=collective", "--nproc=2"}, {"--global_batch_size=127"});
+TEST_F(BadInputTest, EveryWorkerNeedsASample) {
+  const auto job = StartJob("odd", {"--mode=collective", "--nproc=2"}, {"--global_batch_size=1"});
   EXPECT_EQ(job->Wait(10), 2);
-  EXPECT_THAT(job->Output(), HasSubstr("127 does not divide by 2 workers"));
+  EXPECT_THAT(job->Output(),
+              HasSubstr("a batch of 1 samples is not enough for 2 workers with 1 places each"));
 }
 
 TEST_F(BadInputTest, APlaceWithoutDriver) {

@@ -74,6 +74,18 @@ TEST_F(ModesTest, TwoHundredStepsGiveTheSameNetworkInEveryMode) {
   EXPECT_GT(local.result.accuracy, 0.5);
 }
 
+// One process that computes the batch in two parts, or in two places, adds the same numbers in the
+// same order as two ranks do. The kernels' sums depend on their threads, hence one everywhere.
+TEST_F(ModesTest, OneProcessGivesTheBitsOfTwo) {
+  constexpr int kSteps = 200;
+  const std::vector<std::string> thread = {"--threads=1"};
+  const std::string want = Train("collective", kCollective, kSteps, thread).result.params_sha256;
+  EXPECT_EQ(Train("pserver", kPserver, kSteps, thread).result.params_sha256, want);
+  for (const char* way : {"--batch_merge_repeats=2", "--cpu_num=2"}) {
+    EXPECT_EQ(Train(way, kLocal, kSteps, {"--threads=1", way}).result.params_sha256, want) << way;
+  }
+}
+
 TEST_F(ModesTest, TheNumberOfServersChangesNoBit) {
   const std::string want = Train("collective", kCollective, 30).result.params_sha256;
   for (const char* servers : {"1", "3"}) {

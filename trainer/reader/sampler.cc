@@ -9,6 +9,11 @@
 
 namespace tandem {
 
+BatchShare ShareOf(uint32_t global_batch, uint32_t rank, uint32_t ranks) {
+  const auto begin = [&](uint64_t r) { return static_cast<uint32_t>(r * global_batch / ranks); };
+  return {begin(rank), begin(rank + 1) - begin(rank)};
+}
+
 StatusOr<Sampler> Sampler::Make(const SamplerOptions& options) {
   if (options.samples == 0) return InvalidArgument("the dataset has no samples");
   if (options.ranks == 0 || options.rank >= options.ranks) {
@@ -17,12 +22,9 @@ StatusOr<Sampler> Sampler::Make(const SamplerOptions& options) {
   if (options.global_batch == 0) {
     return InvalidArgument("the global batch is 0; set batch_size or global_batch_size");
   }
-  if (options.global_batch % options.ranks != 0) {
-    const uint32_t down = options.global_batch - options.global_batch % options.ranks;
-    return InvalidArgument(
-        "a global batch of %d samples does not divide by %d ranks; the nearest that "
-        "do are %d and %d",
-        options.global_batch, options.ranks, down, down + options.ranks);
+  if (options.global_batch < options.ranks) {
+    return InvalidArgument("a global batch of %d samples leaves some of %d ranks without any",
+                           options.global_batch, options.ranks);
   }
   const uint64_t rounded_up =
       options.remainder == Remainder::kPad ? uint64_t{options.global_batch} - 1 : 0;
@@ -49,7 +51,7 @@ std::span<const uint32_t> Sampler::Batch(uint64_t epoch, uint64_t step) {
     epoch_ = epoch;
   }
   ids_.resize(batch());
-  const uint64_t first = step * options_.global_batch + uint64_t{options_.rank} * batch();
+  const uint64_t first = step * options_.global_batch + share_.first;
   // Beyond the end: the first samples of the order again, several times over when the batch is
   // larger than the dataset.
   for (size_t i = 0; i < ids_.size(); ++i) ids_[i] = order_[(first + i) % options_.samples];
@@ -57,7 +59,7 @@ std::span<const uint32_t> Sampler::Batch(uint64_t epoch, uint64_t step) {
 }
 
 uint32_t Sampler::RealSamples(uint64_t step) const {
-  const uint64_t first = step * options_.global_batch + uint64_t{options_.rank} * batch();
+  const uint64_t first = step * options_.global_batch + share_.first;
   if (first >= options_.samples) return 0;
   return static_cast<uint32_t>(std::min<uint64_t>(batch(), options_.samples - first));
 }

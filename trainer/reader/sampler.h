@@ -4,8 +4,8 @@
 //
 // The order of epoch e is Permutation(StreamKey(seed, "epoch:<e>"), samples), or 0, 1, 2, ...
 // without shuffling. Global batch s is positions [s*B, (s+1)*B) of it; rank r of N gets the r-th of
-// its N equal contiguous pieces. One process with batch B and N ranks with B/N therefore see the
-// same samples in every step, in the same order.
+// its N contiguous shares. One process with batch B and N ranks with B/N therefore see the same
+// samples in every step, in the same order.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,13 @@
 #include "common/base/status.h"
 
 namespace tandem {
+
+// A rank's part of a global batch: samples [first, first + size) of it.
+struct BatchShare {
+  uint32_t first = 0, size = 0;
+};
+// Shares whose sizes differ by at most one, in rank order: 5 samples over 4 ranks are 1, 1, 1, 2.
+BatchShare ShareOf(uint32_t global_batch, uint32_t rank, uint32_t ranks);
 
 // What happens to the samples at the end of an epoch that do not fill a global batch
 // (DataConfig.Remainder in proto/job.proto).
@@ -36,13 +43,13 @@ struct SamplerOptions {
 // One thread. Keeps the order of the epoch that was asked for last (4 bytes a sample).
 class Sampler {
  public:
-  // INVALID_ARGUMENT when there are no samples, when the global batch is 0 or does not divide by
-  // the ranks, when the rank is not below ranks, or when kDrop leaves no batch at all.
+  // INVALID_ARGUMENT when there are no samples, when the global batch is 0 or has fewer samples
+  // than there are ranks, when the rank is not below ranks, or when kDrop leaves no batch at all.
   static StatusOr<Sampler> Make(const SamplerOptions& options);
 
   const SamplerOptions& options() const { return options_; }
   uint64_t steps_per_epoch() const { return steps_; }  // the same on every rank, at least 1
-  uint32_t batch() const { return options_.global_batch / options_.ranks; }  // samples per rank
+  uint32_t batch() const { return share_.size; }       // samples of this rank in a step
 
   // Sample ids of this rank in a step of an epoch: batch() of them, valid until the next call.
   // REQUIRES: step < steps_per_epoch().
@@ -51,9 +58,13 @@ class Sampler {
   uint32_t RealSamples(uint64_t step) const;
 
  private:
-  Sampler(const SamplerOptions& options, uint64_t steps) : options_(options), steps_(steps) {}
+  Sampler(const SamplerOptions& options, uint64_t steps)
+      : options_(options),
+        share_(ShareOf(options.global_batch, options.rank, options.ranks)),
+        steps_(steps) {}
 
   SamplerOptions options_;
+  BatchShare share_;
   uint64_t steps_;
   uint64_t epoch_ = ~uint64_t{0};  // of order_
   std::vector<uint32_t> order_;

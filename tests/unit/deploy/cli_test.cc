@@ -140,7 +140,7 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
               HasSubstr("data.dir is missing"));
   EXPECT_THAT(errors("model { zoo: \"lenet\" }\ndata { dir: \"x\" }\n"),
               HasSubstr("exactly one of batch_size"));
-  EXPECT_THAT(errors(whole, {"--workers=3"}), HasSubstr("does not divide by 3 workers"));
+  EXPECT_THAT(errors(whole, {"--workers=11"}), HasSubstr("not enough for 11 workers"));
   EXPECT_THAT(errors(whole, {"--workers=none"}), HasSubstr("--workers"));
   EXPECT_THAT(errors("model { zoo: \"lenett\" }\ndata { dir: \"x\" }\nbatch_size: 1\n"),
               HasSubstr("lenet"));

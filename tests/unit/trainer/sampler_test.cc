@@ -57,6 +57,21 @@ TEST(Sampler, RanksShareTheBatchOfOneProcess) {
   }
 }
 
+TEST(Sampler, SharesDifferByAtMostOneSample) {
+  for (uint32_t batch = 1; batch < 40; ++batch) {
+    for (uint32_t ranks = 1; ranks <= batch; ++ranks) {
+      uint32_t next = 0;
+      for (uint32_t rank = 0; rank < ranks; ++rank) {
+        const BatchShare share = ShareOf(batch, rank, ranks);
+        ASSERT_EQ(share.first, next);
+        ASSERT_TRUE(share.size == batch / ranks || share.size == (batch + ranks - 1) / ranks);
+        next += share.size;
+      }
+      ASSERT_EQ(next, batch);
+    }
+  }
+}
+
 TEST(Sampler, PadFillsWithTheFirstSamples) {
   Sampler sampler = Make({.samples = 10, .global_batch = 4, .shuffle = false});
   ASSERT_EQ(sampler.steps_per_epoch(), 3u);
@@ -108,7 +123,7 @@ TEST(Sampler, RefusesWhatCannotWork) {
   } cases[] = {
       {{.samples = 0, .global_batch = 4}, "no samples"},
       {{.samples = 9, .global_batch = 0}, "global batch is 0"},
-      {{.samples = 9, .global_batch = 10, .ranks = 4}, "the nearest that do are 8 and 12"},
+      {{.samples = 9, .global_batch = 3, .ranks = 4}, "leaves some of 4 ranks without any"},
       {{.samples = 9, .global_batch = 4, .ranks = 4, .rank = 4}, "rank 4 of 4"},
       {{.samples = 9, .global_batch = 10, .remainder = Remainder::kDrop}, "remainder: PAD"},
   };

@@ -1,0 +1,117 @@
+#include "trainer/places.h"
+
+#include <thread>
+
+#include "collective/inproc.h"
+#include "common/base/mutex.h"
+#include "common/base/runner.h"
+#include "proto/job.pb.h"
+#include "trainer/job.h"
+
+namespace tandem {
+namespace {
+
+// Place `index` of `places` as a rank.
+RankInfo RankOf(RankInfo worker, int index, int places) {
+  worker.rank = worker.rank * places + index;
+  worker.size *= places;
+  worker.local_rank = worker.local_rank * places + index;
+  worker.local_size *= places;
+  return worker;
+}
+
+// What went wrong first. When one place fails, the others fail because of it.
+class FirstFailure {
+ public:
+  void Add(const Status& status) {
+    MutexLock lock(mu_);
+    if (first_.ok()) first_ = status;
+  }
+  Status Get() {
+    MutexLock lock(mu_);
+    return first_;
+  }
+
+ private:
+  Mutex mu_;
+  Status first_ TD_GUARDED_BY(mu_);
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionOptions options,
+                                               const ModeSecrets& secrets, const Clock& clock) {
+  std::unique_ptr<Places> places(new Places());
+  const bool leader = options.rank.rank == 0;
+  TD_ASSIGN_OR_RETURN(places->data_, OpenData(config.data(), options.job_dir, leader));
+  for (const std::string& warning : places->data_.warnings) {
+    if (leader) options.sink("warning: " + warning + "\n");
+  }
+  options.train = places->data_.train.get();
+  options.test = places->data_.test.get();
+  options.global_batch = GlobalBatch(config, options.rank.size);
+
+  // Places of a local job reduce their gradients in memory.
+  const int count = PlacesOf(config);
+  std::vector<std::unique_ptr<Communicator>> communicators(static_cast<size_t>(count));
+  if (count > 1 && config.mode() == LOCAL) {
+    HostCommunicatorConfig memory;
+    memory.operation_timeout = std::chrono::milliseconds(config.step_timeout_ms());
+    communicators = MakeInprocCommunicators(count, memory);
+  }
+  const RankInfo worker = options.rank;
+  for (int i = 0; i < count; ++i) {
+    SessionOptions own = options;
+    own.rank = RankOf(worker, i, count);
+    if (i > 0) {  // the first place speaks for all
+      own.sink = [](std::string_view) {};
+      own.board = nullptr;
+    }
+    const std::string name = count > 1 ? absl::StrFormat("place %d", i) : "";
+    const Status status = places->AddPlace(config, std::move(own), secrets,
+                                           std::move(communicators[static_cast<size_t>(i)]), clock);
+    TD_RETURN_IF_ERROR(count > 1 ? Annotate(status, name) : status);
+  }
+  return places;
+}
+
+Places::~Places() = default;
+
+Status Places::AddPlace(const JobConfig& config, SessionOptions options, const ModeSecrets& secrets,
+                        std::unique_ptr<Communicator> communicator, const Clock& clock) {
+  TD_ASSIGN_OR_RETURN(ModeOptions mode_options, ModeOptionsOf(config, options.rank, secrets.job));
+  mode_options.tls = secrets.tls;
+  Place place;
+  if (communicator != nullptr) {
+    place.mode = MakeCollectiveMode(mode_options, std::move(communicator));
+  } else {
+    TD_ASSIGN_OR_RETURN(place.mode, MakeMode(config, mode_options));
+  }
+  TD_ASSIGN_OR_RETURN(place.session, Session::Make(config, std::move(options), *place.mode, clock));
+  places_.push_back(std::move(place));
+  return OkStatus();
+}
+
+StatusOr<SessionResult> Places::Run() {
+  if (places_.size() == 1) return places_[0].session->Run();
+  FirstFailure failure;
+  StatusOr<SessionResult> first = Internal("the first place did not run");
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    threads.emplace_back([this, i, &failure, &first] {
+      SetThreadName(absl::StrFormat("place %d", i));
+      StatusOr<SessionResult> result = places_[i].session->Run();
+      if (!result.ok()) failure.Add(Annotate(result.status(), absl::StrFormat("place %d", i)));
+      if (i == 0) first = std::move(result);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  TD_RETURN_IF_ERROR(failure.Get());
+  return first;
+}
+
+void Places::RequestStop() {
+  for (Place& place : places_) place.session->RequestStop();
+}
+
+}  // namespace tandem
