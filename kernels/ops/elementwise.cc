@@ -108,4 +108,76 @@ const OpDef kElementwiseMulGrad = {
     .cpu = ElementwiseMulGradCpu(),
 };
 
+const OpDef kElementwiseSub = {
+    .type = "elementwise_sub",
+    .doc = "Out = X - Y; Y's shape is a run of X's dimensions and is repeated over the others.",
+    .inputs = {{"X"}, {"Y"}},
+    .outputs = {{"Out"}},
+    .attrs = Attrs(),
+    .infer = Infer,
+    .grad = Grad,
+    .cpu = ElementwiseSubCpu(),
+    .inplace = {{0, 0}},
+    .elementwise = true,
+};
+
+const OpDef kElementwiseSubGrad = {
+    .type = "elementwise_sub_grad",
+    .doc = "Gradients of elementwise_sub.",
+    .inputs = GradInputs(),
+    .outputs = GradOutputs(),
+    .attrs = Attrs(),
+    .infer = InferGrad,
+    .cpu = ElementwiseSubGradCpu(),
+    .inplace = {{0, 2}},
+};
+
+const OpDef kElementwiseDiv = {
+    .type = "elementwise_div",
+    .doc = "Out = X / Y; Y's shape is a run of X's dimensions and is repeated over the others.",
+    .inputs = {{"X"}, {"Y"}},
+    .outputs = {{"Out"}},
+    .attrs = Attrs(),
+    .infer = Infer,
+    .grad = Grad,
+    .cpu = ElementwiseDivCpu(),
+    .inplace = {{0, 0}},
+    .elementwise = true,
+};
+
+const OpDef kElementwiseDivGrad = {
+    .type = "elementwise_div_grad",
+    .doc = "Gradients of elementwise_div.",
+    .inputs = GradInputs(),
+    .outputs = GradOutputs(),
+    .attrs = Attrs(),
+    .infer = InferGrad,
+    .cpu = ElementwiseDivGradCpu(),
+};
+
+const OpDef kElementwiseMax = {
+    .type = "elementwise_max",
+    .doc =
+        "Out = the larger of X and Y; Y's shape is a run of X's dimensions and is repeated over "
+        "the others.",
+    .inputs = {{"X"}, {"Y"}},
+    .outputs = {{"Out"}},
+    .attrs = Attrs(),
+    .infer = Infer,
+    .grad = Grad,
+    .cpu = ElementwiseMaxCpu(),
+    .inplace = {{0, 0}},
+    .elementwise = true,
+};
+
+const OpDef kElementwiseMaxGrad = {
+    .type = "elementwise_max_grad",
+    .doc = "Gradients of elementwise_max; of equal ones Y gets it.",
+    .inputs = GradInputs(),
+    .outputs = GradOutputs(),
+    .attrs = Attrs(),
+    .infer = InferGrad,
+    .cpu = ElementwiseMaxGradCpu(),
+};
+
 }  // namespace tandem

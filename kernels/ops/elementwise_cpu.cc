@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/loops.h"
+#include "kernels/ops/math_loops.h"
 #include "kernels/ops/op_defs.h"
 
 namespace tandem {
@@ -64,6 +66,80 @@ Status RunMulGrad(State& st, const KernelArgs& args) {
   return OkStatus();
 }
 
+// ---- Subtraction, division, the larger one ------------------------------------------------------
+
+struct MathState {
+  const Loops& loops;
+  BroadcastShape s;
+  MathLoops::PairFn combine;
+  MathLoops::PairGradFn grad_x, grad_y;  // nullptr: the gradient, and its negative
+};
+
+// Calls run(at, y, n) for runs of X that together are X: y holds the elements of Y that they meet.
+template <typename Run>
+void ForEachRun(const BroadcastShape& s, const float* y, const Run& run) {
+  constexpr int64_t kRun = 256;
+  float repeated[kRun];
+  for (int64_t o = 0; o < s.outer; ++o) {
+    if (s.inner == 1) {
+      run(o * s.len, y, s.len);
+      continue;
+    }
+    for (int64_t i = 0; i < s.len; ++i) {
+      const int64_t begin = (o * s.len + i) * s.inner;
+      std::fill_n(repeated, std::min(kRun, s.inner), y[i]);
+      for (int64_t j = 0; j < s.inner; j += kRun) {
+        run(begin + j, repeated, std::min(kRun, s.inner - j));
+      }
+    }
+  }
+}
+
+Status RunMath(MathState& st, const KernelArgs& args) {
+  const float* x = InF32(args, 0);
+  float* out = OutF32(args, 0);
+  ForEachRun(st.s, InF32(args, 1),
+             [&](int64_t at, const float* y, int64_t n) { st.combine(x + at, y, out + at, n); });
+  return OkStatus();
+}
+
+Status RunMathGrad(MathState& st, const KernelArgs& args) {
+  const float *x = InF32(args, 0), *g = InF32(args, 2);
+  const auto part = [&](MathLoops::PairGradFn grad, float* to) {
+    ForEachRun(st.s, InF32(args, 1),
+               [&](int64_t at, const float* y, int64_t n) { grad(x + at, y, g + at, to + at, n); });
+  };
+  if (float* gy = OutF32(args, 1)) {
+    auto* scratch = static_cast<float*>(args.scratch);
+    if (st.grad_y != nullptr) part(st.grad_y, scratch);
+    SumRepeats(st.loops, st.s, st.grad_y != nullptr ? scratch : g, gy);
+    if (st.grad_y == nullptr) st.loops.scale(gy, -1.0f, 0.0f, gy, st.s.len);
+  }
+  if (float* gx = OutF32(args, 0)) {
+    const int64_t n = st.s.outer * st.s.len * st.s.inner;
+    if (st.grad_x != nullptr) {
+      part(st.grad_x, gx);
+    } else if (gx != g && n > 0) {
+      std::memcpy(gx, g, n * sizeof(float));
+    }
+  }
+  return OkStatus();
+}
+
+enum class Math { kSub, kDiv, kMax };
+
+template <Math math, Status (*Body)(MathState&, const KernelArgs&)>
+StatusOr<Kernel> PrepareMath(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const BroadcastShape s, BroadcastShapeOf(view));
+  const MathLoops& m = BestMathLoops();
+  const MathState state = math == Math::kSub ? MathState{BestLoops(), s, m.sub, nullptr, nullptr}
+                          : math == Math::kDiv
+                              ? MathState{BestLoops(), s, m.div, m.div_grad_x, m.div_grad_y}
+                              : MathState{BestLoops(), s, m.max, m.max_grad_x, m.max_grad_y};
+  const bool scratch = Body == RunMathGrad && state.grad_y != nullptr && view.has_out(1);
+  return MakeKernel<MathState, Body>(state, scratch ? view.in(0).bytes() : 0);
+}
+
 template <Status (*Body)(State&, const KernelArgs&), bool scratch>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const BroadcastShape s, BroadcastShapeOf(view));
@@ -93,5 +169,23 @@ std::vector<KernelImpl> ElementwiseMulCpu() {
 }
 std::vector<KernelImpl> ElementwiseAddGradCpu() { return {{"vector", Prepare<RunAddGrad, false>}}; }
 std::vector<KernelImpl> ElementwiseMulGradCpu() { return {{"vector", Prepare<RunMulGrad, true>}}; }
+std::vector<KernelImpl> ElementwiseSubCpu() {
+  return {{"vector", PrepareMath<Math::kSub, RunMath>}};
+}
+std::vector<KernelImpl> ElementwiseSubGradCpu() {
+  return {{"vector", PrepareMath<Math::kSub, RunMathGrad>}};
+}
+std::vector<KernelImpl> ElementwiseDivCpu() {
+  return {{"vector", PrepareMath<Math::kDiv, RunMath>}};
+}
+std::vector<KernelImpl> ElementwiseDivGradCpu() {
+  return {{"vector", PrepareMath<Math::kDiv, RunMathGrad>}};
+}
+std::vector<KernelImpl> ElementwiseMaxCpu() {
+  return {{"vector", PrepareMath<Math::kMax, RunMath>}};
+}
+std::vector<KernelImpl> ElementwiseMaxGradCpu() {
+  return {{"vector", PrepareMath<Math::kMax, RunMathGrad>}};
+}
 
 }  // namespace tandem

@@ -5,17 +5,10 @@
 #error "include this from loops_<isa>.cc alone"
 #endif
 #include "kernels/ops/loops_isa.h"
+#include "kernels/ops/vector_code.h"
 
 namespace tandem {
 namespace {
-
-// Outputs may be the inputs, element by element, so there is nothing carried from one element to
-// another; the compiler's own overlap check would send in-place calls to scalar code.
-#if defined(__clang__)
-#define TANDEM_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define TANDEM_VECTOR_LOOP _Pragma("GCC ivdep")
-#endif
 
 void Relu(const float* x, float* y, int64_t n) {
   TANDEM_VECTOR_LOOP
@@ -88,29 +81,17 @@ float Sum(const float* x, int64_t n) {
 
 float Max(const float* x, int64_t n) {
   float best = x[0];
-  for (int64_t i = 1; i < n; ++i) best = x[i] > best ? x[i] : best;
+  int64_t i = 1;
+  if (n >= 2 * kLanes) {
+    float lane[kLanes];
+    for (int64_t l = 0; l < kLanes; ++l) lane[l] = x[l];
+    for (i = kLanes; i + kLanes <= n; i += kLanes) {
+      for (int64_t l = 0; l < kLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    }
+    for (int64_t l = 0; l < kLanes; ++l) best = lane[l] > best ? lane[l] : best;
+  }
+  for (; i < n; ++i) best = x[i] > best ? x[i] : best;
   return best;
-}
-
-// exp by 2^k e^r, r in [-ln2/2, ln2/2], e^r by its Taylor polynomial of degree 7 (Cody and Waite's
-// reduction, "Software Manual for the Elementary Functions", 1980, chapter 6).
-inline float Exp(float x) {
-  const float clamped = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
-  const float k = clamped * 1.44269504f + 12582912.0f - 12582912.0f;  // round to nearest
-  const float r = clamped - k * 0.693359375f - k * -2.12194440e-4f;
-  float e = 1.0f / 5040;
-  e = e * r + 1.0f / 720;
-  e = e * r + 1.0f / 120;
-  e = e * r + 1.0f / 24;
-  e = e * r + 1.0f / 6;
-  e = e * r + 0.5f;
-  e = e * r + 1.0f;
-  e = e * r + 1.0f;
-  const int32_t bits = (static_cast<int32_t>(k) + 127) << 23;
-  float power;
-  __builtin_memcpy(&power, &bits, sizeof(power));
-  const float result = x < -87.0f ? 0.0f : e * power;
-  return x == x ? result : x;  // NaN stays NaN
 }
 
 void ExpShifted(const float* x, float shift, float* out, int64_t n) {

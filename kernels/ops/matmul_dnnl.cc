@@ -3,6 +3,7 @@
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/dnnl_program.h"
 #include "kernels/ops/loops.h"
+#include "kernels/ops/matmul.h"
 
 namespace tandem {
 namespace {
@@ -16,18 +17,27 @@ Desc Matrix(int64_t rows, int64_t cols, bool transposed) {
   return {{rows, cols}, dnnl::memory::data_type::f32, strides};
 }
 
-struct Product {
-  int64_t m, n, k;
-  bool trans_x, trans_y;
-};
+using Product = MatmulSizes;
+
+// The same, `batch` times one behind the other.
+Desc Matrices(int64_t batch, int64_t rows, int64_t cols, bool transposed) {
+  const dnnl::memory::dims strides = transposed ? dnnl::memory::dims{rows * cols, 1, rows}
+                                                : dnnl::memory::dims{rows * cols, cols, 1};
+  return {{batch, rows, cols}, dnnl::memory::data_type::f32, strides};
+}
 
 // out = op(in x) op(in y) (+ in bias, when >= 0): positions of the kernel's arguments.
 void AddProduct(DnnlProgram& program, const Product& p, int x, int y, int bias, int out) {
-  const Desc dx = Matrix(p.m, p.k, p.trans_x), dy = Matrix(p.k, p.n, p.trans_y);
-  const Desc db = Matrix(1, p.n, false), dout = Matrix(p.m, p.n, false);
+  const bool one = p.batch == 1;
+  const Desc dx = one ? Matrix(p.m, p.k, p.trans_x) : Matrices(p.batch, p.m, p.k, p.trans_x);
+  const Desc dy = one ? Matrix(p.k, p.n, p.trans_y) : Matrices(p.batch, p.k, p.n, p.trans_y);
+  const Desc dout = one ? Matrix(p.m, p.n, false) : Matrices(p.batch, p.m, p.n, false);
+  const Desc db = Matrix(1, p.n, false);
+  dnnl::primitive_attr attr = UserScratchpad();
+  if (p.alpha != 1.0f) attr.set_output_scales(0, {p.alpha});
   const auto desc =
       bias >= 0 ? dnnl::matmul::desc(dx, dy, db, dout) : dnnl::matmul::desc(dx, dy, dout);
-  const dnnl::matmul::primitive_desc pd(desc, UserScratchpad(), program.engine());
+  const dnnl::matmul::primitive_desc pd(desc, attr, program.engine());
   program.Add(dnnl::matmul(pd),
               {{DNNL_ARG_SRC, program.In(x, dx)},
                {DNNL_ARG_WEIGHTS, program.In(y, dy)},
@@ -65,9 +75,7 @@ Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareDnnlMatmul(const OpView& view, const PrepareContext& ctx) {
   TD_RETURN_IF_ERROR(CheckNotEmpty(view));
-  const bool tx = view.attr<bool>("trans_x"), ty = view.attr<bool>("trans_y");
-  const Shape &x = view.in(0).shape, &y = view.in(1).shape;
-  const Product product{x[tx ? 1 : 0], y[ty ? 0 : 1], x[tx ? 0 : 1], tx, ty};
+  TD_ASSIGN_OR_RETURN(const MatmulSizes product, MatmulSizesOf(view));
   TD_ASSIGN_OR_RETURN(DnnlProgram program,
                       BuildDnnl(ctx, [&](DnnlProgram& p) { AddProduct(p, product, 0, 1, -1, 0); }));
   return ToKernel(std::move(program));
@@ -78,7 +86,7 @@ StatusOr<Kernel> PrepareDnnlFc(const OpView& view, const PrepareContext& ctx) {
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   TD_ASSIGN_OR_RETURN(
       DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
-        AddProduct(p, {x[0], w[1], x[1], false, false}, 0, 1, view.has_in(2) ? 2 : -1, 0);
+        AddProduct(p, {1, x[0], w[1], x[1], false, false, 1.0f}, 0, 1, view.has_in(2) ? 2 : -1, 0);
       }));
   return ToKernel(std::move(program));
 }
@@ -88,8 +96,10 @@ StatusOr<Kernel> PrepareDnnlFcGrad(const OpView& view, const PrepareContext& ctx
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   const int64_t m = x[0], k = x[1], n = w[1];
   TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
-                        if (view.has_out(0)) AddProduct(p, {m, k, n, false, true}, 2, 1, -1, 0);
-                        if (view.has_out(1)) AddProduct(p, {k, n, m, true, false}, 0, 2, -1, 1);
+                        if (view.has_out(0))
+                          AddProduct(p, {1, m, k, n, false, true, 1.0f}, 2, 1, -1, 0);
+                        if (view.has_out(1))
+                          AddProduct(p, {1, k, n, m, true, false, 1.0f}, 0, 2, -1, 1);
                       }));
   const size_t scratch = program.scratch_bytes();
   return MakeKernel<FcGradState, RunFcGrad>({std::move(program), BestLoops(), m, n}, scratch);

@@ -4,16 +4,10 @@
 #error "include this from update_loops_<isa>.cc alone"
 #endif
 #include "kernels/ops/update_loops.h"
+#include "kernels/ops/vector_code.h"
 
 namespace tandem {
 namespace {
-
-// As in loops_code.h: nothing is carried from one element to another.
-#if defined(__clang__)
-#define TANDEM_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define TANDEM_VECTOR_LOOP _Pragma("GCC ivdep")
-#endif
 
 inline float Larger(float a, float b) { return a > b ? a : b; }
 inline float Size(float x) { return __builtin_fabsf(x); }

@@ -12,15 +12,17 @@ constexpr Tolerance kSums{.of_max = 3e-6};
 
 void AddElementwise(const Shape& x, const Shape& y, int64_t axis, bool bench,
                     std::vector<OpCase>& cases) {
-  for (const std::string op : {"elementwise_add", "elementwise_mul"}) {
-    cases.push_back({.op = op,
-                     .inputs = {{F32(x)}, {F32(y)}},
+  for (const std::string op : {"add", "mul", "sub", "div", "max"}) {
+    // Quotients by numbers near 0 have no digits left to compare.
+    const Draw by = op == "div" ? AwayFromZero(y) : F32(y);
+    cases.push_back({.op = "elementwise_" + op,
+                     .inputs = {{F32(x)}, {by}},
                      .attrs = {{"axis", axis}},
                      .tolerance = kOnce,
                      .grad_slots = {0, 1},
                      .bench = bench});
-    OpCase grad = {.op = op + "_grad",
-                   .inputs = {{F32(x)}, {F32(y)}, {F32(x)}},
+    OpCase grad = {.op = "elementwise_" + op + "_grad",
+                   .inputs = {{F32(x)}, {by}, {F32(x)}},
                    .attrs = {{"axis", axis}},
                    .tolerance = kSums,
                    .bench = bench};
@@ -124,7 +126,12 @@ std::vector<OpCase> ElementwiseCases() {
   AddElementwise({6, 1}, {1}, -1, false, cases);
   AddElementwise({1, 16, 16}, {16}, 1, false, cases);
   AddElementwise({0, 5}, {5}, -1, false, cases);
+  AddElementwise({2, 3, 700}, {3}, 1, false, cases);
   AddElementwise({512, 512}, {512}, -1, true, cases);
+  for (const std::string op : {"sub", "div", "max"}) {
+    cases.push_back({.op = "elementwise_" + op, .inputs = {{Special({121})}, {Special({11})}}});
+    cases.back().inputs[0][0].desc.shape = {11, 11};
+  }
   for (const int64_t n : {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000}) {
     AddUnary({n}, false, cases);
   }

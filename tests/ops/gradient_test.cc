@@ -224,6 +224,8 @@ TEST(Gradient, Linear) { CheckFamily(LinearCases()); }
 TEST(Gradient, Image) { CheckFamily(ImageCases()); }
 TEST(Gradient, Norm) { CheckFamily(NormCases()); }
 TEST(Gradient, Elementwise) { CheckFamily(ElementwiseCases()); }
+TEST(Gradient, Dense) { CheckFamily(DenseCases()); }
+TEST(Gradient, Layout) { CheckFamily(LayoutCases()); }
 TEST(Gradient, Loss) { CheckFamily(LossCases()); }
 TEST(Gradient, Embedding) { CheckFamily(EmbeddingCases()); }
 TEST(Gradient, Click) { CheckFamily(ClickCases()); }

@@ -81,7 +81,9 @@ TEST(Infer, RefusesBadProducts) {
        "4 and 5"},
       {"transposed", Make("matmul", {{F32({4, 5})}, {F32({5, 3})}}, {{"trans_y", true}}),
        "5 and 3"},
-      {"rank", Make("matmul", {{F32({2, 4, 5})}, {F32({5, 3})}}), "2 dimensions"},
+      {"rank", Make("matmul", {{F32({2, 4, 5})}, {F32({5, 3})}}), "same number of dimensions"},
+      {"rank", Make("matmul", {{F32({5})}, {F32({5})}}), "at least 2 dimensions"},
+      {"batch", Make("matmul", {{F32({2, 4, 5})}, {F32({3, 5, 3})}}), "dimension 0"},
       {"type", Make("matmul", {{F32({4, 5})}, {Of(DType::kI64, {5, 3})}}), "i64"},
       {"result too large", Make("matmul", {{F32({1 << 30, 1})}, {F32({1, 1 << 30})}}), "matmul"},
       {"attribute's type",
@@ -271,6 +273,76 @@ TEST(Infer, RefusesBadFused) {
       {"shapes", Make("fused_elemwise_activation", {{F32({4})}, {F32({5})}}), "is 4"},
       {"gradient", Make("fused_elemwise_activation_grad", {{F32({4})}, {F32({4})}, {F32({5})}}),
        "alike"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
+TEST(Infer, RefusesBadRows) {
+  const AttrMap causal = {{"causal", true}};
+  const AttrMap axis = {{"begin_norm_axis", int64_t{2}}};
+  const auto norm = [](const Shape& x, const Shape& scale, const AttrMap& attrs) {
+    return Make("layer_norm", {{F32(x)}, {F32(scale)}, {}}, attrs);
+  };
+  const Bad table[] = {
+      {"type", Make("gelu", {{Of(DType::kI32, {5})}}), "i32"},
+      {"gradient's shape", Make("gelu_grad", {{F32({5})}, {F32({6})}}), "alike"},
+      {"gradient's shape", Make("tanh_grad", {{F32({5})}, {F32({6})}}), "Out and Out@GRAD"},
+      {"empty rows", Make("softmax", {{F32({3, 0})}}), "last dimension"},
+      {"no rows", Make("softmax", {{F32({})}}), "last dimension"},
+      {"no matrix", Make("softmax", {{F32({3})}}, causal), "causal"},
+      {"too high", Make("softmax", {{F32({2, 4, 3})}}, causal), "causal"},
+      {"gradient's shape", Make("softmax_grad", {{F32({3, 2})}, {F32({2, 3})}}), "alike"},
+      {"axis", norm({4, 5}, {5}, axis), "begin_norm_axis=2"},
+      {"scale", norm({4, 5}, {4}, {}), "[5]"},
+      {"epsilon", norm({4, 5}, {5}, {{"epsilon", 0.0}}), "epsilon"},
+      {"empty rows", Make("layer_norm", {{F32({4, 0})}, {}, {}}), "no element"},
+      {"mean", Make("layer_norm_grad", {{F32({4, 5})}, {}, {F32({5})}, {F32({4})}, {F32({4, 5})}}),
+       "[4]"},
+      {"dimension", Make("reduce_sum", {{F32({4, 5})}}, {{"dim", Ints{2}}}), "dim: 2"},
+      {"twice", Make("reduce_max", {{F32({4, 5})}}, {{"dim", Ints{1, -1}}}), "dim: -1"},
+      {"nothing", Make("reduce_mean", {{F32({4, 0})}}, {{"dim", Ints{1}}}), "no element"},
+      {"gradient's shape", Make("reduce_sum_grad", {{F32({4, 5})}, {F32({5})}}, {{"dim", Ints{1}}}),
+       "[4]"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
+TEST(Infer, RefusesBadLayouts) {
+  const auto slice = [](const Ints& axes, const Ints& starts, const Ints& ends) {
+    return Make("slice", {{F32({4, 5})}}, {{"axes", axes}, {"starts", starts}, {"ends", ends}});
+  };
+  const auto split = [](size_t outputs, AttrMap attrs) {
+    OpCase c = Make("split", {{F32({6, 4})}}, std::move(attrs));
+    c.many_outputs = outputs;
+    return c;
+  };
+  const Bad table[] = {
+      {"permutation", Make("transpose", {{F32({4, 5})}}, {{"axis", Ints{0, 0}}}), "axis=[0,0]"},
+      {"permutation", Make("transpose", {{F32({4, 5})}}, {{"axis", Ints{1}}}), "axis=[1]"},
+      {"attribute's type", Make("transpose", {{F32({4, 5})}}, {{"axis", 1.0}}), "axis", false},
+      {"nothing", Make("concat", {{}}), "at least one"},
+      {"axis", Make("concat", {{F32({4, 5})}}, {{"axis", int64_t{2}}}), "axis=2"},
+      {"shapes", Make("concat", {{F32({4, 5}), F32({4, 6})}}), "dimension 0"},
+      {"types", Make("concat", {{F32({4}), Of(DType::kI64, {4})}}), "alike"},
+      {"index", Make("concat_grad", {{F32({4})}, {F32({4})}}, {{"index", int64_t{1}}}), "index=1"},
+      {"total", Make("concat_grad", {{F32({5})}, {F32({4})}}), "f32[4]"},
+      {"parts", split(4, {{"num", int64_t{4}}}), "num=4"},
+      {"count", split(2, {{"num", int64_t{3}}}), "num=3"},
+      {"sum", split(2, {{"sections", Ints{2, 3}}}), "add up to 5"},
+      {"size", split(2, {{"sections", Ints{-1, 7}}}), "-1"},
+      {"given",
+       Make("split_grad", {{F32({4})}, {F32({2})}},
+            {{"num", int64_t{2}}, {"outputs", int64_t{2}}, {"given", Ints{2}}}),
+       "given: 2"},
+      {"lengths", slice({0}, {0, 1}, {2}), "length"},
+      {"axis", slice({2}, {0}, {2}), "axes: 2"},
+      {"order", slice({0}, {3}, {1}), "before its start"},
+      {"gradient's shape",
+       Make("slice_grad", {{F32({4, 5})}, {F32({4, 5})}},
+            {{"axes", Ints{0}}, {"starts", Ints{1}}, {"ends", Ints{3}}}),
+       "f32[2,5]"},
+      {"name", Make("cast", {{F32({4})}}, {{"out_dtype", std::string("f64")}}), "out_dtype"},
+      {"gradient's shape", Make("cast_grad", {{F32({4})}, {F32({5})}}), "same shape"},
   };
   for (const Bad& bad : table) ExpectRefused(bad);
 }

@@ -100,6 +100,8 @@ TEST(Kernels, Linear) { CheckCases(LinearCases()); }
 TEST(Kernels, Image) { CheckCases(ImageCases()); }
 TEST(Kernels, Norm) { CheckCases(NormCases()); }
 TEST(Kernels, Elementwise) { CheckCases(ElementwiseCases()); }
+TEST(Kernels, Dense) { CheckCases(DenseCases()); }
+TEST(Kernels, Layout) { CheckCases(LayoutCases()); }
 TEST(Kernels, Loss) { CheckCases(LossCases()); }
 TEST(Kernels, Embedding) { CheckCases(EmbeddingCases()); }
 TEST(Kernels, Click) { CheckCases(ClickCases()); }

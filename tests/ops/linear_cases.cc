@@ -5,6 +5,8 @@
 namespace tandem::optest {
 namespace {
 
+using Ints = std::vector<int64_t>;
+
 struct Size {
   int64_t m, k, n;
   bool bench = false;
@@ -49,6 +51,26 @@ void AddMatmul(const Size& s, bool tx, bool ty, std::vector<OpCase>& cases) {
                    .bench = s.bench});
 }
 
+void AddBatched(const Ints& batch, const Size& s, std::vector<OpCase>& cases) {
+  for (const bool tx : {false, true}) {
+    for (const bool ty : {false, true}) {
+      const auto matrices = [&batch](int64_t rows, int64_t cols) {
+        Ints dims = batch;
+        dims.insert(dims.end(), {rows, cols});
+        return F32(Shape(dims));
+      };
+      cases.push_back({.op = "matmul",
+                       .inputs = {{tx ? matrices(s.k, s.m) : matrices(s.m, s.k)},
+                                  {ty ? matrices(s.n, s.k) : matrices(s.k, s.n)}},
+                       .attrs = {{"trans_x", tx}, {"trans_y", ty}, {"alpha", 0.25}},
+                       .tolerance = Products(s.k),
+                       .grad_slots = {0, 1},
+                       .flops = static_cast<double>(Shape(batch).numel()) * Flops(s),
+                       .bench = s.bench && !tx});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> LinearCases() {
@@ -84,6 +106,15 @@ std::vector<OpCase> LinearCases() {
     AddMatmul(s, true, false, cases);
     AddMatmul(s, true, true, cases);
   }
+  AddBatched({1}, {5, 7, 3}, cases);
+  AddBatched({4}, {1, 1, 1}, cases);
+  AddBatched({3}, {5, 17, 33}, cases);
+  AddBatched({2, 3}, {16, 8, 16}, cases);
+  AddBatched({2, 1, 5}, {9, 1, 20}, cases);
+  AddBatched({0}, {2, 3, 4}, cases);
+  AddBatched({3}, {2, 0, 4}, cases);
+  AddBatched({2}, {40, 600, 700}, cases);
+  AddBatched({16, 8}, {128, 32, 128, true}, cases);
   AddFcGrad({5, 6, 7}, {1}, cases);
   AddFcGrad({5, 6, 7}, {0, 1}, cases);
   AddFcGrad({5, 6, 7}, {1, 2}, cases);

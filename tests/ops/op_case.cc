@@ -95,6 +95,12 @@ void StoreAs(const Value& value, void* bytes) {
   for (size_t i = 0; i < value.v.size(); ++i) out[i] = static_cast<T>(value.v[i]);
 }
 
+// The elements as the bits of 16-bit floats.
+Value Bits(Value value, uint16_t (*convert)(float)) {
+  for (double& v : value.v) v = convert(static_cast<float>(v));
+  return value;
+}
+
 template <typename T>
 void LoadAs(const void* bytes, std::vector<double>& v) {
   const auto* in = static_cast<const T*>(bytes);
@@ -212,8 +218,10 @@ void Store(const Value& value, void* bytes) {
       return StoreAs<int64_t>(value, bytes);
     case DType::kU8:
       return StoreAs<uint8_t>(value, bytes);
-    default:
-      LOG(FATAL) << "no 16-bit floats here yet";
+    case DType::kF16:
+      return StoreAs<uint16_t>(Bits(value, F32ToF16), bytes);
+    case DType::kBF16:
+      return StoreAs<uint16_t>(Bits(value, F32ToBF16), bytes);
   }
 }
 
@@ -232,8 +240,14 @@ Value Load(const TensorDesc& desc, const void* bytes) {
     case DType::kU8:
       LoadAs<uint8_t>(bytes, value.v);
       break;
-    default:
-      LOG(FATAL) << "no 16-bit floats here yet";
+    case DType::kF16:
+    case DType::kBF16:
+      LoadAs<uint16_t>(bytes, value.v);
+      for (double& v : value.v) {
+        const auto bits = static_cast<uint16_t>(v);
+        v = desc.dtype == DType::kF16 ? F16ToF32(bits) : BF16ToF32(bits);
+      }
+      break;
   }
   return value;
 }

@@ -12,21 +12,28 @@ using Values = std::vector<Value>;
 
 // ---- Products -----------------------------------------------------------------------------------
 
-double At(const Value& m, bool trans, int64_t row, int64_t col) {
-  const int64_t width = m.desc.shape[1];
-  return trans ? m.v[static_cast<size_t>(col * width + row)]
-               : m.v[static_cast<size_t>(row * width + col)];
-}
-
-Value Product(const Value& x, bool trans_x, const Value& y, bool trans_y) {
-  const int64_t m = x.desc.shape[trans_x ? 1 : 0], k = x.desc.shape[trans_x ? 0 : 1];
-  const int64_t n = y.desc.shape[trans_y ? 0 : 1];
-  Value out = Zeros({m, n});
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      double dot = 0;
-      for (int64_t p = 0; p < k; ++p) dot += At(x, trans_x, i, p) * At(y, trans_y, p, j);
-      out.v[static_cast<size_t>(i * n + j)] = dot;
+// A batch of products of the last two dimensions.
+Value Product(const Value& x, bool trans_x, const Value& y, bool trans_y, double alpha = 1) {
+  const int rank = x.desc.shape.rank(), rows = rank - 2, cols = rank - 1;
+  Shape shape = x.desc.shape;
+  const int64_t m = shape[trans_x ? cols : rows], k = shape[trans_x ? rows : cols];
+  const int64_t n = y.desc.shape[trans_y ? rows : cols], batch = shape.numel(0, rows);
+  shape[rows] = m;
+  shape[cols] = n;
+  Value out = Zeros(shape);
+  const auto at = [](const Value& v, int64_t begin, bool trans, int64_t height, int64_t width,
+                     int64_t row, int64_t col) {
+    return v.v[static_cast<size_t>(begin + (trans ? col * height + row : row * width + col))];
+  };
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double dot = 0;
+        for (int64_t p = 0; p < k; ++p) {
+          dot += at(x, b * m * k, trans_x, m, k, i, p) * at(y, b * k * n, trans_y, k, n, p, j);
+        }
+        out.v[static_cast<size_t>((b * m + i) * n + j)] = alpha * dot;
+      }
     }
   }
   return out;
@@ -48,7 +55,8 @@ Values FcGrad(const OracleArgs& a) {
 }
 
 Values Matmul(const OracleArgs& a) {
-  return {Product(a.in[0], a.Get<bool>("trans_x"), a.in[1], a.Get<bool>("trans_y"))};
+  return {Product(a.in[0], a.Get<bool>("trans_x"), a.in[1], a.Get<bool>("trans_y"),
+                  Rounded(a, "alpha"))};
 }
 
 // ---- Element by element -------------------------------------------------------------------------
@@ -73,24 +81,37 @@ std::vector<size_t> Partners(const OracleArgs& a) {
   return partner;
 }
 
+double Combined(std::string_view op, double x, double y) {
+  if (op.starts_with("elementwise_add")) return x + y;
+  if (op.starts_with("elementwise_sub")) return x - y;
+  if (op.starts_with("elementwise_mul")) return x * y;
+  if (op.starts_with("elementwise_div")) return x / y;
+  return std::isnan(x) || x > y ? x : y;
+}
+
+// Derivatives by x and by y.
+std::pair<double, double> Slopes(std::string_view op, double x, double y) {
+  if (op.starts_with("elementwise_add")) return {1, 1};
+  if (op.starts_with("elementwise_sub")) return {1, -1};
+  if (op.starts_with("elementwise_mul")) return {y, x};
+  if (op.starts_with("elementwise_div")) return {1 / y, -x / (y * y)};
+  return {x > y ? 1 : 0, x > y ? 0 : 1};
+}
+
 Values Elementwise(const OracleArgs& a) {
   const auto partner = Partners(a);
-  const bool add = a.op == "elementwise_add";
   Value out = a.in[0];
-  for (size_t i = 0; i < out.v.size(); ++i) {
-    const double y = a[1][partner[i]];
-    out.v[i] = add ? out.v[i] + y : out.v[i] * y;
-  }
+  for (size_t i = 0; i < out.v.size(); ++i) out.v[i] = Combined(a.op, out.v[i], a[1][partner[i]]);
   return {out};
 }
 
 Values ElementwiseGrad(const OracleArgs& a) {
   const auto partner = Partners(a);
-  const bool add = a.op == "elementwise_add_grad";
   Value gx = Zeros(a.shape(0)), gy = Zeros(a.shape(1));
   for (size_t i = 0; i < partner.size(); ++i) {
-    gx.v[i] = add ? a[2][i] : a[2][i] * a[1][partner[i]];
-    gy.v[partner[i]] += add ? a[2][i] : a[2][i] * a[0][i];
+    const auto [by_x, by_y] = Slopes(a.op, a[0][i], a[1][partner[i]]);
+    gx.v[i] = a[2][i] * by_x;
+    gy.v[partner[i]] += a[2][i] * by_y;
   }
   return {gx, gy};
 }
@@ -264,30 +285,44 @@ constexpr Row kRows[] = {
     {"auc", OracleAuc},
     {"batch_norm", OracleBatchNorm},
     {"batch_norm_grad", OracleBatchNormGrad},
+    {"cast", OracleCast},
+    {"cast_grad", OracleCast},
     {"check_finite_and_unscale", CheckFiniteAndUnscale},
     {"clip", OracleClip},
     {"clip_by_global_norm", OracleClipByNorm},
     {"clip_by_norm", OracleClipByNorm},
     {"clip_grad", OracleClip},
+    {"concat", OracleConcat},
+    {"concat_grad", OracleConcatGrad},
     {"conv2d", OracleConv2d},
     {"conv2d_grad", OracleConv2dGrad},
     {"decayed_adagrad", OracleOptimizer},
     {"elementwise_add", Elementwise},
     {"elementwise_add_grad", ElementwiseGrad},
+    {"elementwise_div", Elementwise},
+    {"elementwise_div_grad", ElementwiseGrad},
+    {"elementwise_max", Elementwise},
+    {"elementwise_max_grad", ElementwiseGrad},
     {"elementwise_mul", Elementwise},
     {"elementwise_mul_grad", ElementwiseGrad},
+    {"elementwise_sub", Elementwise},
+    {"elementwise_sub_grad", ElementwiseGrad},
     {"every_nth", EveryNth},
     {"fc", Fc},
     {"fc_grad", FcGrad},
     {"fill_constant", FillConstant},
     {"ftrl", OracleOptimizer},
-    {"lamb", OracleOptimizer},
-    {"lars_momentum", OracleOptimizer},
     {"fused_bn_add_activation", OracleBatchNorm},
     {"fused_bn_add_activation_grad", OracleBatchNormGrad},
     {"fused_elementwise", OracleFusedElementwise},
     {"fused_elemwise_activation", OracleFusedElemwiseActivation},
     {"fused_elemwise_activation_grad", OracleFusedElemwiseActivationGrad},
+    {"gelu", OracleActivation},
+    {"gelu_grad", OracleActivationGrad},
+    {"lamb", OracleOptimizer},
+    {"lars_momentum", OracleOptimizer},
+    {"layer_norm", OracleLayerNorm},
+    {"layer_norm_grad", OracleLayerNormGrad},
     {"lookup_table", OracleLookupTable},
     {"lookup_table_grad", OracleLookupTableGrad},
     {"lookup_table_sparse_grad", OracleLookupTableSparseGrad},
@@ -297,6 +332,12 @@ constexpr Row kRows[] = {
     {"momentum", OracleOptimizer},
     {"pool2d", OraclePool2d},
     {"pool2d_grad", OraclePool2dGrad},
+    {"reduce_max", OracleReduce},
+    {"reduce_max_grad", OracleReduceGrad},
+    {"reduce_mean", OracleReduce},
+    {"reduce_mean_grad", OracleReduceGrad},
+    {"reduce_sum", OracleReduce},
+    {"reduce_sum_grad", OracleReduceGrad},
     {"regularize", OracleOptimizer},
     {"relu", Relu},
     {"relu_grad", ReluGrad},
@@ -307,14 +348,25 @@ constexpr Row kRows[] = {
     {"sequence_pool", OracleSequencePool},
     {"sequence_pool_grad", OracleSequencePoolGrad},
     {"sgd", OracleOptimizer},
+    {"sigmoid", OracleActivation},
     {"sigmoid_cross_entropy", OracleSigmoidXent},
     {"sigmoid_cross_entropy_grad", OracleSigmoidXentGrad},
+    {"sigmoid_grad", OracleActivationGrad},
+    {"slice", OracleSlice},
+    {"slice_grad", OracleSliceGrad},
+    {"softmax", OracleSoftmax},
+    {"softmax_grad", OracleSoftmaxGrad},
     {"softmax_with_cross_entropy", SoftmaxXent},
     {"softmax_with_cross_entropy_grad", SoftmaxXentGrad},
     {"sparse_rows_to_dense", OracleSparseRowsToDense},
+    {"split", OracleSplit},
+    {"split_grad", OracleSplitGrad},
     {"sum", Sum},
-    {"update_loss_scaling", UpdateLossScaling},
     {"sum_sparse_rows", OracleSumSparseRows},
+    {"tanh", OracleActivation},
+    {"tanh_grad", OracleActivationGrad},
+    {"transpose", OracleTranspose},
+    {"update_loss_scaling", UpdateLossScaling},
 };
 
 }  // namespace

@@ -57,6 +57,26 @@ std::vector<Value> OracleSigmoidXent(const OracleArgs& a);
 std::vector<Value> OracleSigmoidXentGrad(const OracleArgs& a);
 std::vector<Value> OracleAuc(const OracleArgs& a);
 
+// Activations, normalised rows and reductions (oracle_dense.cc).
+std::vector<Value> OracleActivation(const OracleArgs& a);
+std::vector<Value> OracleActivationGrad(const OracleArgs& a);
+std::vector<Value> OracleLayerNorm(const OracleArgs& a);
+std::vector<Value> OracleLayerNormGrad(const OracleArgs& a);
+std::vector<Value> OracleReduce(const OracleArgs& a);
+std::vector<Value> OracleReduceGrad(const OracleArgs& a);
+std::vector<Value> OracleSoftmax(const OracleArgs& a);
+std::vector<Value> OracleSoftmaxGrad(const OracleArgs& a);
+
+// Operators that copy elements (oracle_layout.cc).
+std::vector<Value> OracleCast(const OracleArgs& a);
+std::vector<Value> OracleConcat(const OracleArgs& a);
+std::vector<Value> OracleConcatGrad(const OracleArgs& a);
+std::vector<Value> OracleSlice(const OracleArgs& a);
+std::vector<Value> OracleSliceGrad(const OracleArgs& a);
+std::vector<Value> OracleSplit(const OracleArgs& a);
+std::vector<Value> OracleSplitGrad(const OracleArgs& a);
+std::vector<Value> OracleTranspose(const OracleArgs& a);
+
 // Fused operators (oracle_fused.cc).
 std::vector<Value> OracleFusedElementwise(const OracleArgs& a);
 std::vector<Value> OracleFusedElemwiseActivation(const OracleArgs& a);

@@ -113,7 +113,7 @@ std::vector<OpCase> AllCases() {
   std::vector<OpCase> all;
   for (const auto& family :
        {LinearCases(), ImageCases(), NormCases(), ElementwiseCases(), LossCases(), EmbeddingCases(),
-        ClickCases(), OptimizerCases(), UpdateCases(), FusedCases()}) {
+        ClickCases(), OptimizerCases(), UpdateCases(), FusedCases(), DenseCases(), LayoutCases()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
