@@ -27,7 +27,7 @@ void CheckModel(const JobConfig& config, const Origins& origins, Diagnostics* di
                        "a job needs exactly one of model.zoo and model.program",
                        "model { zoo: \"lenet\" }; tandem-trainer --list_models names the models");
   }
-  if (!config.data().has_dir()) {
+  if (!config.data().has_dir() && config.data().format() != "synthetic") {
     diagnostics->Error(origins.Of("data").place, "data.dir is missing: where is the training data?",
                        "data { format: \"mnist\" dir: \"/usr/share/datasets/fashion-mnist\" }");
   }

@@ -1,5 +1,6 @@
 #include "trainer/models/models.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -18,7 +19,7 @@ struct ArgRow {
 struct ModelRow {
   const char* name;
   const char* doc;
-  std::vector<ArgRow> args;  // beside those of all image classifiers
+  std::vector<ArgRow> args;  // beside those of all image classifiers, or in place of them
   // Exactly one of the two.
   BuildLogitsFn logits = nullptr;  // an image classifier
   BuildModelFn build = nullptr;
@@ -44,6 +45,12 @@ std::vector<ArgRow> ClickArgs() {
           {"sparse", "0", "1: gradients of the tables are sparse rows"}};
 }
 
+std::vector<ArgRow> ResnetArgs() {
+  return {{"image", "3,224,224", "channels, height and width of an image"},
+          {"stem", "7",
+           "first convolution: 7 (stride 2 and a pooling behind it, for ImageNet) or 3 (CIFAR)"}};
+}
+
 // One row per model; docs/adding.md.
 const std::vector<ModelRow>& Zoo() {
   static const std::vector<ModelRow> kZoo = {
@@ -62,6 +69,20 @@ const std::vector<ModelRow>& Zoo() {
        {{"channels", "16,32,64", "channels of the stages; each after the first halves the image"},
         {"blocks", "1", "residual blocks of a stage"}},
        BuildResidualCnn},
+      {"vgg16",
+       "VGG-16 (Simonyan 2015)",
+       {{"image", "3,224,224", "channels, height and width of an image, from 32x32 on"},
+        {"batch_norm", "1", "1: batch normalisation behind each convolution"},
+        {"hidden", "4096,4096", "units of the fully connected layers before the last"}},
+       BuildVgg16},
+      {"resnet18", "ResNet-18 (He 2016)", ResnetArgs(), BuildResnet18},
+      {"resnet50", "ResNet-50 (He 2016)", ResnetArgs(), BuildResnet50},
+      {"mobilenet_v1",
+       "MobileNet (Howard 2017): depthwise and 1x1 convolutions",
+       {{"image", "3,224,224", "channels, height and width of an image"},
+        {"width", "100", "channels in percent of the paper's"},
+        {"stem", "2", "stride of the first convolution: 1 for small images"}},
+       BuildMobilenetV1},
       {"wide_deep", "click prediction: linear model and multi-layer perceptron (Cheng 2016)",
        ClickArgs(), nullptr, BuildWideDeep},
       {"deepfm", "click prediction: factorization machine and multi-layer perceptron (Guo 2017)",
@@ -80,7 +101,13 @@ const std::vector<ModelRow>& Zoo() {
 
 std::vector<ArgRow> ArgsOf(const ModelRow& model) {
   std::vector<ArgRow> args = model.args;
-  if (model.logits != nullptr) args.insert(args.end(), ImageArgs().begin(), ImageArgs().end());
+  if (model.logits == nullptr) return args;
+  for (const ArgRow& arg : ImageArgs()) {
+    const bool own = std::any_of(model.args.begin(), model.args.end(), [&](const ArgRow& other) {
+      return std::string_view(other.name) == arg.name;
+    });
+    if (!own) args.push_back(arg);
+  }
   return args;
 }
 

@@ -33,5 +33,13 @@ std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::stri
                        const std::vector<int64_t>& dims, int64_t classes);
 std::string BuildResidualCnn(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                              const std::vector<int64_t>& dims, int64_t classes);
+std::string BuildVgg16(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                       const std::vector<int64_t>& dims, int64_t classes);
+std::string BuildResnet18(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                          const std::vector<int64_t>& dims, int64_t classes);
+std::string BuildResnet50(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                          const std::vector<int64_t>& dims, int64_t classes);
+std::string BuildMobilenetV1(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+                             const std::vector<int64_t>& dims, int64_t classes);
 
 }  // namespace tandem

@@ -1,10 +1,14 @@
 #include "trainer/reader/open.h"
 
+#include <algorithm>
+
 #include "common/base/nearest.h"
 #include "proto/job.pb.h"
+#include "trainer/reader/cifar.h"
 #include "trainer/reader/csv.h"
 #include "trainer/reader/mnist.h"
 #include "trainer/reader/skipgram.h"
+#include "trainer/reader/synthetic.h"
 
 namespace tandem {
 namespace {
@@ -69,11 +73,46 @@ StatusOr<OpenedData> SkipGramText(const DataConfig& config, const std::string& d
   return OpenedData{std::move(data.train), with_test ? std::move(data.test) : nullptr, {}};
 }
 
+StatusOr<OpenedData> Cifar(const DataConfig& config, const std::string& dir, bool with_test) {
+  OpenedData data;
+  const auto samples_max = static_cast<uint32_t>(config.train_samples_max());
+  TD_ASSIGN_OR_RETURN(data.train, OpenCifar10({.dir = dir, .samples_max = samples_max}));
+  if (!with_test) return data;
+  TD_ASSIGN_OR_RETURN(data.test, OpenCifar10({.dir = dir, .train = false}));
+  return data;
+}
+
+StatusOr<OpenedData> MadeUp(const DataConfig& config, const std::string&, bool with_test) {
+  const SyntheticConfig& given = config.synthetic();
+  SyntheticOptions options;
+  if (given.image_size() > 0) options.image = {given.image().begin(), given.image().end()};
+  options.classes = given.classes();
+  options.seed = given.seed();
+  const auto samples = [](int64_t n) {
+    return static_cast<uint32_t>(std::clamp<int64_t>(n, 0, UINT32_MAX));
+  };
+  options.samples = samples(given.samples());
+  if (config.train_samples_max() > 0) {
+    options.samples = std::min(options.samples, samples(config.train_samples_max()));
+  }
+  OpenedData data;
+  TD_ASSIGN_OR_RETURN(data.train, OpenSynthetic(options));
+  options.samples = samples(given.test_samples());
+  options.train = false;
+  if (!with_test) return data;
+  TD_ASSIGN_OR_RETURN(data.test, OpenSynthetic(options));
+  return data;
+}
+
 struct FormatRow {
   const char* name;
   StatusOr<OpenedData> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
 };
-constexpr FormatRow kFormats[] = {{"mnist", Mnist}, {"csv", CsvFiles}, {"skipgram", SkipGramText}};
+constexpr FormatRow kFormats[] = {{"mnist", Mnist},
+                                  {"csv", CsvFiles},
+                                  {"skipgram", SkipGramText},
+                                  {"cifar10", Cifar},
+                                  {"synthetic", MadeUp}};
 
 }  // namespace
 

@@ -16,7 +16,7 @@ struct OpenedData {
   std::vector<std::string> warnings;
 };
 
-// "mnist", "csv", "skipgram": what data.format may be.
+// "mnist", "csv", ...: what data.format may be.
 std::vector<std::string> DataFormats();
 
 // `job_dir`: where relative paths begin. The test data is opened only `with_test`.

@@ -1,0 +1,103 @@
+// Image networks with batch normalisation as whole jobs, on synthetic images.
+#include <filesystem>
+
+#include "common/tensor/device.h"
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+#include "trainer/safetensors.h"
+
+namespace tandem {
+namespace {
+
+using Args = std::vector<std::string>;
+
+const Args kLocal = {"--mode=local"};
+const Args kCollective = {"--mode=collective", "--nproc=2"};
+const Args kPserver = {"--servers=2", "--workers=2"};
+
+constexpr char kJob[] = R"(
+name: "images"
+model {
+  zoo: "resnet18"
+  arg { name: "image" value: "3,8,8" }
+  arg { name: "classes" value: "10" }
+  arg { name: "stem" value: "3" }
+}
+data {
+  format: "synthetic"
+  synthetic { image: 3 image: 8 image: 8 classes: 10 samples: 3200 test_samples: 100 }
+}
+optimizer { type: "momentum" learning_rate: 0.02 }
+global_batch_size: 16
+eval_every_epochs: 0
+)";
+
+class ImagesTest : public JobTest {
+ protected:
+  void SetUp() override {
+    JobTest::SetUp();
+    if (!IsSkipped()) job_ = Write("job.pbtxt", kJob);
+  }
+  JobRun Train(const std::string& name, const Args& launch, int steps, Args args = {}) const {
+    args.push_back("--steps_max=" + std::to_string(steps));
+    args.push_back("--checkpoint.dir=" + Path(name + ".ck"));
+    return RunJob(name, launch, args);
+  }
+  // The running statistics of the newest checkpoint.
+  std::map<std::string, std::vector<float>> Statistics(const std::string& name) const {
+    std::string newest;
+    for (const auto& entry : std::filesystem::directory_iterator(Path(name + ".ck"))) {
+      newest = std::max(newest, entry.path().string());
+    }
+    std::map<std::string, std::vector<float>> found;
+    for (const auto& entry : std::filesystem::directory_iterator(newest)) {
+      if (entry.path().extension() != ".safetensors") continue;
+      const auto file = ReadSafetensors(entry.path(), device_);
+      EXPECT_TRUE(file.ok()) << file.status();
+      if (!file.ok()) continue;
+      for (const auto& [variable, tensor] : file->tensors) {
+        if (!variable.ends_with(".mean") && !variable.ends_with(".variance")) continue;
+        const auto values = tensor.span<float>();
+        found[variable] = {values.begin(), values.end()};
+      }
+    }
+    return found;
+  }
+
+ private:
+  mutable CpuDevice device_;
+};
+
+// Ranks normalise by their own halves of the batch; parameters and what rank 0 saves and evaluates
+// do not depend on who carries the gradients.
+TEST_F(ImagesTest, PserversAndCollectiveGiveTheSameBits) {
+  const JobRun pserver = Train("pserver", kPserver, 12), ring = Train("ring", kCollective, 12);
+  ASSERT_FALSE(HasFailure());
+  EXPECT_EQ(pserver.result.params_sha256, ring.result.params_sha256);
+  EXPECT_EQ(pserver.result.loss, ring.result.loss);
+  const auto statistics = Statistics("ring");
+  EXPECT_EQ(statistics.size(), 40u);  // of 20 normalisations
+  EXPECT_EQ(statistics, Statistics("pserver"));
+}
+
+// A resumed job has parameters and running statistics of the undisturbed one.
+TEST_F(ImagesTest, ResumesWithItsStatistics) {
+  for (const Args& launch : {kLocal, kPserver}) {
+    const std::string mode = launch[0].substr(2, 4);
+    const JobRun whole = Train("whole" + mode, launch, 10);
+    Train("parts" + mode, launch, 5);
+    const JobRun resumed = Train("parts" + mode, launch, 10);
+    EXPECT_EQ(resumed.result.params_sha256, whole.result.params_sha256) << mode;
+    EXPECT_EQ(resumed.result.loss, whole.result.loss) << mode;
+    EXPECT_EQ(Statistics("parts" + mode), Statistics("whole" + mode));
+  }
+}
+
+// The running statistics suit the network: what is evaluated by them is right, too.
+TEST_F(ImagesTest, Learns) {
+  const JobRun run = Train("learns", kLocal, 60, {"--global_batch_size=32"});
+  EXPECT_GT(run.result.accuracy, 0.8);
+}
+
+}  // namespace
+}  // namespace tandem
