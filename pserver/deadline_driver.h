@@ -14,8 +14,9 @@ class DeadlineDriver {
  public:
   explicit DeadlineDriver(Shard& shard);
   ~DeadlineDriver();  // joins
-  // Somebody waits anew: look at the deadlines again.
-  void Poke();
+  // Somebody waits anew, until `deadline`. Wakes the thread only when it would sleep for longer, so
+  // that a call costs no switch of threads.
+  void Poke(Time deadline);
 
  private:
   void Loop();
@@ -23,7 +24,7 @@ class DeadlineDriver {
   Shard& shard_;  // Not owned; must outlive this.
   Mutex mu_;
   CondVar cv_;
-  bool poked_ TD_GUARDED_BY(mu_) = false;
+  Time wake_ TD_GUARDED_BY(mu_) = Time::min();  // until then the thread sleeps
   bool stop_ TD_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/float_mode.h"
 #include "common/base/nearest.h"
+#include "common/base/time_slice.h"
 #include "common/rpc/accept_guard.h"
 #include "common/rpc/token.h"
 #include "pserver/pserver.h"
@@ -178,6 +180,8 @@ int Serve(const PserverOptions& options) {
 }
 
 int Main(int argc, char** argv) {
+  FlushDenormals();
+  const ShortTimeSlice short_slice;
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--help" || std::string(argv[i]) == "-h") {
       PrintHelp();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/tensor_codec.h"
@@ -18,6 +19,9 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
 constexpr uint32_t kProtocol = 1;
+// A push up to this size is worked on by the thread that received it: handing it to another one
+// would take longer than the work. A longer one must not hold up other connections.
+constexpr size_t kShortBytesMax = 1 << 20;
 
 // Push and Pull carry tensors and are read and written by hand, the rest goes through protobuf.
 using Plain = ParameterServer::WithCallbackMethod_Configure<
@@ -59,9 +63,7 @@ class PserverService final : public Base {
   ServerUnaryReactor* WaitInit(CallbackServerContext* context, const WaitInitRequest* request,
                                WaitInitReply* reply) override;
   ServerUnaryReactor* Push(CallbackServerContext* context, const ByteBuffer* request,
-                           ByteBuffer* reply) override {
-    return Work(context, [this, request, reply] { return DoPush(*request, reply); });
-  }
+                           ByteBuffer* reply) override;
   ServerUnaryReactor* Pull(CallbackServerContext* context, const ByteBuffer* request,
                            ByteBuffer* reply) override;
   ServerUnaryReactor* Barrier(CallbackServerContext* context, const BarrierRequest* request,
@@ -114,9 +116,9 @@ class PserverService final : public Base {
  private:
   Status CheckToken(const CallbackServerContext& context) const;
   Status CheckJob(const std::string& job) const;
-  // Runs `body`, which answers the call by itself, on a worker.
+  // Runs `body`, which answers the call by itself, on a worker, or at once when it is `short`.
   ServerUnaryReactor* Hand(CallbackServerContext* context,
-                           std::function<void(ServerUnaryReactor*)> body);
+                           std::function<void(ServerUnaryReactor*)> body, bool is_short = false);
   // Runs `body` on a worker and answers with its status.
   ServerUnaryReactor* Work(CallbackServerContext* context, std::function<Status()> body) {
     return Hand(context, [body = std::move(body)](ServerUnaryReactor* reactor) {
@@ -126,15 +128,21 @@ class PserverService final : public Base {
 
   Status DoConfigure(const ConfigureRequest& request, ConfigureReply* reply);
   Status DoInitParams(const InitParamsRequest& request, InitParamsReply* reply);
-  Status DoPush(const ByteBuffer& request, ByteBuffer* reply);
+  void DoPush(const ByteBuffer& request, ByteBuffer* reply, ServerUnaryReactor* reactor);
+  StatusOr<PushOutcome> TakePush(Fragments message, const CodedPush& push);
+  // Calls `done` with an answer, at once or when the version is there.
+  void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done);
   Status DoGetStatus(StatusReply* reply);
-  void AnswerPull(const StatusOr<PullResult>& result, bool crc32c, ByteBuffer* reply,
-                  ServerUnaryReactor* reactor) const;
+  CodedPullReply Coded(const PullResult& result) const;
+  // The token of the job that is served.
+  std::string Expected() const;
 
   const PserverServiceOptions options_;
   Shard& shard_;
   Runner& workers_;
   DeadlineDriver& deadlines_;
+  mutable Mutex mu_;
+  mutable std::pair<std::string, std::string> token_ TD_GUARDED_BY(mu_);  // of job, token
 };
 
 Status PserverService::CheckToken(const CallbackServerContext& context) const {
@@ -147,11 +155,19 @@ Status PserverService::CheckToken(const CallbackServerContext& context) const {
         "have the secret file?",
         kTokenMetadata);
   }
+  const std::string_view got(it->second.data(), it->second.size());
+  if (TokensEqual(got, Expected())) return OkStatus();
+  return Unauthenticated("wrong token for job \"%s\": another secret or another job", shard_.Job());
+}
+
+std::string PserverService::Expected() const {
   // The token depends on the job that is served; before the first Configure on the one it says.
   const std::string job = shard_.Job();
-  const std::string_view got(it->second.data(), it->second.size());
-  if (TokensEqual(got, JobToken(options_.secret, job))) return OkStatus();
-  return Unauthenticated("wrong token for job \"%s\": another secret or another job", job);
+  MutexLock lock(mu_);
+  if (token_.second.empty() || token_.first != job) {
+    token_ = {job, JobToken(options_.secret, job)};
+  }
+  return token_.second;
 }
 
 Status PserverService::CheckJob(const std::string& job) const {
@@ -161,10 +177,15 @@ Status PserverService::CheckJob(const std::string& job) const {
 }
 
 ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context,
-                                         std::function<void(ServerUnaryReactor*)> body) {
+                                         std::function<void(ServerUnaryReactor*)> body,
+                                         bool is_short) {
   ServerUnaryReactor* reactor = context->DefaultReactor();
   if (Status status = CheckToken(*context); !status.ok()) {
     reactor->Finish(ToGrpc(status));
+    return reactor;
+  }
+  if (is_short) {
+    body(reactor);
     return reactor;
   }
   const Status posted = workers_.Post([context, reactor, body = std::move(body)] {
@@ -215,28 +236,35 @@ Status PserverService::DoInitParams(const InitParamsRequest& request, InitParams
 ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
                                              const WaitInitRequest* request, WaitInitReply* reply) {
   return Hand(context, [this, request, reply](ServerUnaryReactor* reactor) {
-    shard_.WaitInit(CallerOf(*request), DeadlineAfter(request->timeout_ms()),
-                    [reply, reactor](StatusOr<uint64_t> version) {
-                      if (version.ok()) reply->set_version(*version);
-                      reactor->Finish(ToGrpc(version.status()));
-                    });
-    deadlines_.Poke();
+    const Time deadline = DeadlineAfter(request->timeout_ms());
+    shard_.WaitInit(CallerOf(*request), deadline, [reply, reactor](StatusOr<uint64_t> version) {
+      if (version.ok()) reply->set_version(*version);
+      reactor->Finish(ToGrpc(version.status()));
+    });
+    deadlines_.Poke(deadline);
   });
 }
 
 ServerUnaryReactor* PserverService::Barrier(CallbackServerContext* context,
                                             const BarrierRequest* request, BarrierReply*) {
   return Hand(context, [this, request](ServerUnaryReactor* reactor) {
-    shard_.Barrier(CallerOf(*request), request->name(), request->generation(),
-                   DeadlineAfter(request->timeout_ms()),
+    const Time deadline = DeadlineAfter(request->timeout_ms());
+    shard_.Barrier(CallerOf(*request), request->name(), request->generation(), deadline,
                    [reactor](Status status) { reactor->Finish(ToGrpc(status)); });
-    deadlines_.Poke();
+    deadlines_.Poke(deadline);
   });
 }
 
-Status PserverService::DoPush(const ByteBuffer& request, ByteBuffer* reply) {
-  const ReceivedMessage message(request);
-  TD_ASSIGN_OR_RETURN(const CodedPush push, DecodePush(message.fragments()));
+ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const ByteBuffer* request,
+                                         ByteBuffer* reply) {
+  const bool is_short = request->Length() <= kShortBytesMax;
+  return Hand(
+      context,
+      [this, request, reply](ServerUnaryReactor* reactor) { DoPush(*request, reply, reactor); },
+      is_short);
+}
+
+StatusOr<PushOutcome> PserverService::TakePush(Fragments message, const CodedPush& push) {
   PushHead head;
   head.caller = {push.job, static_cast<int>(std::min<uint32_t>(push.trainer_id, INT32_MAX)),
                  push.incarnation};
@@ -246,45 +274,73 @@ Status PserverService::DoPush(const ByteBuffer& request, ByteBuffer* reply) {
   for (const CodedSlice& s : push.slices) head.slices.push_back({s.variable, s.offset, s.desc});
   TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_.AdmitPush(head));
   for (size_t i = 0; i < ticket.buffers.size(); ++i) {
-    TD_RETURN_IF_ERROR(CopyContent(message.fragments(), push.slices[i], ticket.buffers[i].get()));
+    TD_RETURN_IF_ERROR(CopyContent(message, push.slices[i], ticket.buffers[i].get()));
   }
-  TD_ASSIGN_OR_RETURN(const PushOutcome result, shard_.Push(head, std::move(ticket)));
-  PushReply answer;
-  answer.set_version(result.version);
-  answer.set_server_incarnation(options_.server_incarnation);
-  answer.set_duplicate(result.duplicate);
-  *reply = SerializeMessage(answer);
-  return OkStatus();
+  return shard_.Push(head, std::move(ticket));
+}
+
+void PserverService::DoPush(const ByteBuffer& request, ByteBuffer* reply,
+                            ServerUnaryReactor* reactor) {
+  const ReceivedMessage message(request);
+  const StatusOr<CodedPush> push = DecodePush(message.fragments());
+  PullRequest pull;
+  Status status = push.status();
+  if (status.ok() && !push->pull.empty() && !pull.ParseFromString(push->pull)) {
+    status = InvalidArgument("PushRequest.pull is not a PullRequest");
+  }
+  StatusOr<PushOutcome> pushed = PushOutcome();
+  if (status.ok()) {
+    pushed = TakePush(message.fragments(), *push);
+    status = pushed.status();
+  }
+  if (!status.ok()) return reactor->Finish(ToGrpc(status));
+  CodedPushReply answer{pushed->version, options_.server_incarnation, pushed->duplicate, {}};
+  if (push->pull.empty()) {
+    *reply = ToByteBuffer(EncodePushReply(answer, false));
+    return reactor->Finish(grpc::Status::OK);
+  }
+  const Caller caller{push->job, static_cast<int>(push->trainer_id), push->incarnation};
+  StartPull(caller, pull,
+            [this, answer, crc32c = pull.crc32c(), reply,
+             reactor](const StatusOr<PullResult>& result) mutable {
+              if (result.ok()) {
+                answer.pulled = Coded(*result);
+                *reply = ToByteBuffer(EncodePushReply(answer, crc32c));
+              }
+              reactor->Finish(ToGrpc(result.status()));
+            });
+}
+
+void PserverService::StartPull(const Caller& caller, const PullRequest& pull,
+                               Shard::Done<PullResult> done) {
+  PullQuery query{caller, pull.observer(), pull.min_version(), {}};
+  for (const SliceRange& r : pull.range()) {
+    query.ranges.push_back({r.variable(), r.offset(), r.numel()});
+  }
+  const Time deadline = DeadlineAfter(pull.timeout_ms());
+  shard_.Pull(query, deadline, std::move(done));
+  deadlines_.Poke(deadline);
 }
 
 ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
-  return Hand(context, [this, request, reply](ServerUnaryReactor* reactor) {
+  const auto body = [this, request, reply](ServerUnaryReactor* reactor) {
     PullRequest pull;
     if (Status status = ParseMessage(*request, &pull); !status.ok()) {
-      reactor->Finish(ToGrpc(status));
-      return;
+      return reactor->Finish(ToGrpc(status));
     }
-    PullQuery query{CallerOf(pull), pull.observer(), pull.min_version(), {}};
-    for (const SliceRange& r : pull.range()) {
-      query.ranges.push_back({r.variable(), r.offset(), r.numel()});
-    }
-    shard_.Pull(query, DeadlineAfter(pull.timeout_ms()),
-                [this, crc32c = pull.crc32c(), reply, reactor](StatusOr<PullResult> result) {
-                  AnswerPull(result, crc32c, reply, reactor);
-                });
-    deadlines_.Poke();
-  });
+    StartPull(CallerOf(pull), pull,
+              [this, crc32c = pull.crc32c(), reply, reactor](const StatusOr<PullResult>& result) {
+                if (result.ok()) *reply = ToByteBuffer(EncodePullReply(Coded(*result), crc32c));
+                reactor->Finish(ToGrpc(result.status()));
+              });
+  };
+  return Hand(context, body);
 }
 
-void PserverService::AnswerPull(const StatusOr<PullResult>& result, bool crc32c, ByteBuffer* reply,
-                                ServerUnaryReactor* reactor) const {
-  if (!result.ok()) {
-    reactor->Finish(ToGrpc(result.status()));
-    return;
-  }
-  CodedPullReply coded{result->version, options_.server_incarnation, {}};
-  for (const PulledSlice& s : result->slices) {
+CodedPullReply PserverService::Coded(const PullResult& result) const {
+  CodedPullReply coded{result.version, options_.server_incarnation, {}};
+  for (const PulledSlice& s : result.slices) {
     CodedSlice slice;
     slice.variable = s.variable;
     slice.offset = s.offset;
@@ -293,8 +349,7 @@ void PserverService::AnswerPull(const StatusOr<PullResult>& result, bool crc32c,
     slice.keep = s.values;
     coded.slices.push_back(std::move(slice));
   }
-  *reply = ToByteBuffer(EncodePullReply(coded, crc32c));
-  reactor->Finish(grpc::Status::OK);
+  return coded;
 }
 
 Status PserverService::DoGetStatus(StatusReply* reply) {

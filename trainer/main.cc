@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/strings/str_split.h"
+#include "common/base/float_mode.h"
 #include "common/base/metrics.h"
 #include "common/base/runner.h"
 #include "common/http/http_server.h"
@@ -208,6 +209,7 @@ void WaitPassively(char** argv) {
 }
 
 int Main(int argc, char** argv) {
+  FlushDenormals();
   WaitPassively(argv);
   // Threads started later leave these to StopOnSignal.
   const sigset_t signals = StopOnSignal::Signals();

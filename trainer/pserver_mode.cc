@@ -3,8 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_split.h"
 #include "common/base/check.h"
+#include "common/base/time_slice.h"
 #include "pserver/client/client.h"
 #include "trainer/mode.h"
 
@@ -57,9 +57,8 @@ class PserverMode final : public ModeDriver, public CommHandler {
   Duration timeout() const override { return 2 * options_.step_timeout; }
 
  private:
-  // One push or pull of the plan.
+  // One push_pull of the plan.
   struct Transfer {
-    bool push = false;
     std::vector<PsConstTensor> gradients;
     std::vector<PsTensor> params;
   };
@@ -93,32 +92,22 @@ Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& g
 }
 
 StatusOr<int> PserverMode::Register(const CommNode& node) {
-  Transfer transfer;
-  transfer.push = node.op->type == "push";
-  if (!transfer.push && node.op->type != "pull") {
+  if (node.op->type != "push_pull") {
     return Unimplemented("%s is not built yet in pserver mode", node.op->type);
   }
   if (node.place.kind != PlaceKind::kCpu) {
     return Unimplemented("pserver mode on %s is not built yet", ToString(node.place));
   }
-  for (const CommTensor& t : node.out) {
-    if (t.desc.dtype != DType::kF32) {
-      return Unimplemented("\"%s\" is %s; pservers keep f32", t.var, Name(t.desc.dtype));
+  CHECK_EQ(node.in.size(), node.out.size());
+  Transfer transfer;
+  for (size_t i = 0; i < node.out.size(); ++i) {
+    const CommTensor& param = node.out[i];
+    if (param.desc.dtype != DType::kF32) {
+      return Unimplemented("\"%s\" is %s; pservers keep f32", param.var, Name(param.desc.dtype));
     }
-  }
-  if (transfer.push) {
-    const std::vector<std::string> params =
-        absl::StrSplit(std::get<std::string>(node.op->attrs.at("params")), ',');
-    CHECK_EQ(params.size(), node.in.size());
-    for (size_t i = 0; i < params.size(); ++i) {
-      const CommTensor& t = node.in[i];
-      transfer.gradients.push_back(
-          {params[i], static_cast<const float*>(t.data), t.desc.shape.numel()});
-    }
-  } else {
-    for (const CommTensor& t : node.out) {
-      transfer.params.push_back({t.var, static_cast<float*>(t.data), t.desc.shape.numel()});
-    }
+    const int64_t numel = param.desc.shape.numel();
+    transfer.gradients.push_back({param.var, static_cast<const float*>(node.in[i].data), numel});
+    transfer.params.push_back({param.var, static_cast<float*>(param.data), numel});
   }
   transfers_.push_back(std::move(transfer));
   return static_cast<int>(transfers_.size()) - 1;
@@ -140,6 +129,7 @@ StatusOr<std::vector<PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const
 
 StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const TensorMap& state,
                                      int64_t step) {
+  const ShortTimeSlice short_slice;  // for the threads that gRPC starts
   PsOptions ps;
   ps.job = options_.job;
   ps.trainer = options_.rank;
@@ -176,14 +166,10 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
 
 void PserverMode::Start(int index, int64_t, CommDone* done) {
   const Transfer& transfer = transfers_[static_cast<size_t>(index)];
-  if (transfer.push) {
-    client_->Push(static_cast<uint64_t>(step_), learning_rate_, transfer.gradients,
-                  [done](Status status) { done->Complete(std::move(status)); });
-    return;
-  }
-  const uint64_t min_version = options_.a_sync ? 0 : static_cast<uint64_t>(step_) + 1;
-  client_->Pull(min_version, transfer.params,
-                [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); });
+  const auto step = static_cast<uint64_t>(step_);
+  client_->PushPull(
+      step, learning_rate_, transfer.gradients, options_.a_sync ? 0 : step + 1, transfer.params,
+      [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); });
 }
 
 // Optimizer slots from the servers, running statistics of this trainer.

@@ -18,12 +18,15 @@ enum PushField : uint32_t {
   kSequence = 4,
   kStep = 5,
   kRate = 6,
-  kPushSlice = 7
+  kPushSlice = 7,
+  kPull = 8
 };
 enum ReplyField : uint32_t { kVersion = 1, kServerIncarnation = 2, kReplySlice = 3 };
+enum PushReplyField : uint32_t { kDuplicate = 3, kPulled = 4 };
 
 constexpr size_t kNameBytesMax = 256;
 constexpr size_t kSlicesMax = 1 << 20;
+constexpr size_t kPullBytesMax = 64 << 20;
 
 constexpr uint32_t AsVarint(uint32_t field) { return WireTag(field, WireType::kVarint); }
 constexpr uint32_t AsBytes(uint32_t field) { return WireTag(field, WireType::kBytes); }
@@ -179,6 +182,28 @@ Status ReadSlice(WireReader& in, std::vector<CodedSlice>& slices) {
   return OkStatus();
 }
 
+// To the end of the message that `in` is in.
+StatusOr<CodedPullReply> ReadPullReply(WireReader& in) {
+  CodedPullReply reply;
+  while (!in.done()) {
+    const uint32_t tag = in.Tag();
+    switch (tag) {
+      case AsVarint(kVersion):
+        reply.version = in.Varint();
+        break;
+      case AsVarint(kServerIncarnation):
+        reply.server_incarnation = in.Varint();
+        break;
+      case AsBytes(kReplySlice):
+        TD_RETURN_IF_ERROR(ReadSlice(in, reply.slices));
+        break;
+      default:
+        in.Skip(tag);
+    }
+  }
+  return reply;
+}
+
 }  // namespace
 
 size_t EncodedMessage::bytes() const {
@@ -200,6 +225,7 @@ EncodedMessage EncodePush(const CodedPush& push, bool crc32c) {
     PutFixed32(head, bits);
   }
   for (const CodedSlice& s : push.slices) writer.Slice(kPushSlice, s, crc32c);
+  PutBytesField(writer.head(), kPull, push.pull);
   return std::move(writer).Finish();
 }
 
@@ -209,6 +235,23 @@ EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c) {
   PutUintField(writer.head(), kServerIncarnation, reply.server_incarnation);
   for (const CodedSlice& s : reply.slices) writer.Slice(kReplySlice, s, crc32c);
   return std::move(writer).Finish();
+}
+
+EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c) {
+  EncodedMessage message;
+  EncodedMessage pulled;
+  std::string head;
+  PutUintField(head, kVersion, reply.version);
+  PutUintField(head, kServerIncarnation, reply.server_incarnation);
+  PutUintField(head, kDuplicate, reply.duplicate ? 1 : 0);
+  if (reply.pulled) {
+    pulled = EncodePullReply(*reply.pulled, crc32c);
+    PutVarint(head, AsBytes(kPulled));
+    PutVarint(head, pulled.bytes());
+  }
+  message.pieces.push_back({std::move(head), nullptr, 0, nullptr});
+  for (EncodedMessage::Piece& piece : pulled.pieces) message.pieces.push_back(std::move(piece));
+  return message;
 }
 
 StatusOr<CodedPush> DecodePush(Fragments message) {
@@ -238,6 +281,9 @@ StatusOr<CodedPush> DecodePush(Fragments message) {
       case AsBytes(kPushSlice):
         TD_RETURN_IF_ERROR(ReadSlice(in, push.slices));
         break;
+      case AsBytes(kPull):
+        push.pull = in.Bytes(kPullBytesMax);
+        break;
       default:
         in.Skip(tag);
     }
@@ -247,7 +293,14 @@ StatusOr<CodedPush> DecodePush(Fragments message) {
 }
 
 StatusOr<CodedPullReply> DecodePullReply(Fragments message) {
-  CodedPullReply reply;
+  WireReader in(message);
+  StatusOr<CodedPullReply> reply = ReadPullReply(in);
+  if (!in.ok()) return InvalidArgument("these bytes are not a PullReply (proto/pserver.proto)");
+  return reply;
+}
+
+StatusOr<CodedPushReply> DecodePushReply(Fragments message) {
+  CodedPushReply reply;
   WireReader in(message);
   while (!in.done()) {
     const uint32_t tag = in.Tag();
@@ -258,14 +311,20 @@ StatusOr<CodedPullReply> DecodePullReply(Fragments message) {
       case AsVarint(kServerIncarnation):
         reply.server_incarnation = in.Varint();
         break;
-      case AsBytes(kReplySlice):
-        TD_RETURN_IF_ERROR(ReadSlice(in, reply.slices));
+      case AsVarint(kDuplicate):
+        reply.duplicate = in.Varint() != 0;
         break;
+      case AsBytes(kPulled): {
+        const size_t entered = in.Enter();
+        TD_ASSIGN_OR_RETURN(reply.pulled, ReadPullReply(in));
+        in.Leave(entered);
+        break;
+      }
       default:
         in.Skip(tag);
     }
   }
-  if (!in.ok()) return InvalidArgument("these bytes are not a PullReply (proto/pserver.proto)");
+  if (!in.ok()) return InvalidArgument("these bytes are not a PushReply (proto/pserver.proto)");
   return reply;
 }
 

@@ -1,7 +1,7 @@
-// The messages that carry tensors (PushRequest and PullReply of proto/pserver.proto), written and
-// read by hand: the bytes are those of protobuf, but tensors are referenced when sending and copied
-// once, to where they belong, when receiving. (Measured on loopback: protobuf's `bytes` field costs
-// 4 times as much for 64 MiB.) No gRPC in here: byte_buffer.h joins the two.
+// The messages that carry tensors (PushRequest, PushReply and PullReply of proto/pserver.proto),
+// written and read by hand: the bytes are those of protobuf, but tensors are referenced when
+// sending and copied once, to where they belong, when receiving. (Measured on loopback: protobuf's
+// `bytes` field costs 4 times as much for 64 MiB.) No gRPC in here: byte_buffer.h joins the two.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,7 @@ struct CodedPush {
   uint64_t incarnation = 0, sequence = 0, step = 0;
   float learning_rate = 0;
   std::vector<CodedSlice> slices;
+  std::string pull;  // a PullRequest as bytes; empty: none
 };
 
 struct CodedPullReply {
@@ -54,16 +55,24 @@ struct CodedPullReply {
   std::vector<CodedSlice> slices;
 };
 
+struct CodedPushReply {
+  uint64_t version = 0, server_incarnation = 0;
+  bool duplicate = false;
+  std::optional<CodedPullReply> pulled;
+};
+
 // Contents from this size on are referenced, smaller ones copied into the message.
 inline constexpr size_t kReferenceBytesMin = 4096;
 
 EncodedMessage EncodePush(const CodedPush& push, bool crc32c);
 EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c);
+EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c);
 
 // INVALID_ARGUMENT for bytes that are not such a message, unknown element types, bad shapes, and
 // contents that are not as long as the shape says. Nothing is copied but names and numbers.
 StatusOr<CodedPush> DecodePush(Fragments message);
 StatusOr<CodedPullReply> DecodePullReply(Fragments message);
+StatusOr<CodedPushReply> DecodePushReply(Fragments message);
 
 // Copies the content to `to` (slice.desc.bytes() bytes). DATA_LOSS when the checksum does not
 // match; `to` then holds what came.

@@ -1,5 +1,5 @@
-// Communication operators: no kernels; a CommHandler (kernels/exec/comm.h) runs them. All work in
-// place: the variables of Out are those of X.
+// Communication operators: no kernels; a CommHandler (kernels/exec/comm.h) runs them. All but
+// push_pull work in place: the variables of Out are those of X.
 #include "kernels/ops/comm.h"
 
 namespace tandem {
@@ -7,7 +7,7 @@ namespace {
 
 Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in_count() != outputs.size()) {
-    return view.Error("as many outputs as inputs are needed: it works in place");
+    return view.Error("as many outputs as inputs are needed");
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!view.has_in(i)) return view.Error("at least one X is needed");
@@ -39,22 +39,11 @@ const OpDef kBroadcast = {
     .has_side_effect = true,
 };
 
-const OpDef kPush = {
-    .type = "push",
-    .doc = "Sends the gradients X of the parameters `params` to their pservers.",
-    .inputs = {{"X", Arity::kMany}},
-    .outputs = {{"Out", Arity::kMany}},
-    .attrs = {{"params", {}, "parameters of the gradients, joined by commas, in their order"}},
-    .infer = InferSame,
-    .is_comm = true,
-    .has_side_effect = true,
-};
-
-const OpDef kPull = {
-    .type = "pull",
+const OpDef kPushPull = {
+    .type = "push_pull",
     .doc =
-        "Replaces the parameters X by their pservers' values: after this step's update in sync "
-        "mode, as they are in a_sync mode.",
+        "Sends the gradients X of the parameters Out to their pservers and replaces Out by what "
+        "they have: after this step's update in sync mode, as it is in the other modes.",
     .inputs = {{"X", Arity::kMany}},
     .outputs = {{"Out", Arity::kMany}},
     .infer = InferSame,

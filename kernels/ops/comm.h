@@ -5,6 +5,6 @@
 
 namespace tandem {
 
-extern const OpDef kAllReduceSum, kBroadcast, kPush, kPull;
+extern const OpDef kAllReduceSum, kBroadcast, kPushPull;
 
 }  // namespace tandem

@@ -111,6 +111,10 @@ class PsClient {
   // mixture.
   void Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done);
 
+  // Both, in one message to each server.
+  void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
+                uint64_t min_version, std::vector<PsTensor> params, DoneVersion done);
+
   // Blocks until every trainer that has not completed is here.
   Status Barrier(const std::string& name);
   // This trainer pushes no more. Blocking.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/rpc/tensor_codec.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/client.h"
 #include "pserver/client/raw_call.h"
@@ -29,6 +30,18 @@ class PsLeases {
   Mutex mu_;
   CondVar none_;
   int count_ TD_GUARDED_BY(mu_) = 0;
+};
+
+// A push to one server, in as many messages as its size asks for.
+struct PushPart {
+  size_t server;
+  std::vector<CodedSlice> slices;
+  size_t bytes = 0;
+};
+// What one server gives, and where it goes.
+struct PullPart {
+  PullRequest request;
+  std::vector<float*> to;
 };
 
 struct PsClient::Impl {
@@ -57,6 +70,14 @@ struct PsClient::Impl {
   void Close();
 
   // ---- client_transfer.cc
+  // By server; a server that owns nothing of it has no part.
+  StatusOr<std::vector<PushPart>> PushParts(const std::vector<PsConstTensor>& gradients);
+  StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PullParts(
+      const std::vector<PsTensor>& params, uint64_t min_version) const;
+  // Sends `part` with `pull` (may be null); `done` gets the version of the push, or of the pull.
+  void SendPush(PushPart& part, uint64_t step, float learning_rate, std::shared_ptr<PullPart> pull,
+                DoneVersion done);
+  void SendPull(size_t server, std::shared_ptr<PullPart> part, DoneVersion done);
   StatusOr<int> VariableIndex(const std::string& name, int64_t numel) const;
   Status SendInit(std::span<const PsTensor> params, uint64_t version,
                   std::span<const PsSlot> slots);

@@ -43,22 +43,8 @@ class Join {
   const PsClient::DoneVersion done_;
 };
 
-// A message to one server.
-struct PushPart {
-  size_t server;
-  std::vector<CodedSlice> slices;
-  size_t bytes = 0;
-};
-// What one server gives, and where it goes.
-struct PullPart {
-  PullRequest request;
-  std::vector<float*> to;
-};
-
 // Takes apart the answer to `part` into the caller's memory.
-StatusOr<uint64_t> TakePull(const PullPart& part, const grpc::ByteBuffer& bytes) {
-  const ReceivedMessage message(bytes);
-  TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message.fragments()));
+StatusOr<uint64_t> TakePull(const PullPart& part, Fragments message, const CodedPullReply& reply) {
   if (reply.slices.size() != part.to.size()) {
     return DataLoss("the answer holds %d slices, %d were asked for", reply.slices.size(),
                     part.to.size());
@@ -72,9 +58,24 @@ StatusOr<uint64_t> TakePull(const PullPart& part, const grpc::ByteBuffer& bytes)
                       asked.variable(), asked.numel(), asked.offset(), s.variable, ToString(s.desc),
                       s.offset);
     }
-    TD_RETURN_IF_ERROR(CopyContent(message.fragments(), s, part.to[i]));
+    TD_RETURN_IF_ERROR(CopyContent(message, s, part.to[i]));
   }
   return reply.version;
+}
+
+StatusOr<uint64_t> TakePullReply(const PullPart& part, const grpc::ByteBuffer& bytes) {
+  const ReceivedMessage message(bytes);
+  TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message.fragments()));
+  return TakePull(part, message.fragments(), reply);
+}
+
+// `pull`: what was asked for with the push; null: nothing.
+StatusOr<uint64_t> TakePushReply(const PullPart* pull, const grpc::ByteBuffer& bytes) {
+  const ReceivedMessage message(bytes);
+  TD_ASSIGN_OR_RETURN(const CodedPushReply reply, DecodePushReply(message.fragments()));
+  if (pull == nullptr) return reply.version;
+  if (!reply.pulled) return DataLoss("the answer lacks the parameters");
+  return TakePull(*pull, message.fragments(), *reply.pulled);
 }
 
 }  // namespace
@@ -92,19 +93,15 @@ StatusOr<int> PsClient::Impl::VariableIndex(const std::string& name, int64_t num
   return it->second;
 }
 
-void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                    Done done) {
-  Impl& impl = *impl_;
-  const std::shared_ptr<const void> lease = PsLeases::Take(impl.leases);
+StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
+    const std::vector<PsConstTensor>& gradients) {
+  const std::shared_ptr<const void> lease = PsLeases::Take(leases);
   std::vector<PushPart> parts;
-  std::vector<size_t> open(impl.servers.size(), SIZE_MAX);  // part being filled, by server
+  std::vector<size_t> open(servers.size(), SIZE_MAX);  // part being filled, by server
   for (const PsConstTensor& g : gradients) {
-    const StatusOr<int> variable = impl.VariableIndex(g.variable, g.numel);
-    if (!variable.ok()) {
-      return done(Annotate(variable.status(), absl::StrFormat("push of step %d", step)));
-    }
-    for (size_t b : impl.blocks_of[*variable]) {
-      const PsBlock& block = impl.blocks[b];
+    TD_ASSIGN_OR_RETURN(const int variable, VariableIndex(g.variable, g.numel));
+    for (size_t b : blocks_of[variable]) {
+      const PsBlock& block = blocks[b];
       const auto server = static_cast<size_t>(block.server);
       const size_t bytes = static_cast<size_t>(block.numel) * sizeof(float);
       if (open[server] == SIZE_MAX || parts[open[server]].bytes + bytes > kPushBytesMax) {
@@ -121,39 +118,17 @@ void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTenso
       parts[open[server]].bytes += bytes;
     }
   }
-  if (parts.empty()) return done(InvalidArgument("push of step %d: no gradients", step));
-  auto join = std::make_shared<Join>(
-      static_cast<int>(parts.size()), [step, done = std::move(done)](StatusOr<uint64_t> version) {
-        done(Annotate(version.status(), absl::StrFormat("push of step %d", step)));
-      });
-  for (PushPart& part : parts) {
-    Impl::Server& server = *impl.servers[part.server];
-    CodedPush push{impl.options.job,
-                   static_cast<uint32_t>(impl.options.trainer),
-                   impl.options.incarnation,
-                   ++server.sequence,
-                   step,
-                   learning_rate,
-                   std::move(part.slices)};
-    impl.Call(server, "Push", ToByteBuffer(EncodePush(push, impl.options.crc32c)),
-              SteadyNow() + impl.options.step_timeout,
-              [join](Status status, const grpc::ByteBuffer& bytes) {
-                PushReply reply;
-                if (status.ok()) status = ParseMessage(bytes, &reply);
-                join->Arrive(status.ok() ? StatusOr<uint64_t>(reply.version()) : status);
-              });
-  }
+  if (parts.empty()) return InvalidArgument("no gradients");
+  return parts;
 }
 
-void PsClient::Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
-  Impl& impl = *impl_;
+StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
+    const std::vector<PsTensor>& params, uint64_t min_version) const {
   std::map<size_t, std::shared_ptr<PullPart>> parts;
-  const std::string what = absl::StrFormat("pull of version %d", min_version);
   for (const PsTensor& p : params) {
-    const StatusOr<int> variable = impl.VariableIndex(p.variable, p.numel);
-    if (!variable.ok()) return done(Annotate(variable.status(), what));
-    for (size_t b : impl.blocks_of[*variable]) {
-      const PsBlock& block = impl.blocks[b];
+    TD_ASSIGN_OR_RETURN(const int variable, VariableIndex(p.variable, p.numel));
+    for (size_t b : blocks_of[variable]) {
+      const PsBlock& block = blocks[b];
       auto& part = parts[static_cast<size_t>(block.server)];
       if (part == nullptr) part = std::make_shared<PullPart>();
       SliceRange* range = part->request.add_range();
@@ -163,26 +138,104 @@ void PsClient::Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVers
       part->to.push_back(p.data + block.offset);
     }
   }
-  if (parts.empty()) return done(InvalidArgument("%s: no variables", what));
+  if (parts.empty()) return InvalidArgument("no variables");
+  for (auto& [server, part] : parts) {
+    FillCaller(&part->request);
+    part->request.set_min_version(min_version);
+    part->request.set_timeout_ms(static_cast<uint64_t>(Millis(options.step_timeout)));
+    part->request.set_crc32c(options.crc32c);
+  }
+  return parts;
+}
+
+void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate,
+                              std::shared_ptr<PullPart> pull, DoneVersion done) {
+  Server& server = *servers[part.server];
+  CodedPush push{options.job,
+                 static_cast<uint32_t>(options.trainer),
+                 options.incarnation,
+                 ++server.sequence,
+                 step,
+                 learning_rate,
+                 std::move(part.slices),
+                 pull == nullptr ? "" : pull->request.SerializeAsString()};
+  Call(server, "Push", ToByteBuffer(EncodePush(push, options.crc32c)),
+       SteadyNow() + options.step_timeout + (pull == nullptr ? Duration::zero() : kGrace),
+       [pull = std::move(pull), &server, done = std::move(done)](const Status& status,
+                                                                 const grpc::ByteBuffer& bytes) {
+         if (!status.ok()) return done(status);
+         StatusOr<uint64_t> version = TakePushReply(pull.get(), bytes);
+         done(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
+       });
+}
+
+void PsClient::Impl::SendPull(size_t index, std::shared_ptr<PullPart> part, DoneVersion done) {
+  Server& server = *servers[index];
+  grpc::ByteBuffer request = SerializeMessage(part->request);
+  Call(server, "Pull", std::move(request), SteadyNow() + options.step_timeout + kGrace,
+       [part = std::move(part), &server, done = std::move(done)](const Status& status,
+                                                                 const grpc::ByteBuffer& bytes) {
+         if (!status.ok()) return done(status);
+         StatusOr<uint64_t> version = TakePullReply(*part, bytes);
+         done(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
+       });
+}
+
+void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
+                    Done done) {
+  const std::string what = absl::StrFormat("push of step %d", step);
+  StatusOr<std::vector<PushPart>> parts = impl_->PushParts(gradients);
+  if (!parts.ok()) return done(Annotate(parts.status(), what));
+  auto join = std::make_shared<Join>(static_cast<int>(parts->size()),
+                                     [what, done = std::move(done)](StatusOr<uint64_t> version) {
+                                       done(Annotate(version.status(), what));
+                                     });
+  for (PushPart& part : *parts) {
+    impl_->SendPush(part, step, learning_rate, nullptr,
+                    [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); });
+  }
+}
+
+void PsClient::Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
+  const std::string what = absl::StrFormat("pull of version %d", min_version);
+  auto parts = impl_->PullParts(params, min_version);
+  if (!parts.ok()) return done(Annotate(parts.status(), what));
   auto join = std::make_shared<Join>(
-      static_cast<int>(parts.size()), [what, done = std::move(done)](StatusOr<uint64_t> version) {
+      static_cast<int>(parts->size()), [what, done = std::move(done)](StatusOr<uint64_t> version) {
         done(version.ok() ? std::move(version) : Annotate(version.status(), what));
       });
-  for (auto& [index, part] : parts) {
-    impl.FillCaller(&part->request);
-    part->request.set_min_version(min_version);
-    part->request.set_timeout_ms(static_cast<uint64_t>(Millis(impl.options.step_timeout)));
-    part->request.set_crc32c(impl.options.crc32c);
-    Impl::Server& server = *impl.servers[index];
-    impl.Call(server, "Pull", SerializeMessage(part->request),
-              SteadyNow() + impl.options.step_timeout + kGrace,
-              [join, part = part, &server](Status status, const grpc::ByteBuffer& bytes) {
-                if (!status.ok()) return join->Arrive(status);
-                StatusOr<uint64_t> version = TakePull(*part, bytes);
-                if (!version.ok()) version = Annotate(version.status(), server.name);
-                join->Arrive(std::move(version));
-              });
+  for (auto& [server, part] : *parts) {
+    impl_->SendPull(server, part,
+                    [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); });
   }
+}
+
+void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
+                        uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
+  const std::string what = absl::StrFormat("push of step %d", step);
+  StatusOr<std::vector<PushPart>> pushes = impl_->PushParts(gradients);
+  if (!pushes.ok()) return done(Annotate(pushes.status(), what));
+  auto pulls = impl_->PullParts(params, min_version);
+  if (!pulls.ok()) return done(Annotate(pulls.status(), what));
+  // A pull goes with its server's last push; without one by itself.
+  std::vector<std::shared_ptr<PullPart>> with(pushes->size());
+  for (size_t i = pushes->size(); i-- > 0;) {
+    if (auto pull = pulls->extract((*pushes)[i].server)) with[i] = std::move(pull.mapped());
+  }
+  auto join = std::make_shared<Join>(
+      static_cast<int>(pushes->size() + pulls->size()),
+      [what, done = std::move(done)](StatusOr<uint64_t> version) {
+        done(version.ok() ? std::move(version) : Annotate(version.status(), what));
+      });
+  const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
+  const auto arrive_pushed = [join](const StatusOr<uint64_t>& version) {
+    join->Arrive(version.ok() ? UINT64_MAX : version);  // the pulls tell the version
+  };
+  for (size_t i = 0; i < pushes->size(); ++i) {
+    impl_->SendPush((*pushes)[i], step, learning_rate, with[i],
+                    with[i] == nullptr ? DoneVersion(arrive_pushed) : DoneVersion(arrive));
+  }
+  for (auto& [server, part] : *pulls) impl_->SendPull(server, part, arrive);
 }
 
 Status PsClient::Impl::FillSlots(std::span<const PsSlot> slots, const PsBlock& block,

@@ -95,14 +95,10 @@ Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads) {
   const std::vector<std::string> names = GradNames(grads);
   std::vector<std::string> params;
   for (const ParamGrad& pair : grads) params.push_back(pair.param);
-  TD_RETURN_IF_ERROR(InsertOp(program, BehindWritersOf(program, names),
-                              {.type = "push",
-                               .inputs = {names},
-                               .outputs = {names},
-                               .attrs = {{"params", absl::StrJoin(params, ",")}},
-                               .role = OpRole::kComm}));
-  return AppendOp(program,
-                  {.type = "pull", .inputs = {params}, .outputs = {params}, .role = OpRole::kComm});
+  // Backward reads the parameters, so they may come only when all of it has run.
+  return AppendOp(
+      program,
+      {.type = "push_pull", .inputs = {names}, .outputs = {params}, .role = OpRole::kComm});
 }
 
 }  // namespace tandem

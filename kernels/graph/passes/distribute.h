@@ -29,7 +29,7 @@ StatusOr<std::vector<ParamGrad>> DensifyAll(Program& program, const std::vector<
 // One c_allreduce_sum per group, right behind the operator that finishes the group's gradients.
 Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups);
 
-// One push of all gradients behind the last of them, one pull of all parameters at the end.
+// At the end one push_pull: all gradients out, all parameters back.
 Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads);
 
 }  // namespace tandem

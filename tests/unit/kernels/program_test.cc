@@ -300,15 +300,15 @@ TEST_F(PlanTest, CommunicationWithoutHandlerIsRefused) {
             StatusCode::kFailedPrecondition);
 }
 
-TEST(PushPull, PushesAllGradientsAndPullsAllParameters) {
+TEST(PushPull, SendsAllGradientsAndReceivesAllParameters) {
   Program program = SmallNet(8);
   const auto grads = *AppendBackward(program, 1.0f);
   ASSERT_TRUE(AppendPushPull(program, grads).ok());
-  const Op& push = program.ops[program.ops.size() - 2];
-  EXPECT_EQ(push.type, "push");
-  EXPECT_EQ(std::get<std::string>(push.attrs.at("params")), "fc_1.w,fc_1.b,fc_0.w,fc_0.b");
-  EXPECT_EQ(program.ops.back().type, "pull");
-  EXPECT_THAT(program.ops.back().outputs[0], ElementsAre("fc_1.w", "fc_1.b", "fc_0.w", "fc_0.b"));
+  const Op& last = program.ops.back();
+  EXPECT_EQ(last.type, "push_pull");
+  EXPECT_THAT(last.inputs[0],
+              ElementsAre("fc_1.w@GRAD", "fc_1.b@GRAD", "fc_0.w@GRAD", "fc_0.b@GRAD"));
+  EXPECT_THAT(last.outputs[0], ElementsAre("fc_1.w", "fc_1.b", "fc_0.w", "fc_0.b"));
 }
 
 // ---- Grouping of gradients ----------------------------------------------------------------------

@@ -200,6 +200,36 @@ TEST_F(PserverTest, TwoServersTwoTrainersEqualSerialBitForBit) {
   }
 }
 
+// What the trainer does: gradients out and parameters back in one message to each server.
+TEST_F(PserverTest, PushAndPullInOneMessageGiveTheBitsOfTwo) {
+  StartServers(2);
+  Model models[2], serial;
+  std::vector<std::vector<float>> velocity = serial.params;
+  for (auto& v : velocity) std::fill(v.begin(), v.end(), 0.0f);
+  std::unique_ptr<PsClient> clients[2];
+  for (int t : {0, 1}) {
+    clients[t] = *Client(t, 2, {.crc32c = t == 1});
+    ASSERT_TRUE(clients[t]->Configure(models[t].variables, PsMode::kSync, {"momentum", {}}).ok());
+  }
+  for (int t : {0, 1}) ASSERT_TRUE(clients[t]->InitOrFetch(models[t].Tensors()).ok());
+  for (uint64_t step = 0; step < 8; ++step) {
+    std::vector<std::vector<float>> g[2];
+    Answer<StatusOr<uint64_t>> answers[2];
+    for (int t : {1, 0}) {
+      g[t] = models[t].Gradients(t, step);
+      clients[t]->PushPull(step, 0.05f, models[t].View(g[t]), step + 1, models[t].Tensors(),
+                           answers[t].Callback());
+    }
+    SerialStep(serial, velocity, step, 0.05f);
+    for (int t : {0, 1}) {
+      const StatusOr<uint64_t> version = answers[t].Get();
+      ASSERT_TRUE(version.ok()) << version.status();
+      EXPECT_EQ(*version, step + 1);
+      EXPECT_EQ(models[t].params, serial.params) << t;
+    }
+  }
+}
+
 TEST_F(PserverTest, AsyncAppliesEveryPush) {
   StartServers(2);
   Model model;

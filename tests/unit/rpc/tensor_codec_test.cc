@@ -48,6 +48,11 @@ class Random {
     push.learning_rate = Int(0, 3) == 0 ? 0.0f : static_cast<float>(Int(-9, 9)) / 7;
     const int64_t n = Int(0, 5);
     for (int64_t i = 0; i < n; ++i) push.slices.push_back(Slice());
+    if (Int(0, 1) == 0) {
+      PullRequest pull;
+      pull.set_min_version(static_cast<uint64_t>(Int(1, 300)));
+      push.pull = pull.SerializeAsString();
+    }
     return push;
   }
   // The bytes cut at random places, empty pieces among them.
@@ -94,6 +99,9 @@ PushRequest ToProto(const CodedPush& push, bool crc) {
   proto.set_step(push.step);
   proto.set_learning_rate(push.learning_rate);
   for (const CodedSlice& s : push.slices) Fill(s, crc, proto.add_slice());
+  if (!push.pull.empty()) {
+    EXPECT_TRUE(proto.mutable_pull()->ParseFromString(push.pull));
+  }
   return proto;
 }
 
@@ -132,6 +140,7 @@ TEST(TensorCodecTest, PushIsByteCompatibleWithProtobuf) {
     EXPECT_EQ(decoded->sequence, push.sequence);
     EXPECT_EQ(decoded->step, push.step);
     EXPECT_EQ(decoded->learning_rate, push.learning_rate);
+    EXPECT_EQ(decoded->pull, push.pull);
     ExpectSame(pieces, decoded->slices, push.slices, crc);
   }
 }
@@ -155,6 +164,38 @@ TEST(TensorCodecTest, PullReplyIsByteCompatibleWithProtobuf) {
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->version, reply.version);
     ExpectSame(pieces, decoded->slices, reply.slices, true);
+  }
+}
+
+TEST(TensorCodecTest, PushReplyIsByteCompatibleWithProtobuf) {
+  Random random(3);
+  for (int round = 0; round < 500; ++round) {
+    CodedPushReply reply{static_cast<uint64_t>(random.Int(0, 1000)),
+                         static_cast<uint64_t>(random.Int(0, 1000)),
+                         round % 3 == 0,
+                         {}};
+    if (round % 4 != 0) reply.pulled = CodedPullReply{7, 0, random.Push().slices};
+    PushReply expected;
+    expected.set_version(reply.version);
+    expected.set_server_incarnation(reply.server_incarnation);
+    expected.set_duplicate(reply.duplicate);
+    if (reply.pulled) {
+      expected.mutable_pulled()->set_version(7);
+      for (const CodedSlice& s : reply.pulled->slices) {
+        Fill(s, false, expected.mutable_pulled()->add_slice());
+      }
+    }
+    PushReply parsed;
+    ASSERT_TRUE(parsed.ParseFromString(Flat(EncodePushReply(reply, false))));
+    ASSERT_EQ(parsed.SerializeAsString(), expected.SerializeAsString());
+    const std::string theirs = expected.SerializeAsString();
+    const auto pieces = random.Cut(theirs);
+    const StatusOr<CodedPushReply> decoded = DecodePushReply(pieces);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->version, reply.version);
+    EXPECT_EQ(decoded->duplicate, reply.duplicate);
+    ASSERT_EQ(decoded->pulled.has_value(), reply.pulled.has_value());
+    if (reply.pulled) ExpectSame(pieces, decoded->pulled->slices, reply.pulled->slices, false);
   }
 }
 
@@ -255,6 +296,7 @@ TEST(TensorCodecTest, MutatedBytesNeverCrashAndNeverReachOutside) {
       const auto pieces = random.Cut(copy);
       const StatusOr<CodedPush> push = DecodePush(pieces);
       (void)DecodePullReply(pieces).status();
+      (void)DecodePushReply(pieces).status();
       if (!push.ok()) continue;
       ++accepted;
       for (const CodedSlice& s : push->slices) {
