@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "kernels/exec/executor.h"
+#include "kernels/exec/nan_check.h"
 #include "proto/job.pb.h"
 #include "trainer/checkpoint.h"
 #include "trainer/evaluator.h"
@@ -14,6 +15,7 @@
 #include "trainer/reader/dataset.h"
 #include "trainer/reader/prefetch.h"
 #include "trainer/status_board.h"
+#include "trainer/step_profile.h"
 
 namespace tandem {
 namespace {
@@ -48,8 +50,12 @@ class Session::Impl {
   Status StartMode();
   Status TrainLoop();
   static Status Stopped(int64_t step);
+  Status ObserveSteps();
+  Status Feed(const Batch& batch, int part);
+  void Observe();
   Status TrainStep(int64_t step);
   void AddResults(int parts);
+  Status AfterProfiled(bool last);
   void Report(int64_t step);
   Status AfterStep(int64_t step);
   Status Evaluate(int64_t epoch);
@@ -77,6 +83,9 @@ class Session::Impl {
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Executor> executor_;
   std::vector<Tensor> inputs_;
+  std::unique_ptr<NanCheck> nan_check_;
+  std::unique_ptr<StepProfile> profile_;
+  Profiler* profiler_ = nullptr;  // of the running step
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<LrSchedule> schedule_;
   std::optional<CheckpointStore> store_;
@@ -140,7 +149,26 @@ Status Session::Impl::BuildPlan() {
     evaluator_ = std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, *options_.test,
                                              evaluation);
   }
+  return ObserveSteps();
+}
+
+// What looks on while steps run: a check, or a profile of some steps.
+Status Session::Impl::ObserveSteps() {
+  const bool check = config_.strategy().runtime_flags().check_nan_inf();
+  if (check) nan_check_ = std::make_unique<NanCheck>(*plan_);
+  if (config_.profile().dir().empty()) return OkStatus();
+  if (check) return InvalidArgument("profile.dir: a profile with check_nan_inf would measure that");
+  const ProfilePlace place = {.dir = Resolve(options_.job_dir, config_.profile().dir()),
+                              .job = config_.name(),
+                              .rank = options_.rank.rank,
+                              .threads = ThreadsOf(config_, options_.rank)};
+  TD_ASSIGN_OR_RETURN(profile_, StepProfile::Make(config_.profile(), place, *plan_));
   return OkStatus();
+}
+
+void Session::Impl::Observe() {
+  profiler_ = profile_ ? profile_->At(steps_done_) : nullptr;
+  executor_->SetObserver(profiler_ ? static_cast<ExecObserver*>(profiler_) : nan_check_.get());
 }
 
 // What debug_graphviz_path asks for; empty when nothing.
@@ -232,21 +260,31 @@ Status Session::Impl::StartMode() {
   return OkStatus();
 }
 
+Status Session::Impl::Feed(const Batch& batch, int part) {
+  const Time begin = clock_.Now();
+  for (size_t f = 0; f < inputs_.size(); ++f) {
+    const auto* data = static_cast<const std::byte*>(batch.fields[f].data());
+    const size_t bytes = inputs_[f].bytes();
+    TD_RETURN_IF_ERROR(
+        device_->CopyFromHost(inputs_[f].data(), data + static_cast<size_t>(part) * bytes, bytes));
+  }
+  if (profiler_) profiler_->Add("feed", executor_->steps_run(), begin, clock_.Now());
+  return OkStatus();
+}
+
 Status Session::Impl::TrainStep(int64_t step) {
+  Observe();
+  const Time wait_begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(const Batch* batch,
                       prefetcher_->Next(clock_.Now() + std::chrono::minutes(10)));
   if (batch == nullptr) return Internal("the data ended at step %d of %d", step, steps_total_);
   const Time begin = clock_.Now();
+  if (profiler_) profiler_->Add("wait for data", executor_->steps_run(), wait_begin, begin);
   TD_RETURN_IF_ERROR(mode_.BeginStep(step, schedule_->At(step)));
   const int parts = config_.strategy().batch_merge_repeats();
   loss_ = metric_ = 0;
   for (int part = 0; part < parts; ++part) {
-    for (size_t f = 0; f < inputs_.size(); ++f) {
-      const auto* data = static_cast<const std::byte*>(batch->fields[f].data());
-      const size_t bytes = inputs_[f].bytes();
-      TD_RETURN_IF_ERROR(device_->CopyFromHost(inputs_[f].data(),
-                                               data + static_cast<size_t>(part) * bytes, bytes));
-    }
+    TD_RETURN_IF_ERROR(Feed(*batch, part));
     TD_RETURN_IF_ERROR(Annotate(executor_->Run(), absl::StrFormat("step %d", step)));
     if (progress_->Due(step)) AddResults(parts);
   }
@@ -274,6 +312,14 @@ void Session::Impl::Report(int64_t step) {
                      .metric = metric_,
                      .data_wait_seconds = prefetcher_->stats().wait_seconds});
   if (options_.board != nullptr) options_.board->Loss(step, loss_, metric_);
+}
+
+Status Session::Impl::AfterProfiled(bool last) {
+  TD_ASSIGN_OR_RETURN(const std::string text, profile_->After(steps_done_, last));
+  for (const auto line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    progress_->Message(std::string(line));
+  }
+  return OkStatus();
 }
 
 Status Session::Impl::AfterStep(int64_t step) {
@@ -355,6 +401,7 @@ Status Session::Impl::TrainLoop() {
   for (int64_t step = first_step_; step < steps_total_; ++step) {
     const Status status = TrainStep(step);
     if (!status.ok()) return stop_.load() && !leader() ? Stopped(step - 1) : status;
+    if (profile_) TD_RETURN_IF_ERROR(AfterProfiled(step + 1 == steps_total_));
     ++steps_done_;
     TD_RETURN_IF_ERROR(AfterStep(step));
     if (stop_.load() && steps_left-- == 0) return Stopped(step);

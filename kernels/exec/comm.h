@@ -36,18 +36,24 @@ class CommDone {
   void Complete(Status status) {
     MutexLock lock(mu_);
     status_ = std::move(status);
+    ended_ = SteadyNow();
     done_ = true;
     cv_.NotifyAll();
   }
   // DEADLINE_EXCEEDED when it did not end in time. The memory may then still be in use.
   Status Wait(Time deadline);
   void Reset();
+  Time ended() {  // when it was completed
+    MutexLock lock(mu_);
+    return ended_;
+  }
 
  private:
   Mutex mu_;
   CondVar cv_;
   bool done_ TD_GUARDED_BY(mu_) = false;
   Status status_ TD_GUARDED_BY(mu_);
+  Time ended_ TD_GUARDED_BY(mu_);
 };
 
 class CommHandler {

@@ -4,36 +4,44 @@ namespace tandem {
 
 Status Executor::Run(int iterations) {
   for (int i = 0; i < iterations; ++i) {
-    TD_RETURN_IF_ERROR(RunOnce());
+    TD_RETURN_IF_ERROR(observer_ == nullptr ? RunOnce<false>() : RunOnce<true>());
     ++steps_run_;
   }
   return OkStatus();
 }
 
+template <bool kObserved>
 Status Executor::RunOnce() {
   for (PlanStep& step : plan_.steps_) {
     if (step.run_if != nullptr && *step.run_if == 0.0f) {
       if (step.comm_start >= 0) LeaveOut(step.comm_start);
       continue;
     }
-    if (step.run != nullptr) [[likely]] {
-      step.args.step = steps_run_;
-      if (Status status = step.run(step.args); !status.ok()) [[unlikely]] {
-        return Fail(step, status);
-      }
-    } else if (step.comm_start >= 0) {
-      CommDone* done = plan_.done_[step.comm_start].get();
-      done->Reset();
-      in_flight_ = step.comm_start;
-      plan_.comm_->Start(plan_.comm_index_[step.comm_start], steps_run_, done);
-    } else {
-      const Time deadline = SteadyNow() + plan_.comm_->timeout();
-      if (Status status = plan_.done_[step.comm_wait]->Wait(deadline); !status.ok()) {
-        return Fail(step, status);
-      }
+    const Time begin = kObserved ? SteadyNow() : Time();
+    if (Status status = RunStep(step); !status.ok()) [[unlikely]] {
+      return Fail(step, status);
+    }
+    if constexpr (kObserved) {
+      const Status status = observer_->OnStep(step, steps_run_, begin, SteadyNow());
+      if (!status.ok()) return Fail(step, status);
     }
   }
   in_flight_ = -1;
+  return OkStatus();
+}
+
+inline Status Executor::RunStep(PlanStep& step) {
+  if (step.run != nullptr) [[likely]] {
+    step.args.step = steps_run_;
+    return step.run(step.args);
+  }
+  if (step.comm_wait >= 0) {
+    return plan_.done_[step.comm_wait]->Wait(SteadyNow() + plan_.comm_->timeout());
+  }
+  CommDone* done = plan_.done_[step.comm_start].get();
+  done->Reset();
+  in_flight_ = step.comm_start;
+  plan_.comm_->Start(plan_.comm_index_[step.comm_start], steps_run_, done);
   return OkStatus();
 }
 

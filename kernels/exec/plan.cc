@@ -31,6 +31,7 @@ class PlanMaker {
   Status AddSteps();
   Status AddComm(int op_index, int flight);
   Status AddKernel(int op_index);
+  KernelArgs Arguments(const Op& op);
   bool IsOff(const std::string& type, std::string_view impl) const;
   StatusOr<Kernel> Choose(const OpView& view);
 
@@ -173,27 +174,29 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
   return Unimplemented("no kernel for %s on %s (%s)", type, ToString(scope_.device().place()), why);
 }
 
+KernelArgs PlanMaker::Arguments(const Op& op) {
+  auto& pointers = plan_->pointers_.emplace_back();
+  ForEachPosition(op.inputs, [&](const std::string& v) { pointers.push_back(Address(v)); });
+  const size_t outputs = pointers.size();
+  ForEachPosition(op.outputs, [&](const std::string& v) { pointers.push_back(Address(v)); });
+  return {.in = pointers.data(),
+          .out = pointers.data() + outputs,
+          .scratch = nullptr,
+          .state = nullptr,
+          .stream = scope_.device().stream(),
+          .step = 0};
+}
+
 Status PlanMaker::AddKernel(int op_index) {
   const Op& op = plan_->program_.ops[op_index];
   std::vector<const TensorDesc*> in, out;
-  auto& pointers = plan_->pointers_.emplace_back();
-  ForEachPosition(op.inputs, [&](const std::string& v) {
-    in.push_back(Desc(v));
-    pointers.push_back(Address(v));
-  });
-  ForEachPosition(op.outputs, [&](const std::string& v) {
-    out.push_back(Desc(v));
-    pointers.push_back(Address(v));
-  });
+  ForEachPosition(op.inputs, [&](const std::string& v) { in.push_back(Desc(v)); });
+  ForEachPosition(op.outputs, [&](const std::string& v) { out.push_back(Desc(v)); });
   TD_ASSIGN_OR_RETURN(Kernel kernel, Choose(OpView(op, *FindOp(op.type), in, out)));
   scratch_bytes_ = std::max(scratch_bytes_, kernel.scratch_bytes);
   PlanStep step{.run = kernel.run, .op = op_index};
-  step.args = {.in = pointers.data(),
-               .out = pointers.data() + in.size(),
-               .scratch = nullptr,
-               .state = kernel.state.get(),
-               .stream = scope_.device().stream(),
-               .step = 0};
+  step.args = Arguments(op);
+  step.args.state = kernel.state.get();
   step.run_if = Condition(op);
   plan_->states_.push_back(std::move(kernel.state));
   plan_->steps_.push_back(step);
@@ -217,7 +220,9 @@ Status PlanMaker::AddComm(int op_index, int flight) {
   plan_->comm_index_.push_back(index);
   plan_->done_.push_back(std::make_unique<CommDone>());
   plan_->choices_.push_back(op.type + ": communication");
-  plan_->steps_.push_back({.op = op_index, .comm_start = flight, .run_if = Condition(op)});
+  const KernelArgs args = Arguments(op);
+  plan_->steps_.push_back(
+      {.args = args, .op = op_index, .comm_start = flight, .run_if = Condition(op)});
   return OkStatus();
 }
 
@@ -232,7 +237,9 @@ Status PlanMaker::AddSteps() {
   for (int i = 0; i <= n; ++i) {
     for (size_t f = 0; f < flights_.size(); ++f) {
       if (flights_[f].wait != i) continue;
-      plan_->steps_.push_back({.op = flights_[f].start, .comm_wait = static_cast<int>(f)});
+      const int op = flights_[f].start;
+      plan_->steps_.push_back(
+          {.args = Arguments(plan_->program_.ops[op]), .op = op, .comm_wait = static_cast<int>(f)});
     }
     if (i == n) break;
     if (FindOp(program_.ops[i].type)->is_comm) {

@@ -25,7 +25,7 @@ struct PlanOptions {
 // One call of the plan.
 struct PlanStep {
   KernelFn run = nullptr;         // nullptr: a communication step
-  KernelArgs args{};              // pointers into Plan's tables
+  KernelArgs args{};              // pointers into Plan's tables, by the operator's positions
   int op = 0;                     // index in the program, for messages
   int comm_start = -1;            // communication started here, or -1
   int comm_wait = -1;             // communication waited for here, or -1
@@ -49,6 +49,8 @@ class Plan {
   std::span<const PlanStep> steps() const { return steps_; }
   size_t arena_bytes() const { return arena_bytes_; }          // temporaries
   size_t arena_bytes_min() const { return arena_bytes_min_; }  // largest sum of live temporaries
+  // When communication `comm` of the last run ended. REQUIRES: its wait step was run.
+  Time CommEnded(int comm) const { return done_[static_cast<size_t>(comm)]->ended(); }
   // Implementation chosen for each operator: "conv2d: onednn".
   const std::vector<std::string>& choices() const { return choices_; }
 

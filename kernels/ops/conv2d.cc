@@ -74,6 +74,14 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
+double Flops(const OpView& view) {
+  const auto s = ConvShapeOf(view);
+  return s.ok() ? 2.0 * static_cast<double>(s->batch * s->out_c * s->out_plane() * s->taps()) : 0;
+}
+
+// As many for each of the two gradients that are products.
+double FlopsGrad(const OpView& view) { return (view.has_out(0) + view.has_out(1)) * Flops(view); }
+
 std::vector<AttrDef> Attrs() {
   const std::vector<int64_t> ones = {1, 1}, zeros = {0, 0};
   return {{"strides", ones, "steps of the window: vertical, horizontal"},
@@ -92,6 +100,7 @@ const OpDef kConv2d = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
+    .flops = Flops,
     .cpu = Conv2dCpu(),
 };
 
@@ -104,6 +113,7 @@ const OpDef kConv2dGrad = {
                 {"Bias@GRAD", Arity::kOptional}},
     .attrs = Attrs(),
     .infer = InferGrad,
+    .flops = FlopsGrad,
     .cpu = Conv2dGradCpu(),
 };
 

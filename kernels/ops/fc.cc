@@ -44,6 +44,13 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
+double Flops(const OpView& view) {
+  return 2.0 * static_cast<double>(view.in(0).shape.numel() * view.in(1).shape[1]);
+}
+
+// As many for each of the two gradients that are products.
+double FlopsGrad(const OpView& view) { return (view.has_out(0) + view.has_out(1)) * Flops(view); }
+
 }  // namespace
 
 const OpDef kFc = {
@@ -53,6 +60,7 @@ const OpDef kFc = {
     .outputs = {{"Out"}},
     .infer = Infer,
     .grad = Grad,
+    .flops = Flops,
     .cpu = FcCpu(),
 };
 
@@ -64,6 +72,7 @@ const OpDef kFcGrad = {
                 {"W@GRAD", Arity::kOptional},
                 {"Bias@GRAD", Arity::kOptional}},
     .infer = InferGrad,
+    .flops = FlopsGrad,
     .cpu = FcGradCpu(),
 };
 

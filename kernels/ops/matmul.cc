@@ -73,6 +73,12 @@ void Grad(GradContext& ctx) {
   }
 }
 
+double Flops(const OpView& view) {
+  const Shape& x = view.in(0).shape;
+  const int inner = view.attr<bool>("trans_x") ? x.rank() - 2 : x.rank() - 1;
+  return 2.0 * static_cast<double>(view.out(0).shape.numel() * x[inner]);
+}
+
 }  // namespace
 
 const OpDef kMatmul = {
@@ -87,6 +93,7 @@ const OpDef kMatmul = {
               {"alpha", 1.0, "factor"}},
     .infer = Infer,
     .grad = Grad,
+    .flops = Flops,
     .cpu = MatmulCpu(),
 };
 

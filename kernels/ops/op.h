@@ -187,6 +187,9 @@ struct OpDef {
   Status (*infer)(const OpView& view, std::span<TensorDesc> outputs) = nullptr;
   // nullptr: not differentiable (an error only if a gradient must flow through it).
   void (*grad)(GradContext& ctx) = nullptr;
+  // Multiplications and additions of a run, for the profile; nullptr: it is the memory moved that
+  // counts. `view` with the outputs that are wanted.
+  double (*flops)(const OpView& view) = nullptr;
   std::vector<KernelImpl> cpu;  // empty for communication operators
   InplacePairs inplace;
   bool is_comm = false;  // run by a CommHandler (kernels/exec/comm.h) instead of a kernel

@@ -1,14 +1,13 @@
 // Times every implementation of the rows that are worth it, beside what the machine can do.
 #include <gflags/gflags.h>
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 
+#include "kernels/ops/machine_peak.h"
 #include "tests/ops/kernel_run.h"
 #include "tests/ops/op_cases.h"
 #include "tests/ops/oracle.h"
@@ -42,33 +41,8 @@ double SecondsOf(const std::function<void()>& work) {
   return best;
 }
 
-struct Peak {
-  double flops, bytes;  // per second
-};
-
-// A large oneDNN product, and a copy of memory that no cache holds (read and written bytes).
-Peak MeasurePeak() {
-  constexpr dnnl_dim_t kN = 1536;
-  std::vector<float> a(kN * kN, 1.0f), b(kN * kN, 0.5f), c(kN * kN);
-  const double product = SecondsOf([&] {
-    (void)dnnl_sgemm('N', 'N', kN, kN, kN, 1.0f, a.data(), kN, b.data(), kN, 0.0f, c.data(), kN);
-  });
-  constexpr size_t kBytes = size_t{256} << 20;
-  std::vector<char> from(kBytes, 1), to(kBytes);
-  const int parts = FLAGS_threads;
-  const double copy = SecondsOf([&] {
-#pragma omp parallel for num_threads(parts)
-    for (int part = 0; part < parts; ++part) {
-      const size_t begin = kBytes * part / parts, end = kBytes * (part + 1) / parts;
-      std::memcpy(to.data() + begin, from.data() + begin, end - begin);
-    }
-  });
-  const double n = static_cast<double>(kN);
-  return {2 * n * n * n / product, 2.0 * static_cast<double>(kBytes) / copy};
-}
-
 void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inputs,
-          const std::vector<Value>& want, const Peak& peak) {
+          const std::vector<Value>& want, const MachinePeak& peak) {
   auto made = KernelRun::Make(c, inputs);
   CHECK(made.ok()) << made.status();
   KernelRun& run = **made;
@@ -91,7 +65,7 @@ void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inp
 
 int Bench() {
   omp_set_num_threads(FLAGS_threads);
-  const Peak peak = MeasurePeak();
+  const MachinePeak peak = MeasurePeak(FLAGS_threads);
   std::printf(
       "peak on %d threads: %.1f GFLOP/s (oneDNN, 1536^3), %.1f GB/s (copy of 256 MiB); "
       "data in a cache goes beyond the latter\n",

@@ -1,0 +1,150 @@
+#include "kernels/exec/profile.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_format.h"
+
+namespace tandem {
+namespace {
+
+struct Cost {
+  double flops = 0, bytes = 0;
+};
+
+Cost CostOf(const Program& program, const Op& op) {
+  std::vector<const TensorDesc*> in, out;
+  Cost cost;
+  const auto add = [&](const std::vector<std::vector<std::string>>& slots, auto& descs) {
+    for (const auto& slot : slots) {
+      if (slot.empty()) descs.push_back(nullptr);
+      for (const std::string& name : slot) {
+        descs.push_back(name.empty() ? nullptr : &program.FindVar(name)->desc);
+        if (descs.back()) cost.bytes += static_cast<double>(descs.back()->bytes());
+      }
+    }
+  };
+  add(op.inputs, in);
+  add(op.outputs, out);
+  const OpDef& def = *FindOp(op.type);
+  if (def.flops != nullptr) cost.flops = def.flops(OpView(op, def, in, out));
+  return cost;
+}
+
+std::string NameOf(const Program& program, const Span& span, bool detail) {
+  if (span.op < 0) return span.what;
+  const Op& op = program.ops[static_cast<size_t>(span.op)];
+  std::string name = op.type;
+  if (detail) {
+    name = absl::StrFormat("#%d %s", span.op, op.type);
+    for (const auto& slot : op.outputs) {
+      if (slot.empty() || slot[0].empty()) continue;
+      name += " " + slot[0];
+      break;
+    }
+  }
+  if (*span.what != '\0') name = absl::StrFormat("%s for %s", span.what, name);
+  return span.lane == Lane::kComm ? name + " (on its way)" : name;
+}
+
+double Key(const ProfileRow& row, ProfileOrder order) {
+  switch (order) {
+    case ProfileOrder::kTotal:
+      return row.total;
+    case ProfileOrder::kCalls:
+      return static_cast<double>(row.calls);
+    case ProfileOrder::kMax:
+      return row.max;
+    case ProfileOrder::kMin:
+      return row.min;
+    case ProfileOrder::kAverage:
+      return row.total / static_cast<double>(row.calls);
+  }
+  return 0;
+}
+
+std::string Rate(const ProfileRow& row, const MachinePeak& peak) {
+  if (row.lane != Lane::kCompute || row.total <= 0 || row.bytes <= 0) return "";
+  const bool compute = row.flops > 0;
+  const double rate = (compute ? row.flops : row.bytes) / row.total;
+  return absl::StrFormat("%8.1f %s %5.1f%%", rate / 1e9, compute ? "GFLOP/s" : "GB/s   ",
+                         100 * rate / (compute ? peak.flops : peak.bytes));
+}
+
+}  // namespace
+
+Profiler::Profiler(const Plan& plan, size_t spans_max)
+    : plan_(plan), spans_max_(spans_max), comm_began_(plan.steps().size()) {
+  spans_.reserve(std::min<size_t>(spans_max, 1 << 16));
+}
+
+void Profiler::Push(const Span& span) {
+  if (!full()) spans_.push_back(span);
+}
+
+Status Profiler::OnStep(const PlanStep& step, int64_t run, Time begin, Time end) {
+  if (step.comm_wait >= 0) {
+    Push({step.op, "wait", Lane::kCompute, run, begin, end});
+    const auto comm = static_cast<size_t>(step.comm_wait);
+    Push({step.op, "", Lane::kComm, run, comm_began_[comm], plan_.CommEnded(step.comm_wait)});
+    return OkStatus();
+  }
+  if (step.comm_start >= 0) comm_began_[static_cast<size_t>(step.comm_start)] = begin;
+  Push({step.op, step.comm_start >= 0 ? "start" : "", Lane::kCompute, run, begin, end});
+  return OkStatus();
+}
+
+void Profiler::Add(const char* what, int64_t run, Time begin, Time end) {
+  Push({-1, what, Lane::kFeed, run, begin, end});
+}
+
+std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool detail) {
+  const Program& program = profiler.plan().program();
+  std::vector<Cost> costs;
+  for (const Op& op : program.ops) costs.push_back(CostOf(program, op));
+  std::map<std::string, ProfileRow> rows;
+  for (const Span& span : profiler.spans()) {
+    const std::string name = NameOf(program, span, detail);
+    ProfileRow& row = rows[name];
+    const double seconds = Seconds(span.end - span.begin);
+    row.name = name;
+    row.lane = span.lane;
+    row.min = row.calls == 0 ? seconds : std::min(row.min, seconds);
+    row.max = std::max(row.max, seconds);
+    row.total += seconds;
+    ++row.calls;
+    if (span.op < 0 || span.lane != Lane::kCompute || *span.what != '\0') continue;
+    row.flops += costs[static_cast<size_t>(span.op)].flops;
+    row.bytes += costs[static_cast<size_t>(span.op)].bytes;
+  }
+  std::vector<ProfileRow> sorted;
+  for (auto& [name, row] : rows) sorted.push_back(std::move(row));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [order](const auto& a, const auto& b) { return Key(a, order) > Key(b, order); });
+  return sorted;
+}
+
+std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak) {
+  size_t width = 5;
+  double busy = 0;  // of the executor's thread
+  for (const ProfileRow& row : rows) {
+    width = std::max(width, row.name.size());
+    if (row.lane != Lane::kComm) busy += row.total;
+  }
+  std::string text = absl::StrFormat("%-*s %7s %10s %9s %9s %9s %7s   %s\n", width, "Event",
+                                     "Calls", "Total", "Min.", "Max.", "Ave.", "Ratio.", "of peak");
+  for (const ProfileRow& row : rows) {
+    const double ratio = row.lane == Lane::kComm || busy <= 0 ? 0 : row.total / busy;
+    std::string line =
+        absl::StrFormat("%-*s %7d %10.3f %9.4f %9.4f %9.4f %7.4f %s", width, row.name, row.calls,
+                        row.total * 1e3, row.min * 1e3, row.max * 1e3,
+                        row.total * 1e3 / static_cast<double>(row.calls), ratio, Rate(row, peak));
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  text += absl::StrFormat("times in ms; peak of this machine: %.1f GFLOP/s, %.1f GB/s copied\n",
+                          peak.flops / 1e9, peak.bytes / 1e9);
+  return text;
+}
+
+}  // namespace tandem

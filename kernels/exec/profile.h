@@ -1,0 +1,67 @@
+// What the steps of a plan cost: recorded as spans of time, summed up by operator.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/exec/executor.h"
+#include "kernels/ops/machine_peak.h"
+
+namespace tandem {
+
+// Where a span stands in a timeline.
+enum class Lane : uint8_t {
+  kCompute,  // kernels, and the executor's waits for communication
+  kComm,     // communications, from their start to their end; they may overlap
+  kFeed,     // what the trainer does around the plan
+};
+
+struct Span {
+  int op = -1;            // index in the program; -1: see `what`
+  const char* what = "";  // "wait" of an operator's communication; else of the trainer's own
+  Lane lane = Lane::kCompute;
+  int64_t run = 0;  // of the executor
+  Time begin, end;
+};
+
+// Bounded memory: after `spans_max` spans nothing more is taken.
+class Profiler final : public ExecObserver {
+ public:
+  explicit Profiler(const Plan& plan, size_t spans_max = size_t{1} << 20);
+
+  Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
+  // A span of the caller's; `what` must be a literal.
+  void Add(const char* what, int64_t run, Time begin, Time end);
+
+  const Plan& plan() const { return plan_; }
+  const std::vector<Span>& spans() const { return spans_; }
+  bool full() const { return spans_.size() >= spans_max_; }
+
+ private:
+  void Push(const Span& span);
+
+  const Plan& plan_;
+  const size_t spans_max_;
+  std::vector<Span> spans_;
+  std::vector<Time> comm_began_;  // by communication
+};
+
+// Sums of the spans of one name.
+struct ProfileRow {
+  std::string name;  // "conv2d"; with detail "#3 conv2d conv_0.out"; "wait for c_allreduce_sum"
+  Lane lane = Lane::kCompute;
+  int64_t calls = 0;
+  double total = 0, min = 0, max = 0;  // seconds
+  double flops = 0;                    // of all calls; 0: it is the memory moved that counts
+  double bytes = 0;                    // read and written by all calls, if nothing is cached
+};
+enum class ProfileOrder : uint8_t { kTotal, kCalls, kMax, kMin, kAverage };
+
+// Rows in descending order (kMin too), one per operator type, or with `detail` per operator.
+std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool detail);
+
+// The seeds' columns (Event, Calls, Total, Min., Max., Ave., Ratio.), times in ms, and the rate of
+// each row as a share of `peak`.
+std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak);
+
+}  // namespace tandem

@@ -1,0 +1,180 @@
+// What looks on while a plan runs: profile and check for NaN.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/exec/nan_check.h"
+#include "kernels/exec/profile.h"
+#include "kernels/graph/builder.h"
+#include "kernels/graph/optimizer.h"
+#include "kernels/graph/passes/distribute.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Two ranks of which the other one sends the same; each operation takes a moment.
+class SlowEcho final : public CommHandler {
+ public:
+  StatusOr<int> Register(const CommNode& node) override {
+    nodes_.push_back(node);
+    return static_cast<int>(nodes_.size()) - 1;
+  }
+  void Start(int index, int64_t, CommDone* done) override {
+    for (const CommTensor& t : nodes_[static_cast<size_t>(index)].out) {
+      auto* data = static_cast<float*>(t.data);
+      for (int64_t i = 0; i < t.desc.shape.numel(); ++i) data[i] *= 2;
+    }
+    const Time end = SteadyNow() + std::chrono::milliseconds(2);
+    while (SteadyNow() < end) {
+    }
+    done->Complete(OkStatus());
+  }
+  Duration timeout() const override { return std::chrono::seconds(5); }
+
+ private:
+  std::vector<CommNode> nodes_;
+};
+
+class ObserverTest : public ::testing::Test {
+ protected:
+  // x [8, 6] -> fc(4), relu -> fc(2) -> loss, with gradients reduced and sgd.
+  std::unique_ptr<Plan> Trained() {
+    ProgramBuilder b("small", 8);
+    const auto x = b.Data("x", DType::kF32, {6});
+    const auto label = b.Data("label", DType::kI64, {1});
+    b.SoftmaxLoss(b.Fc(b.Fc(x, 4, Act::kRelu), 2), label);
+    auto program = b.Finish();
+    CHECK(program.ok()) << program.status();
+    const auto grads = *AppendBackward(*program, 0.5f);
+    CHECK(InsertAllReduce(*program, GroupGradients(*program, grads, {})).ok());
+    CHECK(AppendOptimizer(*program, {}, grads).ok());
+    CHECK(Initialize(*program, 7, scope_).ok());
+    auto plan = Plan::Make(*program, Backend::Cpu(), scope_, &comm_, {});
+    CHECK(plan.ok()) << plan.status();
+    for (float& v : (*plan)->Get("x")->span<float>()) v = 1;
+    for (int64_t& v : (*plan)->Get("label")->span<int64_t>()) v = 1;
+    return *std::move(plan);
+  }
+  static const ProfileRow* Find(const std::vector<ProfileRow>& rows, const std::string& name) {
+    for (const ProfileRow& row : rows) {
+      if (row.name == name) return &row;
+    }
+    return nullptr;
+  }
+
+  CpuDevice device_;
+  Scope scope_{device_};
+  SlowEcho comm_;
+};
+
+TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
+  const auto plan = Trained();
+  Executor executor(*plan);
+  Profiler profiler(*plan);
+  ASSERT_TRUE(executor.Run(2).ok());  // nobody looks on
+  executor.SetObserver(&profiler);
+  const Time begin = SteadyNow();
+  ASSERT_TRUE(executor.Run(3).ok());
+  const double wall = Seconds(SteadyNow() - begin);
+  executor.SetObserver(nullptr);
+  ASSERT_TRUE(executor.Run().ok());
+  profiler.Add("feed", 4, begin, begin + std::chrono::milliseconds(5));
+
+  const auto rows = SumUp(profiler, ProfileOrder::kTotal, /*detail=*/false);
+  for (size_t i = 1; i < rows.size(); ++i) EXPECT_GE(rows[i - 1].total, rows[i].total);
+  double busy = 0;
+  for (const ProfileRow& row : rows) {
+    if (row.lane == Lane::kCompute) busy += row.total;
+    EXPECT_LE(row.min, row.max) << row.name;
+    EXPECT_GE(row.total * 1.0001, row.min * static_cast<double>(row.calls)) << row.name;
+  }
+  EXPECT_LE(busy, wall);
+  EXPECT_GT(busy, 0.5 * wall);
+
+  const ProfileRow* fc = Find(rows, "fc");
+  ASSERT_NE(fc, nullptr);
+  EXPECT_EQ(fc->calls, 6);  // two a step
+  EXPECT_EQ(fc->flops, 3 * 2.0 * 8 * (6 * 4 + 4 * 2));
+  // Input, weights, bias and output of both.
+  EXPECT_EQ(fc->bytes, 3 * 4.0 * (48 + 24 + 4 + 32 + 32 + 8 + 2 + 16));
+  EXPECT_EQ(Find(rows, "fc_grad")->flops, 3 * 2.0 * 8 * (6 * 4 + 2 * 4 * 2));  // no gradient of x
+  EXPECT_EQ(Find(rows, "relu")->flops, 0);
+  const ProfileRow* way = Find(rows, "c_allreduce_sum (on its way)");
+  ASSERT_NE(way, nullptr);
+  EXPECT_EQ(way->calls, 3);
+  EXPECT_GE(way->min, 0.002);
+  EXPECT_EQ(way->lane, Lane::kComm);
+  EXPECT_EQ(Find(rows, "wait for c_allreduce_sum")->calls, 3);
+  EXPECT_NEAR(Find(rows, "feed")->total, 0.005, 1e-9);
+}
+
+TEST_F(ObserverTest, TableAndOrders) {
+  const auto plan = Trained();
+  Executor executor(*plan);
+  Profiler profiler(*plan);
+  executor.SetObserver(&profiler);
+  ASSERT_TRUE(executor.Run(3).ok());
+  const auto by_calls = SumUp(profiler, ProfileOrder::kCalls, false);
+  for (size_t i = 1; i < by_calls.size(); ++i) EXPECT_GE(by_calls[i - 1].calls, by_calls[i].calls);
+  const auto detail = SumUp(profiler, ProfileOrder::kTotal, true);
+  EXPECT_NE(Find(detail, "#0 fc fc_0.out"), nullptr) << ProfileTable(detail, {1e9, 1e9});
+  for (const ProfileRow& row : detail) EXPECT_EQ(row.calls, 3) << row.name;
+  const std::string table = ProfileTable(by_calls, {1e9, 2e9});
+  EXPECT_THAT(table, HasSubstr("Event"));
+  EXPECT_THAT(table, HasSubstr("Ratio."));
+  EXPECT_THAT(table, HasSubstr("GFLOP/s"));
+  EXPECT_THAT(table, HasSubstr("peak of this machine: 1.0 GFLOP/s, 2.0 GB/s copied"));
+}
+
+TEST_F(ObserverTest, AProfileIsBounded) {
+  const auto plan = Trained();
+  Executor executor(*plan);
+  Profiler profiler(*plan, 10);
+  executor.SetObserver(&profiler);
+  ASSERT_TRUE(executor.Run(3).ok());
+  EXPECT_EQ(profiler.spans().size(), 10u);
+  EXPECT_TRUE(profiler.full());
+}
+
+TEST(FirstNotFinite, EveryType) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> f = {0, -3e38f, 1e-45f, inf, -inf, NAN};
+  EXPECT_EQ(FirstNotFinite(f.data(), DType::kF32, 6), 3);
+  EXPECT_EQ(FirstNotFinite(f.data() + 4, DType::kF32, 2), 0);
+  EXPECT_EQ(FirstNotFinite(f.data() + 5, DType::kF32, 1), 0);
+  EXPECT_EQ(FirstNotFinite(f.data(), DType::kF32, 3), -1);
+  const std::vector<uint16_t> half = {0x7bff, 0xfbff, 0x7c00}, brain = {0x7f7f, 0xff7f, 0xffc0};
+  EXPECT_EQ(FirstNotFinite(half.data(), DType::kF16, 3), 2);
+  EXPECT_EQ(FirstNotFinite(brain.data(), DType::kBF16, 3), 2);
+  const std::vector<int64_t> whole = {-1};
+  EXPECT_EQ(FirstNotFinite(whole.data(), DType::kI64, 1), -1);
+}
+
+TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
+  const auto plan = Trained();
+  Executor executor(*plan);
+  NanCheck check(*plan);
+  executor.SetObserver(&check);
+  EXPECT_TRUE(executor.Run().ok());
+  // A huge weight of the first layer: finite, but not times six.
+  scope_.Find("fc_0.w")->span<float>()[2] = 3e38f;
+  scope_.Find("fc_0.w")->span<float>()[6] = 3e38f;
+  Status status = executor.Run();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("op #0 fc: check_nan_inf: not finite is fc_0.out[2] of f32[8,4]; all "
+                        "inputs are finite"));
+  // What comes from outside is named as such.
+  plan->Get("x")->span<float>()[5] = NAN;
+  status = executor.Run();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("so was before x[5] of f32[8,6]"));
+}
+
+}  // namespace
+}  // namespace tandem

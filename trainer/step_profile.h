@@ -1,0 +1,52 @@
+// The profile of some steps of a job: which steps, and the files that come out (ProfileConfig in
+// proto/job.proto).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "kernels/exec/profile.h"
+
+namespace tandem {
+
+class ProfileConfig;
+
+struct ProfilePlace {
+  std::string dir;  // is made
+  std::string job;
+  int rank = 0;
+  int threads = 1;  // of the kernels, for what they are measured against
+};
+
+// One thread.
+class StepProfile {
+ public:
+  // `plan` must outlive it. INVALID_ARGUMENT unless there is a step to profile.
+  static StatusOr<std::unique_ptr<StepProfile>> Make(const ProfileConfig& config,
+                                                     ProfilePlace place, const Plan& plan);
+  ~StepProfile();
+
+  // Whether step `step` of this run (from 0) is one of them; then its observer.
+  Profiler* At(int64_t step);
+  // Writes the files once, behind the last of its steps or at the end of the run, and returns what
+  // to tell the user; "" when it is not yet time. PERMISSION_DENIED naming a file that cannot be
+  // written.
+  StatusOr<std::string> After(int64_t step, bool last);
+
+ private:
+  StepProfile(const ProfileConfig& config, ProfilePlace place, const Plan& plan);
+  StatusOr<std::string> Write();
+
+  const std::unique_ptr<const ProfileConfig> config_;
+  const ProfilePlace place_;
+  Profiler profiler_;
+  bool written_ = false;
+};
+
+// Chrome's trace event format, timestamps in microseconds since the first span: one process (the
+// rank), a thread for each lane; communications, which overlap, as asynchronous events.
+std::string ChromeTrace(const Profiler& profiler, const std::string& job, int rank);
+
+}  // namespace tandem
