@@ -64,7 +64,8 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   programs.train = programs.forward;
   Program& train = programs.train;
   std::vector<ParamGrad> grads;
-  PassPipeline passes(config.strategy(), observer);
+  TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
+  PassPipeline passes(config.strategy(), observer, place.kind);
   TD_RETURN_IF_ERROR(passes.Observe("model", train));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kForward, train, grads));
   TD_ASSIGN_OR_RETURN(const float loss_scale, LossScale(config.strategy(), share));

@@ -4,6 +4,7 @@
 // the same name, with Z optional.
 #include "kernels/ops/batch_norm.h"
 
+#include "kernels/ops/image_layout.h"
 #include "kernels/ops/infer.h"
 #include "kernels/ops/op_defs.h"
 
@@ -14,7 +15,8 @@ StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view) {
   const Shape& x = view.in(0).shape;
   if (x.rank() < 2) return view.Error("X must have at least 2 dimensions: batch and channels");
   if (x.numel() == 0) return view.Error("X has no elements");
-  return BatchNormShape{x[0], x[1], x.numel(2, x.rank())};
+  TD_ASSIGN_OR_RETURN(const bool blocked, IsBlocked(view, "data_layout", x));
+  return BatchNormShape{x[0], x[1], x.numel(2, x.rank()), blocked};
 }
 
 namespace {
@@ -83,7 +85,8 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
 std::vector<AttrDef> Attrs() {
   return {{"momentum", 0.9, "share of the running statistics that stays"},
           {"epsilon", 1e-5, "added to the variance"},
-          {"is_test", false, "normalise by the running statistics, which stay as they are"}};
+          {"is_test", false, "normalise by the running statistics, which stay as they are"},
+          LayoutAttr("data_layout", "layout of X, Y, Z and their gradients: NCHW or nChw16c")};
 }
 
 }  // namespace

@@ -9,8 +9,8 @@ namespace tandem {
 
 struct BatchNormShape {
   int64_t batch, channels;
-  int64_t plane;                                     // elements of one channel of one image
-  int64_t samples() const { return batch * plane; }  // behind each statistic; at least 1
+  int64_t plane;  // elements of one channel of one image
+  bool blocked;   // layout nChw16c (image_layout.h)
 };
 
 // From input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.

@@ -20,47 +20,62 @@ struct State {
   bool is_test, relu;
   const NormLoops& loops;
   int parts;
+
+  // Channels that are worked on together: those whose elements lie interleaved, or one.
+  int64_t width() const { return s.blocked ? kLanes : 1; }
+  // Where the elements of channels [first, first + width) in image `n` begin, and their number.
+  int64_t RunAt(int64_t n, int64_t first) const { return (n * s.channels + first) * s.plane; }
+  int64_t run() const { return s.plane * width(); }
 };
 
-Lanes Splat(float value) {
+// One value per lane from one per channel of a group, or the other way round.
+Lanes Spread(const State& st, const float* per_channel) {
   Lanes lanes;
-  lanes.fill(value);
+  for (int64_t l = 0; l < kLanes; ++l) lanes[l] = per_channel[st.s.blocked ? l : 0];
   return lanes;
 }
-
-double SumOf(const Lanes& lanes) {
-  double sum = 0;
-  for (const float lane : lanes) sum += lane;
-  return sum;
-}
-
-// Offset of the plane of channel `c` in image `n`.
-int64_t PlaneAt(const BatchNormShape& s, int64_t n, int64_t c) {
-  return (n * s.channels + c) * s.plane;
+using Sums = std::array<double, kLanes>;
+Sums Gather(const State& st, const Lanes& lanes) {
+  Sums sums{};
+  for (int64_t l = 0; l < kLanes; ++l) sums[st.s.blocked ? l : 0] += double{lanes[l]};
+  return sums;
 }
 
 struct Moments {
-  double mean = 0, variance = 0;
+  Lanes mean{}, variance{};  // by channel of the group
 };
 
 // Plane after plane, each in two passes while it is in the cache, joined by Chan, Golub and
 // LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979: no
 // cancellation, however far the mean is from 0.
-Moments MomentsOf(const State& st, const float* x, int64_t c) {
+Moments MomentsOf(const State& st, const float* x, int64_t first) {
   const auto plane = static_cast<double>(st.s.plane);
-  double count = 0, mean = 0, m2 = 0;
+  double count = 0;
+  Sums mean{}, m2{};
   for (int64_t n = 0; n < st.s.batch; ++n) {
-    const int64_t at = PlaneAt(st.s, n, c);
-    Lanes sum;
-    st.loops.sums(x + at, st.s.plane, sum.data());
-    const double plane_mean = SumOf(sum) / plane;
-    st.loops.squares(x + at, Splat(static_cast<float>(plane_mean)).data(), st.s.plane, sum.data());
-    const double delta = plane_mean - mean, total = count + plane;
-    mean += delta * plane / total;
-    m2 += SumOf(sum) + delta * delta * count * plane / total;
-    count = total;
+    const float* run = x + st.RunAt(n, first);
+    Lanes sum, center;
+    st.loops.sums(run, st.run(), sum.data());
+    Sums plane_mean = Gather(st, sum);
+    for (int64_t c = 0; c < kLanes; ++c) {
+      plane_mean[c] /= plane;
+      center[c] = static_cast<float>(plane_mean[c]);
+    }
+    st.loops.squares(run, Spread(st, center.data()).data(), st.run(), sum.data());
+    const Sums plane_m2 = Gather(st, sum);
+    for (int64_t c = 0; c < kLanes; ++c) {
+      const double delta = plane_mean[c] - mean[c], total = count + plane;
+      mean[c] += delta * plane / total;
+      m2[c] += plane_m2[c] + delta * delta * count * plane / total;
+    }
+    count += plane;
   }
-  return {mean, m2 / count};
+  Moments moments;
+  for (int64_t c = 0; c < kLanes; ++c) {
+    moments.mean[c] = static_cast<float>(mean[c]);
+    moments.variance[c] = static_cast<float>(m2[c] / count);
+  }
+  return moments;
 }
 
 // One step of a running statistic. As one expression in f32: the same bits on every machine.
@@ -68,82 +83,110 @@ float Advance(float momentum, float running, float now) {
   return running * momentum + now * (1.0f - momentum);
 }
 
-void Channel(const State& st, const KernelArgs& args, int64_t c) {
-  const float *mean_in = InF32(args, 3), *variance_in = InF32(args, 4);
-  float *mean_out = OutF32(args, 1), *variance_out = OutF32(args, 2);
-  auto mean = mean_in[c], variance = variance_in[c];
-  if (st.is_test) {
-    mean_out[c] = mean;
-    variance_out[c] = variance;
-  } else {
-    const Moments moments = MomentsOf(st, InF32(args, 0), c);
-    mean = static_cast<float>(moments.mean);
-    variance = static_cast<float>(moments.variance);
-    mean_out[c] = Advance(st.momentum, mean_in[c], mean);
-    variance_out[c] = Advance(st.momentum, variance_in[c], variance);
+// Writes the statistics of channels [first, first + width) and gives the factor of x.
+Lanes Statistics(const State& st, const KernelArgs& args, int64_t first) {
+  const float *mean_in = InF32(args, 3) + first, *variance_in = InF32(args, 4) + first;
+  float *mean_out = OutF32(args, 1) + first, *variance_out = OutF32(args, 2) + first;
+  const Moments batch = st.is_test ? Moments{} : MomentsOf(st, InF32(args, 0), first);
+  Lanes scale{};
+  for (int64_t c = 0; c < st.width(); ++c) {
+    const float mean = st.is_test ? mean_in[c] : batch.mean[c];
+    const float variance = st.is_test ? variance_in[c] : batch.variance[c];
+    mean_out[c] = st.is_test ? mean : Advance(st.momentum, mean_in[c], mean);
+    variance_out[c] = st.is_test ? variance : Advance(st.momentum, variance_in[c], variance);
+    const float inv_std = 1.0f / std::sqrt(variance + st.epsilon);
+    OutF32(args, 3)[first + c] = mean;
+    OutF32(args, 4)[first + c] = inv_std;
+    scale[c] = InF32(args, 1)[first + c] * inv_std;
   }
-  const float inv_std = 1.0f / std::sqrt(variance + st.epsilon);
-  OutF32(args, 3)[c] = mean;
-  OutF32(args, 4)[c] = inv_std;
-  const Lanes means = Splat(mean), scales = Splat(InF32(args, 1)[c] * inv_std);
-  const Lanes biases = Splat(InF32(args, 2)[c]);
+  return scale;
+}
+
+void Group(const State& st, const KernelArgs& args, int64_t first) {
+  const Lanes scale = Spread(st, Statistics(st, args, first).data());
+  const Lanes mean = Spread(st, OutF32(args, 3) + first);
+  const Lanes bias = Spread(st, InF32(args, 2) + first);
   const float* z = st.relu ? InF32(args, 5) : nullptr;
   for (int64_t n = 0; n < st.s.batch; ++n) {
-    const int64_t at = PlaneAt(st.s, n, c);
+    const int64_t at = st.RunAt(n, first);
     st.loops.apply({.x = InF32(args, 0) + at,
                     .z = z == nullptr ? nullptr : z + at,
-                    .mean = means.data(),
-                    .scale = scales.data(),
-                    .bias = biases.data(),
+                    .mean = mean.data(),
+                    .scale = scale.data(),
+                    .bias = bias.data(),
                     .relu = st.relu,
                     .y = OutF32(args, 0) + at},
-                   st.s.plane);
+                   st.run());
   }
 }
 
-void ChannelGrad(const State& st, const KernelArgs& args, int64_t c) {
-  const float inv_std = InF32(args, 3)[c];
-  const Lanes mean = Splat(InF32(args, 2)[c]), scale = Splat(InF32(args, 1)[c] * inv_std);
+// The sums behind the gradients of channels [first, first + width): of g', and of g' (x - mean).
+struct GradSums {
+  Sums g{}, gx{};
+};
+
+GradSums GradSumsOf(const State& st, NormLoops::Grad grad, int64_t first) {
+  const NormLoops::Grad begin = grad;
+  GradSums sums;
+  for (int64_t n = 0; n < st.s.batch; ++n) {
+    const int64_t at = st.RunAt(n, first);
+    grad.x = begin.x + at;
+    grad.y = begin.y == nullptr ? nullptr : begin.y + at;
+    grad.g = begin.g + at;
+    Lanes g, gx;
+    st.loops.grad_sums(grad, st.run(), g.data(), gx.data());
+    const Sums more_g = Gather(st, g), more_gx = Gather(st, gx);
+    for (int64_t c = 0; c < kLanes; ++c) {
+      sums.g[c] += more_g[c];
+      sums.gx[c] += more_gx[c];
+    }
+  }
+  return sums;
+}
+
+void GroupGrad(const State& st, const KernelArgs& args, int64_t first) {
+  const float *inv_std = InF32(args, 3) + first, *weight = InF32(args, 1) + first;
+  const Lanes mean = Spread(st, InF32(args, 2) + first);
+  NormLoops::Grad grad{.x = InF32(args, 0),
+                       .y = st.relu ? InF32(args, 5) : nullptr,
+                       .g = InF32(args, 4),
+                       .mean = mean.data()};
+  const GradSums sums = GradSumsOf(st, grad, first);
+  const double count = static_cast<double>(st.s.batch * st.s.plane);
+  Lanes scale{}, mean_g{}, slope{};
+  for (int64_t c = 0; c < st.width(); ++c) {
+    if (float* gscale = OutF32(args, 1)) {
+      gscale[first + c] = static_cast<float>(sums.gx[c] * inv_std[c]);
+    }
+    if (float* gbias = OutF32(args, 2)) gbias[first + c] = static_cast<float>(sums.g[c]);
+    scale[c] = weight[c] * inv_std[c];
+    if (st.is_test) continue;  // the statistics are constants
+    mean_g[c] = static_cast<float>(sums.g[c] / count);
+    slope[c] = static_cast<float>(sums.gx[c] * inv_std[c] * inv_std[c] / count);
+  }
+  const Lanes scales = Spread(st, scale.data()), means_g = Spread(st, mean_g.data());
+  const Lanes slopes = Spread(st, slope.data());
+  grad.scale = scales.data();
+  grad.mean_g = means_g.data();
+  grad.slope = slopes.data();
   float *gx = OutF32(args, 0), *gz = st.relu ? OutF32(args, 3) : nullptr;
-  const auto plane = [&](int64_t at) {
-    return NormLoops::Grad{.x = InF32(args, 0) + at,
-                           .y = st.relu ? InF32(args, 5) + at : nullptr,
-                           .g = InF32(args, 4) + at,
-                           .mean = mean.data(),
-                           .scale = scale.data(),
-                           .mean_g = nullptr,
-                           .slope = nullptr,
-                           .gx = gx == nullptr ? nullptr : gx + at,
-                           .gz = gz == nullptr ? nullptr : gz + at};
-  };
-  double sum_g = 0, sum_gx = 0;
   for (int64_t n = 0; n < st.s.batch; ++n) {
-    const int64_t at = PlaneAt(st.s, n, c);
-    Lanes g, gx_centered;
-    st.loops.grad_sums(plane(at), st.s.plane, g.data(), gx_centered.data());
-    sum_g += SumOf(g);
-    sum_gx += SumOf(gx_centered);
-  }
-  if (float* gscale = OutF32(args, 1)) gscale[c] = static_cast<float>(sum_gx * inv_std);
-  if (float* gbias = OutF32(args, 2)) gbias[c] = static_cast<float>(sum_g);
-  if (gx == nullptr && gz == nullptr) return;
-  const double count = st.is_test ? INFINITY : static_cast<double>(st.s.samples());
-  const Lanes mean_g = Splat(static_cast<float>(sum_g / count));
-  const Lanes slope = Splat(static_cast<float>(sum_gx * inv_std * inv_std / count));
-  for (int64_t n = 0; n < st.s.batch; ++n) {
-    const int64_t at = PlaneAt(st.s, n, c);
-    NormLoops::Grad grad = plane(at);
-    grad.mean_g = mean_g.data();
-    grad.slope = slope.data();
-    st.loops.grad(grad, st.s.plane);
+    const int64_t at = st.RunAt(n, first);
+    grad.x = InF32(args, 0) + at;
+    grad.y = st.relu ? InF32(args, 5) + at : nullptr;
+    grad.g = InF32(args, 4) + at;
+    grad.gx = gx == nullptr ? nullptr : gx + at;
+    grad.gz = gz == nullptr ? nullptr : gz + at;
+    st.loops.grad(grad, st.run());
   }
 }
 
-// A channel is one thread's, so that its sums have one order.
+// A group of channels is one thread's, so that its sums have one order.
 template <void (*Body)(const State&, const KernelArgs&, int64_t)>
 Status Run(State& st, const KernelArgs& args) {
-  ParallelFor(st.parts, st.s.channels, [&](int, int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) Body(st, args, c);
+  const int64_t width = st.width();
+  ParallelFor(st.parts, st.s.channels / width, [&](int, int64_t begin, int64_t end) {
+    for (int64_t g = begin; g < end; ++g) Body(st, args, g * width);
   });
   return OkStatus();
 }
@@ -159,11 +202,11 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> BatchNormCpu() { return {{"vector", Prepare<Channel, false>}}; }
-std::vector<KernelImpl> BatchNormGradCpu() { return {{"vector", Prepare<ChannelGrad, false>}}; }
-std::vector<KernelImpl> FusedBnAddActivationCpu() { return {{"vector", Prepare<Channel, true>}}; }
+std::vector<KernelImpl> BatchNormCpu() { return {{"vector", Prepare<Group, false>}}; }
+std::vector<KernelImpl> BatchNormGradCpu() { return {{"vector", Prepare<GroupGrad, false>}}; }
+std::vector<KernelImpl> FusedBnAddActivationCpu() { return {{"vector", Prepare<Group, true>}}; }
 std::vector<KernelImpl> FusedBnAddActivationGradCpu() {
-  return {{"vector", Prepare<ChannelGrad, true>}};
+  return {{"vector", Prepare<GroupGrad, true>}};
 }
 
 }  // namespace tandem

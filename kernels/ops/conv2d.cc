@@ -1,9 +1,32 @@
 #include "kernels/ops/conv2d.h"
 
+#include "kernels/ops/image_layout.h"
 #include "kernels/ops/infer.h"
 #include "kernels/ops/op_defs.h"
 
 namespace tandem {
+
+namespace {
+
+// The attributes that say how, not what, is computed.
+Status FillHow(const OpView& view, ConvShape& s) {
+  TD_ASSIGN_OR_RETURN(s.blocked_in, IsBlocked(view, "input_layout", view.in(0).shape));
+  const Shape out{s.batch, s.out_c, s.out[0], s.out[1]};
+  TD_ASSIGN_OR_RETURN(s.blocked_out, IsBlocked(view, "output_layout", out));
+  const auto algorithm = view.attr<std::string>("algorithm");
+  s.winograd = algorithm == "winograd";
+  if (!s.winograd && algorithm != "direct") {
+    return view.Error("algorithm must be \"direct\" or \"winograd\", not \"" + algorithm + "\"");
+  }
+  s.relu_first = view.attr<bool>("fuse_relu_before_depthwise_conv");
+  if (s.relu_first && (s.groups != s.in_c || s.in_c < 2)) {
+    return view.Error(absl::StrFormat(
+        "fuse_relu_before_depthwise_conv is for as many groups as channels, not %d", s.groups));
+  }
+  return OkStatus();
+}
+
+}  // namespace
 
 StatusOr<ConvShape> ConvShapeOf(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedF32(view));
@@ -39,6 +62,7 @@ StatusOr<ConvShape> ConvShapeOf(const OpView& view) {
     }
     s.out[d] = room / s.stride[d] + 1;
   }
+  TD_RETURN_IF_ERROR(FillHow(view, s));
   return s;
 }
 
@@ -87,7 +111,14 @@ std::vector<AttrDef> Attrs() {
   return {{"strides", ones, "steps of the window: vertical, horizontal"},
           {"paddings", zeros, "zeros added on each side: above and below, left and right"},
           {"dilations", ones, "distance of the kernel's elements: vertical, horizontal"},
-          {"groups", int64_t{1}, "output channel group g sees input channel group g alone"}};
+          {"groups", int64_t{1}, "output channel group g sees input channel group g alone"},
+          LayoutAttr("input_layout", "layout of Input and its gradient: NCHW or nChw16c"),
+          LayoutAttr("output_layout", "layout of Output and its gradient"),
+          {"algorithm", std::string("direct"),
+           "direct, or winograd where it serves: Lavin and Gray, CVPR 2016; fewer products, errors "
+           "of about 1e-5 of the largest result"},
+          {"fuse_relu_before_depthwise_conv", false,
+           "Output is that of relu(Input); for as many groups as channels alone"}};
 }
 
 }  // namespace

@@ -11,6 +11,9 @@ namespace tandem {
 struct ConvShape {
   int64_t batch, in_c, out_c, groups;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2], dilation[2];
+  bool blocked_in = false, blocked_out = false;  // layouts of Input and Output (image_layout.h)
+  bool winograd = false;                         // wanted where it serves
+  bool relu_first = false;                       // Input goes through relu on its way in
   int64_t in_plane() const { return in[0] * in[1]; }
   int64_t out_plane() const { return out[0] * out[1]; }
   // Weights of one output channel.

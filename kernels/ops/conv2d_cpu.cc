@@ -42,12 +42,15 @@ void ForEachOutput(const ConvShape& s, const Fn& fn) {
   }
 }
 
+// An element of the input as the filter sees it.
+float Seen(const ConvShape& s, float x) { return s.relu_first && 0.0f > x ? 0.0f : x; }
+
 Status RunPlain(ConvShape& s, const KernelArgs& args) {
   const float *in = InF32(args, 0), *filter = InF32(args, 1), *bias = InF32(args, 2);
   float* out = OutF32(args, 0);
   ForEachOutput(s, [&](int64_t n, int64_t o, int64_t y, int64_t x, int64_t at) {
     float sum = bias == nullptr ? 0.0f : bias[o];
-    ForEachTap(s, n, o, y, x, [&](int64_t f, int64_t i) { sum += filter[f] * in[i]; });
+    ForEachTap(s, n, o, y, x, [&](int64_t f, int64_t i) { sum += filter[f] * Seen(s, in[i]); });
     out[at] = sum;
   });
   return OkStatus();
@@ -62,8 +65,8 @@ Status RunPlainGrad(ConvShape& s, const KernelArgs& args) {
   ForEachOutput(s, [&](int64_t n, int64_t o, int64_t y, int64_t x, int64_t at) {
     if (gbias != nullptr) gbias[o] += g[at];
     ForEachTap(s, n, o, y, x, [&](int64_t f, int64_t i) {
-      if (gin != nullptr) gin[i] += filter[f] * g[at];
-      if (gfilter != nullptr) gfilter[f] += in[i] * g[at];
+      if (gin != nullptr && Seen(s, in[i]) == in[i]) gin[i] += filter[f] * g[at];
+      if (gfilter != nullptr) gfilter[f] += Seen(s, in[i]) * g[at];
     });
   });
   return OkStatus();
@@ -72,6 +75,7 @@ Status RunPlainGrad(ConvShape& s, const KernelArgs& args) {
 template <Status (*Body)(ConvShape&, const KernelArgs&)>
 StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
+  if (s.blocked_in || s.blocked_out) return Unimplemented("only for the layout NCHW");
   return MakeKernel<ConvShape, Body>(s);
 }
 

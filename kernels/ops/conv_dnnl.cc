@@ -16,12 +16,16 @@ using dnnl::algorithm;
 struct Problem {
   Dims src, filter, dst, strides, dilations, pad_begin, pad_end;
   int64_t out_c;
+  bool blocked_in, blocked_out, winograd;
 
   explicit Problem(const ConvShape& s)
       : src{s.batch, s.in_c, s.in[0], s.in[1]},
         filter{s.out_c, s.in_c / s.groups, s.kernel[0], s.kernel[1]},
         dst{s.batch, s.out_c, s.out[0], s.out[1]},
-        out_c(s.out_c) {
+        out_c(s.out_c),
+        blocked_in(s.blocked_in),
+        blocked_out(s.blocked_out),
+        winograd(s.winograd) {
     if (s.groups > 1) {
       filter = {s.groups, s.out_c / s.groups, s.in_c / s.groups, s.kernel[0], s.kernel[1]};
     }
@@ -38,28 +42,64 @@ struct Problem {
     return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
   }
   Desc bias() const { return PlainDesc({out_c}); }
+  // As the operator's tensors lie in memory.
+  Desc src_desc() const { return ImageDesc(src, blocked_in); }
+  Desc dst_desc() const { return ImageDesc(dst, blocked_out); }
 
-  dnnl::convolution_forward::primitive_desc Forward(const dnnl::engine& engine,
-                                                    bool with_bias) const {
+  dnnl::convolution_forward::primitive_desc Forward(const dnnl::engine& engine, bool with_bias,
+                                                    algorithm how) const {
     const auto kind = dnnl::prop_kind::forward_training;
-    const auto direct = algorithm::convolution_direct;
     const auto desc =
         with_bias
-            ? dnnl::convolution_forward::desc(kind, direct, Any(src), Any(filter), bias(), Any(dst),
+            ? dnnl::convolution_forward::desc(kind, how, Any(src), Any(filter), bias(), Any(dst),
                                               strides, dilations, pad_begin, pad_end)
-            : dnnl::convolution_forward::desc(kind, direct, Any(src), Any(filter), Any(dst),
-                                              strides, dilations, pad_begin, pad_end);
+            : dnnl::convolution_forward::desc(kind, how, Any(src), Any(filter), Any(dst), strides,
+                                              dilations, pad_begin, pad_end);
     return {desc, UserScratchpad(), engine};
+  }
+
+  dnnl::convolution_backward_data::primitive_desc InputGrad(const dnnl::engine& engine,
+                                                            algorithm how) const {
+    const dnnl::convolution_backward_data::desc desc(how, Any(src), Any(filter), Any(dst), strides,
+                                                     dilations, pad_begin, pad_end);
+    return {desc, UserScratchpad(), engine, Forward(engine, false, how)};
+  }
+
+  dnnl::convolution_backward_weights::primitive_desc FilterGrad(const dnnl::engine& engine,
+                                                                bool with_bias,
+                                                                algorithm how) const {
+    using Desc = dnnl::convolution_backward_weights::desc;
+    const Desc desc = with_bias ? Desc(how, Any(src), Any(filter), bias(), Any(dst), strides,
+                                       dilations, pad_begin, pad_end)
+                                : Desc(how, Any(src), Any(filter), Any(dst), strides, dilations,
+                                       pad_begin, pad_end);
+    return {desc, UserScratchpad(), engine, Forward(engine, with_bias, how)};
+  }
+
+  // make(algorithm) with Winograd's where it is wanted and serves, else with the direct one.
+  template <typename Make>
+  auto Choose(const Make& make) const {
+    if (winograd) {
+      try {
+        return make(algorithm::convolution_winograd);
+      } catch (const dnnl::error&) {  // not for this shape, or not on this machine
+      }
+    }
+    return make(algorithm::convolution_direct);
   }
 };
 
-void AddForward(DnnlProgram& program, const Problem& p, bool with_bias) {
-  const auto pd = p.Forward(program.engine(), with_bias);
-  const int src = program.Reordered(program.In(0, PlainDesc(p.src)), pd.src_desc());
-  const int filter = program.Reordered(program.In(1, PlainDesc(p.filter)), pd.weights_desc());
-  const int bias = with_bias ? program.In(2, p.bias()) : -1;
-  const int out = program.Out(0, PlainDesc(p.dst));
-  const int dst = pd.dst_desc() == PlainDesc(p.dst) ? out : program.Scratch(pd.dst_desc());
+// `memory` where its layout is `wanted`, else scratch memory; the caller copies that back.
+int Target(DnnlProgram& program, int memory, const Desc& wanted) {
+  return program.DescOf(memory) == wanted ? memory : program.Scratch(wanted);
+}
+
+void AddForward(DnnlProgram& program, const Problem& p, int src, int filter, int bias, int out) {
+  const auto pd =
+      p.Choose([&](algorithm how) { return p.Forward(program.engine(), bias >= 0, how); });
+  src = program.Reordered(src, pd.src_desc());
+  filter = program.Reordered(filter, pd.weights_desc());
+  const int dst = Target(program, out, pd.dst_desc());
   program.Add(
       dnnl::convolution_forward(pd),
       {{DNNL_ARG_SRC, src}, {DNNL_ARG_WEIGHTS, filter}, {DNNL_ARG_BIAS, bias}, {DNNL_ARG_DST, dst}},
@@ -67,17 +107,12 @@ void AddForward(DnnlProgram& program, const Problem& p, bool with_bias) {
   program.Copy(dst, out);
 }
 
-void AddInputGrad(DnnlProgram& program, const Problem& p, int filter, int diff_dst) {
-  const dnnl::convolution_backward_data::desc desc(algorithm::convolution_direct, p.Any(p.src),
-                                                   p.Any(p.filter), p.Any(p.dst), p.strides,
-                                                   p.dilations, p.pad_begin, p.pad_end);
-  const dnnl::convolution_backward_data::primitive_desc pd(desc, UserScratchpad(), program.engine(),
-                                                           p.Forward(program.engine(), false));
+void AddInputGrad(DnnlProgram& program, const Problem& p, int filter, int diff_dst, int out) {
+  const auto& engine = program.engine();
+  const auto pd = p.Choose([&](algorithm how) { return p.InputGrad(engine, how); });
   filter = program.Reordered(filter, pd.weights_desc());
   diff_dst = program.Reordered(diff_dst, pd.diff_dst_desc());
-  const int out = program.Out(0, PlainDesc(p.src));
-  const int diff_src =
-      pd.diff_src_desc() == PlainDesc(p.src) ? out : program.Scratch(pd.diff_src_desc());
+  const int diff_src = Target(program, out, pd.diff_src_desc());
   program.Add(
       dnnl::convolution_backward_data(pd),
       {{DNNL_ARG_WEIGHTS, filter}, {DNNL_ARG_DIFF_DST, diff_dst}, {DNNL_ARG_DIFF_SRC, diff_src}},
@@ -85,30 +120,71 @@ void AddInputGrad(DnnlProgram& program, const Problem& p, int filter, int diff_d
   program.Copy(diff_src, out);
 }
 
-void AddFilterGrad(DnnlProgram& program, const Problem& p, int src, int diff_dst, bool need_filter,
-                   bool need_bias) {
-  using Backward = dnnl::convolution_backward_weights;
-  const auto direct = algorithm::convolution_direct;
-  const Backward::desc desc =
-      need_bias ? Backward::desc(direct, p.Any(p.src), p.Any(p.filter), p.bias(), p.Any(p.dst),
-                                 p.strides, p.dilations, p.pad_begin, p.pad_end)
-                : Backward::desc(direct, p.Any(p.src), p.Any(p.filter), p.Any(p.dst), p.strides,
-                                 p.dilations, p.pad_begin, p.pad_end);
-  const Backward::primitive_desc pd(desc, UserScratchpad(), program.engine(),
-                                    p.Forward(program.engine(), need_bias));
+// `out`, `bias`: -1 where that gradient is not needed.
+void AddFilterGrad(DnnlProgram& program, const Problem& p, int src, int diff_dst, int out,
+                   int bias) {
+  const auto& engine = program.engine();
+  const auto pd = p.Choose([&](algorithm how) { return p.FilterGrad(engine, bias >= 0, how); });
   src = program.Reordered(src, pd.src_desc());
   diff_dst = program.Reordered(diff_dst, pd.diff_dst_desc());
-  const Desc plain = PlainDesc(p.filter);
-  const int out = need_filter ? program.Out(1, plain) : program.Scratch(plain);
-  const int diff_filter =
-      pd.diff_weights_desc() == plain ? out : program.Scratch(pd.diff_weights_desc());
-  program.Add(Backward(pd),
+  const int result = out >= 0 ? out : program.Scratch(PlainDesc(p.filter));
+  const int diff_filter = Target(program, result, pd.diff_weights_desc());
+  program.Add(dnnl::convolution_backward_weights(pd),
               {{DNNL_ARG_SRC, src},
                {DNNL_ARG_DIFF_DST, diff_dst},
                {DNNL_ARG_DIFF_WEIGHTS, diff_filter},
-               {DNNL_ARG_DIFF_BIAS, need_bias ? program.Out(2, p.bias()) : -1}},
+               {DNNL_ARG_DIFF_BIAS, bias}},
               pd.scratchpad_desc());
-  if (need_filter) program.Copy(diff_filter, out);
+  if (out >= 0) program.Copy(diff_filter, out);
+}
+
+// relu of `memory`, in scratch memory.
+int AddRelu(DnnlProgram& program, int memory) {
+  const Desc desc = program.DescOf(memory);
+  const dnnl::eltwise_forward::desc op(dnnl::prop_kind::forward_training, algorithm::eltwise_relu,
+                                       desc, 0.0f);
+  const dnnl::eltwise_forward::primitive_desc pd(op, UserScratchpad(), program.engine());
+  const int out = program.Scratch(desc);
+  program.Add(dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, memory}, {DNNL_ARG_DST, out}},
+              pd.scratchpad_desc());
+  return out;
+}
+
+// `grad`, the gradient of relu(x), becomes that of x.
+void AddReluGrad(DnnlProgram& program, int x, int grad) {
+  const Desc desc = program.DescOf(x);
+  const dnnl::eltwise_forward::desc forward(dnnl::prop_kind::forward_training,
+                                            algorithm::eltwise_relu, desc, 0.0f);
+  const dnnl::eltwise_backward::desc op(algorithm::eltwise_relu, desc, desc, 0.0f);
+  const dnnl::eltwise_backward::primitive_desc pd(
+      op, UserScratchpad(), program.engine(),
+      dnnl::eltwise_forward::primitive_desc(forward, program.engine()));
+  program.Add(dnnl::eltwise_backward(pd),
+              {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, grad}, {DNNL_ARG_DIFF_SRC, grad}},
+              pd.scratchpad_desc());
+}
+
+void BuildForward(DnnlProgram& program, const ConvShape& s, bool with_bias) {
+  const Problem p(s);
+  int src = program.In(0, p.src_desc());
+  if (s.relu_first) src = AddRelu(program, src);
+  AddForward(program, p, src, program.In(1, PlainDesc(p.filter)),
+             with_bias ? program.In(2, p.bias()) : -1, program.Out(0, p.dst_desc()));
+}
+
+void BuildGrad(DnnlProgram& program, const ConvShape& s, const OpView& view) {
+  const Problem p(s);
+  const int x = program.In(0, p.src_desc()), g = program.In(2, p.dst_desc());
+  if (view.has_out(0)) {
+    const int out = program.Out(0, p.src_desc());
+    AddInputGrad(program, p, program.In(1, PlainDesc(p.filter)), g, out);
+    if (s.relu_first) AddReluGrad(program, x, out);
+  }
+  if (view.has_out(1) || view.has_out(2)) {
+    AddFilterGrad(program, p, s.relu_first ? AddRelu(program, x) : x, g,
+                  view.has_out(1) ? program.Out(1, PlainDesc(p.filter)) : -1,
+                  view.has_out(2) ? program.Out(2, p.bias()) : -1);
+  }
 }
 
 Status Run(DnnlProgram& program, const KernelArgs& args) { return program.Run(args); }
@@ -128,26 +204,16 @@ Status CheckShape(const ConvShape& s) {
 StatusOr<Kernel> PrepareDnnlConv(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
   TD_RETURN_IF_ERROR(CheckShape(s));
-  TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
-                        AddForward(p, Problem(s), view.has_in(2));
-                      }));
+  TD_ASSIGN_OR_RETURN(DnnlProgram program,
+                      BuildDnnl(ctx, [&](DnnlProgram& p) { BuildForward(p, s, view.has_in(2)); }));
   return ToKernel(std::move(program));
 }
 
 StatusOr<Kernel> PrepareDnnlConvGrad(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
   TD_RETURN_IF_ERROR(CheckShape(s));
-  TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
-                        const Problem problem(s);
-                        const int g = p.In(2, PlainDesc(problem.dst));
-                        if (view.has_out(0)) {
-                          AddInputGrad(p, problem, p.In(1, PlainDesc(problem.filter)), g);
-                        }
-                        if (view.has_out(1) || view.has_out(2)) {
-                          AddFilterGrad(p, problem, p.In(0, PlainDesc(problem.src)), g,
-                                        view.has_out(1), view.has_out(2));
-                        }
-                      }));
+  TD_ASSIGN_OR_RETURN(DnnlProgram program,
+                      BuildDnnl(ctx, [&](DnnlProgram& p) { BuildGrad(p, s, view); }));
   return ToKernel(std::move(program));
 }
 

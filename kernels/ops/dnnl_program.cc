@@ -83,4 +83,9 @@ dnnl::memory::desc PlainDesc(const std::vector<int64_t>& dims) {
   return dnnl::memory::desc(dims, dnnl::memory::data_type::f32, strides);
 }
 
+dnnl::memory::desc ImageDesc(const std::vector<int64_t>& dims, bool blocked) {
+  if (!blocked) return PlainDesc(dims);
+  return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::nChw16c};
+}
+
 }  // namespace tandem

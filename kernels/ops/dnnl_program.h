@@ -36,6 +36,8 @@ class DnnlProgram {
   int Out(int i, const dnnl::memory::desc& desc) { return AddMemory(Source::kOut, i, desc); }
   int Scratch(const dnnl::memory::desc& desc);
 
+  dnnl::memory::desc DescOf(int memory) const { return memories_[memory].memory.get_desc(); }
+
   // `memory` in the layout `wanted`: itself, or a copy made by a reorder that is appended here.
   int Reordered(int memory, const dnnl::memory::desc& wanted);
   // Appends a primitive; `scratchpad` is its primitive descriptor's.
@@ -75,6 +77,8 @@ dnnl::primitive_attr UserScratchpad();
 
 // Row-major f32 with these dimensions.
 dnnl::memory::desc PlainDesc(const std::vector<int64_t>& dims);
+// Images [n,c,h,w] in the layout NCHW or nChw16c (image_layout.h).
+dnnl::memory::desc ImageDesc(const std::vector<int64_t>& dims, bool blocked);
 
 // Calls build(program); what oneDNN throws becomes UNIMPLEMENTED.
 template <typename Build>

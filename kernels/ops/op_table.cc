@@ -78,6 +78,7 @@ const OpDef* const kOps[] = {
     &kRegularize,
     &kRelu,
     &kReluGrad,
+    &kReorder,
     &kReshape,
     &kReshapeGrad,
     &kRmsprop,

@@ -1,5 +1,8 @@
 #include "kernels/ops/pool2d.h"
 
+#include <algorithm>
+
+#include "kernels/ops/image_layout.h"
 #include "kernels/ops/infer.h"
 #include "kernels/ops/op_defs.h"
 
@@ -30,11 +33,22 @@ Status FillWindow(const OpView& view, PoolShape& s) {
 
 }  // namespace
 
+PoolWindow WindowAt(const PoolShape& s, int64_t y, int64_t x) {
+  const int64_t top = y * s.stride[0] - s.pad[0], left = x * s.stride[1] - s.pad[1];
+  return {std::max<int64_t>(top, 0), std::min(top + s.kernel[0], s.in[0]),
+          std::max<int64_t>(left, 0), std::min(left + s.kernel[1], s.in[1])};
+}
+
+float PoolDivisor(const PoolShape& s, const PoolWindow& w) {
+  return static_cast<float>(s.exclusive ? w.size() : s.kernel[0] * s.kernel[1]);
+}
+
 StatusOr<PoolShape> PoolShapeOf(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedF32(view));
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "X", 4));
   const Shape& x = view.in(0).shape;
   const auto type = view.attr<std::string>("pooling_type");
+  TD_ASSIGN_OR_RETURN(const bool blocked, IsBlocked(view, "data_layout", x));
   if (type != "max" && type != "avg") {
     return view.Error("pooling_type must be \"max\" or \"avg\", not \"" + type + "\"");
   }
@@ -45,7 +59,8 @@ StatusOr<PoolShape> PoolShapeOf(const OpView& view) {
               .stride = {1, 1},
               .pad = {0, 0},
               .max = type == "max",
-              .exclusive = view.attr<bool>("exclusive")};
+              .exclusive = view.attr<bool>("exclusive"),
+              .blocked = blocked};
   if (x[2] < 1 || x[3] < 1) return view.Error("X has no elements in a plane");
   if (!view.attr<bool>("global_pooling")) TD_RETURN_IF_ERROR(FillWindow(view, s));
   return s;
@@ -87,7 +102,8 @@ std::vector<AttrDef> Attrs() {
           {"strides", ones, "steps of the window: vertical, horizontal"},
           {"paddings", zeros, "added on each side; never chosen by max"},
           {"global_pooling", false, "one window over the whole plane"},
-          {"exclusive", true, "averages leave the padding out of the count"}};
+          {"exclusive", true, "averages leave the padding out of the count"},
+          LayoutAttr("data_layout", "layout of X, Out and their gradients: NCHW or nChw16c")};
 }
 
 }  // namespace

@@ -14,9 +14,21 @@ struct PoolShape {
   int64_t in[2], out[2], kernel[2], stride[2], pad[2];
   bool max;        // else average
   bool exclusive;  // averages divide by the elements inside the plane, not by the window's size
+  bool blocked;    // layout nChw16c (image_layout.h)
   int64_t in_plane() const { return in[0] * in[1]; }
   int64_t out_plane() const { return out[0] * out[1]; }
 };
+
+// The part of a window inside the plane: rows [top, bottom), columns [left, right).
+struct PoolWindow {
+  int64_t top, bottom, left, right;
+  int64_t size() const { return (bottom - top) * (right - left); }
+};
+
+// The window of output (y, x).
+PoolWindow WindowAt(const PoolShape& s, int64_t y, int64_t x);
+// What the sum over a window is divided by.
+float PoolDivisor(const PoolShape& s, const PoolWindow& w);
 
 // From input 0 (X) and the attributes of pool2d or pool2d_grad.
 StatusOr<PoolShape> PoolShapeOf(const OpView& view);

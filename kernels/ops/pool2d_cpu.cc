@@ -5,6 +5,7 @@
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
 #include "kernels/ops/pool2d.h"
+#include "kernels/ops/pool2d_blocked.h"
 
 namespace tandem {
 namespace {
@@ -17,24 +18,8 @@ struct State {
   int parts;
 };
 
-// The part of a window inside the plane: rows [top, bottom), columns [left, right).
-struct Window {
-  int64_t top, bottom, left, right;
-  int64_t size() const { return (bottom - top) * (right - left); }
-};
-
-Window WindowAt(const PoolShape& s, int64_t y, int64_t x) {
-  const int64_t top = y * s.stride[0] - s.pad[0], left = x * s.stride[1] - s.pad[1];
-  return {std::max<int64_t>(top, 0), std::min(top + s.kernel[0], s.in[0]),
-          std::max<int64_t>(left, 0), std::min(left + s.kernel[1], s.in[1])};
-}
-
-float Divisor(const PoolShape& s, const Window& w) {
-  return static_cast<float>(s.exclusive ? w.size() : s.kernel[0] * s.kernel[1]);
-}
-
 // Index of the first largest element.
-int64_t ArgMax(const PoolShape& s, const Window& w, const float* x) {
+int64_t ArgMax(const PoolShape& s, const PoolWindow& w, const float* x) {
   int64_t best = w.top * s.in[1] + w.left;
   for (int64_t i = w.top; i < w.bottom; ++i) {
     for (int64_t j = w.left; j < w.right; ++j) {
@@ -44,16 +29,16 @@ int64_t ArgMax(const PoolShape& s, const Window& w, const float* x) {
   return best;
 }
 
-float Average(const PoolShape& s, const Window& w, const float* x) {
+float Average(const PoolShape& s, const PoolWindow& w, const float* x) {
   float sum = 0.0f;
   for (int64_t i = w.top; i < w.bottom; ++i) {
     for (int64_t j = w.left; j < w.right; ++j) sum += x[i * s.in[1] + j];
   }
-  return sum / Divisor(s, w);
+  return sum / PoolDivisor(s, w);
 }
 
-void SpreadAverage(const PoolShape& s, const Window& w, float g, float* gx) {
-  const float share = g / Divisor(s, w);
+void SpreadAverage(const PoolShape& s, const PoolWindow& w, float g, float* gx) {
+  const float share = g / PoolDivisor(s, w);
   for (int64_t i = w.top; i < w.bottom; ++i) {
     for (int64_t j = w.left; j < w.right; ++j) gx[i * s.in[1] + j] += share;
   }
@@ -62,7 +47,7 @@ void SpreadAverage(const PoolShape& s, const Window& w, float g, float* gx) {
 void Plane(const PoolShape& s, const float* x, float* out) {
   for (int64_t i = 0; i < s.out[0]; ++i) {
     for (int64_t j = 0; j < s.out[1]; ++j) {
-      const Window w = WindowAt(s, i, j);
+      const PoolWindow w = WindowAt(s, i, j);
       *out++ = s.max ? x[ArgMax(s, w, x)] : Average(s, w, x);
     }
   }
@@ -72,7 +57,7 @@ void PlaneGrad(const PoolShape& s, const float* x, const float* g, float* gx) {
   std::fill_n(gx, s.in_plane(), 0.0f);
   for (int64_t i = 0; i < s.out[0]; ++i) {
     for (int64_t j = 0; j < s.out[1]; ++j, ++g) {
-      const Window w = WindowAt(s, i, j);
+      const PoolWindow w = WindowAt(s, i, j);
       if (s.max) {
         gx[ArgMax(s, w, x)] += *g;
       } else {
@@ -106,6 +91,7 @@ Status RunPlainGrad(State& st, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
+  if (s.blocked) return Unimplemented("only for the layout NCHW");
   const int64_t cost = s.planes * s.out_plane() * s.kernel[0] * s.kernel[1];
   return MakeKernel<State, Body>({s, BestLoops(), PartsFor(ctx.threads, cost)});
 }
@@ -139,6 +125,7 @@ Status RunMax2Grad(State& st, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> PrepareMax2(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
+  if (s.blocked) return Unimplemented("only for the layout NCHW");
   for (int d = 0; d < 2; ++d) {
     if (!s.max || s.kernel[d] != 2 || s.stride[d] != 2 || s.pad[d] != 0) {
       return Unimplemented("only for max over 2x2 with stride 2 and no padding");
@@ -150,11 +137,15 @@ StatusOr<Kernel> PrepareMax2(const OpView& view, const PrepareContext& ctx) {
 }  // namespace
 
 std::vector<KernelImpl> Pool2dCpu() {
-  return {{"direct", PrepareMax2<RunMax2>}, {"plain", PreparePlain<RunPlain>}};
+  return {{"blocked", PrepareBlockedPool},
+          {"direct", PrepareMax2<RunMax2>},
+          {"plain", PreparePlain<RunPlain>}};
 }
 
 std::vector<KernelImpl> Pool2dGradCpu() {
-  return {{"direct", PrepareMax2<RunMax2Grad>}, {"plain", PreparePlain<RunPlainGrad>}};
+  return {{"blocked", PrepareBlockedPoolGrad},
+          {"direct", PrepareMax2<RunMax2Grad>},
+          {"plain", PreparePlain<RunPlainGrad>}};
 }
 
 }  // namespace tandem

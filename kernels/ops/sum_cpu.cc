@@ -3,6 +3,7 @@
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
+#include "kernels/ops/parallel.h"
 
 namespace tandem {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 struct State {
   const Loops& loops;
   int64_t n;
-  int count;
+  int count, parts;
 };
 
 Status Run(State& s, const KernelArgs& args) {
@@ -19,14 +20,19 @@ Status Run(State& s, const KernelArgs& args) {
     if (out != InF32(args, 0)) std::memcpy(out, InF32(args, 0), s.n * sizeof(float));
     return OkStatus();
   }
-  s.loops.add(InF32(args, 0), InF32(args, 1), out, s.n);
-  for (int i = 2; i < s.count; ++i) s.loops.add(out, InF32(args, i), out, s.n);
+  ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {
+    s.loops.add(InF32(args, 0) + begin, InF32(args, 1) + begin, out + begin, end - begin);
+    for (int i = 2; i < s.count; ++i) {
+      s.loops.add(out + begin, InF32(args, i) + begin, out + begin, end - begin);
+    }
+  });
   return OkStatus();
 }
 
-StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  const int64_t n = view.in(0).shape.numel();
   return MakeKernel<State, Run>(
-      {BestLoops(), view.in(0).shape.numel(), static_cast<int>(view.in_count())});
+      {BestLoops(), n, static_cast<int>(view.in_count()), PartsFor(ctx.threads, n / 2)});
 }
 
 }  // namespace

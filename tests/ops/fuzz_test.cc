@@ -77,7 +77,7 @@ class Fuzzer {
       case 3:
         return Real();
       case 4:
-        return std::string(Pick({"max", "avg", "f32", "u8", "i64", ""}));
+        return std::string(Pick({"max", "avg", "f32", "u8", "i64", "nChw16c", "winograd", ""}));
       case 5:
         return Ints(ints.begin(), ints.begin() + static_cast<int64_t>(n));
       default:

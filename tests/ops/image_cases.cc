@@ -8,6 +8,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
+constexpr char kBlocked[] = "nChw16c";
+
 struct Conv {
   Shape x;  // [n,c,h,w]
   int64_t out_c;
@@ -15,13 +17,19 @@ struct Conv {
   Ints strides = {1, 1}, paddings = {0, 0}, dilations = {1, 1};
   int64_t groups = 1;
   bool bench = false;
+  const char *in = "NCHW", *out = "NCHW";  // layouts
+  bool winograd = false, relu = false;
 };
 
 AttrMap Attrs(const Conv& c) {
   return {{"strides", c.strides},
           {"paddings", c.paddings},
           {"dilations", c.dilations},
-          {"groups", c.groups}};
+          {"groups", c.groups},
+          {"input_layout", std::string(c.in)},
+          {"output_layout", std::string(c.out)},
+          {"algorithm", std::string(c.winograd ? "winograd" : "direct")},
+          {"fuse_relu_before_depthwise_conv", c.relu}};
 }
 
 void AddConv(const Conv& c, std::vector<OpCase>& cases) {
@@ -49,6 +57,11 @@ void AddConv(const Conv& c, std::vector<OpCase>& cases) {
                  .bits_vary_with_threads = true,
                  .flops = 2 * with_bias.flops,
                  .bench = c.bench};
+  if (c.winograd) {
+    // Its transforms multiply by up to 8 and cancel.
+    for (OpCase* row : {&with_bias, &without, &grad}) row->tolerance = {.of_max = 1e-4};
+    with_bias.grad_slots = without.grad_slots = {};
+  }
   cases.push_back(with_bias);
   cases.push_back(without);
   cases.push_back(grad);
@@ -68,6 +81,7 @@ struct Pool {
   Ints strides = {1, 1}, paddings = {0, 0};
   bool bench = false;
   bool ties = false;  // several largest elements in a window
+  bool blocked = false;
 };
 
 void AddPool(const Pool& p, const std::string& type, bool exclusive, bool global,
@@ -79,7 +93,8 @@ void AddPool(const Pool& p, const std::string& type, bool exclusive, bool global
                               {"ksize", p.kernel},
                               {"strides", p.strides},
                               {"paddings", p.paddings},
-                              {"exclusive", exclusive}},
+                              {"exclusive", exclusive},
+                              {"data_layout", std::string(p.blocked ? kBlocked : "NCHW")}},
                     .tolerance = max ? Tolerance{} : Tolerance{.of_max = 1e-6},
                     .grad_slots = {0},
                     .bench = p.bench};
@@ -138,6 +153,50 @@ std::vector<OpCase> ImageCases() {
       {.x = {1, 2, 2, 2}, .out_c = 2, .kernel = {5, 5}, .paddings = {2, 2}},  // mostly padding
       {.x = {1, 2, 7, 7}, .out_c = 2, .kernel = {2, 2}, .strides = {4, 5}},   // stride > kernel
       {.x = {0, 2, 5, 5}, .out_c = 3, .kernel = {3, 3}},                      // no images
+      // Blocked layouts on either side, as they are chained.
+      {.x = {2, 16, 7, 6},
+       .out_c = 32,
+       .kernel = {3, 3},
+       .paddings = {1, 1},
+       .in = kBlocked,
+       .out = kBlocked},
+      {.x = {2, 3, 9, 9}, .out_c = 16, .kernel = {3, 3}, .strides = {2, 2}, .out = kBlocked},
+      {.x = {2, 32, 5, 5}, .out_c = 5, .kernel = {1, 1}, .in = kBlocked},
+      {.x = {2, 32, 6, 5},
+       .out_c = 48,
+       .kernel = {1, 1},
+       .strides = {2, 2},
+       .in = kBlocked,
+       .out = kBlocked},
+      {.x = {2, 32, 6, 5},
+       .out_c = 32,
+       .kernel = {3, 3},
+       .paddings = {1, 1},
+       .groups = 32,
+       .in = kBlocked,
+       .out = kBlocked},
+      {.x = {2, 32, 9, 8},
+       .out_c = 48,
+       .kernel = {3, 3},
+       .paddings = {1, 1},
+       .in = kBlocked,
+       .out = kBlocked,
+       .winograd = true},
+      {.x = {1, 6, 7, 7}, .out_c = 4, .kernel = {3, 3}, .winograd = true},
+      {.x = {2, 6, 7, 5},
+       .out_c = 6,
+       .kernel = {3, 3},
+       .paddings = {1, 1},
+       .groups = 6,
+       .relu = true},
+      {.x = {2, 16, 7, 5},
+       .out_c = 32,
+       .kernel = {3, 3},
+       .strides = {2, 2},
+       .groups = 16,
+       .in = kBlocked,
+       .out = kBlocked,
+       .relu = true},
       {.x = {32, 6, 12, 12}, .out_c = 16, .kernel = {5, 5}, .bench = true},
       {.x = {32, 1, 28, 28}, .out_c = 6, .kernel = {5, 5}, .paddings = {2, 2}, .bench = true}};
   std::vector<OpCase> cases;
@@ -156,6 +215,12 @@ std::vector<OpCase> ImageCases() {
       {.x = {1, 1, 4, 5}, .kernel = {4, 5}},
       {.x = {1, 2, 2, 3}, .kernel = {3, 3}, .paddings = {2, 2}},
       {.x = {0, 2, 4, 4}, .kernel = {2, 2}, .strides = {2, 2}},
+      {.x = {2, 16, 7, 9},
+       .kernel = {3, 3},
+       .strides = {2, 2},
+       .paddings = {1, 1},
+       .blocked = true},
+      {.x = {1, 32, 6, 5}, .kernel = {2, 2}, .strides = {2, 1}, .blocked = true},
       {.x = {16, 8, 24, 24}, .kernel = {2, 2}, .strides = {2, 2}, .bench = true}};
   for (const Pool& p : pools) AddPools(p, cases);
   // After relu many zeros meet in a window: the first of the largest gets the gradient.
@@ -163,9 +228,22 @@ std::vector<OpCase> ImageCases() {
           false, cases);
   AddPool({.x = {2, 3, 9, 10}, .kernel = {3, 3}, .paddings = {1, 1}, .ties = true}, "max", true,
           false, cases);
+  AddPool(
+      {.x = {2, 16, 9, 10}, .kernel = {3, 3}, .paddings = {1, 1}, .ties = true, .blocked = true},
+      "max", true, false, cases);
   for (const char* type : {"max", "avg"}) {
+    AddPool({.x = {2, 32, 3, 5}, .kernel = {}, .blocked = true}, type, true, true, cases);
     AddPool({.x = {2, 3, 7, 5}, .kernel = {}}, type, true, true, cases);
     AddPool({.x = {1, 1, 1, 1}, .kernel = {}}, type, true, true, cases);
+  }
+  for (const char* from : {"NCHW", kBlocked}) {
+    for (const char* to : {"NCHW", kBlocked}) {
+      for (const Shape& x : {Shape{2, 16, 3, 5}, {1, 48, 7, 7}, {3, 32, 1, 1}}) {
+        cases.push_back({.op = "reorder",
+                         .inputs = {{F32(x)}},
+                         .attrs = {{"from", std::string(from)}, {"to", std::string(to)}}});
+      }
+    }
   }
   return cases;
 }

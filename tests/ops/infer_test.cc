@@ -97,6 +97,16 @@ TEST(Infer, RefusesBadProducts) {
 TEST(Infer, RefusesBadImages) {
   const Shape x{2, 4, 6, 6}, w{8, 4, 3, 3};
   const Bad table[] = {
+      {"layout", Conv(x, w, {{"input_layout", std::string("NHWC")}}), "NHWC"},
+      {"channels of a block", Conv(x, w, {{"input_layout", std::string("nChw16c")}}),
+       "16 channels"},
+      {"channels of a block", Conv(x, w, {{"output_layout", std::string("nChw16c")}}),
+       "16 channels"},
+      {"algorithm", Conv(x, w, {{"algorithm", std::string("fft")}}), "fft"},
+      {"relu inside", Conv(x, w, {{"fuse_relu_before_depthwise_conv", true}}), "as many groups"},
+      {"channels of a block", Pool(x, {{"data_layout", std::string("nChw16c")}}), "16 channels"},
+      {"layout", Make("reorder", {{F32(x)}}, {{"to", std::string("nChw16c")}}), "16 channels"},
+      {"rank", Make("reorder", {{F32({4, 5})}}), "4 dimensions"},
       {"rank of Input", Conv({4, 6, 6}, w), "4 dimensions"},
       {"rank of Filter", Conv(x, {8, 4, 3}), "4 dimensions"},
       {"channels", Conv(x, {8, 3, 3, 3}), "4 channels"},
@@ -150,6 +160,7 @@ TEST(Infer, RefusesBadNorms) {
       {"scale", Norm({2, 3}, {2}), "[3]"},
       {"variance", Make("batch_norm", {{x}, {c}, {c}, {c}, {F32({1})}}), "[3]"},
       {"type", Make("batch_norm", {{Of(DType::kF16, {2, 3})}, {c}, {c}, {c}, {c}}), "f16"},
+      {"layout", Norm({2, 16}, {16}, {{"data_layout", std::string("nChw16c")}}), "[n,c,h,w]"},
       {"epsilon", Norm({2, 3}, {3}, {{"epsilon", 0.0}}), "epsilon=0"},
       {"epsilon", Norm({2, 3}, {3}, {{"epsilon", 1.0}}), "epsilon=1"},
       {"momentum", Norm({2, 3}, {3}, {{"momentum", 1.5}}), "momentum=1.5"},

@@ -76,6 +76,7 @@ void AddNorm(const Norm& n, std::vector<OpCase>& cases) {
 
 std::vector<OpCase> NormCases() {
   const AttrMap test = {{"is_test", true}};
+  const AttrMap blocked = {{"data_layout", std::string("nChw16c")}};
   const Norm norms[] = {
       {.x = {2, 3, 4, 5}},
       {.x = {4, 2, 8, 8}, .low = 30},  // a mean far from 0
@@ -87,7 +88,11 @@ std::vector<OpCase> NormCases() {
       {.x = {2, 2, 3, 4, 5}},
       {.x = {2, 3, 6, 7}, .attrs = test},
       {.x = {1, 4, 1, 1}, .attrs = test},
+      {.x = {2, 16, 3, 5}, .attrs = blocked},
+      {.x = {3, 48, 6, 6}, .low = 20, .attrs = blocked},
+      {.x = {2, 32, 4, 4}, .attrs = {{"data_layout", std::string("nChw16c")}, {"is_test", true}}},
       {.x = {16, 64, 32, 32}, .bench = true},
+      {.x = {16, 64, 32, 32}, .bench = true, .attrs = blocked},
   };
   std::vector<OpCase> cases;
   for (const Norm& n : norms) AddNorm(n, cases);

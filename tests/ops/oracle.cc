@@ -341,6 +341,7 @@ constexpr Row kRows[] = {
     {"regularize", OracleOptimizer},
     {"relu", Relu},
     {"relu_grad", ReluGrad},
+    {"reorder", OracleReorder},
     {"reshape", Reshape},
     {"reshape_grad", ReshapeGrad},
     {"rmsprop", OracleOptimizer},

@@ -34,6 +34,15 @@ using Oracle = std::vector<Value> (*)(const OracleArgs&);
 // nullptr when the operator has no oracle.
 Oracle FindOracle(std::string_view op);
 
+// The same elements in the layout NCHW, or nChw16c (kernels/ops/image_layout.h).
+Value Unblocked(const Value& value);
+Value Blocked(const Value& value);
+// What `oracle`, which knows NCHW alone, gives for inputs of which `in` are blocked; `out` of its
+// results are blocked.
+std::vector<Value> InPlainLayout(const OracleArgs& a, Oracle oracle, const std::vector<size_t>& in,
+                                 const std::vector<size_t>& out);
+std::vector<Value> OracleReorder(const OracleArgs& a);
+
 // Image operators, kept apart for their length (oracle_image.cc).
 std::vector<Value> OracleConv2d(const OracleArgs& a);
 std::vector<Value> OracleConv2dGrad(const OracleArgs& a);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -116,9 +117,12 @@ size_t ArgMax(const std::vector<double>& x, const std::vector<size_t>& window) {
   return best;
 }
 
-}  // namespace
+// An element of Input as the filter sees it.
+double Seen(const OracleArgs& a, size_t i) {
+  return a.Get<bool>("fuse_relu_before_depthwise_conv") ? std::max(a[0][i], 0.0) : a[0][i];
+}
 
-std::vector<Value> OracleConv2d(const OracleArgs& a) {
+std::vector<Value> Conv2d(const OracleArgs& a) {
   Value out = Zeros(ConvOutShape(a));
   const Shape& s = out.desc.shape;
   const auto plane = static_cast<size_t>(s[2] * s[3]);
@@ -127,23 +131,23 @@ std::vector<Value> OracleConv2d(const OracleArgs& a) {
       out.v[i] = a[2][i / plane % static_cast<size_t>(s[1])];
     }
   }
-  ForEachProduct(a, s, [&](size_t o, size_t f, size_t i) { out.v[o] += a[1][f] * a[0][i]; });
+  ForEachProduct(a, s, [&](size_t o, size_t f, size_t i) { out.v[o] += a[1][f] * Seen(a, i); });
   return {out};
 }
 
-std::vector<Value> OracleConv2dGrad(const OracleArgs& a) {
+std::vector<Value> Conv2dGrad(const OracleArgs& a) {
   const Shape& s = a.shape(2);
   const auto plane = static_cast<size_t>(s[2] * s[3]);
   Value gx = Zeros(a.shape(0)), gw = Zeros(a.shape(1)), gb = Zeros({s[1]});
   ForEachProduct(a, s, [&](size_t o, size_t f, size_t i) {
-    gx.v[i] += a[1][f] * a[2][o];
-    gw.v[f] += a[0][i] * a[2][o];
+    if (Seen(a, i) == a[0][i]) gx.v[i] += a[1][f] * a[2][o];
+    gw.v[f] += Seen(a, i) * a[2][o];
   });
   for (size_t i = 0; i < a[2].size(); ++i) gb.v[i / plane % gb.v.size()] += a[2][i];
   return {gx, gw, gb};
 }
 
-std::vector<Value> OraclePool2d(const OracleArgs& a) {
+std::vector<Value> Pool2d(const OracleArgs& a) {
   const PoolArgs p = PoolArgsOf(a);
   Value out = Zeros(p.out);
   ForEachWindow(a, p, [&](size_t o, const std::vector<size_t>& window) {
@@ -157,7 +161,7 @@ std::vector<Value> OraclePool2d(const OracleArgs& a) {
   return {out};
 }
 
-std::vector<Value> OraclePool2dGrad(const OracleArgs& a) {
+std::vector<Value> Pool2dGrad(const OracleArgs& a) {
   const PoolArgs p = PoolArgsOf(a);
   Value gx = Zeros(a.shape(0));
   ForEachWindow(a, p, [&](size_t o, const std::vector<size_t>& window) {
@@ -168,6 +172,83 @@ std::vector<Value> OraclePool2dGrad(const OracleArgs& a) {
     for (const size_t i : window) gx.v[i] += a[2][o] / Count(p, window.size());
   });
   return {gx};
+}
+
+bool IsBlocked(const OracleArgs& a, const char* attr) {
+  return a.Get<std::string>(attr) == "nChw16c";
+}
+
+// Calls fn(plain element, blocked element).
+template <typename Fn>
+void ForEachPair(const Shape& s, const Fn& fn) {
+  for (int64_t n = 0; n < s[0]; ++n) {
+    for (int64_t c = 0; c < s[1]; ++c) {
+      for (int64_t p = 0; p < s[2] * s[3]; ++p) {
+        const int64_t block = n * (s[1] / 16) + c / 16;
+        fn(static_cast<size_t>((n * s[1] + c) * s[2] * s[3] + p),
+           static_cast<size_t>((block * s[2] * s[3] + p) * 16 + c % 16));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Value Unblocked(const Value& value) {
+  Value plain = value;
+  ForEachPair(value.desc.shape, [&](size_t p, size_t b) { plain.v[p] = value.v[b]; });
+  return plain;
+}
+
+Value Blocked(const Value& value) {
+  Value blocked = value;
+  ForEachPair(value.desc.shape, [&](size_t p, size_t b) { blocked.v[b] = value.v[p]; });
+  return blocked;
+}
+
+std::vector<Value> InPlainLayout(const OracleArgs& a, Oracle oracle, const std::vector<size_t>& in,
+                                 const std::vector<size_t>& out) {
+  std::vector<Value> inputs(a.in.begin(), a.in.end());
+  for (const size_t i : in) {
+    if (i < inputs.size() && a.Has(i)) inputs[i] = Unblocked(inputs[i]);
+  }
+  std::vector<Value> outputs = oracle(OracleArgs{a.attrs, a.op, inputs, a.body});
+  for (const size_t i : out) {
+    if (i < outputs.size()) outputs[i] = Blocked(outputs[i]);
+  }
+  return outputs;
+}
+
+std::vector<Value> OracleReorder(const OracleArgs& a) {
+  const Value plain = IsBlocked(a, "from") ? Unblocked(a.in[0]) : a.in[0];
+  return {IsBlocked(a, "to") ? Blocked(plain) : plain};
+}
+
+std::vector<Value> OracleConv2d(const OracleArgs& a) {
+  std::vector<size_t> in, out;
+  if (IsBlocked(a, "input_layout")) in.push_back(0);
+  if (IsBlocked(a, "output_layout")) out.push_back(0);
+  return InPlainLayout(a, Conv2d, in, out);
+}
+
+std::vector<Value> OracleConv2dGrad(const OracleArgs& a) {
+  std::vector<size_t> in, out;
+  if (IsBlocked(a, "input_layout")) {
+    in.push_back(0);
+    out.push_back(0);
+  }
+  if (IsBlocked(a, "output_layout")) in.push_back(2);
+  return InPlainLayout(a, Conv2dGrad, in, out);
+}
+
+std::vector<Value> OraclePool2d(const OracleArgs& a) {
+  if (!IsBlocked(a, "data_layout")) return Pool2d(a);
+  return InPlainLayout(a, Pool2d, {0}, {0});
+}
+
+std::vector<Value> OraclePool2dGrad(const OracleArgs& a) {
+  if (!IsBlocked(a, "data_layout")) return Pool2dGrad(a);
+  return InPlainLayout(a, Pool2dGrad, {0, 1, 2}, {0});
 }
 
 }  // namespace tandem::optest

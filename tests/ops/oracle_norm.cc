@@ -13,9 +13,7 @@ void ForEachElement(const Shape& x, const Fn& fn) {
   for (size_t i = 0; i < static_cast<size_t>(x.numel()); ++i) fn(i, i / plane % channels);
 }
 
-}  // namespace
-
-std::vector<Value> OracleBatchNorm(const OracleArgs& a) {
+std::vector<Value> BatchNorm(const OracleArgs& a) {
   const Shape& x = a.shape(0);
   const bool relu = a.op == "fused_bn_add_activation", test = a.Get<bool>("is_test");
   const double momentum = Rounded(a, "momentum"), epsilon = Rounded(a, "epsilon");
@@ -44,7 +42,7 @@ std::vector<Value> OracleBatchNorm(const OracleArgs& a) {
   return {y, mean_out, variance_out, mean, inv_std};
 }
 
-std::vector<Value> OracleBatchNormGrad(const OracleArgs& a) {
+std::vector<Value> BatchNormGrad(const OracleArgs& a) {
   const Shape& x = a.shape(0);
   const bool relu = a.op == "fused_bn_add_activation_grad", test = a.Get<bool>("is_test");
   const double count = static_cast<double>(x.numel()) / static_cast<double>(x[1]);
@@ -64,6 +62,18 @@ std::vector<Value> OracleBatchNormGrad(const OracleArgs& a) {
   });
   if (!relu) return {gx, gscale, gbias};
   return {gx, gscale, gbias, gz};
+}
+
+bool IsBlocked(const OracleArgs& a) { return a.Get<std::string>("data_layout") == "nChw16c"; }
+
+}  // namespace
+
+std::vector<Value> OracleBatchNorm(const OracleArgs& a) {
+  return IsBlocked(a) ? InPlainLayout(a, BatchNorm, {0, 5}, {0}) : BatchNorm(a);
+}
+
+std::vector<Value> OracleBatchNormGrad(const OracleArgs& a) {
+  return IsBlocked(a) ? InPlainLayout(a, BatchNormGrad, {0, 4, 5}, {0, 3}) : BatchNormGrad(a);
 }
 
 }  // namespace tandem::optest

@@ -6,8 +6,6 @@
 namespace tandem {
 namespace {
 
-using UseMap = std::unordered_map<std::string, Uses>;
-
 class Fuser {
  public:
   explicit Fuser(Program& program)
@@ -16,8 +14,6 @@ class Fuser {
   StatusOr<PassOutcome> Run();
 
  private:
-  // True when operator `reader` alone reads the value of `var`, which nobody else sees.
-  bool OnlyFor(const std::string& var, size_t reader) const;
   // An activation that may be fused: no bias, which the fused operator does not have.
   static bool IsActivation(const Op& op);
   Status Fuse(size_t add, size_t act, bool act_first);
@@ -29,12 +25,6 @@ class Fuser {
   std::vector<bool> gone_;
   int64_t adds_ = 0, matched_ = 0;
 };
-
-bool Fuser::OnlyFor(const std::string& var, size_t reader) const {
-  const Uses& uses = uses_.at(var);
-  return uses.writers.size() == 1 && uses.readers.size() == 1 && uses.readers[0] == reader &&
-         MayVanish(program_, var);
-}
 
 bool Fuser::IsActivation(const Op& op) {
   if (FunctorsOf(op.type, false).empty() || !op.run_if.empty()) return false;
@@ -66,7 +56,8 @@ Status Fuser::TryBehind(size_t add) {
   const auto it = uses_.find(sum);
   if (it == uses_.end() || it->second.readers.size() != 1) return OkStatus();
   const size_t act = it->second.readers[0];
-  if (gone_[act] || !IsActivation(program_.ops[act]) || !OnlyFor(sum, act)) return OkStatus();
+  if (gone_[act] || !IsActivation(program_.ops[act]) || !ReadOnlyBy(program_, uses_, sum, act))
+    return OkStatus();
   return Fuse(add, act, false);
 }
 
@@ -76,7 +67,8 @@ Status Fuser::TryBefore(size_t add) {
   const auto it = uses_.find(y);
   if (it == uses_.end() || it->second.writers.size() != 1) return OkStatus();
   const size_t act = it->second.writers[0];
-  if (gone_[act] || !IsActivation(program_.ops[act]) || !OnlyFor(y, add)) return OkStatus();
+  if (gone_[act] || !IsActivation(program_.ops[act]) || !ReadOnlyBy(program_, uses_, y, add))
+    return OkStatus();
   return Fuse(add, act, true);
 }
 

@@ -24,6 +24,7 @@ enum class PassStage : uint8_t { kForward, kBackward, kUpdate };
 struct PassContext {
   const DistributedStrategy& strategy;
   std::vector<ParamGrad>& grads;  // empty in kForward
+  PlaceKind place;                // where the program will run
 };
 
 struct PassOutcome {
@@ -59,8 +60,9 @@ using ProgramObserver = std::function<Status(std::string_view point, const Progr
 class PassPipeline {
  public:
   // `strategy` must outlive this. `observer` may be empty.
-  PassPipeline(const DistributedStrategy& strategy, ProgramObserver observer)
-      : strategy_(strategy), observer_(std::move(observer)) {}
+  PassPipeline(const DistributedStrategy& strategy, ProgramObserver observer,
+               PlaceKind place = PlaceKind::kCpu)
+      : strategy_(strategy), observer_(std::move(observer)), place_(place) {}
 
   // The passes of one stage; the program is verified behind each. INTERNAL, naming the pass, when
   // it leaves a program that is none.
@@ -73,6 +75,7 @@ class PassPipeline {
 
   const DistributedStrategy& strategy_;
   const ProgramObserver observer_;
+  const PlaceKind place_;
   std::vector<PassReport> reports_;
 };
 

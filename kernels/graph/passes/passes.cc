@@ -1,8 +1,11 @@
 // The table of passes. One line per pass; the order is the order in which they run in their stage.
 #include "kernels/graph/passes/addto.h"
 #include "kernels/graph/passes/auto_fusion.h"
+#include "kernels/graph/passes/block_layouts.h"
+#include "kernels/graph/passes/fuse_bn_act.h"
 #include "kernels/graph/passes/fuse_elewise_add_act.h"
 #include "kernels/graph/passes/fuse_optimizer.h"
+#include "kernels/graph/passes/fuse_relu_depthwise_conv.h"
 #include "kernels/graph/passes/gradient_merge.h"
 #include "kernels/graph/passes/pass.h"
 #include "kernels/graph/passes/recompute.h"
@@ -21,6 +24,15 @@ StatusOr<PassOutcome> CacheRuntimeContext(Program&, PassContext&) {
 }
 
 const Pass kPasses[] = {
+    {"fuse_relu_depthwise_conv", "relu is computed inside the depthwise convolution behind it",
+     PassStage::kForward, [](const S& s) { return s.build_strategy().fuse_relu_depthwise_conv(); },
+     FuseReluDepthwiseConv},
+    {"fuse_bn_act_ops", "batch_norm and the relu behind it become one operator",
+     PassStage::kForward, [](const S& s) { return s.build_strategy().fuse_bn_act_ops(); },
+     FuseBnAct},
+    {"fuse_bn_add_act_ops", "batch_norm, the addition of a residual and relu become one operator",
+     PassStage::kForward, [](const S& s) { return s.build_strategy().fuse_bn_add_act_ops(); },
+     FuseBnAddAct},
     {"fuse_elewise_add_act_ops", "addition and the activation beside it become one operator",
      PassStage::kForward, [](const S& s) { return s.build_strategy().fuse_elewise_add_act_ops(); },
      FuseElewiseAddAct},
@@ -41,6 +53,9 @@ const Pass kPasses[] = {
      UpdateEarly},
     {"cache_runtime_context", "variables are looked up once", PassStage::kUpdate,
      [](const S& s) { return s.build_strategy().cache_runtime_context(); }, CacheRuntimeContext},
+    // Last: other passes know nothing of layouts.
+    {"use_mkldnn", "convolutions and what is between them keep oneDNN's blocked layout",
+     PassStage::kUpdate, [](const S& s) { return s.runtime_flags().use_mkldnn(); }, BlockLayouts},
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ bool HasField(const google::protobuf::Message& message, const std::string& name)
 }
 
 bool IsSet(const DistributedStrategy& strategy, const std::string& knob) {
-  return HasField(strategy, knob) || HasField(strategy.build_strategy(), knob);
+  return HasField(strategy, knob) || HasField(strategy.build_strategy(), knob) ||
+         HasField(strategy.runtime_flags(), knob);
 }
 
 }  // namespace
@@ -23,7 +24,7 @@ Status PassPipeline::Observe(std::string_view point, const Program& program) con
 }
 
 Status PassPipeline::RunOne(const Pass& pass, Program& program, std::vector<ParamGrad>& grads) {
-  PassContext context{strategy_, grads};
+  PassContext context{strategy_, grads, place_};
   PassReport report;
   report.name = pass.name;
   report.operators_before = program.ops.size();

@@ -5,8 +5,8 @@
 
 namespace tandem {
 
-std::unordered_map<std::string, Uses> FindUses(const Program& program) {
-  std::unordered_map<std::string, Uses> uses;
+UseMap FindUses(const Program& program) {
+  UseMap uses;
   const auto add = [](std::vector<size_t>& list, size_t i) {
     if (list.empty() || list.back() != i) list.push_back(i);
   };
@@ -21,6 +21,12 @@ bool MayVanish(const Program& program, const std::string& var) {
   const auto& metrics = program.metrics;
   return program.FindVar(var)->kind == VarKind::kTemp && var != program.loss &&
          std::find(metrics.begin(), metrics.end(), var) == metrics.end();
+}
+
+bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& var, size_t reader) {
+  const Uses& use = uses.at(var);
+  return use.writers.size() == 1 && use.readers.size() == 1 && use.readers[0] == reader &&
+         MayVanish(program, var);
 }
 
 Status InsertOp(Program& program, size_t at, Op op) {

@@ -15,10 +15,15 @@ struct Uses {
   std::vector<size_t> writers, readers;
 };
 
-std::unordered_map<std::string, Uses> FindUses(const Program& program);
+using UseMap = std::unordered_map<std::string, Uses>;
+
+UseMap FindUses(const Program& program);
 
 // True when the variable may vanish: a temporary that is neither loss nor metric.
 bool MayVanish(const Program& program, const std::string& var);
+
+// True when operator `reader` alone reads `var`, one operator writes it, and nobody else sees it.
+bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& var, size_t reader);
 
 // Checks `op` as AppendOp does and puts it before operator `at`.
 Status InsertOp(Program& program, size_t at, Op op);

@@ -29,6 +29,14 @@ Program Residual(int64_t width = 3) {
   return *std::move(program);
 }
 
+// Without the passes that are on by default.
+DistributedStrategy Nothing() {
+  DistributedStrategy strategy;
+  strategy.mutable_build_strategy()->set_fuse_bn_add_act_ops(false);
+  strategy.mutable_runtime_flags()->set_use_mkldnn(false);
+  return strategy;
+}
+
 // Runs the passes of one stage that `strategy` asks for.
 std::vector<PassReport> RunPasses(const DistributedStrategy& strategy, PassStage stage,
                                   Program& program, std::vector<ParamGrad>& grads) {
@@ -85,7 +93,8 @@ TEST(Passes, AreNamedLikeTheirKnobs) {
   const auto* build = BuildStrategy::descriptor();
   for (const Pass& pass : AllPasses()) {
     EXPECT_TRUE(top->FindFieldByName(pass.name) != nullptr ||
-                build->FindFieldByName(pass.name) != nullptr)
+                build->FindFieldByName(pass.name) != nullptr ||
+                RuntimeFlags::descriptor()->FindFieldByName(pass.name) != nullptr)
         << pass.name;
     EXPECT_NE(std::string(pass.doc), "");
   }
@@ -95,12 +104,12 @@ TEST(Passes, OnlyWhatIsAskedForRuns) {
   Program program = Residual();
   const std::string before = Dump(program);
   std::vector<ParamGrad> grads;
-  EXPECT_TRUE(RunPasses({}, PassStage::kForward, program, grads).empty());
+  EXPECT_TRUE(RunPasses(Nothing(), PassStage::kForward, program, grads).empty());
   EXPECT_EQ(Dump(program), before);
 }
 
 TEST(Passes, ReportSaysWhyThereWasNoPlace) {
-  DistributedStrategy strategy;
+  DistributedStrategy strategy = Nothing();
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
   ProgramBuilder b("plain", 4);
   b.SoftmaxLoss(b.Fc(b.Data("x", DType::kF32, {3}), 3), b.Data("label", DType::kI64, {1}));
@@ -127,7 +136,7 @@ TEST(Passes, FuseElewiseAddActBeforeAndAfter) {
 }
 
 TEST(Passes, FuseElewiseAddActTakesTheActivationOfY) {
-  DistributedStrategy strategy;
+  DistributedStrategy strategy = Nothing();
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
   ProgramBuilder b("inner", 4);
   const auto x = b.Data("x", DType::kF32, {3});
@@ -140,7 +149,7 @@ TEST(Passes, FuseElewiseAddActTakesTheActivationOfY) {
 }
 
 TEST(Passes, FuseElewiseAddActLeavesASumThatOthersRead) {
-  DistributedStrategy strategy;
+  DistributedStrategy strategy = Nothing();
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
   ProgramBuilder b("shared", 4);
   const auto x = b.Data("x", DType::kF32, {3});
@@ -395,6 +404,86 @@ TEST(GroupGradients, ResNet50WithAThousandClasses) {
   EXPECT_EQ(net.Groups(32, 20).size(), 8u);
   EXPECT_EQ(net.Groups(-1, 50).size(), 107u) << "one per layer";
   EXPECT_THAT(net.Sizes(32, 50), ElementsAre("17/37.9", "27/32.3", "51/22.6", "51/4.4", "15/0.3"));
+}
+
+// img [2,3,6,6] -> conv(32) -> batch_norm -> relu -> conv(32) -> batch_norm -> + -> relu -> pool.
+Program Block() {
+  ProgramBuilder b("block", 2);
+  const auto conv = [&b](const std::string& x) {
+    return b.Conv2d(x, {.channels = 32, .kernel = 3, .padding = 1, .bias = false});
+  };
+  const auto x = b.BatchNorm(conv(b.Data("x", DType::kF32, {3, 6, 6})), Act::kRelu);
+  const auto y = b.Relu(b.Add(b.BatchNorm(conv(x)), x));
+  const auto logits = b.Fc(b.Pool2d(y, {.max = false, .global = true}), 3);
+  b.SoftmaxLoss(logits, b.Data("label", DType::kI64, {1}));
+  auto program = b.Finish();
+  CHECK(program.ok()) << program.status();
+  return *std::move(program);
+}
+
+TEST(Passes, FuseBnActBeforeAndAfter) {
+  DistributedStrategy strategy = Nothing();
+  strategy.mutable_build_strategy()->set_fuse_bn_act_ops(true);
+  Program program = Block();
+  std::vector<ParamGrad> grads;
+  RunPasses(strategy, PassStage::kForward, program, grads);
+  EXPECT_THAT(Types(program), ElementsAre("conv2d", "fused_bn_add_activation", "conv2d",
+                                          "batch_norm", "elementwise_add", "relu", "pool2d",
+                                          "reshape", "fc", "softmax_with_cross_entropy", "mean"));
+  EXPECT_TRUE(program.ops[1].inputs[5].empty());
+}
+
+TEST(Passes, FuseBnAddActTakesTheResidual) {
+  DistributedStrategy strategy = Nothing();
+  strategy.mutable_build_strategy()->set_fuse_bn_add_act_ops(true);
+  Program program = Block();
+  std::vector<ParamGrad> grads;
+  const auto reports = RunPasses(strategy, PassStage::kForward, program, grads);
+  EXPECT_THAT(Types(program),
+              ElementsAre("conv2d", "batch_norm", "relu", "conv2d", "fused_bn_add_activation",
+                          "pool2d", "reshape", "fc", "softmax_with_cross_entropy", "mean"));
+  EXPECT_EQ(program.ops[4].inputs[5][0], program.ops[2].outputs[0][0]);
+  program = Residual();
+  EXPECT_EQ(RunPasses(strategy, PassStage::kForward, program, grads)[0].outcome.reason,
+            "there is no batch_norm");
+}
+
+TEST(Passes, BlockedLayoutsReachFromTheFirstConvolutionToThePool) {
+  DistributedStrategy strategy;
+  strategy.mutable_build_strategy()->set_fuse_bn_act_ops(true);
+  Program program = Block();
+  std::vector<ParamGrad> grads;
+  RunPasses(strategy, PassStage::kForward, program, grads);
+  grads = *AppendBackward(program, 1.0f);
+  RunPasses(strategy, PassStage::kUpdate, program, grads);
+  int reorders = 0;
+  for (const Op& op : program.ops) {
+    reorders += op.type == "reorder" ? 1 : 0;
+    if (!op.attrs.contains("data_layout")) continue;
+    EXPECT_EQ(std::get<std::string>(op.attrs.at("data_layout")), "nChw16c") << op.type;
+  }
+  EXPECT_EQ(reorders, 0) << Dump(program);  // the pool leaves one pixel: both layouts are the same
+  EXPECT_EQ(std::get<std::string>(program.ops[0].attrs.at("input_layout")), "NCHW");
+  EXPECT_EQ(std::get<std::string>(program.ops[0].attrs.at("output_layout")), "nChw16c");
+}
+
+TEST(Passes, BlockedValuesAreReorderedForThoseWhoKnowThemPlain) {
+  ProgramBuilder b("plain end", 2);
+  const auto x = b.Data("x", DType::kF32, {3, 6, 6});
+  const auto y = b.Relu(b.Conv2d(x, {.channels = 32, .kernel = 3}));
+  b.SoftmaxLoss(b.Fc(y, 3), b.Data("label", DType::kI64, {1}));
+  Program program = *b.Finish();
+  DistributedStrategy strategy;
+  std::vector<ParamGrad> grads = *AppendBackward(program, 1.0f);
+  const auto reports = RunPasses(strategy, PassStage::kUpdate, program, grads);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].name, "use_mkldnn");
+  EXPECT_EQ(reports[0].outcome.matched, 2);
+  const auto types = Types(program);
+  EXPECT_EQ(types[0], "conv2d");
+  EXPECT_EQ(types[1], "relu");
+  EXPECT_EQ(types[2], "reorder");
+  EXPECT_EQ(std::count(types.begin(), types.end(), "reorder"), 2);  // one each way
 }
 
 }  // namespace

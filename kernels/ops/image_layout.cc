@@ -1,0 +1,24 @@
+#include "kernels/ops/image_layout.h"
+
+namespace tandem {
+
+StatusOr<bool> IsBlocked(const OpView& view, const char* attr, const Shape& shape) {
+  const auto layout = view.attr<std::string>(attr);
+  if (layout == kPlainLayout) return false;
+  if (layout != kBlockedLayout) {
+    return view.Error(absl::StrFormat("%s must be \"%s\" or \"%s\", not \"%s\"", attr, kPlainLayout,
+                                      kBlockedLayout, layout));
+  }
+  if (shape.rank() != 4 || shape[1] % kLayoutBlock != 0) {
+    return view.Error(
+        absl::StrFormat("%s=%s is for [n,c,h,w] with multiples of %d channels, not %s", attr,
+                        layout, kLayoutBlock, ToString(shape)));
+  }
+  return true;
+}
+
+AttrDef LayoutAttr(const char* name, const char* doc) {
+  return {name, std::string(kPlainLayout), doc};
+}
+
+}  // namespace tandem
