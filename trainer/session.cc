@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "kernels/exec/executor.h"
 #include "kernels/exec/nan_check.h"
+#include "kernels/ops/dropout.h"
 #include "proto/job.pb.h"
 #include "trainer/checkpoint.h"
 #include "trainer/evaluator.h"
@@ -14,6 +15,7 @@
 #include "trainer/programs.h"
 #include "trainer/reader/dataset.h"
 #include "trainer/reader/prefetch.h"
+#include "trainer/reader/sampler.h"
 #include "trainer/status_board.h"
 #include "trainer/step_profile.h"
 
@@ -54,6 +56,7 @@ class Session::Impl {
   Status Feed(const Batch& batch, int part);
   void Observe();
   Status TrainStep(int64_t step);
+  Status PlaceDropout(int64_t step, int part);
   void AddResults(int parts);
   Status AfterProfiled(bool last);
   void Report(int64_t step);
@@ -285,6 +288,7 @@ Status Session::Impl::TrainStep(int64_t step) {
   loss_ = metric_ = 0;
   for (int part = 0; part < parts; ++part) {
     TD_RETURN_IF_ERROR(Feed(*batch, part));
+    TD_RETURN_IF_ERROR(PlaceDropout(step, part));
     TD_RETURN_IF_ERROR(Annotate(executor_->Run(), absl::StrFormat("step %d", step)));
     if (progress_->Due(step)) AddResults(parts);
   }
@@ -294,6 +298,19 @@ Status Session::Impl::TrainStep(int64_t step) {
     options_.board->Step(step, seconds, prefetcher_->stats().wait_seconds);
   }
   return OkStatus();
+}
+
+// Tells dropout which samples of which step are run: the same ones are dropped on any ranks.
+Status Session::Impl::PlaceDropout(int64_t step, int part) {
+  const Tensor* position = scope_->Find(kDropoutPosition);
+  if (position == nullptr) return OkStatus();
+  const BatchShare share =
+      ShareOf(static_cast<uint32_t>(options_.global_batch),
+              static_cast<uint32_t>(options_.rank.rank), static_cast<uint32_t>(options_.rank.size));
+  const int64_t samples = share.size / config_.strategy().batch_merge_repeats();
+  const DropoutPosition at{static_cast<int64_t>(config_.seed()), step, share.first + part * samples,
+                           samples};
+  return device_->CopyFromHost(position->data(), &at, sizeof(at));
 }
 
 // Loss and metric of a step are the means over the parts of its batch.

@@ -1,5 +1,7 @@
 #include "kernels/graph/builder.h"
 
+#include "kernels/ops/dropout.h"
+
 namespace tandem {
 
 ProgramBuilder::ProgramBuilder(std::string name, int64_t batch) : batch_(batch) {
@@ -132,6 +134,49 @@ std::string ProgramBuilder::BatchNorm(const std::string& x, Act act) {
           {out}, {mean}, {variance}, {layer + ".out.SavedMean"}, {layer + ".out.SavedInvStd"}}};
   if (!Keep(AppendOp(program_, std::move(op)))) return "";
   return act == Act::kRelu ? Relu(out) : out;
+}
+
+std::string ProgramBuilder::LayerNorm(const std::string& x) {
+  const TensorDesc* desc = Desc(x);
+  if (desc == nullptr) return "";
+  const std::string layer = NextName("layer_norm");
+  const int last = desc->shape.rank() - 1;
+  if (last < 0) {
+    Keep(InvalidArgument("layer_norm of \"%s\": it has no dimension", x));
+    return "";
+  }
+  const Shape row = {desc->shape[last]};
+  const std::string w = Param(layer + ".w", row, {Init::kConstant, 1.0f});
+  const std::string b = Param(layer + ".b", row, {Init::kConstant, 0.0f});
+  return Named(layer, "layer_norm", {{x}, {w}, {b}}, {{"begin_norm_axis", int64_t{last}}});
+}
+
+std::string ProgramBuilder::Dropout(const std::string& x, double probability) {
+  if (probability == 0 || !status_.ok()) return x;
+  if (program_.FindVar(kDropoutPosition) == nullptr) {
+    State(kDropoutPosition, {DType::kI64, {4}}, {Init::kConstant});
+    if (!status_.ok()) return "";
+    program_.FindVar(kDropoutPosition)->saved = false;
+  }
+  const std::string layer = NextName("dropout");
+  return Named(layer, "dropout", {{x}, {kDropoutPosition}},
+               {{"dropout_prob", probability}, {"name", layer}});
+}
+
+std::string ProgramBuilder::Transpose(const std::string& x, std::vector<int64_t> order) {
+  return Layer("transpose", {{x}}, {{"axis", std::move(order)}});
+}
+
+std::vector<std::string> ProgramBuilder::Split(const std::string& x, int64_t axis, int64_t num) {
+  std::vector<std::string> parts(static_cast<size_t>(num));
+  if (!status_.ok()) return parts;
+  const std::string layer = NextName("split");
+  for (size_t i = 0; i < parts.size(); ++i) parts[i] = layer + ".out" + std::to_string(i);
+  Op op = {.type = "split",
+           .inputs = {{x}},
+           .outputs = {parts},
+           .attrs = {{"axis", axis}, {"num", num}}};
+  return Keep(AppendOp(program_, std::move(op))) ? parts : std::vector<std::string>(parts.size());
 }
 
 std::string ProgramBuilder::Pool2d(const std::string& x, const PoolArgs& args) {

@@ -54,6 +54,14 @@ class ProgramBuilder {
   std::string Pool2d(const std::string& x, const PoolArgs& args);
   // Rows of a table `<layer>.w` [args.rows, args.dim] for the i64 ids: [dims of ids..., dim].
   std::string Embedding(const std::string& ids, const EmbeddingArgs& args);
+  // Over the last dimension; parameters `<layer>.w` and `<layer>.b`.
+  std::string LayerNorm(const std::string& x);
+  // With probability 0 it is left out: x. X must begin with the batch, its samples one behind the
+  // other.
+  std::string Dropout(const std::string& x, double probability);
+  std::string Transpose(const std::string& x, std::vector<int64_t> order);
+  // `num` equal parts along dimension `axis`; all "" once an error happened.
+  std::vector<std::string> Split(const std::string& x, int64_t axis, int64_t num);
   std::string Relu(const std::string& x);
   std::string Add(const std::string& x, const std::string& y);
   std::string Reshape(const std::string& x, std::vector<int64_t> dims);  // 0 copies, -1 is computed

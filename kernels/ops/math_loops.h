@@ -25,6 +25,11 @@ struct MathLoops {
   // gx = y (gy - sum y gy)
   GradFn softmax_row_grad;
 
+  // Of dropout: y = x * scale, or 0 where word (first + i) of the stream `key` is below drop_below.
+  // Word j is Philox(key, j / 4)[j % 4] (common/base/rng.h).
+  void (*dropout)(const float* x, float* y, int64_t n, uint64_t key, uint64_t first,
+                  uint32_t drop_below, float scale);
+
   // Mean and variance (of all n, not n - 1) of a row, n >= 1.
   void (*moments)(const float* x, int64_t n, float* mean, float* variance);
   // y = (x - mean) r * scale + bias; scale and bias may be nullptr: 1 and 0.

@@ -257,6 +257,52 @@ void NormalizeRowGrad(const float* x, float mean, float r, const float* scale, c
   if (gx != nullptr) NormalizeRowInput(x, mean, r, scale, gy, gx, n);
 }
 
+// Philox-4x32-10 (common/base/rng.cc) of `kCounters` counters at once.
+constexpr int64_t kCounters = 32;
+
+inline void PhiloxWords(uint64_t key, uint64_t counter, uint32_t* words) {
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  uint32_t c0[kCounters], c1[kCounters], c2[kCounters] = {}, c3[kCounters] = {};
+  for (int64_t l = 0; l < kCounters; ++l) {
+    const uint64_t c = counter + static_cast<uint64_t>(l);
+    c0[l] = static_cast<uint32_t>(c);
+    c1[l] = static_cast<uint32_t>(c >> 32);
+  }
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    TANDEM_VECTOR_LOOP
+    for (int64_t l = 0; l < kCounters; ++l) {
+      const uint64_t p0 = uint64_t{0xD2511F53u} * c0[l];
+      const uint64_t p1 = uint64_t{0xCD9E8D57u} * c2[l];
+      c0[l] = static_cast<uint32_t>(p1 >> 32) ^ c1[l] ^ k0;
+      c1[l] = static_cast<uint32_t>(p1);
+      c2[l] = static_cast<uint32_t>(p0 >> 32) ^ c3[l] ^ k1;
+      c3[l] = static_cast<uint32_t>(p0);
+    }
+  }
+  for (int64_t l = 0; l < kCounters; ++l) {
+    words[4 * l] = c0[l];
+    words[4 * l + 1] = c1[l];
+    words[4 * l + 2] = c2[l];
+    words[4 * l + 3] = c3[l];
+  }
+}
+
+void DropoutRun(const float* x, float* y, int64_t n, uint64_t key, uint64_t first,
+                uint32_t drop_below, float scale) {
+  uint32_t words[4 * kCounters];
+  uint64_t counter = first / 4;
+  for (int64_t i = -static_cast<int64_t>(first % 4); i < n; i += 4 * kCounters) {
+    PhiloxWords(key, counter, words);
+    counter += kCounters;
+    const int64_t begin = i < 0 ? 0 : i, end = i + 4 * kCounters < n ? i + 4 * kCounters : n;
+    TANDEM_VECTOR_LOOP
+    for (int64_t j = begin; j < end; ++j) {
+      const float v = x[j] * scale;
+      y[j] = words[j - i] < drop_below ? 0.0f : v;
+    }
+  }
+}
+
 }  // namespace
 
 const MathLoops TANDEM_MATH_LOOPS = {
@@ -277,6 +323,7 @@ const MathLoops TANDEM_MATH_LOOPS = {
     .max_grad_y = LargerGradY,
     .softmax_row = SoftmaxRow,
     .softmax_row_grad = SoftmaxRowGrad,
+    .dropout = DropoutRun,
     .moments = Moments,
     .normalize_row = NormalizeRow,
     .normalize_row_grad = NormalizeRowGrad,

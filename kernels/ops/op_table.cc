@@ -33,6 +33,7 @@ const OpDef* const kOps[] = {
     &kConv2d,
     &kConv2dGrad,
     &kDecayedAdagrad,
+    &kDropout,
     &kElementwiseAdd,
     &kElementwiseAddGrad,
     &kElementwiseDiv,

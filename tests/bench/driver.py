@@ -105,8 +105,9 @@ class Bench:
             again.append((result["variants"][variant]["us_per_step"], setting, env, variant))
         return table, min(again, key=lambda row: row[0])[1:], worst, version
 
-    def against_torch(self, name, threads, field):
-        """Rounds of both sides. field: us_per_step or samples_per_s of the runs' results."""
+    def against_torch(self, name, threads, field, per_sample=1):
+        """Rounds of both sides. field: us_per_step, or samples_per_s of the runs' results, which is
+        given in parts of a sample where it has `per_sample` of them."""
         with tempfile.TemporaryDirectory(prefix="tandem-bench-") as data:
             first = self.ours(name, threads, 0.1, f"--check_steps={CHECK_STEPS}",
                               "--export_dir=" + data)
@@ -128,8 +129,9 @@ class Bench:
         less = field == "us_per_step"
         limit_us = first["flops_per_step"] / (max(r["sgemm_gflops"] for r in ours) * 1e3)
         batch = first["samples_per_s"] * first["us_per_step"] / 1e6
-        out = compare([r[field] for r in ours], [r[field] for r in peer],
-                      limit_us if less else batch * 1e6 / limit_us, less)
+        of = lambda runs: [r[field] * per_sample for r in runs]
+        out = compare(of(ours), of(peer),
+                      limit_us if less else batch * per_sample * 1e6 / limit_us, less)
         out["peer_name"] = f"PyTorch {version} eager, {threads} threads, {variant}, {setting}"
         out["limit_name"] = "the products of the step at the speed of a 1024^3 sgemm"
         out["loss_difference"] = worst
@@ -138,7 +140,7 @@ class Bench:
         if "error" in compiled[-1]:
             out["torch_compile"] = compiled[-1]["error"]
         else:
-            beside = compare([r[field] for r in ours], [r[field] for r in compiled[1:]], 0, less)
+            beside = compare(of(ours), of(compiled[1:]), 0, less)
             out["torch_compile"] = {"peer": beside["peer"], "ratio": beside["ratio"],
                                     "spread": beside["spread"]["peer"]}
         return out
@@ -165,6 +167,10 @@ class Bench:
     def deepfm_dense(self):
         self.python = peer_setup.torch_python(self.build_dir)
         return self.against_torch("deepfm_dense", 2, "samples_per_s")
+
+    def transformer_lm(self):
+        self.python = peer_setup.torch_python(self.build_dir)
+        return self.against_torch("transformer_lm", 2, "samples_per_s", per_sample=128)
 
     # ---- The executor alone ----
 
@@ -210,6 +216,7 @@ FIGURES = {
     "mlp40_step": Bench.mlp40_step,
     "lenet_train": Bench.lenet_train,
     "deepfm_dense": Bench.deepfm_dense,
+    "transformer_lm": Bench.transformer_lm,
 }
 
 

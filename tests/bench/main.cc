@@ -19,10 +19,8 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"op_overhead", OpOverhead},
-    {"mlp40_step", Mlp40Step},
-    {"lenet_train", LenetTrain},
-    {"deepfm_dense", DeepFmDense},
+    {"op_overhead", OpOverhead},   {"mlp40_step", Mlp40Step},         {"lenet_train", LenetTrain},
+    {"deepfm_dense", DeepFmDense}, {"transformer_lm", TransformerLm},
 };
 
 int Usage() {

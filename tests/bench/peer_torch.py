@@ -74,6 +74,39 @@ def deepfm(words):
     return DeepFM(1000000, 16, 39, [400, 400, 400], "sparse" in words)
 
 
+class Block(nn.Module):
+    """Modules stand in the order in which Tandem declares their parameters."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm0, self.qkv = nn.LayerNorm(width), nn.Linear(width, 3 * width)
+        self.out, self.norm1 = nn.Linear(width, width), nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        qkv = self.qkv(self.norm0(x)).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(heads.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(F.gelu(self.up(self.norm1(x))))
+
+
+class TransformerLm(nn.Module):
+    """As trainer/models/transformer.cc."""
+
+    def __init__(self, layers, width, heads, length):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(256, width), nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 256)
+
+    def forward(self, ids):
+        x = self.tokens(ids) + self.places.weight
+        return self.head(self.norm(self.blocks(x))).flatten(0, 1)
+
+
 def cross_entropy(logits, label):
     return F.cross_entropy(logits, label.reshape(-1))
 
@@ -90,6 +123,10 @@ def adagrad(params, options, how):
     return torch.optim.Adagrad(params, lr=options["learning_rate"], eps=options["epsilon"], **how)
 
 
+def adam(params, options, how):
+    return torch.optim.Adam(params, lr=options["learning_rate"], eps=options["epsilon"], **how)
+
+
 # Per figure: the network, its input, loss and optimizer, and the settings that are tried (optimizer,
 # memory layout, sparse gradients, compiler).
 FIGURES = {
@@ -97,6 +134,8 @@ FIGURES = {
                    ["foreach", "fused", "forloop"]),
     "lenet_train": (lambda words: lenet(), "img", cross_entropy, momentum,
                     ["foreach", "fused", "channels_last+foreach", "channels_last+fused"]),
+    "transformer_lm": (lambda words: TransformerLm(4, 256, 8, 128), "ids", cross_entropy, adam,
+                       ["foreach", "fused"]),
     "deepfm_dense": (deepfm, "ids", sigmoid_loss, adagrad,
                      ["sparse", "fused"]),
 }
@@ -140,7 +179,7 @@ class Run:
     def restore(self):
         self.restore_params()
         for state in self.optimizer.state.values():
-            for slot in ("momentum_buffer", "sum"):
+            for slot in ("momentum_buffer", "sum", "exp_avg", "exp_avg_sq", "step"):
                 if state.get(slot) is not None:
                     state[slot].zero_()
 

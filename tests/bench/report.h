@@ -35,6 +35,7 @@ StatusOr<Report> OpOverhead(const RunOptions& options);
 StatusOr<Report> Mlp40Step(const RunOptions& options);
 StatusOr<Report> LenetTrain(const RunOptions& options);
 StatusOr<Report> DeepFmDense(const RunOptions& options);
+StatusOr<Report> TransformerLm(const RunOptions& options);
 
 // Middle value. REQUIRES: not empty.
 double Median(std::vector<double> values);

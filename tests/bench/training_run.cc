@@ -18,10 +18,19 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
+double MatmulFlops(const Program& program, const Op& op) {
+  const Shape& x = program.FindVar(op.inputs[0][0])->desc.shape;
+  const auto it = op.attrs.find("trans_x");
+  const bool transposed = it != op.attrs.end() && std::get<bool>(it->second);
+  const int64_t k = x[x.rank() - (transposed ? 2 : 1)];
+  return 2.0 * static_cast<double>(program.FindVar(op.outputs[0][0])->desc.shape.numel() * k);
+}
+
 // Multiply-adds, times two, of the products in a step.
 double FlopsPerStep(const Program& program) {
   double flops = 0;
   for (const Op& op : program.ops) {
+    if (op.type == "matmul") flops += MatmulFlops(program, op);
     const bool grad = op.type == "fc_grad" || op.type == "conv2d_grad";
     if (!grad && op.type != "fc" && op.type != "conv2d") continue;
     const Shape& w = program.FindVar(op.inputs[1][0])->desc.shape;

@@ -77,6 +77,27 @@ void AddLayerNorm(const Shape& x, int64_t axis, bool bench, std::vector<OpCase>&
   }
 }
 
+// Samples [first, first + samples) of a step's batch.
+Draw Position(int64_t first, int64_t samples) {
+  const auto derive = [first, samples](std::span<const Value>) {
+    const std::vector<double> at = {5, 17, static_cast<double>(first),
+                                    static_cast<double>(samples)};
+    return Value{{DType::kI64, {4}}, at};
+  };
+  return {.desc = {DType::kI64, {4}}, .kind = Draw::kDerived, .derive = derive};
+}
+
+void AddDropout(const Shape& x, int64_t first, int64_t samples, double p, bool bench,
+                std::vector<OpCase>& cases) {
+  const auto name = absl::StrFormat("%d of %d", first, samples);
+  cases.push_back({.op = "dropout",
+                   .inputs = {{F32(x)}, {Position(first, samples)}},
+                   .attrs = {{"dropout_prob", p}, {"name", name}},
+                   .tolerance = {.rel = 2.5e-7},
+                   .grad_slots = {0},
+                   .bench = bench});
+}
+
 void AddReduce(const Shape& x, const Ints& dim, bool keep, std::vector<OpCase>& cases) {
   const AttrMap attrs = {{"dim", dim}, {"keep_dim", keep}};
   for (const std::string op : {"reduce_sum", "reduce_mean", "reduce_max"}) {
@@ -131,6 +152,17 @@ std::vector<OpCase> DenseCases() {
   AddLayerNorm({150, 33}, 1, false, cases);
   AddLayerNorm({0, 5}, 1, false, cases);
   AddLayerNorm({2048, 256}, 1, true, cases);
+  AddDropout({7}, 0, 1, 0.5, false, cases);
+  AddDropout({4, 5}, 3, 2, 0.1, false, cases);
+  AddDropout({4, 5}, 3, 4, 0.9, false, cases);
+  AddDropout({12, 3, 111}, 5, 6, 0.3, false, cases);
+  AddDropout({0, 5}, 3, 1, 0.5, false, cases);
+  AddDropout({9, 9}, 0, 9, 0.0, false, cases);
+  AddDropout({2048, 256}, 16, 16, 0.1, true, cases);
+  cases.push_back({.op = "dropout",
+                   .inputs = {{F32({6, 7})}, {Position(0, 0)}},
+                   .attrs = {{"is_test", true}},
+                   .grad_slots = {0}});
   for (const bool keep : {false, true}) {
     AddReduce({7}, {}, keep, cases);
     AddReduce({3, 4, 5}, {}, keep, cases);

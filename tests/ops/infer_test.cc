@@ -295,6 +295,9 @@ TEST(Infer, RefusesBadRows) {
     return Make("layer_norm", {{F32(x)}, {F32(scale)}, {}}, attrs);
   };
   const Bad table[] = {
+      {"position", Make("dropout", {{F32({5})}, {F32({4})}}), "Position must be i64[4]"},
+      {"share", Make("dropout", {{F32({5})}, {Ids({4}, 9)}}, {{"dropout_prob", 1.0}}),
+       "dropout_prob=1"},
       {"type", Make("gelu", {{Of(DType::kI32, {5})}}), "i32"},
       {"gradient's shape", Make("gelu_grad", {{F32({5})}, {F32({6})}}), "alike"},
       {"gradient's shape", Make("tanh_grad", {{F32({5})}, {F32({6})}}), "Out and Out@GRAD"},

@@ -1,7 +1,10 @@
 // Every implementation of every operator against plain loops in double precision.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+
+#include "common/base/check.h"
 
 #include "tests/ops/kernel_run.h"
 #include "tests/ops/op_cases.h"
@@ -131,6 +134,33 @@ TEST(Kernels, IdsOutsideTheTableAreNamed) {
           << status;
     }
   }
+}
+
+// A batch in one piece, and cut into the shares of ranks: the same elements are dropped.
+TEST(Kernels, DropoutIsTheSameForAnyCutOfABatch) {
+  constexpr int64_t kSamples = 7, kElements = 33;
+  const auto run = [](int64_t first, int64_t samples, int64_t step) {
+    const Value position{
+        {DType::kI64, {4}},
+        {1, static_cast<double>(step), static_cast<double>(first), static_cast<double>(samples)}};
+    const Value x{{DType::kF32, {samples, kElements}},
+                  std::vector<double>(static_cast<size_t>(samples * kElements), 1.0)};
+    const OpCase c = {.op = "dropout", .inputs = {{F32(x.desc.shape)}, {Ids({4}, 9)}}};
+    auto made = KernelRun::Make(c, {x, position});
+    CHECK(made.ok() && (*made)->Prepare(FindOp("dropout")->cpu[0], 1).ok());
+    CHECK((*made)->Run().ok());
+    return (*made)->Output(0).v;
+  };
+  const auto whole = run(0, kSamples, 3);
+  auto parts = run(0, 2, 3);
+  for (const auto& [first, samples] : {std::pair{2, 1}, {3, 4}}) {
+    const auto part = run(first, samples, 3);
+    parts.insert(parts.end(), part.begin(), part.end());
+  }
+  EXPECT_EQ(parts, whole);
+  const auto dropped = std::count(whole.begin(), whole.end(), 0.0);
+  EXPECT_NEAR(static_cast<double>(dropped), kSamples * kElements / 2.0, 30);
+  EXPECT_NE(run(0, kSamples, 4), whole);
 }
 
 TEST(Kernels, EveryOperatorHasACase) {

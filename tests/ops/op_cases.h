@@ -19,7 +19,7 @@ std::vector<OpCase> OptimizerCases();
 // The others: sparse gradients, whole-parameter norms, what is done to gradients before.
 std::vector<OpCase> UpdateCases();
 std::vector<OpCase> FusedCases();   // fused_*
-std::vector<OpCase> DenseCases();   // gelu, sigmoid, tanh, softmax, layer_norm, reduce_*
+std::vector<OpCase> DenseCases();   // gelu, sigmoid, tanh, softmax, layer_norm, dropout, ...
 std::vector<OpCase> LayoutCases();  // transpose, concat, split, slice, cast
 // `count` rows with random sizes and attributes that fit each other.
 std::vector<OpCase> RandomCases(uint64_t seed, int count);

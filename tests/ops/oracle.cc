@@ -297,6 +297,7 @@ constexpr Row kRows[] = {
     {"conv2d", OracleConv2d},
     {"conv2d_grad", OracleConv2dGrad},
     {"decayed_adagrad", OracleOptimizer},
+    {"dropout", OracleDropout},
     {"elementwise_add", Elementwise},
     {"elementwise_add_grad", ElementwiseGrad},
     {"elementwise_div", Elementwise},

@@ -69,6 +69,7 @@ std::vector<Value> OracleAuc(const OracleArgs& a);
 // Activations, normalised rows and reductions (oracle_dense.cc).
 std::vector<Value> OracleActivation(const OracleArgs& a);
 std::vector<Value> OracleActivationGrad(const OracleArgs& a);
+std::vector<Value> OracleDropout(const OracleArgs& a);
 std::vector<Value> OracleLayerNorm(const OracleArgs& a);
 std::vector<Value> OracleLayerNormGrad(const OracleArgs& a);
 std::vector<Value> OracleReduce(const OracleArgs& a);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "common/base/rng.h"
 #include "tests/ops/oracle.h"
 
 namespace tandem::optest {
@@ -160,6 +161,26 @@ Values OracleLayerNormGrad(const OracleArgs& a) {
     for (size_t i = 0; i < n; ++i) gx.v[r * n + i] = (q[i] - q_mean - h[i] * qh_mean) / deviation;
   }
   return {gx, gscale, gbias};
+}
+
+// Position: seed, step, first sample, samples.
+Values OracleDropout(const OracleArgs& a) {
+  Value out = a.in[0];
+  if (a.Get<bool>("is_test")) return {out};
+  const auto draw = [](uint64_t key, double counter) {
+    const auto words = Philox(key, static_cast<uint64_t>(counter));
+    return (uint64_t{words[1]} << 32) | words[0];
+  };
+  const uint64_t name = StableHash("dropout:" + a.Get<std::string>("name"));
+  const uint64_t key = draw(draw(name, a[1][0]), a[1][1]);
+  const double p = a.Get<double>("dropout_prob");
+  const auto first = static_cast<uint64_t>(a[1][2] * static_cast<double>(out.v.size()) / a[1][3]);
+  for (size_t i = 0; i < out.v.size(); ++i) {
+    const uint64_t at = first + i;
+    const bool drop = Philox(key, at / 4)[at % 4] < p * 0x1p32;
+    out.v[i] = drop ? 0 : out.v[i] / (1 - p);
+  }
+  return {out};
 }
 
 Values OracleReduce(const OracleArgs& a) {

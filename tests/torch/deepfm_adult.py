@@ -10,27 +10,23 @@ DIR of the data holds adult.data (default: $TANDEM_ADULT_DIR). Exit codes: 0 equ
 
 import argparse
 import collections
-import json
 import os
 import re
-import struct
-import subprocess
 import sys
 import tempfile
 
-EXIT_SKIPPED = 77
-RELATIVE = 1e-3  # largest difference of a loss
+import job_run
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 JOB = os.path.join(ROOT, "deploy", "examples", "deepfm_adult.pbtxt")
 
 try:
-    import numpy as np
     import torch
     from torch import nn
     from torch.nn import functional as F
 except ImportError as error:
     print(f"skipped: {error}")
-    sys.exit(EXIT_SKIPPED)
+    sys.exit(job_run.EXIT_SKIPPED)
 
 
 def columns_of(job):
@@ -91,49 +87,13 @@ class DeepFM(nn.Module):
         pairs = 0.5 * (v.sum(1).square() - v.square().sum(1)).sum(1, keepdim=True)
         return self.wide(ids).sum(1) + pairs + x
 
-    def load(self, tensors):
+    def load(self, arrays):
         with torch.no_grad():
-            self.wide.weight.copy_(tensors["embedding_0.w"])
-            self.vectors.weight.copy_(tensors["embedding_1.w"])
+            self.wide.weight.copy_(torch.from_numpy(arrays["embedding_0.w"]))
+            self.vectors.weight.copy_(torch.from_numpy(arrays["embedding_1.w"]))
             for i, layer in enumerate(self.deep):
-                layer.weight.copy_(tensors[f"fc_{i}.w"].t())
-                layer.bias.copy_(tensors[f"fc_{i}.b"])
-
-
-def read_safetensors(path):
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-        body = file.read()
-    tensors = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        begin, end = entry["data_offsets"]
-        array = np.frombuffer(body[begin:end], dtype=np.float32).reshape(entry["shape"])
-        tensors[name] = torch.from_numpy(array.copy())
-    return tensors
-
-
-def tandem(args, folder, *flags):
-    """Runs the job without shuffling; returns the losses of its steps."""
-    command = [os.path.join(args.build, "bin", "tandem-trainer"), "--job_file=" + folder + "/job",
-               "--data.dir=" + os.path.abspath(args.data), "--data.shuffle=false",
-               "--log_format=json", "--log_every_steps=1", "--eval_every_epochs=0", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
-    return [line["loss"] for line in lines if "step" in line]
-
-
-def first_parameters(args, folder):
-    """A step too short to change a bit, and its checkpoint."""
-    tandem(args, folder, "--optimizer.type=sgd", "--optimizer.learning_rate=1e-30",
-           "--steps_max=1", "--checkpoint.dir=" + folder + "/first")
-    for path, _, files in os.walk(folder + "/first"):
-        if "model.safetensors" in files:
-            return read_safetensors(os.path.join(path, "model.safetensors"))
-    sys.exit("no checkpoint of the first parameters")
+                layer.weight.copy_(torch.from_numpy(arrays[f"fc_{i}.w"].T))
+                layer.bias.copy_(torch.from_numpy(arrays[f"fc_{i}.b"]))
 
 
 # Name: flags of the job, PyTorch's optimizer, norm to which all gradients are clipped.
@@ -178,19 +138,13 @@ def torch_losses(model, optimizer, clip, batches):
     return losses
 
 
-def compare(args, folder, name, first, batches, columns):
+def compare(args, trainer, name, first, batches, columns):
     flags, make, clip = CASES[name]
-    ours = tandem(args, folder, f"--steps_max={args.steps}", *["--optimizer." + f for f in flags])
+    ours = trainer.losses("", args.steps, *["--optimizer." + f for f in flags])
     model = DeepFM(sum(c[2] for c in columns), 8, len(columns), [64, 32])
     model.load(first)
     theirs = torch_losses(model, make(model.parameters()), clip, batches)
-    if len(ours) != len(theirs):
-        sys.exit(f"{name}: {len(ours)} losses, expected {len(theirs)}")
-    worst = max(abs(a - b) / b for a, b in zip(ours, theirs))
-    learnt = ours[-1] < 0.9 * ours[0]
-    print(f"{name}: loss {ours[0]:.6f} to {ours[-1]:.6f}, largest difference {worst:.2g}"
-          f"{'' if learnt else '; it learns nothing'}")
-    return worst <= RELATIVE and learnt
+    return job_run.same(name, ours, theirs)
 
 
 def main():
@@ -202,7 +156,7 @@ def main():
     args = parser.parse_args()
     if not os.path.exists(os.path.join(args.data, "adult.data")):
         print("skipped: adult.data is not there; name its folder in TANDEM_ADULT_DIR")
-        return EXIT_SKIPPED
+        return job_run.EXIT_SKIPPED
     with open(JOB, encoding="utf-8") as file:
         job = file.read()
     columns = columns_of(job)
@@ -211,11 +165,10 @@ def main():
     batches = list(zip(ids.split(batch), labels.split(batch)))
     good = True
     with tempfile.TemporaryDirectory(prefix="tandem-torch-") as folder:
-        with open(folder + "/job", "w", encoding="utf-8") as file:
-            file.write(re.sub(r"optimizer \{[^}]*\}", "", job))
-        first = first_parameters(args, folder)
+        trainer = job_run.Trainer(args.build, folder, job, args.data)
+        first = trainer.first_parameters()
         for name in args.only.split(","):
-            good &= compare(args, folder, name, first, batches, columns)
+            good &= compare(args, trainer, name, first, batches, columns)
     return 0 if good else 1
 
 

@@ -35,6 +35,16 @@ int64_t ModelArgs::Int(const std::string& name, int64_t min, int64_t max) {
   return value;
 }
 
+double ModelArgs::Real(const std::string& name, double min, double max) {
+  const auto it = values_.find(name);
+  CHECK(it != values_.end()) << model_ << " has no argument " << name;
+  double value = 0;
+  if (absl::SimpleAtod(it->second, &value) && value >= min && value <= max) return value;
+  Fail(InvalidArgument("model \"%s\": argument \"%s\" is \"%s\": expected a number from %g to %g",
+                       model_, name, it->second, min, max));
+  return min;
+}
+
 std::vector<int64_t> ModelArgs::Ints(const std::string& name, size_t count_min, size_t count_max,
                                      int64_t min, int64_t max) {
   const auto it = values_.find(name);

@@ -22,6 +22,8 @@ class ModelArgs {
   // Whole numbers in [min, max] between commas, count_min .. count_max of them; "" is none.
   std::vector<int64_t> Ints(const std::string& name, size_t count_min, size_t count_max,
                             int64_t min, int64_t max);
+  // A number in [min, max].
+  double Real(const std::string& name, double min, double max);
   const Status& status() const { return status_; }
   // Keeps `status` unless there is one already.
   void Fail(Status status);

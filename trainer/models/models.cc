@@ -95,6 +95,17 @@ const std::vector<ModelRow>& Zoo() {
         {"sparse", "1", "1: gradients of the tables are sparse rows"}},
        nullptr,
        BuildWord2Vec},
+      {"transformer_lm",
+       "language model: layers of causal self-attention (GPT-2, Radford 2019)",
+       {{"layers", "4", "each attention and a multi-layer perceptron"},
+        {"width", "256", "elements of a position's vector"},
+        {"heads", "8", "of an attention; width is a multiple"},
+        {"vocabulary", "256", "tokens; format \"text\" has 256"},
+        {"sequence", "128", "tokens of a sample: data.text.sequence"},
+        {"dropout", "0",
+         "probability of dropout behind embedding, softmax and each layer's parts"}},
+       nullptr,
+       BuildTransformerLm},
   };
   return kZoo;
 }

@@ -9,6 +9,7 @@
 #include "trainer/reader/mnist.h"
 #include "trainer/reader/skipgram.h"
 #include "trainer/reader/synthetic.h"
+#include "trainer/reader/text.h"
 
 namespace tandem {
 namespace {
@@ -104,15 +105,24 @@ StatusOr<OpenedData> MadeUp(const DataConfig& config, const std::string&, bool w
   return data;
 }
 
+StatusOr<OpenedData> PlainText(const DataConfig& config, const std::string& dir, bool with_test) {
+  TextOptions options;
+  options.path = dir + "/" + config.text().file();
+  options.sequence = config.text().sequence();
+  options.stride = config.text().stride();
+  options.test_share = config.text().test_share();
+  options.samples_max = static_cast<uint32_t>(config.train_samples_max());
+  TD_ASSIGN_OR_RETURN(TextData data, OpenText(options));
+  return OpenedData{std::move(data.train), with_test ? std::move(data.test) : nullptr, {}};
+}
+
 struct FormatRow {
   const char* name;
   StatusOr<OpenedData> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
 };
-constexpr FormatRow kFormats[] = {{"mnist", Mnist},
-                                  {"csv", CsvFiles},
-                                  {"skipgram", SkipGramText},
-                                  {"cifar10", Cifar},
-                                  {"synthetic", MadeUp}};
+constexpr FormatRow kFormats[] = {{"mnist", Mnist},           {"csv", CsvFiles},
+                                  {"skipgram", SkipGramText}, {"text", PlainText},
+                                  {"cifar10", Cifar},         {"synthetic", MadeUp}};
 
 }  // namespace
 

@@ -40,6 +40,11 @@ TEST(Models, HaveTheParametersTheyShould) {
       {"vgg16", {{"classes", "1000"}, {"batch_norm", "0"}}, 138357544},
       {"mobilenet_v1", {{"classes", "1000"}}, 4231976},
       {"word2vec", {{"rows", "70"}, {"dim", "9"}}, 2 * 70 * 9},
+      {"transformer_lm",
+       {{"layers", "2"}, {"width", "12"}, {"heads", "3"}, {"vocabulary", "7"}, {"sequence", "5"}},
+       7 * 12 + 5 * 12 +
+           2 * (2 * 24 + (12 * 36 + 36) + (144 + 12) + (12 * 48 + 48) + (48 * 12 + 12)) + 24 +
+           (12 * 7 + 7)},
       {"wide_deep",
        {{"fields", "3"}, {"rows", "50"}, {"dim", "4"}, {"hidden", "5"}},
        50 + 50 * 4 + (12 * 5 + 5) + 6},

@@ -1,0 +1,101 @@
+// Runs programs on given tensors: the side of Tandem in tests/torch/ops.py.
+//
+//   program_run DIR
+//
+// For each DIR/x.pbtxt (proto/program.proto) the variables get the values of DIR/x.safetensors;
+// with a loss the gradients are added; then it runs once. DIR/x.out.safetensors gets every variable
+// the program computes, gradients of parameters as "<parameter>@GRAD", dense.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+
+#include "common/strategy/text_file.h"
+#include "common/tensor/device.h"
+#include "kernels/exec/executor.h"
+#include "kernels/graph/autodiff.h"
+#include "kernels/graph/program_io.h"
+#include "proto/program.pb.h"
+#include "trainer/safetensors.h"
+
+namespace tandem {
+namespace {
+
+StatusOr<Program> ReadProgram(const std::string& path) {
+  pb::ProgramDef def;
+  Diagnostics diagnostics;
+  TD_RETURN_IF_ERROR(LoadTextProto(path, &def, nullptr, &diagnostics));
+  return FromProto(def, 1, path);
+}
+
+// Writes the tensors into the plan's variables of the same names.
+Status Feed(const Plan& plan, const TensorMap& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    TD_ASSIGN_OR_RETURN(const Tensor to, plan.Get(name));
+    if (to.desc() != tensor.desc()) {
+      return InvalidArgument("\"%s\" is %s, expected %s", name, ToString(tensor.desc()),
+                             ToString(to.desc()));
+    }
+    std::memcpy(to.data(), tensor.data(), tensor.bytes());
+  }
+  return OkStatus();
+}
+
+Status RunOne(const std::string& stem, int threads) {
+  TD_ASSIGN_OR_RETURN(Program program, ReadProgram(stem + ".pbtxt"));
+  std::vector<ParamGrad> grads;
+  if (!program.loss.empty()) {
+    TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 1.0f));
+    for (ParamGrad& grad : grads) {
+      TD_ASSIGN_OR_RETURN(grad, Densify(program, grad));
+    }
+  }
+  CpuDevice device;
+  Scope scope(device);
+  TD_RETURN_IF_ERROR(Initialize(program, 1, scope));
+  PlanOptions options;
+  options.threads = threads;
+  for (const Var* var : program.VarsOf(VarKind::kTemp)) options.fetch.push_back(var->name);
+  TD_ASSIGN_OR_RETURN(const auto plan,
+                      Plan::Make(program, Backend::Cpu(), scope, nullptr, options));
+  TD_ASSIGN_OR_RETURN(const Safetensors in, ReadSafetensors(stem + ".safetensors", device));
+  TD_RETURN_IF_ERROR(Feed(*plan, in.tensors));
+  TD_RETURN_IF_ERROR(Executor(*plan).Run());
+  TensorMap out;
+  for (const std::string& name : options.fetch) {
+    TD_ASSIGN_OR_RETURN(out[name], plan->Get(name));
+  }
+  for (const Var* var : program.VarsOf(VarKind::kState)) out[var->name] = *plan->Get(var->name);
+  for (const ParamGrad& grad : grads) {
+    TD_ASSIGN_OR_RETURN(out[GradName(grad.param)], plan->Get(grad.grad));
+  }
+  return WriteSafetensors(stem + ".out.safetensors", out, {});
+}
+
+int RunAll(const std::string& dir) {
+  std::vector<std::string> stems;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    std::filesystem::path path = entry.path();
+    if (path.extension() == ".pbtxt") stems.push_back(path.replace_extension().string());
+  }
+  std::sort(stems.begin(), stems.end());
+  int failed = 0;
+  for (size_t i = 0; i < stems.size(); ++i) {
+    const Status status = RunOne(stems[i], 1 + static_cast<int>(i % 2));
+    if (status.ok()) continue;
+    std::cerr << stems[i] << ": " << status << "\n";
+    ++failed;
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: program_run DIR\n";
+    return 2;
+  }
+  return tandem::RunAll(argv[1]);
+}

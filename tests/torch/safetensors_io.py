@@ -1,0 +1,39 @@
+"""Reads and writes the safetensors files of Tandem with numpy alone."""
+
+import json
+import struct
+
+import numpy as np
+
+DTYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64, "U8": np.uint8}
+
+
+def read(path):
+    """Arrays by name."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        body = file.read()
+    arrays = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        dtype = DTYPES.get(entry["dtype"])
+        if dtype is None:
+            continue  # 16-bit floats: numpy has no bf16
+        arrays[name] = np.frombuffer(body[begin:end], dtype=dtype).reshape(entry["shape"]).copy()
+    return arrays
+
+
+def write(path, arrays):
+    names = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
+    header, at, body = {}, 0, []
+    for name, array in sorted(arrays.items()):
+        body.append(np.ascontiguousarray(array).tobytes())
+        header[name] = {"dtype": names[array.dtype], "shape": list(array.shape),
+                        "data_offsets": [at, at + len(body[-1])]}
+        at += len(body[-1])
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(body))

@@ -1,0 +1,75 @@
+#include "trainer/reader/text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trainer/test_files.h"
+
+namespace tandem {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class TextTest : public testing::Test {
+ protected:
+  StatusOr<TextData> Open(const std::string& text, TextOptions options) {
+    options.path = dir_ / "text";
+    WriteFile(options.path, text);
+    return OpenText(options);
+  }
+  // "ids" and then "label" of one sample.
+  static std::vector<int64_t> Sample(const Dataset& data, uint32_t id, size_t sequence) {
+    std::vector<int64_t> values(2 * sequence, -1);
+    const std::vector<void*> out = {values.data(), values.data() + sequence};
+    const uint32_t ids[] = {id};
+    EXPECT_TRUE(data.Fill(ids, out).ok());
+    return values;
+  }
+  TempDir dir_;
+};
+
+TEST_F(TextTest, WindowsAndTheBytesBehindThem) {
+  const auto data = Open("abcdefghij\xff.", {.sequence = 3, .test_share = 0.4});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train->size(), 2u);  // of "abcdefg": the label of the last is g
+  EXPECT_THAT(Sample(*data->train, 0, 3), ElementsAre('a', 'b', 'c', 'b', 'c', 'd'));
+  EXPECT_THAT(Sample(*data->train, 1, 3), ElementsAre('d', 'e', 'f', 'e', 'f', 'g'));
+  EXPECT_EQ(data->test->size(), 1u);  // of "hij\xff."
+  EXPECT_THAT(Sample(*data->test, 0, 3), ElementsAre('h', 'i', 'j', 'i', 'j', 255));
+  EXPECT_EQ(data->train->fields()[0].limit, 256);
+}
+
+TEST_F(TextTest, WindowsMayOverlap) {
+  const auto data = Open("abcdefghij", {.sequence = 3, .stride = 1, .test_share = 0.4});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train->size(), 3u);
+  EXPECT_THAT(Sample(*data->train, 2, 3), ElementsAre('c', 'd', 'e', 'd', 'e', 'f'));
+}
+
+TEST_F(TextTest, FirstSamples) {
+  const auto data = Open(std::string(100, 'x'), {.sequence = 3, .samples_max = 5});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train->size(), 5u);
+  EXPECT_EQ(data->test->size(), 3u);
+  int64_t values[6];
+  const std::vector<void*> out = {values, values + 3};
+  const uint32_t ids[] = {5};
+  EXPECT_EQ(data->train->Fill(ids, out).code(), StatusCode::kOutOfRange);
+}
+
+TEST_F(TextTest, SaysWhatIsWrong) {
+  const std::string text(100, 'x');
+  EXPECT_THAT(Open(text, {.sequence = 0}).status().message(), HasSubstr("data.text.sequence is 0"));
+  EXPECT_THAT(Open(text, {.stride = -1}).status().message(), HasSubstr("data.text.stride is -1"));
+  EXPECT_THAT(Open(text, {.sequence = 3, .test_share = 1}).status().message(),
+              HasSubstr("test_share is 1"));
+  const auto few = Open(text, {.sequence = 10});
+  EXPECT_EQ(few.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(few.status().message(), HasSubstr("100 bytes are too few"));
+  EXPECT_EQ(OpenText({.path = dir_ / "none"}).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(OpenText({.path = dir_.path()}).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,113 @@
+#include "trainer/reader/text.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+constexpr int64_t kBytes = 256;  // different tokens
+constexpr int64_t kSequenceMax = 1 << 20;
+
+StatusOr<std::string> ReadBytes(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return InvalidArgument("%s is a folder; data.text.file names a file in it", path);
+  }
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file.good()) {
+    const int number = errno;
+    if (number == EACCES) return PermissionDenied("%s: %s", path, ErrnoText(number));
+    return NotFound("%s: cannot be read (%s)", path, ErrnoText(number));
+  }
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (file.bad()) return DataLoss("%s: reading failed: %s", path, ErrnoText(errno));
+  return text;
+}
+
+class Windows final : public Dataset {
+ public:
+  // Bytes [begin, end) of the text. REQUIRES: more than one sequence.
+  Windows(std::shared_ptr<const std::string> text, const TextOptions& options, int64_t begin,
+          int64_t end)
+      : text_(std::move(text)), options_(options), begin_(begin) {
+    const int64_t samples = (end - begin - 1 - options.sequence) / options.stride + 1;
+    size_ = static_cast<uint32_t>(std::min<int64_t>(samples, std::numeric_limits<uint32_t>::max()));
+    const TensorDesc desc{DType::kI64, {options.sequence}};
+    fields_ = {{"ids", desc, kBytes}, {"label", desc, kBytes}};
+  }
+
+  void Limit(uint32_t samples_max) {
+    if (samples_max > 0) size_ = std::min(size_, samples_max);
+  }
+  uint32_t size() const override { return size_; }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const override {
+    CHECK_EQ(out.size(), fields_.size());
+    auto* tokens = static_cast<int64_t*>(out[0]);
+    auto* labels = static_cast<int64_t*>(out[1]);
+    for (const uint32_t id : ids) {
+      if (id >= size_) return OutOfRange("%s: sample %d of %d", options_.path, id, size_);
+      const char* text = text_->data() + begin_ + id * options_.stride;
+      for (int64_t i = 0; i < options_.sequence; ++i) {
+        *tokens++ = static_cast<unsigned char>(text[i]);
+        *labels++ = static_cast<unsigned char>(text[i + 1]);
+      }
+    }
+    return OkStatus();
+  }
+  std::string Describe() const override {
+    return absl::StrFormat("%s: %d samples of %d bytes", options_.path, size_, options_.sequence);
+  }
+
+ private:
+  const std::shared_ptr<const std::string> text_;
+  const TextOptions options_;
+  const int64_t begin_;
+  uint32_t size_ = 0;
+  std::vector<SampleField> fields_;
+};
+
+Status Check(const TextOptions& options) {
+  const auto check = [](const char* name, int64_t value) {
+    if (value >= 1 && value <= kSequenceMax) return OkStatus();
+    return InvalidArgument("data.text.%s is %d; it must be in [1, %d]", name, value, kSequenceMax);
+  };
+  TD_RETURN_IF_ERROR(check("sequence", options.sequence));
+  TD_RETURN_IF_ERROR(check("stride", options.stride));
+  if (options.test_share > 0 && options.test_share < 1) return OkStatus();
+  return InvalidArgument("data.text.test_share is %g; it must be between 0 and 1",
+                         options.test_share);
+}
+
+}  // namespace
+
+StatusOr<TextData> OpenText(const TextOptions& given) {
+  TextOptions options = given;
+  if (options.stride == 0) options.stride = options.sequence;
+  TD_RETURN_IF_ERROR(Check(options));
+  TD_ASSIGN_OR_RETURN(std::string read, ReadBytes(options.path));
+  const auto text = std::make_shared<const std::string>(std::move(read));
+  const auto bytes = static_cast<int64_t>(text->size());
+  const auto train = static_cast<int64_t>(static_cast<double>(bytes) * (1 - options.test_share));
+  if (train <= options.sequence || bytes - train <= options.sequence) {
+    return DataLoss("%s: %d bytes are too few for a sequence of %d in both parts", options.path,
+                    bytes, options.sequence);
+  }
+  TextData data;
+  auto training = std::make_unique<Windows>(text, options, 0, train);
+  training->Limit(options.samples_max);
+  data.train = std::move(training);
+  data.test = std::make_unique<Windows>(text, options, train, bytes);
+  return data;
+}
+
+}  // namespace tandem

@@ -1,0 +1,29 @@
+// Windows of a plain text: what language models train on. Every byte is a token.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trainer/reader/dataset.h"
+
+namespace tandem {
+
+struct TextOptions {
+  std::string path;
+  int64_t sequence = 128;    // bytes of a sample
+  int64_t stride = 0;        // from the start of one sample to that of the next; 0: sequence
+  double test_share = 0.1;   // of the text, at its end
+  uint32_t samples_max = 0;  // the first so many training samples; 0: all
+};
+
+struct TextData {
+  std::unique_ptr<Dataset> train, test;
+};
+
+// Fields: "ids" i64 [sequence], bytes in their order, and "label" i64 [sequence], the byte behind
+// each. The bytes at the end of a part that fill no sample are left out. INVALID_ARGUMENT for
+// options out of range or a folder, NOT_FOUND or PERMISSION_DENIED for the file, DATA_LOSS for a
+// text too short for one sample in both parts, or one that cannot be read to its end.
+StatusOr<TextData> OpenText(const TextOptions& options);
+
+}  // namespace tandem
