@@ -11,6 +11,11 @@ case ${1:-} in
   --preset=*) preset=${1#*=}; shift ;;
 esac
 case $preset in release) dir=build ;; *) dir=build-$preset ;; esac
+# PyTorch for the comparisons in tests/torch, which are skipped without it.
+if [ -z "${TANDEM_BENCH_VENV:-}" ] && ! python3 -c 'import torch' >/dev/null 2>&1; then
+  ./deploy/setup.sh python3-torch ||
+    echo "test: warning: python3-torch cannot be installed: tests/torch will be skipped" >&2
+fi
 ./deploy/build.sh --preset "$preset"
 
 # Each test program leaves a summary of its cases here.

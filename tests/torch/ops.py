@@ -117,6 +117,12 @@ def softmax():
     return Case([("X", real(x, -4, 4))], want, {"causal": causal}, ("X",))
 
 
+def dropout():
+    """In evaluation; what is dropped in training no other library draws."""
+    return Case([("X", real(shape())), ("Position", np.zeros(4, dtype=np.int64))],
+                lambda t: {"Out": t["X"]}, {"is_test": True, "dropout_prob": 0.5}, ("X",))
+
+
 def layer_norm():
     x = shape(2, 4)[:-1] + (dim(4, 40),)
     axis = DICE.randint(0, len(x) - 1)
@@ -344,6 +350,7 @@ CASES = {
     "clip_by_norm": clip_by_norm,
     "concat": concat,
     "conv2d": conv2d,
+    "dropout": dropout,
     "elementwise_add": pair(torch.add),
     "elementwise_div": pair(torch.div, nonzero),
     "elementwise_max": pair(torch.maximum),

@@ -42,7 +42,9 @@ class Block(nn.Module):
         batch = x.shape[0]
         qkv = self.fcs[0](self.norms[0](x)).reshape(batch, SEQUENCE, 3, HEADS, WIDTH // HEADS)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        scores = (q @ k.transpose(-1, -2)) * (WIDTH // HEADS) ** -0.5
+        future = torch.ones(SEQUENCE, SEQUENCE, dtype=torch.bool).triu(1)
+        heads = scores.masked_fill(future, float("-inf")).softmax(-1) @ v
         x = x + self.fcs[1](heads.transpose(1, 2).reshape(batch, SEQUENCE, WIDTH))
         return x + self.fcs[3](F.gelu(self.fcs[2](self.norms[1](x))))
 
