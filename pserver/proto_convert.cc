@@ -17,8 +17,8 @@ StatusOr<ShardMode> ModeFromProto(const ConfigureRequest& request) {
       return ShardMode::kASync;
     case UPDATE_MODE_HALF_ASYNC:
     case UPDATE_MODE_GEO:
-      return Unimplemented("mode %s is not built yet; use sync or a_sync",
-                           UpdateMode_Name(request.mode()));
+      return InvalidArgument("mode %s is a_sync for a server: the trainer alone does otherwise",
+                             UpdateMode_Name(request.mode()));
     default:
       return InvalidArgument("mode %d is unknown; expected sync or a_sync", request.mode());
   }

@@ -313,7 +313,7 @@ void PserverService::DoPush(const ByteBuffer& request, ByteBuffer* reply,
 
 void PserverService::StartPull(const Caller& caller, const PullRequest& pull,
                                Shard::Done<PullResult> done) {
-  PullQuery query{caller, pull.observer(), pull.min_version(), {}};
+  PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step()};
   for (const SliceRange& r : pull.range()) {
     query.ranges.push_back({r.variable(), r.offset(), r.numel()});
   }

@@ -1,5 +1,6 @@
 #include "pserver/shard.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -8,6 +9,7 @@ namespace tandem {
 namespace {
 
 const std::vector<double> kWaitBounds = {1e-4, 1e-3, 1e-2, 0.1, 1, 10, 60};
+const std::vector<double> kStalenessBounds = {0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 1024};
 const std::vector<double> kUpdateBounds = {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1};
 
 std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
@@ -44,7 +46,10 @@ Shard::Counters::Counters(Metrics& m)
       pull_wait(m.GetHistogram("tandem_pserver_pull_wait_seconds",
                                "Time a pull waited for its version", kWaitBounds)),
       update_time(m.GetHistogram("tandem_pserver_update_seconds",
-                                 "Time to reduce and apply one step or push", kUpdateBounds)) {}
+                                 "Time to reduce and apply one step or push", kUpdateBounds)),
+      staleness(m.GetHistogram("tandem_pserver_staleness_updates",
+                               "Updates between a trainer's last pull and its push",
+                               kStalenessBounds)) {}
 
 Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device& device,
              Metrics& metrics)
@@ -294,6 +299,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   t.last_step = head.step;
   ++t.pushes;
   counters_.pushes.Add(1);
+  counters_.staleness.Observe(static_cast<double>(version_ - std::min(version_, t.pulled)));
   for (const PushHead::Slice& s : head.slices) {
     counters_.push_bytes.Add(static_cast<double>(s.desc.bytes()));
   }
@@ -375,6 +381,7 @@ StatusOr<int> Shard::Complete(const Caller& caller) {
         table_->Drop(caller.trainer);
       }
       ApplyStepIfComplete(ready);
+      WakeWaiters(ready);
       WakeBarriers(ready);
     }
     for (const Trainer& other : trainers_) left += !other.completed;

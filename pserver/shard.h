@@ -103,6 +103,7 @@ class Shard {
   struct Trainer {
     bool seen = false, completed = false;
     uint64_t incarnation = 0, pushes = 0, last_step = 0;
+    uint64_t pulled = 0;     // version of its last pull
     SequenceWindow taken;    // includes the step being gathered
     SequenceWindow applied;  // behind the parameters
     Time last_seen;
@@ -130,7 +131,7 @@ class Shard {
   struct Counters {
     explicit Counters(Metrics& metrics);
     Counter &pushes, &push_bytes, &duplicates, &refused, &pulls, &pull_bytes, &updates;
-    Histogram &barrier_wait, &pull_wait, &update_time;
+    Histogram &barrier_wait, &pull_wait, &update_time, &staleness;
   };
 
   static void Run(Ready ready);
@@ -158,6 +159,8 @@ class Shard {
   void FailSome(List& list, Ready& ready, const Why& why) TD_REQUIRES(mu_);
   void EndWait(const Waiter& waiter) TD_REQUIRES(mu_);
   std::vector<int> MissingAtStep() const TD_REQUIRES(mu_);
+  // Trainers that have not completed and pushed fewer steps.
+  std::vector<int> Behind(uint64_t steps) const TD_REQUIRES(mu_);
   std::vector<int> MissingAtBarrier(const BarrierState& barrier) const TD_REQUIRES(mu_);
   std::vector<int> Awaited() const TD_REQUIRES(mu_);
   Status PullDeadline(const PullWaiter& waiter, Time now) const TD_REQUIRES(mu_);

@@ -101,6 +101,7 @@ struct PullQuery {
   bool observer = false;  // caller is not a trainer
   uint64_t min_version = 0;
   std::vector<PullRange> ranges;  // empty: everything
+  uint64_t min_step = 0;          // a_sync: steps that the slowest trainer must have pushed
 };
 // Shared, never changing memory: it may be sent without a copy.
 struct PulledSlice {

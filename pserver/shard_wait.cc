@@ -50,7 +50,18 @@ void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done) {
 }
 
 bool Shard::CanAnswer(const PullQuery& query) const {
-  return initialised() && version_ >= query.min_version;
+  return initialised() && version_ >= query.min_version &&
+         (query.min_step == 0 || Behind(query.min_step).empty());
+}
+
+std::vector<int> Shard::Behind(uint64_t steps) const {
+  std::vector<int> behind;
+  for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
+    const Trainer& t = trainers_[r];
+    const uint64_t pushed = t.pushes == 0 ? 0 : t.last_step + 1;
+    if (!t.completed && pushed < steps) behind.push_back(r);
+  }
+  return behind;
 }
 
 StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
@@ -75,6 +86,7 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
     TD_RETURN_IF_ERROR(add(slice, range.offset, range.numel));
   }
   counters_.pulls.Add(1);
+  if (!query.observer) trainers_[query.caller.trainer].pulled = version_;
   return result;
 }
 
@@ -222,6 +234,10 @@ Status Shard::PullDeadline(const PullWaiter& w, Time now) const {
         "pull: waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
         waited, has_values_.size() - values_missing_, has_values_.size());
   }
+  if (const auto behind = Behind(w.query.min_step); !behind.empty()) {
+    return DeadlineExceeded("pull: waiting %.1f s for %s, not at step %d yet (max_staleness)",
+                            waited, TrainerList(behind), w.query.min_step);
+  }
   if (config_.mode != ShardMode::kSync) {
     return DeadlineExceeded("pull of version %d: waiting %.1f s, this server is at version %d",
                             w.query.min_version, waited, version_);
@@ -238,6 +254,9 @@ std::vector<int> Shard::Awaited() const {
   if (!init_waiters_.empty() && !trainers_.empty()) awaited[0] = true;
   if (!pull_waiters_.empty() && config_.mode == ShardMode::kSync && initialised()) {
     for (int r : MissingAtStep()) awaited[r] = true;
+  }
+  for (const PullWaiter& w : pull_waiters_) {
+    for (int r : Behind(w.query.min_step)) awaited[r] = true;
   }
   for (const auto& [name, barrier] : barriers_) {
     if (barrier.waiters.empty()) continue;

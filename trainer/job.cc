@@ -78,6 +78,16 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
   }
 }
 
+// a_sync_configs.lr_decay_steps stands for the decay_steps that an exponential schedule leaves
+// open.
+void SetDecaySteps(JobConfig* config) {
+  const A_SyncConfigs& async = config->strategy().a_sync_configs();
+  const LearningRateSchedule& schedule = config->optimizer().schedule();
+  if (!config->strategy().a_sync() || !async.has_lr_decay_steps()) return;
+  if (schedule.kind() != LearningRateSchedule::EXPONENTIAL || schedule.decay_steps() != 0) return;
+  config->mutable_optimizer()->mutable_schedule()->set_decay_steps(async.lr_decay_steps());
+}
+
 }  // namespace
 
 EffectiveJob::EffectiveJob() : config(std::make_unique<JobConfig>()) {}
@@ -107,6 +117,7 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
   CheckBatch(config, origins, workers, diagnostics);
   CheckOptimizer(config.optimizer(), origins, diagnostics);
   CheckRest(config, origins, diagnostics);
+  SetDecaySteps(job.config.get());
   job.text = EffectiveText(config, origins);
   job.notes = diagnostics->NoteText();
   return job;
@@ -135,6 +146,35 @@ int64_t GlobalBatch(const JobConfig& config, int workers) {
 
 int PlacesOf(const JobConfig& config) { return config.strategy().execution_strategy().cpu_num(); }
 
+// The regime of pserver mode, and its details.
+void SetRegime(const DistributedStrategy& strategy, ModeOptions* options) {
+  const A_SyncConfigs& c = strategy.a_sync_configs();
+  if (strategy.a_sync()) {
+    const bool waits = c.half_async() || c.max_staleness() >= 0;
+    options->regime = c.k_steps() > 0 ? PsRegime::kGeo
+                      : waits         ? PsRegime::kHalfAsync
+                                      : PsRegime::kASync;
+  }
+  options->geo_steps = c.k_steps();
+  options->max_staleness = c.max_staleness();
+  options->async = {
+      .merge_max = c.max_merge_var_num(),
+      .queue_max = c.send_queue_size(),
+      .senders = c.thread_pool_size(),
+      .merge_waits = c.send_wait_times(),
+      .recv_thread = c.independent_recv_thread(),
+      .sent_before_recv = c.min_send_grad_num_before_recv(),
+      .sum = c.has_is_sgd_optimizer() ? c.is_sgd_optimizer() : options->optimizer.type == "sgd",
+      .timeout = options->step_timeout};
+  options->launch_barrier = c.launch_barrier();
+  const RuntimeFlags& flags = strategy.runtime_flags();
+  options->rpc_retries = flags.rpc_retry_times();
+  options->dispatcher = flags.dispatcher() == RuntimeFlags::HashName ? PsDispatcher::kHashName
+                        : flags.dispatcher() == RuntimeFlags::SizeBalanced
+                            ? PsDispatcher::kSizeBalanced
+                            : PsDispatcher::kRoundRobin;
+}
+
 StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& rank,
                                     const std::string& secret) {
   const DistributedStrategy& strategy = config.strategy();
@@ -154,7 +194,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
                            std::chrono::milliseconds(strategy.runtime_flags().rpc_deadline_ms()));
   }
   options.servers = rank.pservers;
-  options.a_sync = strategy.a_sync();
+  SetRegime(strategy, &options);
   options.slice_var_up = strategy.runtime_flags().slice_var_up();
   options.min_block_size = strategy.runtime_flags().min_block_size();
   options.rendezvous = rank.rendezvous;

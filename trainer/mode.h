@@ -16,11 +16,21 @@
 #include "kernels/graph/optimizer.h"
 #include "kernels/graph/passes/distribute.h"
 #include "kernels/graph/program.h"
+#include "pserver/client/partition.h"
+#include "trainer/async_communicator.h"
 #include "trainer/safetensors.h"
 
 namespace tandem {
 
 class Communicator;
+
+// When a trainer's gradients change the parameters on the servers, and for what it waits.
+enum class PsRegime : uint8_t {
+  kSync,       // once per step, when all trainers' are there; everybody waits for it
+  kHalfAsync,  // at once; a trainer waits for its own push and pull
+  kASync,      // at once; a trainer waits for nothing (async_communicator.h)
+  kGeo         // trainers update their own parameters and exchange differences every k steps
+};
 
 // What the modes need to know of a job.
 struct ModeOptions {
@@ -34,7 +44,13 @@ struct ModeOptions {
   Duration step_timeout = std::chrono::seconds(60);
   // pserver
   std::vector<std::string> servers;  // host:port
-  bool a_sync = false;
+  PsRegime regime = PsRegime::kSync;
+  AsyncOptions async;          // of kASync
+  int64_t geo_steps = 0;       // of kGeo: steps between two exchanges
+  int64_t max_staleness = -1;  // of kHalfAsync; -1: no bound
+  bool launch_barrier = true;
+  int rpc_retries = 3;
+  PsDispatcher dispatcher = PsDispatcher::kRoundRobin;
   bool slice_var_up = true;
   int64_t min_block_size = 8192;  // elements
   TlsFiles tls;                   // towards the servers

@@ -57,7 +57,9 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
     return InvalidArgument("batch_merge_repeats: a batch of %d does not divide into %d parts",
                            batch, parts);
   }
-  const double share = static_cast<double>(batch) / static_cast<double>(global_batch);
+  // With geo a trainer steps alone, and the exchange takes the mean.
+  const bool alone = config.strategy().a_sync() && config.strategy().a_sync_configs().k_steps() > 0;
+  const double share = alone ? 1.0 : static_cast<double>(batch) / static_cast<double>(global_batch);
   batch /= parts;
   JobPrograms programs;
   TD_ASSIGN_OR_RETURN(programs.forward, ForwardProgram(config.model(), job_dir, batch));

@@ -42,10 +42,10 @@ class PserverMode final : public ModeDriver, public CommHandler {
   Status BeginStep(int64_t step, float learning_rate) override {
     step_ = step;
     learning_rate_ = learning_rate;
-    return OkStatus();
+    return geo() ? SetLearningRate(*scope_, learning_rate) : OkStatus();
   }
   StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
-  Status Finish() override { return client_->Complete(); }
+  Status Finish() override;
   // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
   // name it to the others.
   void Abort(const Status& why) override {
@@ -57,60 +57,70 @@ class PserverMode final : public ModeDriver, public CommHandler {
   Duration timeout() const override { return 2 * options_.step_timeout; }
 
  private:
-  // One push_pull of the plan.
-  struct Transfer {
-    std::vector<PsConstTensor> gradients;
-    std::vector<PsTensor> params;
-  };
-
+  bool geo() const { return options_.regime == PsRegime::kGeo; }
+  PsOptions ClientOptions() const;
   StatusOr<std::vector<PsSlot>> SlotsOf(const TensorMap& state) const;
+  std::vector<PsTensor> View(ValueSets& values) const;
+  // AsyncCommunicator::Exchange
+  StatusOr<uint64_t> Exchange(const GradientSet* push, ValueSets* pull);
+  Status SendAndReceive();
+  void GeoExchange(CommDone* done);
 
   const ModeOptions options_;
   UpdateReach reach_ = UpdateReach::kElement;
   std::vector<std::string> params_;  // trained ones, in the order of the program
-  std::vector<Transfer> transfers_;
+  // The push_pull or geo_exchange of the plan.
+  std::vector<PsConstTensor> gradients_;
+  std::vector<PsTensor> tensors_;
+  Scope* scope_ = nullptr;
   int64_t step_ = 0;
   float learning_rate_ = 0;
-  std::unique_ptr<PsClient> client_;  // last: its destructor waits for calls into the above
+  ValueSets base_, delta_, pulled_;   // geo: the parameters behind the last exchange, ...
+  int64_t geo_pending_ = 0;           // steps since then
+  std::unique_ptr<PsClient> client_;  // its destructor waits for calls into the above
+  std::unique_ptr<AsyncCommunicator> communicator_;  // its threads use all of the above
 };
 
 Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& given) {
   TD_ASSIGN_OR_RETURN(reach_, ReachOf(options_.optimizer));
-  if (reach_ == UpdateReach::kAll) {
+  if (reach_ == UpdateReach::kAll && !geo()) {
     return Unimplemented(
         "optimizer.clip_global_norm needs all gradients in one place; in pserver mode they lie "
         "apart: use clip_norm, or mode collective");
   }
-  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, given, options_));
   for (const Var* var : program.VarsOf(VarKind::kParam)) {
-    const bool trained = std::any_of(grads.begin(), grads.end(), [var](const ParamGrad& pair) {
+    const bool trained = std::any_of(given.begin(), given.end(), [var](const ParamGrad& pair) {
       return pair.param == var->name;
     });
     if (trained) params_.push_back(var->name);
   }
+  if (geo()) {
+    TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, given));
+    return AppendGeoExchange(program, params_);
+  }
+  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, given, options_));
   return AppendPushPull(program, grads);
 }
 
 StatusOr<int> PserverMode::Register(const CommNode& node) {
-  if (node.op->type != "push_pull") {
+  if (node.op->type != "push_pull" && node.op->type != "geo_exchange") {
     return Unimplemented("%s is not built yet in pserver mode", node.op->type);
   }
   if (node.place.kind != PlaceKind::kCpu) {
     return Unimplemented("pserver mode on %s is not built yet", ToString(node.place));
   }
   CHECK_EQ(node.in.size(), node.out.size());
-  Transfer transfer;
+  CHECK(tensors_.empty()) << "more than one exchange in a program";
   for (size_t i = 0; i < node.out.size(); ++i) {
     const CommTensor& param = node.out[i];
     if (param.desc.dtype != DType::kF32) {
       return Unimplemented("\"%s\" is %s; pservers keep f32", param.var, Name(param.desc.dtype));
     }
     const int64_t numel = param.desc.shape.numel();
-    transfer.gradients.push_back({param.var, static_cast<const float*>(node.in[i].data), numel});
-    transfer.params.push_back({param.var, static_cast<float*>(param.data), numel});
+    gradients_.push_back({param.var, static_cast<const float*>(node.in[i].data), numel});
+    tensors_.push_back({param.var, static_cast<float*>(param.data), numel});
   }
-  transfers_.push_back(std::move(transfer));
-  return static_cast<int>(transfers_.size()) - 1;
+  return 0;
 }
 
 StatusOr<std::vector<PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const {
@@ -127,9 +137,7 @@ StatusOr<std::vector<PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const
   return slots;
 }
 
-StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const TensorMap& state,
-                                     int64_t step) {
-  const ShortTimeSlice short_slice;  // for the threads that gRPC starts
+PsOptions PserverMode::ClientOptions() const {
   PsOptions ps;
   ps.job = options_.job;
   ps.trainer = options_.rank;
@@ -138,15 +146,25 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   ps.tls = options_.tls;
   ps.start_timeout = options_.start_timeout;
   ps.step_timeout = options_.step_timeout;
+  ps.wait_for_servers = options_.launch_barrier;
+  ps.retries = options_.rpc_retries;
   // An update that needs the norm of its parameter needs it whole, on one server.
-  LOG_IF(INFO, reach_ != UpdateReach::kElement && options_.slice_var_up && options_.rank == 0)
+  const bool whole = reach_ != UpdateReach::kElement && !geo();
+  LOG_IF(INFO, whole && options_.slice_var_up && options_.rank == 0)
       << "slice_var_up has no effect: the update by " << options_.optimizer.type
       << " needs norms of whole parameters";
-  ps.partition.slice_var_up = options_.slice_var_up && reach_ == UpdateReach::kElement;
+  ps.partition.slice_var_up = options_.slice_var_up && !whole;
   ps.partition.min_block_size = options_.min_block_size;
+  ps.partition.dispatcher = options_.dispatcher;
   ps.on_wait = [](const std::string& message) { LOG(INFO) << message; };
-  TD_ASSIGN_OR_RETURN(client_, PsClient::Connect(options_.servers, ps));
+  return ps;
+}
 
+StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const TensorMap& state,
+                                     int64_t step) {
+  scope_ = &scope;
+  const ShortTimeSlice short_slice;  // for the threads that gRPC starts
+  TD_ASSIGN_OR_RETURN(client_, PsClient::Connect(options_.servers, ClientOptions()));
   std::vector<PsVariable> variables;
   std::vector<PsTensor> tensors;
   for (const std::string& name : params_) {
@@ -154,25 +172,129 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
     variables.push_back({name, program.FindVar(name)->desc.shape});
     tensors.push_back({name, static_cast<float*>(tensor->data()), tensor->numel()});
   }
-  TD_ASSIGN_OR_RETURN(const PsOptimizer optimizer, ToPsOptimizer(options_.optimizer));
-  const PsMode mode = options_.a_sync ? PsMode::kASync : PsMode::kSync;
-  TD_RETURN_IF_ERROR(client_->Configure(variables, mode, optimizer).status());
-  TD_ASSIGN_OR_RETURN(const auto slots, SlotsOf(state));
+  PsOptimizer optimizer;  // geo: sgd, which adds differences up
+  std::vector<PsSlot> slots;
+  if (!geo()) {
+    TD_ASSIGN_OR_RETURN(optimizer, ToPsOptimizer(options_.optimizer));
+    TD_ASSIGN_OR_RETURN(slots, SlotsOf(state));
+  }
+  const bool sync = options_.regime == PsRegime::kSync;
+  TD_RETURN_IF_ERROR(
+      client_->Configure(variables, sync ? PsMode::kSync : PsMode::kASync, optimizer).status());
   TD_ASSIGN_OR_RETURN(const uint64_t version,
                       client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots));
-  // In a_sync mode the version counts pushes of all trainers; the step is the trainer's own.
-  return options_.a_sync ? step : static_cast<int64_t>(version);
+  std::vector<int64_t> sizes;
+  for (const PsTensor& t : tensors_) sizes.push_back(t.numel);
+  if (geo()) {
+    for (const PsTensor& t : tensors_) base_.emplace_back(t.data, t.data + t.numel);
+    delta_ = pulled_ = base_;
+  }
+  if (options_.regime == PsRegime::kASync) {
+    communicator_ = std::make_unique<AsyncCommunicator>(
+        options_.async, sizes,
+        [this](const GradientSet* push, ValueSets* pull) { return Exchange(push, pull); });
+  }
+  // Elsewhere the version counts pushes of all trainers; the step is the trainer's own.
+  return sync ? static_cast<int64_t>(version) : step;
 }
 
-void PserverMode::Start(int index, int64_t, CommDone* done) {
-  const Transfer& transfer = transfers_[static_cast<size_t>(index)];
+std::vector<PsTensor> PserverMode::View(ValueSets& values) const {
+  std::vector<PsTensor> view = tensors_;
+  for (size_t i = 0; i < view.size(); ++i) view[i].data = values[i].data();
+  return view;
+}
+
+StatusOr<uint64_t> PserverMode::Exchange(const GradientSet* push, ValueSets* pull) {
+  StatusOr<uint64_t> result = uint64_t{0};
+  CommDone done;
+  const auto arrived = [&](StatusOr<uint64_t> version) {
+    result = std::move(version);
+    done.Complete(OkStatus());
+  };
+  std::vector<PsConstTensor> gradients = gradients_;
+  for (size_t i = 0; push != nullptr && i < gradients.size(); ++i) {
+    gradients[i].data = push->values[i].data();
+  }
+  if (push == nullptr) {
+    client_->Pull(0, View(*pull), arrived);
+  } else if (pull == nullptr) {
+    client_->Push(push->step, push->learning_rate, gradients,
+                  [&](const Status& status) { done.Complete(status); });
+  } else {
+    client_->PushPull(push->step, push->learning_rate, gradients, {}, View(*pull), arrived);
+  }
+  TD_RETURN_IF_ERROR(done.Wait(Time::max()));  // the client's own deadlines end it
+  return result;
+}
+
+Status PserverMode::SendAndReceive() {
+  std::vector<const float*> gradients;
+  std::vector<float*> params;
+  for (const PsConstTensor& g : gradients_) gradients.push_back(g.data);
+  for (const PsTensor& t : tensors_) params.push_back(t.data);
+  TD_RETURN_IF_ERROR(communicator_->Send(static_cast<uint64_t>(step_), learning_rate_, gradients));
+  (void)communicator_->Receive(params);
+  return OkStatus();
+}
+
+// With the parameters s of the servers: delta = (local - base) / trainers is added to s, then
+// local += s - (base + delta), base = s. Source: Paddle 1.6's GeoSgdCommunicator.
+void PserverMode::GeoExchange(CommDone* done) {
+  geo_pending_ = 0;
+  const float share = 1.0f / static_cast<float>(options_.ranks);
+  std::vector<PsConstTensor> push;
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const float* const local = tensors_[i].data;
+    for (size_t e = 0; e < base_[i].size(); ++e) {
+      delta_[i][e] = (local[e] - base_[i][e]) * share;
+      base_[i][e] += delta_[i][e];
+    }
+    push.push_back({tensors_[i].variable, delta_[i].data(), tensors_[i].numel});
+  }
   const auto step = static_cast<uint64_t>(step_);
+  client_->PushPull(step, -1.0f, push, {}, View(pulled_), [this, done](const auto& version) {
+    for (size_t i = 0; version.ok() && i < tensors_.size(); ++i) {
+      float* const local = tensors_[i].data;
+      for (size_t e = 0; e < base_[i].size(); ++e) local[e] += pulled_[i][e] - base_[i][e];
+    }
+    std::swap(base_, pulled_);
+    done->Complete(version.status());
+  });
+}
+
+void PserverMode::Start(int, int64_t, CommDone* done) {
+  const auto step = static_cast<uint64_t>(step_);
+  PsWhen when;
+  switch (options_.regime) {
+    case PsRegime::kASync:
+      return done->Complete(SendAndReceive());
+    case PsRegime::kGeo:
+      if (++geo_pending_ < options_.geo_steps) return done->Complete(OkStatus());
+      return GeoExchange(done);
+    case PsRegime::kSync:
+      when.version = step + 1;
+      break;
+    case PsRegime::kHalfAsync:
+      if (const int64_t bound = options_.max_staleness; bound >= 0) {
+        when.step = step + 1 - std::min(step + 1, static_cast<uint64_t>(bound));
+      }
+      break;
+  }
   client_->PushPull(
-      step, learning_rate_, transfer.gradients, options_.a_sync ? 0 : step + 1, transfer.params,
+      step, learning_rate_, gradients_, when, tensors_,
       [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); });
 }
 
-// Optimizer slots from the servers, running statistics of this trainer.
+Status PserverMode::Finish() {
+  if (communicator_) TD_RETURN_IF_ERROR(communicator_->Finish());
+  if (geo_pending_ > 0) {
+    CommDone done;
+    GeoExchange(&done);
+    TD_RETURN_IF_ERROR(done.Wait(Time::max()));
+  }
+  return client_->Complete();
+}
+
 StatusOr<TensorMap> PserverMode::State(const Program& program, const Scope& scope, Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   TD_ASSIGN_OR_RETURN(const std::vector<PsSlot> slots, client_->PullState());

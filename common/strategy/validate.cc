@@ -167,6 +167,21 @@ void Validator::CheckRegime() {
                        origins_.Of(prefix_ + "a_sync").ToString(), ")"),
           "add a_sync: true");
   }
+  if (configs.max_staleness() >= 0 && !strategy_.a_sync()) {
+    Error("a_sync_configs.max_staleness",
+          absl::StrCat("a_sync_configs.max_staleness: ", configs.max_staleness(),
+                       " contradicts a_sync: false (", origins_.Of(prefix_ + "a_sync").ToString(),
+                       ")"),
+          "add a_sync: true");
+  }
+  if (configs.k_steps() > 0 && (configs.half_async() || configs.max_staleness() >= 0)) {
+    Error("a_sync_configs.k_steps",
+          absl::StrCat("a_sync_configs.k_steps: ", configs.k_steps(), " (geo) and ",
+                       Named(configs.half_async() ? "a_sync_configs.half_async"
+                                                  : "a_sync_configs.max_staleness"),
+                       " exclude each other"),
+          "keep one of them");
+  }
   const RuntimeFlags& flags = strategy_.runtime_flags();
   if (flags.has_min_block_size() && !flags.slice_var_up()) {
     diagnostics_->Note(PlaceOf("runtime_flags.min_block_size"),

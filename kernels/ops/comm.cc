@@ -51,4 +51,16 @@ const OpDef kPushPull = {
     .has_side_effect = true,
 };
 
+const OpDef kGeoExchange = {
+    .type = "geo_exchange",
+    .doc =
+        "Every k-th step: sends what this trainer changed in the parameters X since the last "
+        "exchange to their pservers, and takes in what others changed.",
+    .inputs = {{"X", Arity::kMany}},
+    .outputs = {{"Out", Arity::kMany}},
+    .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
 }  // namespace tandem

@@ -5,6 +5,6 @@
 
 namespace tandem {
 
-extern const OpDef kAllReduceSum, kBroadcast, kPushPull;
+extern const OpDef kAllReduceSum, kBroadcast, kGeoExchange, kPushPull;
 
 }  // namespace tandem

@@ -56,6 +56,7 @@ const OpDef* const kOps[] = {
     &kFusedElemwiseActivationGrad,
     &kGelu,
     &kGeluGrad,
+    &kGeoExchange,
     &kLamb,
     &kLarsMomentum,
     &kLayerNorm,

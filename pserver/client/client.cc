@@ -69,7 +69,7 @@ StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::str
     TD_ASSIGN_OR_RETURN(server->channel, MakeChannel(server->endpoint, impl.options.tls));
     impl.servers.push_back(std::move(server));
   }
-  TD_RETURN_IF_ERROR(impl.WaitForServers());
+  if (impl.options.wait_for_servers) TD_RETURN_IF_ERROR(impl.WaitForServers());
   return client;
 }
 
@@ -216,7 +216,7 @@ void PsClient::Impl::Call(Server& server, const char* method, grpc::ByteBuffer r
   }
   auto call = RawCall::Start(
       PsLeases::Take(call_leases), server.channel, std::string("/tandem.ParameterServer/") + method,
-      token, std::move(request), deadline,
+      token, std::move(request), deadline, options.retries,
       [this, id, &server, reply = std::move(reply)](Status status, const grpc::ByteBuffer& bytes) {
         reply(Annotate(status, server.name), bytes);
         EndCall(id);

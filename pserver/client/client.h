@@ -37,8 +37,10 @@ struct PsOptions {
   TlsFiles tls;
   Duration start_timeout = std::chrono::seconds(60);  // for servers and first values
   Duration step_timeout = std::chrono::seconds(60);   // for pushes, pulls and barriers
-  bool crc32c = false;                                // checksums over all tensors, both ways
-  PartitionOptions partition;                         // `servers` is set by Connect
+  bool wait_for_servers = true;  // Connect returns when all answer; false: at once
+  int retries = 3;               // times that a call is repeated when its connection breaks
+  bool crc32c = false;           // checksums over all tensors, both ways
+  PartitionOptions partition;    // `servers` is set by Connect
   // Called about once a second while Connect waits: "waiting for pserver 1 of 2 at 127.0.0.1:1234
   // (12 s of 60 s)". May be empty.
   std::function<void(const std::string&)> on_wait;
@@ -58,6 +60,12 @@ struct PsConstTensor {
 struct PsSlot {
   std::string variable, slot;
   std::vector<float> values;
+};
+
+// What must have happened before a pull is answered.
+struct PsWhen {
+  uint64_t version = 0;  // updates done; in sync mode steps
+  uint64_t step = 0;     // a_sync: steps pushed by every trainer that has not completed
 };
 
 struct PsState {
@@ -113,7 +121,7 @@ class PsClient {
 
   // Both, in one message to each server.
   void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                uint64_t min_version, std::vector<PsTensor> params, DoneVersion done);
+                PsWhen when, std::vector<PsTensor> params, DoneVersion done);
 
   // Blocks until every trainer that has not completed is here.
   Status Barrier(const std::string& name);

@@ -73,7 +73,7 @@ struct PsClient::Impl {
   // By server; a server that owns nothing of it has no part.
   StatusOr<std::vector<PushPart>> PushParts(const std::vector<PsConstTensor>& gradients);
   StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PullParts(
-      const std::vector<PsTensor>& params, uint64_t min_version) const;
+      const std::vector<PsTensor>& params, PsWhen when) const;
   // Sends `part` with `pull` (may be null); `done` gets the version of the push, or of the pull.
   void SendPush(PushPart& part, uint64_t step, float learning_rate, std::shared_ptr<PullPart> pull,
                 DoneVersion done);

@@ -123,7 +123,7 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
 }
 
 StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
-    const std::vector<PsTensor>& params, uint64_t min_version) const {
+    const std::vector<PsTensor>& params, PsWhen when) const {
   std::map<size_t, std::shared_ptr<PullPart>> parts;
   for (const PsTensor& p : params) {
     TD_ASSIGN_OR_RETURN(const int variable, VariableIndex(p.variable, p.numel));
@@ -141,7 +141,8 @@ StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
   if (parts.empty()) return InvalidArgument("no variables");
   for (auto& [server, part] : parts) {
     FillCaller(&part->request);
-    part->request.set_min_version(min_version);
+    part->request.set_min_version(when.version);
+    part->request.set_min_step(when.step);
     part->request.set_timeout_ms(static_cast<uint64_t>(Millis(options.step_timeout)));
     part->request.set_crc32c(options.crc32c);
   }
@@ -198,7 +199,7 @@ void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTenso
 
 void PsClient::Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
   const std::string what = absl::StrFormat("pull of version %d", min_version);
-  auto parts = impl_->PullParts(params, min_version);
+  auto parts = impl_->PullParts(params, {.version = min_version});
   if (!parts.ok()) return done(Annotate(parts.status(), what));
   auto join = std::make_shared<Join>(
       static_cast<int>(parts->size()), [what, done = std::move(done)](StatusOr<uint64_t> version) {
@@ -211,11 +212,11 @@ void PsClient::Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVers
 }
 
 void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                        uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
+                        PsWhen when, std::vector<PsTensor> params, DoneVersion done) {
   const std::string what = absl::StrFormat("push of step %d", step);
   StatusOr<std::vector<PushPart>> pushes = impl_->PushParts(gradients);
   if (!pushes.ok()) return done(Annotate(pushes.status(), what));
-  auto pulls = impl_->PullParts(params, min_version);
+  auto pulls = impl_->PullParts(params, when);
   if (!pulls.ok()) return done(Annotate(pulls.status(), what));
   // A pull goes with its server's last push; without one by itself.
   std::vector<std::shared_ptr<PullPart>> with(pushes->size());

@@ -9,7 +9,7 @@ namespace tandem {
 
 RawCall::RawCall(std::shared_ptr<const void> lease, std::shared_ptr<grpc::Channel> channel,
                  std::string method, std::string token, grpc::ByteBuffer request, Time deadline,
-                 Done done)
+                 int retries, Done done)
     : lease_(std::move(lease)),
       channel_(std::move(channel)),
       stub_(channel_),
@@ -17,15 +17,16 @@ RawCall::RawCall(std::shared_ptr<const void> lease, std::shared_ptr<grpc::Channe
       token_(std::move(token)),
       request_(std::move(request)),
       deadline_(deadline),
+      retries_(retries),
       done_(std::move(done)) {}
 
 std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<const void> lease,
                                         std::shared_ptr<grpc::Channel> channel, std::string method,
                                         std::string token, grpc::ByteBuffer request, Time deadline,
-                                        Done done) {
-  auto call = std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(channel),
-                                                   std::move(method), std::move(token),
-                                                   std::move(request), deadline, std::move(done)));
+                                        int retries, Done done) {
+  auto call = std::shared_ptr<RawCall>(
+      new RawCall(std::move(lease), std::move(channel), std::move(method), std::move(token),
+                  std::move(request), deadline, retries, std::move(done)));
   call->Attempt();
   return call;
 }
@@ -57,7 +58,8 @@ Status RawCall::Explain(const grpc::Status& status) const {
   // What gRPC says by itself; a server's own DEADLINE_EXCEEDED tells more and stays.
   if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
       status.error_message() != "Deadline Exceeded") {
-    return FromGrpc(status);
+    return attempts_ == 1 ? FromGrpc(status)
+                          : Annotate(FromGrpc(status), absl::StrFormat("attempt %d", attempts_));
   }
   return DeadlineExceeded("no answer for %.1f s%s", Seconds(SteadyNow() - start_),
                           last_error_.empty() ? "" : "; before that: " + last_error_);
@@ -70,7 +72,7 @@ void RawCall::OnReply(const grpc::Status& status) {
   // A server that is being stopped cancels calls that just arrived.
   const bool gone = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                     status.error_code() == grpc::StatusCode::CANCELLED;
-  if (gone && SteadyNow() + backoff < deadline_) {
+  if (gone && attempts_ <= retries_ && SteadyNow() + backoff < deadline_) {
     MutexLock lock(mu_);
     if (!cancelled_) {
       last_error_ = status.error_message();

@@ -124,8 +124,19 @@ TEST_F(ModesTest, EveryOptimizerGivesTheSameBitsOnServersAndTrainers) {
 }
 
 TEST_F(ModesTest, AsynchronousTrainingLearns) {
-  const JobRun run = Train("async", kPserver, 200, {"--a_sync=true"});
-  EXPECT_GT(run.result.accuracy, 0.7);
+  const std::vector<std::vector<std::string>> regimes = {
+      {},
+      {"--a_sync_configs.half_async=true"},
+      {"--a_sync_configs.max_staleness=1"},
+      {"--a_sync_configs.k_steps=10"},
+      {"--a_sync_configs.independent_recv_thread=true", "--a_sync_configs.thread_pool_size=2"},
+  };
+  for (std::vector<std::string> args : regimes) {
+    const std::string name =
+        "async" + std::to_string(args.size()) + (args.empty() ? "" : args[0].substr(17, 4));
+    args.push_back("--a_sync=true");
+    EXPECT_GT(Train(name, kPserver, 200, args).result.accuracy, 0.7) << name;
+  }
 }
 
 TEST_F(ModesTest, FourRanks) {

@@ -101,4 +101,11 @@ Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads) {
       {.type = "push_pull", .inputs = {names}, .outputs = {params}, .role = OpRole::kComm});
 }
 
+Status AppendGeoExchange(Program& program, const std::vector<std::string>& params) {
+  return AppendOp(program, {.type = "geo_exchange",
+                            .inputs = {params},
+                            .outputs = {params},
+                            .role = OpRole::kComm});
+}
+
 }  // namespace tandem

@@ -29,6 +29,9 @@ StatusOr<std::vector<ParamGrad>> DensifyAll(Program& program, const std::vector<
 // One c_allreduce_sum per group, right behind the operator that finishes the group's gradients.
 Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups);
 
+// At the end one geo_exchange of these parameters.
+Status AppendGeoExchange(Program& program, const std::vector<std::string>& params);
+
 // At the end one push_pull: all gradients out, all parameters back.
 Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads);
 

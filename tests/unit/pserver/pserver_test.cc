@@ -217,8 +217,8 @@ TEST_F(PserverTest, PushAndPullInOneMessageGiveTheBitsOfTwo) {
     Answer<StatusOr<uint64_t>> answers[2];
     for (int t : {1, 0}) {
       g[t] = models[t].Gradients(t, step);
-      clients[t]->PushPull(step, 0.05f, models[t].View(g[t]), step + 1, models[t].Tensors(),
-                           answers[t].Callback());
+      clients[t]->PushPull(step, 0.05f, models[t].View(g[t]), {.version = step + 1},
+                           models[t].Tensors(), answers[t].Callback());
     }
     SerialStep(serial, velocity, step, 0.05f);
     for (int t : {0, 1}) {

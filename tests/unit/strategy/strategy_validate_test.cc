@@ -59,7 +59,7 @@ TEST(Validate, NotBuiltYetUnlessDefault) {
       {"build_strategy { reduce_strategy: Reduce }", "reduce_strategy: Reduce is not built yet"},
       {"build_strategy { gradient_scale_strategy: Customized }",
        "gradient_scale_strategy: Customized is not built yet"},
-      {"a_sync: true a_sync_configs { k_steps: 100 }", "k_steps: 100 is not built yet"},
+      {"a_sync_configs { enable_dc_asgd: true }", "enable_dc_asgd: true is not built yet"},
       {"amp_configs { custom_white_list: \"relu\" }", "[relu] is not built yet"},
       {"runtime_flags { rocksdb_path: \"x\" }", "rocksdb_path: x is not built yet"},
   };

@@ -1,0 +1,409 @@
+// a_sync_configs and the other knobs of pserver mode: each changes what goes over the wire, and
+// when.
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "common/strategy/diagnostics.h"
+#include "common/tensor/device.h"
+#include "gmock/gmock.h"
+#include "kernels/exec/executor.h"
+#include "proto/job.pb.h"
+#include "pserver/client/client.h"
+#include "pserver/pserver.h"
+#include "trainer/async_communicator.h"
+#include "trainer/job.h"
+#include "trainer/rank_env.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// ---- The queue between a trainer and its servers ------------------------------------------------
+
+// Notes every exchange; while `closed` none ends.
+class Wire {
+ public:
+  struct Seen {
+    int steps = 0;  // merged; 0: no push
+    float value = 0;
+    bool pull = false;
+    friend bool operator==(const Seen&, const Seen&) = default;
+  };
+  AsyncCommunicator::Exchange Exchange() {
+    return [this](const GradientSet* push, ValueSets* pull) -> StatusOr<uint64_t> {
+      MutexLock lock(mu_);
+      ++inside_;
+      inside_max_ = std::max(inside_max_, inside_);
+      seen_.push_back({push ? push->steps : 0, push ? push->values[0][0] : 0, pull != nullptr});
+      cv_.NotifyAll();
+      while (closed_) (void)cv_.WaitUntil(mu_, Time::max());
+      --inside_;
+      if (pull != nullptr) (*pull)[0][0] = 7;
+      return seen_.size();
+    };
+  }
+  void Close(bool closed) {
+    MutexLock lock(mu_);
+    closed_ = closed;
+    cv_.NotifyAll();
+  }
+  void WaitForInside(int count) {
+    MutexLock lock(mu_);
+    while (inside_ < count) {
+      CHECK(cv_.WaitUntil(mu_, SteadyNow() + std::chrono::seconds(30))) << inside_;
+    }
+  }
+  std::vector<Seen> seen() {
+    MutexLock lock(mu_);
+    return seen_;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar cv_;
+  bool closed_ TD_GUARDED_BY(mu_) = false;
+  int inside_ TD_GUARDED_BY(mu_) = 0, inside_max_ TD_GUARDED_BY(mu_) = 0;
+  std::vector<Seen> seen_ TD_GUARDED_BY(mu_);
+};
+
+Status SendSteps(AsyncCommunicator& communicator, int from, int to) {
+  for (int step = from; step < to; ++step) {
+    const float gradient = static_cast<float>(step + 1);
+    const float* const all[] = {&gradient};
+    TD_RETURN_IF_ERROR(communicator.Send(static_cast<uint64_t>(step), 0.5f, all));
+  }
+  return OkStatus();
+}
+
+// Eight steps that lie in the queue when the first sender comes free.
+std::vector<Wire::Seen> EightSteps(AsyncOptions options) {
+  Wire wire;
+  wire.Close(true);
+  AsyncCommunicator communicator(options, {1}, wire.Exchange());
+  EXPECT_TRUE(SendSteps(communicator, 0, 1).ok());
+  wire.WaitForInside(1);
+  EXPECT_TRUE(SendSteps(communicator, 1, 9).ok());
+  wire.Close(false);
+  EXPECT_TRUE(communicator.Finish().ok());
+  return wire.seen();
+}
+
+TEST(AsyncConfigs, MaxMergeVarNumAndIsSgdOptimizer) {
+  using Seen = Wire::Seen;
+  EXPECT_EQ(EightSteps({.merge_max = 1, .merge_waits = 0}).size(), 9u);
+  // 1; 2+3+4+5; 6+7+8+9
+  EXPECT_THAT(EightSteps({.merge_max = 4, .merge_waits = 0, .sum = true}),
+              ElementsAre(Seen{1, 1, true}, Seen{4, 14, true}, Seen{4, 30, true}));
+  EXPECT_THAT(EightSteps({.merge_max = 4, .merge_waits = 0, .sum = false}),
+              ElementsAre(Seen{1, 1, true}, Seen{4, 3.5f, true}, Seen{4, 7.5f, true}));
+}
+
+TEST(AsyncConfigs, MinSendGradNumBeforeRecv) {
+  const auto pulls = [](int sent_before_recv) {
+    int pulls = 0;
+    for (const auto& seen : EightSteps({.merge_waits = 0, .sent_before_recv = sent_before_recv})) {
+      pulls += seen.pull;
+    }
+    return pulls;
+  };
+  EXPECT_EQ(pulls(1), 9);
+  EXPECT_EQ(pulls(3), 3);
+  EXPECT_EQ(pulls(10), 0);
+}
+
+TEST(AsyncConfigs, IndependentRecvThread) {
+  int both = 0, alone = 0;
+  for (const auto& seen : EightSteps({.merge_waits = 0, .recv_thread = false})) {
+    both += seen.pull && seen.steps > 0;
+    alone += seen.pull && seen.steps == 0;
+  }
+  EXPECT_EQ(both, 9);
+  EXPECT_EQ(alone, 0);
+  Wire wire;
+  AsyncCommunicator communicator({.merge_waits = 0, .recv_thread = true}, {1}, wire.Exchange());
+  float param = 0;
+  float* const params[] = {&param};
+  ASSERT_TRUE(SendSteps(communicator, 0, 1).ok());
+  const Time deadline = SteadyNow() + std::chrono::seconds(30);
+  while (!communicator.Receive(params) && SteadyNow() < deadline) {
+  }
+  EXPECT_EQ(param, 7);
+  ASSERT_TRUE(communicator.Finish().ok());
+  EXPECT_THAT(wire.seen(), ElementsAre(Wire::Seen{1, 1, false}, Wire::Seen{0, 0, true}));
+}
+
+TEST(AsyncConfigs, SendQueueSize) {
+  for (const int size : {1, 5}) {
+    Wire wire;
+    wire.Close(true);
+    AsyncCommunicator communicator(
+        {.queue_max = size, .merge_waits = 0, .timeout = milliseconds(50)}, {1}, wire.Exchange());
+    ASSERT_TRUE(SendSteps(communicator, 0, 1).ok());
+    wire.WaitForInside(1);
+    EXPECT_TRUE(SendSteps(communicator, 1, 1 + size).ok());
+    const Status full = SendSteps(communicator, 1 + size, 2 + size);
+    EXPECT_EQ(full.code(), StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(std::string(full.message()), HasSubstr("send_queue_size"));
+    wire.Close(false);
+  }
+}
+
+TEST(AsyncConfigs, ThreadPoolSize) {
+  for (const int senders : {1, 3}) {
+    Wire wire;
+    wire.Close(true);
+    AsyncCommunicator communicator({.senders = senders, .merge_waits = 0}, {1}, wire.Exchange());
+    ASSERT_TRUE(SendSteps(communicator, 0, 6).ok());
+    wire.WaitForInside(senders);
+    EXPECT_EQ(wire.seen().size(), static_cast<size_t>(senders));
+    wire.Close(false);
+    EXPECT_TRUE(communicator.Finish().ok());
+    EXPECT_EQ(wire.seen().size(), 6u);
+  }
+}
+
+// A sender that may wait takes the next step along although it is not there yet.
+TEST(AsyncConfigs, SendWaitTimes) {
+  for (const int waits : {0, 3000}) {
+    Wire wire;
+    AsyncCommunicator communicator({.merge_max = 2, .merge_waits = waits}, {1}, wire.Exchange());
+    ASSERT_TRUE(SendSteps(communicator, 0, 1).ok());
+    if (waits == 0) {
+      while (wire.seen().empty()) {
+      }
+    }
+    ASSERT_TRUE(SendSteps(communicator, 1, 2).ok());
+    ASSERT_TRUE(communicator.Finish().ok());
+    EXPECT_EQ(wire.seen().size(), waits == 0 ? 2u : 1u);
+  }
+}
+
+TEST(AsyncConfigs, TheFirstErrorComesBackFromSend) {
+  AsyncCommunicator communicator({}, {1}, [](const GradientSet*, ValueSets*) {
+    return StatusOr<uint64_t>(Unavailable("gone"));
+  });
+  Status status;
+  for (int step = 0; status.ok() && step < 1000; ++step) {
+    status = SendSteps(communicator, step, step + 1);
+  }
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(communicator.Finish().code(), StatusCode::kUnavailable);
+}
+
+// ---- From the job to the mode's options ---------------------------------------------------------
+
+ModeOptions OptionsOf(const std::vector<std::pair<std::string, std::string>>& knobs,
+                      JobConfig* effective = nullptr) {
+  JobSources sources;
+  sources.overrides = {
+      {"mode", "pserver"}, {"model.zoo", "mlp"}, {"data.dir", "x"}, {"batch_size", "8"}};
+  sources.overrides.insert(sources.overrides.end(), knobs.begin(), knobs.end());
+  StatusOr<EffectiveJob> job = LoadJob(sources, 2);
+  CHECK(job.ok()) << job.status();
+  if (effective != nullptr) *effective = *job->config;
+  RankInfo rank;
+  rank.size = 2;
+  return *ModeOptionsOf(*job->config, rank, "");
+}
+
+TEST(AsyncConfigs, TheJobDecides) {
+  EXPECT_EQ(OptionsOf({}).regime, PsRegime::kSync);
+  EXPECT_EQ(OptionsOf({{"a_sync", "true"}}).regime, PsRegime::kASync);
+  EXPECT_EQ(OptionsOf({{"a_sync", "true"}, {"half_async", "true"}}).regime, PsRegime::kHalfAsync);
+  EXPECT_EQ(OptionsOf({{"a_sync", "true"}, {"max_staleness", "3"}}).regime, PsRegime::kHalfAsync);
+  const ModeOptions geo = OptionsOf({{"a_sync", "true"}, {"a_sync_configs.k_steps", "7"}});
+  EXPECT_EQ(geo.regime, PsRegime::kGeo);
+  EXPECT_EQ(geo.geo_steps, 7);
+  EXPECT_TRUE(OptionsOf({{"optimizer.type", "sgd"}}).async.sum);
+  EXPECT_FALSE(OptionsOf({{"optimizer.type", "adam"}}).async.sum);
+  EXPECT_TRUE(OptionsOf({{"optimizer.type", "adam"}, {"is_sgd_optimizer", "true"}}).async.sum);
+  EXPECT_FALSE(OptionsOf({{"launch_barrier", "false"}}).launch_barrier);
+  EXPECT_EQ(OptionsOf({{"rpc_retry_times", "9"}}).rpc_retries, 9);
+  EXPECT_EQ(OptionsOf({{"dispatcher", "HashName"}}).dispatcher, PsDispatcher::kHashName);
+  EXPECT_EQ(OptionsOf({{"dispatcher", "SizeBalanced"}}).dispatcher, PsDispatcher::kSizeBalanced);
+  JobConfig job;
+  OptionsOf(
+      {{"a_sync", "true"}, {"optimizer.schedule.kind", "EXPONENTIAL"}, {"lr_decay_steps", "25"}},
+      &job);
+  EXPECT_EQ(job.optimizer().schedule().decay_steps(), 25);
+}
+
+// ---- Regimes and calls, against servers ---------------------------------------------------------
+
+// Two trainers of one parameter of four elements, driven step by step.
+class RegimeTest : public testing::Test {
+ protected:
+  void Start(ModeOptions options, int servers = 1) {
+    for (int i = 0; i < servers; ++i) {
+      servers_.push_back(*Pserver::Start({}, metrics_));
+      options.servers.push_back(ToString(servers_.back()->endpoint()));
+    }
+    options.job = "job";
+    options.ranks = 2;
+    options.min_block_size = 2;
+    for (int rank = 0; rank < 2; ++rank) {
+      options.rank = rank;
+      trainers_.push_back(std::make_unique<Trainer>());
+      Trainer& t = *trainers_.back();
+      t.mode = MakePserverMode(options);
+      const TensorDesc desc{DType::kF32, Shape{4}};
+      for (const char* name : {"w", "w@GRAD"}) {
+        const VarKind kind = std::string(name) == "w" ? VarKind::kParam : VarKind::kData;
+        CHECK(t.program.AddVar({.name = name, .kind = kind, .desc = desc}).ok());
+      }
+      CHECK(t.mode->Distribute(t.program, {{"w", "w@GRAD"}}).ok());
+      CHECK(Initialize(t.program, 1, t.scope).ok());
+      t.w = *t.scope.Declare("w", desc);
+      CommNode node{&t.program.ops.back(), {}, {{"w", desc, t.w.data()}}, {}};
+      node.in.push_back({"w@GRAD", desc, geo(options) ? t.w.data() : t.gradient});
+      CHECK(t.mode->comm()->Register(node).ok());
+      const auto started = t.mode->Start(t.program, t.scope, {}, 0);
+      CHECK(started.ok()) << started.status();
+    }
+  }
+  static bool geo(const ModeOptions& options) { return options.regime == PsRegime::kGeo; }
+  // Starts the exchange of a trainer's step; its end is in done(trainer).
+  void Step(int trainer, int64_t step) {
+    Trainer& t = *trainers_[static_cast<size_t>(trainer)];
+    t.done = std::make_unique<CommDone>();
+    ASSERT_TRUE(t.mode->BeginStep(step, 1.0f).ok());
+    t.mode->comm()->Start(0, step, t.done.get());
+  }
+  double Pushes() { return metrics_.GetCounter("tandem_pserver_pushes_total", "").Value(); }
+
+  struct Trainer {
+    CpuDevice device;
+    Scope scope{device};
+    Program program;
+    Tensor w;
+    float gradient[4] = {1, 1, 1, 1};
+    std::unique_ptr<CommDone> done;
+    std::unique_ptr<ModeDriver> mode;
+  };
+  Metrics metrics_;
+  std::vector<std::unique_ptr<Pserver>> servers_;
+  std::vector<std::unique_ptr<Trainer>> trainers_;
+};
+
+bool Ends(CommDone& done, Duration within) { return done.Wait(SteadyNow() + within).ok(); }
+constexpr Duration kSoon = std::chrono::seconds(20), kNotYet = milliseconds(200);
+
+TEST_F(RegimeTest, GeoPushesEveryKStepsAndAtTheEnd) {
+  Start({.regime = PsRegime::kGeo, .geo_steps = 4});
+  auto* const w = trainers_[0]->w.span<float>().data();
+  const float first = w[0];
+  for (int64_t step = 0; step < 10; ++step) {
+    w[0] += 1;  // what the trainer's own optimizer does
+    Step(0, step);
+    ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon));
+  }
+  EXPECT_EQ(Pushes(), 2);
+  ASSERT_TRUE(trainers_[0]->mode->Finish().ok());
+  EXPECT_EQ(Pushes(), 3);  // ceil(10 / 4)
+  // The other trainer takes in what was sent: the half of 4, of 4 + the other half of what came
+  // before, ...: 2 + 3 + 2.5.
+  for (int64_t step = 0; step < 4; ++step) {
+    Step(1, step);
+    ASSERT_TRUE(Ends(*trainers_[1]->done, kSoon));
+  }
+  EXPECT_NEAR(trainers_[1]->w.span<float>()[0], first + 7.5, 1e-5);
+}
+
+TEST_F(RegimeTest, MaxStalenessHoldsTheFasterOne) {
+  Start({.regime = PsRegime::kHalfAsync, .max_staleness = 2});
+  for (int64_t step = 0; step < 2; ++step) {
+    Step(0, step);
+    ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon)) << step;
+  }
+  Step(0, 2);  // three steps done, the other one none
+  EXPECT_FALSE(Ends(*trainers_[0]->done, kNotYet));
+  Step(1, 0);
+  EXPECT_TRUE(Ends(*trainers_[0]->done, kSoon));
+  EXPECT_TRUE(Ends(*trainers_[1]->done, kSoon));
+}
+
+TEST_F(RegimeTest, MaxStalenessNamesTheSlowOne) {
+  Start({.step_timeout = milliseconds(600), .regime = PsRegime::kHalfAsync, .max_staleness = 0});
+  Step(0, 0);
+  const Status status = trainers_[0]->done->Wait(SteadyNow() + kSoon);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("trainer 1"));
+}
+
+TEST_F(RegimeTest, HalfAsyncWaitsForItselfAlone) {
+  Start({.regime = PsRegime::kHalfAsync});
+  const float before = trainers_[0]->w.span<float>()[0];
+  for (int64_t step = 0; step < 5; ++step) {
+    Step(0, step);
+    ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon));
+    EXPECT_FLOAT_EQ(trainers_[0]->w.span<float>()[0], before - static_cast<float>(step + 1));
+  }
+}
+
+TEST_F(RegimeTest, ASyncGoesOnWithoutItsParameters) {
+  Start({.regime = PsRegime::kASync});
+  for (int64_t step = 0; step < 5; ++step) {
+    Step(0, step);
+    ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon));
+  }
+  ASSERT_TRUE(trainers_[0]->mode->Finish().ok());
+  EXPECT_EQ(Pushes(), 5);
+}
+
+// A variable of four elements in two slices on three servers: where they lie.
+TEST_F(RegimeTest, DispatcherPlacesTheSlices) {
+  const auto place = [](PsDispatcher dispatcher) {
+    PartitionOptions options{.servers = 3, .min_block_size = 2, .dispatcher = dispatcher};
+    std::vector<int> servers;
+    const auto blocks = *Partition({{"a", Shape{3}}, {"b", Shape{3}}, {"c", Shape{40}}}, options);
+    for (const PsBlock& block : blocks) {
+      servers.push_back(block.server);
+    }
+    return servers;
+  };
+  EXPECT_THAT(place(PsDispatcher::kRoundRobin), ElementsAre(0, 1, 2, 0, 1));
+  EXPECT_NE(place(PsDispatcher::kSizeBalanced), place(PsDispatcher::kRoundRobin));
+  EXPECT_NE(place(PsDispatcher::kHashName), place(PsDispatcher::kRoundRobin));
+  Start({.dispatcher = PsDispatcher::kSizeBalanced}, 3);
+  Step(0, 0);
+  Step(1, 0);
+  EXPECT_TRUE(Ends(*trainers_[0]->done, kSoon));
+}
+
+TEST(PsCalls, LaunchBarrier) {
+  PsOptions options;
+  options.start_timeout = milliseconds(300);
+  EXPECT_EQ(PsClient::Connect({"127.0.0.1:1"}, options).status().code(), StatusCode::kUnavailable);
+  options.wait_for_servers = false;
+  const auto client = PsClient::Connect({"127.0.0.1:1"}, options);
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_FALSE((*client)->Configure({{"w", Shape{1}}}, PsMode::kSync, {}).ok());
+}
+
+// A server that goes away in the middle of a call: the call is repeated and waits for another one,
+// or fails at once.
+TEST(PsCalls, RpcRetryTimes) {
+  for (const int retries : {0, 1}) {
+    Metrics metrics;
+    std::unique_ptr<Pserver> server = *Pserver::Start({}, metrics);
+    PsOptions options;
+    options.retries = retries;
+    options.trainers = 2;
+    options.step_timeout = milliseconds(1500);
+    auto client = *PsClient::Connect({ToString(server->endpoint())}, options);
+    ASSERT_TRUE(client->Configure({{"w", Shape{1}}}, PsMode::kSync, {}).ok());
+    const Time begin = SteadyNow();
+    auto waiting = std::async([&] { return client->Barrier("nobody else comes"); });
+    std::this_thread::sleep_for(milliseconds(300));
+    server.reset();
+    EXPECT_FALSE(waiting.get().ok());
+    EXPECT_EQ(SteadyNow() - begin > milliseconds(1400), retries == 1);
+  }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,87 @@
+// Gradients out and parameters back behind a trainer's back, as the seeds' Communicator does it:
+// the trainer lays the gradients of a step into a queue and goes on; senders merge what waits there
+// and push it; parameters that came meanwhile are taken between two steps, all together.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/bounded_queue.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace tandem {
+
+// The fields of a_sync_configs of which the names remind.
+struct AsyncOptions {
+  int merge_max = 1;         // steps in one push
+  int queue_max = 16;        // steps that wait
+  int senders = 1;           // threads that push
+  int merge_waits = 1;       // times 10 ms that a sender waits for one more step to merge
+  bool recv_thread = false;  // parameters are pulled by a thread of their own
+  int sent_before_recv = 1;  // steps to send before the next pull
+  bool sum = true;           // merged gradients are added up; false: averaged
+  Duration timeout = std::chrono::seconds(60);  // for a place in the queue
+};
+
+// Values of all variables, in their order.
+using ValueSets = std::vector<std::vector<float>>;
+struct GradientSet {
+  uint64_t step = 0;        // the newest of those merged
+  float learning_rate = 0;  // its own
+  int steps = 1;            // merged
+  ValueSets values;
+};
+
+// Send, Receive and Finish: one thread, that of the trainer.
+class AsyncCommunicator {
+ public:
+  // Pushes `push` and pulls into `pull` (either may be null); blocking; gives the version pulled.
+  // Called by several threads at once. `pull` has the sizes of the variables.
+  using Exchange = std::function<StatusOr<uint64_t>(const GradientSet* push, ValueSets* pull)>;
+
+  // `sizes`: elements of each variable.
+  AsyncCommunicator(AsyncOptions options, std::vector<int64_t> sizes, Exchange exchange);
+  // Throws away what was not sent; waits for exchanges under way.
+  ~AsyncCommunicator();
+
+  // Copies the gradients of a step into the queue, blocking while it is full: DEADLINE_EXCEEDED
+  // after the timeout. The first error of an exchange is given back here, and nothing is sent any
+  // more.
+  Status Send(uint64_t step, float learning_rate, std::span<const float* const> gradients);
+  // Copies parameters that came since the last call to `params`; false when none did.
+  bool Receive(std::span<float* const> params);
+  // Sends what waits, and ends the threads. The first error.
+  Status Finish();
+
+ private:
+  void SendLoop();
+  void ReceiveLoop();
+  // Takes a gradient set from the queue and merges further ones into it; false at the end.
+  bool Take(GradientSet* set);
+  bool WantsPull() TD_REQUIRES(mu_);
+  void Arrived(const StatusOr<uint64_t>& version, ValueSets* pulled);
+  void Stop();
+  ValueSets Empty() const;
+
+  const AsyncOptions options_;
+  const std::vector<int64_t> sizes_;
+  const Exchange exchange_;
+  BoundedQueue<GradientSet> queue_;
+  BoundedQueue<GradientSet> spare_;  // memory of sent ones, to be used again
+  Mutex mu_;
+  CondVar sent_cv_;
+  int sent_ TD_GUARDED_BY(mu_) = 0;  // steps since the last pull began
+  bool ending_ TD_GUARDED_BY(mu_) = false;
+  Status status_ TD_GUARDED_BY(mu_);
+  uint64_t version_ TD_GUARDED_BY(mu_) = 0;  // of fresh_
+  bool has_fresh_ TD_GUARDED_BY(mu_) = false;
+  ValueSets fresh_ TD_GUARDED_BY(mu_);
+  std::vector<std::thread> senders_;
+  std::thread receiver_;  // not joinable: none
+};
+
+}  // namespace tandem
