@@ -206,7 +206,8 @@ std::string ProgramBuilder::Reshape(const std::string& x, std::vector<int64_t> d
   return Layer("reshape", {{x}}, {{"shape", std::move(dims)}});
 }
 
-std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::string& label) {
+std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::string& label,
+                                        double factor) {
   if (!status_.ok()) return "";
   const std::string layer = NextName("softmax_loss");
   const std::string rows = layer + ".rows";
@@ -215,6 +216,7 @@ std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::st
            .outputs = {{layer + ".softmax"}, {rows}}};
   if (!Keep(AppendOp(program_, std::move(op)))) return "";
   program_.loss = Layer("mean", {{rows}}, {});
+  if (factor != 1) program_.loss = Scale(program_.loss, factor);
   return program_.loss;
 }
 

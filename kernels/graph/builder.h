@@ -65,8 +65,9 @@ class ProgramBuilder {
   std::string Relu(const std::string& x);
   std::string Add(const std::string& x, const std::string& y);
   std::string Reshape(const std::string& x, std::vector<int64_t> dims);  // 0 copies, -1 is computed
-  // Mean over the batch of softmax cross entropy; `label` is i64 [batch, 1]. Sets program.loss.
-  std::string SoftmaxLoss(const std::string& logits, const std::string& label);
+  // `factor` times the mean over the batch of softmax cross entropy; `label` is i64 [batch, 1],
+  // rows labelled -100 count as 0. Sets program.loss.
+  std::string SoftmaxLoss(const std::string& logits, const std::string& label, double factor = 1);
   // Mean of the cross entropy of sigmoid(logits) with `label` (i64, as logits). Sets program.loss;
   // returns the probabilities.
   std::string SigmoidLoss(const std::string& logits, const std::string& label);

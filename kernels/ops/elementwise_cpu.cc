@@ -6,6 +6,7 @@
 #include "kernels/ops/loops.h"
 #include "kernels/ops/math_loops.h"
 #include "kernels/ops/op_defs.h"
+#include "kernels/ops/parallel_copy.h"
 
 namespace tandem {
 namespace {
@@ -15,13 +16,14 @@ enum class Kind { kAdd, kMul };
 struct State {
   const Loops& loops;
   BroadcastShape s;
+  int threads;
   int64_t numel() const { return s.outer * s.len * s.inner; }
 };
 
-// One combination of a row of X with Y: Y repeated over `inner` elements each.
+// A combination of `outer` rows of X with Y: Y repeated over `inner` elements each.
 template <Kind kind>
-void Combine(const State& st, const float* x, const float* y, float* out) {
-  const auto& [outer, len, inner] = st.s;
+void CombineRows(const State& st, int64_t outer, const float* x, const float* y, float* out) {
+  const int64_t len = st.s.len, inner = st.s.inner;
   const auto pairwise = kind == Kind::kAdd ? st.loops.add : st.loops.mul;
   for (int64_t o = 0; o < outer; ++o) {
     const int64_t row = o * len * inner;
@@ -41,6 +43,23 @@ void Combine(const State& st, const float* x, const float* y, float* out) {
 }
 
 template <Kind kind>
+void Combine(const State& st, const float* x, const float* y, float* out) {
+  const auto& [outer, len, inner] = st.s;
+  const int parts = PartsFor(st.threads, st.numel() / 2);
+  if (outer == 1 && inner == 1) {  // X and Y are alike: cut between any elements
+    ParallelFor(parts, len, [&](int, int64_t begin, int64_t end) {
+      (kind == Kind::kAdd ? st.loops.add : st.loops.mul)(x + begin, y + begin, out + begin,
+                                                         end - begin);
+    });
+    return;
+  }
+  const int64_t row = st.s.len * st.s.inner;
+  ParallelFor(parts, outer, [&](int, int64_t begin, int64_t end) {
+    CombineRows<kind>(st, end - begin, x + begin * row, y, out + begin * row);
+  });
+}
+
+template <Kind kind>
 Status Run(State& st, const KernelArgs& args) {
   Combine<kind>(st, InF32(args, 0), InF32(args, 1), OutF32(args, 0));
   return OkStatus();
@@ -48,8 +67,8 @@ Status Run(State& st, const KernelArgs& args) {
 
 Status RunAddGrad(State& st, const KernelArgs& args) {
   const float* g = InF32(args, 2);
-  if (float* gx = OutF32(args, 0); gx != nullptr && gx != g) {
-    std::memcpy(gx, g, st.numel() * sizeof(float));
+  if (float* gx = OutF32(args, 0)) {
+    ParallelCopy(st.threads, gx, g, st.numel() * sizeof(float));
   }
   if (float* gy = OutF32(args, 1)) SumRepeats(st.loops, st.s, g, gy);
   return OkStatus();
@@ -141,9 +160,9 @@ StatusOr<Kernel> PrepareMath(const OpView& view, const PrepareContext&) {
 }
 
 template <Status (*Body)(State&, const KernelArgs&), bool scratch>
-StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BroadcastShape s, BroadcastShapeOf(view));
-  return MakeKernel<State, Body>({BestLoops(), s}, scratch ? view.in(0).bytes() : 0);
+  return MakeKernel<State, Body>({BestLoops(), s, ctx.threads}, scratch ? view.in(0).bytes() : 0);
 }
 
 }  // namespace

@@ -170,9 +170,14 @@ void SoftmaxRow(const float* x, float* y, int64_t n) {
       lane[l] += e;
     }
   }
-  for (int64_t l = 0; i < n; ++i, ++l) {
-    y[i] = Exp(x[i] - max);
-    lane[l] += y[i];
+  if (i < n) {  // the rest as a full vector: exp(-200) is 0
+    float rest[kLanes];
+    for (int64_t l = 0; l < kLanes; ++l) rest[l] = i + l < n ? x[i + l] - max : -200.0f;
+    for (int64_t l = 0; l < kLanes; ++l) {
+      rest[l] = Exp(rest[l]);
+      lane[l] += rest[l];
+    }
+    for (int64_t l = 0; i + l < n; ++l) y[i + l] = rest[l];
   }
   const float scale = 1.0f / Total(lane);
   TANDEM_VECTOR_LOOP

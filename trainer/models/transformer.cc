@@ -1,6 +1,9 @@
 // Transformers on bytes or words.
 //   transformer_lm: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019
 //   (GPT-2): layers that normalise first, learned positions, each position sees those before it
+//   bert_base: Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
+//   Understanding", NAACL 2019: layers that normalise last, masked tokens are predicted; one
+//   segment
 #include <cmath>
 
 #include "trainer/models/zoo.h"
@@ -53,10 +56,10 @@ std::string Mlp(ProgramBuilder& b, const TransformerArgs& t, const std::string& 
 }
 
 // Vectors of the tokens and their places, as rows [batch * sequence, width].
-std::string Embed(ProgramBuilder& b, const TransformerArgs& t, const std::string& ids) {
+std::string Vectors(ProgramBuilder& b, const TransformerArgs& t, const std::string& ids) {
   const std::string tokens = b.Embedding(ids, {.rows = t.vocabulary, .dim = t.width});
   const std::string places = b.Param("position.w", {t.sequence, t.width}, kSmall);
-  return b.Dropout(b.Reshape(b.Add(tokens, places), {-1, t.width}), t.dropout);
+  return b.Reshape(b.Add(tokens, places), {-1, t.width});
 }
 
 }  // namespace
@@ -65,7 +68,7 @@ void BuildTransformerLm(ProgramBuilder& builder, ModelArgs& args) {
   const TransformerArgs t = ReadArgs(args);
   const std::string ids = builder.Data("ids", DType::kI64, {t.sequence});
   const std::string label = builder.Data("label", DType::kI64, {t.sequence});
-  std::string x = Embed(builder, t, ids);
+  std::string x = builder.Dropout(Vectors(builder, t, ids), t.dropout);
   for (int64_t i = 0; i < t.layers; ++i) {
     x = builder.Add(x, Attention(builder, t, builder.LayerNorm(x), /*causal=*/true));
     x = builder.Add(x, Mlp(builder, t, builder.LayerNorm(x)));
@@ -74,6 +77,23 @@ void BuildTransformerLm(ProgramBuilder& builder, ModelArgs& args) {
   const std::string next = builder.Reshape(label, {-1, 1});
   builder.SoftmaxLoss(logits, next);
   builder.Accuracy(logits, next);
+}
+
+void BuildBert(ProgramBuilder& builder, ModelArgs& args) {
+  const TransformerArgs t = ReadArgs(args);
+  const int64_t predicted = args.Int("predicted", 1, t.sequence);
+  const std::string ids = builder.Data("ids", DType::kI64, {t.sequence});
+  const std::string label = builder.Data("label", DType::kI64, {t.sequence});
+  std::string x = builder.Dropout(builder.LayerNorm(Vectors(builder, t, ids)), t.dropout);
+  for (int64_t i = 0; i < t.layers; ++i) {
+    x = builder.LayerNorm(builder.Add(x, Attention(builder, t, x, /*causal=*/false)));
+    x = builder.LayerNorm(builder.Add(x, Mlp(builder, t, x)));
+  }
+  x = builder.LayerNorm(builder.Layer("gelu", {{builder.Fc(x, t.width)}}, {}));
+  const std::string logits = builder.Fc(x, t.vocabulary);
+  // Positions that are not predicted have the loss 0.
+  const double share = static_cast<double>(predicted) / static_cast<double>(t.sequence);
+  builder.SoftmaxLoss(logits, builder.Reshape(label, {-1, 1}), 1 / share);
 }
 
 }  // namespace tandem

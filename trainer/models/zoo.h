@@ -17,6 +17,7 @@ using BuildModelFn = void (*)(ProgramBuilder& builder, ModelArgs& args);
 void BuildWideDeep(ProgramBuilder& builder, ModelArgs& args);
 void BuildDeepFm(ProgramBuilder& builder, ModelArgs& args);
 void BuildWord2Vec(ProgramBuilder& builder, ModelArgs& args);
+void BuildBert(ProgramBuilder& builder, ModelArgs& args);
 void BuildTransformerLm(ProgramBuilder& builder, ModelArgs& args);
 
 // For classifiers of images: builds the layers between the image and the logits.

@@ -111,6 +111,7 @@ StatusOr<OpenedData> PlainText(const DataConfig& config, const std::string& dir,
   options.sequence = config.text().sequence();
   options.stride = config.text().stride();
   options.test_share = config.text().test_share();
+  options.predicted = config.text().predicted();
   options.samples_max = static_cast<uint32_t>(config.train_samples_max());
   TD_ASSIGN_OR_RETURN(TextData data, OpenText(options));
   return OpenedData{std::move(data.train), with_test ? std::move(data.test) : nullptr, {}};

@@ -9,11 +9,14 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/rng.h"
 
 namespace tandem {
 namespace {
 
-constexpr int64_t kBytes = 256;  // different tokens
+constexpr int64_t kBytes = 256;  // different tokens; the next one is the mask
+constexpr int64_t kNotPredicted = -100;
+constexpr uint64_t kSeed = 1;
 constexpr int64_t kSequenceMax = 1 << 20;
 
 StatusOr<std::string> ReadBytes(const std::string& path) {
@@ -42,7 +45,8 @@ class Windows final : public Dataset {
     const int64_t samples = (end - begin - 1 - options.sequence) / options.stride + 1;
     size_ = static_cast<uint32_t>(std::min<int64_t>(samples, std::numeric_limits<uint32_t>::max()));
     const TensorDesc desc{DType::kI64, {options.sequence}};
-    fields_ = {{"ids", desc, kBytes}, {"label", desc, kBytes}};
+    const int64_t tokens = kBytes + (options.predicted > 0 ? 1 : 0);
+    fields_ = {{"ids", desc, tokens}, {"label", desc, kBytes}};
   }
 
   void Limit(uint32_t samples_max) {
@@ -61,6 +65,7 @@ class Windows final : public Dataset {
         *tokens++ = static_cast<unsigned char>(text[i]);
         *labels++ = static_cast<unsigned char>(text[i + 1]);
       }
+      if (options_.predicted > 0) Mask(id, tokens - options_.sequence, labels - options_.sequence);
     }
     return OkStatus();
   }
@@ -69,6 +74,24 @@ class Windows final : public Dataset {
   }
 
  private:
+  void Mask(uint32_t id, int64_t* tokens, int64_t* labels) const {
+    // Train and test have their own part of the numbers.
+    const auto sample = static_cast<uint64_t>(begin_) + id;
+    const uint64_t key = StreamKey(kSeed, absl::StrFormat("masked:%d", sample));
+    const auto order = Permutation(key, static_cast<uint32_t>(options_.sequence));
+    std::fill_n(labels, options_.sequence, kNotPredicted);
+    for (int64_t i = 0; i < options_.predicted; ++i) {
+      const uint32_t at = order[static_cast<size_t>(i)];
+      labels[at] = tokens[at];
+      const auto [how, byte, unused1, unused2] = Philox(~key, static_cast<uint64_t>(i));
+      if (how % 10 < 8) {
+        tokens[at] = kBytes;
+      } else if (how % 10 == 8) {
+        tokens[at] = byte % kBytes;
+      }
+    }
+  }
+
   const std::shared_ptr<const std::string> text_;
   const TextOptions options_;
   const int64_t begin_;
@@ -83,6 +106,10 @@ Status Check(const TextOptions& options) {
   };
   TD_RETURN_IF_ERROR(check("sequence", options.sequence));
   TD_RETURN_IF_ERROR(check("stride", options.stride));
+  if (options.predicted < 0 || options.predicted > options.sequence) {
+    return InvalidArgument("data.text.predicted is %d; it must be in [0, %d], at most sequence",
+                           options.predicted, options.sequence);
+  }
   if (options.test_share > 0 && options.test_share < 1) return OkStatus();
   return InvalidArgument("data.text.test_share is %g; it must be between 0 and 1",
                          options.test_share);

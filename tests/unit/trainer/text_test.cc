@@ -47,6 +47,31 @@ TEST_F(TextTest, WindowsMayOverlap) {
   EXPECT_THAT(Sample(*data->train, 2, 3), ElementsAre('c', 'd', 'e', 'd', 'e', 'f'));
 }
 
+TEST_F(TextTest, MasksWhatIsPredicted) {
+  constexpr size_t kSequence = 50;
+  const auto data = Open(std::string(6000, 'x'), {.sequence = kSequence, .predicted = 10});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train->fields()[0].limit, 257);
+  int masked = 0, other = 0;
+  for (uint32_t id = 0; id < 100; ++id) {
+    const auto values = Sample(*data->train, id, kSequence);
+    EXPECT_EQ(Sample(*data->train, id, kSequence), values);
+    int predicted = 0;
+    for (size_t i = 0; i < kSequence; ++i) {
+      const int64_t token = values[i], label = values[kSequence + i];
+      EXPECT_EQ(label, label == -100 ? -100 : 'x');
+      EXPECT_TRUE(label != -100 || token == 'x');
+      predicted += label != -100 ? 1 : 0;
+      masked += token == 256 ? 1 : 0;
+      other += token != 256 && token != 'x' ? 1 : 0;
+    }
+    EXPECT_EQ(predicted, 10);
+  }
+  EXPECT_NEAR(masked, 800, 60);
+  EXPECT_NEAR(other, 100, 40);
+  EXPECT_NE(Sample(*data->train, 0, kSequence), Sample(*data->train, 1, kSequence));
+}
+
 TEST_F(TextTest, FirstSamples) {
   const auto data = Open(std::string(100, 'x'), {.sequence = 3, .samples_max = 5});
   ASSERT_TRUE(data.ok()) << data.status();
@@ -62,6 +87,8 @@ TEST_F(TextTest, SaysWhatIsWrong) {
   const std::string text(100, 'x');
   EXPECT_THAT(Open(text, {.sequence = 0}).status().message(), HasSubstr("data.text.sequence is 0"));
   EXPECT_THAT(Open(text, {.stride = -1}).status().message(), HasSubstr("data.text.stride is -1"));
+  EXPECT_THAT(Open(text, {.sequence = 3, .predicted = 4}).status().message(),
+              HasSubstr("data.text.predicted is 4"));
   EXPECT_THAT(Open(text, {.sequence = 3, .test_share = 1}).status().message(),
               HasSubstr("test_share is 1"));
   const auto few = Open(text, {.sequence = 10});
