@@ -28,9 +28,9 @@ StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config
                                                        const Backend& backend, Device& device) {
   size_t bytes = 0;
   for (const SliceSpec& s : config.slices) bytes += static_cast<size_t>(s.numel) * sizeof(float);
-  // Spare blocks for one gradient of every trainer and two snapshots.
+  // Spare blocks for one gradient of every trainer and three snapshots.
   auto table = std::unique_ptr<DenseTable>(
-      new DenseTable((static_cast<size_t>(config.trainers) + 2) * (bytes + 4096)));
+      new DenseTable((static_cast<size_t>(config.trainers) + 3) * (bytes + 4096)));
   table->gathered_.assign(config.trainers, 0);
   for (const SliceSpec& spec : config.slices) {
     TD_RETURN_IF_ERROR(Annotate(CheckCut(spec, config.optimizer), "slice of " + spec.variable));
@@ -44,7 +44,7 @@ StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config
                                    return offset < table->slices_[slice].spec.offset;
                                  }),
                 index);
-    table->slices_.push_back({spec, std::move(*update), {}, nullptr});
+    table->slices_.push_back({spec, std::move(*update), {}, nullptr, nullptr});
     table->slices_.back().gathered.resize(config.trainers);
   }
   return table;
@@ -102,6 +102,8 @@ Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate
       contributions[r] = reinterpret_cast<const float*>(gradient.get());
     }
     ReduceInOrder(contributions, s.update->grad());
+    // Free in training: everybody asked for them.
+    TD_ASSIGN_OR_RETURN(s.previous, Snapshot(static_cast<int>(&s - slices_.data())));
     s.snapshot.reset();
     if (Status status = s.update->Apply(learning_rate); !status.ok()) {
       return Annotate(status, "update of " + s.spec.variable);

@@ -53,6 +53,8 @@ class DenseTable {
   Status SetSlot(int slice, const std::string& slot, std::span<const float> values);
   // The parameters now; copied once per change, however many ask.
   StatusOr<Buffer> Snapshot(int slice);
+  // The parameters before the last ApplyGathered; null when there was none.
+  Buffer Previous(int slice) const { return slices_[slice].previous; }
   // A copy of parameters and slots.
   StatusOr<SliceImage> Image(int slice);
 
@@ -64,6 +66,7 @@ class DenseTable {
     std::unique_ptr<UpdateProgram> update;
     std::vector<Buffer> gathered;  // by trainer; null: not there yet
     Buffer snapshot;               // null: the parameters changed since
+    Buffer previous;               // of the step before
   };
 
   explicit DenseTable(size_t pool_bytes) : pool_(pool_bytes) {}

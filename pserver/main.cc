@@ -24,6 +24,13 @@ DEFINE_int32(trainers, 0, "Number of trainers of the job; 0: as the first traine
 DEFINE_string(data_dir, "", "Folder for checkpoints; empty: none are written");
 DEFINE_uint64(checkpoint_every_steps, 0,
               "Write a checkpoint after so many steps; 0: only when told and at the end");
+DEFINE_string(durability, "none",
+              "What an acknowledged push survives: none (its server's death costs what came after "
+              "the last checkpoint), logged (nothing is lost; needs data_dir)");
+DEFINE_string(wal_sync, "interval",
+              "With durability logged, when the log is on the disk too, against loss of power: "
+              "none, interval, always (before a push is acknowledged)");
+DEFINE_int32(wal_sync_interval_ms, 100, "Time between two syncs with wal_sync=interval");
 DEFINE_string(tls_cert, "", "PEM file with this server's certificate");
 DEFINE_string(tls_key, "", "PEM file with the key of tls_cert");
 DEFINE_string(tls_ca, "", "PEM file: trainers must show a certificate signed by it");
@@ -107,6 +114,13 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   options.data_dir = FLAGS_data_dir;
   options.checkpoint_every_steps = FLAGS_checkpoint_every_steps;
   options.threads = FLAGS_threads;
+  TD_ASSIGN_OR_RETURN(options.durability, ParseDurability(FLAGS_durability));
+  TD_ASSIGN_OR_RETURN(options.wal_sync, ParseWalSync(FLAGS_wal_sync));
+  if (FLAGS_wal_sync_interval_ms < 1) {
+    return InvalidArgument("--wal_sync_interval_ms=%d: expected 1 or more",
+                           FLAGS_wal_sync_interval_ms);
+  }
+  options.wal_sync_interval = std::chrono::milliseconds(FLAGS_wal_sync_interval_ms);
   if (const char* file = std::getenv("TANDEM_SECRET_FILE"); file != nullptr && *file != '\0') {
     TD_ASSIGN_OR_RETURN(options.secret, ReadSecretFile(file));
   }

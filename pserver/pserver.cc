@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/runner.h"
 #include "pserver/deadline_driver.h"
+#include "pserver/group_log.h"
 #include "pserver/service.h"
 #include "pserver/shard.h"
 #include "pserver/storage.h"
@@ -32,6 +33,7 @@ struct Pserver::Impl {
   std::unique_ptr<Storage> storage;  // null: no data folder
   std::atomic<uint64_t> checkpoint_version{0};
   uint64_t restored_version = 0;
+  std::unique_ptr<GroupLog> log;  // null: durability none
   std::unique_ptr<Shard> shard;
   std::unique_ptr<DeadlineDriver> deadlines;
   std::unique_ptr<ThreadPool> saver;  // one thread, one waiting image
@@ -59,7 +61,32 @@ struct Pserver::Impl {
     if (!image) return NotFound("there is no checkpoint");
     TD_RETURN_IF_ERROR(shard->Restore(*image));
     checkpoint_version = image->version;
+    // What the log holds is behind us: a new checkpoint drops it.
+    if (log != nullptr) TD_RETURN_IF_ERROR(Save().status());
     return image->version;
+  }
+  // The state at the start: the checkpoint, and what the log has behind it. A log is read whether
+  // or not this server goes on with it. 0 when there is nothing.
+  StatusOr<uint64_t> Recover() {
+    TD_ASSIGN_OR_RETURN(const std::optional<ShardImage> image, storage->Read());
+    // Without the first values nothing was acknowledged.
+    if (!image) {
+      TD_RETURN_IF_ERROR(storage->ClearLog());
+      return uint64_t{0};
+    }
+    TD_RETURN_IF_ERROR(shard->Restore(*image));
+    checkpoint_version = image->version;
+    uint64_t entries = 0;
+    TD_RETURN_IF_ERROR(storage->ReadLog(image->log_number, [&](LogEntry entry) {
+      ++entries;
+      return shard->Replay(std::move(entry));
+    }));
+    const uint64_t version = shard->Info().version;
+    LOG_IF(INFO, entries != 0) << "checkpoint of version " << image->version << " and " << entries
+                               << " entries of the update log: version " << version;
+    // Without a log what follows would not fit behind the old entries.
+    if (log == nullptr && entries != 0) TD_RETURN_IF_ERROR(Save().status());
+    return version;
   }
   void SaveLater(ShardImage image) {
     const uint64_t version = image.version;
@@ -76,6 +103,15 @@ struct Pserver::Impl {
     }
   }
 };
+
+StatusOr<Durability> ParseDurability(const std::string& text) {
+  if (text == "none") return Durability::kNone;
+  if (text == "logged") return Durability::kLogged;
+  if (text == "replayable") {
+    return Unimplemented("durability replayable is not built yet; none and logged are");
+  }
+  return InvalidArgument("durability \"%s\"; expected none or logged", text);
+}
 
 Pserver::Pserver() : impl_(std::make_unique<Impl>()) {}
 
@@ -96,14 +132,31 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
     shard.checkpoint_every_steps = options.checkpoint_every_steps;
     shard.on_checkpoint = [impl](ShardImage image) { impl->SaveLater(std::move(image)); };
   }
+  shard.bug = options.bug;
+  if (options.durability == Durability::kLogged) {
+    if (impl->storage == nullptr) return InvalidArgument("durability logged needs a data folder");
+    const auto save = [impl] {
+      const Status posted = impl->saver->Post([impl] {
+        if (const auto saved = impl->Save(); !saved.ok()) {
+          LOG(ERROR) << "checkpoint: " << ToString(saved.status());
+        }
+      });
+      LOG_IF(WARNING, !posted.ok()) << "checkpoint left out: " << ToString(posted);
+    };
+    impl->log = std::make_unique<GroupLog>(
+        GroupLogOptions{options.wal_sync, options.wal_sync_interval, options.log_bytes_max, save},
+        *impl->storage);
+    shard.log = impl->log.get();
+    shard.keep_first = [impl](const ShardImage& image) { return impl->Write(image).status(); };
+  }
   impl->shard =
       std::make_unique<Shard>(std::move(shard), impl->clock, impl->backend, impl->device, metrics);
   if (impl->storage != nullptr) {
-    StatusOr<uint64_t> restored = impl->Restore();
-    if (!restored.ok() && restored.status().code() != StatusCode::kNotFound) {
+    const StatusOr<uint64_t> restored = impl->Recover();
+    if (!restored.ok()) {
       return Annotate(restored.status(), "restoring from " + options.data_dir);
     }
-    impl->restored_version = restored.ok() ? *restored : 0;
+    impl->restored_version = *restored;
   }
   impl->deadlines = std::make_unique<DeadlineDriver>(*impl->shard);
   impl->saver = std::make_unique<ThreadPool>("saver", 1, 1);
@@ -120,6 +173,8 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
 
 Pserver::~Pserver() {
   if (impl_->shard != nullptr) impl_->shard->Shutdown();
+  // Those whose change could not be written are told so; then nobody waits any more.
+  if (impl_->log != nullptr) impl_->log->Close();
   if (impl_->server != nullptr) impl_->server->Stop(SteadyNow());
   // A handler whose call has been answered may still be on its way out of the service.
   impl_->workers.reset();
@@ -138,6 +193,7 @@ Status Pserver::Drain(Time deadline) {
     saved = impl_->Save().status();
   }
   impl_->shard->Shutdown();
+  if (impl_->log != nullptr) impl_->log->Close();
   impl_->server->Stop(deadline);
   return saved;
 }

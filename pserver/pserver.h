@@ -10,8 +10,16 @@
 #include "common/base/status.h"
 #include "common/rpc/server.h"
 #include "pserver/shard_types.h"
+#include "pserver/update_log.h"
 
 namespace tandem {
+
+enum class Durability : uint8_t {
+  kNone,   // what came after the last checkpoint is lost with the process
+  kLogged  // nothing that was acknowledged is lost
+};
+// "none", "logged"; UNIMPLEMENTED for "replayable".
+StatusOr<Durability> ParseDurability(const std::string& text);
 
 struct PserverOptions {
   ServerOptions rpc;
@@ -21,8 +29,15 @@ struct PserverOptions {
   std::string secret;                   // empty: no token is asked for. REQUIRES a job otherwise.
   std::string data_dir;                 // "": no checkpoints; else <data_dir>/shard-<index>
   uint64_t checkpoint_every_steps = 0;  // 0: only when told, and at the end
-  int threads = 2;                      // workers
-  size_t queue_max = 1024;              // calls that may wait for a worker; more are refused
+  // What an acknowledged push survives. kLogged (REQUIRES data_dir): the death of the server, by an
+  // update log behind the checkpoint.
+  Durability durability = Durability::kNone;
+  WalSync wal_sync = WalSync::kInterval;  // kLogged: and when that of the machine
+  Duration wal_sync_interval = std::chrono::milliseconds(100);
+  uint64_t log_bytes_max = uint64_t{256} << 20;  // then a checkpoint is written
+  int threads = 2;                               // workers
+  size_t queue_max = 1024;         // calls that may wait for a worker; more are refused
+  ShardBug bug = ShardBug::kNone;  // for tests
 };
 
 // Thread-safe.

@@ -121,8 +121,11 @@ class PserverService final : public Base {
                            std::function<void(ServerUnaryReactor*)> body, bool is_short = false);
   // Runs `body` on a worker and answers with its status.
   ServerUnaryReactor* Work(CallbackServerContext* context, std::function<Status()> body) {
-    return Hand(context, [body = std::move(body)](ServerUnaryReactor* reactor) {
-      reactor->Finish(ToGrpc(body()));
+    return Hand(context, [this, body = std::move(body)](ServerUnaryReactor* reactor) {
+      const Status status = body();
+      shard_.WhenWritten([status, reactor](const Status& written) {
+        reactor->Finish(ToGrpc(status.ok() ? written : status));
+      });
     });
   }
 
@@ -297,7 +300,8 @@ void PserverService::DoPush(const ByteBuffer& request, ByteBuffer* reply,
   CodedPushReply answer{pushed->version, options_.server_incarnation, pushed->duplicate, {}};
   if (push->pull.empty()) {
     *reply = ToByteBuffer(EncodePushReply(answer, false));
-    return reactor->Finish(grpc::Status::OK);
+    return shard_.WhenWritten(
+        [reactor](const Status& written) { reactor->Finish(ToGrpc(written)); });
   }
   const Caller caller{push->job, static_cast<int>(push->trainer_id), push->incarnation};
   StartPull(caller, pull,
@@ -313,7 +317,8 @@ void PserverService::DoPush(const ByteBuffer& request, ByteBuffer* reply,
 
 void PserverService::StartPull(const Caller& caller, const PullRequest& pull,
                                Shard::Done<PullResult> done) {
-  PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step()};
+  PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step(), {}};
+  if (pull.has_at_version()) query.at_version = pull.at_version();
   for (const SliceRange& r : pull.range()) {
     query.ranges.push_back({r.variable(), r.offset(), r.numel()});
   }

@@ -62,7 +62,20 @@ Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device
 Shard::~Shard() { Shutdown(); }
 
 void Shard::Run(Ready ready) {
-  for (auto& callback : ready) callback();
+  if (ready.empty()) return;
+  WhenWritten([ready = std::move(ready)](const Status& written) {
+    for (const auto& callback : ready) callback(written);
+  });
+}
+
+void Shard::WhenWritten(UpdateLog::Written done) {
+  if (options_.log == nullptr) return done(OkStatus());
+  options_.log->WhenWritten(std::move(done));
+}
+
+void Shard::Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values) {
+  if (options_.log == nullptr || replaying_) return;
+  options_.log->Append({++log_number_, kind, std::move(head), std::move(values)});
 }
 
 Status Shard::CheckOptions(const ShardConfig& config) const {
@@ -126,10 +139,12 @@ Status Shard::CheckCaller(const Caller& caller) {
 }
 
 void Shard::Adopt(const Caller& caller) {
+  Note(LogEntry::Kind::kAdopt, {caller, 0, 0, 0, {}}, {});
   Trainer& t = trainers_[caller.trainer];
   t.incarnation = caller.incarnation;
   t.taken = t.applied = SequenceWindow();
   t.completed = false;
+  t.adopted = version_;
   table_->Drop(caller.trainer);
   // What the first trainer said about the rate of this step may have been the older one's word.
   if (step_rate_ && step_rate_->first == caller.trainer) step_rate_.reset();
@@ -171,6 +186,13 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
     }
     version_ = version;
     whole = initialised();
+    if (whole && options_.keep_first) {
+      TD_ASSIGN_OR_RETURN(const ShardImage image, MakeImage());
+      if (const Status kept = options_.keep_first(image); !kept.ok()) {
+        broken_ = Annotate(kept, "the first values could not be kept");
+        return broken_;
+      }
+    }
     if (whole) WakeWaiters(ready);
   }
   Run(std::move(ready));
@@ -204,6 +226,7 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
   const Trainer& t = trainers_[head.caller.trainer];
   switch (t.taken.Look(head.sequence)) {
     case SequenceWindow::Seen::kTaken:
+      if (options_.bug == ShardBug::kNoDedup) break;
       return true;
     case SequenceWindow::Seen::kTooOld:
       return FailedPrecondition(
@@ -212,8 +235,13 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
     case SequenceWindow::Seen::kNew:
       break;
   }
+  if (options_.log != nullptr) TD_RETURN_IF_ERROR(options_.log->Ready());
   if (t.completed) {
     return FailedPrecondition("trainer %d pushes after it completed", head.caller.trainer);
+  }
+  // The step was completed with what the older incarnation gave; other servers still wait for it.
+  if (config_.mode == ShardMode::kSync && head.step + 1 == version_ && t.adopted == version_) {
+    return true;
   }
   TD_RETURN_IF_ERROR(CheckStep(head));
   return false;
@@ -295,7 +323,10 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
 
 Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   Trainer& t = trainers_[head.caller.trainer];
-  t.taken.Take(head.sequence);
+  Note(LogEntry::Kind::kPush, head, ticket.buffers);
+  const bool keep_mark =
+      options_.bug == ShardBug::kNone || (options_.bug == ShardBug::kMarksNotKept && !replaying_);
+  if (keep_mark) t.taken.Take(head.sequence);
   t.last_step = head.step;
   ++t.pushes;
   counters_.pushes.Add(1);
@@ -349,10 +380,12 @@ void Shard::Advance(Ready& ready) {
   ++version_;
   counters_.updates.Add(1);
   for (Trainer& t : trainers_) t.applied = t.taken;
-  if (options_.checkpoint_every_steps != 0 && version_ % options_.checkpoint_every_steps == 0 &&
-      options_.on_checkpoint) {
+  if (!replaying_ && options_.checkpoint_every_steps != 0 &&
+      version_ % options_.checkpoint_every_steps == 0 && options_.on_checkpoint) {
     if (StatusOr<ShardImage> image = MakeImage(); image.ok()) {
-      ready.push_back([this, image = *std::move(image)] { options_.on_checkpoint(image); });
+      ready.push_back([this, image = *std::move(image)](const Status& written) {
+        if (written.ok()) options_.on_checkpoint(image);
+      });
     } else {
       LOG(ERROR) << "no checkpoint of version " << version_ << ": " << ToString(image.status());
     }
@@ -367,22 +400,24 @@ void Shard::Break(const Status& status, Ready& ready) {
   FailAllWaiters(broken_, ready);
 }
 
+void Shard::CompleteTrainer(int trainer, Ready& ready) {
+  trainers_[trainer].completed = true;
+  // A gradient of which only a part came does not count.
+  if (table_->gathered(trainer) != static_cast<int>(table_->size())) table_->Drop(trainer);
+  ApplyStepIfComplete(ready);
+  WakeWaiters(ready);
+  WakeBarriers(ready);
+}
+
 StatusOr<int> Shard::Complete(const Caller& caller) {
   Ready ready;
   int left = 0;
   {
     MutexLock lock(mu_);
     TD_RETURN_IF_ERROR(CheckCaller(caller));
-    Trainer& t = trainers_[caller.trainer];
-    if (!t.completed) {
-      t.completed = true;
-      // A gradient of which only a part came does not count.
-      if (table_->gathered(caller.trainer) != static_cast<int>(table_->size())) {
-        table_->Drop(caller.trainer);
-      }
-      ApplyStepIfComplete(ready);
-      WakeWaiters(ready);
-      WakeBarriers(ready);
+    if (!trainers_[caller.trainer].completed) {
+      Note(LogEntry::Kind::kComplete, {caller, 0, 0, 0, {}}, {});
+      CompleteTrainer(caller.trainer, ready);
     }
     for (const Trainer& other : trainers_) left += !other.completed;
   }

@@ -25,11 +25,12 @@
 #include "common/base/mutex.h"
 #include "pserver/dense_table.h"
 #include "pserver/shard_types.h"
+#include "pserver/update_log.h"
 
 namespace tandem {
 
 // Thread-safe. Callbacks are called without any lock held, on the thread whose call made them
-// ready; each is called exactly once, at the latest by Shutdown.
+// ready (with a log: on the log's); each is called exactly once, at the latest by Shutdown.
 class Shard {
  public:
   struct Options {
@@ -39,6 +40,12 @@ class Shard {
     uint64_t checkpoint_every_steps = 0;  // 0: never by itself
     // Called with an image after each checkpoint_every_steps updates; must not block for long.
     std::function<void(ShardImage)> on_checkpoint;
+    // Null: what comes after a checkpoint is lost with the process. Else every change is noted
+    // there, and nobody is told of it before it is written. Must outlive the shard.
+    UpdateLog* log = nullptr;
+    // With a log: keeps the first values, from which it counts. Called with the lock held, once.
+    std::function<Status(const ShardImage&)> keep_first;
+    ShardBug bug = ShardBug::kNone;
   };
   template <typename T>
   using Done = std::function<void(StatusOr<T>)>;
@@ -76,6 +83,10 @@ class Shard {
   // The number of trainers that have not completed.
   StatusOr<int> Complete(const Caller& caller);
 
+  // Calls `done` when everything that was changed up to now is written: before that nobody may be
+  // told of it. At once where there is no log.
+  void WhenWritten(UpdateLog::Written done);
+
   // Optimizer slots of `variables` (empty: all), and the version.
   StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> PullState(
       const std::string& job, const std::vector<std::string>& variables);
@@ -88,6 +99,9 @@ class Shard {
   StatusOr<ShardImage> Image();
   // Replaces everything by the image. Those who wait are told ABORTED.
   Status Restore(const ShardImage& image);
+  // Makes a change again that came behind the image restored last; before anybody calls. DATA_LOSS
+  // when it does not fit.
+  Status Replay(LogEntry entry);
 
   // Answers those whose deadline has passed, and everybody when a trainer they wait for is lost.
   void ExpireWaiters();
@@ -98,12 +112,14 @@ class Shard {
   void Shutdown();
 
  private:
-  using Ready = std::vector<std::function<void()>>;
+  // Answers, given out behind the lock once what they tell of is written.
+  using Ready = std::vector<UpdateLog::Written>;
 
   struct Trainer {
     bool seen = false, completed = false;
     uint64_t incarnation = 0, pushes = 0, last_step = 0;
     uint64_t pulled = 0;     // version of its last pull
+    uint64_t adopted = 0;    // version when this incarnation first called
     SequenceWindow taken;    // includes the step being gathered
     SequenceWindow applied;  // behind the parameters
     Time last_seen;
@@ -134,7 +150,8 @@ class Shard {
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness;
   };
 
-  static void Run(Ready ready);
+  void Run(Ready ready);
+  void Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values) TD_REQUIRES(mu_);
   bool initialised() const TD_REQUIRES(mu_) { return table_ != nullptr && values_missing_ == 0; }
 
   // shard.cc
@@ -146,6 +163,7 @@ class Shard {
   StatusOr<std::vector<int>> FindSlices(const PushHead& head) TD_REQUIRES(mu_);
   Status TakePush(const PushHead& head, PushTicket ticket, Ready& ready) TD_REQUIRES(mu_);
   void ApplyStepIfComplete(Ready& ready) TD_REQUIRES(mu_);
+  void CompleteTrainer(int trainer, Ready& ready) TD_REQUIRES(mu_);
   void Advance(Ready& ready) TD_REQUIRES(mu_);
   void Break(const Status& status, Ready& ready) TD_REQUIRES(mu_);
 
@@ -183,6 +201,8 @@ class Shard {
   std::vector<bool> has_values_ TD_GUARDED_BY(mu_);       // by slice
   size_t values_missing_ TD_GUARDED_BY(mu_) = 0;
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;
+  uint64_t log_number_ TD_GUARDED_BY(mu_) = 0;  // the last change noted
+  bool replaying_ TD_GUARDED_BY(mu_) = false;
   std::optional<std::pair<int, float>> step_rate_ TD_GUARDED_BY(mu_);  // trainer, learning rate
   std::vector<Trainer> trainers_ TD_GUARDED_BY(mu_);
   std::list<InitWaiter> init_waiters_ TD_GUARDED_BY(mu_);

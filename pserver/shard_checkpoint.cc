@@ -1,4 +1,5 @@
 // The part of Shard that is about its state as a whole: images, optimizer slots, information.
+#include <algorithm>
 #include <utility>
 
 #include "pserver/shard.h"
@@ -13,7 +14,7 @@ std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
 }  // namespace
 
 StatusOr<ShardImage> Shard::MakeImage() {
-  ShardImage image{config_, version_, {}, {}};
+  ShardImage image{config_, version_, log_number_, {}, {}};
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const Trainer& t = trainers_[r];
     image.marks.push_back({r, t.incarnation, t.completed, t.applied});
@@ -58,6 +59,7 @@ Status Shard::Restore(const ShardImage& image) {
     has_values_.assign(image.slices.size(), true);
     values_missing_ = 0;
     version_ = image.version;
+    log_number_ = std::max(log_number_, image.log_number);
     restored_ = true;
     step_rate_.reset();
     trainers_.assign(config_.trainers, {});
@@ -71,6 +73,33 @@ Status Shard::Restore(const ShardImage& image) {
     }
   }
   Run(std::move(ready));
+  return OkStatus();
+}
+
+Status Shard::Replay(LogEntry entry) {
+  MutexLock lock(mu_);
+  const uint64_t number = entry.number;
+  const auto again = [&]() TD_NO_ANALYSIS -> Status {
+    TD_RETURN_IF_ERROR(CheckCaller(entry.head.caller));
+    Ready ready;  // nobody waits yet
+    if (entry.kind == LogEntry::Kind::kAdopt) return OkStatus();
+    if (entry.kind == LogEntry::Kind::kComplete) {
+      CompleteTrainer(entry.head.caller.trainer, ready);
+      return OkStatus();
+    }
+    TD_ASSIGN_OR_RETURN(const bool duplicate, CheckPush(entry.head));
+    if (duplicate) return InvalidArgument("it was taken before");
+    PushTicket ticket{false, {}, std::move(entry.values)};
+    TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(entry.head));
+    return TakePush(entry.head, std::move(ticket), ready);
+  };
+  replaying_ = true;
+  const Status status = number == log_number_ + 1 ? again() : InvalidArgument("it is out of order");
+  replaying_ = false;
+  if (!status.ok()) {
+    return DataLoss("entry %d of the update log does not fit: %s", number, ToString(status));
+  }
+  log_number_ = number;
   return OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,13 @@ struct ShardConfig {
 Status CheckConfig(const ShardConfig& config);
 // "" when equal; else the first difference, in words: "mode is a_sync, was sync".
 std::string Difference(const ShardConfig& now, const ShardConfig& before);
+
+// Mistakes on purpose, for tests that must notice them.
+enum class ShardBug : uint8_t {
+  kNone,
+  kNoDedup,       // a push that was taken before is taken again
+  kMarksNotKept,  // the log brings back the updates, but not the numbers of their pushes
+};
 
 // Who calls.
 struct Caller {
@@ -100,8 +108,9 @@ struct PullQuery {
   Caller caller;
   bool observer = false;  // caller is not a trainer
   uint64_t min_version = 0;
-  std::vector<PullRange> ranges;  // empty: everything
-  uint64_t min_step = 0;          // a_sync: steps that the slowest trainer must have pushed
+  std::vector<PullRange> ranges;       // empty: everything
+  uint64_t min_step = 0;               // a_sync: steps that the slowest trainer must have pushed
+  std::optional<uint64_t> at_version;  // sync: this one alone; it or the next is the present one
 };
 // Shared, never changing memory: it may be sent without a copy.
 struct PulledSlice {
@@ -149,6 +158,7 @@ struct SliceImage {
 struct ShardImage {
   ShardConfig config;
   uint64_t version = 0;
+  uint64_t log_number = 0;  // the last entry of the log (update_log.h) that is in here
   std::vector<PushMark> marks;
   std::vector<SliceImage> slices;  // in the order of config.slices
   size_t bytes() const;

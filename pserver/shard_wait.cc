@@ -66,10 +66,19 @@ std::vector<int> Shard::Behind(uint64_t steps) const {
 
 StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
   PullResult result;
-  result.version = version_;
+  result.version = query.at_version.value_or(version_);
+  const bool previous = result.version != version_;
+  const bool kept = result.version + 1 == version_ && table_->size() > 0 && table_->Previous(0);
+  if (previous && !kept) {
+    return FailedPrecondition("version %d is asked for; this server is at version %d",
+                              result.version, version_);
+  }
   auto add = [&](int slice, int64_t offset, int64_t numel) TD_NO_ANALYSIS -> Status {
     const SliceSpec& spec = table_->spec(slice);
-    TD_ASSIGN_OR_RETURN(Buffer values, table_->Snapshot(slice));
+    Buffer values = table_->Previous(slice);
+    if (!previous) {
+      TD_ASSIGN_OR_RETURN(values, table_->Snapshot(slice));
+    }
     result.slices.push_back({spec.variable, offset, numel, std::move(values),
                              static_cast<size_t>(offset - spec.offset)});
     counters_.pull_bytes.Add(static_cast<double>(numel) * sizeof(float));
@@ -117,7 +126,9 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
       return;
     }
   }
-  done(std::move(now));
+  WhenWritten([done = std::move(done), now = std::move(now)](const Status& written) {
+    done(!now.ok() || written.ok() ? now : written);
+  });
 }
 
 void Shard::Barrier(const Caller& caller, const std::string& name, uint64_t generation,
@@ -147,7 +158,8 @@ void Shard::Barrier(const Caller& caller, const std::string& name, uint64_t gene
           {{caller.trainer, clock_.Now(), deadline}, generation, std::move(done)});
       WakeBarriers(ready);
     } else {
-      ready.push_back([done = std::move(done), now] { done(now); });
+      ready.push_back(
+          [done = std::move(done), now](const Status& written) { done(now.ok() ? written : now); });
     }
   }
   Run(std::move(ready));
@@ -157,7 +169,9 @@ void Shard::WakeWaiters(Ready& ready) {
   if (!initialised()) return;
   for (InitWaiter& w : init_waiters_) {
     EndWait(w);
-    ready.push_back([done = std::move(w.done), version = version_] { done(version); });
+    ready.push_back([done = std::move(w.done), version = version_](const Status& written) {
+      done(written.ok() ? StatusOr<uint64_t>(version) : written);
+    });
   }
   init_waiters_.clear();
   for (auto it = pull_waiters_.begin(); it != pull_waiters_.end();) {
@@ -167,7 +181,8 @@ void Shard::WakeWaiters(Ready& ready) {
     }
     EndWait(*it);
     counters_.pull_wait.Observe(Seconds(clock_.Now() - it->since));
-    ready.push_back([done = std::move(it->done), result = MakePull(it->query)] { done(result); });
+    ready.push_back([done = std::move(it->done), result = MakePull(it->query)](
+                        const Status& written) { done(written.ok() ? result : written); });
     it = pull_waiters_.erase(it);
   }
 }
@@ -189,7 +204,7 @@ void Shard::WakeBarriers(Ready& ready) {
       EndWait(w);
       barrier.released = std::max(barrier.released, w.generation);
       counters_.barrier_wait.Observe(Seconds(clock_.Now() - w.since));
-      ready.push_back([done = std::move(w.done)] { done(OkStatus()); });
+      ready.push_back([done = std::move(w.done)](const Status& written) { done(written); });
     }
     barrier.waiters.clear();
   }
@@ -205,7 +220,7 @@ void Shard::FailSome(List& list, Ready& ready, const Why& why) {
       continue;
     }
     EndWait(*it);
-    ready.push_back([done = std::move(it->done), status] { done(status); });
+    ready.push_back([done = std::move(it->done), status](const Status&) { done(status); });
     it = list.erase(it);
   }
 }

@@ -1,13 +1,16 @@
-// Where a shard's checkpoints are kept. An interface, so that tests and the simulator can bring a
-// store that forgets or fails.
+// Where a shard's checkpoints and its log are kept. An interface, so that tests and the simulator
+// can bring a store that forgets or fails.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "common/base/status.h"
 #include "pserver/shard_types.h"
+#include "pserver/update_log.h"
 
 namespace tandem {
 
@@ -22,6 +25,17 @@ class Storage {
   // nullopt when there is none. DATA_LOSS when it is damaged or older than the last one
   // acknowledged: it is then never loaded.
   virtual StatusOr<std::optional<ShardImage>> Read() = 0;
+
+  // ---- The log: what changed since the checkpoint. Write drops what its image holds.
+  // Adds entries in one write; gives their bytes. Once it returned they survive the death of the
+  // process, and with `sync` that of the machine. RESOURCE_EXHAUSTED as above.
+  virtual StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) = 0;
+  // So do all that were added before.
+  virtual Status SyncLog() = 0;
+  // Calls `take` for every entry behind number `after`, in order. DATA_LOSS when one is missing or
+  // damaged.
+  virtual Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) = 0;
+  virtual Status ClearLog() = 0;
 };
 
 // RocksDB in folder `dir` (made when missing). UNAVAILABLE when another process has it open.

@@ -18,6 +18,7 @@
 #include "common/rpc/crc32c.h"
 #include "proto/pserver.pb.h"
 #include "pserver/buffer_pool.h"
+#include "pserver/log_record.h"
 #include "pserver/proto_convert.h"
 #include "pserver/storage.h"
 
@@ -41,6 +42,10 @@ std::string ParamKey(size_t slice) { return absl::StrFormat("v/%08d", slice); }
 std::string SlotKey(size_t slice, size_t slot) {
   return absl::StrFormat("v/%08d/%03d", slice, slot);
 }
+std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
+constexpr const char* kLogBegin = "log/";
+constexpr const char* kLogEnd = "log0";  // '0' follows '/'
+
 rocksdb::Slice Bytes(const Buffer& values, int64_t numel) {
   return {reinterpret_cast<const char*>(values.get()), static_cast<size_t>(numel) * sizeof(float)};
 }
@@ -61,6 +66,7 @@ ShardMeta MakeMeta(const ShardImage& image) {
   meta.set_format(kFormat);
   ToProto(image.config, meta.mutable_config());
   meta.set_version(image.version);
+  meta.set_log_number(image.log_number);
   for (const PushMark& m : image.marks) {
     TrainerMark* mark = meta.add_mark();
     mark->set_trainer_id(static_cast<uint32_t>(m.trainer));
@@ -101,6 +107,7 @@ class RocksdbStorage final : public Storage {
     options.paranoid_checks = true;
     options.max_total_wal_size = 64 << 20;
     options.keep_log_file_num = 2;
+    options.compression = rocksdb::kNoCompression;  // gradients do not become smaller
     options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
     rocksdb::DB* db = nullptr;
     const rocksdb::Status status = rocksdb::DB::Open(options, dir_, &db);
@@ -115,6 +122,7 @@ class RocksdbStorage final : public Storage {
     ShardMeta meta = MakeMeta(image);
     rocksdb::WriteBatch batch;
     (void)batch.DeleteRange("v/", "v0");  // '0' follows '/'
+    (void)batch.DeleteRange(kLogBegin, LogKey(image.log_number + 1));
     uint32_t sum = 0;
     for (size_t i = 0; i < image.slices.size(); ++i) {
       const rocksdb::Slice param = Bytes(image.slices[i].param, image.config.slices[i].numel);
@@ -165,6 +173,50 @@ class RocksdbStorage final : public Storage {
     }
     TD_ASSIGN_OR_RETURN(ShardImage image, ReadValues(meta));
     return std::optional<ShardImage>(std::move(image));
+  }
+
+  StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) override {
+    rocksdb::WriteBatch batch;
+    for (const LogEntry& entry : entries) {
+      const EncodedMessage message = EncodeLogEntry(entry);
+      std::vector<rocksdb::Slice> pieces;
+      for (const EncodedMessage::Piece& p : message.pieces) {
+        pieces.emplace_back(p.data != nullptr ? static_cast<const char*>(p.data) : p.owned.data(),
+                            p.data != nullptr ? p.bytes : p.owned.size());
+      }
+      const std::string key = LogKey(entry.number);
+      const rocksdb::Slice key_slice(key);
+      (void)batch.Put(rocksdb::SliceParts(&key_slice, 1),
+                      rocksdb::SliceParts(pieces.data(), static_cast<int>(pieces.size())));
+    }
+    const size_t bytes = batch.GetDataSize();
+    TD_RETURN_IF_ERROR(CheckSpace(bytes));
+    rocksdb::WriteOptions options;
+    options.sync = sync;
+    TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(options, &batch), "writing the log of " + dir_));
+    return bytes;
+  }
+
+  Status SyncLog() override { return FromRocksdb(db_->SyncWAL(), "syncing the log of " + dir_); }
+
+  Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+    uint64_t expected = after + 1;
+    for (it->Seek(LogKey(expected)); it->Valid() && it->key().starts_with(kLogBegin); it->Next()) {
+      if (it->key() != LogKey(expected)) {
+        return DataLoss("%s: entry %d of the update log is missing, %s is there", dir_, expected,
+                        it->key().ToString());
+      }
+      TD_ASSIGN_OR_RETURN(LogEntry entry, DecodeLogEntry(expected, it->value().ToStringView()));
+      TD_RETURN_IF_ERROR(take(std::move(entry)));
+      ++expected;
+    }
+    return FromRocksdb(it->status(), "reading the log of " + dir_);
+  }
+
+  Status ClearLog() override {
+    return FromRocksdb(db_->DeleteRange({}, db_->DefaultColumnFamily(), kLogBegin, kLogEnd),
+                       "clearing the log of " + dir_);
   }
 
  private:
@@ -218,6 +270,7 @@ class RocksdbStorage final : public Storage {
     TD_ASSIGN_OR_RETURN(image.config, FromProto(meta.config()));
     TD_RETURN_IF_ERROR(CheckConfig(image.config));
     image.version = meta.version();
+    image.log_number = meta.log_number();
     for (const TrainerMark& m : meta.mark()) {
       TD_ASSIGN_OR_RETURN(PushMark mark, MarkFromProto(m));
       image.marks.push_back(mark);

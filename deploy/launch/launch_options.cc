@@ -29,7 +29,7 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
 // Mode by flag, by what the other flags are about, by the job file: in this order.
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
-  for (const char* name : {"servers", "workers", "pserver_data_dir"}) {
+  for (const char* name : {"servers", "workers", "pserver_data_dir", "max_restarts"}) {
     if (args.Has(name)) about_servers = Spelled(args, name);
   }
   for (const char* name : {"nproc", "ips"}) {
@@ -159,6 +159,9 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"log_dir", "", "DIR", "one log file per process (default ./log-<job>)"},
       {"secret_file", "", "FILE", "the job's secret (default: a new one; also TANDEM_SECRET_FILE)"},
       {"pserver_data_dir", "", "DIR", "pservers keep their state below this folder"},
+      {"max_restarts", "", "N",
+       "pserver mode: start a trainer that was killed again, N times in all (default 0); with "
+       "--pserver_data_dir pservers too, which then keep a log"},
       {"grace_s", "", "SECONDS", "time between SIGTERM and SIGKILL (default 10)"},
       {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
       {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},
@@ -184,6 +187,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
   TD_ASSIGN_OR_RETURN(options.start_port, args.GetInt("start_port", 0, 1, 65535));
   TD_ASSIGN_OR_RETURN(options.status_port, args.GetInt("status_port", 0, 1, 65535));
   TD_ASSIGN_OR_RETURN(options.grace_s, args.GetInt("grace_s", 10, 0, 3600));
+  TD_ASSIGN_OR_RETURN(options.max_restarts, args.GetInt("max_restarts", 0, 0, 1000000));
   options.secret_file = args.Get("secret_file");
   options.pserver_data_dir = args.Get("pserver_data_dir");
   options.log_dir = args.Get("log_dir", "./log-" + job.name);

@@ -45,7 +45,9 @@ ProcessPlan Pserver(const LaunchOptions& options, const LaunchPlan& plan, int in
   if (!options.pserver_data_dir.empty()) {
     p.argv.push_back("--data_dir=" + options.pserver_data_dir + "/pserver-" +
                      std::to_string(index));
+    if (options.max_restarts > 0) p.argv.push_back("--durability=logged");
   }
+  p.can_return = !options.pserver_data_dir.empty();
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";
   p.env["TANDEM_SERVER_INDEX"] = std::to_string(index);
@@ -62,6 +64,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   p.role = Role::kTrainer;
   p.rank = rank;
   p.endpoint = options.workers[static_cast<size_t>(rank)];
+  p.can_return = options.mode == LaunchMode::kPserver;
   p.argv = {options.trainer_program, "--job_file=" + options.job_file,
             std::string("--mode=") + ModeName(options.mode)};
   p.env = CommonEnvironment(options, plan);

@@ -22,6 +22,7 @@ struct ProcessPlan {
   Environment env;  // what is added to the launcher's own environment
   std::string log_file;
   std::string status_page;  // "http://127.0.0.1:8080/"; empty: none
+  bool can_return = false;  // started again, it takes up where it was killed
 
   std::string Name() const { return std::string(RoleName(role)) + " " + std::to_string(rank); }
 };

@@ -42,7 +42,7 @@ StatusOr<int> Launch(const ParsedArgs& args) {
                  plan.log_dir.c_str());
     PrintStatusPage(plan);
   }
-  Supervisor supervisor(plan, {env, options.grace_s, options.quiet});
+  Supervisor supervisor(plan, {env, options.grace_s, options.max_restarts, options.quiet});
   StatusOr<int> code = supervisor.Run();
   RemoveSecret(plan);
   return code;

@@ -118,10 +118,11 @@ Status Supervisor::Start(const ProcessPlan& plan) {
 Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
   request.stdout_fd = request.stderr_fd = fileno(child.log.get());
   // Whoever has the lowest rank on this machine speaks for all.
-  const bool first_trainer = child.plan->role == Role::kTrainer &&
-                             std::none_of(children_.begin(), children_.end(), [](const auto& c) {
-                               return c->plan->role == Role::kTrainer;
-                             });
+  const bool first_trainer =
+      child.plan->role == Role::kTrainer &&
+      std::none_of(children_.begin(), children_.end(), [&](const auto& c) {
+        return c->plan->role == Role::kTrainer && c->plan->rank < child.plan->rank;
+      });
   if (options_.quiet || !first_trainer) return OkStatus();
   const int stdout_shown = options_.only_stderr ? STDERR_FILENO : STDOUT_FILENO;
   for (const int fd : {stdout_shown, STDERR_FILENO}) {
@@ -202,9 +203,34 @@ void Supervisor::CollectEnded() {
     for (OutputChannel& channel : child->output) channel.Drain();
     ended.push_back(child.get());
   }
-  if (phase_ == Phase::kRunning && stop_signal_ == 0) Blame(ended);
+  if (phase_ == Phase::kRunning && stop_signal_ == 0) {
+    Restart(ended);
+    Blame(ended);
+  }
   // A pserver that was told to stop and ends otherwise than with 0 lost something.
   if (phase_ == Phase::kStoppingPservers && !failure_ && stop_signal_ == 0) Blame(ended);
+}
+
+void Supervisor::Restart(std::vector<Child*>& ended) {
+  for (size_t i = 0; i < ended.size();) {
+    Child* const old = ended[i];
+    const ExitState exit = *old->process->Poll();
+    const ProcessPlan& plan = *old->plan;
+    if (exit.signal == 0 || !plan.can_return || restarts_ >= options_.max_restarts) {
+      ++i;
+      continue;
+    }
+    ++restarts_;
+    std::fprintf(stderr, "%s: %s was killed by %s; starting it again (%d of %d)\n", options_.name,
+                 plan.Name().c_str(), SignalName(exit.signal).c_str(), restarts_,
+                 options_.max_restarts);
+    ended.erase(ended.begin() + static_cast<ptrdiff_t>(i));
+    std::erase_if(children_, [old](const auto& child) { return child.get() == old; });
+    if (const Status status = Start(plan); !status.ok()) {
+      std::fprintf(stderr, "%s: %s: %s\n", options_.name, plan.Name().c_str(),
+                   ToString(status).c_str());
+    }
+  }
 }
 
 void Supervisor::Blame(const std::vector<Child*>& ended) {

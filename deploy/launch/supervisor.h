@@ -26,6 +26,7 @@ class Supervisor {
   struct Options {
     Environment env;  // what the children inherit
     int grace_s = 10;
+    int max_restarts = 0;      // processes that were killed and can return are started again
     bool quiet = false;        // do not show trainer 0's output
     bool only_stderr = false;  // show its stdout on stderr too: stdout is wanted for something else
     const char* name = "tandemrun";  // in front of messages
@@ -52,6 +53,8 @@ class Supervisor {
   void TakeSignals();
   void OnSignal(int signal);
   void CollectEnded();
+  // Starts those again that died and can return, and takes them out of `ended`.
+  void Restart(std::vector<Child*>& ended);
   void Blame(const std::vector<Child*>& ended);
   void Advance();
   void StopTrainers(int signal);
@@ -67,6 +70,7 @@ class Supervisor {
   std::vector<std::unique_ptr<Child>> children_;
   Phase phase_ = Phase::kRunning;
   Time started_{}, kill_at_ = Time::max();
+  int restarts_ = 0;
   int stop_signal_ = 0;    // from outside; 0: none
   bool kill_now_ = false;  // a second signal came
   bool told_remote_ = false;

@@ -143,6 +143,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
         "more pservers and slice_var_up",
         variables[b.variable].name, b.numel, kBlockElementsMax);
   }
+  impl.sync = mode == PsMode::kSync;
   impl.variables = variables;
   impl.blocks = std::move(blocks);
   impl.blocks_of.resize(variables.size());

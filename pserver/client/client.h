@@ -66,6 +66,7 @@ struct PsSlot {
 struct PsWhen {
   uint64_t version = 0;  // updates done; in sync mode steps
   uint64_t step = 0;     // a_sync: steps pushed by every trainer that has not completed
+  bool exactly = false;  // sync: this version, although a server may have gone on to the next
 };
 
 struct PsState {
@@ -117,7 +118,10 @@ class PsClient {
   // Receives parameters whose version is at least `min_version` (sync: step + 1) and gives the
   // version (the lowest over the servers). Returns at once. After an error the memory holds a
   // mixture.
-  void Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done);
+  void Pull(PsWhen when, std::vector<PsTensor> params, DoneVersion done);
+  void Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
+    Pull(PsWhen{.version = min_version}, std::move(params), std::move(done));
+  }
 
   // Both, in one message to each server.
   void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,

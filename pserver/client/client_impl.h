@@ -96,6 +96,7 @@ struct PsClient::Impl {
   std::string token;
   std::vector<std::unique_ptr<Server>> servers;
   // Constant after Configure.
+  bool sync = true;
   std::vector<PsVariable> variables;
   std::unordered_map<std::string, int> variable_index;
   std::vector<std::string> variable_names;

@@ -143,6 +143,7 @@ StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
     FillCaller(&part->request);
     part->request.set_min_version(when.version);
     part->request.set_min_step(when.step);
+    if (when.exactly) part->request.set_at_version(when.version);
     part->request.set_timeout_ms(static_cast<uint64_t>(Millis(options.step_timeout)));
     part->request.set_crc32c(options.crc32c);
   }
@@ -197,9 +198,9 @@ void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTenso
   }
 }
 
-void PsClient::Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
-  const std::string what = absl::StrFormat("pull of version %d", min_version);
-  auto parts = impl_->PullParts(params, {.version = min_version});
+void PsClient::Pull(PsWhen when, std::vector<PsTensor> params, DoneVersion done) {
+  const std::string what = absl::StrFormat("pull of version %d", when.version);
+  auto parts = impl_->PullParts(params, when);
   if (!parts.ok()) return done(Annotate(parts.status(), what));
   auto join = std::make_shared<Join>(
       static_cast<int>(parts->size()), [what, done = std::move(done)](StatusOr<uint64_t> version) {
@@ -326,7 +327,9 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
     StatusOr<uint64_t> version TD_GUARDED_BY(mu);
   };
   auto waiting = std::make_shared<Waiting>();
-  Pull(lowest == UINT64_MAX ? 0 : lowest, {params.begin(), params.end()},
+  if (lowest == UINT64_MAX) lowest = 0;
+  // Servers may be one step apart when this trainer takes the place of one that was killed.
+  Pull({.version = lowest, .exactly = impl.sync}, {params.begin(), params.end()},
        [waiting](StatusOr<uint64_t> pulled) {
          MutexLock lock(waiting->mu);
          waiting->version = std::move(pulled);

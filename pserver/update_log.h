@@ -1,0 +1,54 @@
+// What changes a shard, noted in its order before anybody is told of the change, so that a server
+// that is killed comes back with every update that it acknowledged, and with the sequence numbers
+// behind them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "pserver/shard_types.h"
+
+namespace tandem {
+
+// One change. The update and the mark that it was taken (trainer, incarnation, sequence) are the
+// same record: there is never one without the other.
+struct LogEntry {
+  enum class Kind : uint8_t {
+    kPush = 1,      // head and values
+    kAdopt = 2,     // head.caller was started again: what the older incarnation gave is forgotten
+    kComplete = 3,  // head.caller pushes no more
+  };
+  uint64_t number = 0;  // 1, 2, 3 ... over the life of the data folder
+  Kind kind = Kind::kPush;
+  PushHead head;
+  std::vector<Buffer> values;  // by head.slices; never change
+};
+
+// When what is written is also on the disk. In every case it survives the death of the process.
+enum class WalSync : uint8_t {
+  kNone,      // when the system sees fit
+  kInterval,  // at most so long later
+  kAlways     // before it is acknowledged
+};
+// "none", "interval", "always".
+StatusOr<WalSync> ParseWalSync(const std::string& text);
+
+// Thread-safe.
+class UpdateLog {
+ public:
+  // OK, or why what was noted before is not written.
+  using Written = std::function<void(const Status&)>;
+
+  virtual ~UpdateLog() = default;
+  // Not OK when nothing new may be admitted: RESOURCE_EXHAUSTED when the disk is full.
+  virtual Status Ready() = 0;
+  // Returns at once. In the order of the numbers.
+  virtual void Append(LogEntry entry) = 0;
+  // Calls `done` when everything appended before is written: at once, or on the log's own thread.
+  virtual void WhenWritten(Written done) = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,38 @@
+// A pserver with a mistake on purpose (ShardBug), for tests that must notice it:
+//   broken-pserver LISTEN INDEX DATA_DIR no_dedup|marks_not_kept|none
+// Writes ahead with wal_sync=always, and runs until it is killed.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "common/base/check.h"
+#include "pserver/pserver.h"
+
+namespace tandem {
+namespace {
+
+int Serve(int argc, char** argv) {
+  CHECK_EQ(argc, 5);
+  const std::string bug = argv[4];
+  PserverOptions options;
+  options.rpc.listen = *ParseEndpoint(argv[1]);
+  options.index = std::stoi(argv[2]);
+  options.data_dir = argv[3];
+  options.durability = Durability::kLogged;
+  options.wal_sync = WalSync::kAlways;
+  if (bug == "no_dedup") options.bug = ShardBug::kNoDedup;
+  if (bug == "marks_not_kept") options.bug = ShardBug::kMarksNotKept;
+  Metrics metrics;
+  const auto pserver = Pserver::Start(options, metrics);
+  if (!pserver.ok()) {
+    std::fprintf(stderr, "%s\n", ToString(pserver.status()).c_str());
+    return 1;
+  }
+  while (true) pause();
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) { return tandem::Serve(argc, argv); }

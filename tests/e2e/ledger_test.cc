@@ -1,0 +1,167 @@
+// Exactly once, whatever is killed. Every push adds 1 to one slot of a vector that lies on two
+// pservers (SGD, learning rate 1; sums of small integers are exact in any order), so a slot's value
+// is the number of updates applied. Servers are killed with SIGKILL all the time and started again;
+// in the end every slot must hold the number of pushes that were acknowledged.
+//   TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
+#include <signal.h>
+
+#include <atomic>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "gmock/gmock.h"
+#include "pserver/client/client.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kServers = 2, kTrainers = 2, kSlots = 64;
+
+int FromEnvironment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+class LedgerTest : public JobTest {
+ protected:
+  struct Sum {
+    int64_t lost = 0, doubled = 0, pushes = 0;
+  };
+
+  void SetUp() override {
+    JobTest::SetUp();
+    for (int i = 0; i < kServers; ++i) {
+      endpoints_.push_back("127.0.0.1:" + std::to_string(FreePort()));
+    }
+    servers_.resize(kServers);
+  }
+  // `bug`: of the broken server; "": the real one with --wal_sync=`sync`.
+  void StartServer(int i, const std::string& bug, const std::string& sync) {
+    const std::string data = Path("data-" + std::to_string(i));
+    const std::string index = std::to_string(i), listen = endpoints_[i];
+    servers_[i].reset();
+    servers_[i] = bug.empty()
+                      ? std::make_unique<ChildProcess>(
+                            "tandem-pserver",
+                            std::vector<std::string>{"--listen=" + listen, "--index=" + index,
+                                                     "--job=ledger", "--data_dir=" + data,
+                                                     "--durability=logged", "--wal_sync=" + sync},
+                            std::map<std::string, std::string>{}, Path("server-" + index))
+                      : std::make_unique<ChildProcess>(
+                            "broken-pserver", std::vector<std::string>{listen, index, data, bug},
+                            std::map<std::string, std::string>{}, Path("server-" + index));
+  }
+  std::unique_ptr<PsClient> Client(int trainer) {
+    PsOptions options;
+    options.job = "ledger";
+    options.trainer = trainer;
+    options.trainers = kTrainers;
+    options.retries = 100000;
+    options.partition.min_block_size = kSlots / kServers;
+    auto client = PsClient::Connect(endpoints_, options);
+    CHECK(client.ok()) << client.status();
+    const auto state = (*client)->Configure({{"slots", Shape{kSlots}}}, mode_, {});
+    CHECK(state.ok()) << state.status();
+    return *std::move(client);
+  }
+  Sum Run(int kills, const std::string& bug, const std::string& sync);
+
+  PsMode mode_ = PsMode::kASync;
+  std::vector<std::string> endpoints_;
+  std::vector<std::unique_ptr<ChildProcess>> servers_;
+};
+
+Status PushOne(PsClient& client, uint64_t step, int slot) {
+  std::vector<float> gradient(kSlots, 0.0f);
+  gradient[static_cast<size_t>(slot)] = -1.0f;
+  std::promise<Status> done;
+  client.Push(step, 1.0f, {{"slots", gradient.data(), kSlots}},
+              [&done](Status status) { done.set_value(std::move(status)); });
+  return done.get_future().get();
+}
+
+StatusOr<uint64_t> PullAll(PsClient& client, uint64_t version, std::vector<float>* values) {
+  std::promise<StatusOr<uint64_t>> done;
+  client.Pull(version, {{"slots", values->data(), kSlots}},
+              [&done](StatusOr<uint64_t> v) { done.set_value(std::move(v)); });
+  return done.get_future().get();
+}
+
+LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::string& sync) {
+  for (int i = 0; i < kServers; ++i) StartServer(i, bug, sync);
+  std::vector<std::unique_ptr<PsClient>> clients;
+  for (int t = 0; t < kTrainers; ++t) clients.push_back(Client(t));
+  std::vector<float> zeros(kSlots, 0.0f);
+  const PsTensor tensor = {"slots", zeros.data(), kSlots};
+  for (auto& client : clients) EXPECT_TRUE(client->InitOrFetch({&tensor, 1}).ok());
+
+  std::atomic<bool> stop = false;
+  std::atomic<int64_t> progress = 0;
+  std::vector<std::vector<int64_t>> acknowledged(kTrainers, std::vector<int64_t>(kSlots, 0));
+  std::vector<std::thread> trainers;
+  for (int t = 0; t < kTrainers; ++t) {
+    trainers.emplace_back([&, t] {
+      std::vector<float> values(kSlots);
+      for (uint64_t step = 0; !stop; ++step) {
+        const int slot = static_cast<int>((step * 7 + static_cast<uint64_t>(t) * 13) % kSlots);
+        const Status status = PushOne(*clients[t], step, slot);
+        EXPECT_TRUE(status.ok()) << status;
+        if (!status.ok()) return;
+        ++acknowledged[t][slot];
+        ++progress;
+      }
+    });
+  }
+  std::mt19937 random(static_cast<uint32_t>(FromEnvironment("TANDEM_LEDGER_SEED", 1)));
+  for (int kill = 0; kill < kills; ++kill) {
+    // Mostly while both servers work, now and then while one recovers.
+    const int64_t enough = progress + (random() % 4 == 0 ? 0 : 20);
+    EXPECT_TRUE(WaitUntil([&] { return progress >= enough || HasFailure(); }, 60));
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 100));
+    const int victim = static_cast<int>(random() % kServers);
+    servers_[victim]->Signal(SIGKILL);
+    servers_[victim]->Wait(20);
+    StartServer(victim, bug, sync);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  stop = true;
+  for (auto& trainer : trainers) trainer.join();
+
+  Sum sum;
+  std::vector<float> values(kSlots);
+  const auto version = PullAll(*clients[0], 0, &values);
+  EXPECT_TRUE(version.ok()) << version.status();
+  for (int s = 0; s < kSlots; ++s) {
+    const auto applied = static_cast<int64_t>(values[s]);
+    int64_t expected = 0;
+    for (int t = 0; t < kTrainers; ++t) expected += acknowledged[t][s];
+    sum.pushes += expected;
+    sum.lost += std::max<int64_t>(0, expected - applied);
+    sum.doubled += std::max<int64_t>(0, applied - expected);
+  }
+  return sum;
+}
+
+TEST_F(LedgerTest, NothingIsLostAndNothingIsDoubled) {
+  const int kills = FromEnvironment("TANDEM_LEDGER_KILLS", 20);
+  const Sum sum = Run(kills, "", "none");
+  std::printf("ledger: %d kills, %lld pushes, lost %lld, doubled %lld\n", kills,
+              static_cast<long long>(sum.pushes), static_cast<long long>(sum.lost),
+              static_cast<long long>(sum.doubled));
+  EXPECT_GT(sum.pushes, 100);
+  EXPECT_EQ(sum.lost, 0);
+  EXPECT_EQ(sum.doubled, 0);
+}
+
+// The same test must fail with a server that is wrong.
+TEST_F(LedgerTest, AServerWithoutDedupIsCaught) { EXPECT_GT(Run(15, "no_dedup", "").doubled, 0); }
+
+TEST_F(LedgerTest, AServerThatForgetsItsMarksIsCaught) {
+  EXPECT_GT(Run(15, "marks_not_kept", "").doubled, 0);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,55 @@
+// tandemrun --max_restarts: trainers and pservers are killed in the middle of a sync job; their
+// successors take up the step, and the final parameters are those of an undisturbed job.
+#include <signal.h>
+
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+using RestartsTest = JobTest;
+
+TEST_F(RestartsTest, KilledTrainersAndPserversChangeNoBit) {
+  const std::vector<std::string> args = {"--steps_max=260", "--log_every_steps=1",
+                                         "--optimizer.type=adam",
+                                         "--optimizer.learning_rate=0.001"};
+  const std::vector<std::string> launch = {"--servers=2", "--workers=2"};
+  const JobRun quiet = RunJob("quiet", launch, args);
+  ASSERT_EQ(quiet.exit_code, 0) << quiet.output;
+
+  std::vector<std::string> restarting = launch;
+  restarting.push_back("--max_restarts=20");
+  restarting.push_back("--pserver_data_dir=" + Path("data"));
+  const auto job = StartJob("killed", restarting, args);
+  const struct {
+    const char* when;
+    const char* program;
+  } kills[] = {{"step=20 ", "tandem-trainer"},
+               {"step=60 ", "tandem-pserver"},
+               {"step=100 ", "tandem-trainer"},
+               {"step=140 ", "tandem-pserver"},
+               {"step=180 ", "tandem-trainer"}};
+  int which = 0;
+  for (const auto& kill_at : kills) {
+    ASSERT_TRUE(job->WaitForText(kill_at.when)) << job->Output();
+    const std::vector<pid_t> there = ChildrenOf(job->pid(), kill_at.program);
+    ASSERT_EQ(there.size(), 2u) << job->Output();
+    kill(there[static_cast<size_t>(which++ % 2)], SIGKILL);
+  }
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  EXPECT_THAT(job->Output(), HasSubstr("starting it again (5 of 20)"));
+  EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
+}
+
+TEST_F(RestartsTest, WithoutItTheJobEnds) {
+  const auto job = StartJob("ends", {"--servers=1", "--workers=2"}, {"--epochs=1000"});
+  ASSERT_TRUE(job->WaitForText("step=50 ")) << job->Output();
+  kill(ChildrenOf(job->pid(), "tandem-trainer")[0], SIGKILL);
+  EXPECT_EQ(job->Wait(20), 128 + SIGKILL);
+}
+
+}  // namespace
+}  // namespace tandem
