@@ -23,4 +23,8 @@ struct ConvShape {
 // From inputs 0 (Input) and 1 (Filter) and the attributes of conv2d or conv2d_grad.
 StatusOr<ConvShape> ConvShapeOf(const OpView& view);
 
+// The convolution that conv2d_transpose or its gradient turns round: from its output, their input 0
+// (Input), its input is computed.
+StatusOr<ConvShape> ConvTransposeShapeOf(const OpView& view);
+
 }  // namespace tandem

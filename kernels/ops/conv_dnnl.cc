@@ -194,27 +194,59 @@ Kernel ToKernel(DnnlProgram program) {
   return MakeKernel<DnnlProgram, Run>(std::move(program), scratch);
 }
 
+void BuildTranspose(DnnlProgram& program, const ConvShape& s) {
+  const Problem p(s);
+  AddInputGrad(program, p, program.In(1, PlainDesc(p.filter)), program.In(0, p.dst_desc()),
+               program.Out(0, p.src_desc()));
+}
+
+void BuildTransposeGrad(DnnlProgram& program, const ConvShape& s, const OpView& view) {
+  const Problem p(s);
+  const int g = program.In(2, p.src_desc());
+  if (view.has_out(0)) {
+    AddForward(program, p, g, program.In(1, PlainDesc(p.filter)), -1, program.Out(0, p.dst_desc()));
+  }
+  if (view.has_out(1)) {
+    AddFilterGrad(program, p, g, program.In(0, p.dst_desc()), program.Out(1, PlainDesc(p.filter)),
+                  -1);
+  }
+}
+
 Status CheckShape(const ConvShape& s) {
   if (s.batch >= 1 && s.in_c >= 1 && s.out_c >= 1) return OkStatus();
   return Unimplemented("an empty convolution");
 }
 
-}  // namespace
-
-StatusOr<Kernel> PrepareDnnlConv(const OpView& view, const PrepareContext& ctx) {
-  TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
-  TD_RETURN_IF_ERROR(CheckShape(s));
+// The kernel that build(program, shape) makes.
+template <typename Build>
+StatusOr<Kernel> Prepare(const StatusOr<ConvShape>& shape, const PrepareContext& ctx,
+                         const Build& build) {
+  TD_RETURN_IF_ERROR(shape.status());
+  TD_RETURN_IF_ERROR(CheckShape(*shape));
   TD_ASSIGN_OR_RETURN(DnnlProgram program,
-                      BuildDnnl(ctx, [&](DnnlProgram& p) { BuildForward(p, s, view.has_in(2)); }));
+                      BuildDnnl(ctx, [&](DnnlProgram& p) { build(p, *shape); }));
   return ToKernel(std::move(program));
 }
 
+}  // namespace
+
+StatusOr<Kernel> PrepareDnnlConv(const OpView& view, const PrepareContext& ctx) {
+  return Prepare(ConvShapeOf(view), ctx,
+                 [&](DnnlProgram& p, const ConvShape& s) { BuildForward(p, s, view.has_in(2)); });
+}
+
 StatusOr<Kernel> PrepareDnnlConvGrad(const OpView& view, const PrepareContext& ctx) {
-  TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
-  TD_RETURN_IF_ERROR(CheckShape(s));
-  TD_ASSIGN_OR_RETURN(DnnlProgram program,
-                      BuildDnnl(ctx, [&](DnnlProgram& p) { BuildGrad(p, s, view); }));
-  return ToKernel(std::move(program));
+  return Prepare(ConvShapeOf(view), ctx,
+                 [&](DnnlProgram& p, const ConvShape& s) { BuildGrad(p, s, view); });
+}
+
+StatusOr<Kernel> PrepareDnnlConvTranspose(const OpView& view, const PrepareContext& ctx) {
+  return Prepare(ConvTransposeShapeOf(view), ctx, BuildTranspose);
+}
+
+StatusOr<Kernel> PrepareDnnlConvTransposeGrad(const OpView& view, const PrepareContext& ctx) {
+  return Prepare(ConvTransposeShapeOf(view), ctx,
+                 [&](DnnlProgram& p, const ConvShape& s) { BuildTransposeGrad(p, s, view); });
 }
 
 }  // namespace tandem

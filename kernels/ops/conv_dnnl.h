@@ -7,5 +7,7 @@ namespace tandem {
 
 StatusOr<Kernel> PrepareDnnlConv(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareDnnlConvGrad(const OpView& view, const PrepareContext& ctx);
+StatusOr<Kernel> PrepareDnnlConvTranspose(const OpView& view, const PrepareContext& ctx);
+StatusOr<Kernel> PrepareDnnlConvTransposeGrad(const OpView& view, const PrepareContext& ctx);
 
 }  // namespace tandem

@@ -28,12 +28,19 @@ inline void Accumulate(int64_t n, float* sum, const Term& term) {
   }
 }
 
+// As in loops_code.h: nothing is carried from one element to another.
+#if defined(__clang__)
+#define TANDEM_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TANDEM_VECTOR_LOOP _Pragma("GCC ivdep")
+#endif
+
 // Calls body(index, lane) for every element.
 template <typename Body>
 inline void ForEach(int64_t n, const Body& body) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-#pragma GCC ivdep
+    TANDEM_VECTOR_LOOP
     for (int64_t c = 0; c < kLanes; ++c) body(i + c, c);
   }
   for (int64_t c = 0; i < n; ++i, ++c) body(i, c);
@@ -43,10 +50,26 @@ void Sums(const float* x, int64_t n, float* sum) {
   Accumulate(n, sum, [x](int64_t i, int64_t) { return x[i]; });
 }
 
+// One value per lane, anywhere in memory. The compiler's own vectors: it does not find them in
+// loops of several sums.
+typedef float Vector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+#define TANDEM_LOAD(p) (*reinterpret_cast<const Vector*>(p))
+
 void Squares(const float* x, const float* center, int64_t n, float* sum) {
-  float at[kLanes];
-  for (int64_t c = 0; c < kLanes; ++c) at[c] = center[c];
-  Accumulate(n, sum, [&](int64_t i, int64_t c) { return (x[i] - at[c]) * (x[i] - at[c]); });
+  const Vector at = TANDEM_LOAD(center);
+  Vector acc[2] = {};
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    const Vector a = TANDEM_LOAD(x + i) - at, b = TANDEM_LOAD(x + i + kLanes) - at;
+    acc[0] += a * a;
+    acc[1] += b * b;
+  }
+  for (int64_t k = 0; i < n; ++i, ++k) {
+    const float d = x[i] - at[k % kLanes];
+    acc[k / kLanes][k % kLanes] += d * d;
+  }
+  acc[0] += acc[1];
+  for (int64_t c = 0; c < kLanes; ++c) sum[c] = acc[0][c];
 }
 
 template <bool kAdd, bool kRelu>
@@ -83,25 +106,23 @@ inline float Masked(const float* y, const float* g, int64_t i) {
 template <bool kRelu>
 void GradSumsAs(const NormLoops::Grad& a, int64_t n, float* sum_g, float* sum_gx) {
   const float *x = a.x, *y = a.y, *g = a.g;
-  float mean[kLanes];
-  for (int64_t c = 0; c < kLanes; ++c) mean[c] = a.mean[c];
-  float acc_g[2 * kLanes] = {}, acc_gx[2 * kLanes] = {};
+  const Vector mean = TANDEM_LOAD(a.mean), zero = {};
+  Vector acc_g = {}, acc_gx = {};
   int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    for (int64_t c = 0; c < 2 * kLanes; ++c) {
-      const float v = Masked<kRelu>(y, g, i + c);
-      acc_g[c] += v;
-      acc_gx[c] += v * (x[i + c] - mean[c % kLanes]);
-    }
+  for (; i + kLanes <= n; i += kLanes) {
+    Vector v = TANDEM_LOAD(g + i);
+    if (kRelu) v = TANDEM_LOAD(y + i) > zero ? v : zero;
+    acc_g += v;
+    acc_gx += v * (TANDEM_LOAD(x + i) - mean);
   }
   for (int64_t c = 0; i < n; ++i, ++c) {
     const float v = Masked<kRelu>(y, g, i);
     acc_g[c] += v;
-    acc_gx[c] += v * (x[i] - mean[c % kLanes]);
+    acc_gx[c] += v * (x[i] - mean[c]);
   }
   for (int64_t c = 0; c < kLanes; ++c) {
-    sum_g[c] = acc_g[c] + acc_g[c + kLanes];
-    sum_gx[c] = acc_gx[c] + acc_gx[c + kLanes];
+    sum_g[c] = acc_g[c];
+    sum_gx[c] = acc_gx[c];
   }
 }
 

@@ -32,6 +32,8 @@ const OpDef* const kOps[] = {
     &kConcatGrad,
     &kConv2d,
     &kConv2dGrad,
+    &kConv2dTranspose,
+    &kConv2dTransposeGrad,
     &kDecayedAdagrad,
     &kDropout,
     &kElementwiseAdd,

@@ -15,6 +15,7 @@ import peer_setup
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 CHECK_STEPS = 20
+CHECK_STEPS_OF = {"resnet18_cifar": 5, "resnet50_f32": 3}  # seconds each
 CHECK_RELATIVE = 1e-3  # largest difference of the losses of both sides
 RUN_TIMEOUT_S = 600
 TUNE_FINALISTS = 3
@@ -74,8 +75,9 @@ class Bench:
     # ---- Training against PyTorch ----
 
     def torch(self, name, data, threads, seconds, env, variants=""):
+        check_steps = CHECK_STEPS_OF.get(name, CHECK_STEPS)
         command = [self.python, os.path.join(HERE, "peer_torch.py"), name, f"--data={data}",
-                   f"--threads={threads}", f"--seconds={seconds}", f"--check_steps={CHECK_STEPS}"]
+                   f"--threads={threads}", f"--seconds={seconds}", f"--check_steps={check_steps}"]
         if variants:
             command.append("--variants=" + variants)
         return run_json(command, env, "PyTorch " + name)
@@ -108,8 +110,9 @@ class Bench:
     def against_torch(self, name, threads, field, per_sample=1):
         """Rounds of both sides. field: us_per_step, or samples_per_s of the runs' results, which is
         given in parts of a sample where it has `per_sample` of them."""
+        check_steps = CHECK_STEPS_OF.get(name, CHECK_STEPS)
         with tempfile.TemporaryDirectory(prefix="tandem-bench-") as data:
-            first = self.ours(name, threads, 0.1, f"--check_steps={CHECK_STEPS}",
+            first = self.ours(name, threads, 0.1, f"--check_steps={check_steps}",
                               "--export_dir=" + data)
             table, (setting, env, variant), worst, version = self.tune_torch(
                 name, data, threads, first["losses"])
@@ -119,7 +122,7 @@ class Bench:
                 progress(f"{name}, {threads} threads: round {round_index + 1} of "
                          f"{self.args.rounds}, peer: {variant}, {setting}")
                 ours.append(self.ours(name, threads, self.args.seconds,
-                                      f"--check_steps={CHECK_STEPS}"))
+                                      f"--check_steps={check_steps}"))
                 one = self.torch(name, data, threads, self.args.seconds, env, variant)
                 peer.append(one["variants"][variant])
                 worst = max(worst, check_losses(ours[-1]["losses"], peer[-1]["losses"], "PyTorch"))
@@ -172,6 +175,14 @@ class Bench:
         self.python = peer_setup.torch_python(self.build_dir)
         return self.against_torch("transformer_lm", 2, "samples_per_s", per_sample=128)
 
+    def resnet18_cifar(self):
+        self.python = peer_setup.torch_python(self.build_dir)
+        return self.against_torch("resnet18_cifar", 2, "samples_per_s")
+
+    def resnet50_f32(self):
+        self.python = peer_setup.torch_python(self.build_dir)
+        return self.against_torch("resnet50_f32", 2, "samples_per_s")
+
     # ---- The executor alone ----
 
     def op_overhead(self):
@@ -217,6 +228,8 @@ FIGURES = {
     "lenet_train": Bench.lenet_train,
     "deepfm_dense": Bench.deepfm_dense,
     "transformer_lm": Bench.transformer_lm,
+    "resnet18_cifar": Bench.resnet18_cifar,
+    "resnet50_f32": Bench.resnet50_f32,
 }
 
 

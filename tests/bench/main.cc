@@ -19,8 +19,10 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"op_overhead", OpOverhead},   {"mlp40_step", Mlp40Step},         {"lenet_train", LenetTrain},
-    {"deepfm_dense", DeepFmDense}, {"transformer_lm", TransformerLm},
+    {"op_overhead", OpOverhead},       {"mlp40_step", Mlp40Step},
+    {"lenet_train", LenetTrain},       {"deepfm_dense", DeepFmDense},
+    {"transformer_lm", TransformerLm}, {"deepfm_dense", DeepFmDense},
+    {"resnet18_cifar", Resnet18Cifar}, {"resnet50_f32", Resnet50F32},
 };
 
 int Usage() {

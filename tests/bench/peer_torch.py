@@ -107,6 +107,43 @@ class TransformerLm(nn.Module):
         return self.head(self.norm(self.blocks(x))).flatten(0, 1)
 
 
+class ResBlock(nn.Module):
+    """As trainer/models/resnet.cc: relu(convs(x) + shortcut(x)); convs: (channels, kernel, stride)."""
+
+    def __init__(self, channels, convs, project):
+        super().__init__()
+        layers, c, stride = [], channels, 1
+        for i, (out, kernel, step) in enumerate(convs):
+            layers += [nn.Conv2d(c, out, kernel, step, kernel // 2, bias=False), nn.BatchNorm2d(out)]
+            layers += [nn.ReLU(inplace=True)] if i + 1 < len(convs) else []
+            c, stride = out, stride * step
+        self.convs = nn.Sequential(*layers)
+        self.shortcut = nn.Sequential(
+            nn.Conv2d(channels, c, 1, stride, bias=False), nn.BatchNorm2d(c)) if project else None
+
+    def forward(self, x):
+        y = self.convs(x)
+        return F.relu(y + (x if self.shortcut is None else self.shortcut(x)), inplace=True)
+
+
+def resnet(blocks, bottleneck, stem, classes):
+    layers = [nn.Conv2d(3, 64, stem, 2 if stem == 7 else 1, stem // 2, bias=False),
+              nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    layers += [nn.MaxPool2d(3, 2, 1)] if stem == 7 else []
+    channels = 64
+    for stage, count in enumerate(blocks):
+        c = 64 << stage
+        for block in range(count):
+            stride = 2 if stage > 0 and block == 0 else 1
+            convs = [(c, 1, 1), (c, 3, stride), (4 * c, 1, 1)] if bottleneck else [
+                (c, 3, stride), (c, 3, 1)]
+            project = block == 0 and (bottleneck or stage > 0)
+            layers.append(ResBlock(channels, convs, project))
+            channels = convs[-1][0]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(channels, classes))
+
+
 def cross_entropy(logits, label):
     return F.cross_entropy(logits, label.reshape(-1))
 
@@ -136,6 +173,10 @@ FIGURES = {
                     ["foreach", "fused", "channels_last+foreach", "channels_last+fused"]),
     "transformer_lm": (lambda words: TransformerLm(4, 256, 8, 128), "ids", cross_entropy, adam,
                        ["foreach", "fused"]),
+    "resnet18_cifar": (lambda words: resnet([2, 2, 2, 2], False, 3, 10), "img", cross_entropy,
+                       momentum, ["foreach", "channels_last+foreach", "channels_last+fused"]),
+    "resnet50_f32": (lambda words: resnet([3, 4, 6, 3], True, 7, 1000), "img", cross_entropy,
+                     momentum, ["foreach", "channels_last+foreach", "channels_last+fused"]),
     "deepfm_dense": (deepfm, "ids", sigmoid_loss, adagrad,
                      ["sparse", "fused"]),
 }

@@ -36,6 +36,8 @@ StatusOr<Report> Mlp40Step(const RunOptions& options);
 StatusOr<Report> LenetTrain(const RunOptions& options);
 StatusOr<Report> DeepFmDense(const RunOptions& options);
 StatusOr<Report> TransformerLm(const RunOptions& options);
+StatusOr<Report> Resnet18Cifar(const RunOptions& options);
+StatusOr<Report> Resnet50F32(const RunOptions& options);
 
 // Middle value. REQUIRES: not empty.
 double Median(std::vector<double> values);

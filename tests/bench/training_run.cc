@@ -11,6 +11,8 @@
 #include "common/base/rng.h"
 #include "kernels/exec/executor.h"
 #include "kernels/graph/autodiff.h"
+#include "kernels/graph/passes/pass.h"
+#include "proto/strategy.pb.h"
 #include "tests/bench/ceiling.h"
 
 namespace tandem::bench {
@@ -39,7 +41,7 @@ double FlopsPerStep(const Program& program) {
     const double product =
         2.0 * program.FindVar(out)->desc.shape.numel() * w.numel() / static_cast<double>(units);
     int products = 1;
-    if (grad) products = !op.outputs[0][0].empty() + !op.outputs[1][0].empty();
+    if (grad) products = !op.outputs[0].empty() + !op.outputs[1].empty();
     flops += products * product;
   }
   return flops;
@@ -70,8 +72,17 @@ class TrainingRun {
 
 Status TrainingRun::Prepare() {
   Program& program = training_.program;
-  TD_ASSIGN_OR_RETURN(const auto params, AppendBackward(program, 1.0f));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, training_.optimizer, params));
+  const DistributedStrategy none;
+  PassPipeline passes(training_.strategy == nullptr ? none : *training_.strategy, nullptr);
+  const auto run = [&](PassStage stage, std::vector<ParamGrad>& grads) {
+    return training_.strategy == nullptr ? OkStatus() : passes.Run(stage, program, grads);
+  };
+  std::vector<ParamGrad> grads;
+  TD_RETURN_IF_ERROR(run(PassStage::kForward, grads));
+  TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 1.0f));
+  TD_RETURN_IF_ERROR(run(PassStage::kBackward, grads));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, training_.optimizer, grads));
+  TD_RETURN_IF_ERROR(run(PassStage::kUpdate, grads));
   TD_RETURN_IF_ERROR(Initialize(program, kSeed, scope_));
   const Tensor* rate = scope_.Find(kLearningRateVar);
   if (rate == nullptr) return Internal("the program has no learning rate");

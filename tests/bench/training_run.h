@@ -6,6 +6,10 @@
 #include "kernels/graph/program.h"
 #include "tests/bench/report.h"
 
+namespace tandem {
+class DistributedStrategy;
+}
+
 namespace tandem::bench {
 
 // A forward program with a loss. Data variables that are f32 get random values, "label" (i64) its
@@ -18,6 +22,8 @@ struct TrainingCase {
   OptimizerSpec optimizer = {"momentum", {{"mu", 0.9}}};
   double learning_rate = 0;
   int chunk_steps = 50;  // steps between two looks at the clock
+  // Whose passes run, as in a job in local mode; nullptr: none.
+  const DistributedStrategy* strategy = nullptr;
 };
 
 // One batch that stays. The time is the median over chunks of steps; before each

@@ -130,6 +130,51 @@ void AddPools(const Pool& p, std::vector<OpCase>& cases) {
   if (p.paddings != Ints{0, 0}) AddPool(p, "avg", false, false, cases);
 }
 
+struct Transposed {
+  Shape x;
+  Shape w;
+  Ints strides = {1, 1}, paddings = {0, 0}, dilations = {1, 1}, more = {0, 0};
+  int64_t groups = 1;
+};
+
+void AddTransposed(const Transposed& t, std::vector<OpCase>& cases) {
+  OpCase forward = {.op = "conv2d_transpose",
+                    .inputs = {{F32(t.x)}, {F32(t.w)}},
+                    .attrs = {{"strides", t.strides},
+                              {"paddings", t.paddings},
+                              {"dilations", t.dilations},
+                              {"output_padding", t.more},
+                              {"groups", t.groups}},
+                    .tolerance = Products(t.w.numel()),
+                    .grad_slots = {0, 1}};
+  const Shape out = RunOracle(forward, DrawInputs(forward, 0))[0].desc.shape;
+  OpCase grad = forward;
+  grad.op = "conv2d_transpose_grad";
+  grad.inputs.push_back({F32(out)});
+  grad.tolerance = Products(t.x.numel());
+  grad.grad_slots = {};
+  grad.bits_vary_with_threads = true;
+  cases.push_back(forward);
+  cases.push_back(grad);
+  for (const size_t absent : {size_t{0}, size_t{1}}) {
+    grad.absent_outputs = {absent};
+    cases.push_back(grad);
+  }
+}
+
+void AddTransposed(std::vector<OpCase>& cases) {
+  const Transposed all[] = {
+      {.x = {1, 1, 1, 1}, .w = {1, 1, 1, 1}},
+      {.x = {2, 3, 4, 5}, .w = {3, 2, 3, 3}},
+      {.x = {2, 4, 3, 3}, .w = {4, 3, 4, 4}, .strides = {2, 2}, .paddings = {1, 1}},
+      {.x = {1, 3, 4, 3}, .w = {3, 5, 3, 2}, .strides = {2, 3}, .paddings = {1, 0}, .more = {1, 2}},
+      {.x = {2, 2, 5, 4}, .w = {2, 2, 3, 3}, .dilations = {2, 1}},
+      {.x = {2, 6, 4, 4}, .w = {6, 2, 3, 3}, .strides = {2, 2}, .groups = 3},
+      {.x = {2, 32, 5, 5}, .w = {32, 16, 2, 2}, .strides = {2, 2}},
+  };
+  for (const Transposed& t : all) AddTransposed(t, cases);
+}
+
 }  // namespace
 
 std::vector<OpCase> ImageCases() {
@@ -236,6 +281,7 @@ std::vector<OpCase> ImageCases() {
     AddPool({.x = {2, 3, 7, 5}, .kernel = {}}, type, true, true, cases);
     AddPool({.x = {1, 1, 1, 1}, .kernel = {}}, type, true, true, cases);
   }
+  AddTransposed(cases);
   for (const char* from : {"NCHW", kBlocked}) {
     for (const char* to : {"NCHW", kBlocked}) {
       for (const Shape& x : {Shape{2, 16, 3, 5}, {1, 48, 7, 7}, {3, 32, 1, 1}}) {

@@ -5,63 +5,10 @@
 #include <limits>
 #include <set>
 
-#include "kernels/graph/program.h"
-#include "tests/ops/op_cases.h"
+#include "tests/ops/bad_op.h"
 
 namespace tandem::optest {
 namespace {
-
-using Ints = std::vector<int64_t>;
-using testing::HasSubstr;
-
-Draw Of(DType dtype, const Shape& shape) { return {.desc = {dtype, shape}}; }
-
-struct Bad {
-  const char* what;
-  OpCase c;
-  const char* says;          // part of the message
-  bool names_shapes = true;  // attributes of the wrong type are found before shapes are looked at
-};
-
-Status Append(const OpCase& c) {
-  Program program;
-  const Op op = MakeOp(c);
-  for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
-    for (size_t i = 0; i < op.inputs[slot].size(); ++i) {
-      TD_RETURN_IF_ERROR(program.AddVar(
-          {.name = op.inputs[slot][i], .kind = VarKind::kData, .desc = c.inputs[slot][i].desc}));
-    }
-  }
-  return AppendOp(program, op);
-}
-
-void ExpectRefused(const Bad& bad) {
-  SCOPED_TRACE(std::string(bad.what) + ": " + CaseName(bad.c));
-  Status status;
-  ASSERT_NO_THROW(status = Append(bad.c));
-  ASSERT_FALSE(status.ok()) << "accepted";
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
-  const std::string message(status.message());
-  EXPECT_THAT(message, HasSubstr(bad.c.op));
-  EXPECT_THAT(message, HasSubstr(bad.says));
-  if (!bad.names_shapes) return;
-  for (const auto& slot : bad.c.inputs) {
-    for (const Draw& d : slot) EXPECT_THAT(message, HasSubstr(ToString(d.desc)));
-  }
-}
-
-OpCase Make(const std::string& op, std::vector<std::vector<Draw>> inputs, AttrMap attrs = {}) {
-  return {.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs)};
-}
-
-OpCase Conv(const Shape& x, const Shape& w, AttrMap attrs = {}) {
-  return Make("conv2d", {{F32(x)}, {F32(w)}, {}}, std::move(attrs));
-}
-
-OpCase Pool(const Shape& x, AttrMap attrs) {
-  attrs.try_emplace("ksize", Ints{2, 2});
-  return Make("pool2d", {{F32(x)}}, std::move(attrs));
-}
 
 TEST(Infer, RefusesBadProducts) {
   const Bad table[] = {
@@ -90,87 +37,6 @@ TEST(Infer, RefusesBadProducts) {
        Make("matmul", {{F32({4, 5})}, {F32({5, 3})}}, {{"trans_x", int64_t{1}}}), "trans_x", false},
       {"unknown attribute", Make("fc", {{F32({4, 5})}, {F32({5, 3})}, {}}, {{"axis", int64_t{1}}}),
        "axis", false},
-  };
-  for (const Bad& bad : table) ExpectRefused(bad);
-}
-
-TEST(Infer, RefusesBadImages) {
-  const Shape x{2, 4, 6, 6}, w{8, 4, 3, 3};
-  const Bad table[] = {
-      {"layout", Conv(x, w, {{"input_layout", std::string("NHWC")}}), "NHWC"},
-      {"channels of a block", Conv(x, w, {{"input_layout", std::string("nChw16c")}}),
-       "16 channels"},
-      {"channels of a block", Conv(x, w, {{"output_layout", std::string("nChw16c")}}),
-       "16 channels"},
-      {"algorithm", Conv(x, w, {{"algorithm", std::string("fft")}}), "fft"},
-      {"relu inside", Conv(x, w, {{"fuse_relu_before_depthwise_conv", true}}), "as many groups"},
-      {"channels of a block", Pool(x, {{"data_layout", std::string("nChw16c")}}), "16 channels"},
-      {"layout", Make("reorder", {{F32(x)}}, {{"to", std::string("nChw16c")}}), "16 channels"},
-      {"rank", Make("reorder", {{F32({4, 5})}}), "4 dimensions"},
-      {"rank of Input", Conv({4, 6, 6}, w), "4 dimensions"},
-      {"rank of Filter", Conv(x, {8, 4, 3}), "4 dimensions"},
-      {"channels", Conv(x, {8, 3, 3, 3}), "4 channels"},
-      {"groups", Conv(x, w, {{"groups", int64_t{3}}}), "groups=3"},
-      {"groups", Conv(x, w, {{"groups", int64_t{0}}}), "groups=0"},
-      {"groups", Conv(x, w, {{"groups", int64_t{-4}}}), "groups=-4"},
-      {"channels of a group", Conv(x, w, {{"groups", int64_t{2}}}), "2 channels"},
-      {"strides", Conv(x, w, {{"strides", Ints{0, 1}}}), "strides"},
-      {"strides", Conv(x, w, {{"strides", Ints{1}}}), "strides"},
-      {"strides", Conv(x, w, {{"strides", Ints{1, 1, 1}}}), "strides"},
-      {"strides", Conv(x, w, {{"strides", Ints{1, int64_t{1} << 62}}}), "strides"},
-      {"paddings", Conv(x, w, {{"paddings", Ints{-1, 0}}}), "paddings"},
-      {"paddings", Conv(x, w, {{"paddings", Ints{}}}), "paddings"},
-      {"dilations", Conv(x, w, {{"dilations", Ints{1, 0}}}), "dilations"},
-      {"kernel too large", Conv({1, 4, 2, 2}, w), "fit"},
-      {"dilated kernel too large", Conv(x, w, {{"dilations", Ints{1, 3}}}), "fit"},
-      {"empty kernel", Conv(x, {8, 4, 0, 3}), "fit"},
-      {"bias", Make("conv2d", {{F32(x)}, {F32(w)}, {F32({4})}}), "[8]"},
-      {"type", Make("conv2d", {{Of(DType::kU8, x)}, {F32(w)}, {}}), "u8"},
-      {"result too large", Conv({1 << 24, 1, 1, 1}, {1 << 26, 1, 1, 1}), "conv2d"},
-      {"attribute's type", Conv(x, w, {{"groups", 2.0}}), "groups", false},
-      {"gradient's shape", Make("conv2d_grad", {{F32(x)}, {F32(w)}, {F32({2, 8, 6, 6})}}),
-       "[2,8,4,4]"},
-      {"kind", Pool(x, {{"pooling_type", std::string("mean")}}), "mean"},
-      {"rank", Pool({4, 6, 6}, {}), "4 dimensions"},
-      {"window missing", Pool(x, {{"ksize", Ints{}}}), "ksize"},
-      {"window", Pool(x, {{"ksize", Ints{0, 2}}}), "ksize"},
-      {"window too large", Pool(x, {{"ksize", Ints{7, 2}}}), "fit"},
-      {"padding as large as the window", Pool(x, {{"paddings", Ints{2, 0}}}), "padding"},
-      {"strides", Pool(x, {{"strides", Ints{0, 2}}}), "strides"},
-      {"strides", Pool(x, {{"strides", Ints{-1, 2}}}), "strides"},
-      {"empty plane", Pool({2, 4, 0, 6}, {{"global_pooling", true}}), "no elements"},
-      {"type", Make("pool2d", {{Of(DType::kI32, x)}}, {{"ksize", Ints{2, 2}}}), "i32"},
-      {"gradient's shape",
-       Make("pool2d_grad", {{F32(x)}, {F32({2, 4, 5, 5})}, {F32({2, 4, 5, 4})}},
-            {{"ksize", Ints{2, 2}}}),
-       "[2,4,5,5]"},
-  };
-  for (const Bad& bad : table) ExpectRefused(bad);
-}
-
-OpCase Norm(const Shape& x, const Shape& c, AttrMap attrs = {}) {
-  return Make("batch_norm", {{F32(x)}, {F32(c)}, {F32(c)}, {F32(c)}, {F32(c)}}, std::move(attrs));
-}
-
-TEST(Infer, RefusesBadNorms) {
-  const Draw x = F32({2, 3, 4, 4}), c = F32({3});
-  const Bad table[] = {
-      {"rank", Norm({6}, {6}), "at least 2"},
-      {"no samples", Norm({0, 3}, {3}), "no elements"},
-      {"scale", Norm({2, 3}, {2}), "[3]"},
-      {"variance", Make("batch_norm", {{x}, {c}, {c}, {c}, {F32({1})}}), "[3]"},
-      {"type", Make("batch_norm", {{Of(DType::kF16, {2, 3})}, {c}, {c}, {c}, {c}}), "f16"},
-      {"layout", Norm({2, 16}, {16}, {{"data_layout", std::string("nChw16c")}}), "[n,c,h,w]"},
-      {"epsilon", Norm({2, 3}, {3}, {{"epsilon", 0.0}}), "epsilon=0"},
-      {"epsilon", Norm({2, 3}, {3}, {{"epsilon", 1.0}}), "epsilon=1"},
-      {"momentum", Norm({2, 3}, {3}, {{"momentum", 1.5}}), "momentum=1.5"},
-      {"attribute's type", Norm({2, 3}, {3}, {{"is_test", int64_t{1}}}), "is_test", false},
-      {"gradient's shape", Make("batch_norm_grad", {{x}, {c}, {c}, {c}, {F32({2, 3, 4, 5})}}),
-       "alike"},
-      {"Z", Make("fused_bn_add_activation", {{x}, {c}, {c}, {c}, {c}, {F32({2, 3, 1, 1})}}),
-       "alike"},
-      {"Y", Make("fused_bn_add_activation_grad", {{x}, {c}, {c}, {c}, {x}, {F32({2, 3})}}),
-       "alike"},
   };
   for (const Bad& bad : table) ExpectRefused(bad);
 }
