@@ -216,9 +216,14 @@ Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeade
     return OkStatus();
   }
   if (call.in != call.out && bytes > 0) std::memcpy(out, call.in, bytes);
-  return exchange_.Run(
-      pair ? PairAllReduce(rank(), bytes) : RingAllReduce(rank(), size(), call.count, element),
-      {out, bytes}, header, deadline);
+  return exchange_.Run(AllReduceSchedule(call), {out, bytes}, header, deadline);
+}
+
+Schedule HostCommunicator::AllReduceSchedule(const Collective& call) const {
+  const size_t element = SizeOf(call.dtype), bytes = call.count * element;
+  if (size() == 2 && bytes <= config_.pair_bytes_max) return PairAllReduce(rank(), bytes);
+  if (!Hierarchical()) return RingAllReduce(rank(), size(), call.count, element);
+  return HierarchicalAllReduce(config_.form, rank(), size(), config_.group, call.count, element);
 }
 
 Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& header,
@@ -238,6 +243,9 @@ Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& 
     return OkStatus();
   }
   if (call.in != call.out && bytes > 0) std::memcpy(out, call.in, bytes);
+  if (Hierarchical()) {  // on the other ranks `out` is scratch
+    return exchange_.Run(AllReduceSchedule(call), {out, bytes}, header, deadline);
+  }
   return exchange_.Run(pair ? PairReduce(rank(), call.root, bytes)
                             : RingReduce(rank(), size(), call.root, call.count, element),
                        {out, bytes}, header, deadline);

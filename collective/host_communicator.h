@@ -10,6 +10,7 @@
 
 #include "collective/communicator.h"
 #include "collective/exchange.h"
+#include "collective/hierarchy.h"
 #include "collective/transport.h"
 #include "common/base/bounded_queue.h"
 
@@ -25,6 +26,10 @@ struct HostCommunicatorConfig {
   int direct_ranks_max = 8;            // with more ranks the ring is used at any size
   size_t pair_bytes_max = 256 << 10;   // up to here two ranks exchange everything in one step
   size_t piece_bytes_max = 256 << 10;  // what is reduced at a time; fits the L2 cache
+  // Ranks of a group, for hierarchical allreduce of what is not small; 1: no groups. The size must
+  // be a multiple.
+  int group = 1;
+  HierarchyForm form = HierarchyForm::kShards;
 };
 
 class HostWork;
@@ -50,6 +55,8 @@ class HostCommunicator final : public Communicator {
   // Sums the `size` parts of scratch_ in rank order into `out`.
   void ReduceParts(const Collective& call, size_t bytes);
   bool Direct(size_t bytes) const;
+  bool Hierarchical() const { return config_.group > 1 && size() > config_.group; }
+  Schedule AllReduceSchedule(const Collective& call) const;
 
   const HostCommunicatorConfig config_;
   const std::unique_ptr<Transport> transport_;

@@ -10,7 +10,16 @@ Range Part(int index, size_t bytes) {
   return {begin, begin + bytes};
 }
 
-Schedule ReduceScatter(int rank, int size, size_t count, size_t element_bytes) {
+}  // namespace
+
+Range RingChunk(size_t count, size_t element_bytes, int size, int chunk) {
+  const size_t n = static_cast<size_t>(size), c = static_cast<size_t>(chunk);
+  const size_t base = count / n, extra = count % n;
+  const size_t begin = c * base + (c < extra ? c : extra);
+  return {begin * element_bytes, (begin + base + (c < extra ? 1 : 0)) * element_bytes};
+}
+
+Schedule RingReduceScatter(int rank, int size, size_t count, size_t element_bytes) {
   Schedule steps;
   for (int s = 0; s + 1 < size; ++s) {
     Step step;
@@ -24,17 +33,8 @@ Schedule ReduceScatter(int rank, int size, size_t count, size_t element_bytes) {
   return steps;
 }
 
-}  // namespace
-
-Range RingChunk(size_t count, size_t element_bytes, int size, int chunk) {
-  const size_t n = static_cast<size_t>(size), c = static_cast<size_t>(chunk);
-  const size_t base = count / n, extra = count % n;
-  const size_t begin = c * base + (c < extra ? c : extra);
-  return {begin * element_bytes, (begin + base + (c < extra ? 1 : 0)) * element_bytes};
-}
-
-Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes) {
-  Schedule steps = ReduceScatter(rank, size, count, element_bytes);
+Schedule RingGatherChunks(int rank, int size, size_t count, size_t element_bytes) {
+  Schedule steps;
   for (int s = 0; s + 1 < size; ++s) {
     Step step;
     step.send_to = Mod(rank + 1, size);
@@ -46,8 +46,15 @@ Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes) {
   return steps;
 }
 
+Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes) {
+  Schedule steps = RingReduceScatter(rank, size, count, element_bytes);
+  const Schedule gather = RingGatherChunks(rank, size, count, element_bytes);
+  steps.insert(steps.end(), gather.begin(), gather.end());
+  return steps;
+}
+
 Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_bytes) {
-  Schedule steps = ReduceScatter(rank, size, count, element_bytes);
+  Schedule steps = RingReduceScatter(rank, size, count, element_bytes);
   const auto owned = [&](int r) { return RingChunk(count, element_bytes, size, Mod(r + 1, size)); };
   if (rank != root) {
     Step step;

@@ -19,8 +19,11 @@ namespace tandem {
 // Elements [n*c/size, ...) of chunk c, in bytes.
 Range RingChunk(size_t count, size_t element_bytes, int size, int chunk);
 
-// Reduce-scatter, then all-gather, over a buffer of `count` elements. After the first size-1 steps
-// rank r holds the result of chunk (r + 1) % size.
+// Over a buffer of `count` elements: afterwards rank r holds the result of chunk (r + 1) % size.
+Schedule RingReduceScatter(int rank, int size, size_t count, size_t element_bytes);
+// From there: everybody gets all chunks.
+Schedule RingGatherChunks(int rank, int size, size_t count, size_t element_bytes);
+// One behind the other.
 Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes);
 // Reduce-scatter as above, then every rank sends its chunk to `root`: the same bits.
 Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_bytes);

@@ -1,5 +1,7 @@
 // mode=collective: trainers reduce gradients among themselves; each runs the optimizer on the sum.
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -16,6 +18,7 @@ struct Bucket {
   std::string name;
   std::vector<std::byte> flat;  // empty for a single tensor, which is reduced where it is
   size_t count = 0;
+  size_t index = 0;  // in program order
 
   void Gather() {
     std::byte* at = flat.data();
@@ -40,10 +43,24 @@ Status Lost(const Status& status) {
   return Aborted("%s", std::string(status.message()));
 }
 
+// One communication under way, or waiting for the one before it.
+struct Flight {
+  Bucket* bucket;
+  int64_t step;
+  CommDone* done;
+};
+
 class CollectiveMode final : public ModeDriver, public CommHandler {
  public:
-  CollectiveMode(const ModeOptions& options, std::unique_ptr<Communicator> communicator)
-      : options_(options), communicator_(std::move(communicator)) {}
+  CollectiveMode(const ModeOptions& options,
+                 std::vector<std::unique_ptr<Communicator>> communicators)
+      : options_(options), communicators_(std::move(communicators)) {}
+  // A flight that ends may launch the next on any communicator: all of them stay until none does.
+  ~CollectiveMode() override {
+    Abort(Cancelled("the mode is closed"));
+    MutexLock lock(mu_);
+    while (busy_) idle_.WaitUntil(mu_, Time::max());
+  }
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
   CommHandler* comm() override { return this; }
@@ -57,20 +74,30 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   }
   Status Finish() override;
   void Abort(const Status& why) override {
-    if (communicator_) communicator_->Abort(ToString(why));
+    for (const auto& communicator : communicators_) communicator->Abort(ToString(why));
   }
 
   StatusOr<int> Register(const CommNode& node) override;
-  void Start(int index, int64_t step, CommDone* done) override;
+  void Start(int index, int64_t step, CommDone* done) override TD_EXCLUDES(mu_);
   Duration timeout() const override { return 2 * options_.step_timeout; }
 
  private:
   Status Connect();
+  // `then` is called behind the flight's own end.
+  void Launch(const Flight& flight, std::function<void()> then);
+  void LaunchNext() TD_EXCLUDES(mu_);
 
   const ModeOptions options_;
   Scope* scope_ = nullptr;
   std::vector<std::unique_ptr<Bucket>> buckets_;
-  std::unique_ptr<Communicator> communicator_;
+
+  // With one_comm_at_a_time and several communicators.
+  Mutex mu_;
+  CondVar idle_;
+  std::deque<Flight> waiting_ TD_GUARDED_BY(mu_);
+  bool busy_ TD_GUARDED_BY(mu_) = false;
+
+  std::vector<std::unique_ptr<Communicator>> communicators_;  // last: their threads use the rest
 };
 
 Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>& given) {
@@ -94,23 +121,39 @@ Status CollectiveMode::Connect() {
   world.secret = options_.secret;
   world.rendezvous = options_.rendezvous;
   world.timeout = options_.start_timeout;
-  TD_ASSIGN_OR_RETURN(communicator_,
-                      ConnectTcp(world, {.operation_timeout = options_.step_timeout}));
+  HostCommunicatorConfig config;
+  config.operation_timeout = options_.step_timeout;
+  config.group = options_.group;
+  config.form = options_.group_by_leaders ? HierarchyForm::kLeaders : HierarchyForm::kShards;
+  if (options_.group > 1 && options_.rank == 0) {
+    LOG(INFO) << "hierarchical allreduce: " << DescribeGroups(options_.ranks, options_.group)
+              << (options_.ranks > options_.group ? "" : " (one group alone: the flat ring)");
+  }
+  for (int i = 0; i < options_.comm_num; ++i) {
+    // Nobody asks for the next one before rank 0 has closed the door of the last.
+    if (i > 0) {
+      TD_RETURN_IF_ERROR(
+          communicators_.back()->Barrier({.what = "next communicator"})->Wait(Time::max()));
+    }
+    TD_ASSIGN_OR_RETURN(auto communicator, ConnectTcp(world, config));
+    communicators_.push_back(std::move(communicator));
+  }
   return OkStatus();
 }
 
 StatusOr<int64_t> CollectiveMode::Start(const Program&, Scope& scope, const TensorMap&,
                                         int64_t step) {
   scope_ = &scope;
-  if (communicator_ == nullptr) TD_RETURN_IF_ERROR(Connect());
+  if (communicators_.empty()) TD_RETURN_IF_ERROR(Connect());
 
   // Rank 0's word counts: its step, parameters and state.
   int64_t agreed = step;
   std::vector<std::shared_ptr<Work>> works;
-  works.push_back(communicator_->Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step"}));
+  Communicator& first = *communicators_[0];
+  works.push_back(first.Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step"}));
   for (const auto& [name, tensor] : scope.tensors()) {
-    works.push_back(communicator_->Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()),
-                                             tensor.dtype(), 0, {.what = name}));
+    works.push_back(first.Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()),
+                                    tensor.dtype(), 0, {.what = name}));
   }
   const Time deadline = SteadyNow() + options_.start_timeout;
   for (const auto& work : works) TD_RETURN_IF_ERROR(work->Wait(deadline));
@@ -134,35 +177,64 @@ StatusOr<int> CollectiveMode::Register(const CommNode& node) {
   bucket->name =
       n == 1 ? node.out[0].var : absl::StrFormat("%s and %d more", node.out[0].var, n - 1);
   if (n > 1) bucket->flat.resize(bytes);
+  bucket->index = buckets_.size();
   buckets_.push_back(std::move(bucket));
   return static_cast<int>(buckets_.size()) - 1;
 }
 
 void CollectiveMode::Start(int index, int64_t step, CommDone* done) {
-  Bucket* bucket = buckets_[static_cast<size_t>(index)].get();
+  const Flight flight = {buckets_[static_cast<size_t>(index)].get(), step, done};
+  // One communicator runs one operation after another by itself.
+  if (!options_.one_comm_at_a_time || communicators_.size() == 1) return Launch(flight, nullptr);
+  {
+    MutexLock lock(mu_);
+    waiting_.push_back(flight);
+    if (busy_) return;
+    busy_ = true;
+  }
+  LaunchNext();
+}
+
+void CollectiveMode::LaunchNext() {
+  Flight next;
+  {
+    MutexLock lock(mu_);
+    busy_ = !waiting_.empty();
+    if (!busy_) {
+      idle_.NotifyAll();
+      return;
+    }
+    next = waiting_.front();
+    waiting_.pop_front();
+  }
+  Launch(next, [this] { LaunchNext(); });
+}
+
+void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
+  Bucket* bucket = flight.bucket;
   const bool flat = !bucket->flat.empty();
   if (flat) bucket->Gather();
   void* data = flat ? bucket->flat.data() : bucket->tensors[0].data;
-  auto work = communicator_->AllReduce(data, data, bucket->count, bucket->tensors[0].desc.dtype,
-                                       ReduceOp::kSum, {.what = bucket->name});
-  work->OnDone([bucket, flat, step, done](const Status& status) {
-    if (status.ok() && flat) bucket->Scatter();
-    done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", step))));
+  Communicator& communicator = *communicators_[bucket->index % communicators_.size()];
+  auto work = communicator.AllReduce(data, data, bucket->count, bucket->tensors[0].desc.dtype,
+                                     ReduceOp::kSum, {.what = bucket->name});
+  work->OnDone([flight, flat, then = std::move(then)](const Status& status) {
+    if (status.ok() && flat) flight.bucket->Scatter();
+    flight.done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", flight.step))));
+    if (then != nullptr) then();
   });
 }
 
 Status CollectiveMode::Finish() {
   // Nobody hangs up while another still reduces.
-  const Status status =
-      communicator_->Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
-  return status;
+  return communicators_[0]->Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
 }
 
 }  // namespace
 
-std::unique_ptr<ModeDriver> MakeCollectiveMode(const ModeOptions& options,
-                                               std::unique_ptr<Communicator> communicator) {
-  return std::make_unique<CollectiveMode>(options, std::move(communicator));
+std::unique_ptr<ModeDriver> MakeCollectiveMode(
+    const ModeOptions& options, std::vector<std::unique_ptr<Communicator>> communicators) {
+  return std::make_unique<CollectiveMode>(options, std::move(communicators));
 }
 
 }  // namespace tandem

@@ -111,7 +111,7 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
   StrategyContext context;
   context.mode = static_cast<TrainMode>(config.mode());
   context.mode_origin = origins.Of("mode");
-  context.ranks = workers;
+  context.ranks = workers * PlacesOf(config);
   ValidateStrategy(config.strategy(), context, origins, "strategy", diagnostics);
   CheckModel(config, origins, diagnostics);
   CheckBatch(config, origins, workers, diagnostics);
@@ -198,6 +198,13 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.slice_var_up = strategy.runtime_flags().slice_var_up();
   options.min_block_size = strategy.runtime_flags().min_block_size();
   options.rendezvous = rank.rendezvous;
+  options.comm_num = strategy.nccl_comm_num();
+  options.one_comm_at_a_time = strategy.sync_nccl_allreduce();
+  if (strategy.use_hierarchical_allreduce()) {
+    options.group = strategy.hierarchical_allreduce_inter_nranks();
+    options.group_by_leaders =
+        strategy.hierarchical_allreduce_form() == DistributedStrategy::Leaders;
+  }
   return options;
 }
 
@@ -225,7 +232,7 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
             "mode COLLECTIVE needs a rendezvous: start the job with tandemrun "
             "--nproc=N, or give --rendezvous=host:port of rank 0");
       }
-      return MakeCollectiveMode(options, nullptr);
+      return MakeCollectiveMode(options, {});
     case HYBRID:
       break;
   }

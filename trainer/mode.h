@@ -55,7 +55,11 @@ struct ModeOptions {
   int64_t min_block_size = 8192;  // elements
   TlsFiles tls;                   // towards the servers
   // collective
-  std::string rendezvous;  // host:port where rank 0 listens
+  std::string rendezvous;          // host:port where rank 0 listens
+  int comm_num = 1;                // communicators; bucket i travels on number i modulo this
+  bool one_comm_at_a_time = true;  // whatever their number
+  int group = 1;                   // ranks of a group of the hierarchical allreduce; 1: none
+  bool group_by_leaders = false;   // HierarchyForm::kLeaders (collective/hierarchy.h)
 };
 
 // One thread, except that communication ends on threads of the mode's own.
@@ -83,9 +87,9 @@ class ModeDriver {
 };
 
 std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options);
-// Over `communicator`; nullptr: over TCP, connected in Start.
-std::unique_ptr<ModeDriver> MakeCollectiveMode(const ModeOptions& options,
-                                               std::unique_ptr<Communicator> communicator);
+// Over `communicators`, of which there are options.comm_num; none: over TCP, connected in Start.
+std::unique_ptr<ModeDriver> MakeCollectiveMode(
+    const ModeOptions& options, std::vector<std::unique_ptr<Communicator>> communicators);
 std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
 
 // ---- Shared by the modes that communicate ------------------------------------------------------

@@ -83,7 +83,9 @@ Status Places::AddPlace(const JobConfig& config, SessionOptions options, const M
   mode_options.tls = secrets.tls;
   Place place;
   if (communicator != nullptr) {
-    place.mode = MakeCollectiveMode(mode_options, std::move(communicator));
+    std::vector<std::unique_ptr<Communicator>> communicators;
+    communicators.push_back(std::move(communicator));
+    place.mode = MakeCollectiveMode(mode_options, std::move(communicators));
   } else {
     TD_ASSIGN_OR_RETURN(place.mode, MakeMode(config, mode_options));
   }

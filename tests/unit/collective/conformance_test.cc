@@ -38,7 +38,18 @@ World MakeNarrow(int size) {
   return world;
 }
 World MakeTcp(int size) { return MakeTcpWorld(size); }
+World MakeGroups(int size, HierarchyForm form) {
+  HostCommunicatorConfig config;
+  config.direct_bytes_max = 16;
+  config.pair_bytes_max = 64;
+  config.group = size % 3 == 0 ? 3 : size % 2 == 0 ? 2 : 1;
+  config.form = form;
+  return MakeInprocCommunicators(size, config);
+}
+World MakeLeaders(int size) { return MakeGroups(size, HierarchyForm::kLeaders); }
+World MakeShards(int size) { return MakeGroups(size, HierarchyForm::kShards); }
 const Backend kBackends[] = {{"inproc", MakeInproc}, {"narrow", MakeNarrow}, {"tcp", MakeTcp}};
+const Backend kGroups[] = {{"leaders", MakeLeaders}, {"shards", MakeShards}};
 
 const DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64};
 
@@ -336,6 +347,14 @@ TEST_P(ConformanceTest, BadArgumentsFailAlone) {
 INSTANTIATE_TEST_SUITE_P(All, ConformanceTest,
                          ::testing::Combine(::testing::ValuesIn(kBackends),
                                             ::testing::Values(1, 2, 3, 4, 5)),
+                         [](const auto& info) {
+                           return absl::StrFormat("%s_%d", std::get<0>(info.param).name,
+                                                  std::get<1>(info.param));
+                         });
+
+INSTANTIATE_TEST_SUITE_P(Groups, ConformanceTest,
+                         ::testing::Combine(::testing::ValuesIn(kGroups),
+                                            ::testing::Values(4, 6, 8, 9)),
                          [](const auto& info) {
                            return absl::StrFormat("%s_%d", std::get<0>(info.param).name,
                                                   std::get<1>(info.param));

@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <vector>
 
+#include "collective/hierarchy.h"
 #include "collective/message.h"
 #include "collective/reduce.h"
 
@@ -61,6 +63,10 @@ TEST(RingTest, SendsAndReceivesPairUp) {
   for (const int n : {1, 2, 3, 4, 7}) {
     check(n, [&](int r) { return RingAllReduce(r, n, 11, 4); });
     check(n, [&](int r) { return RingAllGather(r, n, 12); });
+    for (const HierarchyForm form : {HierarchyForm::kLeaders, HierarchyForm::kShards}) {
+      check(n * 2, [&](int r) { return HierarchicalAllReduce(form, r, n * 2, 2, 11, 4); });
+      check(n * 3, [&](int r) { return HierarchicalAllReduce(form, r, n * 3, 3, 11, 4); });
+    }
     check(n, [&](int r) { return DirectAllGather(r, n, 12); });
     check(n, [&](int r) { return DisseminationBarrier(r, n); });
     for (int root = 0; root < n; ++root) {
@@ -70,6 +76,54 @@ TEST(RingTest, SendsAndReceivesPairUp) {
       check(n, [&](int r) { return DirectBroadcast(r, n, root, 12); });
     }
   }
+}
+
+// Bytes that leave a group of `group` ranks, and how many ranks send them.
+struct Crossing {
+  size_t bytes = 0;
+  int ranks = 0;
+};
+Crossing CrossingOf(int size, int group, const std::function<Schedule(int)>& make) {
+  Crossing crossing;
+  for (int rank = 0; rank < size; ++rank) {
+    size_t bytes = 0;
+    for (const Step& step : make(rank)) {
+      if (step.send_to >= 0 && step.send_to / group != rank / group) bytes += step.send.size();
+    }
+    crossing.bytes += bytes;
+    crossing.ranks += bytes > 0 ? 1 : 0;
+  }
+  return crossing;
+}
+
+// What hierarchy is for: fewer bytes between the groups, carried by one rank or by all.
+TEST(HierarchyTest, BytesBetweenGroups) {
+  constexpr size_t kCount = 4800, kBytes = kCount * 4;
+  for (const auto& [groups, group] : {std::pair{2, 4}, {4, 2}, {3, 8}, {8, 8}}) {
+    const int size = groups * group;
+    const auto by = [&, g = group](HierarchyForm form) {
+      return CrossingOf(size, g,
+                        [&](int r) { return HierarchicalAllReduce(form, r, size, g, kCount, 4); });
+    };
+    const Crossing flat =
+        CrossingOf(size, group, [&](int r) { return RingAllReduce(r, size, kCount, 4); });
+    const Crossing leaders = by(HierarchyForm::kLeaders), shards = by(HierarchyForm::kShards);
+    EXPECT_EQ(leaders.bytes, 2 * kBytes * static_cast<size_t>(groups - 1));
+    EXPECT_EQ(shards.bytes, leaders.bytes);
+    EXPECT_EQ(flat.bytes, 2 * kBytes * static_cast<size_t>(groups * (size - 1) / size) +
+                              2 * kBytes * static_cast<size_t>(groups * (size - 1) % size) /
+                                  static_cast<size_t>(size));
+    EXPECT_GT(flat.bytes, leaders.bytes);
+    EXPECT_EQ(leaders.ranks, groups);
+    EXPECT_EQ(shards.ranks, size);
+  }
+}
+
+TEST(HierarchyTest, GroupsAreDescribed) {
+  EXPECT_EQ(DescribeGroups(4, 2), "groups [0..1] [2..3]; leaders 0 2");
+  EXPECT_EQ(DescribeGroups(6, 1),
+            "groups [0..0] [1..1] [2..2] [3..3] (1 more) [5..5]; "
+            "leaders 0 1 2 3 ... 5");
 }
 
 TEST(ReduceTest, MatchesScalarsForEveryType) {

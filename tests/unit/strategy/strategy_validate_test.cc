@@ -54,7 +54,7 @@ TEST(Validate, MatterOfSpeedIsReportedOnly) {
 TEST(Validate, NotBuiltYetUnlessDefault) {
   const std::pair<const char*, const char*> refused[] = {
       {"amp: true", "amp: true is not built yet"},
-      {"sync_nccl_allreduce: false", "sync_nccl_allreduce: false is not built yet"},
+      {"elastic: true", "elastic: true is not built yet"},
       {"execution_strategy { num_threads: 2 }", "num_threads: 2 is not built yet"},
       {"build_strategy { reduce_strategy: Reduce }", "reduce_strategy: Reduce is not built yet"},
       {"build_strategy { gradient_scale_strategy: Customized }",

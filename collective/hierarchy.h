@@ -1,0 +1,32 @@
+// Allreduce over groups of ranks that are near each other (the devices of one host) while the
+// groups are far apart. Ranks [k*g, (k+1)*g) are group k of groups of g. Pure functions, like
+// ring.h.
+#pragma once
+
+#include <string>
+
+#include "collective/schedule.h"
+
+namespace tandem {
+
+enum class HierarchyForm : uint8_t {
+  // Reduce to the group's first rank, ring allreduce among these leaders, broadcast in the group.
+  // The form of PaddlePaddle Fleet (all_reduce_op_handle.cc of 2.0).
+  kLeaders,
+  // Reduce-scatter in the group, ring allreduce of each shard among the ranks that hold it,
+  // all-gather in the group: every rank has a share of the traffic between groups. Source: Cho et
+  // al., "BlueConnect", MLSys 2019.
+  kShards,
+};
+
+// Between groups 2(m-1)/m of the bytes go from each of m groups to the next, in either form: from
+// one rank (kLeaders) or spread over g (kShards). REQUIRES: `size` is a multiple of `group`, and
+// larger. All ranks get the same bits; the order of reduction is the ring's (ring.h) in the group,
+// then the ring's over the groups.
+Schedule HierarchicalAllReduce(HierarchyForm form, int rank, int size, int group, size_t count,
+                               size_t element_bytes);
+
+// "groups [0..3] [4..7]; leaders 0 4", with the middle left out when there are many.
+std::string DescribeGroups(int size, int group);
+
+}  // namespace tandem
