@@ -12,26 +12,43 @@
 namespace tandem {
 namespace {
 
-// One c_allreduce_sum of the plan. Several tensors travel as one flat buffer.
+// One c_allreduce_sum of the plan. What is several tensors, or travels in another type, is gathered
+// in a flat buffer.
 struct Bucket {
   std::vector<CommTensor> tensors;
   std::string name;
-  std::vector<std::byte> flat;  // empty for a single tensor, which is reduced where it is
+  DType dtype = DType::kF32;    // on its way
+  std::vector<std::byte> flat;  // empty for a tensor that is reduced where it is
   size_t count = 0;
   size_t index = 0;  // in program order
 
+  void* data() { return flat.empty() ? tensors[0].data : flat.data(); }
   void Gather() {
     std::byte* at = flat.data();
     for (const CommTensor& t : tensors) {
-      std::memcpy(at, t.data, t.desc.bytes());
-      at += t.desc.bytes();
+      const auto n = static_cast<size_t>(t.desc.shape.numel());
+      if (t.desc.dtype == dtype) {
+        std::memcpy(at, t.data, t.desc.bytes());
+      } else {
+        const auto* from = static_cast<const float*>(t.data);
+        auto* to = reinterpret_cast<uint16_t*>(at);
+        for (size_t i = 0; i < n; ++i) to[i] = F32ToF16(from[i]);
+      }
+      at += n * SizeOf(dtype);
     }
   }
   void Scatter() {
     const std::byte* at = flat.data();
     for (const CommTensor& t : tensors) {
-      std::memcpy(t.data, at, t.desc.bytes());
-      at += t.desc.bytes();
+      const auto n = static_cast<size_t>(t.desc.shape.numel());
+      if (t.desc.dtype == dtype) {
+        std::memcpy(t.data, at, t.desc.bytes());
+      } else {
+        const auto* from = reinterpret_cast<const uint16_t*>(at);
+        auto* to = static_cast<float*>(t.data);
+        for (size_t i = 0; i < n; ++i) to[i] = F16ToF32(from[i]);
+      }
+      at += n * SizeOf(dtype);
     }
   }
 };
@@ -57,8 +74,8 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
       : options_(options), communicators_(std::move(communicators)) {}
   // A flight that ends may launch the next on any communicator: all of them stay until none does.
   ~CollectiveMode() override {
-    Abort(Cancelled("the mode is closed"));
     MutexLock lock(mu_);
+    if (busy_) Abort(Cancelled("the mode was closed with communications pending"));
     while (busy_) idle_.WaitUntil(mu_, Time::max());
   }
 
@@ -109,8 +126,10 @@ Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>
   } else {
     for (const ParamGrad& pair : grads) groups.push_back({pair});
   }
-  TD_RETURN_IF_ERROR(InsertAllReduce(program, groups));
-  return AppendOptimizer(program, options_.optimizer, grads);
+  if (!options_.average) TD_RETURN_IF_ERROR(InsertAllReduce(program, groups));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, grads));
+  if (!options_.average) return OkStatus();
+  return AppendAverage(program, groups, *options_.average, options_.ranks);
 }
 
 Status CollectiveMode::Connect() {
@@ -167,16 +186,16 @@ StatusOr<int> CollectiveMode::Register(const CommNode& node) {
   auto bucket = std::make_unique<Bucket>();
   bucket->tensors = node.out;
   const DType dtype = node.out.front().desc.dtype;
-  size_t bytes = 0;
   for (const CommTensor& t : node.out) {
     if (t.desc.dtype != dtype) return InvalidArgument("one allreduce of several element types");
     bucket->count += static_cast<size_t>(t.desc.shape.numel());
-    bytes += t.desc.bytes();
   }
+  const bool half = options_.half_communication && dtype == DType::kF32;
+  bucket->dtype = half ? DType::kF16 : dtype;
   const size_t n = node.out.size();
   bucket->name =
       n == 1 ? node.out[0].var : absl::StrFormat("%s and %d more", node.out[0].var, n - 1);
-  if (n > 1) bucket->flat.resize(bytes);
+  if (n > 1 || half) bucket->flat.resize(bucket->count * SizeOf(bucket->dtype));
   bucket->index = buckets_.size();
   buckets_.push_back(std::move(bucket));
   return static_cast<int>(buckets_.size()) - 1;
@@ -214,10 +233,10 @@ void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   Bucket* bucket = flight.bucket;
   const bool flat = !bucket->flat.empty();
   if (flat) bucket->Gather();
-  void* data = flat ? bucket->flat.data() : bucket->tensors[0].data;
+  void* data = bucket->data();
   Communicator& communicator = *communicators_[bucket->index % communicators_.size()];
-  auto work = communicator.AllReduce(data, data, bucket->count, bucket->tensors[0].desc.dtype,
-                                     ReduceOp::kSum, {.what = bucket->name});
+  auto work = communicator.AllReduce(data, data, bucket->count, bucket->dtype, ReduceOp::kSum,
+                                     {.what = bucket->name});
   work->OnDone([flight, flat, then = std::move(then)](const Status& status) {
     if (status.ok() && flat) flight.bucket->Scatter();
     flight.done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", flight.step))));

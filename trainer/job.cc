@@ -115,7 +115,7 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
   ValidateStrategy(config.strategy(), context, origins, "strategy", diagnostics);
   CheckModel(config, origins, diagnostics);
   CheckBatch(config, origins, workers, diagnostics);
-  CheckOptimizer(config.optimizer(), origins, diagnostics);
+  CheckOptimizer(config, origins, diagnostics);
   CheckRest(config, origins, diagnostics);
   SetDecaySteps(job.config.get());
   job.text = EffectiveText(config, origins);
@@ -183,9 +183,14 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.rank = rank.rank;
   options.ranks = rank.size;
   options.secret = secret;
-  options.optimizer = OptimizerSpecOf(config.optimizer());
+  options.optimizer = OptimizerSpecOf(config);
   options.fuse_all_reduce = strategy.fuse_all_reduce_ops();
   options.group_rule = {strategy.fuse_grad_size_in_mb(), strategy.fuse_grad_size_in_tflops()};
+  options.half_communication = strategy.fp16_allreduce();
+  if (strategy.localsgd()) {
+    const LocalSgdConfigs& local = strategy.localsgd_configs();
+    options.average = AverageRule{local.k_steps(), local.begin_step()};
+  }
   options.start_timeout = std::chrono::milliseconds(config.start_timeout_ms());
   options.step_timeout = std::chrono::milliseconds(config.step_timeout_ms());
   if (config.mode() == PSERVER) {

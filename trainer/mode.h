@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ struct ModeOptions {
   OptimizerSpec optimizer;
   bool fuse_all_reduce = true;
   GroupRule group_rule;
+  bool half_communication = false;     // f32 gradients travel as f16
+  std::optional<AverageRule> average;  // LocalSGD: parameters travel, not gradients
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);
   // pserver

@@ -64,10 +64,46 @@ Attr ValueOf(const OptimizerConfig& config, const FieldDescriptor& field) {
   return double{reflection.GetFloat(config, &field)};
 }
 
+// What a strategy's lars or lamb makes of the optimizer.
+void ApplyStrategy(const DistributedStrategy& strategy, OptimizerSpec* spec) {
+  const auto exclude = [&spec](const auto& parts) {
+    if (!parts.empty()) spec->attrs["decay_exclude"] = absl::StrJoin(parts, ",");
+  };
+  if (strategy.lars()) {
+    const LarsConfigs& lars = strategy.lars_configs();
+    spec->type = "lars_momentum";
+    spec->attrs["lars_coeff"] = lars.lars_coeff();
+    spec->attrs["weight_decay"] = lars.lars_weight_decay();
+    spec->attrs["epsilon"] = lars.epsilon();
+    exclude(lars.exclude_from_weight_decay());
+  } else if (strategy.lamb()) {
+    const LambConfigs& lamb = strategy.lamb_configs();
+    spec->type = "lamb";
+    spec->attrs["weight_decay"] = lamb.lamb_weight_decay();
+    exclude(lamb.exclude_from_weight_decay());
+  }
+}
+
+void CheckStrategy(const JobConfig& job, const Origins& origins, Diagnostics* diagnostics) {
+  const auto check = [&](bool wanted, const std::string& knob, const std::string& base) {
+    if (!wanted || job.optimizer().type() == base) return;
+    diagnostics->Error(origins.Of("strategy." + knob).place,
+                       absl::StrFormat("%s: true changes the optimizer %s, and this job has %s",
+                                       knob, base, job.optimizer().type()),
+                       absl::StrFormat("optimizer { type: \"%s\" }, or remove %s", base, knob));
+  };
+  check(job.strategy().lars(), "lars", "momentum");
+  check(job.strategy().lamb(), "lamb", "adam");
+  if (job.strategy().lars() && job.optimizer().use_nesterov()) {
+    diagnostics->Error(origins.Of("optimizer.use_nesterov").place, "lars has no use_nesterov",
+                       "remove one of the two");
+  }
+}
+
 }  // namespace
 
-void CheckOptimizer(const OptimizerConfig& config, const Origins& origins,
-                    Diagnostics* diagnostics) {
+void CheckOptimizer(const JobConfig& job, const Origins& origins, Diagnostics* diagnostics) {
+  const OptimizerConfig& config = job.optimizer();
   const auto place = [&origins](const std::string& field) {
     return origins.Of("optimizer." + field).place;
   };
@@ -86,17 +122,20 @@ void CheckOptimizer(const OptimizerConfig& config, const Origins& origins,
     if (!part.empty() && part.find(',') == std::string::npos) continue;
     diagnostics->Error(place("decay_exclude"), "a part of a name is empty or holds a comma");
   }
-  if (const auto reach = ReachOf(OptimizerSpecOf(config)); !reach.ok()) {
+  CheckStrategy(job, origins, diagnostics);
+  if (const auto reach = ReachOf(OptimizerSpecOf(job)); !reach.ok()) {
     diagnostics->Error(origins.Of("optimizer").place, std::string(reach.status().message()));
   }
 }
 
-OptimizerSpec OptimizerSpecOf(const OptimizerConfig& config) {
+OptimizerSpec OptimizerSpecOf(const JobConfig& job) {
+  const OptimizerConfig& config = job.optimizer();
   OptimizerSpec spec;
   spec.type = config.type();
   for (const FieldDescriptor* field : SettingsGiven(config)) {
     spec.attrs[AttrName(*field)] = ValueOf(config, *field);
   }
+  ApplyStrategy(job.strategy(), &spec);
   return spec;
 }
 

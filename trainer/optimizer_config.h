@@ -7,13 +7,14 @@
 namespace tandem {
 
 class Diagnostics;
-class OptimizerConfig;
+class JobConfig;
 
-// An unknown type (with the nearest one), a field that the type does not use, bad numbers.
-void CheckOptimizer(const OptimizerConfig& config, const Origins& origins,
-                    Diagnostics* diagnostics);
+// An unknown type (with the nearest one), a field that the type does not use, bad numbers; a
+// strategy's lars without momentum, or lamb without adam.
+void CheckOptimizer(const JobConfig& job, const Origins& origins, Diagnostics* diagnostics);
 
-// The settings that the job gives; others keep the operator's defaults.
-OptimizerSpec OptimizerSpecOf(const OptimizerConfig& config);
+// The settings that the job gives; others keep the operator's defaults. The strategy's lars turns
+// momentum into lars_momentum, its lamb adam into lamb, with the settings of their own.
+OptimizerSpec OptimizerSpecOf(const JobConfig& job);
 
 }  // namespace tandem

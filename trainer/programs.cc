@@ -37,6 +37,7 @@ StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& jo
 // asks for: the mean over all samples (CoeffNumDevice; with equal shares 1 / ranks) or the sum of
 // the ranks' means (One).
 StatusOr<float> LossScale(const DistributedStrategy& strategy, double share) {
+  if (strategy.localsgd()) return 1.0f;  // no sum is taken
   switch (strategy.build_strategy().gradient_scale_strategy()) {
     case BuildStrategy::CoeffNumDevice:
       return static_cast<float>(share);

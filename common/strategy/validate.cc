@@ -213,6 +213,10 @@ void Validator::CheckExclusions() {
       {s.dgc() && s.amp(), "dgc", "amp", "gradients are compressed in 32 bit only"},
       {s.localsgd() && s.adaptive_localsgd(), "localsgd", "adaptive_localsgd",
        "each sets the steps between two averages"},
+      {s.localsgd() && s.gradient_merge(), "localsgd", "gradient_merge",
+       "localsgd sends no gradients"},
+      {s.localsgd() && s.fp16_allreduce(), "localsgd", "fp16_allreduce",
+       "localsgd sends no gradients"},
       {s.lars() && s.lamb(), "lars", "lamb", "each is an optimizer of its own"},
       {s.dgc() && s.localsgd(), "dgc", "localsgd", "localsgd sends no gradients"},
   };

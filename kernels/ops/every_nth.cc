@@ -19,7 +19,9 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 const OpDef kEveryNth = {
     .type = "every_nth",
-    .doc = "CounterOut = Counter + 1, Due = 0; at n CounterOut = 0 and Due = 1.",
+    .doc =
+        "CounterOut = Counter + 1, Due = 0; at n CounterOut = 0 and Due = 1. While Counter is "
+        "negative Due is 1.",
     .inputs = {{"Counter"}},
     .outputs = {{"CounterOut"}, {"Due"}},
     .attrs = {{"n", int64_t{1}, "steps from one to the next"}},

@@ -9,9 +9,9 @@ struct State {
 };
 
 Status Run(State& s, const KernelArgs& args) {
-  const float count = *InF32(args, 0) + 1.0f;
-  const bool due = count >= s.n;
-  *OutF32(args, 0) = due ? 0.0f : count;
+  const float before = *InF32(args, 0), count = before + 1.0f;
+  const bool due = before < 0.0f || count >= s.n;
+  *OutF32(args, 0) = count >= s.n ? 0.0f : count;
   *OutF32(args, 1) = due ? 1.0f : 0.0f;
   return OkStatus();
 }

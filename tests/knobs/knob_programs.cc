@@ -21,7 +21,7 @@ JobPrograms KnobProgramTest::Programs(const Overrides& knobs, int ranks) {
   EXPECT_TRUE(options.ok()) << options.status();
   const auto mode = MakeMode(*job->config, *options);
   EXPECT_TRUE(mode.ok()) << mode.status();
-  auto programs = BuildPrograms(*job->config, "", 8, ranks, **mode);
+  auto programs = BuildPrograms(*job->config, "", 8, 8 * ranks, **mode);
   EXPECT_TRUE(programs.ok()) << programs.status();
   return *std::move(programs);
 }

@@ -135,7 +135,7 @@ std::vector<OpCase> FusedCases() {
   AddChain({1 << 20}, true, cases);
   AddLossScaling(cases);
   for (const int64_t n : {1, 2, 5}) {
-    for (const double counted : {0.0, 1.0, 4.0}) {
+    for (const double counted : {-3.0, -1.0, 0.0, 1.0, 4.0}) {
       cases.push_back(
           {.op = "every_nth", .inputs = {{F32({1}, counted, counted)}}, .attrs = {{"n", n}}});
     }

@@ -266,9 +266,9 @@ Values UpdateLossScaling(const OracleArgs& a) {
 
 Values EveryNth(const OracleArgs& a) {
   Value count = a.in[0], due = a.in[0];
-  const bool is_due = count.v[0] + 1 >= static_cast<double>(a.Get<int64_t>("n"));
-  count.v[0] = is_due ? 0 : count.v[0] + 1;
-  due.v[0] = is_due ? 1 : 0;
+  const bool full = count.v[0] + 1 >= static_cast<double>(a.Get<int64_t>("n"));
+  due.v[0] = full || count.v[0] < 0 ? 1 : 0;
+  count.v[0] = full ? 0 : count.v[0] + 1;
   return {count, due};
 }
 

@@ -91,6 +91,31 @@ Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad
   return OkStatus();
 }
 
+Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
+                     const AverageRule& rule, int ranks) {
+  TD_ASSIGN_OR_RETURN(const std::string due,
+                      InsertEveryNth(program, 0, "localsgd", rule.k_steps, rule.begin_step,
+                                     /*saved=*/true));
+  for (const auto& group : groups) {
+    std::vector<std::string> params;
+    for (const ParamGrad& pair : group) {
+      params.push_back(pair.param);
+      TD_RETURN_IF_ERROR(AppendOp(program, {.type = "scale",
+                                            .inputs = {{pair.param}},
+                                            .outputs = {{pair.param}},
+                                            .attrs = {{"scale", 1.0 / ranks}},
+                                            .role = OpRole::kOptimize,
+                                            .run_if = due}));
+    }
+    TD_RETURN_IF_ERROR(AppendOp(program, {.type = "c_allreduce_sum",
+                                          .inputs = {params},
+                                          .outputs = {params},
+                                          .role = OpRole::kComm,
+                                          .run_if = due}));
+  }
+  return OkStatus();
+}
+
 Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads) {
   const std::vector<std::string> names = GradNames(grads);
   std::vector<std::string> params;

@@ -32,6 +32,15 @@ Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad
 // At the end one geo_exchange of these parameters.
 Status AppendGeoExchange(Program& program, const std::vector<std::string>& params);
 
+// LocalSGD (Stich, ICLR 2019): at every k-th step, and at each of the first `begin_step`, the
+// parameters become their mean over `ranks` ranks. Behind the optimizer; one c_allreduce_sum per
+// group, of which the parameters count.
+struct AverageRule {
+  int64_t k_steps = 1, begin_step = 1;
+};
+Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
+                     const AverageRule& rule, int ranks);
+
 // At the end one push_pull: all gradients out, all parameters back.
 Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads);
 

@@ -22,7 +22,6 @@ class Merger {
   Status ScaleLossGradient();
   Status Accumulate(const std::string& grad);
   void Redirect(const std::string& from, const std::string& to);
-  Status AddCounter();
   Status Reset(const std::string& accumulator);
 
   Program& program_;
@@ -78,19 +77,6 @@ Status Merger::Accumulate(const std::string& grad) {
       {.type = "sum", .inputs = {{total, grad}}, .outputs = {{total}}, .role = OpRole::kBackward});
 }
 
-Status Merger::AddCounter() {
-  const std::string counter = program_.FreshName("gradient_merge@COUNTER");
-  due_ = program_.FreshName("gradient_merge@DUE");
-  const TensorDesc one = {DType::kF32, {1}};
-  TD_RETURN_IF_ERROR(
-      program_.AddVar({.name = counter, .kind = VarKind::kState, .desc = one, .saved = false}));
-  return InsertOp(program_, 0,
-                  {.type = "every_nth",
-                   .inputs = {{counter}},
-                   .outputs = {{counter}, {due_}},
-                   .attrs = {{"n", k_}}});
-}
-
 Status Merger::Reset(const std::string& accumulator) {
   const TensorDesc& desc = program_.FindVar(accumulator)->desc;
   const auto dims = desc.shape.dims();
@@ -108,7 +94,7 @@ StatusOr<int64_t> Merger::Run() {
   if (grads.empty()) return 0;
   TD_RETURN_IF_ERROR(ScaleLossGradient());
   for (const std::string& grad : grads) TD_RETURN_IF_ERROR(Accumulate(grad));
-  TD_RETURN_IF_ERROR(AddCounter());
+  TD_ASSIGN_OR_RETURN(due_, InsertEveryNth(program_, 0, "gradient_merge", k_, 0, false));
   for (const std::string& total : accumulators_) TD_RETURN_IF_ERROR(Reset(total));
   for (Op& op : program_.ops) {
     if (!IsTail(op)) continue;

@@ -55,6 +55,21 @@ void RemoveOps(Program& program, const std::vector<bool>& marks) {
   program.ops.resize(kept);
 }
 
+StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::string& prefix,
+                                     int64_t n, int64_t first, bool saved) {
+  const std::string counter = program.FreshName(prefix + "@COUNTER");
+  const std::string due = program.FreshName(prefix + "@DUE");
+  Var var = {.name = counter, .kind = VarKind::kState, .desc = {DType::kF32, {1}}, .saved = saved};
+  var.init.a = -static_cast<float>(first);
+  TD_RETURN_IF_ERROR(program.AddVar(std::move(var)));
+  TD_RETURN_IF_ERROR(InsertOp(program, at,
+                              {.type = "every_nth",
+                               .inputs = {{counter}},
+                               .outputs = {{counter}, {due}},
+                               .attrs = {{"n", n}}}));
+  return due;
+}
+
 size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars) {
   const std::set<std::string> wanted(vars.begin(), vars.end());
   size_t behind = 0;

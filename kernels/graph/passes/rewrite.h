@@ -32,6 +32,11 @@ Status ReplaceOp(Program& program, size_t at, Op op);
 // Takes out the operators whose mark is set.
 void RemoveOps(Program& program, const std::vector<bool>& marks);
 
+// Puts before operator `at` what makes a condition (Op::run_if) of every n-th step, and of each of
+// the first `first` steps; returns its variable. `saved`: checkpoints count on.
+StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::string& prefix,
+                                     int64_t n, int64_t first, bool saved);
+
 // Index behind the last operator that writes one of `vars`; 0 when none does.
 size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars);
 

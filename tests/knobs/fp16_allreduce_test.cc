@@ -1,0 +1,90 @@
+// fp16_allreduce: half the bytes travel; the job learns the same, not to the bit.
+#include "collective/communicator.h"
+#include "gtest/gtest.h"
+#include "kernels/exec/comm.h"
+#include "tests/support/process_test_util.h"
+#include "trainer/mode.h"
+
+namespace tandem {
+namespace {
+
+// A world in which the other rank sends what this one does.
+class Doubling final : public Communicator {
+ public:
+  struct Done final : Work {
+    Status Wait(Time) override { return OkStatus(); }
+    void OnDone(std::function<void(const Status&)> done) override { done(OkStatus()); }
+    bool finished() const override { return true; }
+  };
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  const std::string& name() const override { return name_; }
+  std::shared_ptr<Work> Start(Collective call) override {
+    bytes += call.count * SizeOf(call.dtype);
+    for (size_t i = 0; i < call.count; ++i) {
+      if (call.dtype == DType::kF32) static_cast<float*>(call.out)[i] *= 2;
+      if (call.dtype != DType::kF16) continue;
+      auto& half = static_cast<uint16_t*>(call.out)[i];
+      half = F32ToF16(2 * F16ToF32(half));
+    }
+    return std::make_shared<Done>();
+  }
+  void Abort(const std::string&) override {}
+  size_t bytes = 0;
+
+ private:
+  const std::string name_ = "doubling";
+};
+
+// Bytes on their way for `data` in buckets of the given sizes, after which it is doubled.
+size_t BytesSent(bool half, std::vector<std::vector<float>>& data) {
+  ModeOptions options;
+  options.ranks = 2;
+  options.half_communication = half;
+  std::vector<std::unique_ptr<Communicator>> world;
+  world.push_back(std::make_unique<Doubling>());
+  const auto& doubling = static_cast<const Doubling&>(*world[0]);
+  const auto mode = MakeCollectiveMode(options, std::move(world));
+  Op op;
+  op.type = "c_allreduce_sum";
+  CommNode node{.op = &op, .in = {}, .out = {}, .place = {}};
+  for (auto& values : data) {
+    const auto n = static_cast<int64_t>(values.size());
+    node.out.push_back({"v", {DType::kF32, {n}}, values.data()});
+  }
+  const auto index = mode->comm()->Register(node);
+  EXPECT_TRUE(index.ok()) << index.status();
+  CommDone done;
+  mode->comm()->Start(*index, 0, &done);
+  EXPECT_TRUE(done.Wait(SteadyNow()).ok());
+  return doubling.bytes;
+}
+
+TEST(Fp16AllReduce, HalfTheBytes) {
+  for (const size_t parts : {1, 3}) {
+    std::vector<std::vector<float>> whole(parts, {1.0f, -0.5f, 1.0f / 3, 1e-9f}), half = whole;
+    EXPECT_EQ(BytesSent(false, whole), parts * 16);
+    EXPECT_EQ(BytesSent(true, half), parts * 8);
+    for (size_t p = 0; p < parts; ++p) {
+      EXPECT_EQ(whole[p][2], 2.0f / 3);
+      EXPECT_EQ(half[p][0], 2.0f);
+      EXPECT_EQ(half[p][1], -1.0f);
+      EXPECT_NE(half[p][2], 2.0f / 3);
+      EXPECT_NEAR(half[p][2], 2.0f / 3, 4e-4f);
+      EXPECT_EQ(half[p][3], 0.0f) << "too small for 16 bits";
+    }
+  }
+}
+
+using Fp16AllReduceJob = JobTest;
+
+TEST_F(Fp16AllReduceJob, LearnsTheSame) {
+  const std::vector<std::string> launch = {"--mode=collective", "--nproc=2"};
+  const JobRun whole = RunJob("whole", launch, {"--steps_max=100"});
+  const JobRun half = RunJob("half", launch, {"--steps_max=100", "--fp16_allreduce=true"});
+  EXPECT_NE(half.result.params_sha256, whole.result.params_sha256);
+  EXPECT_NEAR(half.result.loss, whole.result.loss, 0.03 * whole.result.loss);
+}
+
+}  // namespace
+}  // namespace tandem
