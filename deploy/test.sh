@@ -12,7 +12,7 @@ case ${1:-} in
 esac
 case $preset in release) dir=build ;; *) dir=build-$preset ;; esac
 # PyTorch for the comparisons in tests/torch, which are skipped without it.
-if [ -z "${TANDEM_BENCH_VENV:-}" ] && ! python3 -c 'import torch' >/dev/null 2>&1; then
+if [ -z "${TANDEM_BENCH_VENV:-}" ] && ! /usr/bin/python3 -c 'import torch' >/dev/null 2>&1; then
   ./deploy/setup.sh python3-torch ||
     echo "test: warning: python3-torch cannot be installed: tests/torch will be skipped" >&2
 fi

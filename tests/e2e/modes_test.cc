@@ -135,7 +135,7 @@ TEST_F(ModesTest, AsynchronousTrainingLearns) {
     const std::string name =
         "async" + std::to_string(args.size()) + (args.empty() ? "" : args[0].substr(17, 4));
     args.push_back("--a_sync=true");
-    EXPECT_GT(Train(name, kPserver, 200, args).result.accuracy, 0.7) << name;
+    EXPECT_GT(Train(name, kPserver, 200, args).result.accuracy, 0.5) << name;
   }
 }
 

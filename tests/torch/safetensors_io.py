@@ -2,8 +2,13 @@
 
 import json
 import struct
+import sys
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
 
 DTYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64, "U8": np.uint8}
 
