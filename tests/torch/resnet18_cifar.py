@@ -26,7 +26,7 @@ except ImportError as error:
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
 import peer_torch  # noqa: E402
 
-BATCH, CLASSES = 16, 10
+BATCH, CLASSES, EPOCHS = 16, 10, 5
 # Small steps: roundings grow from step to step where they decide the sign of a relu's input. Measured:
 # 4e-4 apart after 100 steps; at 0.0002 it is 1.4e-3 after 40.
 LEARNING_RATE, MOMENTUM = 0.00005, 0.9
@@ -37,7 +37,7 @@ name: "resnet18_cifar"
 model {{ zoo: "resnet18" arg {{ name: "image" value: "3,32,32" }} arg {{ name: "stem" value: "3" }} }}
 data {{ format: "cifar10" }}
 optimizer {{ }}
-global_batch_size: {BATCH}
+global_batch_size: {BATCH} epochs: {EPOCHS}
 strategy {{ build_strategy {{ fuse_bn_act_ops: true }} }}
 """
 OPTIMIZER = f'type: "momentum" momentum: {MOMENTUM} learning_rate: {LEARNING_RATE}'
@@ -90,13 +90,13 @@ def main():
     parser.add_argument("--steps", type=int, default=100)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tandem-torch-") as folder:
-        images, labels = write_files(folder, args.steps * BATCH)
+        images, labels = write_files(folder, args.steps // EPOCHS * BATCH)
         trainer = job_run.Trainer(args.build, folder, JOB, folder)
         first = trainer.first_parameters()
-        ours = trainer.losses(OPTIMIZER, args.steps)
+        ours = trainer.losses(OPTIMIZER, args.steps // EPOCHS * EPOCHS)
     model = peer_torch.resnet([2, 2, 2, 2], False, 3, CLASSES)
     load(model, first)
-    theirs = torch_losses(model, images, labels)
+    theirs = torch_losses(model, np.tile(images, (EPOCHS, 1, 1, 1)), np.tile(labels, EPOCHS))
     return 0 if job_run.same("resnet18", ours, theirs) else 1
 
 
