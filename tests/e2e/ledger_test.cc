@@ -40,7 +40,7 @@ class LedgerTest : public JobTest {
   }
   // `bug`: of the broken server; "": the real one with --wal_sync=`sync`.
   void StartServer(int i, const std::string& bug, const std::string& sync) {
-    const std::string data = Path("data-" + std::to_string(i));
+    const std::string data = Path("data-" + std::to_string(i) + "-" + std::to_string(round_));
     const std::string index = std::to_string(i), listen = endpoints_[i];
     servers_[i].reset();
     servers_[i] = bug.empty()
@@ -68,7 +68,16 @@ class LedgerTest : public JobTest {
     return *std::move(client);
   }
   Sum Run(int kills, const std::string& bug, const std::string& sync);
+  // Whether the ledger shows that a server with `bug` doubles updates. Which of its kills hit the
+  // moment between an update and its acknowledgement is chance: tried until one did.
+  bool DoublesWith(const std::string& bug) {
+    for (round_ = 0; round_ < 20 && !HasFailure(); ++round_) {
+      if (Run(15, bug, "").doubled > 0) return true;
+    }
+    return false;
+  }
 
+  int round_ = 0;  // of DoublesWith: other data, other times
   PsMode mode_ = PsMode::kASync;
   std::vector<std::string> endpoints_;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
@@ -115,7 +124,7 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
       }
     });
   }
-  std::mt19937 random(static_cast<uint32_t>(FromEnvironment("TANDEM_LEDGER_SEED", 1)));
+  std::mt19937 random(static_cast<uint32_t>(FromEnvironment("TANDEM_LEDGER_SEED", 1) + round_));
   for (int kill = 0; kill < kills; ++kill) {
     // Mostly while both servers work, now and then while one recovers.
     const int64_t enough = progress + (random() % 4 == 0 ? 0 : 20);
@@ -157,10 +166,10 @@ TEST_F(LedgerTest, NothingIsLostAndNothingIsDoubled) {
 }
 
 // The same test must fail with a server that is wrong.
-TEST_F(LedgerTest, AServerWithoutDedupIsCaught) { EXPECT_GT(Run(15, "no_dedup", "").doubled, 0); }
+TEST_F(LedgerTest, AServerWithoutDedupIsCaught) { EXPECT_TRUE(DoublesWith("no_dedup")); }
 
 TEST_F(LedgerTest, AServerThatForgetsItsMarksIsCaught) {
-  EXPECT_GT(Run(15, "marks_not_kept", "").doubled, 0);
+  EXPECT_TRUE(DoublesWith("marks_not_kept"));
 }
 
 }  // namespace
