@@ -165,6 +165,10 @@ Status HostCommunicator::Execute(const Collective& call, uint64_t sequence) {
   return status;
 }
 
+bool HostCommunicator::Pair(size_t bytes) const {
+  return size() == 2 && bytes <= config_.pair_bytes_max;
+}
+
 bool HostCommunicator::Direct(size_t bytes) const {
   return bytes <= config_.direct_bytes_max && size() <= config_.direct_ranks_max;
 }
@@ -202,53 +206,57 @@ Status HostCommunicator::Run(const Collective& call, const MessageHeader& header
 
 Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeader& header,
                                       Time deadline) {
-  const size_t element = SizeOf(call.dtype), bytes = call.count * element;
-  std::byte* const out = static_cast<std::byte*>(call.out);
-  const bool pair = size() == 2 && bytes <= config_.pair_bytes_max;
-  if (!pair && Direct(bytes)) {
-    const size_t n = static_cast<size_t>(size());
-    scratch_.resize(std::max(scratch_.size(), n * bytes));
-    if (bytes > 0)
-      std::memcpy(scratch_.data() + bytes * static_cast<size_t>(rank()), call.in, bytes);
-    TD_RETURN_IF_ERROR(exchange_.Run(DirectAllGather(rank(), size(), bytes),
-                                     {scratch_.data(), n * bytes}, header, deadline));
+  const size_t bytes = call.count * SizeOf(call.dtype);
+  if (!Pair(bytes) && Direct(bytes)) {
+    TD_RETURN_IF_ERROR(
+        ExchangeParts(call, DirectAllGather(rank(), size(), bytes), header, deadline));
     ReduceParts(call, bytes);
     return OkStatus();
   }
-  if (call.in != call.out && bytes > 0) std::memcpy(out, call.in, bytes);
-  return exchange_.Run(AllReduceSchedule(call), {out, bytes}, header, deadline);
+  return ReduceInPlace(call, AllReduceSchedule(call), header, deadline);
+}
+
+// The same choice as in RunAllReduce, and so the same bits.
+Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& header,
+                                   Time deadline) {
+  const size_t element = SizeOf(call.dtype), bytes = call.count * element;
+  if (Pair(bytes)) {
+    return ReduceInPlace(call, PairReduce(rank(), call.root, bytes), header, deadline);
+  }
+  if (Direct(bytes)) {
+    TD_RETURN_IF_ERROR(
+        ExchangeParts(call, DirectGather(rank(), size(), call.root, bytes), header, deadline));
+    if (rank() == call.root) ReduceParts(call, bytes);
+    return OkStatus();
+  }
+  return ReduceInPlace(call,
+                       Hierarchical()  // on the other ranks `out` is scratch
+                           ? AllReduceSchedule(call)
+                           : RingReduce(rank(), size(), call.root, call.count, element),
+                       header, deadline);
 }
 
 Schedule HostCommunicator::AllReduceSchedule(const Collective& call) const {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;
-  if (size() == 2 && bytes <= config_.pair_bytes_max) return PairAllReduce(rank(), bytes);
+  if (Pair(bytes)) return PairAllReduce(rank(), bytes);
   if (!Hierarchical()) return RingAllReduce(rank(), size(), call.count, element);
   return HierarchicalAllReduce(config_.form, rank(), size(), config_.group, call.count, element);
 }
 
-Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& header,
-                                   Time deadline) {
-  const size_t element = SizeOf(call.dtype), bytes = call.count * element;
-  std::byte* const out = static_cast<std::byte*>(call.out);
-  // The same choice as in RunAllReduce, and so the same bits.
-  const bool pair = size() == 2 && bytes <= config_.pair_bytes_max;
-  if (!pair && Direct(bytes)) {
-    const size_t n = static_cast<size_t>(size());
-    scratch_.resize(std::max(scratch_.size(), n * bytes));
-    if (bytes > 0)
-      std::memcpy(scratch_.data() + bytes * static_cast<size_t>(rank()), call.in, bytes);
-    TD_RETURN_IF_ERROR(exchange_.Run(DirectGather(rank(), size(), call.root, bytes),
-                                     {scratch_.data(), n * bytes}, header, deadline));
-    if (rank() == call.root) ReduceParts(call, bytes);
-    return OkStatus();
-  }
-  if (call.in != call.out && bytes > 0) std::memcpy(out, call.in, bytes);
-  if (Hierarchical()) {  // on the other ranks `out` is scratch
-    return exchange_.Run(AllReduceSchedule(call), {out, bytes}, header, deadline);
-  }
-  return exchange_.Run(pair ? PairReduce(rank(), call.root, bytes)
-                            : RingReduce(rank(), size(), call.root, call.count, element),
-                       {out, bytes}, header, deadline);
+// By `schedule`: everybody's input into its part of scratch_.
+Status HostCommunicator::ExchangeParts(const Collective& call, const Schedule& schedule,
+                                       const MessageHeader& header, Time deadline) {
+  const size_t bytes = call.count * SizeOf(call.dtype), all = bytes * static_cast<size_t>(size());
+  scratch_.resize(std::max(scratch_.size(), all));
+  if (bytes > 0) std::memcpy(scratch_.data() + bytes * static_cast<size_t>(rank()), call.in, bytes);
+  return exchange_.Run(schedule, {scratch_.data(), all}, header, deadline);
+}
+
+Status HostCommunicator::ReduceInPlace(const Collective& call, const Schedule& schedule,
+                                       const MessageHeader& header, Time deadline) {
+  const size_t bytes = call.count * SizeOf(call.dtype);
+  if (call.in != call.out && bytes > 0) std::memcpy(call.out, call.in, bytes);
+  return exchange_.Run(schedule, {static_cast<std::byte*>(call.out), bytes}, header, deadline);
 }
 
 void HostCommunicator::ReduceParts(const Collective& call, size_t bytes) {

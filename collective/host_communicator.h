@@ -53,7 +53,12 @@ class HostCommunicator final : public Communicator {
   Status RunAllReduce(const Collective& call, const MessageHeader& header, Time deadline);
   Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline);
   // Sums the `size` parts of scratch_ in rank order into `out`.
+  Status ExchangeParts(const Collective& call, const Schedule& schedule,
+                       const MessageHeader& header, Time deadline);
+  Status ReduceInPlace(const Collective& call, const Schedule& schedule,
+                       const MessageHeader& header, Time deadline);
   void ReduceParts(const Collective& call, size_t bytes);
+  bool Pair(size_t bytes) const;
   bool Direct(size_t bytes) const;
   bool Hierarchical() const { return config_.group > 1 && size() > config_.group; }
   Schedule AllReduceSchedule(const Collective& call) const;

@@ -7,18 +7,23 @@
 #include "absl/strings/str_join.h"
 #include "collective/communicator.h"
 #include "collective/tcp.h"
+#include "kernels/graph/passes/update_by_owner.h"
 #include "trainer/mode.h"
+#include "trainer/spread_state.h"
 
 namespace tandem {
 namespace {
 
-// One c_allreduce_sum of the plan. What is several tensors, or travels in another type, is gathered
+// One communication of the plan. What is several tensors, or travels in another type, is gathered
 // in a flat buffer.
 struct Bucket {
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  int root = 0;
   std::vector<CommTensor> tensors;
   std::string name;
-  DType dtype = DType::kF32;    // on its way
-  std::vector<std::byte> flat;  // empty for a tensor that is reduced where it is
+  DType dtype = DType::kF32;        // on its way
+  std::vector<std::byte> flat;      // empty for a tensor that travels from where it is
+  bool gives = true, takes = true;  // this rank
   size_t count = 0;
   size_t index = 0;  // in program order
 
@@ -86,9 +91,9 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   Status BeginStep(int64_t, float learning_rate) override {
     return SetLearningRate(*scope_, learning_rate);
   }
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override {
-    return ScopeState(program, scope, device);
-  }
+  bool state_is_spread() const override { return options_.update_by_owner; }
+  StatusOr<bool> Stopping(bool mine) override;
+  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
   Status Finish() override;
   void Abort(const Status& why) override {
     for (const auto& communicator : communicators_) communicator->Abort(ToString(why));
@@ -100,12 +105,16 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
 
  private:
   Status Connect();
+  Status DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads,
+                           const std::vector<std::vector<ParamGrad>>& groups);
+  std::shared_ptr<Work> Start(const Bucket& bucket, void* data);
   // `then` is called behind the flight's own end.
   void Launch(const Flight& flight, std::function<void()> then);
   void LaunchNext() TD_EXCLUDES(mu_);
 
   const ModeOptions options_;
   Scope* scope_ = nullptr;
+  SpreadState spread_;  // with update_by_owner
   std::vector<std::unique_ptr<Bucket>> buckets_;
 
   // With one_comm_at_a_time and several communicators.
@@ -126,10 +135,32 @@ Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>
   } else {
     for (const ParamGrad& pair : grads) groups.push_back({pair});
   }
+  if (options_.update_by_owner) return DistributeByOwner(program, grads, groups);
   if (!options_.average) TD_RETURN_IF_ERROR(InsertAllReduce(program, groups));
   TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, grads));
   if (!options_.average) return OkStatus();
   return AppendAverage(program, groups, *options_.average, options_.ranks);
+}
+
+Status CollectiveMode::DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads,
+                                         const std::vector<std::vector<ParamGrad>>& groups) {
+  TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(options_.optimizer));
+  if (reach == UpdateReach::kAll) {
+    return Unimplemented(
+        "reduce_strategy Reduce with clip_global_norm is not built yet: no rank has all gradients");
+  }
+  const std::vector<int> owners = OwnersOf(program, grads, options_.ranks);
+  std::vector<ParamGrad> own;
+  std::vector<std::vector<ParamGrad>> single;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (owners[i] == options_.rank) own.push_back(grads[i]);
+    single.push_back({grads[i]});
+  }
+  TD_ASSIGN_OR_RETURN(spread_, SpreadState::Make(program, options_.optimizer, grads, owners));
+  TD_RETURN_IF_ERROR(InsertReduce(program, SplitByOwner(groups, grads, owners)));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, own));
+  if (options_.fuse_broadcast) single = {grads};
+  return AppendBroadcast(program, SplitByOwner(single, grads, owners));
 }
 
 Status CollectiveMode::Connect() {
@@ -160,7 +191,7 @@ Status CollectiveMode::Connect() {
   return OkStatus();
 }
 
-StatusOr<int64_t> CollectiveMode::Start(const Program&, Scope& scope, const TensorMap&,
+StatusOr<int64_t> CollectiveMode::Start(const Program&, Scope& scope, const TensorMap& state,
                                         int64_t step) {
   scope_ = &scope;
   if (communicators_.empty()) TD_RETURN_IF_ERROR(Connect());
@@ -171,26 +202,61 @@ StatusOr<int64_t> CollectiveMode::Start(const Program&, Scope& scope, const Tens
   Communicator& first = *communicators_[0];
   works.push_back(first.Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step"}));
   for (const auto& [name, tensor] : scope.tensors()) {
+    if (spread_.Holds(name)) continue;
     works.push_back(first.Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()),
                                     tensor.dtype(), 0, {.what = name}));
   }
   const Time deadline = SteadyNow() + options_.start_timeout;
   for (const auto& work : works) TD_RETURN_IF_ERROR(work->Wait(deadline));
+  TD_RETURN_IF_ERROR(spread_.Scatter(first, state, scope, deadline));
   return agreed;
 }
 
+StatusOr<bool> CollectiveMode::Stopping(bool mine) {
+  if (!state_is_spread()) return mine;
+  int32_t any = mine ? 1 : 0;
+  TD_RETURN_IF_ERROR(
+      Lost(communicators_[0]
+               ->AllReduce(&any, &any, 1, DType::kI32, ReduceOp::kMax, {.what = "whether to stop"})
+               ->Wait(SteadyNow() + timeout())));
+  return any != 0;
+}
+
+StatusOr<TensorMap> CollectiveMode::State(const Program& program, const Scope& scope,
+                                          Device& device) {
+  TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
+  TD_RETURN_IF_ERROR(
+      Lost(spread_.Gather(*communicators_[0], scope, device, &state, SteadyNow() + timeout())));
+  return state;
+}
+
 StatusOr<int> CollectiveMode::Register(const CommNode& node) {
-  if (node.op->type != "c_allreduce_sum") {
+  auto bucket = std::make_unique<Bucket>();
+  if (node.op->type == "c_allreduce_sum") {
+    bucket->op = CollectiveOp::kAllReduce;
+  } else if (node.op->type == "c_reduce_sum") {
+    bucket->op = CollectiveOp::kReduce;
+  } else if (node.op->type == "c_broadcast") {
+    bucket->op = CollectiveOp::kBroadcast;
+  } else {
     return Unimplemented("%s is not built yet in collective mode", node.op->type);
   }
-  auto bucket = std::make_unique<Bucket>();
+  if (bucket->op != CollectiveOp::kAllReduce) {
+    bucket->root = static_cast<int>(std::get<int64_t>(node.op->attrs.at("root")));
+    const bool is_root = bucket->root == options_.rank,
+               reduce = bucket->op == CollectiveOp::kReduce;
+    bucket->gives = reduce || is_root;
+    bucket->takes = reduce == is_root;
+  }
   bucket->tensors = node.out;
   const DType dtype = node.out.front().desc.dtype;
   for (const CommTensor& t : node.out) {
-    if (t.desc.dtype != dtype) return InvalidArgument("one allreduce of several element types");
+    if (t.desc.dtype != dtype)
+      return InvalidArgument("one %s of several element types", node.op->type);
     bucket->count += static_cast<size_t>(t.desc.shape.numel());
   }
-  const bool half = options_.half_communication && dtype == DType::kF32;
+  const bool half =
+      options_.half_communication && dtype == DType::kF32 && bucket->op != CollectiveOp::kBroadcast;
   bucket->dtype = half ? DType::kF16 : dtype;
   const size_t n = node.out.size();
   bucket->name =
@@ -229,19 +295,29 @@ void CollectiveMode::LaunchNext() {
   Launch(next, [this] { LaunchNext(); });
 }
 
+std::shared_ptr<Work> CollectiveMode::Start(const Bucket& bucket, void* data) {
+  Communicator& communicator = *communicators_[bucket.index % communicators_.size()];
+  const CallOptions options = {.what = bucket.name};
+  if (bucket.op == CollectiveOp::kBroadcast) {
+    return communicator.Broadcast(data, bucket.count, bucket.dtype, bucket.root, options);
+  }
+  if (bucket.op == CollectiveOp::kReduce) {
+    return communicator.Reduce(data, data, bucket.count, bucket.dtype, ReduceOp::kSum, bucket.root,
+                               options);
+  }
+  return communicator.AllReduce(data, data, bucket.count, bucket.dtype, ReduceOp::kSum, options);
+}
+
 void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   Bucket* bucket = flight.bucket;
   const bool flat = !bucket->flat.empty();
   if (flat) bucket->Gather();
-  void* data = bucket->data();
-  Communicator& communicator = *communicators_[bucket->index % communicators_.size()];
-  auto work = communicator.AllReduce(data, data, bucket->count, bucket->dtype, ReduceOp::kSum,
-                                     {.what = bucket->name});
-  work->OnDone([flight, flat, then = std::move(then)](const Status& status) {
-    if (status.ok() && flat) flight.bucket->Scatter();
-    flight.done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", flight.step))));
-    if (then != nullptr) then();
-  });
+  Start(*bucket, bucket->data())
+      ->OnDone([flight, flat, then = std::move(then)](const Status& status) {
+        if (status.ok() && flat) flight.bucket->Scatter();
+        flight.done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", flight.step))));
+        if (then != nullptr) then();
+      });
 }
 
 Status CollectiveMode::Finish() {

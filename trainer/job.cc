@@ -186,6 +186,9 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.optimizer = OptimizerSpecOf(config);
   options.fuse_all_reduce = strategy.fuse_all_reduce_ops();
   options.group_rule = {strategy.fuse_grad_size_in_mb(), strategy.fuse_grad_size_in_tflops()};
+  options.update_by_owner =
+      strategy.build_strategy().reduce_strategy() == BuildStrategy::Reduce && rank.size > 1;
+  options.fuse_broadcast = strategy.build_strategy().fuse_broadcast_ops();
   options.half_communication = strategy.fp16_allreduce();
   if (strategy.localsgd()) {
     const LocalSgdConfigs& local = strategy.localsgd_configs();

@@ -42,6 +42,8 @@ struct ModeOptions {
   bool fuse_all_reduce = true;
   GroupRule group_rule;
   bool half_communication = false;     // f32 gradients travel as f16
+  bool update_by_owner = false;        // reduce_strategy Reduce
+  bool fuse_broadcast = false;         // with it
   std::optional<AverageRule> average;  // LocalSGD: parameters travel, not gradients
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);
@@ -80,6 +82,12 @@ class ModeDriver {
                                   int64_t step) = 0;
   // Before each step: its number and learning rate.
   virtual Status BeginStep(int64_t step, float learning_rate) = 0;
+  // Whether optimizer state is spread over the ranks. Then all of them call State, and all stop,
+  // behind the same step: they call Stopping behind each.
+  virtual bool state_is_spread() const { return false; }
+  // Whether to stop now: `mine` says whether this rank was asked to. With spread state, whether any
+  // rank was.
+  virtual StatusOr<bool> Stopping(bool mine) { return mine; }
   // Optimizer slots and statistics by variable name, for a checkpoint; new memory from `device`.
   virtual StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) = 0;
   // Everybody has finished. Called once, after the last step; an error before it: Abort.

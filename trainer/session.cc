@@ -60,7 +60,7 @@ class Session::Impl {
   void AddResults(int parts);
   Status AfterProfiled(bool last);
   void Report(int64_t step);
-  Status AfterStep(int64_t step);
+  Status AfterStep(int64_t step, bool stopping);
   Status Evaluate(int64_t epoch);
   Status SaveCheckpoint(int64_t steps_done);
   StatusOr<TensorMap> Params() const;
@@ -339,19 +339,21 @@ Status Session::Impl::AfterProfiled(bool last) {
   return OkStatus();
 }
 
-Status Session::Impl::AfterStep(int64_t step) {
+Status Session::Impl::AfterStep(int64_t step, bool stopping) {
   if (progress_->Due(step)) Report(step);
-  if (!leader()) return OkStatus();
   const int64_t epoch = step / steps_per_epoch();
   const bool last = step + 1 == steps_total_;
   const int64_t every = config_.eval_every_epochs();
-  if (last || (ends_epoch(step) && every > 0 && (epoch + 1) % every == 0)) {
+  if (leader() && (last || (ends_epoch(step) && every > 0 && (epoch + 1) % every == 0))) {
     TD_RETURN_IF_ERROR(Evaluate(epoch));
   }
   const int64_t save_every = config_.checkpoint().every_steps();
-  const bool save = save_every > 0 ? (step + 1) % save_every == 0 : ends_epoch(step);
-  if (store_ && (save || last || stop_.load())) return SaveCheckpoint(step + 1);
-  return OkStatus();
+  const bool due = save_every > 0 ? (step + 1) % save_every == 0 : ends_epoch(step);
+  if (config_.checkpoint().dir().empty() || !(due || last || stopping)) return OkStatus();
+  if (leader()) return SaveCheckpoint(step + 1);
+  // The leader needs what the others have of the state.
+  return mode_.state_is_spread() ? mode_.State(programs_.train, *scope_, host_).status()
+                                 : OkStatus();
 }
 
 Status Session::Impl::Evaluate(int64_t epoch) {
@@ -411,17 +413,22 @@ Status Session::Impl::TrainLoop() {
       prefetcher_->Reset({.epoch = static_cast<uint64_t>(first_step_ / steps_per_epoch()),
                           .step = static_cast<uint64_t>(first_step_ % steps_per_epoch()),
                           .epoch_end = static_cast<uint64_t>(config_.epochs())}));
-  // A request to stop reaches all ranks at about the same time, but not at the same step. Rank 0
-  // stops first, behind a whole step, and saves it; the others go on until it has: its last step is
-  // at most two after theirs.
-  int steps_left = leader() ? 0 : 2;
+  // A request to stop reaches all ranks at about the same time, but not at the same step. Unless
+  // they agree on one, rank 0 stops first, behind a whole step, and saves it; the others go on
+  // until it has: its last step is at most two after theirs.
+  int steps_left = leader() || mode_.state_is_spread() ? 0 : 2;
   for (int64_t step = first_step_; step < steps_total_; ++step) {
     const Status status = TrainStep(step);
     if (!status.ok()) return stop_.load() && !leader() ? Stopped(step - 1) : status;
     if (profile_) TD_RETURN_IF_ERROR(AfterProfiled(step + 1 == steps_total_));
     ++steps_done_;
-    TD_RETURN_IF_ERROR(AfterStep(step));
-    if (stop_.load() && steps_left-- == 0) return Stopped(step);
+    TD_ASSIGN_OR_RETURN(const bool stopping, mode_.Stopping(stop_.load()));
+    TD_RETURN_IF_ERROR(AfterStep(step, stopping));
+    if (stopping && steps_left-- == 0) {
+      // Who leaves ends the job: not before the leader has saved.
+      if (mode_.state_is_spread()) TD_RETURN_IF_ERROR(mode_.Finish());
+      return Stopped(step);
+    }
   }
   if (steps_done_ == 0 && leader()) TD_RETURN_IF_ERROR(Evaluate(config_.epochs() - 1));
   return mode_.Finish();

@@ -187,6 +187,11 @@ void Validator::CheckRegime() {
     diagnostics_->Note(PlaceOf("runtime_flags.min_block_size"),
                        "min_block_size has no effect with slice_var_up: false");
   }
+  const BuildStrategy& build = strategy_.build_strategy();
+  if (build.fuse_broadcast_ops() && build.reduce_strategy() != BuildStrategy::Reduce) {
+    diagnostics_->Note(PlaceOf("build_strategy.fuse_broadcast_ops"),
+                       "fuse_broadcast_ops has no effect without reduce_strategy: Reduce");
+  }
 }
 
 void Validator::CheckAmpLists() {
@@ -209,6 +214,7 @@ void Validator::CheckExclusions() {
     const char* why;
   };
   const DistributedStrategy& s = strategy_;
+  const bool by_owner = s.build_strategy().reduce_strategy() == BuildStrategy::Reduce;
   const Exclusion exclusions[] = {
       {s.dgc() && s.amp(), "dgc", "amp", "gradients are compressed in 32 bit only"},
       {s.localsgd() && s.adaptive_localsgd(), "localsgd", "adaptive_localsgd",
@@ -217,6 +223,10 @@ void Validator::CheckExclusions() {
        "localsgd sends no gradients"},
       {s.localsgd() && s.fp16_allreduce(), "localsgd", "fp16_allreduce",
        "localsgd sends no gradients"},
+      {by_owner && s.localsgd(), "build_strategy.reduce_strategy", "localsgd",
+       "localsgd sends no gradients, and Reduce gives them to an owner"},
+      {by_owner && s.amp(), "build_strategy.reduce_strategy", "amp",
+       "with Reduce no rank has all gradients, of which loss scaling looks for inf and nan"},
       {s.lars() && s.lamb(), "lars", "lamb", "each is an optimizer of its own"},
       {s.dgc() && s.localsgd(), "dgc", "localsgd", "localsgd sends no gradients"},
   };

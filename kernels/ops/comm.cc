@@ -28,6 +28,17 @@ const OpDef kAllReduceSum = {
     .has_side_effect = true,
 };
 
+const OpDef kRankReduceSum = {
+    .type = "c_reduce_sum",
+    .doc = "Sum of X over all ranks, in place, on rank `root`; elsewhere Out is undefined.",
+    .inputs = {{"X", Arity::kMany}},
+    .outputs = {{"Out", Arity::kMany}},
+    .attrs = {{"root", int64_t{0}, "rank that gets the sum"}},
+    .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
 const OpDef kBroadcast = {
     .type = "c_broadcast",
     .doc = "X of rank `root`, in place, on every rank.",

@@ -5,6 +5,6 @@
 
 namespace tandem {
 
-extern const OpDef kAllReduceSum, kBroadcast, kGeoExchange, kPushPull;
+extern const OpDef kAllReduceSum, kBroadcast, kGeoExchange, kPushPull, kRankReduceSum;
 
 }  // namespace tandem

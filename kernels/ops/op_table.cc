@@ -21,6 +21,7 @@ const OpDef* const kOps[] = {
     &kBatchNorm,
     &kBatchNormGrad,
     &kBroadcast,
+    &kRankReduceSum,
     &kCast,
     &kCastGrad,
     &kCheckFiniteAndUnscale,

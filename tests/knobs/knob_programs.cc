@@ -7,13 +7,14 @@
 
 namespace tandem {
 
-JobPrograms KnobProgramTest::Programs(const Overrides& knobs, int ranks) {
+JobPrograms KnobProgramTest::Programs(const Overrides& knobs, int ranks, int index) {
   JobSources sources;
   sources.path = job_;
   sources.overrides = knobs;
   const auto job = LoadJob(sources, ranks);
   EXPECT_TRUE(job.ok()) << job.status();
   RankInfo rank;
+  rank.rank = index;
   rank.size = ranks;
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};

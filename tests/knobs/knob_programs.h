@@ -15,9 +15,9 @@ using Overrides = std::vector<std::pair<std::string, std::string>>;
 
 class KnobProgramTest : public JobTest {
  protected:
-  // Programs of the test's job with these settings, as rank 0 of `ranks` in the job's mode builds
-  // them. Fails the test when they cannot be built.
-  JobPrograms Programs(const Overrides& knobs, int ranks = 1);
+  // Programs of the test's job with these settings, as rank `rank` of `ranks` in the job's mode
+  // builds them. Fails the test when they cannot be built.
+  JobPrograms Programs(const Overrides& knobs, int ranks = 1, int rank = 0);
   static int Count(const Program& program, const std::string& type);
   // What the pass reported; a report without a place and reason "not run" when it did not run.
   static PassReport ReportOf(const JobPrograms& programs, const std::string& pass);

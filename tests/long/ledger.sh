@@ -1,5 +1,5 @@
 #!/bin/bash
-# The ledger test with many kills (tests/e2e/ledger_test.cc): 1000 by default, about twenty minutes.
+# The ledger test with many kills (tests/e2e/ledger_test.cc): 1000 by default, five to ten minutes.
 #   tests/long/ledger.sh [KILLS [SEED]]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -56,7 +56,7 @@ TEST(Validate, NotBuiltYetUnlessDefault) {
       {"amp: true", "amp: true is not built yet"},
       {"elastic: true", "elastic: true is not built yet"},
       {"execution_strategy { num_threads: 2 }", "num_threads: 2 is not built yet"},
-      {"build_strategy { reduce_strategy: Reduce }", "reduce_strategy: Reduce is not built yet"},
+      {"sync_batch_norm: true", "sync_batch_norm: true is not built yet"},
       {"build_strategy { gradient_scale_strategy: Customized }",
        "gradient_scale_strategy: Customized is not built yet"},
       {"a_sync_configs { enable_dc_asgd: true }", "enable_dc_asgd: true is not built yet"},
