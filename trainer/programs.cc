@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "common/strategy/text_file.h"
 #include "kernels/graph/draw.h"
@@ -82,6 +83,65 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   return programs;
 }
 
+namespace {
+
+bool Sequential(const DistributedStrategy& strategy) {
+  return strategy.build_strategy().enable_sequential_execution() || strategy.recompute();
+}
+
+// 0 stands for the reference's formula, per place. In sequence operators never meet: one thread
+// runs them, and their kernels have all of the place's.
+int NumThreads(const DistributedStrategy& strategy, PlaceKind place) {
+  if (Sequential(strategy)) return 1;
+  const int asked = strategy.execution_strategy().num_threads();
+  if (asked > 0) return asked;
+  return place == PlaceKind::kCpu ? 2 : 4;
+}
+
+}  // namespace
+
+MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy) {
+  const double eager_gb = strategy.runtime_flags().eager_delete_tensor_gb();
+  const BuildStrategy& build = strategy.build_strategy();
+  const bool freed_late = build.memory_optimize() == BuildStrategy::Auto && eager_gb < 0;
+  return {.inplace = build.enable_inplace(),
+          .reuse = build.memory_optimize() == BuildStrategy::On || freed_late,
+          .eager_delete_bytes = static_cast<int64_t>(eager_gb * static_cast<double>(1 << 30))};
+}
+
+std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
+  const BuildStrategy& build = strategy.build_strategy();
+  std::string text;
+  if (build.has_enable_inplace() || build.has_memory_optimize() ||
+      strategy.runtime_flags().has_eager_delete_tensor_gb()) {
+    text += "memory: " + ToText(plan.memory()) + "\n";
+  }
+  const ExecutionStrategy& execution = strategy.execution_strategy();
+  if (execution.has_num_iteration_per_drop_scope() ||
+      strategy.runtime_flags().has_local_exe_sub_scope_limit()) {
+    size_t bytes = 0;
+    for (const auto& pages : plan.droppable()) bytes += pages.size();
+    text +=
+        absl::StrFormat("temporaries: %.1f MB are dropped every %d runs%s\n",
+                        static_cast<double>(bytes) / 1e6, execution.num_iteration_per_drop_scope(),
+                        plan.drops_each_run() ? ", and every run: they hold more than "
+                                                "local_exe_sub_scope_limit"
+                                              : "");
+  }
+  if (execution.has_num_threads() || build.has_enable_sequential_execution()) {
+    text += plan.num_threads() > 1
+                ? absl::StrFormat("schedule: as data flows, num_threads %d\n", plan.num_threads())
+                : "schedule: the order of the program\n";
+  }
+  return text;
+}
+
+int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
+  if (config.threads() > 0) return config.threads();
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::max(1, cores / std::max(1, rank.local_size));
+}
+
 StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
   const DistributedStrategy& strategy = config.strategy();
   PlanOptions options;
@@ -91,6 +151,16 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
     TD_RETURN_IF_ERROR(Annotate(GetOp(type).status(), "mkldnn_enabled_op_types"));
     options.onednn_ops.push_back(type);
   }
+  options.memory = MemoryOptionsOf(strategy);
+  TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
+  // The limit of the reference is one of device memory: on CPU it counts when it is set.
+  const RuntimeFlags& flags = strategy.runtime_flags();
+  options.drop.every_runs = strategy.execution_strategy().num_iteration_per_drop_scope();
+  if (place.kind != PlaceKind::kCpu || flags.has_local_exe_sub_scope_limit()) {
+    const double mb = flags.local_exe_sub_scope_limit();
+    options.drop.above_bytes = mb < 0 ? -1 : static_cast<int64_t>(mb * (1 << 20));
+  }
+  options.num_threads = NumThreads(strategy, place.kind);
   return options;
 }
 

@@ -6,9 +6,11 @@
 #include "kernels/graph/passes/pass.h"
 #include "kernels/graph/program.h"
 #include "trainer/mode.h"
+#include "trainer/rank_env.h"
 
 namespace tandem {
 
+class DistributedStrategy;
 class JobConfig;
 
 struct JobPrograms {
@@ -24,9 +26,17 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
                                     int64_t batch, int64_t global_batch, ModeDriver& mode,
                                     const ProgramObserver& observer = nullptr);
 
+// Threads of the kernels on one rank: the job's, else its share of this host's cores.
+int ThreadsOf(const JobConfig& config, const RankInfo& rank);
+
 // How the job wants its plans: threads of the kernels, use of oneDNN. NOT_FOUND naming an operator
 // type of mkldnn_enabled_op_types that there is not.
 StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads);
+
+// What enable_inplace, memory_optimize and eager_delete_tensor_gb ask for.
+MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy);
+// Lines about memory and order of a plan, as far as a knob about them is set.
+std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan);
 
 // Writes a drawing of each point into `dir`, which is made: 00_model.dot, 01_autodiff.dot, ...
 ProgramObserver DrawInto(const std::string& dir);

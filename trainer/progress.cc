@@ -157,11 +157,12 @@ struct Progress::Impl {
 
   LogFormat format() const { return options.format; }
 
-  bool Due(int64_t step) const TD_REQUIRES(mu) {
+  bool Due(int64_t step, int64_t steps) const TD_REQUIRES(mu) {
     if (finished) return false;
     if (options.steps_total > 0 && step + 1 >= options.steps_total) return true;
     if (format() == LogFormat::kBar) return !drawn || clock.Now() - last_draw >= kRedrawInterval;
-    return (step + 1) % std::max<int64_t>(options.log_every_steps, 1) == 0;
+    const int64_t every = std::max<int64_t>(options.log_every_steps, 1);
+    return (step + 1) / every > (step + 1 - steps) / every;
   }
 
   // Speeds over the time since the last line.
@@ -253,15 +254,15 @@ Progress::~Progress() { Finish(); }
 
 LogFormat Progress::format() const { return impl_->format(); }
 
-bool Progress::Due(int64_t step) const {
+bool Progress::Due(int64_t step, int64_t steps) const {
   MutexLock lock(impl_->mu);
-  return impl_->Due(step);
+  return impl_->Due(step, steps);
 }
 
 void Progress::Report(const StepReport& report) {
   Impl& p = *impl_;
   MutexLock lock(p.mu);
-  if (!p.Due(report.step)) return;
+  if (!p.Due(report.step, report.steps)) return;
   p.last = p.Measure(report);
   p.last_metric = std::string(report.metric_name);
   p.last.report.metric_name = p.last_metric;

@@ -41,6 +41,7 @@ struct ProgressOptions {
 // The state of the job after a step.
 struct StepReport {
   int64_t step = 0;     // of the whole job, counted from 0: the step just finished
+  int64_t steps = 1;    // of the run that it ended: it stands for all of them
   int64_t epoch = 0;    // from 0
   int64_t samples = 0;  // of one step; of this worker or of all, as speeds should be shown
   double loss = 0;
@@ -70,9 +71,10 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // True when Report() of this step would print now. Where loss and metric cost time to fetch, ask
-  // first and report only then; speeds are over all steps since the last report that was printed.
-  bool Due(int64_t step) const;
+  // True when Report() of this step, the last of a run of `steps`, would print now. Where loss and
+  // metric cost time to fetch, ask first and report only then; speeds are over all steps since the
+  // last report that was printed.
+  bool Due(int64_t step, int64_t steps = 1) const;
   // Prints where Due() is true, else does nothing.
   void Report(const StepReport& report);
   // A result of its own, always printed: Result("eval", 3, {{"accuracy", 0.91}}).

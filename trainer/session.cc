@@ -26,12 +26,6 @@ std::string Resolve(const std::string& dir, const std::string& path) {
   return path.empty() || path[0] == '/' ? path : dir + path;
 }
 
-int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
-  if (config.threads() > 0) return config.threads();
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return std::max(1, cores / std::max(1, rank.local_size));
-}
-
 }  // namespace
 
 class Session::Impl {
@@ -47,20 +41,25 @@ class Session::Impl {
   Status OpenSamples();
   Status BuildPlan();
   ProgramObserver Drawings() const;
-  Status OpenProgress();
+  void OpenProgress();
   Status LoadCheckpoint();
   Status StartMode();
   Status TrainLoop();
-  static Status Stopped(int64_t step);
+  static Status Stopped(int64_t step) {
+    return Cancelled("stopped on request after step %d", step);
+  }
   Status ObserveSteps();
   Status Feed(const Batch& batch, int part);
   void Observe();
-  Status TrainStep(int64_t step);
+  int64_t RunLength(int64_t step) const;
+  Status NextBatch(int64_t step);
+  Status TrainRun(int64_t first, int64_t steps);
   Status PlaceDropout(int64_t step, int part);
   void AddResults(int parts);
   Status AfterProfiled(bool last);
-  void Report(int64_t step);
-  Status AfterStep(int64_t step, bool stopping);
+  void Tell(const std::string& lines);
+  void Report(int64_t step, int64_t steps);
+  Status AfterRun(int64_t step, int64_t steps, bool stopping);
   Status Evaluate(int64_t epoch);
   Status SaveCheckpoint(int64_t steps_done);
   StatusOr<TensorMap> Params() const;
@@ -86,6 +85,8 @@ class Session::Impl {
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Executor> executor_;
   std::vector<Tensor> inputs_;
+  const Batch* data_ = nullptr;  // of the running step
+  double wait_seconds_ = 0;      // for data, in the running run
   std::unique_ptr<NanCheck> nan_check_;
   std::unique_ptr<StepProfile> profile_;
   Profiler* profiler_ = nullptr;  // of the running step
@@ -180,14 +181,13 @@ ProgramObserver Session::Impl::Drawings() const {
   return dir.empty() || !leader() ? nullptr : DrawInto(Resolve(options_.job_dir, dir));
 }
 
-Status Session::Impl::OpenProgress() {
+void Session::Impl::OpenProgress() {
   ProgressOptions progress = options_.progress;
   progress.worker_index = options_.rank.rank;
   progress.steps_total = steps_total_;
   progress.first_step = first_step_;
   progress.log_every_steps = config_.log_every_steps();
   progress_ = std::make_unique<Progress>(progress, options_.sink, clock_);
-  return OkStatus();
 }
 
 Status Session::Impl::LoadCheckpoint() {
@@ -238,7 +238,7 @@ Status Session::Impl::Open() {
 Status Session::Impl::StartMode() {
   TD_ASSIGN_OR_RETURN(first_step_,
                       mode_.Start(programs_.train, *scope_, restored_state_, first_step_));
-  TD_RETURN_IF_ERROR(OpenProgress());
+  OpenProgress();
   if (options_.board != nullptr) {
     options_.board->Begin(
         {.name = config_.name(),
@@ -252,10 +252,7 @@ Status Session::Impl::StartMode() {
          .samples_per_step = options_.global_batch});
   }
   if (leader()) {
-    const std::string report = ReportText(programs_.passes);
-    for (const auto line : absl::StrSplit(report, '\n', absl::SkipEmpty())) {
-      progress_->Message(std::string(line));
-    }
+    Tell(ReportText(programs_.passes) + PlanReport(config_.strategy(), *plan_));
   }
   if (first_step_ > 0) {
     progress_->Message(absl::StrFormat("resumed at step %d of %d", first_step_, steps_total_));
@@ -275,28 +272,50 @@ Status Session::Impl::Feed(const Batch& batch, int part) {
   return OkStatus();
 }
 
-Status Session::Impl::TrainStep(int64_t step) {
-  Observe();
-  const Time wait_begin = clock_.Now();
-  TD_ASSIGN_OR_RETURN(const Batch* batch,
-                      prefetcher_->Next(clock_.Now() + std::chrono::minutes(10)));
-  if (batch == nullptr) return Internal("the data ended at step %d of %d", step, steps_total_);
+// How many steps one run from `step` on takes: num_iteration_per_run, but a run ends where
+// something is to be done behind a step.
+int64_t Session::Impl::RunLength(int64_t step) const {
+  if (profile_ != nullptr) return 1;
+  const int64_t save_every = config_.checkpoint().every_steps();
+  int64_t length = config_.strategy().execution_strategy().num_iteration_per_run();
+  length = std::min({length, steps_total_ - step, steps_per_epoch() - step % steps_per_epoch()});
+  return save_every > 0 ? std::min(length, save_every - step % save_every) : length;
+}
+
+Status Session::Impl::NextBatch(int64_t step) {
   const Time begin = clock_.Now();
-  if (profiler_) profiler_->Add("wait for data", executor_->steps_run(), wait_begin, begin);
-  TD_RETURN_IF_ERROR(mode_.BeginStep(step, schedule_->At(step)));
+  TD_ASSIGN_OR_RETURN(data_, prefetcher_->Next(begin + std::chrono::minutes(10)));
+  if (data_ == nullptr) return Internal("the data ended at step %d of %d", step, steps_total_);
+  const Time end = clock_.Now();
+  wait_seconds_ += Seconds(end - begin);
+  if (profiler_) profiler_->Add("wait for data", executor_->steps_run(), begin, end);
+  return mode_.BeginStep(step, schedule_->At(step));
+}
+
+// One run of `steps` steps. Loss and metric are those of the last one.
+Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
+  Observe();
   const int parts = config_.strategy().batch_merge_repeats();
-  loss_ = metric_ = 0;
-  for (int part = 0; part < parts; ++part) {
-    TD_RETURN_IF_ERROR(Feed(*batch, part));
-    TD_RETURN_IF_ERROR(PlaceDropout(step, part));
-    TD_RETURN_IF_ERROR(Annotate(executor_->Run(), absl::StrFormat("step %d", step)));
-    if (progress_->Due(step)) AddResults(parts);
-  }
-  const double seconds = Seconds(clock_.Now() - begin);
+  const int64_t last = first + steps - 1;
+  const bool due = progress_->Due(last, steps);
+  int64_t step = first;
+  const auto before = [&](int iteration) -> Status {
+    const int part = iteration % parts;
+    step = first + iteration / parts;
+    if (part == 0) TD_RETURN_IF_ERROR(NextBatch(step));
+    if (part > 0 && due && step == last) AddResults(parts);
+    TD_RETURN_IF_ERROR(Feed(*data_, part));
+    return PlaceDropout(step, part);
+  };
+  loss_ = metric_ = wait_seconds_ = 0;
+  const Time begin = clock_.Now();
+  const Status status = executor_->Run(static_cast<int>(steps) * parts, before);
+  if (!status.ok()) return Annotate(status, absl::StrFormat("step %d", step));
+  if (due) AddResults(parts);
+  const double seconds = Seconds(clock_.Now() - begin) - wait_seconds_;
   train_seconds_ += seconds;
-  if (options_.board != nullptr) {
-    options_.board->Step(step, seconds, prefetcher_->stats().wait_seconds);
-  }
+  const double each = seconds / static_cast<double>(steps);
+  if (options_.board) options_.board->Step(last, each, prefetcher_->stats().wait_seconds);
   return OkStatus();
 }
 
@@ -320,8 +339,9 @@ void Session::Impl::AddResults(int parts) {
   if (!program.metrics.empty()) metric_ += Scalar(program.metrics[0]) / parts;
 }
 
-void Session::Impl::Report(int64_t step) {
+void Session::Impl::Report(int64_t step, int64_t steps) {
   progress_->Report({.step = step,
+                     .steps = steps,
                      .epoch = step / steps_per_epoch(),
                      .samples = options_.global_batch,
                      .loss = loss_,
@@ -333,14 +353,18 @@ void Session::Impl::Report(int64_t step) {
 
 Status Session::Impl::AfterProfiled(bool last) {
   TD_ASSIGN_OR_RETURN(const std::string text, profile_->After(steps_done_, last));
-  for (const auto line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    progress_->Message(std::string(line));
-  }
+  Tell(text);
   return OkStatus();
 }
 
-Status Session::Impl::AfterStep(int64_t step, bool stopping) {
-  if (progress_->Due(step)) Report(step);
+void Session::Impl::Tell(const std::string& lines) {
+  for (const auto line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    progress_->Message(std::string(line));
+  }
+}
+
+Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
+  if (progress_->Due(step, steps)) Report(step, steps);
   const int64_t epoch = step / steps_per_epoch();
   const bool last = step + 1 == steps_total_;
   const int64_t every = config_.eval_every_epochs();
@@ -357,6 +381,7 @@ Status Session::Impl::AfterStep(int64_t step, bool stopping) {
 }
 
 Status Session::Impl::Evaluate(int64_t epoch) {
+  plan_->DropTemporaries();  // the evaluator has its own
   TD_ASSIGN_OR_RETURN(evaluation_, evaluator_->Run());
   std::vector<NamedValue> values = {{"loss", evaluation_.loss}};
   if (!metric_name_.empty()) values.push_back({metric_name_, evaluation_.metric});
@@ -403,10 +428,6 @@ Status Session::Impl::SaveCheckpoint(int64_t steps_done) {
   return OkStatus();
 }
 
-Status Session::Impl::Stopped(int64_t step) {
-  return Cancelled("stopped on request after step %d", step);
-}
-
 Status Session::Impl::TrainLoop() {
   TD_RETURN_IF_ERROR(StartMode());
   TD_RETURN_IF_ERROR(
@@ -414,20 +435,22 @@ Status Session::Impl::TrainLoop() {
                           .step = static_cast<uint64_t>(first_step_ % steps_per_epoch()),
                           .epoch_end = static_cast<uint64_t>(config_.epochs())}));
   // A request to stop reaches all ranks at about the same time, but not at the same step. Unless
-  // they agree on one, rank 0 stops first, behind a whole step, and saves it; the others go on
-  // until it has: its last step is at most two after theirs.
-  int steps_left = leader() || mode_.state_is_spread() ? 0 : 2;
-  for (int64_t step = first_step_; step < steps_total_; ++step) {
-    const Status status = TrainStep(step);
-    if (!status.ok()) return stop_.load() && !leader() ? Stopped(step - 1) : status;
-    if (profile_) TD_RETURN_IF_ERROR(AfterProfiled(step + 1 == steps_total_));
-    ++steps_done_;
+  // they agree on one, rank 0 stops first, behind a whole run, and saves it; the others go on
+  // until it has: its last run is at most two after theirs.
+  int runs_left = leader() || mode_.state_is_spread() ? 0 : 2;
+  for (int64_t next = first_step_; next < steps_total_;) {
+    const int64_t steps = RunLength(next);
+    const Status status = TrainRun(next, steps);
+    if (!status.ok()) return stop_.load() && !leader() ? Stopped(next - 1) : status;
+    next += steps;
+    if (profile_) TD_RETURN_IF_ERROR(AfterProfiled(next == steps_total_));
+    steps_done_ += steps;
     TD_ASSIGN_OR_RETURN(const bool stopping, mode_.Stopping(stop_.load()));
-    TD_RETURN_IF_ERROR(AfterStep(step, stopping));
-    if (stopping && steps_left-- == 0) {
+    TD_RETURN_IF_ERROR(AfterRun(next - 1, steps, stopping));
+    if (stopping && runs_left-- == 0) {
       // Who leaves ends the job: not before the leader has saved.
       if (mode_.state_is_spread()) TD_RETURN_IF_ERROR(mode_.Finish());
-      return Stopped(step);
+      return Stopped(next - 1);
     }
   }
   if (steps_done_ == 0 && leader()) TD_RETURN_IF_ERROR(Evaluate(config_.epochs() - 1));

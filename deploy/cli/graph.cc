@@ -4,16 +4,12 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <utility>
 
 #include "common/base/nearest.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
+#include "deploy/cli/job_history.h"
 #include "kernels/graph/draw.h"
-#include "proto/job.pb.h"
-#include "trainer/job.h"
-#include "trainer/programs.h"
-#include "trainer/reader/sampler.h"
 
 extern char** environ;
 
@@ -24,40 +20,8 @@ constexpr char kUsage[] =
     "tandem graph JOB    prints the training program of a job, operator by operator, and what the\n"
     "                    passes that its strategy asks for did to it\n";
 
-// The training program at every point of its making, in order: "model", the passes, "autodiff",
-// "distribute".
-struct History {
-  std::vector<std::pair<std::string, Program>> points;
-  std::vector<PassReport> passes;
-};
-
-StatusOr<History> Build(const std::string& path, int workers) {
-  JobSources sources;
-  sources.path = path;
-  TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, workers));
-  const int64_t global = GlobalBatch(*job.config, workers);
-  const BatchShare share =
-      ShareOf(static_cast<uint32_t>(global), 0, static_cast<uint32_t>(workers));
-  RankInfo rank;
-  rank.size = workers;
-  // Nobody is connected to; modes only want to have been told.
-  rank.rendezvous = "127.0.0.1:1";
-  rank.pservers = {"127.0.0.1:1"};
-  TD_ASSIGN_OR_RETURN(const ModeOptions options, ModeOptionsOf(*job.config, rank, ""));
-  TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, options));
-  History history;
-  const auto keep = [&history](std::string_view point, const Program& program) {
-    history.points.emplace_back(point, program);
-    return OkStatus();
-  };
-  TD_ASSIGN_OR_RETURN(JobPrograms programs,
-                      BuildPrograms(*job.config, JobDir(path), share.size, global, *mode, keep));
-  history.passes = std::move(programs.passes);
-  return history;
-}
-
 // The point that --before or --after names, as an index; the last one when neither is given.
-StatusOr<size_t> PointOf(const ParsedArgs& parsed, const History& history) {
+StatusOr<size_t> PointOf(const ParsedArgs& parsed, const JobHistory& history) {
   if (parsed.Has("before") && parsed.Has("after")) {
     return InvalidArgument("one of --before and --after");
   }
@@ -110,7 +74,7 @@ Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
   return OkStatus();
 }
 
-Status Show(const ParsedArgs& parsed, const History& history) {
+Status Show(const ParsedArgs& parsed, const JobHistory& history) {
   TD_ASSIGN_OR_RETURN(const size_t at, PointOf(parsed, history));
   const auto& [point, program] = history.points[at];
   const std::string dot = ToDot(program, program.name + " after " + point);
@@ -144,7 +108,7 @@ int RunGraph(const Args& args) {
   if (parsed.positional.size() != 1) return Fail("graph", InvalidArgument("expected one JOB file"));
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
   if (!workers.ok()) return Fail("graph", workers.status());
-  const auto history = Build(parsed.positional[0], *workers);
+  const auto history = HistoryOf(parsed.positional[0], *workers);
   if (!history.ok()) return Fail("graph", history.status());
   const Status status = Show(parsed, *history);
   return status.ok() ? 0 : Fail("graph", status);

@@ -5,6 +5,7 @@
 #include "common/strategy/text_file.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
+#include "deploy/cli/lint_memory.h"
 #include "proto/job.pb.h"
 #include "trainer/job.h"
 #include "trainer/programs.h"
@@ -15,7 +16,8 @@ namespace {
 constexpr char kUsage[] =
     "tandem lint FILE...    checks job files and saved strategies: every error of a file at once,\n"
     "                       with line, column and the nearest name; exit code 2 when there is "
-    "one\n";
+    "one.\n"
+    "                       --memory shows what the temporaries of a job will take\n";
 
 struct Checked {
   const char* kind = "";
@@ -75,6 +77,14 @@ Checked Check(const TextFile& file, std::string type, int ranks) {
   return type == "job" ? CheckJobFile(file, ranks) : CheckStrategy(file);
 }
 
+Status ShowMemory(const std::string& kind, const std::string& path, int workers) {
+  if (kind != "job") return InvalidArgument("--memory: %s is a strategy, not a job", path);
+  TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(path, workers));
+  TD_ASSIGN_OR_RETURN(const std::string table, MemoryTable(history));
+  std::fputs(table.c_str(), stdout);
+  return OkStatus();
+}
+
 Status Save(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
   out << text;
@@ -91,6 +101,7 @@ int RunLint(const Args& args) {
   const std::vector<FlagSpec> flags = {
       {"type", "", "TYPE", "job or strategy; else what the file fits better"},
       {"workers", "", "N", "workers that the job will have; 1 unless given"},
+      {"memory", "", "", "print peak bytes before and after each pass, and the lower bound"},
       {"save", "", "FILE", "write what was read in its canonical form (one FILE only)"},
   };
   if (!ParseOrExplain("lint", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
@@ -118,6 +129,10 @@ int RunLint(const Args& args) {
       continue;
     }
     std::printf("%s: OK (%s)\n", path.c_str(), checked.kind);
+    if (parsed.Has("memory")) {
+      const Status shown = ShowMemory(checked.kind, path, static_cast<int>(*workers));
+      if (!shown.ok()) exit_code = Fail("lint", shown);
+    }
     if (!parsed.Has("save")) continue;
     const Status saved = Save(parsed.Get("save"), checked.canonical);
     if (!saved.ok()) exit_code = Fail("lint", saved);

@@ -63,7 +63,8 @@ class CommHandler {
   // given back names it in Start. Refuses what it cannot do.
   virtual StatusOr<int> Register(const CommNode& node) = 0;
   // Starts node `index` for step `step` and returns at once; `done` is completed later (or before
-  // returning). Called by one executor thread, in the same order in every step and on every rank.
+  // returning). Called by one executor, one call at a time, in the same order in every step and on
+  // every rank.
   virtual void Start(int index, int64_t step, CommDone* done) = 0;
   // How long a Wait of this handler's nodes may take.
   virtual Duration timeout() const = 0;

@@ -1,13 +1,38 @@
 #include "kernels/exec/executor.h"
 
+#include "kernels/exec/dataflow.h"
+
 namespace tandem {
 
-Status Executor::Run(int iterations) {
+Executor::Executor(Plan& plan) : plan_(plan) {
+  if (plan.num_threads() > 1) {
+    dataflow_ = std::make_unique<Dataflow>(plan.graph(), plan.num_threads());
+  }
+}
+
+Executor::~Executor() = default;
+
+Status Executor::Run(int iterations, const BeforeIteration& before) {
   for (int i = 0; i < iterations; ++i) {
-    TD_RETURN_IF_ERROR(observer_ == nullptr ? RunOnce<false>() : RunOnce<true>());
+    if (before) TD_RETURN_IF_ERROR(before(i));
+    if (dataflow_ != nullptr) {
+      TD_RETURN_IF_ERROR(RunDataflow());
+    } else {
+      TD_RETURN_IF_ERROR(observer_ == nullptr ? RunOnce<false>() : RunOnce<true>());
+    }
     ++steps_run_;
   }
+  AfterRun();
   return OkStatus();
+}
+
+void Executor::AfterRun() {
+  ++runs_;
+  const DropOptions& drop = plan_.drop_;
+  const bool due = drop.every_runs > 0 && runs_ % drop.every_runs == 0;
+  if (!due && !plan_.drops_each_run()) return;
+  plan_.DropTemporaries();
+  ++drops_;
 }
 
 template <bool kObserved>
@@ -43,6 +68,29 @@ inline Status Executor::RunStep(PlanStep& step) {
   in_flight_ = step.comm_start;
   plan_.comm_->Start(plan_.comm_index_[step.comm_start], steps_run_, done);
   return OkStatus();
+}
+
+Status Executor::RunDataflow() {
+  const Dataflow::Failure failure =
+      dataflow_->Run([this](int step, int thread) { return RunOn(plan_.steps_[step], thread); });
+  if (failure.step >= 0) return Fail(plan_.steps_[failure.step], failure.status);
+  in_flight_ = -1;
+  return OkStatus();
+}
+
+// Communications are started one behind the other, so that they agree on in_flight_.
+Status Executor::RunOn(PlanStep& step, int thread) {
+  if (step.run_if != nullptr && *step.run_if == 0.0f) {
+    if (step.comm_start >= 0) LeaveOut(step.comm_start);
+    return OkStatus();
+  }
+  step.args.scratch = plan_.scratch_[thread].get();
+  const Time begin = observer_ == nullptr ? Time() : SteadyNow();
+  TD_RETURN_IF_ERROR(RunStep(step));
+  if (observer_ == nullptr) return OkStatus();
+  const Time end = SteadyNow();
+  MutexLock lock(observing_);
+  return observer_->OnStep(step, steps_run_, begin, end);
 }
 
 // Whoever waits for it finds it done.

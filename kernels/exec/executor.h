@@ -1,16 +1,24 @@
-// Runs a plan: in program order, on the calling thread. A step allocates nothing, looks nothing up
-// and compares no strings, so a small model's step costs microseconds.
+// Runs a plan. With one thread in program order, on the calling thread: a step allocates nothing,
+// looks nothing up and compares no strings, so a small model's step costs microseconds. With
+// several (PlanOptions::num_threads) as the data flow: kernels/exec/dataflow.h. Both give the same
+// bits.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "kernels/exec/plan.h"
 
 namespace tandem {
 
-// Sees the steps of a plan as they are run, on the executor's thread.
+class Dataflow;
+
+// Sees the steps of a plan as they are run, one at a time, in the order in which they end; in
+// program order on the executor's thread when that is the only one.
 class ExecObserver {
  public:
   virtual ~ExecObserver() = default;
@@ -23,12 +31,18 @@ class ExecObserver {
 // Not thread-safe.
 class Executor {
  public:
-  explicit Executor(Plan& plan) : plan_(plan) {}  // Not owned; must outlive this.
+  explicit Executor(Plan& plan);  // Not owned; must outlive this.
+  ~Executor();
 
-  // Runs the whole plan `iterations` times. An error names operator, source and shapes; parameters
-  // may then have been updated in part.
-  Status Run(int iterations = 1);
-  int64_t steps_run() const { return steps_run_; }
+  // Called before each iteration of a run with its number, from 0: brings the data of that one, and
+  // sees what the last one left.
+  using BeforeIteration = std::function<Status(int iteration)>;
+
+  // Runs the whole plan `iterations` times; fetched variables are those of the last. An error names
+  // operator, source and shapes; parameters may then have been updated in part.
+  Status Run(int iterations = 1, const BeforeIteration& before = nullptr);
+  int64_t steps_run() const { return steps_run_; }  // iterations of all runs
+  int64_t drops() const { return drops_; }          // runs behind which temporaries were dropped
 
   // From the next run on; nullptr: nobody looks on, which costs nothing. Not owned.
   void SetObserver(ExecObserver* observer) { observer_ = observer; }
@@ -36,14 +50,19 @@ class Executor {
  private:
   template <bool kObserved>
   Status RunOnce();
+  Status RunDataflow();
+  void AfterRun();
+  Status RunOn(PlanStep& step, int thread);
   Status RunStep(PlanStep& step);
   void LeaveOut(int comm);
   Status Fail(const PlanStep& step, const Status& status);
 
   Plan& plan_;
+  std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread
+  Mutex observing_;
   ExecObserver* observer_ = nullptr;
   int in_flight_ = -1;  // communications 0..in_flight_ of this step were started
-  int64_t steps_run_ = 0;
+  int64_t steps_run_ = 0, runs_ = 0, drops_ = 0;
 };
 
 }  // namespace tandem

@@ -1,57 +1,208 @@
 #include "kernels/exec/memory_plan.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
+#include <set>
 
-#include "common/tensor/device.h"
+#include "absl/strings/str_format.h"
 
 namespace tandem {
 namespace {
 
-size_t Aligned(size_t bytes) {
-  return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+class MemoryPlanner {
+ public:
+  MemoryPlanner(const Program& program, const std::vector<Flight>& flights,
+                const MemoryOptions& options)
+      : program_(program),
+        flights_(flights),
+        options_(options),
+        end_(static_cast<int>(program.ops.size())) {}
+
+  Status FindLives(const std::vector<std::string>& fetch);
+  void ShareInplace();
+  MemoryPlan Pack();
+
+ private:
+  void Extend(const std::string& name, int at);
+  void ShareAt(int at);
+  size_t BlockOf(size_t var) const;
+  std::vector<std::string> Positions(const std::vector<std::vector<std::string>>& slots) const;
+  bool MayReplace(int at, const std::string& out, const std::string& in) const;
+  std::vector<Lifetime> UntilFreed(std::vector<Lifetime> blocks) const;
+
+  const Program& program_;
+  const std::vector<Flight>& flights_;
+  const MemoryOptions& options_;
+  const int end_;  // behind the last operator
+
+  std::vector<std::string> names_;
+  std::vector<Lifetime> lives_;
+  std::unordered_map<std::string, size_t> index_;
+  std::vector<size_t> replaced_;  // the variable whose memory this one took over; itself: none
+  MemoryPlan plan_;
+};
+
+void MemoryPlanner::Extend(const std::string& name, int at) {
+  const Var* var = program_.FindVar(name);
+  if (var == nullptr || var->kind != VarKind::kTemp) return;
+  const auto [it, added] = index_.try_emplace(name, lives_.size());
+  if (added) {
+    lives_.push_back({var->desc.bytes(), at, at});
+    names_.push_back(name);
+  }
+  lives_[it->second].last = std::max(lives_[it->second].last, at);
 }
 
-size_t LargestLiveSum(std::span<const Lifetime> lifetimes) {
-  std::map<int, int64_t> change;  // at an operator: bytes that begin to live minus bytes that ended
-  for (const Lifetime& life : lifetimes) {
-    change[life.first] += static_cast<int64_t>(Aligned(life.bytes));
-    change[life.last + 1] -= static_cast<int64_t>(Aligned(life.bytes));
+Status MemoryPlanner::FindLives(const std::vector<std::string>& fetch) {
+  for (int i = 0; i < end_; ++i) {
+    ForEachWrite(program_.ops[i], [&](const std::string& v) { Extend(v, i); });
+    ForEachMemoryRead(program_.ops[i], [&](const std::string& v) { Extend(v, i); });
   }
-  int64_t now = 0, most = 0;
-  for (const auto& [op, delta] : change) most = std::max(most, now += delta);
-  return static_cast<size_t>(most);
+  for (const Flight& flight : flights_) {
+    const Op& op = program_.ops[flight.start];
+    ForEachRead(op, [&](const std::string& v) { Extend(v, flight.wait); });
+    ForEachWrite(op, [&](const std::string& v) { Extend(v, flight.wait); });
+  }
+  for (const std::string& name : fetch) {
+    if (program_.FindVar(name) == nullptr) return NotFound("fetch: no variable \"%s\"", name);
+    Extend(name, end_);
+  }
+  replaced_.resize(lives_.size());
+  std::iota(replaced_.begin(), replaced_.end(), size_t{0});
+  return OkStatus();
+}
+
+size_t MemoryPlanner::BlockOf(size_t var) const {
+  while (replaced_[var] != var) var = replaced_[var];
+  return var;
+}
+
+std::vector<std::string> MemoryPlanner::Positions(
+    const std::vector<std::vector<std::string>>& slots) const {
+  std::vector<std::string> names;
+  for (const auto& slot : slots) {
+    if (slot.empty()) names.emplace_back();
+    names.insert(names.end(), slot.begin(), slot.end());
+  }
+  return names;
+}
+
+// The input dies at this operator and is a temporary of the output's size, and the output begins to
+// live here.
+bool MemoryPlanner::MayReplace(int at, const std::string& out, const std::string& in) const {
+  const auto o = index_.find(out), i = index_.find(in);
+  if (o == index_.end() || i == index_.end() || o == i) return false;
+  const Lifetime &output = lives_[o->second], &input = lives_[i->second];
+  return output.first == at && replaced_[o->second] == o->second && input.last == at &&
+         input.first < at && input.bytes == output.bytes;
+}
+
+void MemoryPlanner::ShareAt(int at) {
+  const Op& op = program_.ops[at];
+  const OpDef& def = *FindOp(op.type);
+  if (def.is_comm || !op.run_if.empty()) return;
+  const std::vector<std::string> in = Positions(op.inputs), out = Positions(op.outputs);
+  std::set<std::string> taken;
+  for (const auto& [o, i] : def.inplace) {
+    if (static_cast<size_t>(o) >= out.size() || static_cast<size_t>(i) >= in.size()) continue;
+    // Read at another position too, it may be read later than the definition promises.
+    if (std::count(in.begin(), in.end(), in[i]) > 1) continue;
+    if (taken.contains(in[i]) || !MayReplace(at, out[o], in[i])) continue;
+    taken.insert(in[i]);
+    replaced_[index_.at(out[o])] = index_.at(in[i]);
+    plan_.inplace.emplace_back(out[o], in[i]);
+  }
+}
+
+void MemoryPlanner::ShareInplace() {
+  if (!options_.inplace) return;
+  for (int i = 0; i < end_; ++i) ShareAt(i);
+}
+
+// The lives of memory that waits to be freed.
+std::vector<Lifetime> MemoryPlanner::UntilFreed(std::vector<Lifetime> blocks) const {
+  if (options_.reuse || options_.eager_delete_bytes == 0) return blocks;
+  std::vector<std::vector<size_t>> dying(static_cast<size_t>(end_) + 1);
+  for (size_t b = 0; b < blocks.size(); ++b) dying[blocks[b].last].push_back(b);
+  std::vector<size_t> dead;
+  int64_t dead_bytes = 0;
+  for (int i = 0; i <= end_; ++i) {
+    for (const size_t b : dying[i]) {
+      dead.push_back(b);
+      dead_bytes += static_cast<int64_t>(blocks[b].bytes);
+    }
+    const bool full = options_.eager_delete_bytes > 0 && dead_bytes >= options_.eager_delete_bytes;
+    if (!full && i < end_) continue;
+    for (const size_t b : dead) blocks[b].last = i;
+    dead.clear();
+    dead_bytes = 0;
+  }
+  return blocks;
+}
+
+MemoryPlan MemoryPlanner::Pack() {
+  std::vector<size_t> place(lives_.size());  // of a variable that replaced none, in `blocks`
+  std::vector<Lifetime> blocks;
+  for (size_t v = 0; v < lives_.size(); ++v) {
+    plan_.bytes_sum += lives_[v].bytes;
+    if (replaced_[v] != v) continue;
+    place[v] = blocks.size();
+    blocks.push_back(lives_[v]);
+  }
+  for (size_t v = 0; v < lives_.size(); ++v) {
+    Lifetime& block = blocks[place[BlockOf(v)]];
+    block.last = std::max(block.last, lives_[v].last);
+  }
+  plan_.bytes_min = LargestLiveSum(blocks);
+  const Packing packing = PackArena(UntilFreed(blocks));
+  plan_.bytes = packing.bytes;
+  plan_.order = packing.order;
+  for (size_t v = 0; v < lives_.size(); ++v) {
+    plan_.offsets[names_[v]] = packing.offsets[place[BlockOf(v)]];
+  }
+  return std::move(plan_);
 }
 
 }  // namespace
 
-Packing PackArena(std::span<const Lifetime> lifetimes) {
-  std::vector<size_t> order(lifetimes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
-
-  Packing packing;
-  packing.offsets.resize(lifetimes.size());
-  packing.bytes_min = LargestLiveSum(lifetimes);
-  std::vector<size_t> placed;  // ascending by offset
-  for (size_t i : order) {
-    const Lifetime& life = lifetimes[i];
-    size_t offset = 0;
-    for (size_t j : placed) {
-      const Lifetime& other = lifetimes[j];
-      if (other.last < life.first || life.last < other.first) continue;
-      if (packing.offsets[j] >= offset + Aligned(life.bytes)) break;
-      offset = std::max(offset, packing.offsets[j] + Aligned(other.bytes));
+std::vector<Flight> FindFlights(const Program& program) {
+  std::vector<Flight> flights;
+  const int n = static_cast<int>(program.ops.size());
+  for (int i = 0; i < n; ++i) {
+    const Op& op = program.ops[i];
+    if (!FindOp(op.type)->is_comm) continue;
+    std::set<std::string> reads, writes;
+    ForEachRead(op, [&](const std::string& v) { reads.insert(v); });
+    ForEachWrite(op, [&](const std::string& v) { writes.insert(v); });
+    int wait = i + 1;
+    for (; wait < n; ++wait) {
+      bool touches = false;
+      ForEachMemoryRead(program.ops[wait],
+                        [&](const std::string& v) { touches |= writes.contains(v); });
+      ForEachWrite(program.ops[wait], [&](const std::string& v) {
+        touches |= writes.contains(v) || reads.contains(v);
+      });
+      if (touches) break;
     }
-    packing.offsets[i] = offset;
-    packing.bytes = std::max(packing.bytes, offset + Aligned(life.bytes));
-    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
-                                     [&](size_t o, size_t j) { return o < packing.offsets[j]; });
-    placed.insert(at, i);
+    flights.push_back({i, wait});
   }
-  return packing;
+  return flights;
+}
+
+StatusOr<MemoryPlan> PlanMemory(const Program& program, const std::vector<Flight>& flights,
+                                const std::vector<std::string>& fetch,
+                                const MemoryOptions& options) {
+  MemoryPlanner planner(program, flights, options);
+  TD_RETURN_IF_ERROR(planner.FindLives(fetch));
+  planner.ShareInplace();
+  return planner.Pack();
+}
+
+std::string ToText(const MemoryPlan& plan) {
+  const auto mb = [](size_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  return absl::StrFormat(
+      "%.1f MB for temporaries (at least %.1f MB live at once; %.1f MB without reuse), %d in place",
+      mb(plan.bytes), mb(plan.bytes_min), mb(plan.bytes_sum), plan.inplace.size());
 }
 
 }  // namespace tandem

@@ -1,15 +1,13 @@
 #include "kernels/exec/plan.h"
 
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_join.h"
-#include "kernels/exec/memory_plan.h"
 
 namespace tandem {
 
-// Makes one plan, in four passes over the program: storage that lasts, order of waits, memory of
-// the temporaries, kernels.
+// Makes one plan, in passes over the program: storage that lasts, order of waits, memory of the
+// temporaries, kernels, and for several threads who waits for whom.
 class PlanMaker {
  public:
   PlanMaker(const Program& program, const Backend& backend, Scope& scope, CommHandler* comm,
@@ -19,19 +17,14 @@ class PlanMaker {
   StatusOr<std::unique_ptr<Plan>> Make();
 
  private:
-  // A communication of the plan: started at operator `start`, waited for before operator `wait`
-  // (the number of operators: at the end).
-  struct Flight {
-    int start, wait;
-  };
-
   Status PlaceLasting();
-  void FindWaits();
   Status PlaceTemporaries();
   Status AddSteps();
   Status AddComm(int op_index, int flight);
   Status AddKernel(int op_index);
   KernelArgs Arguments(const Op& op);
+  std::vector<MemoryAccess> AccessesOf(const Op& op) const;
+  void LinkSteps();
   bool IsOff(const std::string& type, std::string_view impl) const;
   StatusOr<Kernel> Choose(const OpView& view);
 
@@ -81,67 +74,24 @@ Status PlanMaker::PlaceLasting() {
   return OkStatus();
 }
 
-// A communication is waited for before the first later operator that touches what it writes, or
-// writes what it reads.
-void PlanMaker::FindWaits() {
-  const int n = static_cast<int>(program_.ops.size());
-  for (int i = 0; i < n; ++i) {
-    const Op& op = program_.ops[i];
-    if (!FindOp(op.type)->is_comm) continue;
-    std::set<std::string> reads, writes;
-    ForEachRead(op, [&](const std::string& v) { reads.insert(v); });
-    ForEachWrite(op, [&](const std::string& v) { writes.insert(v); });
-    int wait = i + 1;
-    for (; wait < n; ++wait) {
-      bool touches = false;
-      ForEachRead(program_.ops[wait], [&](const std::string& v) { touches |= writes.contains(v); });
-      ForEachWrite(program_.ops[wait], [&](const std::string& v) {
-        touches |= writes.contains(v) || reads.contains(v);
-      });
-      if (touches) break;
-    }
-    flights_.push_back({i, wait});
-  }
-}
-
 Status PlanMaker::PlaceTemporaries() {
-  const int n = static_cast<int>(program_.ops.size());
-  std::vector<Lifetime> lives;
-  std::vector<std::string> names;
-  std::unordered_map<std::string, size_t> index;
-  const auto extend = [&](const std::string& name, int at) {
-    const Var* var = name.empty() ? nullptr : program_.FindVar(name);
-    if (var == nullptr || var->kind != VarKind::kTemp) return;
-    const auto [it, added] = index.try_emplace(name, lives.size());
-    if (added) {
-      lives.push_back({var->desc.bytes(), at, at});
-      names.push_back(name);
-    }
-    lives[it->second].last = std::max(lives[it->second].last, at);
-  };
-  for (int i = 0; i < n; ++i) {
-    ForEachWrite(program_.ops[i], [&](const std::string& v) { extend(v, i); });
-    ForEachRead(program_.ops[i], [&](const std::string& v) { extend(v, i); });
+  TD_ASSIGN_OR_RETURN(plan_->memory_,
+                      PlanMemory(program_, flights_, options_.fetch, options_.memory));
+  TD_ASSIGN_OR_RETURN(plan_->arena_, scope_.device().Allocate(plan_->memory_.bytes));
+  for (const auto& [name, offset] : plan_->memory_.offsets) {
+    storage_[name] =
+        Tensor(program_.FindVar(name)->desc, scope_.device().place(), plan_->arena_, offset);
   }
-  for (const Flight& flight : flights_) {
-    const Op& op = program_.ops[flight.start];
-    ForEachRead(op, [&](const std::string& v) { extend(v, flight.wait); });
-    ForEachWrite(op, [&](const std::string& v) { extend(v, flight.wait); });
-  }
+  std::vector<std::span<std::byte>> kept;
   for (const std::string& name : options_.fetch) {
-    if (program_.FindVar(name) == nullptr) return NotFound("fetch: no variable \"%s\"", name);
-    extend(name, n);
+    const Tensor& tensor = plan_->readable_[name] = storage_[name];
+    if (program_.FindVar(name)->kind != VarKind::kTemp) continue;
+    kept.emplace_back(static_cast<std::byte*>(tensor.data()), tensor.bytes());
   }
-
-  const Packing packing = PackArena(lives);
-  TD_ASSIGN_OR_RETURN(plan_->arena_, scope_.device().Allocate(packing.bytes));
-  plan_->arena_bytes_ = packing.bytes;
-  plan_->arena_bytes_min_ = packing.bytes_min;
-  for (size_t i = 0; i < names.size(); ++i) {
-    storage_[names[i]] = Tensor(program_.FindVar(names[i])->desc, scope_.device().place(),
-                                plan_->arena_, packing.offsets[i]);
+  plan_->drop_ = options_.drop;
+  if (scope_.device().place().kind == PlaceKind::kCpu) {
+    plan_->droppable_ = WholePages({plan_->arena_.get(), plan_->memory_.bytes}, std::move(kept));
   }
-  for (const std::string& name : options_.fetch) plan_->readable_[name] = storage_[name];
   return OkStatus();
 }
 
@@ -176,7 +126,14 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
 
 KernelArgs PlanMaker::Arguments(const Op& op) {
   auto& pointers = plan_->pointers_.emplace_back();
-  ForEachPosition(op.inputs, [&](const std::string& v) { pointers.push_back(Address(v)); });
+  const std::vector<SlotDef>& slots = FindOp(op.type)->inputs;
+  for (size_t s = 0; s < op.inputs.size(); ++s) {
+    const auto add = [&](const std::string& v) {
+      pointers.push_back(slots[s].shape_only ? nullptr : Address(v));
+    };
+    if (op.inputs[s].empty()) add("");
+    for (const std::string& v : op.inputs[s]) add(v);
+  }
   const size_t outputs = pointers.size();
   ForEachPosition(op.outputs, [&](const std::string& v) { pointers.push_back(Address(v)); });
   return {.in = pointers.data(),
@@ -248,9 +205,38 @@ Status PlanMaker::AddSteps() {
       TD_RETURN_IF_ERROR(AddKernel(i));
     }
   }
-  TD_ASSIGN_OR_RETURN(plan_->scratch_, scope_.device().Allocate(scratch_bytes_));
-  for (PlanStep& step : plan_->steps_) step.args.scratch = plan_->scratch_.get();
+  for (int t = 0; t < options_.num_threads; ++t) {
+    TD_ASSIGN_OR_RETURN(plan_->scratch_.emplace_back(), scope_.device().Allocate(scratch_bytes_));
+  }
+  for (PlanStep& step : plan_->steps_) step.args.scratch = plan_->scratch_[0].get();
   return OkStatus();
+}
+
+std::vector<MemoryAccess> PlanMaker::AccessesOf(const Op& op) const {
+  std::vector<MemoryAccess> accesses;
+  const auto add = [&](const std::string& v, bool write) {
+    accesses.push_back({static_cast<const std::byte*>(Address(v)), Desc(v)->bytes(), write});
+  };
+  ForEachMemoryRead(op, [&](const std::string& v) { add(v, false); });
+  ForEachWrite(op, [&](const std::string& v) { add(v, true); });
+  return accesses;
+}
+
+// Communications are started in program order among themselves: all ranks must agree on it.
+void PlanMaker::LinkSteps() {
+  StepGraphBuilder graph;
+  std::vector<int> starts;  // step that starts each communication
+  for (size_t i = 0; i < plan_->steps_.size(); ++i) {
+    const PlanStep& step = plan_->steps_[i];
+    graph.Add(AccessesOf(program_.ops[step.op]));
+    if (step.comm_start >= 0) {
+      if (!starts.empty()) graph.Behind(starts.back());
+      starts.push_back(static_cast<int>(i));
+    } else if (step.comm_wait >= 0) {
+      graph.Behind(starts[step.comm_wait]);
+    }
+  }
+  plan_->graph_ = graph.Build();
 }
 
 StatusOr<std::unique_ptr<Plan>> PlanMaker::Make() {
@@ -258,13 +244,19 @@ StatusOr<std::unique_ptr<Plan>> PlanMaker::Make() {
   plan_->program_ = program_;
   plan_->comm_ = comm_;
   TD_RETURN_IF_ERROR(PlaceLasting());
-  FindWaits();
+  flights_ = FindFlights(program_);
   TD_RETURN_IF_ERROR(PlaceTemporaries());
   TD_RETURN_IF_ERROR(AddSteps());
+  plan_->num_threads_ = options_.num_threads;
+  if (options_.num_threads > 1) LinkSteps();
   return std::move(plan_);
 }
 
 Plan::~Plan() = default;
+
+void Plan::DropTemporaries() {
+  for (const auto& pages : droppable_) GiveBack(pages);
+}
 
 StatusOr<std::unique_ptr<Plan>> Plan::Make(const Program& program, const Backend& backend,
                                            Scope& scope, CommHandler* comm,

@@ -4,13 +4,17 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kernels/exec/backend.h"
 #include "kernels/exec/comm.h"
+#include "kernels/exec/drop_scope.h"
+#include "kernels/exec/memory_plan.h"
 #include "kernels/exec/scope.h"
+#include "kernels/exec/step_graph.h"
 #include "kernels/graph/program.h"
 
 namespace tandem {
@@ -20,6 +24,11 @@ struct PlanOptions {
   std::vector<std::string> fetch;          // temporaries that must be readable after a run
   std::vector<std::string> disable_impls;  // kernel implementations not to use ("onednn")
   std::vector<std::string> onednn_ops;     // operator types that may use "onednn"; empty: all
+  MemoryOptions memory;
+  DropOptions drop;
+  // Operators that run at the same time where the program and its memory allow it; each may use all
+  // of `threads`, so that the bits stay the same. 1: in program order, on the executor's thread.
+  int num_threads = 1;
 };
 
 // One call of the plan.
@@ -47,8 +56,20 @@ class Plan {
   StatusOr<Tensor> Get(std::string_view var) const;
 
   std::span<const PlanStep> steps() const { return steps_; }
-  size_t arena_bytes() const { return arena_bytes_; }          // temporaries
-  size_t arena_bytes_min() const { return arena_bytes_min_; }  // largest sum of live temporaries
+  const MemoryPlan& memory() const { return memory_; }  // of the temporaries
+  size_t arena_bytes() const { return memory_.bytes; }
+  // Pages of temporaries that nobody fetches; empty where the device is not the CPU.
+  const std::vector<std::span<std::byte>>& droppable() const { return droppable_; }
+  // True when they hold more than DropOptions::above_bytes.
+  bool drops_each_run() const {
+    return drop_.above_bytes >= 0 && static_cast<int64_t>(memory_.bytes) > drop_.above_bytes;
+  }
+  // Gives them back. Not while the plan is run.
+  void DropTemporaries();
+
+  int num_threads() const { return num_threads_; }
+  // Which steps wait for which; empty with one thread.
+  const StepGraph& graph() const { return graph_; }
   // When communication `comm` of the last run ended. REQUIRES: its wait step was run.
   Time CommEnded(int comm) const { return done_[static_cast<size_t>(comm)]->ended(); }
   // Implementation chosen for each operator: "conv2d: onednn".
@@ -66,9 +87,14 @@ class Plan {
   std::vector<std::unique_ptr<CommDone>> done_;  // one per communication
   std::vector<int> comm_index_;                  // handler's index per communication
   CommHandler* comm_ = nullptr;
-  Buffer arena_, scratch_;
+  DropOptions drop_;
+  std::vector<std::span<std::byte>> droppable_;
+  int num_threads_ = 1;
+  StepGraph graph_;
+  Buffer arena_;
+  std::vector<Buffer> scratch_;                       // one per thread
   std::unordered_map<std::string, Tensor> readable_;  // data, fetched, scope
-  size_t arena_bytes_ = 0, arena_bytes_min_ = 0;
+  MemoryPlan memory_;
   std::vector<std::string> choices_;
 };
 

@@ -83,6 +83,20 @@ void ForEachRead(const Op& op, Fn fn) {
   if (!op.run_if.empty()) fn(op.run_if);
 }
 
+// Calls fn(name) for every variable whose memory `op` reads: ForEachRead without the inputs of
+// which the description alone is used (SlotDef::shape_only). REQUIRES: a known operator.
+template <typename Fn>
+void ForEachMemoryRead(const Op& op, Fn fn) {
+  const OpDef& def = *FindOp(op.type);
+  for (size_t s = 0; s < op.inputs.size(); ++s) {
+    if (def.inputs[s].shape_only) continue;
+    for (const std::string& name : op.inputs[s]) {
+      if (!name.empty()) fn(name);
+    }
+  }
+  if (!op.run_if.empty()) fn(op.run_if);
+}
+
 // Calls fn(name) for every variable that `op` writes.
 template <typename Fn>
 void ForEachWrite(const Op& op, Fn fn) {

@@ -55,6 +55,10 @@ std::vector<AttrDef> Attrs() {
 }
 
 std::vector<SlotDef> GradInputs() { return {{"X"}, {"Y"}, {"Out@GRAD"}}; }
+// Of sums and differences, whose gradients do not depend on X and Y.
+std::vector<SlotDef> ShapeGradInputs() {
+  return {{"X", Arity::kOne, true}, {"Y", Arity::kOne, true}, {"Out@GRAD"}};
+}
 std::vector<SlotDef> GradOutputs() {
   return {{"X@GRAD", Arity::kOptional}, {"Y@GRAD", Arity::kOptional}};
 }
@@ -77,7 +81,7 @@ const OpDef kElementwiseAdd = {
 const OpDef kElementwiseAddGrad = {
     .type = "elementwise_add_grad",
     .doc = "Gradients of elementwise_add.",
-    .inputs = GradInputs(),
+    .inputs = ShapeGradInputs(),
     .outputs = GradOutputs(),
     .attrs = Attrs(),
     .infer = InferGrad,
@@ -124,7 +128,7 @@ const OpDef kElementwiseSub = {
 const OpDef kElementwiseSubGrad = {
     .type = "elementwise_sub_grad",
     .doc = "Gradients of elementwise_sub.",
-    .inputs = GradInputs(),
+    .inputs = ShapeGradInputs(),
     .outputs = GradOutputs(),
     .attrs = Attrs(),
     .infer = InferGrad,

@@ -281,7 +281,7 @@ const OpDef kConcat = {
 const OpDef kConcatGrad = {
     .type = "concat_grad",
     .doc = "The part of Out@GRAD that belongs to X[index]. Of X the shapes alone are used.",
-    .inputs = {{"Out@GRAD"}, {"X", Arity::kMany}},
+    .inputs = {{"Out@GRAD"}, {"X", Arity::kMany, true}},
     .outputs = {{"X@GRAD"}},
     .attrs = {Axis(), {"index", int64_t{0}, "which X"}},
     .infer = InferConcatGrad,
@@ -304,7 +304,7 @@ const OpDef kSplitGrad = {
     .doc =
         "Gradient of split: zeros where that of an output is not given. Of X the shape alone is "
         "used.",
-    .inputs = {{"X"}, {"Out@GRAD", Arity::kMany}},
+    .inputs = {{"X", Arity::kOne, true}, {"Out@GRAD", Arity::kMany}},
     .outputs = {{"X@GRAD"}},
     .attrs = With(SplitAttrs(), {{"outputs", int64_t{1}, "number of split's outputs"},
                                  {"given", Ints{}, "which of them have a gradient, ascending"}}),
@@ -326,7 +326,7 @@ const OpDef kSlice = {
 const OpDef kSliceGrad = {
     .type = "slice_grad",
     .doc = "Out@GRAD in its window, zeros around. Of X the shape alone is used.",
-    .inputs = {{"X"}, {"Out@GRAD"}},
+    .inputs = {{"X", Arity::kOne, true}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .attrs = SliceAttrs(),
     .infer = InferSliceGrad,

@@ -112,7 +112,7 @@ const OpDef kLookupTableGrad = {
     .doc =
         "W@GRAD[r, :] = sum of Out@GRAD[i, :] over the i with Ids[i] = r, in order of i. Of W the "
         "shape alone is used.",
-    .inputs = {{"Ids"}, {"W"}, {"Out@GRAD"}},
+    .inputs = {{"Ids"}, {"W", Arity::kOne, true}, {"Out@GRAD"}},
     .outputs = {{"W@GRAD"}},
     .attrs = Attrs(),
     .infer = InferGrad,
@@ -124,7 +124,7 @@ const OpDef kLookupTableSparseGrad = {
     .doc =
         "The rows of lookup_table_grad's W@GRAD that Ids names, as sparse rows: W@GRAD [n,dim], "
         "Rows [n], n = the number of ids, at most that of W's rows. Of W the shape alone is used.",
-    .inputs = {{"Ids"}, {"W"}, {"Out@GRAD"}},
+    .inputs = {{"Ids"}, {"W", Arity::kOne, true}, {"Out@GRAD"}},
     .outputs = {{"W@GRAD"}, {"Rows"}},
     .attrs = Attrs(),
     .infer = InferSparseGrad,

@@ -37,7 +37,7 @@ const OpDef kMean = {
 const OpDef kMeanGrad = {
     .type = "mean_grad",
     .doc = "X@GRAD[i] = Out@GRAD / elements of X. Of X the shape alone is used.",
-    .inputs = {{"X"}, {"Out@GRAD"}},
+    .inputs = {{"X", Arity::kOne, true}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .infer = InferGrad,
     .cpu = MeanGradCpu(),

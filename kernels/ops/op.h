@@ -49,6 +49,9 @@ enum class Arity : uint8_t { kOne, kOptional, kMany };  // kMany: only as the la
 struct SlotDef {
   const char* name;
   Arity arity = Arity::kOne;
+  // An input of which the description alone is used: kernels get no pointer, and no memory is kept
+  // for it.
+  bool shape_only = false;
 };
 
 struct AttrDef {

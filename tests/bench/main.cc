@@ -7,6 +7,7 @@
 
 DEFINE_double(seconds, 1, "measured time, at least, in seconds");
 DEFINE_int32(threads, 1, "compute threads");
+DEFINE_int32(num_threads, 1, "training: operators that run at the same time");
 DEFINE_int32(check_steps, 0, "training: losses of the first steps to report");
 DEFINE_string(export_dir, "", "training: folder for the first parameters and the data");
 
@@ -34,11 +35,13 @@ int Usage() {
 
 int Main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
-  if (argc != 2 || FLAGS_threads < 1 || FLAGS_check_steps < 0) return Usage();
+  if (argc != 2 || FLAGS_threads < 1 || FLAGS_num_threads < 1 || FLAGS_check_steps < 0)
+    return Usage();
   for (const Row& row : kRows) {
     if (std::string_view(row.name) != argv[1]) continue;
     const auto report = row.run({.seconds = FLAGS_seconds,
                                  .threads = FLAGS_threads,
+                                 .num_threads = FLAGS_num_threads,
                                  .check_steps = FLAGS_check_steps,
                                  .export_dir = FLAGS_export_dir});
     if (report.ok()) {

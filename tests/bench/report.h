@@ -12,6 +12,7 @@ namespace tandem::bench {
 struct RunOptions {
   double seconds = 1;      // measured time, at least
   int threads = 1;         // compute threads
+  int num_threads = 1;     // PlanOptions::num_threads
   int check_steps = 0;     // training: losses of the first steps to report
   std::string export_dir;  // training: folder for first parameters and data; empty: none
 };

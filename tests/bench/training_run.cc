@@ -92,7 +92,8 @@ Status TrainingRun::Prepare() {
     const auto values = tensor.span<float>();
     first_[name].assign(values.begin(), values.end());
   }
-  const PlanOptions plan_options{.threads = options_.threads, .fetch = {program.loss}};
+  const PlanOptions plan_options{
+      .threads = options_.threads, .fetch = {program.loss}, .num_threads = options_.num_threads};
   TD_ASSIGN_OR_RETURN(plan_, Plan::Make(program, Backend::Cpu(), scope_, nullptr, plan_options));
   return FillData();
 }

@@ -70,13 +70,12 @@ void Feed(const Plan& plan) {
 
 }  // namespace
 
-KnobProgramTest::Ran KnobProgramTest::Run(const Program& program, int steps, float learning_rate) {
+KnobProgramTest::Ran KnobProgramTest::Run(const Program& program, int steps, float learning_rate,
+                                          PlanOptions options) {
   CpuDevice device;
   Scope scope(device);
   WorldOfOne world;
   EXPECT_TRUE(Initialize(program, 7, scope).ok());
-  PlanOptions options;
-  options.threads = 2;
   options.fetch = {program.loss};
   auto plan = Plan::Make(program, Backend::Cpu(), scope, &world, options);
   EXPECT_TRUE(plan.ok()) << plan.status();
@@ -90,6 +89,7 @@ KnobProgramTest::Ran KnobProgramTest::Run(const Program& program, int steps, flo
     ran.params[var->name] = {span.begin(), span.end()};
   }
   ran.arena_bytes = (*plan)->arena_bytes();
+  ran.inplace = (*plan)->memory().inplace.size();
   ran.communications = world.started;
   ran.loss = (*plan)->Get(program.loss)->span<float>()[0];
   return ran;
@@ -103,13 +103,17 @@ void KnobProgramTest::UseModel(const std::string& model) {
   job_ = Write("other.pbtxt", text.replace(at, lenet.size(), model));
 }
 
+std::vector<std::string> KnobProgramTest::Launch(const std::string& mode) {
+  if (mode == "pserver") return {"--servers=1", "--workers=2"};
+  if (mode == "collective") return {"--mode=collective", "--nproc=2"};
+  return {"--mode=" + mode};
+}
+
 std::string KnobProgramTest::Sha(const std::string& name, const std::string& mode,
                                  const std::vector<std::string>& flags) const {
-  std::vector<std::string> launch = {"--mode=" + mode};
-  if (mode != "local") launch.push_back("--nproc=2");
   std::vector<std::string> args = {"--steps_max=20"};
   args.insert(args.end(), flags.begin(), flags.end());
-  return RunJob(name, launch, args).result.params_sha256;
+  return RunJob(name, Launch(mode), args).result.params_sha256;
 }
 
 }  // namespace tandem

@@ -26,12 +26,16 @@ class KnobProgramTest : public JobTest {
   struct Ran {
     std::map<std::string, std::vector<float>> params;  // afterwards
     size_t arena_bytes = 0;                            // temporaries of the plan
+    size_t inplace = 0;                                // outputs that took over an input's memory
     int communications = 0;
     float loss = 0;  // of the last step
   };
-  static Ran Run(const Program& program, int steps, float learning_rate = 0.0625f);
+  static Ran Run(const Program& program, int steps, float learning_rate = 0.0625f,
+                 PlanOptions options = {.threads = 2});
   // The job with another model of the zoo: UseModel("zoo: \"mlp\"").
   void UseModel(const std::string& text);
+  // How tandemrun starts a job in this mode with two trainers; local: with one.
+  static std::vector<std::string> Launch(const std::string& mode);
   // Hash of the parameters after 20 steps in mode `mode` (two ranks unless local).
   std::string Sha(const std::string& name, const std::string& mode,
                   const std::vector<std::string>& flags) const;

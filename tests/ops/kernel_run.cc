@@ -91,7 +91,13 @@ const GuardedBuffer& KernelRun::OutputBuffer(size_t position) const {
 void KernelRun::Bind() {
   in_data_.clear();
   out_data_.clear();
-  for (const auto& buffer : in_) in_data_.push_back(buffer == nullptr ? nullptr : buffer->data());
+  for (size_t s = 0; s < op_.inputs.size(); ++s) {
+    for (size_t i = 0; i < std::max<size_t>(op_.inputs[s].size(), 1); ++i) {
+      const auto& buffer = in_[in_data_.size()];
+      const bool given = buffer != nullptr && !def_.inputs[s].shape_only;
+      in_data_.push_back(given ? buffer->data() : nullptr);
+    }
+  }
   for (size_t i = 0; i < out_.size(); ++i) {
     out_data_.push_back(out_[i] == nullptr ? nullptr : OutputBuffer(i).data());
   }

@@ -45,7 +45,7 @@ std::string Slots(const std::vector<SlotDef>& slots) {
     const char* arity = slot.arity == Arity::kOptional ? " (optional)"
                         : slot.arity == Arity::kMany   ? " (any number)"
                                                        : "";
-    absl::StrAppend(out, slot.name, arity);
+    absl::StrAppend(out, slot.name, arity, slot.shape_only ? " (its shape alone)" : "");
   };
   return slots.empty() ? "none" : absl::StrJoin(slots, ", ", add);
 }

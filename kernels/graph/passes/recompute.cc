@@ -59,8 +59,10 @@ Status Recomputer::FindWriters(const std::set<std::string>& checkpoints) {
 }
 
 Status Recomputer::RedirectInputs(Op& op) {
-  for (auto& slot : op.inputs) {
-    for (std::string& name : slot) {
+  const std::vector<SlotDef>& slots = FindOp(op.type)->inputs;
+  for (size_t s = 0; s < op.inputs.size(); ++s) {
+    if (slots[s].shape_only) continue;
+    for (std::string& name : op.inputs[s]) {
       if (name.empty()) continue;
       TD_ASSIGN_OR_RETURN(name, Again(name));
     }

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "common/base/status.h"
 #include "deploy/cli/commands.h"
@@ -101,6 +103,38 @@ TEST_F(CliTest, GraphPrintsAndDrawsAProgramAroundAPass) {
   std::string first;
   std::getline(dot, first);
   EXPECT_EQ(first, "digraph program {");
+}
+
+TEST_F(CliTest, LintShowsTheMemoryBehindEachPass) {
+  const std::string job =
+      Write("job.pbtxt", "model { zoo: \"lenet\" }\ndata { dir: \"" + dir_ +
+                             "\" }\noptimizer { type: \"sgd\" }\nbatch_size: 4\nstrategy {"
+                             " build_strategy { fuse_elewise_add_act_ops: true"
+                             " enable_inplace: true } }\n");
+  EXPECT_EQ(Tandem({"lint", "--memory", job}), 0) << Err();
+  // behind, operators, without reuse, peak, lower bound
+  std::map<std::string, std::vector<int64_t>> rows;
+  std::istringstream lines(Out());
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string behind;
+    words >> behind;
+    if (behind == "enable_inplace") words.ignore(line.size(), ')');
+    for (int64_t n = 0; words >> n;) rows[behind].push_back(n);
+  }
+  for (const char* behind : {"model", "autodiff", "fuse_elewise_add_act_ops", "distribute",
+                             "use_mkldnn", "enable_inplace"}) {
+    ASSERT_EQ(rows[behind].size(), 4u) << behind << "\n" << Out();
+    EXPECT_GE(rows[behind][1], rows[behind][2]) << behind;
+    EXPECT_GE(rows[behind][2], rows[behind][3]) << behind;
+    EXPECT_GT(rows[behind][3], 0) << behind;
+  }
+  EXPECT_LT(rows["model"][2], rows["autodiff"][2]) << "backward keeps what forward computed";
+  EXPECT_LE(rows["enable_inplace"][2], rows["use_mkldnn"][2]);
+  EXPECT_THAT(Out(), HasSubstr("the plan: " + std::to_string(rows["enable_inplace"][2])));
+  EXPECT_EQ(Tandem({"lint", "--memory", "--type=strategy", Write("s.pbtxt", "a_sync: true\n")}),
+            kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("is a strategy, not a job"));
 }
 
 TEST_F(CliTest, Knobs) {

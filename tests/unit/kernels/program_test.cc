@@ -5,7 +5,6 @@
 #include <set>
 
 #include "kernels/exec/executor.h"
-#include "kernels/exec/memory_plan.h"
 #include "kernels/graph/builder.h"
 #include "kernels/graph/optimizer.h"
 #include "kernels/graph/passes/distribute.h"
@@ -337,25 +336,6 @@ TEST(GroupGradients, ClosesBehindTheLayerThatFillsIt) {
   EXPECT_THAT(sizes({.group_mb = 5 * kKiB}), ElementsAre(4, 4));
   EXPECT_THAT(sizes({.group_mb = 32, .gradients_max = 3}), ElementsAre(4, 4));
   EXPECT_THAT(sizes({.group_mb = 32, .gradients_max = 4}), ElementsAre(6, 2));
-}
-
-// ---- Memory -------------------------------------------------------------------------------------
-
-TEST(PackArena, DisjointLivesShareAndMeetingLivesDoNot) {
-  const std::vector<Lifetime> lives = {{1000, 0, 1}, {1000, 2, 3}, {500, 1, 2}, {64, 0, 3}};
-  const Packing packing = PackArena(lives);
-  EXPECT_EQ(packing.bytes_min, 1024u + 512u + 64u);
-  EXPECT_EQ(packing.bytes, packing.bytes_min);
-  EXPECT_EQ(packing.offsets[0], packing.offsets[1]);
-  for (size_t i = 0; i < lives.size(); ++i) {
-    EXPECT_EQ(packing.offsets[i] % Device::kAlignment, 0u);
-    for (size_t j = 0; j < i; ++j) {
-      const bool meet = lives[i].first <= lives[j].last && lives[j].first <= lives[i].last;
-      const bool apart = packing.offsets[i] + lives[i].bytes <= packing.offsets[j] ||
-                         packing.offsets[j] + lives[j].bytes <= packing.offsets[i];
-      EXPECT_TRUE(!meet || apart) << i << " and " << j;
-    }
-  }
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ TEST(Validate, NotBuiltYetUnlessDefault) {
   const std::pair<const char*, const char*> refused[] = {
       {"amp: true", "amp: true is not built yet"},
       {"elastic: true", "elastic: true is not built yet"},
-      {"execution_strategy { num_threads: 2 }", "num_threads: 2 is not built yet"},
+      {"execution_strategy { use_thread_barrier: true }",
+       "use_thread_barrier: true is not built yet"},
       {"sync_batch_norm: true", "sync_batch_norm: true is not built yet"},
       {"build_strategy { gradient_scale_strategy: Customized }",
        "gradient_scale_strategy: Customized is not built yet"},

@@ -192,6 +192,10 @@ TEST_F(ProgressTest, DueSaysWhetherAReportWouldPrint) {
   std::string due;
   for (int step = 0; step < 7; ++step) due += progress->Due(step) ? '1' : '0';
   EXPECT_EQ(due, "0010011");
+  // Runs of two steps end with steps 1, 3 and 5; those that held step 2 and step 5 print.
+  EXPECT_FALSE(progress->Due(1, 2));
+  EXPECT_TRUE(progress->Due(3, 2));
+  EXPECT_TRUE(progress->Due(5, 2));
 }
 
 TEST(LogFormat, Names) {

@@ -1,0 +1,38 @@
+#include "deploy/cli/job_history.h"
+
+#include "proto/job.pb.h"
+#include "trainer/job.h"
+#include "trainer/programs.h"
+#include "trainer/reader/sampler.h"
+
+namespace tandem::deploy {
+
+StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers) {
+  JobSources sources;
+  sources.path = job_path;
+  TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, workers));
+  const int64_t global = GlobalBatch(*job.config, workers);
+  const BatchShare share =
+      ShareOf(static_cast<uint32_t>(global), 0, static_cast<uint32_t>(workers));
+  RankInfo rank;
+  rank.size = workers;
+  // Nobody is connected to; modes only want to have been told.
+  rank.rendezvous = "127.0.0.1:1";
+  rank.pservers = {"127.0.0.1:1"};
+  TD_ASSIGN_OR_RETURN(const ModeOptions options, ModeOptionsOf(*job.config, rank, ""));
+  TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, options));
+  JobHistory history;
+  history.job = job.config->name();
+  history.batch = share.size;
+  const auto keep = [&history](std::string_view point, const Program& program) {
+    history.points.emplace_back(point, program);
+    return OkStatus();
+  };
+  TD_ASSIGN_OR_RETURN(JobPrograms programs, BuildPrograms(*job.config, JobDir(job_path), share.size,
+                                                          global, *mode, keep));
+  history.passes = std::move(programs.passes);
+  history.memory = MemoryOptionsOf(job.config->strategy());
+  return history;
+}
+
+}  // namespace tandem::deploy

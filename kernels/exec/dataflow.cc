@@ -1,0 +1,119 @@
+#include "kernels/exec/dataflow.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/runner.h"
+
+namespace tandem {
+namespace {
+
+// A sleeping thread takes tens of microseconds to wake, longer than many a step.
+constexpr int kSpins = 2000;
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+Dataflow::Dataflow(const StepGraph& graph, int threads) : graph_(graph) {
+  for (int t = 1; t < threads; ++t) {
+    threads_.emplace_back([this, t] {
+      SetThreadName(absl::StrCat("dataflow-", t));
+      Serve(t);
+    });
+  }
+}
+
+Dataflow::~Dataflow() {
+  {
+    MutexLock lock(mu_);
+    stop_ = true;
+    changed_.NotifyAll();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Dataflow::AddReady(int step) {
+  ready_.push_back(step);
+  std::push_heap(ready_.begin(), ready_.end(), std::greater<>());
+  news_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Dataflow::AfterStep(int step, const Status& status) {
+  --running_;
+  if (!status.ok() && (failure_.step < 0 || step < failure_.step)) failure_ = {step, status};
+  if (failure_.step >= 0) {
+    ready_.clear();
+  } else {
+    for (const int follower : graph_.followers[static_cast<size_t>(step)]) {
+      if (--waits_for_[static_cast<size_t>(follower)] == 0) AddReady(follower);
+    }
+  }
+  if (done()) news_.fetch_add(1, std::memory_order_relaxed);
+  // This thread takes one itself.
+  if (idle_ > 0 && (ready_.size() > 1 || done())) changed_.NotifyAll();
+}
+
+void Dataflow::RunReady(int thread) {
+  std::pop_heap(ready_.begin(), ready_.end(), std::greater<>());
+  const int step = ready_.back();
+  ready_.pop_back();
+  ++running_;
+  const RunStep& run = *run_;
+  mu_.Unlock();
+  const Status status = run(step, thread);
+  mu_.Lock();
+  AfterStep(step, status);
+}
+
+// Returns when there may be something to do.
+void Dataflow::AwaitReady() {
+  const int news = news_.load(std::memory_order_relaxed);
+  if (running_ > 0) {  // a run is going on: something will be ready soon
+    mu_.Unlock();
+    for (int i = 0; i < kSpins && news_.load(std::memory_order_relaxed) == news; ++i) Pause();
+    mu_.Lock();
+    if (news_.load(std::memory_order_relaxed) != news) return;
+  }
+  ++idle_;
+  changed_.WaitUntil(mu_, Time::max());
+  --idle_;
+}
+
+void Dataflow::Serve(int thread) {
+  mu_.Lock();
+  while (!stop_) {
+    if (ready_.empty()) {
+      AwaitReady();
+    } else {
+      RunReady(thread);
+    }
+  }
+  mu_.Unlock();
+}
+
+Dataflow::Failure Dataflow::Run(const RunStep& run) {
+  MutexLock lock(mu_);
+  run_ = &run;
+  failure_ = {};
+  waits_for_ = graph_.waits_for;
+  for (size_t step = 0; step < waits_for_.size(); ++step) {
+    if (waits_for_[step] == 0) AddReady(static_cast<int>(step));
+  }
+  changed_.NotifyAll();
+  while (!done()) {
+    if (ready_.empty()) {
+      AwaitReady();
+    } else {
+      RunReady(0);
+    }
+  }
+  return failure_;
+}
+
+}  // namespace tandem

@@ -1,0 +1,149 @@
+#include "kernels/exec/packing.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "common/tensor/device.h"
+
+namespace tandem {
+namespace {
+
+using Lifetimes = std::span<const Lifetime>;
+using Order = std::vector<size_t>;
+
+size_t Aligned(size_t bytes) {
+  return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+}
+
+// At an operator: bytes that begin to live minus bytes that ended.
+std::map<int, int64_t> LiveChanges(Lifetimes lifetimes) {
+  std::map<int, int64_t> change;
+  for (const Lifetime& life : lifetimes) {
+    change[life.first] += static_cast<int64_t>(Aligned(life.bytes));
+    change[life.last + 1] -= static_cast<int64_t>(Aligned(life.bytes));
+  }
+  return change;
+}
+
+// ---- Orders -------------------------------------------------------------------------------------
+
+// The largest key first.
+Order By(Lifetimes lifetimes, const std::function<double(const Lifetime&)>& key) {
+  Order order(lifetimes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return key(lifetimes[a]) > key(lifetimes[b]); });
+  return order;
+}
+
+double Length(const Lifetime& life) { return life.last - life.first + 1; }
+
+Order BySize(Lifetimes lifetimes) {
+  return By(lifetimes, [](const Lifetime& life) { return static_cast<double>(life.bytes); });
+}
+Order ByLifetime(Lifetimes lifetimes) { return By(lifetimes, Length); }
+Order ByArea(Lifetimes lifetimes) {
+  return By(lifetimes,
+            [](const Lifetime& life) { return static_cast<double>(life.bytes) * Length(life); });
+}
+// As an allocator would meet them.
+Order ByFirstUse(Lifetimes lifetimes) {
+  return By(lifetimes, [](const Lifetime& life) { return -static_cast<double>(life.first); });
+}
+
+// What lives when most is alive, then what lives when next to most is, ...; each time by size.
+Order ByBreadth(Lifetimes lifetimes) {
+  std::vector<std::pair<int64_t, int>> live;  // bytes alive from this operator on
+  int64_t now = 0;
+  for (const auto& [op, delta] : LiveChanges(lifetimes)) live.emplace_back(now += delta, op);
+  std::vector<double> key(lifetimes.size());
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    for (const auto& [bytes, op] : live) {
+      const bool meets = lifetimes[i].first <= op && op <= lifetimes[i].last;
+      if (meets) key[i] = std::max(key[i], static_cast<double>(bytes));
+    }
+  }
+  Order order = BySize(lifetimes);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key[a] > key[b]; });
+  return order;
+}
+
+// ---- One packing --------------------------------------------------------------------------------
+
+enum class Gap { kLowest, kTightest };
+
+// The offset for `life` among those placed (ascending by offset) that it meets.
+size_t Place(Lifetimes lifetimes, const std::vector<size_t>& offsets, const Order& placed,
+             const Lifetime& life, Gap gap) {
+  size_t end = 0;  // of what was passed
+  size_t best = 0, best_gap = std::numeric_limits<size_t>::max();
+  for (const size_t j : placed) {
+    const Lifetime& other = lifetimes[j];
+    if (other.last < life.first || life.last < other.first) continue;
+    if (offsets[j] >= end + Aligned(life.bytes)) {
+      if (gap == Gap::kLowest) return end;
+      if (offsets[j] - end < best_gap) {
+        best = end;
+        best_gap = offsets[j] - end;
+      }
+    }
+    end = std::max(end, offsets[j] + Aligned(other.bytes));
+  }
+  return best_gap == std::numeric_limits<size_t>::max() ? end : best;
+}
+
+Packing Pack(Lifetimes lifetimes, const Order& order, Gap gap) {
+  Packing packing;
+  packing.offsets.resize(lifetimes.size());
+  Order placed;  // ascending by offset
+  for (const size_t i : order) {
+    const size_t offset = Place(lifetimes, packing.offsets, placed, lifetimes[i], gap);
+    packing.offsets[i] = offset;
+    packing.bytes = std::max(packing.bytes, offset + Aligned(lifetimes[i].bytes));
+    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
+                                     [&](size_t o, size_t j) { return o < packing.offsets[j]; });
+    placed.insert(at, i);
+  }
+  return packing;
+}
+
+struct OrderRow {
+  const char* name;
+  Order (*make)(Lifetimes);
+};
+
+constexpr OrderRow kOrders[] = {{"size", BySize},
+                                {"breadth", ByBreadth},
+                                {"lifetime", ByLifetime},
+                                {"area", ByArea},
+                                {"first use", ByFirstUse}};
+
+}  // namespace
+
+size_t LargestLiveSum(Lifetimes lifetimes) {
+  int64_t now = 0, most = 0;
+  for (const auto& [op, delta] : LiveChanges(lifetimes)) most = std::max(most, now += delta);
+  return static_cast<size_t>(most);
+}
+
+Packing PackArena(Lifetimes lifetimes) {
+  const size_t bytes_min = LargestLiveSum(lifetimes);
+  Packing best;
+  best.bytes = std::numeric_limits<size_t>::max();
+  for (const OrderRow& row : kOrders) {
+    const Order order = row.make(lifetimes);
+    for (const Gap gap : {Gap::kLowest, Gap::kTightest}) {
+      Packing packing = Pack(lifetimes, order, gap);
+      packing.order = row.name;
+      if (packing.bytes < best.bytes) best = std::move(packing);
+      if (best.bytes == bytes_min) return best;
+    }
+  }
+  return best;
+}
+
+}  // namespace tandem

@@ -1,0 +1,55 @@
+// enable_inplace: outputs take the memory of inputs that are not needed any more; less memory, the
+// same bits, and never a variable that somebody else reads or fetches.
+#include <set>
+
+#include "gtest/gtest.h"
+#include "kernels/graph/builder.h"
+#include "proto/strategy.pb.h"
+#include "tests/knobs/knob_programs.h"
+
+namespace tandem {
+namespace {
+
+class InplaceTest : public KnobProgramTest {
+ protected:
+  static PlanOptions Inplace(bool on) {
+    DistributedStrategy strategy;
+    strategy.mutable_build_strategy()->set_enable_inplace(on);
+    return {.threads = 2, .memory = MemoryOptionsOf(strategy)};
+  }
+};
+
+// Attention over many places: its scores are the largest of all, and softmax needs them twice.
+TEST_F(InplaceTest, LessMemoryTheSameBits) {
+  UseModel(
+      "zoo: \"transformer_lm\" arg { name: \"layers\" value: \"1\" }"
+      " arg { name: \"width\" value: \"16\" } arg { name: \"heads\" value: \"4\" }");
+  const Program program = Programs({}).train;
+  const Ran apart = Run(program, 3, 0.0625f, Inplace(false));
+  const Ran shared = Run(program, 3, 0.0625f, Inplace(true));
+  EXPECT_EQ(apart.inplace, 0u);
+  EXPECT_GT(shared.inplace, 5u);
+  EXPECT_LT(shared.arena_bytes, apart.arena_bytes);
+  EXPECT_EQ(shared.params, apart.params);
+  EXPECT_EQ(shared.loss, apart.loss);
+}
+
+TEST_F(InplaceTest, TheTrainerSaysWhatItDid) {
+  const JobRun run =
+      RunJob("inplace", {"--mode=local"}, {"--steps_max=1", "--enable_inplace=true"});
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  EXPECT_NE(run.output.find("memory: "), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find(" in place"), std::string::npos) << run.output;
+}
+
+// The same job to its end, in every mode.
+TEST_F(InplaceTest, TheSameBitsInEveryMode) {
+  for (const char* mode : {"local", "pserver", "collective"}) {
+    EXPECT_EQ(Sha(std::string(mode) + "_inplace", mode, {"--enable_inplace=true"}),
+              Sha(std::string(mode) + "_apart", mode, {}))
+        << mode;
+  }
+}
+
+}  // namespace
+}  // namespace tandem

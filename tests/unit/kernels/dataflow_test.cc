@@ -1,0 +1,145 @@
+// Steps as a graph, and the graph on several threads.
+#include "kernels/exec/dataflow.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace tandem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::byte g_memory[64];  // never touched: graphs look at addresses alone
+
+MemoryAccess Read(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, false}; }
+MemoryAccess Write(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, true}; }
+
+TEST(StepGraph, WaitsWhereOneWritesWhatTheOtherTouches) {
+  StepGraphBuilder graph;
+  graph.Add({Write(0)});           // 0
+  graph.Add({Read(0), Write(4)});  // 1: reads what 0 wrote
+  graph.Add({Read(0), Write(8)});  // 2: the same, beside 1
+  graph.Add({Read(2), Write(0)});  // 3: half of what 1 wrote; over what 1, 2 read
+  graph.Add({Read(4), Read(8)});   // 4: what 1 and 2 wrote
+  graph.Add({Read(12)});           // 5: what nobody wrote
+  graph.Add({Write(4, 8)});        // 6: over several
+  const StepGraph g = graph.Build();
+  EXPECT_THAT(g.followers[0], ElementsAre(1, 2, 3));
+  EXPECT_THAT(g.followers[1], ElementsAre(3, 4, 6));
+  EXPECT_THAT(g.followers[2], ElementsAre(3, 4, 6));
+  EXPECT_THAT(g.followers[3], ElementsAre(6));
+  EXPECT_THAT(g.followers[4], ElementsAre(6));
+  EXPECT_THAT(g.followers[5], IsEmpty());
+  EXPECT_THAT(g.waits_for, ElementsAre(0, 1, 1, 3, 2, 0, 4));
+}
+
+TEST(StepGraph, ReadersDoNotWaitForEachOther) {
+  StepGraphBuilder graph;
+  for (int i = 0; i < 3; ++i) graph.Add({Read(0)});
+  graph.Behind(0);
+  EXPECT_THAT(graph.Build().waits_for, ElementsAre(0, 0, 1));
+}
+
+// Random programs over a few cells: every run ends with what program order gives.
+class Cells {
+ public:
+  explicit Cells(uint32_t seed) {
+    std::mt19937 rng(seed);
+    for (int i = 0; i < 200; ++i) {
+      steps_.push_back({rng() % kCells, rng() % kCells, rng() % kCells});
+      const auto [a, b, to] = steps_.back();
+      graph_.Add({Read(4 * a), Read(4 * b), Write(4 * to)});
+    }
+  }
+  StepGraph graph() const { return graph_.Build(); }
+  void Run(int step) {
+    const auto [a, b, to] = steps_[static_cast<size_t>(step)];
+    cells_[to] = cells_[a] * 31 + cells_[b] * 17 + static_cast<uint32_t>(step);
+  }
+  std::vector<uint32_t> Ordered() {
+    Reset();
+    for (size_t i = 0; i < steps_.size(); ++i) Run(static_cast<int>(i));
+    return cells_;
+  }
+  void Reset() { cells_.assign(kCells, 1); }
+  const std::vector<uint32_t>& cells() const { return cells_; }
+
+ private:
+  static constexpr size_t kCells = 12;
+  struct Step {
+    size_t a, b, to;
+  };
+  std::vector<Step> steps_;
+  StepGraphBuilder graph_;
+  std::vector<uint32_t> cells_;
+};
+
+TEST(Dataflow, GivesWhatProgramOrderGives) {
+  for (const uint32_t seed : {1u, 2u, 3u}) {
+    Cells cells(seed);
+    const std::vector<uint32_t> want = cells.Ordered();
+    const StepGraph graph = cells.graph();
+    for (const int threads : {1, 2, 4}) {
+      Dataflow flow(graph, threads);
+      for (int round = 0; round < 50; ++round) {
+        cells.Reset();
+        const auto failure = flow.Run([&](int step, int) {
+          cells.Run(step);
+          return OkStatus();
+        });
+        EXPECT_EQ(failure.step, -1);
+        ASSERT_EQ(cells.cells(), want) << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(Dataflow, OneThreadTakesTheProgramsOrder) {
+  Cells cells(5);
+  const StepGraph graph = cells.graph();
+  std::vector<int> order;
+  Dataflow flow(graph, 1);
+  (void)flow.Run([&](int step, int thread) {
+    EXPECT_EQ(thread, 0);
+    order.push_back(step);
+    return OkStatus();
+  });
+  EXPECT_EQ(order.size(), 200u);
+  EXPECT_EQ(order[0], 0);
+}
+
+TEST(Dataflow, AfterAnErrorNothingIsBegunAndTheNextRunIsWhole) {
+  StepGraphBuilder builder;
+  for (int i = 0; i < 20; ++i) builder.Add({Read(0), Write(0)});
+  const StepGraph graph = builder.Build();
+  Dataflow flow(graph, 3);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> ran{0};
+    const auto failure = flow.Run([&](int step, int) {
+      ++ran;
+      return step == 7 ? DataLoss("step %d", step) : OkStatus();
+    });
+    EXPECT_EQ(failure.step, 7);
+    EXPECT_EQ(failure.status.code(), StatusCode::kDataLoss);
+    EXPECT_EQ(ran.load(), 8);
+    ran = 0;
+    EXPECT_EQ(flow.Run([&](int, int) {
+                    ++ran;
+                    return OkStatus();
+                  })
+                  .step,
+              -1);
+    EXPECT_EQ(ran.load(), 20);
+  }
+}
+
+TEST(Dataflow, NothingToDo) {
+  const StepGraph graph;
+  EXPECT_EQ(Dataflow(graph, 2).Run([](int, int) { return OkStatus(); }).step, -1);
+}
+
+}  // namespace
+}  // namespace tandem

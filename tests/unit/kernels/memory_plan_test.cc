@@ -1,0 +1,178 @@
+// Where temporaries lie: packings, lives, and outputs in the place of inputs.
+#include "kernels/exec/memory_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "common/tensor/device.h"
+#include "kernels/graph/builder.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+// ---- Packing ------------------------------------------------------------------------------------
+
+void ExpectApart(const std::vector<Lifetime>& lives, const Packing& packing) {
+  for (size_t i = 0; i < lives.size(); ++i) {
+    EXPECT_EQ(packing.offsets[i] % Device::kAlignment, 0u);
+    EXPECT_LE(packing.offsets[i] + lives[i].bytes, packing.bytes);
+    for (size_t j = 0; j < i; ++j) {
+      const bool meet = lives[i].first <= lives[j].last && lives[j].first <= lives[i].last;
+      const bool apart = packing.offsets[i] + lives[i].bytes <= packing.offsets[j] ||
+                         packing.offsets[j] + lives[j].bytes <= packing.offsets[i];
+      EXPECT_TRUE(!meet || apart) << i << " and " << j;
+    }
+  }
+}
+
+TEST(PackArena, DisjointLivesShareAndMeetingLivesDoNot) {
+  const std::vector<Lifetime> lives = {{1000, 0, 1}, {1000, 2, 3}, {500, 1, 2}, {64, 0, 3}};
+  const Packing packing = PackArena(lives);
+  EXPECT_EQ(packing.bytes, 1024u + 512u + 64u);
+  EXPECT_EQ(packing.bytes, LargestLiveSum(lives));
+  EXPECT_EQ(packing.offsets[0], packing.offsets[1]);
+  ExpectApart(lives, packing);
+  EXPECT_EQ(PackArena({}).bytes, 0u);
+}
+
+std::vector<Lifetime> Random(std::mt19937& rng, size_t n) {
+  std::vector<Lifetime> lives;
+  for (size_t i = 0; i < n; ++i) {
+    const int first = static_cast<int>(rng() % n);
+    lives.push_back({rng() % 4096, first, first + static_cast<int>(rng() % (n / 2))});
+  }
+  return lives;
+}
+
+TEST(PackArena, AnyLivesAreApartAndNeverBelowTheBound) {
+  std::mt19937 rng(3);
+  for (int round = 0; round < 100; ++round) {
+    const std::vector<Lifetime> lives = Random(rng, 3 + rng() % 40);
+    const Packing packing = PackArena(lives);
+    ExpectApart(lives, packing);
+    EXPECT_GE(packing.bytes, LargestLiveSum(lives));
+  }
+}
+
+// No order is best for all: that is why several are tried.
+TEST(PackArena, EveryOrderWinsSomewhere) {
+  std::mt19937 rng(4);
+  std::set<std::string> winners;
+  for (int round = 0; round < 400; ++round) {
+    winners.insert(PackArena(Random(rng, 4 + rng() % 30)).order);
+  }
+  EXPECT_THAT(winners, UnorderedElementsAre("size", "breadth", "lifetime", "area", "first use"));
+}
+
+// ---- Lives --------------------------------------------------------------------------------------
+
+constexpr size_t kX = 8 * 256 * sizeof(float);  // bytes of the values below
+
+Op Unary(const std::string& type, const std::string& in, const std::string& out) {
+  return {.type = type, .inputs = {{in}}, .outputs = {{out}}};
+}
+
+Program WithData() {
+  Program program;
+  Var data{.name = "x", .kind = VarKind::kData, .desc = {DType::kF32, {8, 256}}};
+  EXPECT_TRUE(program.AddVar(data).ok());
+  return program;
+}
+
+MemoryPlan PlanOf(const Program& program, const std::vector<std::string>& fetch,
+                  const MemoryOptions& options) {
+  const auto plan = PlanMemory(program, FindFlights(program), fetch, options);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *plan;
+}
+
+Program ChainOf(int n) {
+  Program program = WithData();
+  std::string last = "x";
+  for (int i = 0; i < n; ++i) {
+    const std::string next = "t" + std::to_string(i);
+    EXPECT_TRUE(AppendOp(program, Unary("relu", last, next)).ok());
+    last = next;
+  }
+  return program;
+}
+
+TEST(PlanMemory, AChainTakesTwoValuesAndInPlaceOne) {
+  const Program program = ChainOf(6);
+  const MemoryPlan apart = PlanOf(program, {"t5"}, {});
+  EXPECT_EQ(apart.bytes, 2 * kX);
+  EXPECT_EQ(apart.bytes_min, 2 * kX);
+  EXPECT_EQ(apart.bytes_sum, 6 * kX);
+  const MemoryPlan shared = PlanOf(program, {"t5"}, {.inplace = true});
+  EXPECT_EQ(shared.bytes, kX);
+  EXPECT_EQ(shared.inplace.size(), 5u) << "t0 must not take the place of the data";
+}
+
+TEST(PlanMemory, DeadMemoryIsFreedWhenItHoldsEnough) {
+  const Program program = ChainOf(12);
+  const auto bytes = [&](int64_t eager) {
+    return PlanOf(program, {}, {.reuse = false, .eager_delete_bytes = eager}).bytes;
+  };
+  EXPECT_EQ(bytes(0), 2 * kX);
+  EXPECT_EQ(bytes(2 * kX), 3 * kX);
+  EXPECT_EQ(bytes(4 * kX), 5 * kX);
+  EXPECT_EQ(bytes(-1), 12 * kX);
+  EXPECT_EQ(PlanOf(program, {}, {.reuse = true, .eager_delete_bytes = -1}).bytes, 2 * kX);
+}
+
+TEST(PlanMemory, NothingTakesThePlaceOfWhatOthersNeed) {
+  Program program = WithData();
+  ASSERT_TRUE(AppendOp(program, Unary("relu", "x", "a")).ok());
+  ASSERT_TRUE(AppendOp(program, Unary("tanh", "a", "read_later")).ok());     // a is read again
+  ASSERT_TRUE(AppendOp(program, Unary("sigmoid", "read_later", "b")).ok());  // dies here
+  ASSERT_TRUE(AppendOp(program, Unary("relu", "b", "fetched")).ok());        // b is fetched
+  ASSERT_TRUE(
+      AppendOp(program,
+               {.type = "elementwise_add", .inputs = {{"a"}, {"a"}}, .outputs = {{"twice"}}})
+          .ok());  // reads a at two positions
+  const MemoryPlan plan = PlanOf(program, {"b", "fetched", "twice"}, {.inplace = true});
+  EXPECT_THAT(plan.inplace, UnorderedElementsAre(Pair("b", "read_later")));
+}
+
+TEST(PlanMemory, ACommunicationOnItsWayKeepsItsMemory) {
+  Program program = WithData();
+  ASSERT_TRUE(AppendOp(program, Unary("relu", "x", "g")).ok());
+  ASSERT_TRUE(
+      AppendOp(program, {.type = "c_allreduce_sum", .inputs = {{"g"}}, .outputs = {{"g"}}}).ok());
+  ASSERT_TRUE(AppendOp(program, Unary("tanh", "x", "a")).ok());
+  ASSERT_TRUE(AppendOp(program, Unary("relu", "a", "b")).ok());
+  const MemoryPlan plan = PlanOf(program, {}, {.inplace = true});
+  EXPECT_EQ(plan.bytes, 2 * kX) << "g is on its way to the end";
+  EXPECT_NE(plan.offsets.at("g"), plan.offsets.at("a"));
+}
+
+// The gradient of a sum wants the shapes of its terms alone.
+TEST(PlanMemory, ShapesKeepNoMemory) {
+  Program program = WithData();
+  ASSERT_TRUE(AppendOp(program, Unary("relu", "x", "a")).ok());
+  ASSERT_TRUE(AppendOp(program, Unary("tanh", "x", "b")).ok());
+  ASSERT_TRUE(
+      AppendOp(program, {.type = "elementwise_add", .inputs = {{"a"}, {"b"}}, .outputs = {{"sum"}}})
+          .ok());
+  ASSERT_TRUE(AppendOp(program, Unary("relu", "sum", "g")).ok());
+  ASSERT_TRUE(AppendOp(program, {.type = "elementwise_add_grad",
+                                 .inputs = {{"a"}, {"b"}, {"g"}},
+                                 .outputs = {{"da"}, {"db"}}})
+                  .ok());
+  const MemoryPlan plan = PlanOf(program, {"da", "db"}, {});
+  EXPECT_EQ(plan.bytes, 3 * kX) << "a and b are dead behind their sum";
+}
+
+TEST(PlanMemory, AnUnknownFetchIsNamed) {
+  const auto plan = PlanMemory(ChainOf(1), {}, {"t7"}, {});
+  EXPECT_EQ(plan.status().code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace tandem
