@@ -1,5 +1,6 @@
 #include "pserver/proto_convert.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/rpc/crc32c.h"
@@ -76,6 +77,21 @@ StatusOr<Buffer> Values(const TensorProto& tensor, const std::string& what, int6
   return buffer;
 }
 
+StatusOr<TableSpec> TableFromProto(const TableDef& def) {
+  TableSpec table{.variable = def.variable(), .shape = {}, .init = {}, .seed = def.seed()};
+  TD_ASSIGN_OR_RETURN(table.shape, ParseShape(std::span(def.dims().data(), def.dims_size())));
+  if (!InitDef::Kind_IsValid(def.init().kind())) {
+    return InvalidArgument("initial values of kind %d are unknown",
+                           static_cast<int>(def.init().kind()));
+  }
+  // The numbers are those of Init::Kind.
+  table.init = {static_cast<Init::Kind>(def.init().kind()), def.init().a(), def.init().b()};
+  constexpr uint32_t kMax = INT32_MAX;
+  table.bucket_begin = static_cast<int>(std::min(def.bucket_begin(), kMax));
+  table.bucket_end = static_cast<int>(std::min(def.bucket_end(), kMax));
+  return table;
+}
+
 }  // namespace
 
 StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
@@ -98,6 +114,11 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
     auto shape = ParseShape(std::span(def.dims().data(), def.dims_size()));
     if (!shape.ok()) return Annotate(shape.status(), "slice of " + def.variable());
     config.slices.push_back({def.variable(), *shape, def.offset(), def.numel()});
+  }
+  for (const TableDef& def : request.table()) {
+    auto table = TableFromProto(def);
+    if (!table.ok()) return Annotate(table.status(), "table " + def.variable());
+    config.tables.push_back(*std::move(table));
   }
   return config;
 }
@@ -125,6 +146,17 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request) {
     def->set_numel(s.numel);
     def->set_dtype(F32);
   }
+  for (const TableSpec& t : config.tables) {
+    TableDef* def = request->add_table();
+    def->set_variable(t.variable);
+    for (int64_t d : t.shape.dims()) def->add_dims(d);
+    def->mutable_init()->set_kind(static_cast<InitDef::Kind>(t.init.kind));
+    def->mutable_init()->set_a(t.init.a);
+    def->mutable_init()->set_b(t.init.b);
+    def->set_seed(t.seed);
+    def->set_bucket_begin(static_cast<uint32_t>(t.bucket_begin));
+    def->set_bucket_end(static_cast<uint32_t>(t.bucket_end));
+  }
   request->set_step_timeout_ms(static_cast<uint64_t>(Millis(config.step_timeout)));
 }
 
@@ -149,6 +181,24 @@ void ToProto(const SlotValues& slot, SlotTensor* out) {
   out->mutable_tensor()->add_dims(slot.numel);
   const size_t bytes = static_cast<size_t>(slot.numel) * sizeof(float);
   out->mutable_tensor()->set_content(slot.values.get(), bytes);
+}
+
+StatusOr<RowValues> FromProto(const TableRows& rows) {
+  RowValues values{rows.variable(), {rows.id().begin(), rows.id().end()}, {}, rows.last()};
+  if (rows.content().size() % sizeof(float) != 0) {
+    return InvalidArgument("rows of table %s: %d bytes are no f32 values", rows.variable(),
+                           rows.content().size());
+  }
+  values.content.resize(rows.content().size() / sizeof(float));
+  std::memcpy(values.content.data(), rows.content().data(), rows.content().size());
+  return values;
+}
+
+void ToProto(const RowValues& rows, TableRows* out) {
+  out->set_variable(rows.variable);
+  out->mutable_id()->Add(rows.ids.begin(), rows.ids.end());
+  out->set_content(rows.content.data(), rows.content.size() * sizeof(float));
+  out->set_last(rows.last);
 }
 
 }  // namespace tandem

@@ -9,6 +9,7 @@ namespace tandem {
 class ConfigureRequest;
 class SliceTensor;
 class SlotTensor;
+class TableRows;
 
 // INVALID_ARGUMENT for unknown enumerators, bad shapes, and modes that are not built yet.
 StatusOr<ShardConfig> FromProto(const ConfigureRequest& request);
@@ -19,5 +20,7 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request);
 StatusOr<SliceValues> FromProto(const SliceTensor& slice);
 StatusOr<SlotValues> FromProto(const SlotTensor& slot);
 void ToProto(const SlotValues& slot, SlotTensor* out);
+StatusOr<RowValues> FromProto(const TableRows& rows);
+void ToProto(const RowValues& rows, TableRows* out);
 
 }  // namespace tandem

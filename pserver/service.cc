@@ -8,6 +8,7 @@
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/tensor_codec.h"
 #include "common/rpc/token.h"
+#include "common/tensor/row_buckets.h"
 #include "proto/pserver.grpc.pb.h"
 #include "pserver/proto_convert.h"
 
@@ -31,7 +32,8 @@ using Plain = ParameterServer::WithCallbackMethod_Configure<
                 ParameterServer::WithCallbackMethod_SaveCheckpoint<
                     ParameterServer::WithCallbackMethod_RestoreCheckpoint<
                         ParameterServer::WithCallbackMethod_PullState<
-                            ParameterServer::Service>>>>>>>>>;
+                            ParameterServer::WithCallbackMethod_PullTable<
+                                ParameterServer::Service>>>>>>>>>>;
 using Base =
     ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
 
@@ -112,6 +114,10 @@ class PserverService final : public Base {
       return OkStatus();
     });
   }
+  ServerUnaryReactor* PullTable(CallbackServerContext* context, const PullTableRequest* request,
+                                PullTableReply* reply) override {
+    return Work(context, [this, request, reply] { return DoPullTable(*request, reply); });
+  }
 
  private:
   Status CheckToken(const CallbackServerContext& context) const;
@@ -135,6 +141,7 @@ class PserverService final : public Base {
   StatusOr<PushOutcome> TakePush(Fragments message, const CodedPush& push);
   // Calls `done` with an answer, at once or when the version is there.
   void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done);
+  Status DoPullTable(const PullTableRequest& request, PullTableReply* reply);
   Status DoGetStatus(StatusReply* reply);
   CodedPullReply Coded(const PullResult& result) const;
   // The token of the job that is served.
@@ -229,8 +236,13 @@ Status PserverService::DoInitParams(const InitParamsRequest& request, InitParams
     TD_ASSIGN_OR_RETURN(SlotValues values, FromProto(slot));
     slots.push_back(std::move(values));
   }
+  std::vector<RowValues> rows;
+  for (const TableRows& r : request.rows()) {
+    TD_ASSIGN_OR_RETURN(RowValues values, FromProto(r));
+    rows.push_back(std::move(values));
+  }
   TD_ASSIGN_OR_RETURN(const bool initialised,
-                      shard_.InitParams(CallerOf(request), request.version(), params, slots));
+                      shard_.InitParams(CallerOf(request), request.version(), params, slots, rows));
   reply->set_initialised(initialised);
   reply->set_version(request.version());
   return OkStatus();
@@ -317,10 +329,13 @@ void PserverService::DoPush(const ByteBuffer& request, ByteBuffer* reply,
 
 void PserverService::StartPull(const Caller& caller, const PullRequest& pull,
                                Shard::Done<PullResult> done) {
-  PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step(), {}};
+  PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step(), {}, {}};
   if (pull.has_at_version()) query.at_version = pull.at_version();
   for (const SliceRange& r : pull.range()) {
     query.ranges.push_back({r.variable(), r.offset(), r.numel()});
+  }
+  for (const RowsRange& r : pull.rows()) {
+    query.rows.push_back({r.variable(), {r.id().begin(), r.id().end()}});
   }
   const Time deadline = DeadlineAfter(pull.timeout_ms());
   shard_.Pull(query, deadline, std::move(done));
@@ -349,12 +364,27 @@ CodedPullReply PserverService::Coded(const PullResult& result) const {
     CodedSlice slice;
     slice.variable = s.variable;
     slice.offset = s.offset;
-    slice.desc = {DType::kF32, Shape{s.numel}};
+    slice.desc = {DType::kF32, s.dim == 0 ? Shape{s.numel} : Shape{s.numel / s.dim, s.dim}};
     slice.data = reinterpret_cast<const float*>(s.values.get()) + s.first;
     slice.keep = s.values;
     coded.slices.push_back(std::move(slice));
   }
   return coded;
+}
+
+Status PserverService::DoPullTable(const PullTableRequest& request, PullTableReply* reply) {
+  constexpr uint64_t kBytes = 16 << 20, kBytesMax = 256 << 20;
+  const uint64_t bytes = request.bytes_max() == 0 ? kBytes : request.bytes_max();
+  const int bucket = static_cast<int>(std::min<uint32_t>(request.bucket_begin(), kRowBuckets));
+  TD_ASSIGN_OR_RETURN(const TablePage page,
+                      shard_.PullTable(request.job(), request.variable(), bucket, request.slots(),
+                                       std::min(bytes, kBytesMax)));
+  reply->set_version(page.version);
+  ToProto(page.rows, reply->mutable_rows());
+  for (const std::string& slot : page.slots) reply->add_slot(slot);
+  for (const float start : page.slot_start) reply->add_slot_start(start);
+  reply->set_next_bucket(static_cast<uint32_t>(page.next_bucket));
+  return OkStatus();
 }
 
 Status PserverService::DoGetStatus(StatusReply* reply) {
@@ -383,6 +413,12 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
     trainer->set_last_step(t.last_step);
     trainer->set_silent_seconds(t.silent_seconds);
     trainer->set_completed(t.completed);
+  }
+  for (const TableInfo& t : info.tables) {
+    TableStatus* table = reply->add_table();
+    table->set_variable(t.variable);
+    table->set_rows(t.rows);
+    table->set_bytes(t.bytes);
   }
   reply->set_checkpoint_version(options_.checkpoint_version());
   return OkStatus();

@@ -19,13 +19,19 @@ std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
 Status CheckFinite(const PushHead& head, const PushTicket& ticket) {
   for (size_t i = 0; i < head.slices.size(); ++i) {
     const PushHead::Slice& s = head.slices[i];
+    if (s.desc.dtype != DType::kF32) continue;  // row ids
     const auto values = Floats(ticket.buffers[i], s.desc.shape.numel());
     const int64_t bad = FirstNotFinite(values);
     if (bad < 0) continue;
+    const bool table = s.desc.shape.rank() == 2;
+    const int64_t row =
+        table ? reinterpret_cast<const int64_t*>(ticket.buffers[i - 1].get())[bad / s.desc.shape[1]]
+              : 0;
     return InvalidArgument(
-        "trainer %d step %d: gradient of %s, element %d is %s; nothing was "
+        "trainer %d step %d: gradient of %s, %selement %d is %s; nothing was "
         "changed",
-        head.caller.trainer, head.step, s.variable, s.offset + bad,
+        head.caller.trainer, head.step, s.variable, table ? absl::StrFormat("row %d, ", row) : "",
+        table ? bad % s.desc.shape[1] : s.offset + bad,
         std::isnan(values[bad]) ? "NaN" : "infinite");
   }
   return OkStatus();
@@ -100,10 +106,11 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   if (table_ == nullptr) {
+    TD_ASSIGN_OR_RETURN(sparse_, SparseTables::Make(config, backend_, device_));
     TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_));
     config_ = config;
-    has_values_.assign(config.slices.size(), false);
-    values_missing_ = config.slices.size();
+    values_missing_ = config.slices.size() + config.tables.size();
+    has_values_.assign(values_missing_, false);
     trainers_.assign(config.trainers, {});
     for (Trainer& t : trainers_) t.last_seen = clock_.Now();
   } else if (const std::string difference = Difference(config, config_); !difference.empty()) {
@@ -145,14 +152,15 @@ void Shard::Adopt(const Caller& caller) {
   t.taken = t.applied = SequenceWindow();
   t.completed = false;
   t.adopted = version_;
-  table_->Drop(caller.trainer);
+  DropGathered(caller.trainer);
   // What the first trainer said about the rate of this step may have been the older one's word.
   if (step_rate_ && step_rate_->first == caller.trainer) step_rate_.reset();
 }
 
 StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
                                  const std::vector<SliceValues>& params,
-                                 const std::vector<SlotValues>& slots) {
+                                 const std::vector<SlotValues>& slots,
+                                 const std::vector<RowValues>& rows) {
   Ready ready;
   bool whole = false;
   {
@@ -175,10 +183,8 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
       }
       where.push_back(slice);
     }
-    for (const SlotValues& s : slots) {
-      TD_ASSIGN_OR_RETURN(const int slice, table_->Find(s.variable, s.offset));
-      TD_RETURN_IF_ERROR(table_->SetSlot(slice, s.slot, Floats(s.values, s.numel)));
-    }
+    for (const SlotValues& s : slots) TD_RETURN_IF_ERROR(InitSlot(s));
+    TD_RETURN_IF_ERROR(InitRows(rows));
     for (size_t i = 0; i < params.size(); ++i) {
       TD_RETURN_IF_ERROR(table_->SetParam(where[i], Floats(params[i].values, params[i].numel)));
       if (!has_values_[where[i]]) --values_missing_;
@@ -275,8 +281,19 @@ StatusOr<std::vector<int>> Shard::FindSlices(const PushHead& head) {
                            head.step);
   }
   std::vector<int> found;
-  std::vector<bool> in_message(table_->size(), false);
-  for (const PushHead::Slice& s : head.slices) {
+  std::vector<bool> in_message(has_values_.size(), false);
+  for (size_t i = 0; i < head.slices.size(); ++i) {
+    const PushHead::Slice& s = head.slices[i];
+    if (sparse_->Find(s.variable) >= 0) {
+      TD_ASSIGN_OR_RETURN(const int table, FindTablePush(head, i++));
+      if (in_message[table] || TakesTwice(table, head.caller.trainer)) {
+        return InvalidArgument("trainer %d step %d: gradient of table %s comes twice",
+                               head.caller.trainer, head.step, s.variable);
+      }
+      in_message[table] = true;
+      found.insert(found.end(), 2, table);
+      continue;
+    }
     TD_ASSIGN_OR_RETURN(const int slice, table_->Find(s.variable, s.offset));
     const TensorDesc expected{DType::kF32, Shape{table_->spec(slice).numel}};
     if (!(s.desc == expected)) {
@@ -284,9 +301,7 @@ StatusOr<std::vector<int>> Shard::FindSlices(const PushHead& head) {
                              head.caller.trainer, head.step, s.variable, s.offset, ToString(s.desc),
                              ToString(expected));
     }
-    const bool twice = in_message[slice] || (config_.mode == ShardMode::kSync &&
-                                             table_->Has(slice, head.caller.trainer));
-    if (twice) {
+    if (in_message[slice] || TakesTwice(slice, head.caller.trainer)) {
       return InvalidArgument("trainer %d step %d: gradient of %s at element %d comes twice",
                              head.caller.trainer, head.step, s.variable, s.offset);
     }
@@ -313,6 +328,10 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
       counters_.duplicates.Add(1);
     } else {
       TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
+      if (Status status = CheckTableRows(head, ticket); !status.ok()) {
+        counters_.refused.Add(1);
+        return status;
+      }
       TD_RETURN_IF_ERROR(TakePush(head, std::move(ticket), ready));
     }
     result.version = version_;
@@ -336,20 +355,14 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   }
   if (config_.mode == ShardMode::kSync) {
     if (!step_rate_) step_rate_ = {head.caller.trainer, head.learning_rate};
-    for (size_t i = 0; i < ticket.slices.size(); ++i) {
-      table_->Gather(ticket.slices[i], head.caller.trainer, std::move(ticket.buffers[i]));
-    }
+    GatherPush(head, ticket);
     ApplyStepIfComplete(ready);
     return broken_;
   }
   const Time start = clock_.Now();
-  for (size_t i = 0; i < ticket.slices.size(); ++i) {
-    const auto gradient = Floats(ticket.buffers[i], head.slices[i].desc.shape.numel());
-    if (Status status = table_->Apply(ticket.slices[i], gradient, head.learning_rate);
-        !status.ok()) {
-      Break(status, ready);
-      return status;
-    }
+  if (Status status = ApplyPush(head, ticket); !status.ok()) {
+    Break(status, ready);
+    return status;
   }
   counters_.update_time.Observe(Seconds(clock_.Now() - start));
   Advance(ready);
@@ -357,20 +370,20 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
 }
 
 void Shard::ApplyStepIfComplete(Ready& ready) {
-  const int whole = static_cast<int>(table_->size());
   std::vector<int> ranks;
   for (int r = 0; r < config_.trainers; ++r) {
-    if (table_->gathered(r) == whole) {
+    if (GaveAll(r)) {
       ranks.push_back(r);
     } else if (!trainers_[r].completed) {
       return;
     }
   }
-  if (whole == 0 || ranks.empty()) return;
+  if (has_values_.empty() || ranks.empty()) return;
   const Time start = clock_.Now();
-  if (Status status = table_->ApplyGathered(ranks, step_rate_->second); !status.ok()) {
-    return Break(status, ready);
-  }
+  Status status = table_->ApplyGathered(ranks, step_rate_->second);
+  if (status.ok()) status = sparse_->ApplyGathered(ranks, step_rate_->second);
+  if (!status.ok()) return Break(status, ready);
+  has_previous_ = true;
   counters_.update_time.Observe(Seconds(clock_.Now() - start));
   step_rate_.reset();
   Advance(ready);
@@ -403,7 +416,7 @@ void Shard::Break(const Status& status, Ready& ready) {
 void Shard::CompleteTrainer(int trainer, Ready& ready) {
   trainers_[trainer].completed = true;
   // A gradient of which only a part came does not count.
-  if (table_->gathered(trainer) != static_cast<int>(table_->size())) table_->Drop(trainer);
+  if (!GaveAll(trainer)) DropGathered(trainer);
   ApplyStepIfComplete(ready);
   WakeWaiters(ready);
   WakeBarriers(ready);

@@ -3,8 +3,9 @@
 // deadlines; whoever drives the shard calls ExpireWaiters no later than NextDeadline().
 //
 // Sync mode. A step is gathered: gradients may come in any order and in any number of messages.
-// When every trainer that has not completed gave every slice, they are added in rank order, the
-// optimizer runs once per slice, and the version goes up by one. Parameters change for all slices
+// When every trainer that has not completed gave every slice and every table's rows (there may be
+// none), they are added in rank order, the optimizer runs once on each, and the version goes up by
+// one. Parameters change for all slices
 // together, so a trainer that is replaced within a step finds the parameters its predecessor had.
 // a_sync mode. Each push is applied at once and raises the version by one.
 //
@@ -25,6 +26,7 @@
 #include "common/base/mutex.h"
 #include "pserver/dense_table.h"
 #include "pserver/shard_types.h"
+#include "pserver/sparse_tables.h"
 #include "pserver/update_log.h"
 
 namespace tandem {
@@ -58,11 +60,12 @@ class Shard {
   // Idempotent. FAILED_PRECONDITION naming the difference when another configuration is there.
   StatusOr<ConfigureResult> Configure(const Caller& caller, const ShardConfig& config);
 
-  // First values, from trainer 0; true once every slice has its values. Does nothing when the shard
-  // is initialised already. All or nothing.
+  // First values, from trainer 0; true once every slice and table has its values. Does nothing when
+  // the shard is initialised already. All or nothing.
   StatusOr<bool> InitParams(const Caller& caller, uint64_t version,
                             const std::vector<SliceValues>& params,
-                            const std::vector<SlotValues>& slots);
+                            const std::vector<SlotValues>& slots,
+                            const std::vector<RowValues>& rows = {});
   // `done` gets the version.
   void WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done);
 
@@ -90,6 +93,10 @@ class Shard {
   // Optimizer slots of `variables` (empty: all), and the version.
   StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> PullState(
       const std::string& job, const std::vector<std::string>& variables);
+
+  // Rows of a table from bucket `bucket` on (SparseTable::Page).
+  StatusOr<TablePage> PullTable(const std::string& job, const std::string& variable, int bucket,
+                                bool slots, uint64_t bytes_max);
 
   ShardInfo Info() const;
   // The job that is served: as configured, else as the options say, else "".
@@ -167,6 +174,23 @@ class Shard {
   void Advance(Ready& ready) TD_REQUIRES(mu_);
   void Break(const Status& status, Ready& ready) TD_REQUIRES(mu_);
 
+  // shard_tables.cc: what slices and tables have in common
+  StatusOr<int> FindTablePush(const PushHead& head, size_t i) TD_REQUIRES(mu_);
+  Status CheckTableRows(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
+  void GatherPush(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
+  Status ApplyPush(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
+  bool GaveAll(int trainer) const TD_REQUIRES(mu_);
+  void DropGathered(int trainer) TD_REQUIRES(mu_);
+  bool TakesTwice(int index, int trainer) const TD_REQUIRES(mu_);
+  bool IsTable(int index) const TD_REQUIRES(mu_) {
+    return index >= static_cast<int>(table_->size());
+  }
+  Status InitRows(const std::vector<RowValues>& rows) TD_REQUIRES(mu_);
+  Status InitSlot(const SlotValues& slot) TD_REQUIRES(mu_);
+  Status CheckPullRows(const PullQuery& query) const TD_REQUIRES(mu_);
+  Status AddRows(const PullRows& rows, bool previous, PullResult& result) TD_REQUIRES(mu_);
+  StatusOr<std::unique_ptr<SparseTables>> RestoreTables(const ShardImage& image) const;
+
   // shard_wait.cc
   bool CanAnswer(const PullQuery& query) const TD_REQUIRES(mu_);
   StatusOr<PullResult> MakePull(const PullQuery& query) TD_REQUIRES(mu_);
@@ -198,7 +222,9 @@ class Shard {
   ShardConfig config_ TD_GUARDED_BY(mu_);
   bool restored_ TD_GUARDED_BY(mu_) = false;
   std::unique_ptr<DenseTable> table_ TD_GUARDED_BY(mu_);  // null: not configured
-  std::vector<bool> has_values_ TD_GUARDED_BY(mu_);       // by slice
+  std::unique_ptr<SparseTables> sparse_ TD_GUARDED_BY(mu_);
+  bool has_previous_ TD_GUARDED_BY(mu_) = false;     // the version before is there too
+  std::vector<bool> has_values_ TD_GUARDED_BY(mu_);  // by slice, then by table
   size_t values_missing_ TD_GUARDED_BY(mu_) = 0;
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;
   uint64_t log_number_ TD_GUARDED_BY(mu_) = 0;  // the last change noted

@@ -1,5 +1,6 @@
 // The part of Shard that is about its state as a whole: images, optimizer slots, information.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "pserver/shard.h"
@@ -14,7 +15,7 @@ std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
 }  // namespace
 
 StatusOr<ShardImage> Shard::MakeImage() {
-  ShardImage image{config_, version_, log_number_, {}, {}};
+  ShardImage image{config_, version_, log_number_, {}, {}, {}};
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const Trainer& t = trainers_[r];
     image.marks.push_back({r, t.incarnation, t.completed, t.applied});
@@ -22,6 +23,9 @@ StatusOr<ShardImage> Shard::MakeImage() {
   for (size_t i = 0; i < table_->size(); ++i) {
     TD_ASSIGN_OR_RETURN(SliceImage slice, table_->Image(static_cast<int>(i)));
     image.slices.push_back(std::move(slice));
+  }
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    image.tables.push_back(sparse_->table(static_cast<int>(i)).Image());
   }
   return image;
 }
@@ -49,14 +53,17 @@ Status Shard::Restore(const ShardImage& image) {
       TD_RETURN_IF_ERROR(table->SetSlot(slice, slot.name, Floats(slot.values, slot.numel)));
     }
   }
+  TD_ASSIGN_OR_RETURN(auto tables, RestoreTables(image));
   Ready ready;
   {
     MutexLock lock(mu_);
     FailAllWaiters(Aborted("this server went back to the checkpoint of version %d", image.version),
                    ready);
     table_ = std::move(table);
+    sparse_ = std::move(tables);
+    has_previous_ = false;
     config_ = image.config;
-    has_values_.assign(image.slices.size(), true);
+    has_values_.assign(image.slices.size() + image.tables.size(), true);
     values_missing_ = 0;
     version_ = image.version;
     log_number_ = std::max(log_number_, image.log_number);
@@ -113,7 +120,7 @@ StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
   }
   std::vector<bool> wanted(table_->size(), variables.empty());
   for (const std::string& variable : variables) {
-    bool found = false;
+    bool found = sparse_->Find(variable) >= 0;
     for (size_t i = 0; i < table_->size(); ++i) {
       if (table_->spec(static_cast<int>(i)).variable != variable) continue;
       wanted[i] = found = true;
@@ -127,6 +134,17 @@ StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
     TD_ASSIGN_OR_RETURN(SliceImage image, table_->Image(static_cast<int>(i)));
     for (SliceImage::Slot& slot : image.slots) {
       slots.push_back({spec.variable, spec.offset, slot.name, slot.numel, std::move(slot.values)});
+    }
+  }
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    const SparseTable& table = sparse_->table(static_cast<int>(i));
+    const std::string& name = table.spec().variable;
+    const bool asked = std::find(variables.begin(), variables.end(), name) != variables.end();
+    if (!variables.empty() && !asked) continue;
+    for (const auto& [slot, value] : table.scalars()) {
+      TD_ASSIGN_OR_RETURN(Buffer copy, table_->pool().Take(sizeof(float)));
+      std::memcpy(copy.get(), &value, sizeof(float));
+      slots.push_back({name, 0, slot, 1, std::move(copy)});
     }
   }
   return std::make_pair(version_, std::move(slots));
@@ -144,6 +162,10 @@ ShardInfo Shard::Info() const {
   info.initialised = initialised();
   info.config = config_;
   info.version = version_;
+  for (size_t i = 0; sparse_ != nullptr && i < sparse_->size(); ++i) {
+    const SparseTable& table = sparse_->table(static_cast<int>(i));
+    info.tables.push_back({table.spec().variable, table.rows(), table.bytes()});
+  }
   const Time now = clock_.Now();
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const Trainer& t = trainers_[r];

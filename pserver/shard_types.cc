@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+
+#include "common/tensor/row_buckets.h"
 
 namespace tandem {
 namespace {
 
 constexpr int kTrainersMax = 4096;
 constexpr size_t kSlicesMax = 1 << 20;
+constexpr size_t kTablesMax = 4096;
+constexpr int64_t kDimMax = 1 << 16;
+constexpr int64_t kTableElementsMax = int64_t{1} << 62;
 
 bool IsName(const std::string& name, size_t length_max, const char* also) {
   if (name.empty() || name.size() > length_max) return false;
@@ -52,6 +58,56 @@ Status CheckSlice(const SliceSpec& s) {
   return OkStatus();
 }
 
+std::string TableText(const TableSpec& t) {
+  return absl::StrFormat("%s %s from %d(%.9g, %.9g) of seed %d, buckets [%d, %d)", t.variable,
+                         ToString(t.shape), static_cast<int>(t.init.kind), t.init.a, t.init.b,
+                         t.seed, t.bucket_begin, t.bucket_end);
+}
+
+Status CheckTable(const TableSpec& t) {
+  if (!IsName(t.variable, 200, "._@/-")) {
+    return InvalidArgument("table \"%s\": not a name of [A-Za-z0-9._@/-]{1,200}", t.variable);
+  }
+  if (t.shape.rank() != 2 || t.height() < 1 || t.dim() < 1 || t.dim() > kDimMax ||
+      t.height() > kTableElementsMax / t.dim()) {
+    return InvalidArgument(
+        "table %s of shape %s; expected [height, dim] with dim at most %d and 2^62 elements at "
+        "most",
+        t.variable, ToString(t.shape), kDimMax);
+  }
+  if (t.bucket_begin < 0 || t.bucket_end > kRowBuckets || t.bucket_begin >= t.bucket_end) {
+    return InvalidArgument("table %s: buckets [%d, %d) are not in [0, %d)", t.variable,
+                           t.bucket_begin, t.bucket_end, kRowBuckets);
+  }
+  return OkStatus();
+}
+
+Status CheckTables(const ShardConfig& config, const std::set<std::string>& slices) {
+  if (config.tables.size() > kTablesMax) {
+    return InvalidArgument("%d tables; expected at most %d", config.tables.size(), kTablesMax);
+  }
+  std::set<std::string> names;
+  for (const TableSpec& t : config.tables) {
+    TD_RETURN_IF_ERROR(CheckTable(t));
+    if (slices.contains(t.variable) || !names.insert(t.variable).second) {
+      return InvalidArgument("table %s: there is a variable of this name already", t.variable);
+    }
+  }
+  return OkStatus();
+}
+
+// The first that two lists of `what` do not have in common; "" when they are equal.
+template <typename T>
+std::string ListDifference(const char* what, const std::vector<T>& now,
+                           const std::vector<T>& before, std::string (*text)(const T&)) {
+  for (size_t i = 0; i < std::min(now.size(), before.size()); ++i) {
+    if (text(now[i]) == text(before[i])) continue;
+    return absl::StrFormat("%s %d is %s, was %s", what, i, text(now[i]), text(before[i]));
+  }
+  if (now.size() == before.size()) return "";
+  return absl::StrFormat("%d %ss, were %d", now.size(), what, before.size());
+}
+
 }  // namespace
 
 const char* Name(ShardMode mode) { return mode == ShardMode::kSync ? "sync" : "a_sync"; }
@@ -86,7 +142,9 @@ Status CheckConfig(const ShardConfig& config) {
     }
     slices[s.offset] = &s;
   }
-  return OkStatus();
+  std::set<std::string> names;
+  for (const auto& [name, slices] : by_variable) names.insert(name);
+  return CheckTables(config, names);
 }
 
 std::string Difference(const ShardConfig& now, const ShardConfig& before) {
@@ -105,15 +163,9 @@ std::string Difference(const ShardConfig& now, const ShardConfig& before) {
     return absl::StrFormat("step_timeout is %s, was %s", FormatDuration(now.step_timeout),
                            FormatDuration(before.step_timeout));
   }
-  for (size_t i = 0; i < std::min(now.slices.size(), before.slices.size()); ++i) {
-    if (now.slices[i] == before.slices[i]) continue;
-    return absl::StrFormat("slice %d is %s, was %s", i, SliceText(now.slices[i]),
-                           SliceText(before.slices[i]));
-  }
-  if (now.slices.size() != before.slices.size()) {
-    return absl::StrFormat("%d slices, were %d", now.slices.size(), before.slices.size());
-  }
-  return "";
+  const std::string slices = ListDifference("slice", now.slices, before.slices, SliceText);
+  if (!slices.empty()) return slices;
+  return ListDifference("table", now.tables, before.tables, TableText);
 }
 
 size_t ShardImage::bytes() const {
@@ -122,6 +174,11 @@ size_t ShardImage::bytes() const {
     sum += static_cast<size_t>(config.slices[i].numel) * sizeof(float);
     for (const SliceImage::Slot& slot : slices[i].slots) {
       sum += static_cast<size_t>(slot.numel) * sizeof(float);
+    }
+  }
+  for (const TableImage& table : tables) {
+    for (const auto& [bucket, rows] : table.buckets) {
+      sum += rows.ids.size() * sizeof(uint64_t) + rows.content.size() * sizeof(float);
     }
   }
   return sum;

@@ -27,6 +27,18 @@ struct SliceSpec {
   friend bool operator==(const SliceSpec&, const SliceSpec&) = default;
 };
 
+// The rows of a table [height, dim] in buckets [bucket_begin, bucket_end)
+// (common/tensor/row_buckets.h).
+struct TableSpec {
+  std::string variable;
+  Shape shape;  // [height, dim]
+  Init init;
+  uint64_t seed = 0;
+  int bucket_begin = 0, bucket_end = 0;
+  int64_t height() const { return shape[0]; }
+  int64_t dim() const { return shape[1]; }
+};
+
 // What all trainers of a job must agree on.
 struct ShardConfig {
   std::string job;
@@ -35,6 +47,7 @@ struct ShardConfig {
   OptimizerSpec optimizer;
   std::vector<SliceSpec> slices;
   Duration step_timeout = std::chrono::seconds(60);
+  std::vector<TableSpec> tables;
 };
 
 // INVALID_ARGUMENT naming what is wrong: names, ranges, overlaps, limits.
@@ -77,7 +90,23 @@ struct SlotValues {
   Buffer values;
 };
 
-// A push without its values.
+// Rows of a table with their slots: what InitParams brings and PullTable gives.
+struct RowValues {
+  std::string variable;
+  std::vector<uint64_t> ids;
+  std::vector<float> content;  // of each row its values, then its slots
+  bool last = false;
+};
+struct TablePage {
+  uint64_t version = 0;
+  RowValues rows;
+  std::vector<std::string> slots;  // names of those in the rows
+  std::vector<float> slot_start;
+  int next_bucket = 0;
+};
+
+// A push without its values. The gradient of a table is two slices with its name: the row ids, i64
+// [n], ascending, and right behind f32 [n, dim].
 struct PushHead {
   struct Slice {
     std::string variable;
@@ -91,8 +120,8 @@ struct PushHead {
 };
 // Where the values of an admitted push go, in the order of PushHead::slices.
 struct PushTicket {
-  bool duplicate = false;  // nothing to copy: the push was taken before
-  std::vector<int> slices;
+  bool duplicate = false;   // nothing to copy: the push was taken before
+  std::vector<int> slices;  // tables count on behind the slices; both halves have the number
   std::vector<Buffer> buffers;
 };
 struct PushOutcome {
@@ -104,13 +133,18 @@ struct PullRange {
   std::string variable;
   int64_t offset = 0, numel = 0;
 };
+struct PullRows {
+  std::string variable;
+  std::vector<uint64_t> ids;
+};
 struct PullQuery {
   Caller caller;
   bool observer = false;  // caller is not a trainer
   uint64_t min_version = 0;
-  std::vector<PullRange> ranges;       // empty: everything
+  std::vector<PullRange> ranges;       // empty, with no rows: all slices
   uint64_t min_step = 0;               // a_sync: steps that the slowest trainer must have pushed
   std::optional<uint64_t> at_version;  // sync: this one alone; it or the next is the present one
+  std::vector<PullRows> rows;
 };
 // Shared, never changing memory: it may be sent without a copy.
 struct PulledSlice {
@@ -118,6 +152,7 @@ struct PulledSlice {
   int64_t offset = 0, numel = 0;
   Buffer values;     // of the whole slice
   size_t first = 0;  // element of `values` where the range begins
+  int64_t dim = 0;   // 0: of a slice; else numel / dim rows of a table
 };
 struct PullResult {
   uint64_t version = 0;
@@ -130,11 +165,16 @@ struct TrainerInfo {
   uint64_t incarnation = 0, pushes = 0, last_step = 0;
   double silent_seconds = 0;
 };
+struct TableInfo {
+  std::string variable;
+  size_t rows = 0, bytes = 0;
+};
 struct ShardInfo {
   bool configured = false, initialised = false;
   ShardConfig config;  // empty unless configured
   uint64_t version = 0;
   std::vector<TrainerInfo> trainers;
+  std::vector<TableInfo> tables;
 };
 
 // ---- Checkpoints --------------------------------------------------------------------------------
@@ -154,6 +194,11 @@ struct SliceImage {
   Buffer param;
   std::vector<Slot> slots;
 };
+// The rows of a table by bucket, each as a RowValues; and its slots of one number.
+struct TableImage {
+  std::vector<std::pair<int, RowValues>> buckets;
+  std::vector<std::pair<std::string, float>> scalars;
+};
 // The whole state of a shard between two updates. Memory is shared and never changes.
 struct ShardImage {
   ShardConfig config;
@@ -161,6 +206,7 @@ struct ShardImage {
   uint64_t log_number = 0;  // the last entry of the log (update_log.h) that is in here
   std::vector<PushMark> marks;
   std::vector<SliceImage> slices;  // in the order of config.slices
+  std::vector<TableImage> tables;  // in the order of config.tables
   size_t bytes() const;
 };
 

@@ -68,7 +68,7 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
   PullResult result;
   result.version = query.at_version.value_or(version_);
   const bool previous = result.version != version_;
-  const bool kept = result.version + 1 == version_ && table_->size() > 0 && table_->Previous(0);
+  const bool kept = result.version + 1 == version_ && has_previous_;
   if (previous && !kept) {
     return FailedPrecondition("version %d is asked for; this server is at version %d",
                               result.version, version_);
@@ -84,7 +84,7 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
     counters_.pull_bytes.Add(static_cast<double>(numel) * sizeof(float));
     return OkStatus();
   };
-  if (query.ranges.empty()) {
+  if (query.ranges.empty() && query.rows.empty()) {
     for (size_t i = 0; i < table_->size(); ++i) {
       const SliceSpec& spec = table_->spec(static_cast<int>(i));
       TD_RETURN_IF_ERROR(add(static_cast<int>(i), spec.offset, spec.numel));
@@ -94,6 +94,7 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
     TD_ASSIGN_OR_RETURN(const int slice, table_->FindRange(range));
     TD_RETURN_IF_ERROR(add(slice, range.offset, range.numel));
   }
+  for (const PullRows& rows : query.rows) TD_RETURN_IF_ERROR(AddRows(rows, previous, result));
   counters_.pulls.Add(1);
   if (!query.observer) trainers_[query.caller.trainer].pulled = version_;
   return result;
@@ -113,6 +114,7 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
     for (size_t i = 0; status.ok() && i < query.ranges.size(); ++i) {
       status = table_->FindRange(query.ranges[i]).status();
     }
+    if (status.ok()) status = CheckPullRows(query);
     if (!status.ok()) {
       now = status;
     } else if (CanAnswer(query)) {
@@ -235,9 +237,7 @@ void Shard::FailAllWaiters(const Status& status, Ready& ready) {
 std::vector<int> Shard::MissingAtStep() const {
   std::vector<int> missing;
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
-    if (!trainers_[r].completed && table_->gathered(r) != static_cast<int>(table_->size())) {
-      missing.push_back(r);
-    }
+    if (!trainers_[r].completed && !GaveAll(r)) missing.push_back(r);
   }
   return missing;
 }

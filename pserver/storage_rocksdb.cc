@@ -42,6 +42,9 @@ std::string ParamKey(size_t slice) { return absl::StrFormat("v/%08d", slice); }
 std::string SlotKey(size_t slice, size_t slot) {
   return absl::StrFormat("v/%08d/%03d", slice, slot);
 }
+std::string RowsKey(size_t table, int bucket) {
+  return absl::StrFormat("t/%08d/%04d", table, bucket);
+}
 std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
 constexpr const char* kLogBegin = "log/";
 constexpr const char* kLogEnd = "log0";  // '0' follows '/'
@@ -76,6 +79,27 @@ ShardMeta MakeMeta(const ShardImage& image) {
     for (uint64_t word : m.applied.words()) mark->add_window(word);
   }
   return meta;
+}
+
+// Adds a record for each bucket that has rows, and says in `meta` which ones.
+void PutTables(const ShardImage& image, rocksdb::WriteBatch& batch, ShardMeta& meta,
+               uint32_t* sum) {
+  for (size_t i = 0; i < image.tables.size(); ++i) {
+    TableMeta* table = meta.add_table();
+    for (const auto& [bucket, rows] : image.tables[i].buckets) {
+      table->add_bucket(static_cast<uint32_t>(bucket));
+      TableRows record;
+      ToProto(rows, &record);
+      const std::string text = record.SerializeAsString();
+      *sum = Crc32c(*sum, text.data(), text.size());
+      (void)batch.Put(RowsKey(i, bucket), text);
+    }
+    for (const auto& [name, value] : image.tables[i].scalars) {
+      TableMeta::Scalar* slot = table->add_slot();
+      slot->set_name(name);
+      slot->set_value(value);
+    }
+  }
 }
 
 StatusOr<PushMark> MarkFromProto(const TrainerMark& mark) {
@@ -122,6 +146,7 @@ class RocksdbStorage final : public Storage {
     ShardMeta meta = MakeMeta(image);
     rocksdb::WriteBatch batch;
     (void)batch.DeleteRange("v/", "v0");  // '0' follows '/'
+    (void)batch.DeleteRange("t/", "t0");
     (void)batch.DeleteRange(kLogBegin, LogKey(image.log_number + 1));
     uint32_t sum = 0;
     for (size_t i = 0; i < image.slices.size(); ++i) {
@@ -138,6 +163,7 @@ class RocksdbStorage final : public Storage {
       }
       meta.add_slots(names);
     }
+    PutTables(image, batch, meta, &sum);
     meta.set_values_crc32c(sum);
     (void)batch.Put(kMetaKey, meta.SerializeAsString());
     rocksdb::WriteOptions sync;
@@ -296,11 +322,34 @@ class RocksdbStorage final : public Storage {
       }
       image.slices.push_back(std::move(slice));
     }
+    TD_RETURN_IF_ERROR(ReadTables(meta, image, &sum));
     if (sum != meta.values_crc32c()) {
       return DataLoss("%s: CRC32C of the values is %08x, the record says %08x", dir_, sum,
                       meta.values_crc32c());
     }
     return image;
+  }
+
+  Status ReadTables(const ShardMeta& meta, ShardImage& image, uint32_t* sum) const {
+    if (meta.table_size() != static_cast<int>(image.config.tables.size())) {
+      return DataLoss("%s: record meta is damaged", dir_);
+    }
+    for (int i = 0; i < meta.table_size(); ++i) {
+      TableImage& table = image.tables.emplace_back();
+      for (const uint32_t bucket : meta.table(i).bucket()) {
+        const std::string key = RowsKey(static_cast<size_t>(i), static_cast<int>(bucket));
+        TD_ASSIGN_OR_RETURN(const std::string text, Value(key));
+        *sum = Crc32c(*sum, text.data(), text.size());
+        TableRows rows;
+        if (!rows.ParseFromString(text)) return DataLoss("%s: record %s is damaged", dir_, key);
+        TD_ASSIGN_OR_RETURN(RowValues values, FromProto(rows));
+        table.buckets.emplace_back(static_cast<int>(bucket), std::move(values));
+      }
+      for (const TableMeta::Scalar& slot : meta.table(i).slot()) {
+        table.scalars.emplace_back(slot.name(), slot.value());
+      }
+    }
+    return OkStatus();
   }
 
   const std::string dir_;

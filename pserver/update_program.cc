@@ -6,14 +6,18 @@
 namespace tandem {
 namespace {
 
-StatusOr<Program> Build(const std::string& var, int64_t numel, const OptimizerSpec& optimizer) {
+// Shape [numel], or [height, dim] with a gradient of rows.
+StatusOr<Program> Build(const ParamGrad& pair, const Shape& shape, const OptimizerSpec& optimizer) {
   Program program;
-  program.name = "update:" + var;
-  const TensorDesc desc{DType::kF32, Shape{numel}};
-  TD_RETURN_IF_ERROR(program.AddVar({.name = var, .kind = VarKind::kParam, .desc = desc}));
-  const std::string grad = GradName(var);
-  TD_RETURN_IF_ERROR(program.AddVar({.name = grad, .kind = VarKind::kData, .desc = desc}));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, optimizer, {{var, grad}}));
+  program.name = "update:" + pair.param;
+  const TensorDesc desc{DType::kF32, shape};
+  TD_RETURN_IF_ERROR(program.AddVar({.name = pair.param, .kind = VarKind::kParam, .desc = desc}));
+  TD_RETURN_IF_ERROR(program.AddVar({.name = pair.grad, .kind = VarKind::kData, .desc = desc}));
+  if (!pair.rows.empty()) {
+    const TensorDesc rows{DType::kI64, {shape[0]}};
+    TD_RETURN_IF_ERROR(program.AddVar({.name = pair.rows, .kind = VarKind::kData, .desc = rows}));
+  }
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, optimizer, {pair}));
   return program;
 }
 
@@ -23,17 +27,39 @@ StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Make(const std::string& 
                                                              const OptimizerSpec& optimizer,
                                                              const Backend& backend,
                                                              Device& device) {
-  TD_ASSIGN_OR_RETURN(const Program program, Build(var, numel, optimizer));
+  const ParamGrad pair{var, GradName(var)};
+  TD_ASSIGN_OR_RETURN(const Program program, Build(pair, {numel}, optimizer));
+  return Prepare(program, pair, optimizer, backend, device);
+}
+
+StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::MakeRows(const std::string& var,
+                                                                 int64_t height, int64_t dim,
+                                                                 const OptimizerSpec& optimizer,
+                                                                 const Backend& backend,
+                                                                 Device& device) {
+  const ParamGrad pair{var, GradName(var), GradName(var) + "@ROWS"};
+  TD_ASSIGN_OR_RETURN(const Program program, Build(pair, {height, dim}, optimizer));
+  return Prepare(program, pair, optimizer, backend, device);
+}
+
+StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(const Program& program,
+                                                                const ParamGrad& pair,
+                                                                const OptimizerSpec& optimizer,
+                                                                const Backend& backend,
+                                                                Device& device) {
   auto update = std::unique_ptr<UpdateProgram>(new UpdateProgram(device));
   // The seed is of no account: parameters come from a trainer, slots start from constants.
   TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/0, update->scope_));
   TD_ASSIGN_OR_RETURN(update->plan_,
                       Plan::Make(program, backend, update->scope_, /*comm=*/nullptr, {}));
   update->executor_ = std::make_unique<Executor>(*update->plan_);
-  TD_ASSIGN_OR_RETURN(update->param_, update->plan_->Get(var));
-  TD_ASSIGN_OR_RETURN(update->grad_, update->plan_->Get(GradName(var)));
+  TD_ASSIGN_OR_RETURN(update->param_, update->plan_->Get(pair.param));
+  TD_ASSIGN_OR_RETURN(update->grad_, update->plan_->Get(pair.grad));
+  if (!pair.rows.empty()) {
+    TD_ASSIGN_OR_RETURN(update->rows_, update->plan_->Get(pair.rows));
+  }
   TD_ASSIGN_OR_RETURN(update->learning_rate_, update->plan_->Get(kLearningRateVar));
-  TD_ASSIGN_OR_RETURN(const std::vector<std::string> slots, OptimizerSlots(optimizer, var));
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> slots, OptimizerSlots(optimizer, pair.param));
   for (const std::string& name : slots) {
     TD_ASSIGN_OR_RETURN(Tensor value, update->plan_->Get(name));
     CHECK(value.dtype() == DType::kF32) << "slot " << name;

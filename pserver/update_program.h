@@ -32,10 +32,19 @@ class UpdateProgram {
                                                        const OptimizerSpec& optimizer,
                                                        const Backend& backend, Device& device);
 
+  // The same for `height` rows of `dim` elements and sparse gradients of at most as many rows
+  // (kernels/ops/sparse_rows.h): grad() holds the values of the rows that rows() names.
+  static StatusOr<std::unique_ptr<UpdateProgram>> MakeRows(const std::string& var, int64_t height,
+                                                           int64_t dim,
+                                                           const OptimizerSpec& optimizer,
+                                                           const Backend& backend, Device& device);
+
   // The parameters, in place.
   std::span<float> param() const { return param_.span<float>(); }
   // Where the gradient goes before Apply.
   std::span<float> grad() const { return grad_.span<float>(); }
+  // Of MakeRows: ascending, -1 behind the last.
+  std::span<int64_t> rows() const { return rows_.span<int64_t>(); }
   const std::vector<Slot>& slots() const { return slots_; }
 
   // One optimizer step with what stands in grad().
@@ -43,11 +52,15 @@ class UpdateProgram {
 
  private:
   explicit UpdateProgram(Device& device) : scope_(device) {}
+  static StatusOr<std::unique_ptr<UpdateProgram>> Prepare(const Program& program,
+                                                          const ParamGrad& pair,
+                                                          const OptimizerSpec& optimizer,
+                                                          const Backend& backend, Device& device);
 
   Scope scope_;
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Executor> executor_;
-  Tensor param_, grad_, learning_rate_;
+  Tensor param_, grad_, rows_, learning_rate_;
   std::vector<Slot> slots_;
 };
 

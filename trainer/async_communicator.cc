@@ -7,6 +7,30 @@
 
 namespace tandem {
 
+void MergeRows(const RowSet& more, RowSet* sum) {
+  RowSet merged{{}, {}, sum->dim};
+  const auto dim = static_cast<size_t>(sum->dim);
+  const auto append = [&](const RowSet& from, size_t i) {
+    merged.ids.push_back(from.ids[i]);
+    const float* values = from.values.data() + i * dim;
+    merged.values.insert(merged.values.end(), values, values + dim);
+  };
+  size_t a = 0, b = 0;
+  while (a < sum->ids.size() || b < more.ids.size()) {
+    if (b == more.ids.size() || (a < sum->ids.size() && sum->ids[a] < more.ids[b])) {
+      append(*sum, a++);
+    } else if (a == sum->ids.size() || more.ids[b] < sum->ids[a]) {
+      append(more, b++);
+    } else {
+      append(*sum, a++);
+      float* const to = merged.values.data() + merged.values.size() - dim;
+      for (size_t c = 0; c < dim; ++c) to[c] += more.values[b * dim + c];
+      ++b;
+    }
+  }
+  *sum = std::move(merged);
+}
+
 AsyncCommunicator::AsyncCommunicator(AsyncOptions options, std::vector<int64_t> sizes,
                                      Exchange exchange)
     : options_(options),
@@ -41,7 +65,7 @@ ValueSets AsyncCommunicator::Empty() const {
 }
 
 Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
-                               std::span<const float* const> gradients) {
+                               std::span<const float* const> gradients, std::vector<RowSet> rows) {
   {
     MutexLock lock(mu_);
     TD_RETURN_IF_ERROR(status_);
@@ -51,6 +75,7 @@ Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
   set->step = step;
   set->learning_rate = learning_rate;
   set->steps = 1;
+  set->rows = std::move(rows);
   for (size_t i = 0; i < sizes_.size(); ++i) {
     std::copy_n(gradients[i], sizes_[i], set->values[i].begin());
   }
@@ -93,6 +118,7 @@ bool AsyncCommunicator::Take(GradientSet* set) {
       const float* const more = next->values[i].data();
       for (int64_t e = 0; e < sizes_[i]; ++e) sum[e] += more[e];
     }
+    for (size_t i = 0; i < set->rows.size(); ++i) MergeRows(next->rows[i], &set->rows[i]);
     set->step = next->step;
     set->learning_rate = next->learning_rate;
     ++set->steps;
@@ -102,6 +128,9 @@ bool AsyncCommunicator::Take(GradientSet* set) {
   const float share = 1.0f / static_cast<float>(set->steps);
   for (std::vector<float>& values : set->values) {
     for (float& v : values) v *= share;
+  }
+  for (RowSet& rows : set->rows) {
+    for (float& v : rows.values) v *= share;
   }
   return true;
 }

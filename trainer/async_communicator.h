@@ -29,11 +29,21 @@ struct AsyncOptions {
 
 // Values of all variables, in their order.
 using ValueSets = std::vector<std::vector<float>>;
+// A gradient of some rows of a table: ascending ids, and `dim` values for each.
+struct RowSet {
+  std::vector<int64_t> ids;
+  std::vector<float> values;
+  int64_t dim = 0;
+};
+// Adds `more` to `sum`.
+void MergeRows(const RowSet& more, RowSet* sum);
+
 struct GradientSet {
   uint64_t step = 0;        // the newest of those merged
   float learning_rate = 0;  // its own
   int steps = 1;            // merged
   ValueSets values;
+  std::vector<RowSet> rows;  // by table
 };
 
 // Send, Receive and Finish: one thread, that of the trainer.
@@ -51,7 +61,8 @@ class AsyncCommunicator {
   // Copies the gradients of a step into the queue, blocking while it is full: DEADLINE_EXCEEDED
   // after the timeout. The first error of an exchange is given back here, and nothing is sent any
   // more.
-  Status Send(uint64_t step, float learning_rate, std::span<const float* const> gradients);
+  Status Send(uint64_t step, float learning_rate, std::span<const float* const> gradients,
+              std::vector<RowSet> rows = {});
   // Copies parameters that came since the last call to `params`; false when none did.
   bool Receive(std::span<float* const> params);
   // Sends what waits, and ends the threads. The first error.

@@ -184,6 +184,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.ranks = rank.size;
   options.secret = secret;
   options.optimizer = OptimizerSpecOf(config);
+  options.seed = config.seed();
   options.fuse_all_reduce = strategy.fuse_all_reduce_ops();
   options.group_rule = {strategy.fuse_grad_size_in_mb(), strategy.fuse_grad_size_in_tflops()};
   options.update_by_owner =

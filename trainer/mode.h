@@ -39,6 +39,7 @@ struct ModeOptions {
   int rank = 0, ranks = 1;
   std::string secret;  // of the job; empty: none
   OptimizerSpec optimizer;
+  uint64_t seed = 0;  // of the initial values
   bool fuse_all_reduce = true;
   GroupRule group_rule;
   bool half_communication = false;     // f32 gradients travel as f16
@@ -88,6 +89,9 @@ class ModeDriver {
   // Whether to stop now: `mine` says whether this rank was asked to. With spread state, whether any
   // rank was.
   virtual StatusOr<bool> Stopping(bool mine) { return mine; }
+  // Brings parameters that are kept elsewhere into the scope, as they are behind the last step.
+  // State and Finish do so too.
+  virtual Status Gather() { return OkStatus(); }
   // Optimizer slots and statistics by variable name, for a checkpoint; new memory from `device`.
   virtual StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) = 0;
   // Everybody has finished. Called once, after the last step; an error before it: Abort.

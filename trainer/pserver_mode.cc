@@ -7,6 +7,7 @@
 #include "common/base/time_slice.h"
 #include "pserver/client/client.h"
 #include "trainer/mode.h"
+#include "trainer/ps_tables.h"
 
 namespace tandem {
 namespace {
@@ -41,8 +42,13 @@ class PserverMode final : public ModeDriver, public CommHandler {
                           int64_t step) override;
   Status BeginStep(int64_t step, float learning_rate) override {
     step_ = step;
+    behind_ = static_cast<uint64_t>(step) + 1;
     learning_rate_ = learning_rate;
     return geo() ? SetLearningRate(*scope_, learning_rate) : OkStatus();
+  }
+  Status Gather() override {
+    if (tables_.empty()) return OkStatus();
+    return tables_.Gather(*client_, sync() ? behind_ : 0, *scope_);
   }
   StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
   Status Finish() override;
@@ -57,6 +63,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   Duration timeout() const override { return 2 * options_.step_timeout; }
 
  private:
+  bool sync() const { return options_.regime == PsRegime::kSync; }
   bool geo() const { return options_.regime == PsRegime::kGeo; }
   PsOptions ClientOptions() const;
   StatusOr<std::vector<PsSlot>> SlotsOf(const TensorMap& state) const;
@@ -65,16 +72,27 @@ class PserverMode final : public ModeDriver, public CommHandler {
   StatusOr<uint64_t> Exchange(const GradientSet* push, ValueSets* pull);
   Status SendAndReceive();
   void GeoExchange(CommDone* done);
+  void StartPullRows(CommDone* done);
+  void StartPushRows(CommDone* done);
+  void StartPushPull(CommDone* done);
+  uint64_t StepBound(uint64_t done) const;
 
   const ModeOptions options_;
   UpdateReach reach_ = UpdateReach::kElement;
-  std::vector<std::string> params_;  // trained ones, in the order of the program
+  std::vector<std::string> params_;  // trained ones but tables, in the order of the program
+  PsTables tables_;
+  // The nodes of the plan, by index; the pulls of all tables go out with the last of them.
+  enum class Node : uint8_t { kPullRows, kPushRows, kExchange };
+  std::vector<Node> nodes_;
+  std::vector<CommDone*> pulling_;
+  std::vector<RowSet> pushing_;  // what the push_rows of this step gave, to go with push_pull
   // The push_pull or geo_exchange of the plan.
   std::vector<PsConstTensor> gradients_;
   std::vector<PsTensor> tensors_;
   Scope* scope_ = nullptr;
   int64_t step_ = 0;
   float learning_rate_ = 0;
+  uint64_t behind_ = 0;               // sync: the version behind the last step
   ValueSets base_, delta_, pulled_;   // geo: the parameters behind the last exchange, ...
   int64_t geo_pending_ = 0;           // steps since then
   std::unique_ptr<PsClient> client_;  // its destructor waits for calls into the above
@@ -88,8 +106,13 @@ Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& g
         "optimizer.clip_global_norm needs all gradients in one place; in pserver mode they lie "
         "apart: use clip_norm, or mode collective");
   }
+  std::vector<ParamGrad> dense = given;
+  if (!geo()) {
+    TD_ASSIGN_OR_RETURN(tables_,
+                        PsTables::Take(program, options_.optimizer, options_.rank == 0, dense));
+  }
   for (const Var* var : program.VarsOf(VarKind::kParam)) {
-    const bool trained = std::any_of(given.begin(), given.end(), [var](const ParamGrad& pair) {
+    const bool trained = std::any_of(dense.begin(), dense.end(), [var](const ParamGrad& pair) {
       return pair.param == var->name;
     });
     if (trained) params_.push_back(var->name);
@@ -98,17 +121,29 @@ Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& g
     TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, given));
     return AppendGeoExchange(program, params_);
   }
-  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, given, options_));
+  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, dense, options_));
   return AppendPushPull(program, grads);
 }
 
 StatusOr<int> PserverMode::Register(const CommNode& node) {
-  if (node.op->type != "push_pull" && node.op->type != "geo_exchange") {
-    return Unimplemented("%s is not built yet in pserver mode", node.op->type);
-  }
   if (node.place.kind != PlaceKind::kCpu) {
     return Unimplemented("pserver mode on %s is not built yet", ToString(node.place));
   }
+  const auto index = static_cast<int>(nodes_.size());
+  if (node.op->type == "pull_rows") {
+    nodes_.push_back(Node::kPullRows);
+    TD_RETURN_IF_ERROR(tables_.RegisterPull(node));
+    return index;
+  }
+  if (node.op->type == "push_rows") {
+    nodes_.push_back(Node::kPushRows);
+    TD_RETURN_IF_ERROR(tables_.RegisterPush(node));
+    return index;
+  }
+  if (node.op->type != "push_pull" && node.op->type != "geo_exchange") {
+    return Unimplemented("%s is not built yet in pserver mode", node.op->type);
+  }
+  nodes_.push_back(Node::kExchange);
   CHECK_EQ(node.in.size(), node.out.size());
   CHECK(tensors_.empty()) << "more than one exchange in a program";
   for (size_t i = 0; i < node.out.size(); ++i) {
@@ -120,7 +155,7 @@ StatusOr<int> PserverMode::Register(const CommNode& node) {
     gradients_.push_back({param.var, static_cast<const float*>(node.in[i].data), numel});
     tensors_.push_back({param.var, static_cast<float*>(param.data), numel});
   }
-  return 0;
+  return index;
 }
 
 StatusOr<std::vector<PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const {
@@ -177,12 +212,18 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   if (!geo()) {
     TD_ASSIGN_OR_RETURN(optimizer, ToPsOptimizer(options_.optimizer));
     TD_ASSIGN_OR_RETURN(slots, SlotsOf(state));
+    for (PsSlot& slot : tables_.Scalars(state)) slots.push_back(std::move(slot));
   }
-  const bool sync = options_.regime == PsRegime::kSync;
-  TD_RETURN_IF_ERROR(
-      client_->Configure(variables, sync ? PsMode::kSync : PsMode::kASync, optimizer).status());
-  TD_ASSIGN_OR_RETURN(const uint64_t version,
-                      client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots));
+  TD_RETURN_IF_ERROR(client_
+                         ->Configure(variables, sync() ? PsMode::kSync : PsMode::kASync, optimizer,
+                                     tables_.Definitions(options_.seed))
+                         .status());
+  std::vector<PsTableRows> rows;
+  if (options_.rank == 0 && step > 0) {
+    TD_ASSIGN_OR_RETURN(rows, tables_.Rows(scope, state, options_.seed));
+  }
+  TD_ASSIGN_OR_RETURN(behind_,
+                      client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots, rows));
   std::vector<int64_t> sizes;
   for (const PsTensor& t : tensors_) sizes.push_back(t.numel);
   if (geo()) {
@@ -195,7 +236,7 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
         [this](const GradientSet* push, ValueSets* pull) { return Exchange(push, pull); });
   }
   // Elsewhere the version counts pushes of all trainers; the step is the trainer's own.
-  return sync ? static_cast<int64_t>(version) : step;
+  return sync() ? static_cast<int64_t>(behind_) : step;
 }
 
 std::vector<PsTensor> PserverMode::View(ValueSets& values) const {
@@ -215,13 +256,19 @@ StatusOr<uint64_t> PserverMode::Exchange(const GradientSet* push, ValueSets* pul
   for (size_t i = 0; push != nullptr && i < gradients.size(); ++i) {
     gradients[i].data = push->values[i].data();
   }
-  if (push == nullptr) {
+  if (tensors_.empty()) pull = nullptr;  // tables alone
+  const std::vector<PsConstRows> rows =
+      push == nullptr ? std::vector<PsConstRows>() : tables_.View(push->rows);
+  if (push == nullptr && pull == nullptr) {
+    done.Complete(OkStatus());
+  } else if (push == nullptr) {
     client_->Pull(0, View(*pull), arrived);
   } else if (pull == nullptr) {
-    client_->Push(push->step, push->learning_rate, gradients,
-                  [&](const Status& status) { done.Complete(status); });
+    client_->Push(
+        push->step, push->learning_rate, gradients,
+        [&](const Status& status) { done.Complete(status); }, rows);
   } else {
-    client_->PushPull(push->step, push->learning_rate, gradients, {}, View(*pull), arrived);
+    client_->PushPull(push->step, push->learning_rate, gradients, {}, View(*pull), arrived, rows);
   }
   TD_RETURN_IF_ERROR(done.Wait(Time::max()));  // the client's own deadlines end it
   return result;
@@ -232,7 +279,8 @@ Status PserverMode::SendAndReceive() {
   std::vector<float*> params;
   for (const PsConstTensor& g : gradients_) gradients.push_back(g.data);
   for (const PsTensor& t : tensors_) params.push_back(t.data);
-  TD_RETURN_IF_ERROR(communicator_->Send(static_cast<uint64_t>(step_), learning_rate_, gradients));
+  TD_RETURN_IF_ERROR(communicator_->Send(static_cast<uint64_t>(step_), learning_rate_, gradients,
+                                         std::exchange(pushing_, {})));
   (void)communicator_->Receive(params);
   return OkStatus();
 }
@@ -262,27 +310,65 @@ void PserverMode::GeoExchange(CommDone* done) {
   });
 }
 
-void PserverMode::Start(int, int64_t, CommDone* done) {
-  const auto step = static_cast<uint64_t>(step_);
-  PsWhen when;
-  switch (options_.regime) {
-    case PsRegime::kASync:
-      return done->Complete(SendAndReceive());
-    case PsRegime::kGeo:
-      if (++geo_pending_ < options_.geo_steps) return done->Complete(OkStatus());
-      return GeoExchange(done);
-    case PsRegime::kSync:
-      when.version = step + 1;
-      break;
-    case PsRegime::kHalfAsync:
-      if (const int64_t bound = options_.max_staleness; bound >= 0) {
-        when.step = step + 1 - std::min(step + 1, static_cast<uint64_t>(bound));
-      }
-      break;
+void PserverMode::Start(int index, int64_t, CommDone* done) {
+  switch (nodes_[static_cast<size_t>(index)]) {
+    case Node::kPullRows:
+      return StartPullRows(done);
+    case Node::kPushRows:
+      return StartPushRows(done);
+    case Node::kExchange:
+      return StartPushPull(done);
   }
+}
+
+// Steps that everybody must have pushed when this trainer has pushed `done`.
+uint64_t PserverMode::StepBound(uint64_t done) const {
+  const int64_t bound = options_.regime == PsRegime::kHalfAsync ? options_.max_staleness : -1;
+  if (bound < 0) return 0;
+  return done - std::min(done, static_cast<uint64_t>(bound));
+}
+
+void PserverMode::StartPullRows(CommDone* done) {
+  pulling_.push_back(done);
+  if (pulling_.size() < tables_.size()) return;
+  const std::vector<CommDone*> all = std::exchange(pulling_, {});
+  const auto complete = [all](const Status& status) {
+    for (CommDone* one : all) one->Complete(status);
+  };
+  StatusOr<std::vector<PsRows>> rows = tables_.Batch();
+  if (!rows.ok()) return complete(rows.status());
+  const auto step = static_cast<uint64_t>(step_);
+  const PsWhen when{.version = sync() ? step : 0, .step = StepBound(step), .exactly = sync()};
+  client_->PullRows(when, *std::move(rows),
+                    [complete](const StatusOr<uint64_t>& version) { complete(version.status()); });
+}
+
+// The gradient is copied, and travels with the dense ones: one message to each server for a step.
+void PserverMode::StartPushRows(CommDone* done) {
+  StatusOr<RowSet> rows = tables_.CopyGradient(pushing_.size());
+  if (!rows.ok()) return done->Complete(rows.status());
+  pushing_.push_back(*std::move(rows));
+  if (pushing_.size() == tables_.size() && tensors_.empty()) return StartPushPull(done);
+  done->Complete(OkStatus());
+}
+
+void PserverMode::StartPushPull(CommDone* done) {
+  const auto step = static_cast<uint64_t>(step_);
+  if (options_.regime == PsRegime::kASync) return done->Complete(SendAndReceive());
+  if (geo()) {
+    if (++geo_pending_ < options_.geo_steps) return done->Complete(OkStatus());
+    return GeoExchange(done);
+  }
+  const std::vector<RowSet> pushed = std::exchange(pushing_, {});
+  const std::vector<PsConstRows> rows = tables_.View(pushed);
+  if (tensors_.empty()) {
+    return client_->Push(
+        step, learning_rate_, {}, [done](const Status& status) { done->Complete(status); }, rows);
+  }
+  const PsWhen when{.version = sync() ? step + 1 : 0, .step = StepBound(step + 1)};
   client_->PushPull(
       step, learning_rate_, gradients_, when, tensors_,
-      [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); });
+      [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); }, rows);
 }
 
 Status PserverMode::Finish() {
@@ -292,11 +378,14 @@ Status PserverMode::Finish() {
     GeoExchange(&done);
     TD_RETURN_IF_ERROR(done.Wait(Time::max()));
   }
+  TD_RETURN_IF_ERROR(Gather());
   return client_->Complete();
 }
 
 StatusOr<TensorMap> PserverMode::State(const Program& program, const Scope& scope, Device& device) {
+  TD_RETURN_IF_ERROR(Gather());
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
+  TD_RETURN_IF_ERROR(tables_.AddState(*client_, device, state));
   TD_ASSIGN_OR_RETURN(const std::vector<PsSlot> slots, client_->PullState());
   for (const PsSlot& slot : slots) {
     const Shape whole = program.FindVar(slot.variable)->desc.shape;

@@ -382,6 +382,7 @@ Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
 
 Status Session::Impl::Evaluate(int64_t epoch) {
   plan_->DropTemporaries();  // the evaluator has its own
+  TD_RETURN_IF_ERROR(mode_.Gather());
   TD_ASSIGN_OR_RETURN(evaluation_, evaluator_->Run());
   std::vector<NamedValue> values = {{"loss", evaluation_.loss}};
   if (!metric_name_.empty()) values.push_back({metric_name_, evaluation_.metric});
@@ -409,8 +410,7 @@ StatusOr<TensorMap> Session::Impl::Params() const {
 
 // With gradient_merge the state is that of the last update: the steps since then are run again.
 Status Session::Impl::SaveCheckpoint(int64_t steps_done) {
-  const DistributedStrategy& strategy = config_.strategy();
-  if (strategy.gradient_merge())
+  if (const auto& strategy = config_.strategy(); strategy.gradient_merge())
     steps_done -= steps_done % strategy.gradient_merge_configs().k_steps();
   Checkpoint checkpoint;
   checkpoint.job = config_.name();
@@ -419,8 +419,8 @@ Status Session::Impl::SaveCheckpoint(int64_t steps_done) {
   checkpoint.epoch_step = static_cast<uint64_t>(steps_done % steps_per_epoch());
   checkpoint.seed = config_.seed();
   checkpoint.job_config = options_.job_text;
-  TD_ASSIGN_OR_RETURN(checkpoint.params, Params());
   TD_ASSIGN_OR_RETURN(checkpoint.state, mode_.State(programs_.train, *scope_, host_));
+  TD_ASSIGN_OR_RETURN(checkpoint.params, Params());
   std::vector<std::string> warnings;
   TD_RETURN_IF_ERROR(store_->Save(checkpoint, &warnings));
   for (const std::string& warning : warnings) progress_->Message("warning: " + warning);

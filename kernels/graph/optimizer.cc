@@ -22,7 +22,8 @@ struct OptimizerRow {
   const char* op;
   std::vector<SlotRow> slots;
   UpdateReach reach = UpdateReach::kElement;
-  AttrMap defaults = {};  // attributes that begin otherwise than the operator's
+  AttrMap defaults = {};     // attributes that begin otherwise than the operator's
+  bool moves_fresh = false;  // a gradient of 0 changes a parameter whose slots are as at first
 };
 
 // Slots in the order of the operator's inputs after Param and Grad, and of its outputs after
@@ -41,7 +42,7 @@ const std::vector<OptimizerRow>& Rows() {
       {"rmsprop",
        "rmsprop",
        {{"mean_square"}, {"momentum"}, {"mean_grad", false, nullptr, "centered"}}},
-      {"ftrl", "ftrl", {{"squared"}, {"linear"}}},
+      {"ftrl", "ftrl", {{"squared"}, {"linear"}}, UpdateReach::kElement, {}, true},
       {"lars_momentum", "lars_momentum", {{"velocity"}}, UpdateReach::kParameter},
       {"lamb", "lamb", adam, UpdateReach::kParameter},
   };
@@ -156,6 +157,19 @@ StatusOr<UpdateReach> ReachOf(const OptimizerSpec& spec) {
   TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
   if (settings.clip_global_norm > 0) return UpdateReach::kAll;
   return settings.clip_norm > 0 ? UpdateReach::kParameter : row->reach;
+}
+
+StatusOr<IdleRows> IdleRowsOf(const OptimizerSpec& spec, const std::string& param) {
+  TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(spec.type));
+  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(row->op));
+  AttrMap attrs = AttrsOf(spec, *row);
+  TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
+  const bool lazy =
+      FindAttr(*def, "lazy_mode") == nullptr || AttrValue<bool>(attrs, *def, "lazy_mode");
+  if (lazy) return IdleRows::kStay;
+  const bool decays = FindAttr(*def, "weight_decay") != nullptr && !settings.Excluded(param) &&
+                      AttrValue<double>(attrs, *def, "weight_decay") > 0;
+  return decays || row->moves_fresh ? IdleRows::kMove : IdleRows::kFade;
 }
 
 Status AppendOptimizer(Program& program, const OptimizerSpec& spec,

@@ -40,6 +40,15 @@ enum class UpdateReach : uint8_t {
 };
 StatusOr<UpdateReach> ReachOf(const OptimizerSpec& spec);
 
+// What a sparse gradient does to the rows that it lacks.
+enum class IdleRows : uint8_t {
+  kStay,  // nothing: sgd, adagrad, and all with lazy_mode
+  kFade,  // slots that were used once fade away and move the row; before that nothing (momentum,
+          // adam)
+  kMove   // something even to a row that never had a gradient (ftrl, weight_decay of adam)
+};
+StatusOr<IdleRows> IdleRowsOf(const OptimizerSpec& spec, const std::string& param);
+
 // Name of the kState variable (f32, one element) that holds the learning rate of the step.
 inline constexpr const char* kLearningRateVar = "learning_rate";
 

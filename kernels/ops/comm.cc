@@ -1,6 +1,9 @@
 // Communication operators: no kernels; a CommHandler (kernels/exec/comm.h) runs them. All but
-// push_pull work in place: the variables of Out are those of X.
+// push_pull and push_rows work in place: the variables of Out are those of X or W.
 #include "kernels/ops/comm.h"
+
+#include "kernels/ops/infer.h"
+#include "kernels/ops/sparse_rows.h"
 
 namespace tandem {
 namespace {
@@ -14,6 +17,23 @@ Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
     outputs[i] = view.in(i);
   }
   return OkStatus();
+}
+
+Status InferPullRows(const OpView& view, std::span<TensorDesc> outputs) {
+  if (view.in(0).dtype != DType::kF32) return view.Error("W must be f32");
+  TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
+  for (size_t i = 1; i < view.in_count(); ++i) {
+    if (!view.has_in(i)) return view.Error("at least one Ids is needed");
+    if (view.in(i).dtype != DType::kI64) return view.Error("Ids must be i64");
+  }
+  outputs[0] = view.in(0);
+  return OkStatus();
+}
+
+Status InferPushRows(const OpView& view, std::span<TensorDesc>) {
+  TD_RETURN_IF_ERROR(NeedF32(view, 2));
+  TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
+  return NeedSparseRows(view, 1, 2, view.in(0).shape[1]);
 }
 
 }  // namespace
@@ -58,6 +78,30 @@ const OpDef kPushPull = {
     .inputs = {{"X", Arity::kMany}},
     .outputs = {{"Out", Arity::kMany}},
     .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
+const OpDef kPullRows = {
+    .type = "pull_rows",
+    .doc =
+        "Replaces the rows Ids of the table W, in place, by what its pservers have: behind the "
+        "update of the step before in sync mode, as they are in the other modes.",
+    .inputs = {{"W"}, {"Ids", Arity::kMany}},
+    .outputs = {{"Out"}},
+    .infer = InferPullRows,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
+const OpDef kPushRows = {
+    .type = "push_rows",
+    .doc =
+        "Sends a sparse gradient of the table W, Grad and Rows, to the table's pservers; with the "
+        "push_pull behind it, where there is one.",
+    .inputs = {{"W"}, {"Grad"}, {"Rows"}},
+    .outputs = {},
+    .infer = InferPushRows,
     .is_comm = true,
     .has_side_effect = true,
 };

@@ -5,6 +5,7 @@
 
 namespace tandem {
 
-extern const OpDef kAllReduceSum, kBroadcast, kGeoExchange, kPushPull, kRankReduceSum;
+extern const OpDef kAllReduceSum, kBroadcast, kGeoExchange, kPullRows, kPushPull, kPushRows,
+    kRankReduceSum;
 
 }  // namespace tandem

@@ -132,9 +132,11 @@ void PsClient::Impl::FillConfigure(const Server& server, PsMode mode, const PsOp
 }
 
 StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, PsMode mode,
-                                      const PsOptimizer& optimizer) {
+                                      const PsOptimizer& optimizer,
+                                      const std::vector<PsTable>& tables) {
   Impl& impl = *impl_;
-  if (!impl.blocks.empty()) return FailedPrecondition("Configure was called before");
+  if (!impl.blocks.empty() || !impl.tables.empty())
+    return FailedPrecondition("Configure was called before");
   TD_ASSIGN_OR_RETURN(std::vector<PsBlock> blocks, Partition(variables, impl.options.partition));
   for (const PsBlock& b : blocks) {
     if (b.numel <= kBlockElementsMax) continue;
@@ -145,6 +147,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   }
   impl.sync = mode == PsMode::kSync;
   impl.variables = variables;
+  impl.tables = tables;
   impl.blocks = std::move(blocks);
   impl.blocks_of.resize(variables.size());
   for (size_t v = 0; v < variables.size(); ++v) {
@@ -159,6 +162,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   for (size_t i = 0; i < impl.servers.size(); ++i) {
     ConfigureRequest request;
     impl.FillConfigure(*impl.servers[i], mode, optimizer, &request);
+    impl.FillTables(i, &request);
     TD_RETURN_IF_ERROR(impl.CallAndWait(*impl.servers[i], "Configure", request, &replies[i],
                                         impl.options.start_timeout));
   }
@@ -355,8 +359,14 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
                       reply.checkpoint_version(),
                       reply.server_incarnation(),
                       static_cast<size_t>(reply.slice_size()),
+                      0,
+                      0,
                       0};
     for (const SliceStatus& s : reply.slice()) info.elements += s.numel();
+    for (const TableStatus& t : reply.table()) {
+      info.rows += t.rows();
+      info.row_bytes += t.bytes();
+    }
     all.push_back(std::move(info));
   }
   return all;

@@ -56,6 +56,36 @@ struct PsConstTensor {
   const float* data = nullptr;
   int64_t numel = 0;
 };
+// A table [height, dim] of which the servers hold the rows that had a gradient; the others are what
+// `init` and `seed` make of them (Init of kernels/graph/program.h).
+struct PsTable {
+  enum class InitKind : uint8_t { kConstant, kUniform, kNormal, kXavierUniform, kMsraNormal };
+  std::string variable;
+  int64_t height = 0, dim = 0;
+  InitKind init = InitKind::kConstant;
+  float a = 0, b = 0;
+  uint64_t seed = 0;
+};
+// A gradient of some rows: ascending ids, and dim values for each.
+struct PsConstRows {
+  std::string variable;
+  std::span<const int64_t> ids;
+  const float* values = nullptr;
+};
+// Rows to receive, each to a place of its own.
+struct PsRows {
+  std::string variable;
+  std::vector<int64_t> ids;
+  std::vector<float*> to;
+};
+// Rows with their slots: `content` holds for each its values, then its slots.
+struct PsTableRows {
+  std::string variable;
+  std::vector<uint64_t> ids;
+  std::vector<float> content;
+  std::vector<std::string> slots;  // names of those in the content
+  std::vector<float> slot_start;   // what they begin with
+};
 // An optimizer slot of a whole variable: as many elements as the variable, or one.
 struct PsSlot {
   std::string variable, slot;
@@ -81,6 +111,7 @@ struct PsServerInfo {
   uint64_t version = 0, checkpoint_version = 0, incarnation = 0;
   size_t slices = 0;
   int64_t elements = 0;
+  uint64_t rows = 0, row_bytes = 0;  // of all tables
 };
 
 // Thread-safe. Callbacks come on a gRPC thread and must not block nor destroy the client; each is
@@ -100,20 +131,25 @@ class PsClient {
   // Places the variables and tells every server its part. Blocking. Once, before all that follows.
   // FAILED_PRECONDITION when a server was told something else, or when servers come back from
   // checkpoints of different steps.
+  // Tables are spread over all servers by their rows' buckets (common/tensor/row_buckets.h).
   StatusOr<PsState> Configure(const std::vector<PsVariable>& variables, PsMode mode,
-                              const PsOptimizer& optimizer);
+                              const PsOptimizer& optimizer,
+                              const std::vector<PsTable>& tables = {});
 
   // Brings every trainer to the same first values; blocking. Where the servers have none yet,
-  // trainer 0 gives those in `params` (and `slots`, and `version`: the steps behind them), the
-  // others wait for it. Then all receive the servers' values into `params`. Gives the servers'
-  // version.
+  // trainer 0 gives those in `params` (and `slots`, `rows` that are otherwise than at first, and
+  // `version`: the steps behind them), the others wait for it. Then all receive the servers' values
+  // into `params`. Gives the servers' version. Of tables, `slots` holds those of one number.
   StatusOr<uint64_t> InitOrFetch(std::span<const PsTensor> params, uint64_t version = 0,
-                                 std::span<const PsSlot> slots = {});
+                                 std::span<const PsSlot> slots = {},
+                                 std::span<const PsTableRows> rows = {});
 
   // Sends gradients of `step`; several pushes may make up one step (each variable once). Returns at
   // once. The memory must stay as it is until `done` came; after an error, until the client is
-  // gone.
-  void Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients, Done done);
+  // gone. `rows` are copied before it returns. In sync mode a step is complete when every variable
+  // and every table, with rows or without, was pushed by all.
+  void Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients, Done done,
+            const std::vector<PsConstRows>& rows = {});
 
   // Receives parameters whose version is at least `min_version` (sync: step + 1) and gives the
   // version (the lowest over the servers). Returns at once. After an error the memory holds a
@@ -125,7 +161,15 @@ class PsClient {
 
   // Both, in one message to each server.
   void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                PsWhen when, std::vector<PsTensor> params, DoneVersion done);
+                PsWhen when, std::vector<PsTensor> params, DoneVersion done,
+                const std::vector<PsConstRows>& rows = {});
+
+  // Receives rows of tables, as Pull does parameters.
+  void PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done);
+  // All rows of a table that had a gradient, with optimizer slots or without, once the servers'
+  // version is at least `min_version`. Blocking.
+  StatusOr<PsTableRows> PullTable(const std::string& variable, bool slots,
+                                  uint64_t min_version = 0);
 
   // Blocks until every trainer that has not completed is here.
   Status Barrier(const std::string& name);
@@ -135,7 +179,8 @@ class PsClient {
   StatusOr<uint64_t> Save();
   // Every server goes back to its checkpoint; blocking. Gives the version (the lowest).
   StatusOr<uint64_t> Restore();
-  // Optimizer slots of all variables, in the order of the variables. Blocking.
+  // Optimizer slots of all variables, in their order; then those of tables that are one number.
+  // Blocking.
   StatusOr<std::vector<PsSlot>> PullState();
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
 

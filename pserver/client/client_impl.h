@@ -1,6 +1,7 @@
 // The inside of PsClient. Includes gRPC and protobuf: for .cc files of this folder only.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -32,6 +33,34 @@ class PsLeases {
   int count_ TD_GUARDED_BY(mu_) = 0;
 };
 
+// Several calls that end as one: with the first error, or the lowest version.
+class PsJoin {
+ public:
+  PsJoin(int calls, PsClient::DoneVersion done) : left_(calls), done_(std::move(done)) {}
+
+  void Arrive(StatusOr<uint64_t> version) {
+    StatusOr<uint64_t> all;
+    {
+      MutexLock lock(mu_);
+      if (!version.ok()) {
+        if (status_.ok()) status_ = version.status();
+      } else {
+        version_ = std::min(version_, *version);
+      }
+      if (--left_ > 0) return;
+      all = status_.ok() ? StatusOr<uint64_t>(version_) : status_;
+    }
+    done_(std::move(all));
+  }
+
+ private:
+  Mutex mu_;
+  int left_ TD_GUARDED_BY(mu_);
+  Status status_ TD_GUARDED_BY(mu_);
+  uint64_t version_ TD_GUARDED_BY(mu_) = UINT64_MAX;
+  const PsClient::DoneVersion done_;
+};
+
 // A push to one server, in as many messages as its size asks for.
 struct PushPart {
   size_t server;
@@ -42,6 +71,11 @@ struct PushPart {
 struct PullPart {
   PullRequest request;
   std::vector<float*> to;
+};
+// What one server gives of tables: places of rows, by request.rows.
+struct RowsPart {
+  PullRequest request;
+  std::vector<std::vector<float*>> to;
 };
 
 struct PsClient::Impl {
@@ -71,7 +105,8 @@ struct PsClient::Impl {
 
   // ---- client_transfer.cc
   // By server; a server that owns nothing of it has no part.
-  StatusOr<std::vector<PushPart>> PushParts(const std::vector<PsConstTensor>& gradients);
+  StatusOr<std::vector<PushPart>> PushParts(const std::vector<PsConstTensor>& gradients,
+                                            const std::vector<PsConstRows>& rows);
   StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PullParts(
       const std::vector<PsTensor>& params, PsWhen when) const;
   // Sends `part` with `pull` (may be null); `done` gets the version of the push, or of the pull.
@@ -79,8 +114,21 @@ struct PsClient::Impl {
                 DoneVersion done);
   void SendPull(size_t server, std::shared_ptr<PullPart> part, DoneVersion done);
   StatusOr<int> VariableIndex(const std::string& name, int64_t numel) const;
-  Status SendInit(std::span<const PsTensor> params, uint64_t version,
-                  std::span<const PsSlot> slots);
+  Status SendInit(std::span<const PsTensor> params, uint64_t version, std::span<const PsSlot> slots,
+                  std::span<const PsTableRows> rows);
+  // client_rows.cc
+  StatusOr<int> TableIndex(const std::string& name) const;
+  size_t ServerOf(uint64_t id) const;
+  void FillTables(size_t server, ConfigureRequest* request) const;
+  // Adds the rows to the parts of their servers; every server gets some of every table, or none.
+  Status AppendRows(const std::vector<PsConstRows>& rows, std::vector<PushPart>& parts) const;
+  StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> RowsParts(const std::vector<PsRows>& rows,
+                                                                  PsWhen when) const;
+  // First rows of every table to one server.
+  Status SendInitRows(size_t server, uint64_t version, std::span<const PsSlot> slots,
+                      std::span<const PsTableRows> rows);
+  Status WaitForVersion(Server& server, uint64_t version);
+  void FillWhen(PsWhen when, PullRequest* request) const;
   Status FillSlots(std::span<const PsSlot> slots, const PsBlock& block,
                    InitParamsRequest* request) const;
 
@@ -90,7 +138,7 @@ struct PsClient::Impl {
     request->set_trainer_id(static_cast<uint32_t>(options.trainer));
     request->set_incarnation(options.incarnation);
   }
-  bool owns_any(const Server& server) const { return !server.blocks.empty(); }
+  bool owns_any(const Server& server) const { return !server.blocks.empty() || !tables.empty(); }
 
   PsOptions options;
   std::string token;
@@ -102,7 +150,8 @@ struct PsClient::Impl {
   std::vector<std::string> variable_names;
   std::vector<PsBlock> blocks;
   std::vector<std::vector<size_t>> blocks_of;  // by variable
-  std::vector<bool> initialised;               // by server, as Configure found it
+  std::vector<PsTable> tables;
+  std::vector<bool> initialised;  // by server, as Configure found it
 
   std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();       // memory being sent
   std::shared_ptr<PsLeases> call_leases = std::make_shared<PsLeases>();  // RawCall objects

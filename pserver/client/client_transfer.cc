@@ -15,34 +15,6 @@ constexpr size_t kPushBytesMax = size_t{512} << 20;  // of one message
 constexpr size_t kInitBytesMax = size_t{64} << 20;
 constexpr Duration kGrace = std::chrono::seconds(2);
 
-// Several calls that end as one: with the first error, or the lowest version.
-class Join {
- public:
-  Join(int calls, PsClient::DoneVersion done) : left_(calls), done_(std::move(done)) {}
-
-  void Arrive(StatusOr<uint64_t> version) {
-    StatusOr<uint64_t> all;
-    {
-      MutexLock lock(mu_);
-      if (!version.ok()) {
-        if (status_.ok()) status_ = version.status();
-      } else {
-        version_ = std::min(version_, *version);
-      }
-      if (--left_ > 0) return;
-      all = status_.ok() ? StatusOr<uint64_t>(version_) : status_;
-    }
-    done_(std::move(all));
-  }
-
- private:
-  Mutex mu_;
-  int left_ TD_GUARDED_BY(mu_);
-  Status status_ TD_GUARDED_BY(mu_);
-  uint64_t version_ TD_GUARDED_BY(mu_) = UINT64_MAX;
-  const PsClient::DoneVersion done_;
-};
-
 // Takes apart the answer to `part` into the caller's memory.
 StatusOr<uint64_t> TakePull(const PullPart& part, Fragments message, const CodedPullReply& reply) {
   if (reply.slices.size() != part.to.size()) {
@@ -94,7 +66,7 @@ StatusOr<int> PsClient::Impl::VariableIndex(const std::string& name, int64_t num
 }
 
 StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
-    const std::vector<PsConstTensor>& gradients) {
+    const std::vector<PsConstTensor>& gradients, const std::vector<PsConstRows>& rows) {
   const std::shared_ptr<const void> lease = PsLeases::Take(leases);
   std::vector<PushPart> parts;
   std::vector<size_t> open(servers.size(), SIZE_MAX);  // part being filled, by server
@@ -118,6 +90,7 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
       parts[open[server]].bytes += bytes;
     }
   }
+  TD_RETURN_IF_ERROR(AppendRows(rows, parts));
   if (parts.empty()) return InvalidArgument("no gradients");
   return parts;
 }
@@ -140,12 +113,7 @@ StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
   }
   if (parts.empty()) return InvalidArgument("no variables");
   for (auto& [server, part] : parts) {
-    FillCaller(&part->request);
-    part->request.set_min_version(when.version);
-    part->request.set_min_step(when.step);
-    if (when.exactly) part->request.set_at_version(when.version);
-    part->request.set_timeout_ms(static_cast<uint64_t>(Millis(options.step_timeout)));
-    part->request.set_crc32c(options.crc32c);
+    FillWhen(when, &part->request);
   }
   return parts;
 }
@@ -184,14 +152,14 @@ void PsClient::Impl::SendPull(size_t index, std::shared_ptr<PullPart> part, Done
 }
 
 void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                    Done done) {
+                    Done done, const std::vector<PsConstRows>& rows) {
   const std::string what = absl::StrFormat("push of step %d", step);
-  StatusOr<std::vector<PushPart>> parts = impl_->PushParts(gradients);
+  StatusOr<std::vector<PushPart>> parts = impl_->PushParts(gradients, rows);
   if (!parts.ok()) return done(Annotate(parts.status(), what));
-  auto join = std::make_shared<Join>(static_cast<int>(parts->size()),
-                                     [what, done = std::move(done)](StatusOr<uint64_t> version) {
-                                       done(Annotate(version.status(), what));
-                                     });
+  auto join = std::make_shared<PsJoin>(static_cast<int>(parts->size()),
+                                       [what, done = std::move(done)](StatusOr<uint64_t> version) {
+                                         done(Annotate(version.status(), what));
+                                       });
   for (PushPart& part : *parts) {
     impl_->SendPush(part, step, learning_rate, nullptr,
                     [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); });
@@ -202,7 +170,7 @@ void PsClient::Pull(PsWhen when, std::vector<PsTensor> params, DoneVersion done)
   const std::string what = absl::StrFormat("pull of version %d", when.version);
   auto parts = impl_->PullParts(params, when);
   if (!parts.ok()) return done(Annotate(parts.status(), what));
-  auto join = std::make_shared<Join>(
+  auto join = std::make_shared<PsJoin>(
       static_cast<int>(parts->size()), [what, done = std::move(done)](StatusOr<uint64_t> version) {
         done(version.ok() ? std::move(version) : Annotate(version.status(), what));
       });
@@ -213,9 +181,10 @@ void PsClient::Pull(PsWhen when, std::vector<PsTensor> params, DoneVersion done)
 }
 
 void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                        PsWhen when, std::vector<PsTensor> params, DoneVersion done) {
+                        PsWhen when, std::vector<PsTensor> params, DoneVersion done,
+                        const std::vector<PsConstRows>& rows) {
   const std::string what = absl::StrFormat("push of step %d", step);
-  StatusOr<std::vector<PushPart>> pushes = impl_->PushParts(gradients);
+  StatusOr<std::vector<PushPart>> pushes = impl_->PushParts(gradients, rows);
   if (!pushes.ok()) return done(Annotate(pushes.status(), what));
   auto pulls = impl_->PullParts(params, when);
   if (!pulls.ok()) return done(Annotate(pulls.status(), what));
@@ -224,7 +193,7 @@ void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstT
   for (size_t i = pushes->size(); i-- > 0;) {
     if (auto pull = pulls->extract((*pushes)[i].server)) with[i] = std::move(pull.mapped());
   }
-  auto join = std::make_shared<Join>(
+  auto join = std::make_shared<PsJoin>(
       static_cast<int>(pushes->size() + pulls->size()),
       [what, done = std::move(done)](StatusOr<uint64_t> version) {
         done(version.ok() ? std::move(version) : Annotate(version.status(), what));
@@ -265,7 +234,7 @@ Status PsClient::Impl::FillSlots(std::span<const PsSlot> slots, const PsBlock& b
 }
 
 Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t version,
-                                std::span<const PsSlot> slots) {
+                                std::span<const PsSlot> slots, std::span<const PsTableRows> rows) {
   std::vector<const PsTensor*> by_variable(variables.size(), nullptr);
   for (const PsTensor& p : params) {
     TD_ASSIGN_OR_RETURN(const int index, VariableIndex(p.variable, p.numel));
@@ -273,6 +242,9 @@ Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t versi
   }
   for (size_t i = 0; i < servers.size(); ++i) {
     if (initialised[i] || !owns_any(*servers[i])) continue;
+    // Before the slices: with the last of them the server is initialised.
+    TD_RETURN_IF_ERROR(SendInitRows(i, version, slots, rows));
+    if (servers[i]->blocks.empty()) continue;
     InitParamsRequest request;
     InitParamsReply reply;
     const std::vector<size_t>& mine = servers[i]->blocks;
@@ -306,9 +278,10 @@ Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t versi
 }
 
 StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint64_t version,
-                                         std::span<const PsSlot> slots) {
+                                         std::span<const PsSlot> slots,
+                                         std::span<const PsTableRows> rows) {
   Impl& impl = *impl_;
-  if (impl.options.trainer == 0) TD_RETURN_IF_ERROR(impl.SendInit(params, version, slots));
+  if (impl.options.trainer == 0) TD_RETURN_IF_ERROR(impl.SendInit(params, version, slots, rows));
   uint64_t lowest = UINT64_MAX;
   for (auto& server : impl.servers) {
     if (!impl.owns_any(*server)) continue;
@@ -328,6 +301,7 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
   };
   auto waiting = std::make_shared<Waiting>();
   if (lowest == UINT64_MAX) lowest = 0;
+  if (params.empty()) return lowest;  // tables alone
   // Servers may be one step apart when this trainer takes the place of one that was killed.
   Pull({.version = lowest, .exactly = impl.sync}, {params.begin(), params.end()},
        [waiting](StatusOr<uint64_t> pulled) {
@@ -349,6 +323,7 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
 StatusOr<std::vector<PsSlot>> PsClient::PullState() {
   Impl& impl = *impl_;
   std::vector<std::vector<PsSlot>> by_variable(impl.variables.size());
+  std::vector<PsSlot> of_tables;
   for (auto& server : impl.servers) {
     if (!impl.owns_any(*server)) continue;
     PullStateRequest request;
@@ -358,6 +333,15 @@ StatusOr<std::vector<PsSlot>> PsClient::PullState() {
         impl.CallAndWait(*server, "PullState", request, &reply, impl.options.start_timeout));
     for (const SlotTensor& s : reply.slot()) {
       const auto it = impl.variable_index.find(s.variable());
+      if (it == impl.variable_index.end() && impl.TableIndex(s.variable()).ok() &&
+          s.tensor().content().size() == sizeof(float)) {
+        const auto known = std::any_of(of_tables.begin(), of_tables.end(),
+                                       [&](const PsSlot& have) { return have.slot == s.slot(); });
+        if (known) continue;  // every server has the same
+        of_tables.push_back({s.variable(), s.slot(), std::vector<float>(1)});
+        std::memcpy(of_tables.back().values.data(), s.tensor().content().data(), sizeof(float));
+        continue;
+      }
       if (it == impl.variable_index.end()) {
         return DataLoss("%s: slot of unknown variable %s", server->name, s.variable());
       }
@@ -385,6 +369,7 @@ StatusOr<std::vector<PsSlot>> PsClient::PullState() {
   for (auto& slots : by_variable) {
     for (PsSlot& slot : slots) all.push_back(std::move(slot));
   }
+  for (PsSlot& slot : of_tables) all.push_back(std::move(slot));
   return all;
 }
 

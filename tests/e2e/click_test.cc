@@ -35,6 +35,8 @@ global_batch_size: 64
 epochs: 4
 )";
 
+const std::vector<std::string> kOneEpoch = {"--epochs=1"};
+
 class ClickTest : public JobTest {
  protected:
   void SetUp() override {
@@ -43,6 +45,13 @@ class ClickTest : public JobTest {
     Write("job.pbtxt", kJob);
     Write("train.csv", Table(0, 2000) + "u1,i1,none,1\n");
     Write("test.csv", Table(2000, 3000));
+  }
+  // The job with sparse gradients, and with some words in place of others.
+  static std::string SparseJob(const std::map<std::string, std::string>& changes) {
+    std::string job = kJob;
+    job.replace(job.find("model {"), 7, "model { arg { name: \"sparse\" value: \"1\" }");
+    for (const auto& [from, to] : changes) job.replace(job.find(from), from.size(), to);
+    return job;
   }
   // The label depends on the user, on the age and on whether user and item suit each other.
   static std::string Table(int begin, int end) {
@@ -71,10 +80,65 @@ TEST_F(ClickTest, LearnsWithTheSameBitsDenseAndSparse) {
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
   EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
   EXPECT_EQ(pserver.result.auc, collective.result.auc);
-  for (const JobRun* run : {&collective, &pserver}) {
-    EXPECT_THAT(run->output, testing::HasSubstr("2 sparse gradients are sent whole"));
-  }
+  EXPECT_THAT(collective.output, testing::HasSubstr("2 sparse gradients are sent whole"));
+  EXPECT_THAT(pserver.output, testing::HasSubstr("2 tables on the servers"));
   EXPECT_NEAR(pserver.result.auc, dense.result.auc, 0.01);
+}
+
+// Tables on 1, 2 and 3 servers, with 1 and 2 trainers.
+TEST_F(ClickTest, TablesOnServersHaveTheBitsOfOtherModes) {
+  for (const auto& [zoo, optimizer] : std::map<std::string, std::string>{
+           {"deepfm", "type: \"adagrad\""}, {"wide_deep", "type: \"momentum\" momentum: 0.9"}}) {
+    SCOPED_TRACE(zoo);
+    Write("job.pbtxt",
+          SparseJob({{"\"deepfm\"", "\"" + zoo + "\""}, {"type: \"adam\"", optimizer}}));
+    const JobRun local = RunJob("local", {"--mode=local"}, kOneEpoch);
+    const JobRun both = RunJob("both", {"--mode=collective", "--nproc=2"}, kOneEpoch);
+    ASSERT_FALSE(HasFailure());
+    for (const std::string servers : {"--servers=1", "--servers=2", "--servers=3"}) {
+      SCOPED_TRACE(servers);
+      const JobRun one = RunJob("one", {servers, "--workers=1"}, kOneEpoch);
+      const JobRun two = RunJob("two", {servers, "--workers=2"}, kOneEpoch);
+      EXPECT_EQ(one.result.params_sha256, local.result.params_sha256);
+      EXPECT_EQ(one.result.auc, local.result.auc);
+      EXPECT_EQ(two.result.params_sha256, both.result.params_sha256);
+      EXPECT_EQ(two.result.auc, both.result.auc);
+      EXPECT_THAT(two.output, testing::HasSubstr("2 tables on the servers"));
+    }
+  }
+}
+
+TEST_F(ClickTest, WhatIsNoTableIsSentWholeWithTheSameBits) {
+  Write("job.pbtxt", SparseJob({{"type: \"adam\"", "type: \"ftrl\""}}));
+  const JobRun local = RunJob("local", {"--mode=local"}, kOneEpoch);
+  const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=1"}, kOneEpoch);
+  EXPECT_EQ(pserver.result.params_sha256, local.result.params_sha256);
+  EXPECT_THAT(pserver.output, testing::HasSubstr("is no table on the servers: optimizer ftrl"));
+}
+
+// A trainer's checkpoint holds the tables: what two servers began, three go on with.
+TEST_F(ClickTest, ATableGoesOnOnAnotherNumberOfServers) {
+  Write("job.pbtxt", SparseJob({}));
+  const JobRun whole = RunJob("whole", {"--servers=2", "--workers=2"}, {"--epochs=2"});
+  const std::string checkpoint = "--checkpoint.dir=" + dir_ + "/checkpoint";
+  RunJob("first", {"--servers=2", "--workers=2"}, {"--epochs=1", checkpoint});
+  const JobRun second =
+      RunJob("second", {"--servers=3", "--workers=2"}, {"--epochs=2", checkpoint});
+  EXPECT_THAT(second.output, testing::HasSubstr("resumed at step"));
+  EXPECT_EQ(second.result.params_sha256, whole.result.params_sha256);
+}
+
+TEST_F(ClickTest, TablesLearnInEveryRegime) {
+  const std::string job = SparseJob({{"type: \"adam\"", "type: \"adagrad\""}, {"0.01", "0.1"}});
+  Write("job.pbtxt", job);
+  const JobRun sync = RunJob("sync", {"--servers=2", "--workers=2"}, {});
+  EXPECT_GT(sync.result.auc, 0.85);
+  for (const std::string regime : {"half_async: true", "max_merge_var_num: 2"}) {
+    Write("job.pbtxt", job + "strategy { a_sync: true a_sync_configs { " + regime + " } }\n");
+    const JobRun run = RunJob("regime", {"--servers=2", "--workers=2"}, {});
+    EXPECT_THAT(run.output, testing::HasSubstr("2 tables on the servers"));
+    EXPECT_NEAR(run.result.auc, sync.result.auc, 0.05) << regime;
+  }
 }
 
 TEST_F(ClickTest, ATableThatIsTooSmallIsNamedAtTheStart) {
@@ -119,6 +183,7 @@ TEST_F(ClickTest, WordVectorsLearnWhatStandsTogether) {
   EXPECT_GT(local.result.auc, 0.7);
   const JobRun collective = RunJob("collective", {"--mode=collective", "--nproc=2"}, {});
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
+  EXPECT_THAT(pserver.output, testing::HasSubstr("2 tables on the servers"));
   EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
   EXPECT_NEAR(pserver.result.auc, local.result.auc, 0.01);
 }

@@ -117,6 +117,7 @@ Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>
 }
 
 Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads) {
+  if (grads.empty()) return OkStatus();
   const std::vector<std::string> names = GradNames(grads);
   std::vector<std::string> params;
   for (const ParamGrad& pair : grads) params.push_back(pair.param);
@@ -127,10 +128,9 @@ Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads) {
 }
 
 Status AppendGeoExchange(Program& program, const std::vector<std::string>& params) {
-  return AppendOp(program, {.type = "geo_exchange",
-                            .inputs = {params},
-                            .outputs = {params},
-                            .role = OpRole::kComm});
+  return AppendOp(
+      program,
+      {.type = "geo_exchange", .inputs = {params}, .outputs = {params}, .role = OpRole::kComm});
 }
 
 }  // namespace tandem

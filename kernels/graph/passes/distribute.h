@@ -41,7 +41,15 @@ struct AverageRule {
 Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
                      const AverageRule& rule, int ranks);
 
-// At the end one push_pull: all gradients out, all parameters back.
+// The sparse gradients whose parameters can be tables on pservers: looked up by ids of the batch,
+// and used in no other way.
+std::vector<ParamGrad> TableGradients(const Program& program, const std::vector<ParamGrad>& grads);
+
+// For each of them a pull_rows before everything else and a push_rows at the end. REQUIRES:
+// `tables` are of TableGradients.
+Status InsertTables(Program& program, const std::vector<ParamGrad>& tables);
+
+// At the end one push_pull: all gradients out, all parameters back. Nothing for no gradients.
 Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads);
 
 }  // namespace tandem

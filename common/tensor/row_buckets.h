@@ -1,0 +1,20 @@
+// The buckets of a table: the unit in which its rows are placed on servers, kept and moved. The
+// same for every number of servers.
+#pragma once
+
+#include <cstdint>
+
+namespace tandem {
+
+inline constexpr int kRowBuckets = 1024;
+
+// Multiplicative hashing with 2^64 divided by the golden ratio (Knuth, The Art of Computer
+// Programming 3, 6.4).
+constexpr int RowBucket(uint64_t id) { return static_cast<int>((id * 0x9e3779b97f4a7c15) >> 54); }
+
+// First bucket of server `server` of `servers`; that of server `servers` is kRowBuckets.
+constexpr int FirstBucket(int server, int servers) {
+  return static_cast<int>(int64_t{kRowBuckets} * server / servers);
+}
+
+}  // namespace tandem

@@ -1,0 +1,293 @@
+// The part of PsClient that is about tables: which server has which row, and how rows travel.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/nearest.h"
+#include "common/rpc/byte_buffer.h"
+#include "common/tensor/row_buckets.h"
+#include "pserver/client/client_impl.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kRowsMax = 1 << 22;                // of one table in one message
+constexpr size_t kRowBytesMax = size_t{512} << 20;  // of one table in one message
+constexpr size_t kInitBytesMax = size_t{64} << 20;
+constexpr Duration kGrace = std::chrono::seconds(2);
+
+// A table's rows for one server, in memory of their own.
+struct OwnedRows {
+  std::vector<int64_t> ids;
+  std::vector<float> values;
+};
+
+PushPart& PartOf(size_t server, std::vector<PushPart>& parts) {
+  for (size_t i = parts.size(); i-- > 0;) {
+    if (parts[i].server == server) return parts[i];
+  }
+  return parts.emplace_back(PushPart{server, {}, 0});
+}
+
+void AppendSlices(const std::string& table, int64_t dim, std::shared_ptr<const OwnedRows> rows,
+                  PushPart& part) {
+  const auto n = static_cast<int64_t>(rows->ids.size());
+  CodedSlice ids, values;
+  ids.variable = values.variable = table;
+  ids.desc = {DType::kI64, {n}};
+  ids.data = rows->ids.data();
+  values.desc = {DType::kF32, {n, dim}};
+  values.data = rows->values.data();
+  ids.keep = values.keep = std::move(rows);
+  part.bytes += ids.desc.bytes() + values.desc.bytes();
+  part.slices.push_back(std::move(ids));
+  part.slices.push_back(std::move(values));
+}
+
+// Takes apart the answer to `part`.
+StatusOr<uint64_t> TakeRows(const RowsPart& part, const grpc::ByteBuffer& bytes) {
+  const ReceivedMessage message(bytes);
+  TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message.fragments()));
+  if (reply.slices.size() != part.to.size()) {
+    return DataLoss("the answer holds %d tables, %d were asked for", reply.slices.size(),
+                    part.to.size());
+  }
+  std::vector<float> values;
+  for (size_t i = 0; i < part.to.size(); ++i) {
+    const CodedSlice& s = reply.slices[i];
+    const std::string& table = part.request.rows(static_cast<int>(i)).variable();
+    const auto n = static_cast<int64_t>(part.to[i].size());
+    if (s.variable != table || s.desc.dtype != DType::kF32 || s.desc.shape.rank() != 2 ||
+        s.desc.shape[0] != n) {
+      return DataLoss("asked for %d rows of %s, got %s %s", n, table, s.variable, ToString(s.desc));
+    }
+    values.resize(static_cast<size_t>(s.desc.shape.numel()));
+    TD_RETURN_IF_ERROR(CopyContent(message.fragments(), s, values.data()));
+    const int64_t dim = s.desc.shape[1];
+    for (int64_t r = 0; r < n; ++r) {
+      std::copy_n(values.data() + r * dim, dim, part.to[i][static_cast<size_t>(r)]);
+    }
+  }
+  return reply.version;
+}
+
+}  // namespace
+
+StatusOr<int> PsClient::Impl::TableIndex(const std::string& name) const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (tables[i].variable == name) return static_cast<int>(i);
+    names.push_back(tables[i].variable);
+  }
+  return NotFound("unknown table \"%s\"%s", name, OrDidYouMean(name, names));
+}
+
+// The inverse of FirstBucket.
+size_t PsClient::Impl::ServerOf(uint64_t id) const {
+  const auto count = static_cast<int>(servers.size());
+  const int bucket = RowBucket(id);
+  auto server = static_cast<int>(int64_t{bucket} * count / kRowBuckets);
+  while (FirstBucket(server + 1, count) <= bucket) ++server;
+  return static_cast<size_t>(server);
+}
+
+void PsClient::Impl::FillTables(size_t server, ConfigureRequest* request) const {
+  const auto count = static_cast<int>(servers.size()), index = static_cast<int>(server);
+  for (const PsTable& t : tables) {
+    TableDef* def = request->add_table();
+    def->set_variable(t.variable);
+    def->add_dims(t.height);
+    def->add_dims(t.dim);
+    def->mutable_init()->set_kind(static_cast<InitDef::Kind>(t.init));
+    def->mutable_init()->set_a(t.a);
+    def->mutable_init()->set_b(t.b);
+    def->set_seed(t.seed);
+    def->set_bucket_begin(static_cast<uint32_t>(FirstBucket(index, count)));
+    def->set_bucket_end(static_cast<uint32_t>(FirstBucket(index + 1, count)));
+  }
+}
+
+void PsClient::Impl::FillWhen(PsWhen when, PullRequest* request) const {
+  FillCaller(request);
+  request->set_min_version(when.version);
+  request->set_min_step(when.step);
+  if (when.exactly) request->set_at_version(when.version);
+  request->set_timeout_ms(static_cast<uint64_t>(Millis(options.step_timeout)));
+  request->set_crc32c(options.crc32c);
+}
+
+Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows,
+                                  std::vector<PushPart>& parts) const {
+  for (const PsConstRows& r : rows) {
+    TD_ASSIGN_OR_RETURN(const int index, TableIndex(r.variable));
+    const int64_t dim = tables[index].dim;
+    std::vector<std::shared_ptr<OwnedRows>> split(servers.size());
+    for (auto& part : split) part = std::make_shared<OwnedRows>();
+    for (size_t i = 0; i < r.ids.size(); ++i) {
+      OwnedRows& part = *split[ServerOf(static_cast<uint64_t>(r.ids[i]))];
+      part.ids.push_back(r.ids[i]);
+      const float* values = r.values + static_cast<int64_t>(i) * dim;
+      part.values.insert(part.values.end(), values, values + dim);
+    }
+    for (size_t server = 0; server < split.size(); ++server) {
+      const size_t count = split[server]->ids.size();
+      const size_t bytes = split[server]->values.size() * sizeof(float);
+      if (count > kRowsMax || bytes > kRowBytesMax) {
+        return InvalidArgument(
+            "gradient of table %s: %d rows (%d bytes) for %s; at most %d rows and %d bytes",
+            r.variable, count, bytes, servers[server]->name, kRowsMax, kRowBytesMax);
+      }
+      AppendSlices(r.variable, dim, std::move(split[server]), PartOf(server, parts));
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
+    const std::vector<PsRows>& rows, PsWhen when) const {
+  std::map<size_t, std::shared_ptr<RowsPart>> parts;
+  for (size_t s = 0; s < servers.size(); ++s) {
+    parts[s] = std::make_shared<RowsPart>();
+    FillWhen(when, &parts[s]->request);
+  }
+  for (const PsRows& r : rows) {
+    TD_RETURN_IF_ERROR(TableIndex(r.variable).status());
+    if (r.ids.size() != r.to.size()) {
+      return InvalidArgument("%d rows of %s, and places for %d", r.ids.size(), r.variable,
+                             r.to.size());
+    }
+    for (auto& [server, part] : parts) {
+      part->request.add_rows()->set_variable(r.variable);
+      part->to.emplace_back();
+    }
+    for (size_t i = 0; i < r.ids.size(); ++i) {
+      const auto id = static_cast<uint64_t>(r.ids[i]);
+      RowsPart& part = *parts[ServerOf(id)];
+      part.request.mutable_rows(part.request.rows_size() - 1)->add_id(id);
+      part.to.back().push_back(r.to[i]);
+    }
+  }
+  for (const auto& [server, part] : parts) {
+    for (const RowsRange& range : part->request.rows()) {
+      if (static_cast<size_t>(range.id_size()) <= kRowsMax) continue;
+      return InvalidArgument("pull of %d rows of table %s from %s; at most %d", range.id_size(),
+                             range.variable(), servers[server]->name, kRowsMax);
+    }
+  }
+  return parts;
+}
+
+void PsClient::PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done) {
+  const std::string what = absl::StrFormat("pull of rows of version %d", when.version);
+  if (rows.empty()) return done(InvalidArgument("%s: no tables", what));
+  auto parts = impl_->RowsParts(rows, when);
+  if (!parts.ok()) return done(Annotate(parts.status(), what));
+  auto join = std::make_shared<PsJoin>(
+      static_cast<int>(parts->size()), [what, done = std::move(done)](StatusOr<uint64_t> version) {
+        done(version.ok() ? std::move(version) : Annotate(version.status(), what));
+      });
+  for (auto& [index, part] : *parts) {
+    Impl::Server& server = *impl_->servers[index];
+    impl_->Call(
+        server, "Pull", SerializeMessage(part->request),
+        SteadyNow() + impl_->options.step_timeout + kGrace,
+        [part = part, &server, join](const Status& status, const grpc::ByteBuffer& bytes) {
+          if (!status.ok()) return join->Arrive(status);
+          StatusOr<uint64_t> version = TakeRows(*part, bytes);
+          join->Arrive(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
+        });
+  }
+}
+
+Status PsClient::Impl::WaitForVersion(Server& server, uint64_t version) {
+  PullRequest request;
+  PullReply reply;
+  FillWhen({.version = version}, &request);
+  request.add_rows()->set_variable(tables[0].variable);  // none of them
+  return CallAndWait(server, "Pull", request, &reply, options.step_timeout);
+}
+
+StatusOr<PsTableRows> PsClient::PullTable(const std::string& variable, bool slots,
+                                          uint64_t min_version) {
+  Impl& impl = *impl_;
+  TD_ASSIGN_OR_RETURN(const int table, impl.TableIndex(variable));
+  const auto dim = static_cast<size_t>(impl.tables[table].dim);
+  PsTableRows all{.variable = variable, .ids = {}, .content = {}, .slots = {}, .slot_start = {}};
+  for (auto& server : impl.servers) {
+    TD_RETURN_IF_ERROR(impl.WaitForVersion(*server, min_version));
+    uint32_t bucket = 0;
+    while (bucket < kRowBuckets) {
+      PullTableRequest request;
+      PullTableReply reply;
+      request.set_job(impl.options.job);
+      request.set_variable(variable);
+      request.set_bucket_begin(bucket);
+      request.set_slots(slots);
+      TD_RETURN_IF_ERROR(
+          impl.CallAndWait(*server, "PullTable", request, &reply, impl.options.start_timeout));
+      const TableRows& rows = reply.rows();
+      const size_t width = dim * (1 + static_cast<size_t>(reply.slot_size()));
+      const size_t expected = static_cast<size_t>(rows.id_size()) * width * sizeof(float);
+      if (rows.content().size() != expected || reply.slot_size() != reply.slot_start_size() ||
+          reply.next_bucket() <= bucket) {
+        return DataLoss("%s: rows of table %s do not fit", server->name, variable);
+      }
+      all.slots.assign(reply.slot().begin(), reply.slot().end());
+      all.slot_start.assign(reply.slot_start().begin(), reply.slot_start().end());
+      all.ids.insert(all.ids.end(), rows.id().begin(), rows.id().end());
+      const size_t old = all.content.size();
+      all.content.resize(old + rows.content().size() / sizeof(float));
+      std::memcpy(all.content.data() + old, rows.content().data(), rows.content().size());
+      bucket = reply.next_bucket();
+    }
+  }
+  return all;
+}
+
+Status PsClient::Impl::SendInitRows(size_t server, uint64_t version, std::span<const PsSlot> slots,
+                                    std::span<const PsTableRows> rows) {
+  for (const PsTable& table : tables) {
+    InitParamsRequest request;
+    InitParamsReply reply;
+    const auto begin = [&] {
+      request.Clear();
+      FillCaller(&request);
+      request.set_version(version);
+      request.add_rows()->set_variable(table.variable);
+    };
+    begin();
+    for (const PsSlot& s : slots) {
+      if (s.variable != table.variable) continue;
+      if (s.values.size() != 1) {
+        return InvalidArgument("slot %s of table %s has %d elements; those of rows come with them",
+                               s.slot, s.variable, s.values.size());
+      }
+      SlotTensor* slot = request.add_slot();
+      slot->set_variable(s.variable);
+      slot->set_slot(s.slot);
+      slot->mutable_tensor()->set_dtype(F32);
+      slot->mutable_tensor()->add_dims(1);
+      slot->mutable_tensor()->set_content(s.values.data(), sizeof(float));
+    }
+    for (const PsTableRows& r : rows) {
+      if (r.variable != table.variable || r.ids.empty()) continue;
+      const size_t width = r.content.size() / r.ids.size();
+      for (size_t i = 0; i < r.ids.size(); ++i) {
+        if (ServerOf(r.ids[i]) != server) continue;
+        request.mutable_rows(0)->add_id(r.ids[i]);
+        request.mutable_rows(0)->mutable_content()->append(
+            reinterpret_cast<const char*>(r.content.data() + i * width), width * sizeof(float));
+        if (request.rows(0).content().size() < kInitBytesMax) continue;
+        TD_RETURN_IF_ERROR(
+            CallAndWait(*servers[server], "InitParams", request, &reply, options.start_timeout));
+        begin();
+      }
+    }
+    request.mutable_rows(0)->set_last(true);
+    TD_RETURN_IF_ERROR(
+        CallAndWait(*servers[server], "InitParams", request, &reply, options.start_timeout));
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem

@@ -1,0 +1,64 @@
+#include "pserver/row_store.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/tensor/device.h"
+#include "common/tensor/row_buckets.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kSlabBytes = 1 << 20;
+constexpr size_t kGroup = 16;  // rows looked up together
+
+size_t RowBytes(int64_t floats) {
+  const size_t bytes = sizeof(uint64_t) + static_cast<size_t>(floats) * sizeof(float);
+  return (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+}
+
+}  // namespace
+
+RowStore::RowStore(int64_t floats) : row_bytes_(RowBytes(floats)), buckets_(kRowBuckets) {
+  while ((row_bytes_ << (slab_shift_ + 1)) <= kSlabBytes) ++slab_shift_;
+  slab_mask_ = (uint32_t{1} << slab_shift_) - 1;
+  slab_bytes_ = row_bytes_ << slab_shift_;
+}
+
+void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
+  for (size_t begin = 0; begin < ids.size(); begin += kGroup) {
+    const size_t end = std::min(begin + kGroup, ids.size());
+    for (size_t i = begin; i < end; ++i) buckets_[RowBucket(ids[i])].prefetch(ids[i]);
+    for (size_t i = begin; i < end; ++i) {
+      const auto& bucket = buckets_[RowBucket(ids[i])];
+      const auto it = bucket.find(ids[i]);
+      at[i] = it == bucket.end() ? kNone : it->second;
+      if (at[i] != kNone) __builtin_prefetch(Row(at[i]));
+    }
+  }
+}
+
+StatusOr<uint32_t> RowStore::Add(uint64_t id) {
+  if (size_ == kNone) return ResourceExhausted("a table has %d rows, and holds no more", size_);
+  if ((size_ & slab_mask_) == 0) {
+    const size_t align = Device::kAlignment;
+    void* slab = std::aligned_alloc(align, (slab_bytes_ + align - 1) / align * align);
+    if (slab == nullptr) return ResourceExhausted("no memory for %d bytes of rows", slab_bytes_);
+    slabs_.emplace_back(static_cast<std::byte*>(slab));
+  }
+  const uint32_t at = size_++;
+  *reinterpret_cast<uint64_t*>(Place(at)) = id;
+  const bool added = buckets_[RowBucket(id)].emplace(id, at).second;
+  CHECK(added) << "row " << id << " is there already";
+  return at;
+}
+
+std::vector<uint64_t> RowStore::IdsOf(int bucket) const {
+  std::vector<uint64_t> ids;
+  ids.reserve(buckets_[bucket].size());
+  for (const auto& [id, at] : buckets_[bucket]) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+}  // namespace tandem

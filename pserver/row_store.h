@@ -1,0 +1,60 @@
+// Rows of f32 by 64-bit id: for each bucket (common/tensor/row_buckets.h) a hash table with open
+// addressing, from ids to places in slabs. A row is its id and its floats, contiguous, and stays
+// where it is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/base/status.h"
+
+namespace tandem {
+
+// Not thread-safe.
+class RowStore {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // Rows of `floats` >= 1 values.
+  explicit RowStore(int64_t floats);
+
+  // Places of `ids`, kNone for those that are not there. Looks them up in groups, so that the
+  // misses of the cache overlap.
+  void Find(std::span<const uint64_t> ids, uint32_t* at) const;
+  // The row's values are not initialised. REQUIRES: it is not there. RESOURCE_EXHAUSTED when there
+  // is no memory.
+  StatusOr<uint32_t> Add(uint64_t id);
+
+  float* Row(uint32_t at) { return reinterpret_cast<float*>(Place(at) + sizeof(uint64_t)); }
+  const float* Row(uint32_t at) const { return const_cast<RowStore*>(this)->Row(at); }
+  uint64_t Id(uint32_t at) const {
+    return *reinterpret_cast<const uint64_t*>(const_cast<RowStore*>(this)->Place(at));
+  }
+
+  // Places are [0, size()).
+  uint32_t size() const { return size_; }
+  size_t bytes() const { return slabs_.size() * slab_bytes_; }
+  // Ids of a bucket, ascending.
+  std::vector<uint64_t> IdsOf(int bucket) const;
+
+ private:
+  std::byte* Place(uint32_t at) {
+    return slabs_[at >> slab_shift_].get() + (at & slab_mask_) * row_bytes_;
+  }
+  struct Free {
+    void operator()(std::byte* slab) const { std::free(slab); }
+  };
+
+  const size_t row_bytes_;
+  int slab_shift_ = 0;  // rows of a slab, as a power of two
+  uint32_t slab_mask_ = 0;
+  size_t slab_bytes_ = 0;
+  uint32_t size_ = 0;
+  std::vector<std::unique_ptr<std::byte[], Free>> slabs_;
+  std::vector<absl::flat_hash_map<uint64_t, uint32_t>> buckets_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,195 @@
+// The part of Shard that is about tables of rows, and about what slices and tables have in common.
+// Tables count on behind the slices: index slices + i is table i.
+#include <algorithm>
+#include <utility>
+
+#include "pserver/shard.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kRowsMax = 1 << 22;  // of one table in one message
+
+std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
+  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
+}
+
+std::span<const uint64_t> Ids(const Buffer& buffer, const TensorDesc& desc) {
+  return {reinterpret_cast<const uint64_t*>(buffer.get()), static_cast<size_t>(desc.shape.numel())};
+}
+
+}  // namespace
+
+StatusOr<int> Shard::FindTablePush(const PushHead& head, size_t i) {
+  const std::string& name = head.slices[i].variable;
+  const int table = sparse_->Find(name);
+  const int64_t dim = sparse_->table(table).spec().dim();
+  const TensorDesc& ids = head.slices[i].desc;
+  const auto wrong = [&](const std::string& what) {
+    return InvalidArgument("trainer %d step %d: gradient of table %s: %s", head.caller.trainer,
+                           head.step, name, what);
+  };
+  if (ids.dtype != DType::kI64 || ids.shape.rank() != 1) {
+    return wrong(absl::StrFormat("row ids are %s, expected i64 of one dimension", ToString(ids)));
+  }
+  if (static_cast<size_t>(ids.shape[0]) > kRowsMax) {
+    return wrong(absl::StrFormat("%d rows in one message; at most %d", ids.shape[0], kRowsMax));
+  }
+  if (i + 1 == head.slices.size() || head.slices[i + 1].variable != name) {
+    return wrong("values must follow the row ids");
+  }
+  const TensorDesc expected{DType::kF32, {ids.shape[0], dim}};
+  if (!(head.slices[i + 1].desc == expected)) {
+    return wrong(absl::StrFormat("values are %s, expected %s", ToString(head.slices[i + 1].desc),
+                                 ToString(expected)));
+  }
+  return static_cast<int>(table_->size()) + table;
+}
+
+Status Shard::CheckTableRows(const PushHead& head, const PushTicket& ticket) {
+  for (size_t i = 0; i < ticket.slices.size(); ++i) {
+    if (!IsTable(ticket.slices[i])) continue;
+    const int table = ticket.slices[i] - static_cast<int>(table_->size());
+    const Status status =
+        sparse_->table(table).CheckIds(Ids(ticket.buffers[i], head.slices[i].desc), true);
+    if (!status.ok()) {
+      return Annotate(status,
+                      absl::StrFormat("trainer %d step %d", head.caller.trainer, head.step));
+    }
+    ++i;  // its values
+  }
+  return OkStatus();
+}
+
+bool Shard::TakesTwice(int index, int trainer) const {
+  if (config_.mode != ShardMode::kSync) return false;
+  return IsTable(index) ? sparse_->Has(index - static_cast<int>(table_->size()), trainer)
+                        : table_->Has(index, trainer);
+}
+
+bool Shard::GaveAll(int trainer) const {
+  return table_->gathered(trainer) == static_cast<int>(table_->size()) &&
+         sparse_->gathered(trainer) == static_cast<int>(sparse_->size());
+}
+
+void Shard::DropGathered(int trainer) {
+  table_->Drop(trainer);
+  sparse_->Drop(trainer);
+}
+
+void Shard::GatherPush(const PushHead& head, PushTicket& ticket) {
+  const int trainer = head.caller.trainer;
+  for (size_t i = 0; i < ticket.slices.size(); ++i) {
+    const int index = ticket.slices[i];
+    if (!IsTable(index)) {
+      table_->Gather(index, trainer, std::move(ticket.buffers[i]));
+      continue;
+    }
+    const auto count = static_cast<size_t>(head.slices[i].desc.shape[0]);
+    sparse_->Gather(index - static_cast<int>(table_->size()), trainer,
+                    {std::move(ticket.buffers[i]), std::move(ticket.buffers[i + 1]), count});
+    ++i;
+  }
+}
+
+Status Shard::ApplyPush(const PushHead& head, const PushTicket& ticket) {
+  for (size_t i = 0; i < ticket.slices.size(); ++i) {
+    const int index = ticket.slices[i];
+    if (!IsTable(index)) {
+      TD_RETURN_IF_ERROR(table_->Apply(
+          index, Floats(ticket.buffers[i], head.slices[i].desc.shape.numel()), head.learning_rate));
+      continue;
+    }
+    const RowsGradient gradient{Ids(ticket.buffers[i], head.slices[i].desc),
+                                reinterpret_cast<const float*>(ticket.buffers[i + 1].get())};
+    SparseTable& table = sparse_->table(index - static_cast<int>(table_->size()));
+    TD_RETURN_IF_ERROR(table.Apply({&gradient, 1}, head.learning_rate, /*keep_previous=*/false));
+    ++i;
+  }
+  return OkStatus();
+}
+
+Status Shard::InitSlot(const SlotValues& slot) {
+  if (const int table = sparse_->Find(slot.variable); table >= 0) {
+    if (slot.numel != 1) {
+      return InvalidArgument("slot %s of table %s has %d elements; those of rows come with them",
+                             slot.slot, slot.variable, slot.numel);
+    }
+    return sparse_->table(table).SetScalar(slot.slot, Floats(slot.values, 1)[0]);
+  }
+  TD_ASSIGN_OR_RETURN(const int slice, table_->Find(slot.variable, slot.offset));
+  return table_->SetSlot(slice, slot.slot, Floats(slot.values, slot.numel));
+}
+
+Status Shard::InitRows(const std::vector<RowValues>& rows) {
+  for (const RowValues& r : rows) {
+    const int table = sparse_->Find(r.variable);
+    if (table < 0) return NotFound("there is no table \"%s\" here", r.variable);
+    TD_RETURN_IF_ERROR(sparse_->table(table).SetRows(r));
+    if (!r.last) continue;
+    const size_t index = table_->size() + static_cast<size_t>(table);
+    if (!has_values_[index]) --values_missing_;
+    has_values_[index] = true;
+  }
+  return OkStatus();
+}
+
+Status Shard::CheckPullRows(const PullQuery& query) const {
+  for (const PullRows& rows : query.rows) {
+    const int table = sparse_->Find(rows.variable);
+    if (table < 0) return NotFound("there is no table \"%s\" here", rows.variable);
+    if (rows.ids.size() > kRowsMax) {
+      return InvalidArgument("pull of %d rows of table %s; at most %d in one message",
+                             rows.ids.size(), rows.variable, kRowsMax);
+    }
+    TD_RETURN_IF_ERROR(sparse_->table(table).CheckIds(rows.ids, false));
+  }
+  return OkStatus();
+}
+
+Status Shard::AddRows(const PullRows& rows, bool previous, PullResult& result) {
+  const SparseTable& table = sparse_->table(sparse_->Find(rows.variable));
+  const int64_t dim = table.spec().dim();
+  const auto numel = static_cast<int64_t>(rows.ids.size()) * dim;
+  TD_ASSIGN_OR_RETURN(Buffer values,
+                      table_->pool().Take(static_cast<size_t>(numel) * sizeof(float)));
+  table.Pull(rows.ids, previous, reinterpret_cast<float*>(values.get()));
+  result.slices.push_back({rows.variable, 0, numel, std::move(values), 0, dim});
+  counters_.pull_bytes.Add(static_cast<double>(numel) * sizeof(float));
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<SparseTables>> Shard::RestoreTables(const ShardImage& image) const {
+  if (image.tables.size() != image.config.tables.size()) {
+    return DataLoss("the checkpoint holds %d tables, its configuration %d", image.tables.size(),
+                    image.config.tables.size());
+  }
+  TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(image.config, backend_, device_));
+  for (size_t i = 0; i < image.tables.size(); ++i) {
+    SparseTable& table = tables->table(static_cast<int>(i));
+    for (const auto& [bucket, rows] : image.tables[i].buckets) {
+      TD_RETURN_IF_ERROR(table.SetRows(rows));
+    }
+    for (const auto& [slot, value] : image.tables[i].scalars) {
+      TD_RETURN_IF_ERROR(table.SetScalar(slot, value));
+    }
+  }
+  return tables;
+}
+
+StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& variable,
+                                     int bucket, bool slots, uint64_t bytes_max) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(broken_);
+  if (!initialised()) return FailedPrecondition("the first values are not there");
+  if (job != config_.job) {
+    return FailedPrecondition("job \"%s\": this server serves job \"%s\"", job, config_.job);
+  }
+  const int table = sparse_->Find(variable);
+  if (table < 0) return NotFound("there is no table \"%s\" here", variable);
+  TablePage page = sparse_->table(table).Page(bucket, slots, bytes_max);
+  page.version = version_;
+  return page;
+}
+
+}  // namespace tandem

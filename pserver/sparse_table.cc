@@ -1,0 +1,317 @@
+#include "pserver/sparse_table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "common/base/nearest.h"
+#include "common/tensor/row_buckets.h"
+#include "kernels/exec/scope.h"
+
+namespace tandem {
+namespace {
+
+constexpr int64_t kChunkFloats = 16384;  // of weights; with gradients and slots they stay in L2
+
+Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
+  TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(optimizer));
+  if (reach != UpdateReach::kElement) {
+    return Unimplemented("optimizer %s with these settings needs norms of whole parameters",
+                         optimizer.type);
+  }
+  TD_ASSIGN_OR_RETURN(const IdleRows idle, IdleRowsOf(optimizer, spec.variable));
+  if (idle != IdleRows::kMove) return OkStatus();
+  return Unimplemented(
+      "optimizer %s changes rows that never had a gradient, and here there are none: say lazy_mode",
+      optimizer.type);
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
+                                                         const OptimizerSpec& optimizer,
+                                                         const Backend& backend, Device& device) {
+  TD_RETURN_IF_ERROR(CheckOptimizer(spec, optimizer));
+  TD_ASSIGN_OR_RETURN(const IdleRows idle, IdleRowsOf(optimizer, spec.variable));
+  const int64_t dim = spec.dim(), rows = std::max<int64_t>(2, kChunkFloats / dim);
+  TD_ASSIGN_OR_RETURN(
+      auto update, UpdateProgram::MakeRows(spec.variable, rows, dim, optimizer, backend, device));
+  std::vector<size_t> row_slots, scalar_slots;
+  for (size_t i = 0; i < update->slots().size(); ++i) {
+    (update->slots()[i].value.numel() == 1 ? scalar_slots : row_slots).push_back(i);
+  }
+  const auto width = dim * static_cast<int64_t>(1 + row_slots.size());
+  auto table = std::unique_ptr<SparseTable>(new SparseTable(spec, idle, width));
+  for (const size_t i : row_slots) {
+    table->slot_names_.push_back(update->slots()[i].name);
+    table->slot_start_.push_back(update->slots()[i].value.span<float>()[0]);
+  }
+  for (const size_t i : scalar_slots) {
+    table->scalars_.emplace_back(update->slots()[i].name,
+                                 update->slots()[i].value.span<float>()[0]);
+  }
+  table->update_ = std::move(update);
+  table->chunk_rows_ = rows;
+  table->row_slots_ = std::move(row_slots);
+  table->scalar_slots_ = std::move(scalar_slots);
+  return table;
+}
+
+Status SparseTable::CheckIds(std::span<const uint64_t> ids, bool ascending) const {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= static_cast<uint64_t>(spec_.height())) {
+      return InvalidArgument("row %d of table %s: it has rows 0 to %d",
+                             static_cast<int64_t>(ids[i]), spec_.variable, spec_.height() - 1);
+    }
+    if (ascending && i > 0 && ids[i] <= ids[i - 1]) {
+      return InvalidArgument("rows of table %s do not ascend: %d comes behind %d", spec_.variable,
+                             ids[i], ids[i - 1]);
+    }
+    const int bucket = RowBucket(ids[i]);
+    if (bucket < spec_.bucket_begin || bucket >= spec_.bucket_end) {
+      return InvalidArgument(
+          "row %d of table %s is in bucket %d; this server owns buckets %d to %d", ids[i],
+          spec_.variable, bucket, spec_.bucket_begin, spec_.bucket_end - 1);
+    }
+  }
+  return OkStatus();
+}
+
+RowsGradient SparseTable::Merge(std::span<const RowsGradient> gradients) {
+  if (gradients.size() == 1) return gradients[0];
+  merged_ids_.clear();
+  merged_.clear();
+  std::vector<size_t> next(gradients.size(), 0);
+  while (true) {
+    uint64_t id = UINT64_MAX;  // above every height
+    for (size_t r = 0; r < gradients.size(); ++r) {
+      if (next[r] < gradients[r].ids.size()) id = std::min(id, gradients[r].ids[next[r]]);
+    }
+    if (id == UINT64_MAX) break;
+    merged_ids_.push_back(id);
+    const size_t begin = merged_.size();
+    for (size_t r = 0; r < gradients.size(); ++r) {
+      if (next[r] == gradients[r].ids.size() || gradients[r].ids[next[r]] != id) continue;
+      const float* g = gradients[r].values + next[r]++ * static_cast<size_t>(dim_);
+      if (merged_.size() == begin) {
+        merged_.insert(merged_.end(), g, g + dim_);
+      } else {
+        for (int64_t c = 0; c < dim_; ++c) merged_[begin + c] += g[c];
+      }
+    }
+  }
+  return {merged_ids_, merged_.data()};
+}
+
+void SparseTable::FillFresh(uint64_t id, float* weights) const {
+  FillInitial(spec_.variable, spec_.init, spec_.shape, spec_.seed, static_cast<int64_t>(id) * dim_,
+              {weights, static_cast<size_t>(dim_)});
+}
+
+StatusOr<std::vector<uint32_t>> SparseTable::FindOrAdd(std::span<const uint64_t> ids) {
+  std::vector<uint32_t> at(ids.size());
+  store_.Find(ids, at.data());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (at[i] != RowStore::kNone) continue;
+    TD_ASSIGN_OR_RETURN(at[i], store_.Add(ids[i]));
+    float* row = store_.Row(at[i]);
+    FillFresh(ids[i], row);
+    for (size_t s = 0; s < slot_start_.size(); ++s) {
+      row += dim_;
+      std::fill_n(row, dim_, slot_start_[s]);
+    }
+  }
+  return at;
+}
+
+void SparseTable::Append(Chunk& chunk, uint32_t at, const float* gradient) {
+  const size_t position = chunk.at.size();
+  const float* row = store_.Row(at);
+  std::copy_n(row, dim_, update_->param().data() + position * dim_);
+  for (const size_t s : row_slots_) {
+    row += dim_;
+    std::copy_n(row, dim_, update_->slots()[s].value.span<float>().data() + position * dim_);
+  }
+  if (gradient != nullptr) {
+    std::copy_n(gradient, dim_, update_->grad().data() + chunk.gradients * dim_);
+    update_->rows()[chunk.gradients++] = static_cast<int64_t>(position);
+  }
+  chunk.at.push_back(at);
+  if (keeps_previous_) {
+    const float* weights = store_.Row(at);
+    previous_.insert(previous_.end(), weights, weights + dim_);
+  }
+}
+
+Status SparseTable::Run(Chunk& chunk, float rate) {
+  std::fill(update_->rows().begin() + static_cast<int64_t>(chunk.gradients), update_->rows().end(),
+            -1);
+  // What is behind the last row, from an earlier chunk, must not grow without bound.
+  const size_t used = chunk.at.size() * static_cast<size_t>(dim_);
+  std::fill(update_->param().begin() + static_cast<int64_t>(used), update_->param().end(), 0.0f);
+  for (const size_t s : row_slots_) {
+    const auto values = update_->slots()[s].value.span<float>();
+    std::fill(values.begin() + static_cast<int64_t>(used), values.end(), 0.0f);
+  }
+  // Every chunk of a step begins with the same numbers.
+  for (size_t i = 0; i < scalar_slots_.size(); ++i) {
+    update_->slots()[scalar_slots_[i]].value.span<float>()[0] = scalars_[i].second;
+  }
+  TD_RETURN_IF_ERROR(Annotate(update_->Apply(rate), "update of table " + spec_.variable));
+  for (size_t i = 0; i < scalar_slots_.size(); ++i) {
+    next_scalars_[i].second = update_->slots()[scalar_slots_[i]].value.span<float>()[0];
+  }
+  for (size_t position = 0; position < chunk.at.size(); ++position) {
+    float* row = store_.Row(chunk.at[position]);
+    std::copy_n(update_->param().data() + position * dim_, dim_, row);
+    for (const size_t s : row_slots_) {
+      row += dim_;
+      std::copy_n(update_->slots()[s].value.span<float>().data() + position * dim_, dim_, row);
+    }
+  }
+  chunk = {};
+  return OkStatus();
+}
+
+Status SparseTable::UpdateTouched(const RowsGradient& gradient, std::span<const uint32_t> at,
+                                  float rate) {
+  Chunk chunk;
+  for (size_t i = 0; i < at.size(); ++i) {
+    Append(chunk, at[i], gradient.values + i * static_cast<size_t>(dim_));
+    if (static_cast<int64_t>(chunk.at.size()) == chunk_rows_) {
+      TD_RETURN_IF_ERROR(Run(chunk, rate));
+    }
+  }
+  if (keeps_previous_) previous_ids_.assign(gradient.ids.begin(), gradient.ids.end());
+  // Slots of one number advance with every step, whatever rows it has.
+  return chunk.at.empty() && !at.empty() ? OkStatus() : Run(chunk, rate);
+}
+
+Status SparseTable::UpdateAll(const RowsGradient& gradient, std::span<const uint32_t> at,
+                              float rate) {
+  std::vector<size_t> order(at.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return at[a] < at[b]; });
+  Chunk chunk;
+  size_t next = 0;
+  for (uint32_t place = 0; place < store_.size(); ++place) {
+    const float* g = nullptr;
+    if (next < order.size() && at[order[next]] == place) {
+      g = gradient.values + order[next++] * static_cast<size_t>(dim_);
+    }
+    Append(chunk, place, g);
+    if (static_cast<int64_t>(chunk.at.size()) == chunk_rows_) {
+      TD_RETURN_IF_ERROR(Run(chunk, rate));
+    }
+  }
+  return chunk.at.empty() && store_.size() != 0 ? OkStatus() : Run(chunk, rate);
+}
+
+void SparseTable::ForgetPrevious() {
+  previous_ids_.clear();
+  previous_.clear();
+}
+
+Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate,
+                          bool keep_previous) {
+  const RowsGradient gradient = Merge(gradients);
+  TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd(gradient.ids));
+  ForgetPrevious();
+  keeps_previous_ = keep_previous;
+  next_scalars_ = scalars_;
+  TD_RETURN_IF_ERROR(idle_ == IdleRows::kStay ? UpdateTouched(gradient, at, learning_rate)
+                                              : UpdateAll(gradient, at, learning_rate));
+  scalars_ = next_scalars_;
+  return OkStatus();
+}
+
+void SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out) const {
+  std::vector<uint32_t> at(ids.size());
+  store_.Find(ids, at.data());
+  for (size_t i = 0; i < ids.size(); ++i, out += dim_) {
+    if (at[i] == RowStore::kNone) {
+      FillFresh(ids[i], out);
+      continue;
+    }
+    const float* from = store_.Row(at[i]);
+    if (previous && idle_ == IdleRows::kFade) {
+      if (keeps_previous_) from = previous_.data() + static_cast<size_t>(at[i]) * dim_;
+    } else if (previous) {
+      const auto it = std::lower_bound(previous_ids_.begin(), previous_ids_.end(), ids[i]);
+      if (it != previous_ids_.end() && *it == ids[i]) {
+        from = previous_.data() + (it - previous_ids_.begin()) * dim_;
+      }
+    }
+    std::copy_n(from, dim_, out);
+  }
+}
+
+Status SparseTable::SetRows(const RowValues& values) {
+  TD_RETURN_IF_ERROR(CheckIds(values.ids, false));
+  if (values.content.size() != values.ids.size() * static_cast<size_t>(width_)) {
+    return InvalidArgument("%d rows of table %s: %d values, expected %d for each",
+                           values.ids.size(), spec_.variable, values.content.size(), width_);
+  }
+  if (const int64_t bad = FirstNotFinite(values.content); bad >= 0) {
+    return InvalidArgument("row %d of table %s: value %d is not finite", values.ids[bad / width_],
+                           spec_.variable, bad % width_);
+  }
+  const float* from = values.content.data();
+  for (const uint64_t id : values.ids) {  // one may come twice
+    TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd({&id, 1}));
+    std::copy_n(from, width_, store_.Row(at[0]));
+    from += width_;
+  }
+  return OkStatus();
+}
+
+Status SparseTable::SetScalar(const std::string& slot, float value) {
+  std::vector<std::string> names;
+  for (auto& [name, now] : scalars_) {
+    names.push_back(name);
+    if (name != slot) continue;
+    now = value;
+    return OkStatus();
+  }
+  return NotFound("table %s has no slot \"%s\" of one number%s", spec_.variable, slot,
+                  OrDidYouMean(slot, names));
+}
+
+void SparseTable::AppendBucket(int bucket, bool with_slots, RowValues& out) const {
+  const std::vector<uint64_t> ids = store_.IdsOf(bucket);
+  std::vector<uint32_t> at(ids.size());
+  store_.Find(ids, at.data());
+  out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+  for (const uint32_t place : at) {
+    const float* row = store_.Row(place);
+    out.content.insert(out.content.end(), row, row + (with_slots ? width_ : dim_));
+  }
+}
+
+TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max) const {
+  TablePage page;
+  page.rows.variable = spec_.variable;
+  if (with_slots) {
+    page.slots = slot_names_;
+    page.slot_start = slot_start_;
+  }
+  bucket = std::max(bucket, spec_.bucket_begin);
+  for (; bucket < spec_.bucket_end && page.rows.content.size() * sizeof(float) < bytes_max;
+       ++bucket) {
+    AppendBucket(bucket, with_slots, page.rows);
+  }
+  page.next_bucket = bucket >= spec_.bucket_end ? kRowBuckets : bucket;
+  return page;
+}
+
+TableImage SparseTable::Image() const {
+  TableImage image;
+  image.scalars = scalars_;
+  for (int bucket = spec_.bucket_begin; bucket < spec_.bucket_end; ++bucket) {
+    RowValues rows{.variable = spec_.variable, .ids = {}, .content = {}};
+    AppendBucket(bucket, true, rows);
+    if (!rows.ids.empty()) image.buckets.emplace_back(bucket, std::move(rows));
+  }
+  return image;
+}
+
+}  // namespace tandem

@@ -1,0 +1,101 @@
+// The rows of one table that a server owns. A row comes into being with its first gradient; until
+// then it is what FillInitial makes of its id, so that neither the order in which rows come nor the
+// number of servers matters.
+//
+// A row in memory: id, weights, optimizer slots (row_store.h). Updates are the optimizer's operator
+// with sparse gradients (update_program.h), run over copies of some rows at a time, in the same
+// bits as over a whole matrix.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pserver/row_store.h"
+#include "pserver/shard_types.h"
+#include "pserver/update_program.h"
+
+namespace tandem {
+
+// Rows of one push: ascending ids, and as many times dim values.
+struct RowsGradient {
+  std::span<const uint64_t> ids;
+  const float* values = nullptr;
+};
+
+// Not thread-safe.
+class SparseTable {
+ public:
+  // `backend` and `device` must outlive the table. UNIMPLEMENTED for optimizers that need norms of
+  // whole parameters, or that change rows that never had a gradient.
+  static StatusOr<std::unique_ptr<SparseTable>> Make(const TableSpec& spec,
+                                                     const OptimizerSpec& optimizer,
+                                                     const Backend& backend, Device& device);
+
+  const TableSpec& spec() const { return spec_; }
+  size_t rows() const { return store_.size(); }
+  size_t bytes() const { return store_.bytes(); }
+  const std::vector<std::string>& slots() const { return slot_names_; }  // of the rows
+
+  // INVALID_ARGUMENT naming the id: outside [0, height), not of a bucket of this server, or
+  // (`ascending`) not above the one before it.
+  Status CheckIds(std::span<const uint64_t> ids, bool ascending) const;
+
+  // One optimizer step with the sum of the gradients, added in their order. With `keep_previous`
+  // Pull can give the weights before it. REQUIRES: CheckIds(ids, true) for each.
+  Status Apply(std::span<const RowsGradient> gradients, float learning_rate, bool keep_previous);
+  // Weights of `ids` to `out` [ids, dim]; `previous`: before the last Apply. REQUIRES: CheckIds.
+  void Pull(std::span<const uint64_t> ids, bool previous, float* out) const;
+
+  // Replaces or adds rows, each with its slots; all or nothing.
+  Status SetRows(const RowValues& values);
+  // A slot of one number. NOT_FOUND with the nearest name.
+  Status SetScalar(const std::string& slot, float value);
+  const std::vector<std::pair<std::string, float>>& scalars() const { return scalars_; }
+  // Rows of whole buckets from `bucket` on, until there are `bytes_max` bytes.
+  TablePage Page(int bucket, bool with_slots, uint64_t bytes_max) const;
+  TableImage Image() const;
+
+ private:
+  // Rows of a chunk on their way through the update program.
+  struct Chunk {
+    std::vector<uint32_t> at;
+    size_t gradients = 0;
+  };
+
+  SparseTable(TableSpec spec, IdleRows idle, int64_t width)
+      : spec_(std::move(spec)), idle_(idle), dim_(spec_.dim()), width_(width), store_(width) {}
+  // Adds the gradients up; the result lies in one of them, or in merged_.
+  RowsGradient Merge(std::span<const RowsGradient> gradients);
+  // Places of `ids`; those that are missing are made.
+  StatusOr<std::vector<uint32_t>> FindOrAdd(std::span<const uint64_t> ids);
+  void FillFresh(uint64_t id, float* weights) const;
+  Status UpdateTouched(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);
+  Status UpdateAll(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);
+  void Append(Chunk& chunk, uint32_t at, const float* gradient);
+  Status Run(Chunk& chunk, float rate);
+  void ForgetPrevious();
+  void AppendBucket(int bucket, bool with_slots, RowValues& out) const;
+
+  const TableSpec spec_;
+  const IdleRows idle_;
+  const int64_t dim_, width_;  // floats of the weights, of a row
+  RowStore store_;
+  std::unique_ptr<UpdateProgram> update_;
+  int64_t chunk_rows_ = 0;
+  std::vector<size_t> row_slots_, scalar_slots_;  // of update_->slots()
+  std::vector<std::string> slot_names_;           // of row_slots_
+  std::vector<float> slot_start_;
+  std::vector<std::pair<std::string, float>> scalars_;       // now
+  std::vector<std::pair<std::string, float>> next_scalars_;  // behind the step being applied
+  std::vector<uint64_t> merged_ids_;
+  std::vector<float> merged_;
+  // Weights before the last step: of previous_ids_, or with IdleRows::kFade of all places.
+  bool keeps_previous_ = false;
+  std::vector<uint64_t> previous_ids_;
+  std::vector<float> previous_;
+};
+
+}  // namespace tandem

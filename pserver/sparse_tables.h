@@ -1,0 +1,58 @@
+// All tables of one shard, with the gradients of the step that is being gathered: the counterpart
+// of DenseTable for rows.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pserver/sparse_table.h"
+
+namespace tandem {
+
+// The two halves of a push to one table.
+struct PushedRows {
+  Buffer ids;     // i64 [count]
+  Buffer values;  // f32 [count, dim]
+  size_t count = 0;
+  RowsGradient view() const {
+    return {{reinterpret_cast<const uint64_t*>(ids.get()), count},
+            reinterpret_cast<const float*>(values.get())};
+  }
+};
+
+// Not thread-safe (the shard's lock guards it).
+class SparseTables {
+ public:
+  // `backend` and `device` must outlive the tables.
+  static StatusOr<std::unique_ptr<SparseTables>> Make(const ShardConfig& config,
+                                                      const Backend& backend, Device& device);
+
+  size_t size() const { return tables_.size(); }
+  SparseTable& table(int i) { return *tables_[i].table; }
+  const SparseTable& table(int i) const { return *tables_[i].table; }
+  // -1 when there is none of this name.
+  int Find(const std::string& variable) const;
+
+  // ---- The step being gathered (sync): as in DenseTable
+  bool Has(int i, int trainer) const { return tables_[i].has[trainer]; }
+  void Gather(int i, int trainer, PushedRows rows);
+  int gathered(int trainer) const { return gathered_[trainer]; }
+  void Drop(int trainer);
+  // REQUIRES: each of `ranks` (ascending) gave every table.
+  Status ApplyGathered(std::span<const int> ranks, float learning_rate);
+
+ private:
+  struct Table {
+    std::unique_ptr<SparseTable> table;
+    std::vector<PushedRows> gathered;  // by trainer
+    std::vector<bool> has;
+  };
+  std::vector<Table> tables_;
+  std::vector<int> gathered_;  // tables, by trainer
+  std::unordered_map<std::string, int> index_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,79 @@
+// The tables of a trainer in pserver mode: parameters with sparse gradients, of which the servers
+// hold the rows. The trainer keeps a whole copy, as the seeds' is_sparse does; before a step the
+// rows of its batch are brought up to date, behind it their gradients are pushed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/tensor/tensor.h"
+#include "kernels/exec/comm.h"
+#include "kernels/exec/scope.h"
+#include "kernels/graph/autodiff.h"
+#include "kernels/graph/optimizer.h"
+#include "kernels/graph/program.h"
+#include "pserver/client/client.h"
+#include "trainer/async_communicator.h"
+#include "trainer/safetensors.h"
+
+namespace tandem {
+
+// Not thread-safe.
+class PsTables {
+ public:
+  // Takes those of `grads` that can be tables with this optimizer out of them and puts their
+  // pull_rows and push_rows into the program. `log`: says what it found.
+  static StatusOr<PsTables> Take(Program& program, const OptimizerSpec& optimizer, bool log,
+                                 std::vector<ParamGrad>& grads);
+
+  bool empty() const { return tables_.empty(); }
+  size_t size() const { return tables_.size(); }
+
+  // ---- The plan
+  Status RegisterPull(const CommNode& node);
+  Status RegisterPush(const CommNode& node);
+  // The rows of the batch, each once. INVALID_ARGUMENT for an id that is no row.
+  StatusOr<std::vector<PsRows>> Batch() const;
+  // The gradient of the table whose push_rows was registered as number `i`.
+  StatusOr<RowSet> CopyGradient(size_t i) const;
+  std::vector<PsConstRows> View(const std::vector<RowSet>& rows) const;
+
+  // ---- Parameters and optimizer slots
+  std::vector<PsTable> Definitions(uint64_t seed) const;
+  // Rows that are otherwise than at first, from the scope and from a checkpoint's slots; their
+  // slots of one number.
+  StatusOr<std::vector<PsTableRows>> Rows(const Scope& scope, const TensorMap& state,
+                                          uint64_t seed) const;
+  std::vector<PsSlot> Scalars(const TensorMap& state) const;
+  // Brings the whole tables into the scope once the servers' version is at least `version`.
+  Status Gather(PsClient& client, uint64_t version, Scope& scope) const;
+  // Adds the slots of rows, as whole tensors, to `state`.
+  Status AddState(PsClient& client, Device& device, TensorMap& state) const;
+
+ private:
+  struct Slot {
+    std::string name;
+    bool scalar = false;
+    float start = 0;
+  };
+  struct Table {
+    std::string name;
+    Shape shape;  // [height, dim]
+    Init init;
+    std::vector<Slot> slots;
+    // Of the plan:
+    float* weights = nullptr;
+    std::vector<std::span<const int64_t>> ids;
+    std::span<const int64_t> rows;
+    const float* values = nullptr;
+  };
+
+  StatusOr<Table*> Find(const std::string& name);
+  static StatusOr<std::vector<Slot>> SlotsOf(const OptimizerSpec& optimizer,
+                                             const std::string& table);
+
+  std::vector<Table> tables_;
+};
+
+}  // namespace tandem
