@@ -122,11 +122,14 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
     size_t bytes = 0;
     for (const auto& pages : plan.droppable()) bytes += pages.size();
     text +=
-        absl::StrFormat("temporaries: %.1f MB are dropped every %d runs%s\n",
-                        static_cast<double>(bytes) / 1e6, execution.num_iteration_per_drop_scope(),
-                        plan.drops_each_run() ? ", and every run: they hold more than "
-                                                "local_exe_sub_scope_limit"
-                                              : "");
+        absl::StrFormat("temporaries: %.1f MB, dropped behind ", static_cast<double>(bytes) / 1e6);
+    if (plan.drops_each_run()) {
+      text += "every run: they hold more than local_exe_sub_scope_limit\n";
+    } else if (execution.has_num_iteration_per_drop_scope()) {
+      text += absl::StrFormat("every %d runs\n", execution.num_iteration_per_drop_scope());
+    } else {
+      text += "no run: they hold less than local_exe_sub_scope_limit\n";
+    }
   }
   if (execution.has_num_threads() || build.has_enable_sequential_execution()) {
     text += plan.num_threads() > 1
@@ -153,9 +156,13 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
   }
   options.memory = MemoryOptionsOf(strategy);
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
-  // The limit of the reference is one of device memory: on CPU it counts when it is set.
+  // The reference drops into a pool of its own; here pages go back to the system and come back one
+  // by one. Its limit is one of device memory. So on CPU both count when they are set.
   const RuntimeFlags& flags = strategy.runtime_flags();
-  options.drop.every_runs = strategy.execution_strategy().num_iteration_per_drop_scope();
+  const ExecutionStrategy& execution = strategy.execution_strategy();
+  if (place.kind != PlaceKind::kCpu || execution.has_num_iteration_per_drop_scope()) {
+    options.drop.every_runs = execution.num_iteration_per_drop_scope();
+  }
   if (place.kind != PlaceKind::kCpu || flags.has_local_exe_sub_scope_limit()) {
     const double mb = flags.local_exe_sub_scope_limit();
     options.drop.above_bytes = mb < 0 ? -1 : static_cast<int64_t>(mb * (1 << 20));

@@ -136,6 +136,20 @@ TEST(Dataflow, AfterAnErrorNothingIsBegunAndTheNextRunIsWhole) {
   }
 }
 
+TEST(Dataflow, AnErrorLeavesOutWhatWasReadyToo) {
+  StepGraphBuilder builder;
+  for (size_t i = 0; i < 15; ++i) builder.Add({Write(4 * i)});
+  const StepGraph graph = builder.Build();
+  Dataflow flow(graph, 1);
+  int ran = 0;
+  const auto failure = flow.Run([&](int step, int) {
+    ++ran;
+    return step == 7 ? DataLoss("step %d", step) : OkStatus();
+  });
+  EXPECT_EQ(failure.step, 7);
+  EXPECT_EQ(ran, 8);
+}
+
 TEST(Dataflow, NothingToDo) {
   const StepGraph graph;
   EXPECT_EQ(Dataflow(graph, 2).Run([](int, int) { return OkStatus(); }).step, -1);
