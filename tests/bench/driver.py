@@ -183,6 +183,23 @@ class Bench:
         self.python = peer_setup.torch_python(self.build_dir)
         return self.against_torch("resnet50_f32", 2, "samples_per_s")
 
+    # ---- Parameter servers ----
+
+    def ps_sparse_pull(self):
+        work = machine.OtherWork()
+        runs = [self.ours("ps_sparse_pull", 1, self.args.seconds)
+                for _ in range(self.args.rounds)]
+        others = work.share()
+        bare = [r["bare_rows_per_s"] for r in runs]
+        out = compare([r["pull_rows_per_s"] for r in runs], bare, statistics.median(bare),
+                      lower_is_better=False)
+        out["peer_name"] = "a bare loop that gathers the rows from a hash table in the process"
+        out["limit_name"] = "the same loop"
+        out["lane"] = "gRPC over loopback"
+        out["push_rows_per_s"] = statistics.median(r["push_rows_per_s"] for r in runs)
+        out["others_share"] = round(others, 3)
+        return out
+
     # ---- The executor alone ----
 
     def op_overhead(self):
@@ -230,6 +247,7 @@ FIGURES = {
     "transformer_lm": Bench.transformer_lm,
     "resnet18_cifar": Bench.resnet18_cifar,
     "resnet50_f32": Bench.resnet50_f32,
+    "ps_sparse_pull": Bench.ps_sparse_pull,
 }
 
 

@@ -24,6 +24,7 @@ constexpr Row kRows[] = {
     {"lenet_train", LenetTrain},       {"deepfm_dense", DeepFmDense},
     {"transformer_lm", TransformerLm}, {"deepfm_dense", DeepFmDense},
     {"resnet18_cifar", Resnet18Cifar}, {"resnet50_f32", Resnet50F32},
+    {"ps_sparse_pull", PsSparsePull},
 };
 
 int Usage() {

@@ -39,6 +39,7 @@ StatusOr<Report> DeepFmDense(const RunOptions& options);
 StatusOr<Report> TransformerLm(const RunOptions& options);
 StatusOr<Report> Resnet18Cifar(const RunOptions& options);
 StatusOr<Report> Resnet50F32(const RunOptions& options);
+StatusOr<Report> PsSparsePull(const RunOptions& options);
 
 // Middle value. REQUIRES: not empty.
 double Median(std::vector<double> values);
