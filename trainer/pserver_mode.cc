@@ -121,7 +121,10 @@ Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& g
     TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, given));
     return AppendGeoExchange(program, params_);
   }
-  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, dense, options_));
+  TD_ASSIGN_OR_RETURN(std::vector<ParamGrad> grads, SendWhole(program, dense, options_));
+  for (ParamGrad& pair : grads) {  // pservers keep f32
+    TD_ASSIGN_OR_RETURN(pair, WidenGradient(program, pair, OpRole::kBackward));
+  }
   return AppendPushPull(program, grads);
 }
 

@@ -225,8 +225,6 @@ void Validator::CheckExclusions() {
        "localsgd sends no gradients"},
       {by_owner && s.localsgd(), "build_strategy.reduce_strategy", "localsgd",
        "localsgd sends no gradients, and Reduce gives them to an owner"},
-      {by_owner && s.amp(), "build_strategy.reduce_strategy", "amp",
-       "with Reduce no rank has all gradients, of which loss scaling looks for inf and nan"},
       {s.lars() && s.lamb(), "lars", "lamb", "each is an optimizer of its own"},
       {s.dgc() && s.localsgd(), "dgc", "localsgd", "localsgd sends no gradients"},
   };

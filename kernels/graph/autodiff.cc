@@ -213,4 +213,16 @@ StatusOr<ParamGrad> Densify(Program& program, const ParamGrad& pair) {
   return ParamGrad{pair.param, dense};
 }
 
+StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, OpRole role) {
+  const DType dtype = program.FindVar(pair.grad)->desc.dtype;
+  if (dtype == DType::kF32) return pair;
+  const std::string wide = program.FreshName(pair.grad + "@F32");
+  TD_RETURN_IF_ERROR(AppendOp(program, {.type = "cast",
+                                        .inputs = {{pair.grad}},
+                                        .outputs = {{wide}},
+                                        .attrs = {{"out_dtype", std::string("f32")}},
+                                        .role = role}));
+  return ParamGrad{pair.param, wide, pair.rows};
+}
+
 }  // namespace tandem

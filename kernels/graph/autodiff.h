@@ -30,5 +30,7 @@ std::string GradName(const std::string& var);
 // The gradient as a dense one: `pair` itself, or with the output of a sparse_rows_to_dense that is
 // appended.
 StatusOr<ParamGrad> Densify(Program& program, const ParamGrad& pair);
+// The gradient as f32: `pair` itself, or with the output of a cast of that role that is appended.
+StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, OpRole role);
 
 }  // namespace tandem

@@ -179,7 +179,11 @@ Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
   AttrMap attrs = AttrsOf(spec, *row);
   TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
   TD_RETURN_IF_ERROR(CheckExclude(attrs, settings, *def));
-  TD_ASSIGN_OR_RETURN(const auto grads, RewriteGradients(program, settings, params));
+  std::vector<ParamGrad> wide;  // optimizers know f32 alone
+  for (const ParamGrad& pair : params) {
+    TD_ASSIGN_OR_RETURN(wide.emplace_back(), WidenGradient(program, pair, OpRole::kOptimize));
+  }
+  TD_ASSIGN_OR_RETURN(const auto grads, RewriteGradients(program, settings, wide));
   if (program.FindVar(kLearningRateVar) == nullptr) {
     TD_RETURN_IF_ERROR(program.AddVar(
         {.name = kLearningRateVar, .kind = VarKind::kState, .desc = {DType::kF32, {1}}}));

@@ -198,16 +198,19 @@ std::string Program::FreshName(const std::string& base) const {
   return name;
 }
 
-Status AppendOp(Program& program, Op op) {
+namespace {
+
+Status AppendOp(Program& program, Op op, bool anew) {
   TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
   TD_RETURN_IF_ERROR(CheckOp(op, *def));
   TD_RETURN_IF_ERROR(CheckCondition(program, op));
   TD_ASSIGN_OR_RETURN(auto outputs, InferOutputs(program, op, *def));
   TD_RETURN_IF_ERROR(ForEachOutput(op, [&](const std::string& name, size_t i) -> Status {
-    const Var* var = program.FindVar(name);
+    Var* var = program.FindVar(name);
     if (var == nullptr) {
       return program.AddVar({.name = name, .kind = VarKind::kTemp, .desc = outputs[i]});
     }
+    if (anew && var->kind == VarKind::kTemp) var->desc = outputs[i];
     if (var->desc != outputs[i]) {
       return InvalidArgument("%s writes %s to \"%s\", which is %s", Label(op), ToString(outputs[i]),
                              name, ToString(var->desc));
@@ -217,6 +220,11 @@ Status AppendOp(Program& program, Op op) {
   program.ops.push_back(std::move(op));
   return OkStatus();
 }
+
+}  // namespace
+
+Status AppendOp(Program& program, Op op) { return AppendOp(program, std::move(op), false); }
+Status AppendOpAnew(Program& program, Op op) { return AppendOp(program, std::move(op), true); }
 
 Status BindBatch(Program& program, int64_t batch) {
   CHECK_GE(batch, 1);

@@ -64,6 +64,9 @@ class Program {
 // An output that is already declared must have the inferred description.
 Status AppendOp(Program& program, Op op);
 
+// The same, but temporaries that are declared get the description that is inferred now.
+Status AppendOpAnew(Program& program, Op op);
+
 // Binds the batch dimension of every kData variable and infers all shapes again.
 // REQUIRES: batch >= 1.
 Status BindBatch(Program& program, int64_t batch);

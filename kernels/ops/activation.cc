@@ -21,7 +21,7 @@ void GeluGrad(GradContext& ctx) {
 
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedSame(view, 0, view.op().type == "gelu_grad" ? "X" : "Out", 1, "Out@GRAD"));
-  return InferAsFirst(view, outputs);
+  return InferAnyFloat(view, outputs);
 }
 
 std::vector<AttrDef> GeluAttrs() {
@@ -36,7 +36,7 @@ const OpDef kSigmoid = {
     .doc = "Out = 1 / (1 + exp(-X)).",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
-    .infer = InferAsFirst,
+    .infer = InferAnyFloat,
     .grad = GradByOut,
     .cpu = SigmoidCpu(),
     .inplace = {{0, 0}},
@@ -59,7 +59,7 @@ const OpDef kTanh = {
     .doc = "Out = tanh(X).",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
-    .infer = InferAsFirst,
+    .infer = InferAnyFloat,
     .grad = GradByOut,
     .cpu = TanhCpu(),
     .inplace = {{0, 0}},
@@ -83,7 +83,7 @@ const OpDef kGelu = {
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
     .attrs = GeluAttrs(),
-    .infer = InferAsFirst,
+    .infer = InferAnyFloat,
     .grad = GeluGrad,
     .cpu = GeluCpu(),
     .inplace = {{0, 0}},

@@ -1,4 +1,5 @@
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/math_loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
@@ -57,13 +58,17 @@ StatusOr<Kernel> PrepareGeluGrad(const OpView& view, const PrepareContext& ctx) 
 
 }  // namespace
 
-std::vector<KernelImpl> SigmoidCpu() { return {{"vector", Prepare<&MathLoops::sigmoid>}}; }
-std::vector<KernelImpl> SigmoidGradCpu() {
-  return {{"vector", PrepareGrad<&MathLoops::sigmoid_grad>}};
+std::vector<KernelImpl> SigmoidCpu() {
+  return {{"vector", OrWidened<Prepare<&MathLoops::sigmoid>>}};
 }
-std::vector<KernelImpl> TanhCpu() { return {{"vector", Prepare<&MathLoops::tanh>}}; }
-std::vector<KernelImpl> TanhGradCpu() { return {{"vector", PrepareGrad<&MathLoops::tanh_grad>}}; }
-std::vector<KernelImpl> GeluCpu() { return {{"vector", PrepareGelu}}; }
-std::vector<KernelImpl> GeluGradCpu() { return {{"vector", PrepareGeluGrad}}; }
+std::vector<KernelImpl> SigmoidGradCpu() {
+  return {{"vector", OrWidened<PrepareGrad<&MathLoops::sigmoid_grad>>}};
+}
+std::vector<KernelImpl> TanhCpu() { return {{"vector", OrWidened<Prepare<&MathLoops::tanh>>}}; }
+std::vector<KernelImpl> TanhGradCpu() {
+  return {{"vector", OrWidened<PrepareGrad<&MathLoops::tanh_grad>>}};
+}
+std::vector<KernelImpl> GeluCpu() { return {{"vector", OrWidened<PrepareGelu>}}; }
+std::vector<KernelImpl> GeluGradCpu() { return {{"vector", OrWidened<PrepareGeluGrad>}}; }
 
 }  // namespace tandem

@@ -4,19 +4,20 @@
 // the same name, with Z optional.
 #include "kernels/ops/batch_norm.h"
 
-#include "kernels/ops/image_layout.h"
 #include "kernels/ops/infer.h"
 #include "kernels/ops/op_defs.h"
 
 namespace tandem {
 
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view) {
-  TD_RETURN_IF_ERROR(NeedF32(view));
+  // X, Z, Y and their gradients may have 16 bits; what there is one of per channel is f32.
+  const bool grad = view.op().type.ends_with("_grad");
+  TD_RETURN_IF_ERROR(grad ? NeedFloats(view, {0, 4, 5}) : NeedFloats(view, {0, 5}));
   const Shape& x = view.in(0).shape;
   if (x.rank() < 2) return view.Error("X must have at least 2 dimensions: batch and channels");
   if (x.numel() == 0) return view.Error("X has no elements");
-  TD_ASSIGN_OR_RETURN(const bool blocked, IsBlocked(view, "data_layout", x));
-  return BatchNormShape{x[0], x[1], x.numel(2, x.rank()), blocked};
+  TD_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(view, "data_layout", x));
+  return BatchNormShape{x[0], x[1], x.numel(2, x.rank()), layout};
 }
 
 namespace {
@@ -83,10 +84,11 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
 }
 
 std::vector<AttrDef> Attrs() {
-  return {{"momentum", 0.9, "share of the running statistics that stays"},
-          {"epsilon", 1e-5, "added to the variance"},
-          {"is_test", false, "normalise by the running statistics, which stay as they are"},
-          LayoutAttr("data_layout", "layout of X, Y, Z and their gradients: NCHW or nChw16c")};
+  return {
+      {"momentum", 0.9, "share of the running statistics that stays"},
+      {"epsilon", 1e-5, "added to the variance"},
+      {"is_test", false, "normalise by the running statistics, which stay as they are"},
+      LayoutAttr("data_layout", "layout of X, Y, Z and their gradients: NCHW, nChw16c or NHWC")};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/ops/image_layout.h"
 #include "kernels/ops/op.h"
 
 namespace tandem {
@@ -10,7 +11,8 @@ namespace tandem {
 struct BatchNormShape {
   int64_t batch, channels;
   int64_t plane;  // elements of one channel of one image
-  bool blocked;   // layout nChw16c (image_layout.h)
+  ImageLayout layout;
+  bool blocked() const { return layout == ImageLayout::kBlocked; }
 };
 
 // From input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.

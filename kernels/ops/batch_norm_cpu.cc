@@ -3,7 +3,9 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/ops/batch_norm_dnnl.h"
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/norm_loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
@@ -22,7 +24,7 @@ struct State {
   int parts;
 
   // Channels that are worked on together: those whose elements lie interleaved, or one.
-  int64_t width() const { return s.blocked ? kLanes : 1; }
+  int64_t width() const { return s.blocked() ? kLanes : 1; }
   // Where the elements of channels [first, first + width) in image `n` begin, and their number.
   int64_t RunAt(int64_t n, int64_t first) const { return (n * s.channels + first) * s.plane; }
   int64_t run() const { return s.plane * width(); }
@@ -31,13 +33,13 @@ struct State {
 // One value per lane from one per channel of a group, or the other way round.
 Lanes Spread(const State& st, const float* per_channel) {
   Lanes lanes;
-  for (int64_t l = 0; l < kLanes; ++l) lanes[l] = per_channel[st.s.blocked ? l : 0];
+  for (int64_t l = 0; l < kLanes; ++l) lanes[l] = per_channel[st.s.blocked() ? l : 0];
   return lanes;
 }
 using Sums = std::array<double, kLanes>;
 Sums Gather(const State& st, const Lanes& lanes) {
   Sums sums{};
-  for (int64_t l = 0; l < kLanes; ++l) sums[st.s.blocked ? l : 0] += double{lanes[l]};
+  for (int64_t l = 0; l < kLanes; ++l) sums[st.s.blocked() ? l : 0] += double{lanes[l]};
   return sums;
 }
 
@@ -194,6 +196,7 @@ Status Run(State& st, const KernelArgs& args) {
 template <void (*Body)(const State&, const KernelArgs&, int64_t), bool kRelu>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
+  if (s.layout == ImageLayout::kLast) return Unimplemented("only for NCHW and nChw16c");
   return MakeKernel<State, Run<Body>>({s, static_cast<float>(view.attr<double>("momentum")),
                                        static_cast<float>(view.attr<double>("epsilon")),
                                        view.attr<bool>("is_test"), kRelu, BestNormLoops(),
@@ -202,11 +205,21 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> BatchNormCpu() { return {{"vector", Prepare<Group, false>}}; }
-std::vector<KernelImpl> BatchNormGradCpu() { return {{"vector", Prepare<GroupGrad, false>}}; }
-std::vector<KernelImpl> FusedBnAddActivationCpu() { return {{"vector", Prepare<Group, true>}}; }
+std::vector<KernelImpl> BatchNormCpu() {
+  return {{"onednn", NativeOrWidened<PrepareDnnlBatchNorm>},
+          {"vector", OrWidened<Prepare<Group, false>>}};
+}
+std::vector<KernelImpl> BatchNormGradCpu() {
+  return {{"onednn", NativeOrWidened<PrepareDnnlBatchNormGrad>},
+          {"vector", OrWidened<Prepare<GroupGrad, false>>}};
+}
+std::vector<KernelImpl> FusedBnAddActivationCpu() {
+  return {{"onednn", NativeOrWidened<PrepareDnnlBatchNorm>},
+          {"vector", OrWidened<Prepare<Group, true>>}};
+}
 std::vector<KernelImpl> FusedBnAddActivationGradCpu() {
-  return {{"vector", Prepare<GroupGrad, true>}};
+  return {{"onednn", NativeOrWidened<PrepareDnnlBatchNormGrad>},
+          {"vector", OrWidened<Prepare<GroupGrad, true>>}};
 }
 
 }  // namespace tandem

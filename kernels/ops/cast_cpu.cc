@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/half_loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
 
@@ -97,6 +98,27 @@ LoopFn LoopOf(DType from, DType to) {
   return nullptr;
 }
 
+// Between f32 and 16 bits there are vector loops.
+template <HalfLoops::Widen HalfLoops::*loop>
+void WidenLoop(const void* from, void* to, int64_t begin, int64_t end) {
+  (BestHalfLoops().*loop)(static_cast<const uint16_t*>(from) + begin,
+                          static_cast<float*>(to) + begin, end - begin);
+}
+
+template <HalfLoops::Round HalfLoops::*loop>
+void RoundLoop(const void* from, void* to, int64_t begin, int64_t end) {
+  (BestHalfLoops().*loop)(static_cast<const float*>(from) + begin,
+                          static_cast<uint16_t*>(to) + begin, end - begin);
+}
+
+LoopFn VectorLoopOf(DType from, DType to) {
+  if (to == DType::kF32 && from == DType::kBF16) return WidenLoop<&HalfLoops::widen_bf16>;
+  if (to == DType::kF32 && from == DType::kF16) return WidenLoop<&HalfLoops::widen_f16>;
+  if (from == DType::kF32 && to == DType::kBF16) return RoundLoop<&HalfLoops::round_bf16>;
+  if (from == DType::kF32 && to == DType::kF16) return RoundLoop<&HalfLoops::round_f16>;
+  return nullptr;
+}
+
 struct State {
   LoopFn loop;
   int64_t n;
@@ -113,6 +135,14 @@ Status Run(State& s, const KernelArgs& args) {
 }
 
 template <int from>
+StatusOr<Kernel> PrepareVector(const OpView& view, const PrepareContext& ctx) {
+  const LoopFn loop = VectorLoopOf(view.in(from).dtype, view.out(0).dtype);
+  if (loop == nullptr) return Unimplemented("only between f32 and 16 bits");
+  const int64_t n = view.in(0).shape.numel();
+  return MakeKernel<State, Run<from>>({loop, n, PartsFor(ctx.threads, n / 2)});
+}
+
+template <int from>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   const int64_t n = view.in(0).shape.numel();
   return MakeKernel<State, Run<from>>(
@@ -121,7 +151,9 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> CastCpu() { return {{"plain", Prepare<0>}}; }
-std::vector<KernelImpl> CastGradCpu() { return {{"plain", Prepare<1>}}; }
+std::vector<KernelImpl> CastCpu() { return {{"vector", PrepareVector<0>}, {"plain", Prepare<0>}}; }
+std::vector<KernelImpl> CastGradCpu() {
+  return {{"vector", PrepareVector<1>}, {"plain", Prepare<1>}};
+}
 
 }  // namespace tandem

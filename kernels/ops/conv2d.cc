@@ -1,6 +1,5 @@
 #include "kernels/ops/conv2d.h"
 
-#include "kernels/ops/image_layout.h"
 #include "kernels/ops/infer.h"
 #include "kernels/ops/op_defs.h"
 
@@ -10,9 +9,9 @@ namespace {
 
 // The attributes that say how, not what, is computed.
 Status FillHow(const OpView& view, ConvShape& s) {
-  TD_ASSIGN_OR_RETURN(s.blocked_in, IsBlocked(view, "input_layout", view.in(0).shape));
+  TD_ASSIGN_OR_RETURN(s.in_layout, LayoutOf(view, "input_layout", view.in(0).shape));
   const Shape out{s.batch, s.out_c, s.out[0], s.out[1]};
-  TD_ASSIGN_OR_RETURN(s.blocked_out, IsBlocked(view, "output_layout", out));
+  TD_ASSIGN_OR_RETURN(s.out_layout, LayoutOf(view, "output_layout", out));
   const auto algorithm = view.attr<std::string>("algorithm");
   s.winograd = algorithm == "winograd";
   if (!s.winograd && algorithm != "direct") {
@@ -29,7 +28,9 @@ Status FillHow(const OpView& view, ConvShape& s) {
 }  // namespace
 
 StatusOr<ConvShape> ConvShapeOf(const OpView& view) {
-  TD_RETURN_IF_ERROR(NeedF32(view));
+  // Bias and its gradient are always f32.
+  const bool grad = view.op().type.ends_with("_grad");
+  TD_RETURN_IF_ERROR(grad ? NeedFloats(view, {0, 1, 2}) : NeedFloats(view, {0, 1}));
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "Input", 4));
   TD_RETURN_IF_ERROR(NeedRank(view, 1, "Filter", 4));
   TD_RETURN_IF_ERROR(NeedPair(view, "strides", 1));
@@ -73,7 +74,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.has_in(2) && view.in(2).shape != Shape{s.out_c}) {
     return view.Error(absl::StrFormat("Bias must have the shape [%d]", s.out_c));
   }
-  outputs[0] = {DType::kF32, {s.batch, s.out_c, s.out[0], s.out[1]}};
+  outputs[0] = {view.in(0).dtype, {s.batch, s.out_c, s.out[0], s.out[1]}};
   return OkStatus();
 }
 
@@ -112,7 +113,7 @@ std::vector<AttrDef> Attrs() {
           {"paddings", zeros, "zeros added on each side: above and below, left and right"},
           {"dilations", ones, "distance of the kernel's elements: vertical, horizontal"},
           {"groups", int64_t{1}, "output channel group g sees input channel group g alone"},
-          LayoutAttr("input_layout", "layout of Input and its gradient: NCHW or nChw16c"),
+          LayoutAttr("input_layout", "layout of Input and its gradient: NCHW, nChw16c or NHWC"),
           LayoutAttr("output_layout", "layout of Output and its gradient"),
           {"algorithm", std::string("direct"),
            "direct, or winograd where it serves: Lavin and Gray, CVPR 2016; fewer products, errors "

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/ops/image_layout.h"
 #include "kernels/ops/op.h"
 
 namespace tandem {
@@ -11,9 +12,13 @@ namespace tandem {
 struct ConvShape {
   int64_t batch, in_c, out_c, groups;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2], dilation[2];
-  bool blocked_in = false, blocked_out = false;  // layouts of Input and Output (image_layout.h)
-  bool winograd = false;                         // wanted where it serves
-  bool relu_first = false;                       // Input goes through relu on its way in
+  // Of Input and Output.
+  ImageLayout in_layout = ImageLayout::kPlain, out_layout = ImageLayout::kPlain;
+  bool winograd = false;    // wanted where it serves
+  bool relu_first = false;  // Input goes through relu on its way in
+  bool plain() const {
+    return in_layout == ImageLayout::kPlain && out_layout == ImageLayout::kPlain;
+  }
   int64_t in_plane() const { return in[0] * in[1]; }
   int64_t out_plane() const { return out[0] * out[1]; }
   // Weights of one output channel.

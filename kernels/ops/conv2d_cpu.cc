@@ -3,6 +3,7 @@
 #include "kernels/ops/conv_dnnl.h"
 #include "kernels/ops/conv_plain.h"
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/op_defs.h"
 
 namespace tandem {
@@ -22,22 +23,22 @@ Status RunPlainGrad(ConvShape& s, const KernelArgs& args) {
 template <Status (*Body)(ConvShape&, const KernelArgs&)>
 StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
-  if (s.blocked_in || s.blocked_out) return Unimplemented("only for the layout NCHW");
+  if (!s.plain()) return Unimplemented("only for the layout NCHW");
   return MakeKernel<ConvShape, Body>(s);
 }
 
 }  // namespace
 
 std::vector<KernelImpl> Conv2dCpu() {
-  return {{"direct", PrepareDirectConv},
-          {"onednn", PrepareDnnlConv},
-          {"plain", PreparePlain<RunPlain>}};
+  return {{"direct", F32Alone<PrepareDirectConv>},
+          {"onednn", NativeOrWidened<PrepareDnnlConv>},
+          {"plain", OrWidened<PreparePlain<RunPlain>>}};
 }
 
 std::vector<KernelImpl> Conv2dGradCpu() {
-  return {{"direct", PrepareDirectConvGrad},
-          {"onednn", PrepareDnnlConvGrad},
-          {"plain", PreparePlain<RunPlainGrad>}};
+  return {{"direct", F32Alone<PrepareDirectConvGrad>},
+          {"onednn", NativeOrWidened<PrepareDnnlConvGrad>},
+          {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 }
 
 }  // namespace tandem

@@ -68,7 +68,7 @@ Status CheckShape(const ConvShape& s) {
   if (s.stride[0] != 1 || s.stride[1] != 1 || s.groups != 1) {
     return Unimplemented("only for stride 1 and one group");
   }
-  if (s.blocked_in || s.blocked_out) return Unimplemented("only for the layout NCHW");
+  if (!s.plain()) return Unimplemented("only for the layout NCHW");
   if (s.in_c > kChannelsMax || s.out_c > kChannelsMax) {
     return Unimplemented("only for up to %d channels", kChannelsMax);
   }

@@ -16,16 +16,20 @@ using dnnl::algorithm;
 struct Problem {
   Dims src, filter, dst, strides, dilations, pad_begin, pad_end;
   int64_t out_c;
-  bool blocked_in, blocked_out, winograd;
+  ImageLayout in_layout, out_layout;
+  bool winograd;
 
-  explicit Problem(const ConvShape& s)
+  DnnlType type;
+
+  Problem(const ConvShape& s, DnnlType data)
       : src{s.batch, s.in_c, s.in[0], s.in[1]},
         filter{s.out_c, s.in_c / s.groups, s.kernel[0], s.kernel[1]},
         dst{s.batch, s.out_c, s.out[0], s.out[1]},
         out_c(s.out_c),
-        blocked_in(s.blocked_in),
-        blocked_out(s.blocked_out),
-        winograd(s.winograd) {
+        in_layout(s.in_layout),
+        out_layout(s.out_layout),
+        winograd(s.winograd && data == DnnlType::f32),
+        type(data) {
     if (s.groups > 1) {
       filter = {s.groups, s.out_c / s.groups, s.in_c / s.groups, s.kernel[0], s.kernel[1]};
     }
@@ -38,13 +42,12 @@ struct Problem {
     }
   }
 
-  static Desc Any(const Dims& dims) {
-    return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
-  }
+  Desc Any(const Dims& dims) const { return {dims, type, dnnl::memory::format_tag::any}; }
   Desc bias() const { return PlainDesc({out_c}); }
   // As the operator's tensors lie in memory.
-  Desc src_desc() const { return ImageDesc(src, blocked_in); }
-  Desc dst_desc() const { return ImageDesc(dst, blocked_out); }
+  Desc filter_desc() const { return PlainDesc(filter, type); }
+  Desc src_desc() const { return ImageDesc(src, in_layout, type); }
+  Desc dst_desc() const { return ImageDesc(dst, out_layout, type); }
 
   dnnl::convolution_forward::primitive_desc Forward(const dnnl::engine& engine, bool with_bias,
                                                     algorithm how) const {
@@ -127,7 +130,7 @@ void AddFilterGrad(DnnlProgram& program, const Problem& p, int src, int diff_dst
   const auto pd = p.Choose([&](algorithm how) { return p.FilterGrad(engine, bias >= 0, how); });
   src = program.Reordered(src, pd.src_desc());
   diff_dst = program.Reordered(diff_dst, pd.diff_dst_desc());
-  const int result = out >= 0 ? out : program.Scratch(PlainDesc(p.filter));
+  const int result = out >= 0 ? out : program.Scratch(p.filter_desc());
   const int diff_filter = Target(program, result, pd.diff_weights_desc());
   program.Add(dnnl::convolution_backward_weights(pd),
               {{DNNL_ARG_SRC, src},
@@ -164,25 +167,23 @@ void AddReluGrad(DnnlProgram& program, int x, int grad) {
               pd.scratchpad_desc());
 }
 
-void BuildForward(DnnlProgram& program, const ConvShape& s, bool with_bias) {
-  const Problem p(s);
+void BuildForward(DnnlProgram& program, const Problem& p, const ConvShape& s, bool with_bias) {
   int src = program.In(0, p.src_desc());
   if (s.relu_first) src = AddRelu(program, src);
-  AddForward(program, p, src, program.In(1, PlainDesc(p.filter)),
+  AddForward(program, p, src, program.In(1, p.filter_desc()),
              with_bias ? program.In(2, p.bias()) : -1, program.Out(0, p.dst_desc()));
 }
 
-void BuildGrad(DnnlProgram& program, const ConvShape& s, const OpView& view) {
-  const Problem p(s);
+void BuildGrad(DnnlProgram& program, const Problem& p, const ConvShape& s, const OpView& view) {
   const int x = program.In(0, p.src_desc()), g = program.In(2, p.dst_desc());
   if (view.has_out(0)) {
     const int out = program.Out(0, p.src_desc());
-    AddInputGrad(program, p, program.In(1, PlainDesc(p.filter)), g, out);
+    AddInputGrad(program, p, program.In(1, p.filter_desc()), g, out);
     if (s.relu_first) AddReluGrad(program, x, out);
   }
   if (view.has_out(1) || view.has_out(2)) {
     AddFilterGrad(program, p, s.relu_first ? AddRelu(program, x) : x, g,
-                  view.has_out(1) ? program.Out(1, PlainDesc(p.filter)) : -1,
+                  view.has_out(1) ? program.Out(1, p.filter_desc()) : -1,
                   view.has_out(2) ? program.Out(2, p.bias()) : -1);
   }
 }
@@ -194,21 +195,18 @@ Kernel ToKernel(DnnlProgram program) {
   return MakeKernel<DnnlProgram, Run>(std::move(program), scratch);
 }
 
-void BuildTranspose(DnnlProgram& program, const ConvShape& s) {
-  const Problem p(s);
-  AddInputGrad(program, p, program.In(1, PlainDesc(p.filter)), program.In(0, p.dst_desc()),
+void BuildTranspose(DnnlProgram& program, const Problem& p) {
+  AddInputGrad(program, p, program.In(1, p.filter_desc()), program.In(0, p.dst_desc()),
                program.Out(0, p.src_desc()));
 }
 
-void BuildTransposeGrad(DnnlProgram& program, const ConvShape& s, const OpView& view) {
-  const Problem p(s);
+void BuildTransposeGrad(DnnlProgram& program, const Problem& p, const OpView& view) {
   const int g = program.In(2, p.src_desc());
   if (view.has_out(0)) {
-    AddForward(program, p, g, program.In(1, PlainDesc(p.filter)), -1, program.Out(0, p.dst_desc()));
+    AddForward(program, p, g, program.In(1, p.filter_desc()), -1, program.Out(0, p.dst_desc()));
   }
   if (view.has_out(1)) {
-    AddFilterGrad(program, p, g, program.In(0, p.dst_desc()), program.Out(1, PlainDesc(p.filter)),
-                  -1);
+    AddFilterGrad(program, p, g, program.In(0, p.dst_desc()), program.Out(1, p.filter_desc()), -1);
   }
 }
 
@@ -217,36 +215,46 @@ Status CheckShape(const ConvShape& s) {
   return Unimplemented("an empty convolution");
 }
 
-// The kernel that build(program, shape) makes.
+// The kernel that build(program, problem, shape) makes.
 template <typename Build>
-StatusOr<Kernel> Prepare(const StatusOr<ConvShape>& shape, const PrepareContext& ctx,
-                         const Build& build) {
+StatusOr<Kernel> Prepare(const OpView& view, const StatusOr<ConvShape>& shape,
+                         const PrepareContext& ctx, const Build& build) {
+  TD_RETURN_IF_ERROR(CheckDnnlTypes(view));
   TD_RETURN_IF_ERROR(shape.status());
   TD_RETURN_IF_ERROR(CheckShape(*shape));
-  TD_ASSIGN_OR_RETURN(DnnlProgram program,
-                      BuildDnnl(ctx, [&](DnnlProgram& p) { build(p, *shape); }));
+  TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& program) {
+                        build(program, Problem(*shape, DnnlTypeOf(view.in(0).dtype)), *shape);
+                      }));
   return ToKernel(std::move(program));
 }
 
 }  // namespace
 
 StatusOr<Kernel> PrepareDnnlConv(const OpView& view, const PrepareContext& ctx) {
-  return Prepare(ConvShapeOf(view), ctx,
-                 [&](DnnlProgram& p, const ConvShape& s) { BuildForward(p, s, view.has_in(2)); });
+  return Prepare(view, ConvShapeOf(view), ctx,
+                 [&](DnnlProgram& program, const Problem& p, const ConvShape& s) {
+                   BuildForward(program, p, s, view.has_in(2));
+                 });
 }
 
 StatusOr<Kernel> PrepareDnnlConvGrad(const OpView& view, const PrepareContext& ctx) {
-  return Prepare(ConvShapeOf(view), ctx,
-                 [&](DnnlProgram& p, const ConvShape& s) { BuildGrad(p, s, view); });
+  return Prepare(view, ConvShapeOf(view), ctx,
+                 [&](DnnlProgram& program, const Problem& p, const ConvShape& s) {
+                   BuildGrad(program, p, s, view);
+                 });
 }
 
 StatusOr<Kernel> PrepareDnnlConvTranspose(const OpView& view, const PrepareContext& ctx) {
-  return Prepare(ConvTransposeShapeOf(view), ctx, BuildTranspose);
+  return Prepare(
+      view, ConvTransposeShapeOf(view), ctx,
+      [](DnnlProgram& program, const Problem& p, const ConvShape&) { BuildTranspose(program, p); });
 }
 
 StatusOr<Kernel> PrepareDnnlConvTransposeGrad(const OpView& view, const PrepareContext& ctx) {
-  return Prepare(ConvTransposeShapeOf(view), ctx,
-                 [&](DnnlProgram& p, const ConvShape& s) { BuildTransposeGrad(p, s, view); });
+  return Prepare(view, ConvTransposeShapeOf(view), ctx,
+                 [&](DnnlProgram& program, const Problem& p, const ConvShape&) {
+                   BuildTransposeGrad(program, p, view);
+                 });
 }
 
 }  // namespace tandem

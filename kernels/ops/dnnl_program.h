@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/ops/image_layout.h"
 #include "kernels/ops/op.h"
 
 namespace tandem {
@@ -75,10 +76,16 @@ class DnnlProgram {
 // Attributes of every primitive: the caller gives the scratchpad.
 dnnl::primitive_attr UserScratchpad();
 
-// Row-major f32 with these dimensions.
-dnnl::memory::desc PlainDesc(const std::vector<int64_t>& dims);
-// Images [n,c,h,w] in the layout NCHW or nChw16c (image_layout.h).
-dnnl::memory::desc ImageDesc(const std::vector<int64_t>& dims, bool blocked);
+using DnnlType = dnnl::memory::data_type;
+// f32, f16 or bf16.
+DnnlType DnnlTypeOf(DType dtype);
+// UNIMPLEMENTED when a tensor has 16 bits and oneDNN is not fast with them on this machine.
+Status CheckDnnlTypes(const OpView& view);
+
+// Row-major with these dimensions.
+dnnl::memory::desc PlainDesc(const std::vector<int64_t>& dims, DnnlType type = DnnlType::f32);
+// Images [n,c,h,w].
+dnnl::memory::desc ImageDesc(const std::vector<int64_t>& dims, ImageLayout layout, DnnlType type);
 
 // Calls build(program); what oneDNN throws becomes UNIMPLEMENTED.
 template <typename Build>

@@ -9,7 +9,7 @@ namespace tandem {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
-  TD_RETURN_IF_ERROR(NeedF32(view, 1));
+  TD_RETURN_IF_ERROR(NeedFloats(view, {0}, 1));
   if (view.in(1) != TensorDesc{DType::kI64, {4}}) return view.Error("Position must be i64[4]");
   const double p = view.attr<double>("dropout_prob");
   if (!(p >= 0 && p < 1)) {

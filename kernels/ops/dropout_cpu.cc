@@ -4,6 +4,7 @@
 #include "common/base/rng.h"
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/dropout.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/math_loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
@@ -61,6 +62,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> DropoutCpu() { return {{"vector", Prepare}}; }
+std::vector<KernelImpl> DropoutCpu() { return {{"vector", OrWidened<Prepare>}}; }
 
 }  // namespace tandem

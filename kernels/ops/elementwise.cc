@@ -6,7 +6,7 @@
 namespace tandem {
 
 StatusOr<BroadcastShape> BroadcastShapeOf(const OpView& view) {
-  TD_RETURN_IF_ERROR(NeedF32(view));
+  TD_RETURN_IF_ERROR(NeedFloats(view, {0, 1, 2}));
   const Shape &x = view.in(0).shape, &y = view.in(1).shape;
   int64_t axis = view.attr<int64_t>("axis");
   if (axis == -1) axis = x.rank() - y.rank();

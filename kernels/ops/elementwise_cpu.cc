@@ -3,6 +3,7 @@
 
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/elementwise.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/math_loops.h"
 #include "kernels/ops/op_defs.h"
@@ -181,30 +182,34 @@ void SumRepeats(const Loops& loops, const BroadcastShape& s, const float* g, flo
 }
 
 std::vector<KernelImpl> ElementwiseAddCpu() {
-  return {{"vector", Prepare<Run<Kind::kAdd>, false>}};
+  return {{"vector", OrWidened<Prepare<Run<Kind::kAdd>, false>>}};
 }
 std::vector<KernelImpl> ElementwiseMulCpu() {
-  return {{"vector", Prepare<Run<Kind::kMul>, false>}};
+  return {{"vector", OrWidened<Prepare<Run<Kind::kMul>, false>>}};
 }
-std::vector<KernelImpl> ElementwiseAddGradCpu() { return {{"vector", Prepare<RunAddGrad, false>}}; }
-std::vector<KernelImpl> ElementwiseMulGradCpu() { return {{"vector", Prepare<RunMulGrad, true>}}; }
+std::vector<KernelImpl> ElementwiseAddGradCpu() {
+  return {{"vector", OrWidened<Prepare<RunAddGrad, false>>}};
+}
+std::vector<KernelImpl> ElementwiseMulGradCpu() {
+  return {{"vector", OrWidened<Prepare<RunMulGrad, true>>}};
+}
 std::vector<KernelImpl> ElementwiseSubCpu() {
-  return {{"vector", PrepareMath<Math::kSub, RunMath>}};
+  return {{"vector", OrWidened<PrepareMath<Math::kSub, RunMath>>}};
 }
 std::vector<KernelImpl> ElementwiseSubGradCpu() {
-  return {{"vector", PrepareMath<Math::kSub, RunMathGrad>}};
+  return {{"vector", OrWidened<PrepareMath<Math::kSub, RunMathGrad>>}};
 }
 std::vector<KernelImpl> ElementwiseDivCpu() {
-  return {{"vector", PrepareMath<Math::kDiv, RunMath>}};
+  return {{"vector", OrWidened<PrepareMath<Math::kDiv, RunMath>>}};
 }
 std::vector<KernelImpl> ElementwiseDivGradCpu() {
-  return {{"vector", PrepareMath<Math::kDiv, RunMathGrad>}};
+  return {{"vector", OrWidened<PrepareMath<Math::kDiv, RunMathGrad>>}};
 }
 std::vector<KernelImpl> ElementwiseMaxCpu() {
-  return {{"vector", PrepareMath<Math::kMax, RunMath>}};
+  return {{"vector", OrWidened<PrepareMath<Math::kMax, RunMath>>}};
 }
 std::vector<KernelImpl> ElementwiseMaxGradCpu() {
-  return {{"vector", PrepareMath<Math::kMax, RunMathGrad>}};
+  return {{"vector", OrWidened<PrepareMath<Math::kMax, RunMathGrad>>}};
 }
 
 }  // namespace tandem

@@ -4,8 +4,10 @@
 namespace tandem {
 namespace {
 
+// Bias and its gradient are always f32.
 Status CheckProduct(const OpView& view) {
-  TD_RETURN_IF_ERROR(NeedF32(view));
+  const bool grad = view.op().type.ends_with("_grad");
+  TD_RETURN_IF_ERROR(grad ? NeedFloats(view, {0, 1, 2}) : NeedFloats(view, {0, 1}));
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "Input", 2));
   TD_RETURN_IF_ERROR(NeedRank(view, 1, "W", 2));
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
@@ -19,7 +21,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.has_in(2) && view.in(2).shape != Shape{w[1]}) {
     return view.Error(absl::StrFormat("Bias must have the shape [%d]", w[1]));
   }
-  outputs[0] = {DType::kF32, {x[0], w[1]}};
+  outputs[0] = {view.in(0).dtype, {x[0], w[1]}};
   return OkStatus();
 }
 

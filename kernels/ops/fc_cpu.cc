@@ -2,6 +2,7 @@
 
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/gemm.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/matmul_dnnl.h"
 #include "kernels/ops/op_defs.h"
@@ -133,13 +134,15 @@ StatusOr<Kernel> PrepareXsmmGrad(const OpView& view, const PrepareContext& ctx) 
 }  // namespace
 
 std::vector<KernelImpl> FcCpu() {
-  return {{"xsmm", PrepareXsmm}, {"onednn", PrepareDnnlFc}, {"plain", PreparePlain<RunPlain>}};
+  return {{"xsmm", F32Alone<PrepareXsmm>},
+          {"onednn", NativeOrWidened<PrepareDnnlFc>},
+          {"plain", OrWidened<PreparePlain<RunPlain>>}};
 }
 
 std::vector<KernelImpl> FcGradCpu() {
-  return {{"xsmm", PrepareXsmmGrad},
-          {"onednn", PrepareDnnlFcGrad},
-          {"plain", PreparePlain<RunPlainGrad>}};
+  return {{"xsmm", F32Alone<PrepareXsmmGrad>},
+          {"onednn", NativeOrWidened<PrepareDnnlFcGrad>},
+          {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 }
 
 }  // namespace tandem

@@ -35,4 +35,7 @@ struct Body {
 // inside.
 StatusOr<Body> BindBody(const OpView& view);
 
+// A kernel that carries out the steps block after block, each block on one thread.
+StatusOr<Kernel> PrepareBody(const Body& body, int threads);
+
 }  // namespace tandem

@@ -276,10 +276,14 @@ StatusOr<Kernel> Preparer::Prepare() {
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const Body body, BindBody(view));
-  return Preparer(body, ctx.threads).Prepare();
+  return PrepareBody(body, ctx.threads);
 }
 
 }  // namespace
+
+StatusOr<Kernel> PrepareBody(const Body& body, int threads) {
+  return Preparer(body, threads).Prepare();
+}
 
 std::vector<KernelImpl> FusedElementwiseCpu() { return {{"blocks", Prepare}}; }
 

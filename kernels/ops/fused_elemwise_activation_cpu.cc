@@ -2,6 +2,7 @@
 
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/fused_elemwise_activation.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
@@ -118,7 +119,9 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> FusedElemwiseActivationCpu() { return {{"vector", Prepare}}; }
-std::vector<KernelImpl> FusedElemwiseActivationGradCpu() { return {{"vector", PrepareGrad}}; }
+std::vector<KernelImpl> FusedElemwiseActivationCpu() { return {{"vector", OrWidened<Prepare>}}; }
+std::vector<KernelImpl> FusedElemwiseActivationGradCpu() {
+  return {{"vector", OrWidened<PrepareGrad>}};
+}
 
 }  // namespace tandem

@@ -1,6 +1,9 @@
 #include "kernels/ops/infer.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_join.h"
+#include "kernels/ops/half.h"
 
 namespace tandem {
 
@@ -10,6 +13,24 @@ Status NeedF32(const OpView& view, int other) {
     if (view.in(i).dtype != DType::kF32) {
       return view.Error(absl::StrFormat("input %d must be f32, not %s", i, Name(view.in(i).dtype)));
     }
+  }
+  return OkStatus();
+}
+
+Status NeedFloats(const OpView& view, std::initializer_list<size_t> alike, int other) {
+  const DType dtype = view.in(*alike.begin()).dtype;
+  for (size_t i = 0; i < view.in_count(); ++i) {
+    if (static_cast<int>(i) == other || !view.has_in(i)) continue;
+    const DType got = view.in(i).dtype;
+    if (std::find(alike.begin(), alike.end(), i) == alike.end()) {
+      if (got == DType::kF32) continue;
+      return view.Error(absl::StrFormat("input %d must be f32, not %s", i, Name(got)));
+    }
+    if (got != dtype) {
+      return view.Error(absl::StrFormat("input %d must be %s, not %s", i, Name(dtype), Name(got)));
+    }
+    if (got == DType::kF32 || IsHalf(got)) continue;
+    return view.Error(absl::StrFormat("input %d must be f32, f16 or bf16, not %s", i, Name(got)));
   }
   return OkStatus();
 }
@@ -52,6 +73,20 @@ Status NeedInts(const OpView& view, const char* name) {
     return OkStatus();
   }
   return view.Error(absl::StrFormat("%s must be a list of integers", name));
+}
+
+Status InferAnyFloat(const OpView& view, std::span<TensorDesc> outputs) {
+  const DType dtype = view.in(0).dtype;
+  if (dtype != DType::kF32 && !IsHalf(dtype)) {
+    return view.Error(absl::StrFormat("input 0 must be f32, f16 or bf16, not %s", Name(dtype)));
+  }
+  for (size_t i = 1; i < view.in_count(); ++i) {
+    if (!view.has_in(i) || view.in(i).dtype == dtype) continue;
+    return view.Error(
+        absl::StrFormat("input %d must be %s, not %s", i, Name(dtype), Name(view.in(i).dtype)));
+  }
+  outputs[0] = view.in(0);
+  return OkStatus();
 }
 
 Status InferAsFirst(const OpView& view, std::span<TensorDesc> outputs) {

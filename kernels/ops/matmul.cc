@@ -6,7 +6,7 @@
 namespace tandem {
 
 StatusOr<MatmulSizes> MatmulSizesOf(const OpView& view) {
-  TD_RETURN_IF_ERROR(NeedF32(view));
+  TD_RETURN_IF_ERROR(NeedFloats(view, {0, 1}));
   const Shape &x = view.in(0).shape, &y = view.in(1).shape;
   const int rank = x.rank();
   if (rank < 2 || y.rank() != rank) {

@@ -2,6 +2,7 @@
 
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/gemm.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/matmul_dnnl.h"
@@ -99,7 +100,9 @@ StatusOr<Kernel> PrepareXsmm(const OpView& view, const PrepareContext& ctx) {
 }  // namespace
 
 std::vector<KernelImpl> MatmulCpu() {
-  return {{"xsmm", PrepareXsmm}, {"onednn", PrepareDnnlMatmul}, {"plain", PreparePlain}};
+  return {{"xsmm", F32Alone<PrepareXsmm>},
+          {"onednn", NativeOrWidened<PrepareDnnlMatmul>},
+          {"plain", OrWidened<PreparePlain>}};
 }
 
 }  // namespace tandem

@@ -2,8 +2,10 @@
 
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/dnnl_program.h"
+#include "kernels/ops/half_loops.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/matmul.h"
+#include "kernels/ops/parallel.h"
 
 namespace tandem {
 namespace {
@@ -11,28 +13,30 @@ namespace {
 using Desc = dnnl::memory::desc;
 
 // [rows, cols], stored transposed when `transposed`.
-Desc Matrix(int64_t rows, int64_t cols, bool transposed) {
+Desc Matrix(int64_t rows, int64_t cols, bool transposed, DnnlType type) {
   const dnnl::memory::dims strides =
       transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{cols, 1};
-  return {{rows, cols}, dnnl::memory::data_type::f32, strides};
+  return {{rows, cols}, type, strides};
 }
 
 using Product = MatmulSizes;
 
 // The same, `batch` times one behind the other.
-Desc Matrices(int64_t batch, int64_t rows, int64_t cols, bool transposed) {
+Desc Matrices(int64_t batch, int64_t rows, int64_t cols, bool transposed, DnnlType type) {
   const dnnl::memory::dims strides = transposed ? dnnl::memory::dims{rows * cols, 1, rows}
                                                 : dnnl::memory::dims{rows * cols, cols, 1};
-  return {{batch, rows, cols}, dnnl::memory::data_type::f32, strides};
+  return {{batch, rows, cols}, type, strides};
 }
 
-// out = op(in x) op(in y) (+ in bias, when >= 0): positions of the kernel's arguments.
-void AddProduct(DnnlProgram& program, const Product& p, int x, int y, int bias, int out) {
+// out = op(in x) op(in y) (+ in bias, when >= 0): positions of the kernel's arguments. All are of
+// one type but bias, which is f32.
+void AddProduct(DnnlProgram& program, const Product& p, DnnlType t, int x, int y, int bias,
+                int out) {
   const bool one = p.batch == 1;
-  const Desc dx = one ? Matrix(p.m, p.k, p.trans_x) : Matrices(p.batch, p.m, p.k, p.trans_x);
-  const Desc dy = one ? Matrix(p.k, p.n, p.trans_y) : Matrices(p.batch, p.k, p.n, p.trans_y);
-  const Desc dout = one ? Matrix(p.m, p.n, false) : Matrices(p.batch, p.m, p.n, false);
-  const Desc db = Matrix(1, p.n, false);
+  const Desc dx = one ? Matrix(p.m, p.k, p.trans_x, t) : Matrices(p.batch, p.m, p.k, p.trans_x, t);
+  const Desc dy = one ? Matrix(p.k, p.n, p.trans_y, t) : Matrices(p.batch, p.k, p.n, p.trans_y, t);
+  const Desc dout = one ? Matrix(p.m, p.n, false, t) : Matrices(p.batch, p.m, p.n, false, t);
+  const Desc db = Matrix(1, p.n, false, DnnlType::f32);
   dnnl::primitive_attr attr = UserScratchpad();
   if (p.alpha != 1.0f) attr.set_output_scales(0, {p.alpha});
   const auto desc =
@@ -46,7 +50,8 @@ void AddProduct(DnnlProgram& program, const Product& p, int x, int y, int bias, 
               pd.scratchpad_desc());
 }
 
-Status CheckNotEmpty(const OpView& view) {
+Status CheckServed(const OpView& view) {
+  TD_RETURN_IF_ERROR(CheckDnnlTypes(view));
   for (size_t i = 0; i < 2; ++i) {
     if (view.in(i).shape.numel() == 0) return Unimplemented("an empty product");
   }
@@ -64,45 +69,72 @@ struct FcGradState {
   DnnlProgram program;
   const Loops& loops;
   int64_t m, n;
+  HalfLoops::Widen widen;  // of Out@GRAD; nullptr: it is f32
+  int parts;
 };
 
+// The gradient of Bias: columns are cut over the threads, each summed in the order of the rows.
+void SumHalfRows(const FcGradState& s, const KernelArgs& args) {
+  constexpr int64_t kPiece = 256;
+  const auto* g = static_cast<const uint16_t*>(args.in[2]);
+  float* gb = OutF32(args, 2);
+  ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {
+    float row[kPiece];
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t n = std::min(kPiece, end - at);
+      std::fill_n(gb + at, n, 0.0f);
+      for (int64_t i = 0; i < s.m; ++i) {
+        s.widen(g + i * s.n + at, row, n);
+        s.loops.add(gb + at, row, gb + at, n);
+      }
+    }
+  });
+}
+
 Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
-  if (float* gb = OutF32(args, 2)) s.loops.sum_rows(InF32(args, 2), gb, s.m, s.n);
+  if (float* gb = OutF32(args, 2)) {
+    s.widen == nullptr ? s.loops.sum_rows(InF32(args, 2), gb, s.m, s.n) : SumHalfRows(s, args);
+  }
   return s.program.Run(args);
 }
 
 }  // namespace
 
 StatusOr<Kernel> PrepareDnnlMatmul(const OpView& view, const PrepareContext& ctx) {
-  TD_RETURN_IF_ERROR(CheckNotEmpty(view));
+  TD_RETURN_IF_ERROR(CheckServed(view));
   TD_ASSIGN_OR_RETURN(const MatmulSizes product, MatmulSizesOf(view));
-  TD_ASSIGN_OR_RETURN(DnnlProgram program,
-                      BuildDnnl(ctx, [&](DnnlProgram& p) { AddProduct(p, product, 0, 1, -1, 0); }));
+  TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
+                        AddProduct(p, product, DnnlTypeOf(view.in(0).dtype), 0, 1, -1, 0);
+                      }));
   return ToKernel(std::move(program));
 }
 
 StatusOr<Kernel> PrepareDnnlFc(const OpView& view, const PrepareContext& ctx) {
-  TD_RETURN_IF_ERROR(CheckNotEmpty(view));
+  TD_RETURN_IF_ERROR(CheckServed(view));
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
-  TD_ASSIGN_OR_RETURN(
-      DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
-        AddProduct(p, {1, x[0], w[1], x[1], false, false, 1.0f}, 0, 1, view.has_in(2) ? 2 : -1, 0);
-      }));
+  TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
+                        AddProduct(p, {1, x[0], w[1], x[1], false, false, 1.0f},
+                                   DnnlTypeOf(view.in(0).dtype), 0, 1, view.has_in(2) ? 2 : -1, 0);
+                      }));
   return ToKernel(std::move(program));
 }
 
 StatusOr<Kernel> PrepareDnnlFcGrad(const OpView& view, const PrepareContext& ctx) {
-  TD_RETURN_IF_ERROR(CheckNotEmpty(view));
+  TD_RETURN_IF_ERROR(CheckServed(view));
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   const int64_t m = x[0], k = x[1], n = w[1];
+  const DnnlType type = DnnlTypeOf(view.in(0).dtype);
   TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
                         if (view.has_out(0))
-                          AddProduct(p, {1, m, k, n, false, true, 1.0f}, 2, 1, -1, 0);
+                          AddProduct(p, {1, m, k, n, false, true, 1.0f}, type, 2, 1, -1, 0);
                         if (view.has_out(1))
-                          AddProduct(p, {1, k, n, m, true, false, 1.0f}, 0, 2, -1, 1);
+                          AddProduct(p, {1, k, n, m, true, false, 1.0f}, type, 0, 2, -1, 1);
                       }));
+  const HalfLoops::Widen widen =
+      view.in(2).dtype == DType::kF32 ? nullptr : BestHalfLoops().widen_bf16;
   const size_t scratch = program.scratch_bytes();
-  return MakeKernel<FcGradState, RunFcGrad>({std::move(program), BestLoops(), m, n}, scratch);
+  return MakeKernel<FcGradState, RunFcGrad>(
+      {std::move(program), BestLoops(), m, n, widen, PartsFor(ctx.threads, m * n)}, scratch);
 }
 
 }  // namespace tandem

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/ops/image_layout.h"
 #include "kernels/ops/infer.h"
 #include "kernels/ops/op_defs.h"
 
@@ -44,11 +43,11 @@ float PoolDivisor(const PoolShape& s, const PoolWindow& w) {
 }
 
 StatusOr<PoolShape> PoolShapeOf(const OpView& view) {
-  TD_RETURN_IF_ERROR(NeedF32(view));
+  TD_RETURN_IF_ERROR(NeedFloats(view, {0, 1, 2}));
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "X", 4));
   const Shape& x = view.in(0).shape;
   const auto type = view.attr<std::string>("pooling_type");
-  TD_ASSIGN_OR_RETURN(const bool blocked, IsBlocked(view, "data_layout", x));
+  TD_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(view, "data_layout", x));
   if (type != "max" && type != "avg") {
     return view.Error("pooling_type must be \"max\" or \"avg\", not \"" + type + "\"");
   }
@@ -60,7 +59,7 @@ StatusOr<PoolShape> PoolShapeOf(const OpView& view) {
               .pad = {0, 0},
               .max = type == "max",
               .exclusive = view.attr<bool>("exclusive"),
-              .blocked = blocked};
+              .layout = layout};
   if (x[2] < 1 || x[3] < 1) return view.Error("X has no elements in a plane");
   if (!view.attr<bool>("global_pooling")) TD_RETURN_IF_ERROR(FillWindow(view, s));
   return s;
@@ -74,7 +73,7 @@ Shape OutShape(const OpView& view, const PoolShape& s) {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
-  outputs[0] = {DType::kF32, OutShape(view, s)};
+  outputs[0] = {view.in(0).dtype, OutShape(view, s)};
   return OkStatus();
 }
 
@@ -103,7 +102,7 @@ std::vector<AttrDef> Attrs() {
           {"paddings", zeros, "added on each side; never chosen by max"},
           {"global_pooling", false, "one window over the whole plane"},
           {"exclusive", true, "averages leave the padding out of the count"},
-          LayoutAttr("data_layout", "layout of X, Out and their gradients: NCHW or nChw16c")};
+          LayoutAttr("data_layout", "layout of X, Out and their gradients: NCHW, nChw16c or NHWC")};
 }
 
 }  // namespace

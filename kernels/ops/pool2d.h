@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/ops/image_layout.h"
 #include "kernels/ops/op.h"
 
 namespace tandem {
@@ -14,7 +15,7 @@ struct PoolShape {
   int64_t in[2], out[2], kernel[2], stride[2], pad[2];
   bool max;        // else average
   bool exclusive;  // averages divide by the elements inside the plane, not by the window's size
-  bool blocked;    // layout nChw16c (image_layout.h)
+  ImageLayout layout;
   int64_t in_plane() const { return in[0] * in[1]; }
   int64_t out_plane() const { return out[0] * out[1]; }
 };

@@ -1,11 +1,13 @@
 #include <algorithm>
 
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
 #include "kernels/ops/pool2d.h"
 #include "kernels/ops/pool2d_blocked.h"
+#include "kernels/ops/pool2d_dnnl.h"
 
 namespace tandem {
 namespace {
@@ -91,7 +93,7 @@ Status RunPlainGrad(State& st, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
-  if (s.blocked) return Unimplemented("only for the layout NCHW");
+  if (s.layout != ImageLayout::kPlain) return Unimplemented("only for the layout NCHW");
   const int64_t cost = s.planes * s.out_plane() * s.kernel[0] * s.kernel[1];
   return MakeKernel<State, Body>({s, BestLoops(), PartsFor(ctx.threads, cost)});
 }
@@ -125,7 +127,7 @@ Status RunMax2Grad(State& st, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> PrepareMax2(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
-  if (s.blocked) return Unimplemented("only for the layout NCHW");
+  if (s.layout != ImageLayout::kPlain) return Unimplemented("only for the layout NCHW");
   for (int d = 0; d < 2; ++d) {
     if (!s.max || s.kernel[d] != 2 || s.stride[d] != 2 || s.pad[d] != 0) {
       return Unimplemented("only for max over 2x2 with stride 2 and no padding");
@@ -137,15 +139,17 @@ StatusOr<Kernel> PrepareMax2(const OpView& view, const PrepareContext& ctx) {
 }  // namespace
 
 std::vector<KernelImpl> Pool2dCpu() {
-  return {{"blocked", PrepareBlockedPool},
-          {"direct", PrepareMax2<RunMax2>},
-          {"plain", PreparePlain<RunPlain>}};
+  return {{"blocked", OrWidened<PrepareBlockedPool>},
+          {"direct", OrWidened<PrepareMax2<RunMax2>>},
+          {"onednn", NativeOrWidened<PrepareDnnlPool>},
+          {"plain", OrWidened<PreparePlain<RunPlain>>}};
 }
 
 std::vector<KernelImpl> Pool2dGradCpu() {
-  return {{"blocked", PrepareBlockedPoolGrad},
-          {"direct", PrepareMax2<RunMax2Grad>},
-          {"plain", PreparePlain<RunPlainGrad>}};
+  return {{"blocked", OrWidened<PrepareBlockedPoolGrad>},
+          {"direct", OrWidened<PrepareMax2<RunMax2Grad>>},
+          {"onednn", NativeOrWidened<PrepareDnnlPoolGrad>},
+          {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 }
 
 }  // namespace tandem

@@ -12,7 +12,7 @@ void Grad(GradContext& ctx) {
 
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedSame(view, 0, "Out", 1, "Out@GRAD"));
-  return InferAsFirst(view, outputs);
+  return InferAnyFloat(view, outputs);
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ const OpDef kRelu = {
     .doc = "Out = max(X, 0); NaN stays NaN.",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
-    .infer = InferAsFirst,
+    .infer = InferAnyFloat,
     .grad = Grad,
     .cpu = ReluCpu(),
     .inplace = {{0, 0}},

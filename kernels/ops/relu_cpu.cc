@@ -1,4 +1,5 @@
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
@@ -42,7 +43,7 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> ReluCpu() { return {{"vector", Prepare}}; }
-std::vector<KernelImpl> ReluGradCpu() { return {{"vector", PrepareGrad}}; }
+std::vector<KernelImpl> ReluCpu() { return {{"vector", OrWidened<Prepare>}}; }
+std::vector<KernelImpl> ReluGradCpu() { return {{"vector", OrWidened<PrepareGrad>}}; }
 
 }  // namespace tandem

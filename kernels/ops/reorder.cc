@@ -9,9 +9,9 @@ namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "X", 4));
-  TD_RETURN_IF_ERROR(IsBlocked(view, "from", view.in(0).shape).status());
-  TD_RETURN_IF_ERROR(IsBlocked(view, "to", view.in(0).shape).status());
-  return InferAsFirst(view, outputs);
+  TD_RETURN_IF_ERROR(LayoutOf(view, "from", view.in(0).shape).status());
+  TD_RETURN_IF_ERROR(LayoutOf(view, "to", view.in(0).shape).status());
+  return InferAnyFloat(view, outputs);
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ const OpDef kReorder = {
         "autodiff put it in.",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
-    .attrs = {LayoutAttr("from", "layout of X: NCHW or nChw16c"),
+    .attrs = {LayoutAttr("from", "layout of X: NCHW, nChw16c or NHWC"),
               LayoutAttr("to", "layout of Out")},
     .infer = Infer,
     .cpu = ReorderCpu(),

@@ -1,10 +1,13 @@
 #include <cstring>
 
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/dnnl_program.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/image_layout.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
+#include "kernels/ops/strided_copy.h"
 
 namespace tandem {
 namespace {
@@ -36,16 +39,79 @@ Status Run(State& s, const KernelArgs& args) {
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   const Shape& x = view.in(0).shape;
-  TD_ASSIGN_OR_RETURN(const bool from, IsBlocked(view, "from", x));
-  TD_ASSIGN_OR_RETURN(const bool to, IsBlocked(view, "to", x));
+  TD_ASSIGN_OR_RETURN(const ImageLayout from_layout, LayoutOf(view, "from", x));
+  TD_ASSIGN_OR_RETURN(const ImageLayout to_layout, LayoutOf(view, "to", x));
+  if (from_layout == ImageLayout::kLast || to_layout == ImageLayout::kLast) {
+    return Unimplemented("only between NCHW and nChw16c");
+  }
+  const bool from = from_layout == ImageLayout::kBlocked, to = to_layout == ImageLayout::kBlocked;
   // Plain to plain: any number of channels, one copy.
   const int64_t block = from == to ? 1 : kLayoutBlock;
   return MakeKernel<State, Run>(
       {BestLoops(), x[0] * x[1] / block, x[2] * x[3], from, to, PartsFor(ctx.threads, x.numel())});
 }
 
+// ---- oneDNN -------------------------------------------------------------------------------------
+
+Status RunDnnl(DnnlProgram& program, const KernelArgs& args) { return program.Run(args); }
+
+StatusOr<Kernel> PrepareDnnl(const OpView& view, const PrepareContext& ctx) {
+  TD_RETURN_IF_ERROR(CheckDnnlTypes(view));
+  const TensorDesc& x = view.in(0);
+  if (x.shape.numel() == 0) return Unimplemented("an empty tensor");
+  TD_ASSIGN_OR_RETURN(const ImageLayout from, LayoutOf(view, "from", x.shape));
+  TD_ASSIGN_OR_RETURN(const ImageLayout to, LayoutOf(view, "to", x.shape));
+  const auto dims = x.shape.dims();
+  const std::vector<int64_t> sizes(dims.begin(), dims.end());
+  TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
+                        const DnnlType type = DnnlTypeOf(x.dtype);
+                        p.Copy(p.In(0, ImageDesc(sizes, from, type)),
+                               p.Out(0, ImageDesc(sizes, to, type)));
+                      }));
+  const size_t scratch = program.scratch_bytes();
+  return MakeKernel<DnnlProgram, RunDnnl>(std::move(program), scratch);
+}
+
+// ---- Any type and any two layouts ---------------------------------------------------------------
+
+struct StridedState {
+  StridedCopy copy;
+  int threads;
+};
+
+Status RunStrided(StridedState& s, const KernelArgs& args) {
+  s.copy.Run(args.in[0], args.out[0], s.threads);
+  return OkStatus();
+}
+
+// Distances along (n, c / block, h w, c % block).
+Strides StridesOf(ImageLayout layout, const Shape& x, int64_t block) {
+  const int64_t plane = x[2] * x[3], image = x[1] * plane;
+  switch (layout) {
+    case ImageLayout::kBlocked:
+      return {image, block * plane, block, 1};
+    case ImageLayout::kLast:
+      return {image, block, x[1], 1};
+    case ImageLayout::kPlain:
+      break;
+  }
+  return {image, block * plane, 1, plane};
+}
+
+StatusOr<Kernel> PrepareStrided(const OpView& view, const PrepareContext& ctx) {
+  const Shape& x = view.in(0).shape;
+  TD_ASSIGN_OR_RETURN(const ImageLayout from, LayoutOf(view, "from", x));
+  TD_ASSIGN_OR_RETURN(const ImageLayout to, LayoutOf(view, "to", x));
+  const int64_t block = x[1] % kLayoutBlock == 0 ? kLayoutBlock : 1;
+  const StridedCopy copy({x[0], x[1] / block, x[2] * x[3], block}, StridesOf(from, x, block),
+                         StridesOf(to, x, block), SizeOf(view.in(0).dtype));
+  return MakeKernel<StridedState, RunStrided>({copy, ctx.threads});
+}
+
 }  // namespace
 
-std::vector<KernelImpl> ReorderCpu() { return {{"vector", Prepare}}; }
+std::vector<KernelImpl> ReorderCpu() {
+  return {{"vector", F32Alone<Prepare>}, {"onednn", PrepareDnnl}, {"strided", PrepareStrided}};
+}
 
 }  // namespace tandem

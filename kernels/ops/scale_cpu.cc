@@ -1,4 +1,5 @@
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
 
@@ -24,6 +25,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelImpl> ScaleCpu() { return {{"vector", Prepare}}; }
+std::vector<KernelImpl> ScaleCpu() { return {{"vector", OrWidened<Prepare>}}; }
 
 }  // namespace tandem

@@ -9,7 +9,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   for (size_t i = 1; i < view.in_count(); ++i) {
     if (!view.has_in(i) || view.in(i) != view.in(0)) return view.Error("all X must be alike");
   }
-  return InferAsFirst(view, outputs);
+  return InferAnyFloat(view, outputs);
 }
 
 void Grad(GradContext& ctx) {

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
@@ -37,6 +38,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> SumCpu() { return {{"vector", Prepare}}; }
+std::vector<KernelImpl> SumCpu() { return {{"vector", OrWidened<Prepare>}}; }
 
 }  // namespace tandem

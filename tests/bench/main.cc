@@ -17,13 +17,15 @@ namespace {
 struct Row {
   const char* name;
   RunFn run;
+  bool amp = false;
 };
 
 constexpr Row kRows[] = {
     {"op_overhead", OpOverhead},       {"mlp40_step", Mlp40Step},
     {"lenet_train", LenetTrain},       {"deepfm_dense", DeepFmDense},
-    {"transformer_lm", TransformerLm}, {"deepfm_dense", DeepFmDense},
-    {"resnet18_cifar", Resnet18Cifar}, {"resnet50_f32", Resnet50F32},
+    {"transformer_lm", TransformerLm}, {"transformer_lm_bf16", TransformerLm, true},
+    {"resnet18_cifar", Resnet18Cifar}, {"resnet18_cifar_bf16", Resnet18Cifar, true},
+    {"resnet50_f32", Resnet50F32},     {"resnet50_bf16", Resnet50F32, true},
     {"ps_sparse_pull", PsSparsePull},
 };
 
@@ -44,7 +46,8 @@ int Main(int argc, char** argv) {
                                  .threads = FLAGS_threads,
                                  .num_threads = FLAGS_num_threads,
                                  .check_steps = FLAGS_check_steps,
-                                 .export_dir = FLAGS_export_dir});
+                                 .export_dir = FLAGS_export_dir,
+                                 .amp = row.amp});
     if (report.ok()) {
       std::puts(report->Json().c_str());
       return kExitOk;

@@ -177,6 +177,9 @@ FIGURES = {
                        momentum, ["foreach", "channels_last+foreach", "channels_last+fused"]),
     "resnet50_f32": (lambda words: resnet([3, 4, 6, 3], True, 7, 1000), "img", cross_entropy,
                      momentum, ["foreach", "channels_last+foreach", "channels_last+fused"]),
+    "resnet50_bf16": (lambda words: resnet([3, 4, 6, 3], True, 7, 1000), "img", cross_entropy,
+                      momentum, ["bf16+foreach", "bf16+channels_last+foreach",
+                                 "bf16+channels_last+fused"]),
     "deepfm_dense": (deepfm, "ids", sigmoid_loss, adagrad,
                      ["sparse", "fused"]),
 }
@@ -197,6 +200,7 @@ class Run:
         self.restore_params()
         self.optimizer = self.make_optimizer(words)
         self.forward = torch.compile(self.model) if "compile" in words else self.model
+        self.bf16 = "bf16" in words
 
     def make_optimizer(self, words):
         how = {}
@@ -226,7 +230,8 @@ class Run:
 
     def step(self):
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(self.forward(self.x), self.y)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
+            loss = self.loss(self.forward(self.x).float(), self.y)
         loss.backward()
         self.optimizer.step()
         return loss

@@ -15,6 +15,7 @@ struct RunOptions {
   int num_threads = 1;     // PlanOptions::num_threads
   int check_steps = 0;     // training: losses of the first steps to report
   std::string export_dir;  // training: folder for first parameters and data; empty: none
+  bool amp = false;        // training: mixed precision with bf16
 };
 
 // Fields in the order in which they were added.

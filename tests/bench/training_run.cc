@@ -213,6 +213,12 @@ StatusOr<Report> TrainingRun::Run() {
 }  // namespace
 
 StatusOr<Report> RunTraining(TrainingCase training, const RunOptions& options) {
+  DistributedStrategy strategy;
+  if (options.amp) {
+    if (training.strategy != nullptr) strategy = *training.strategy;
+    strategy.set_amp(true);
+    training.strategy = &strategy;
+  }
   return TrainingRun(training, options).Run();
 }
 

@@ -39,7 +39,8 @@ TEST_F(BadInputTest, FlagsAndKnobs) {
   const std::vector<Case> cases = {
       {{"--a_sinc=true"}, 2, {"a_sinc", "did you mean", "a_sync"}},
       {{"--mode=pserver", "--min_block_size=0"}, 2, {"min_block_size", "1"}},
-      {{"--amp=true"}, 2, {"amp", "not built yet"}},
+      {{"--elastic=true"}, 2, {"elastic", "not built yet"}},
+      {{"--amp=true", "--amp_configs.custom_white_list=softmax"}, 2, {"no 16-bit form"}},
       {{"--mode=collective", "--a_sync=true"}, 2, {"a_sync", "mode=collective"}},
       {{"--model.zoo=lennet"}, 2, {"lennet", "did you mean \"lenet\""}},
       {{"--optimizer.type=momentun"}, 2, {"\"momentun\""}},

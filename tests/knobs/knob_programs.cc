@@ -84,9 +84,12 @@ KnobProgramTest::Ran KnobProgramTest::Run(const Program& program, int steps, flo
   const Status status = Executor(**plan).Run(steps);
   EXPECT_TRUE(status.ok()) << status;
   Ran ran;
-  for (const Var* var : program.VarsOf(VarKind::kParam)) {
-    const auto span = scope.Find(var->name)->span<float>();
-    ran.params[var->name] = {span.begin(), span.end()};
+  for (const VarKind kind : {VarKind::kParam, VarKind::kState}) {
+    for (const Var* var : program.VarsOf(kind)) {
+      if (var->desc.dtype != DType::kF32) continue;
+      const auto span = scope.Find(var->name)->span<float>();
+      (kind == VarKind::kParam ? ran.params : ran.state)[var->name] = {span.begin(), span.end()};
+    }
   }
   ran.arena_bytes = (*plan)->arena_bytes();
   ran.inplace = (*plan)->memory().inplace.size();

@@ -25,6 +25,7 @@ class KnobProgramTest : public JobTest {
   // every step.
   struct Ran {
     std::map<std::string, std::vector<float>> params;  // afterwards
+    std::map<std::string, std::vector<float>> state;   // likewise
     size_t arena_bytes = 0;                            // temporaries of the plan
     size_t inplace = 0;                                // outputs that took over an input's memory
     int communications = 0;

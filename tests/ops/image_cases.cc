@@ -8,7 +8,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr char kBlocked[] = "nChw16c";
+constexpr char kBlocked[] = "nChw16c", kLast[] = "NHWC";
 
 struct Conv {
   Shape x;  // [n,c,h,w]
@@ -81,7 +81,7 @@ struct Pool {
   Ints strides = {1, 1}, paddings = {0, 0};
   bool bench = false;
   bool ties = false;  // several largest elements in a window
-  bool blocked = false;
+  const char* layout = "NCHW";
 };
 
 void AddPool(const Pool& p, const std::string& type, bool exclusive, bool global,
@@ -94,7 +94,7 @@ void AddPool(const Pool& p, const std::string& type, bool exclusive, bool global
                               {"strides", p.strides},
                               {"paddings", p.paddings},
                               {"exclusive", exclusive},
-                              {"data_layout", std::string(p.blocked ? kBlocked : "NCHW")}},
+                              {"data_layout", std::string(p.layout)}},
                     .tolerance = max ? Tolerance{} : Tolerance{.of_max = 1e-6},
                     .grad_slots = {0},
                     .bench = p.bench};
@@ -228,6 +228,27 @@ std::vector<OpCase> ImageCases() {
        .out = kBlocked,
        .winograd = true},
       {.x = {1, 6, 7, 7}, .out_c = 4, .kernel = {3, 3}, .winograd = true},
+      // Channels last, any number of them.
+      {.x = {2, 5, 7, 6},
+       .out_c = 9,
+       .kernel = {3, 3},
+       .paddings = {1, 1},
+       .in = kLast,
+       .out = kLast},
+      {.x = {2, 3, 9, 9}, .out_c = 16, .kernel = {3, 3}, .strides = {2, 2}, .out = kLast},
+      {.x = {2, 32, 6, 5},
+       .out_c = 48,
+       .kernel = {1, 1},
+       .strides = {2, 2},
+       .in = kLast,
+       .out = kLast},
+      {.x = {2, 24, 6, 5},
+       .out_c = 24,
+       .kernel = {3, 3},
+       .paddings = {1, 1},
+       .groups = 24,
+       .in = kLast,
+       .out = kLast},
       {.x = {2, 6, 7, 5},
        .out_c = 6,
        .kernel = {3, 3},
@@ -264,8 +285,10 @@ std::vector<OpCase> ImageCases() {
        .kernel = {3, 3},
        .strides = {2, 2},
        .paddings = {1, 1},
-       .blocked = true},
-      {.x = {1, 32, 6, 5}, .kernel = {2, 2}, .strides = {2, 1}, .blocked = true},
+       .layout = kBlocked},
+      {.x = {1, 32, 6, 5}, .kernel = {2, 2}, .strides = {2, 1}, .layout = kBlocked},
+      {.x = {2, 5, 7, 9}, .kernel = {3, 3}, .strides = {2, 2}, .paddings = {1, 1}, .layout = kLast},
+      {.x = {1, 32, 6, 5}, .kernel = {2, 2}, .strides = {2, 1}, .layout = kLast},
       {.x = {16, 8, 24, 24}, .kernel = {2, 2}, .strides = {2, 2}, .bench = true}};
   for (const Pool& p : pools) AddPools(p, cases);
   // After relu many zeros meet in a window: the first of the largest gets the gradient.
@@ -274,22 +297,30 @@ std::vector<OpCase> ImageCases() {
   AddPool({.x = {2, 3, 9, 10}, .kernel = {3, 3}, .paddings = {1, 1}, .ties = true}, "max", true,
           false, cases);
   AddPool(
-      {.x = {2, 16, 9, 10}, .kernel = {3, 3}, .paddings = {1, 1}, .ties = true, .blocked = true},
+      {.x = {2, 16, 9, 10}, .kernel = {3, 3}, .paddings = {1, 1}, .ties = true, .layout = kBlocked},
       "max", true, false, cases);
+  AddPool({.x = {2, 7, 9, 10}, .kernel = {3, 3}, .paddings = {1, 1}, .ties = true, .layout = kLast},
+          "max", true, false, cases);
   for (const char* type : {"max", "avg"}) {
-    AddPool({.x = {2, 32, 3, 5}, .kernel = {}, .blocked = true}, type, true, true, cases);
+    AddPool({.x = {2, 6, 3, 5}, .kernel = {}, .layout = kLast}, type, true, true, cases);
+    AddPool({.x = {2, 32, 3, 5}, .kernel = {}, .layout = kBlocked}, type, true, true, cases);
     AddPool({.x = {2, 3, 7, 5}, .kernel = {}}, type, true, true, cases);
     AddPool({.x = {1, 1, 1, 1}, .kernel = {}}, type, true, true, cases);
   }
   AddTransposed(cases);
-  for (const char* from : {"NCHW", kBlocked}) {
-    for (const char* to : {"NCHW", kBlocked}) {
+  for (const char* from : {"NCHW", kBlocked, kLast}) {
+    for (const char* to : {"NCHW", kBlocked, kLast}) {
       for (const Shape& x : {Shape{2, 16, 3, 5}, {1, 48, 7, 7}, {3, 32, 1, 1}}) {
         cases.push_back({.op = "reorder",
                          .inputs = {{F32(x)}},
                          .attrs = {{"from", std::string(from)}, {"to", std::string(to)}}});
       }
     }
+  }
+  for (const auto& [from, to] : {std::pair("NCHW", "NHWC"), std::pair("NHWC", "NCHW")}) {
+    cases.push_back({.op = "reorder",
+                     .inputs = {{F32({2, 5, 3, 4})}},
+                     .attrs = {{"from", std::string(from)}, {"to", std::string(to)}}});
   }
   return cases;
 }

@@ -16,7 +16,7 @@ OpCase Pool(const Shape& x, AttrMap attrs) {
 TEST(Infer, RefusesBadImages) {
   const Shape x{2, 4, 6, 6}, w{8, 4, 3, 3};
   const Bad table[] = {
-      {"layout", Conv(x, w, {{"input_layout", std::string("NHWC")}}), "NHWC"},
+      {"layout", Conv(x, w, {{"input_layout", std::string("NWHC")}}), "NWHC"},
       {"channels of a block", Conv(x, w, {{"input_layout", std::string("nChw16c")}}),
        "16 channels"},
       {"channels of a block", Conv(x, w, {{"output_layout", std::string("nChw16c")}}),
@@ -93,7 +93,7 @@ TEST(Infer, RefusesBadNorms) {
       {"variance", Make("batch_norm", {{x}, {c}, {c}, {c}, {F32({1})}}), "[3]"},
       {"epsilon", Norm({2, 3}, {3}, {{"epsilon", 0.0}}), "epsilon=0"},
       {"momentum", Norm({2, 3}, {3}, {{"momentum", 1.5}}), "momentum=1.5"},
-      {"type", Make("batch_norm", {{Of(DType::kF16, {2, 3})}, {c}, {c}, {c}, {c}}), "f16"},
+      {"type", Make("batch_norm", {{Of(DType::kI64, {2, 3})}, {c}, {c}, {c}, {c}}), "i64"},
       {"no samples", Norm({0, 3}, {3}), "no elements"},
       {"layout", Norm({2, 16}, {16}, {{"data_layout", std::string("nChw16c")}}), "[n,c,h,w]"},
       {"epsilon", Norm({2, 3}, {3}, {{"epsilon", 1.0}}), "epsilon=1"},

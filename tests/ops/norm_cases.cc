@@ -15,6 +15,12 @@ int64_t Samples(const Norm& n) { return n.x.numel() / n.x[1]; }
 Draw PerChannel(const Norm& n, double low, double high) { return F32({n.x[1]}, low, high); }
 
 // `z`: fused only.
+// oneDNN's sums over the channels that lie last are cut over the threads.
+bool VaryWithThreads(const Norm& n) {
+  const auto it = n.attrs.find("data_layout");
+  return it != n.attrs.end() && std::get<std::string>(it->second) == "NHWC";
+}
+
 OpCase Forward(const Norm& n, bool fused, bool z) {
   OpCase c = {.op = fused ? "fused_bn_add_activation" : "batch_norm",
               .inputs = {{F32(n.x, n.low, n.low + 2)},
@@ -25,6 +31,7 @@ OpCase Forward(const Norm& n, bool fused, bool z) {
               .attrs = n.attrs,
               .tolerance = {.rel = 2e-6, .of_max = 4e-6},
               .grad_slots = {0, 1, 2},
+              .bits_vary_with_threads = VaryWithThreads(n),
               .bench = n.bench};
   // One sample, or all alike: 1 / sqrt(epsilon) makes noise of rounding.
   if (Samples(n) == 1 && n.attrs.empty()) c.grad_slots = {2};
@@ -46,6 +53,7 @@ OpCase Backward(const Norm& n, bool fused) {
                          {F32(n.x)}},
               .attrs = n.attrs,
               .tolerance = Products(Samples(n)),
+              .bits_vary_with_threads = VaryWithThreads(n),
               .bench = n.bench};
   if (fused) c.inputs.push_back({F32(n.x)});
   return c;
@@ -77,6 +85,7 @@ void AddNorm(const Norm& n, std::vector<OpCase>& cases) {
 std::vector<OpCase> NormCases() {
   const AttrMap test = {{"is_test", true}};
   const AttrMap blocked = {{"data_layout", std::string("nChw16c")}};
+  const AttrMap last = {{"data_layout", std::string("NHWC")}};
   const Norm norms[] = {
       {.x = {2, 3, 4, 5}},
       {.x = {4, 2, 8, 8}, .low = 30},  // a mean far from 0
@@ -91,7 +100,11 @@ std::vector<OpCase> NormCases() {
       {.x = {2, 16, 3, 5}, .attrs = blocked},
       {.x = {3, 48, 6, 6}, .low = 20, .attrs = blocked},
       {.x = {2, 32, 4, 4}, .attrs = {{"data_layout", std::string("nChw16c")}, {"is_test", true}}},
+      {.x = {2, 5, 3, 4}, .attrs = last},
+      {.x = {3, 48, 6, 6}, .low = 4, .attrs = last},
+      {.x = {2, 20, 4, 4}, .attrs = {{"data_layout", std::string("NHWC")}, {"is_test", true}}},
       {.x = {16, 64, 32, 32}, .bench = true},
+      {.x = {16, 64, 32, 32}, .bench = true, .attrs = last},
       {.x = {16, 64, 32, 32}, .bench = true, .attrs = blocked},
   };
   std::vector<OpCase> cases;

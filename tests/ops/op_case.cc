@@ -76,7 +76,7 @@ void FillSoftmaxRows(const Draw& d, uint64_t key, std::vector<double>& v) {
   }
 }
 
-Value DrawOne(const Draw& d, uint64_t key, std::span<const Value> before) {
+Value DrawAny(const Draw& d, uint64_t key, std::span<const Value> before) {
   if (d.kind == Draw::kDerived) return d.derive(before);
   Value value{d.desc, std::vector<double>(static_cast<size_t>(d.desc.shape.numel()))};
   if (d.kind == Draw::kDistinct) {
@@ -87,6 +87,16 @@ Value DrawOne(const Draw& d, uint64_t key, std::span<const Value> before) {
     for (size_t i = 0; i < value.v.size(); ++i) value.v[i] = ElementOf(d, key, i);
   }
   return value;
+}
+
+// A number that the type has.
+Value DrawOne(const Draw& d, uint64_t key, std::span<const Value> before) {
+  Value value = DrawAny(d, key, before);
+  if (d.desc.dtype != DType::kF16 && d.desc.dtype != DType::kBF16) return value;
+  value.desc = d.desc;
+  std::vector<uint16_t> bits(value.v.size());
+  Store(value, bits.data());
+  return Load(d.desc, bits.data());
 }
 
 template <typename T>

@@ -21,6 +21,9 @@ std::vector<OpCase> UpdateCases();
 std::vector<OpCase> FusedCases();   // fused_*
 std::vector<OpCase> DenseCases();   // gelu, sigmoid, tanh, softmax, layer_norm, dropout, ...
 std::vector<OpCase> LayoutCases();  // transpose, concat, split, slice, cast
+std::vector<OpCase> HalfCases();    // rows of the families above with f16 and bf16
+// Of what type the oracle's result in that output slot is: half_cases.cc knows which stay f32.
+DType OutputType(const OpCase& c, size_t slot);
 // `count` rows with random sizes and attributes that fit each other.
 std::vector<OpCase> RandomCases(uint64_t seed, int count);
 

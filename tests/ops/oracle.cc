@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/check.h"
+#include "tests/ops/op_cases.h"
 
 namespace tandem::optest {
 namespace {
@@ -394,7 +395,12 @@ Oracle FindOracle(std::string_view op) {
 std::vector<Value> RunOracle(const OpCase& c, std::span<const Value> inputs) {
   const Oracle oracle = FindOracle(c.op);
   CHECK(oracle != nullptr) << c.op << " has no oracle: add one to tests/ops/oracle.cc";
-  return oracle(OracleArgs{c.attrs, c.op, inputs, c.body});
+  std::vector<Value> outputs = oracle(OracleArgs{c.attrs, c.op, inputs, c.body});
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    // Operators with 16-bit rows have one variable a slot.
+    if (outputs[i].desc.dtype == DType::kF32) outputs[i].desc.dtype = OutputType(c, i);
+  }
+  return outputs;
 }
 
 }  // namespace tandem::optest

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/ops/op_case.h"
@@ -34,13 +36,12 @@ using Oracle = std::vector<Value> (*)(const OracleArgs&);
 // nullptr when the operator has no oracle.
 Oracle FindOracle(std::string_view op);
 
-// The same elements in the layout NCHW, or nChw16c (kernels/ops/image_layout.h).
-Value Unblocked(const Value& value);
-Value Blocked(const Value& value);
-// What `oracle`, which knows NCHW alone, gives for inputs of which `in` are blocked; `out` of its
-// results are blocked.
-std::vector<Value> InPlainLayout(const OracleArgs& a, Oracle oracle, const std::vector<size_t>& in,
-                                 const std::vector<size_t>& out);
+// Positions of tensors, and the layout (kernels/ops/image_layout.h) in which each lies.
+using Layouts = std::vector<std::pair<size_t, std::string>>;
+// What `oracle`, which knows NCHW alone, gives for inputs of which `in` lie otherwise; `out` of its
+// results do.
+std::vector<Value> InPlainLayout(const OracleArgs& a, Oracle oracle, const Layouts& in,
+                                 const Layouts& out);
 std::vector<Value> OracleReorder(const OracleArgs& a);
 
 // Image operators, kept apart for their length (oracle_image.cc).

@@ -174,81 +174,66 @@ std::vector<Value> Pool2dGrad(const OracleArgs& a) {
   return {gx};
 }
 
-bool IsBlocked(const OracleArgs& a, const char* attr) {
-  return a.Get<std::string>(attr) == "nChw16c";
+// Where the element of channel c and pixel p of image n lies in the layout.
+size_t PlaceOf(const std::string& layout, const Shape& s, int64_t n, int64_t c, int64_t p) {
+  const int64_t plane = s[2] * s[3], image = n * s[1] * plane;
+  if (layout == "nChw16c") return static_cast<size_t>(image + (c / 16 * plane + p) * 16 + c % 16);
+  if (layout == "NHWC") return static_cast<size_t>(image + p * s[1] + c);
+  return static_cast<size_t>(image + c * plane + p);
 }
 
-// Calls fn(plain element, blocked element).
-template <typename Fn>
-void ForEachPair(const Shape& s, const Fn& fn) {
+Value Reordered(const Value& value, const std::string& from, const std::string& to) {
+  const Shape& s = value.desc.shape;
+  Value result = value;
   for (int64_t n = 0; n < s[0]; ++n) {
     for (int64_t c = 0; c < s[1]; ++c) {
       for (int64_t p = 0; p < s[2] * s[3]; ++p) {
-        const int64_t block = n * (s[1] / 16) + c / 16;
-        fn(static_cast<size_t>((n * s[1] + c) * s[2] * s[3] + p),
-           static_cast<size_t>((block * s[2] * s[3] + p) * 16 + c % 16));
+        result.v[PlaceOf(to, s, n, c, p)] = value.v[PlaceOf(from, s, n, c, p)];
       }
     }
   }
+  return result;
 }
 
 }  // namespace
 
-Value Unblocked(const Value& value) {
-  Value plain = value;
-  ForEachPair(value.desc.shape, [&](size_t p, size_t b) { plain.v[p] = value.v[b]; });
-  return plain;
-}
-
-Value Blocked(const Value& value) {
-  Value blocked = value;
-  ForEachPair(value.desc.shape, [&](size_t p, size_t b) { blocked.v[b] = value.v[p]; });
-  return blocked;
-}
-
-std::vector<Value> InPlainLayout(const OracleArgs& a, Oracle oracle, const std::vector<size_t>& in,
-                                 const std::vector<size_t>& out) {
+std::vector<Value> InPlainLayout(const OracleArgs& a, Oracle oracle, const Layouts& in,
+                                 const Layouts& out) {
   std::vector<Value> inputs(a.in.begin(), a.in.end());
-  for (const size_t i : in) {
-    if (i < inputs.size() && a.Has(i)) inputs[i] = Unblocked(inputs[i]);
+  for (const auto& [i, layout] : in) {
+    const bool there = layout != "NCHW" && i < inputs.size() && a.Has(i);
+    if (there) inputs[i] = Reordered(inputs[i], layout, "NCHW");
   }
   std::vector<Value> outputs = oracle(OracleArgs{a.attrs, a.op, inputs, a.body});
-  for (const size_t i : out) {
-    if (i < outputs.size()) outputs[i] = Blocked(outputs[i]);
+  for (const auto& [i, layout] : out) {
+    const bool there = layout != "NCHW" && i < outputs.size();
+    if (there) outputs[i] = Reordered(outputs[i], "NCHW", layout);
   }
   return outputs;
 }
 
 std::vector<Value> OracleReorder(const OracleArgs& a) {
-  const Value plain = IsBlocked(a, "from") ? Unblocked(a.in[0]) : a.in[0];
-  return {IsBlocked(a, "to") ? Blocked(plain) : plain};
+  return {Reordered(a.in[0], a.Get<std::string>("from"), a.Get<std::string>("to"))};
 }
 
 std::vector<Value> OracleConv2d(const OracleArgs& a) {
-  std::vector<size_t> in, out;
-  if (IsBlocked(a, "input_layout")) in.push_back(0);
-  if (IsBlocked(a, "output_layout")) out.push_back(0);
-  return InPlainLayout(a, Conv2d, in, out);
+  return InPlainLayout(a, Conv2d, {{0, a.Get<std::string>("input_layout")}},
+                       {{0, a.Get<std::string>("output_layout")}});
 }
 
 std::vector<Value> OracleConv2dGrad(const OracleArgs& a) {
-  std::vector<size_t> in, out;
-  if (IsBlocked(a, "input_layout")) {
-    in.push_back(0);
-    out.push_back(0);
-  }
-  if (IsBlocked(a, "output_layout")) in.push_back(2);
-  return InPlainLayout(a, Conv2dGrad, in, out);
+  const auto x = a.Get<std::string>("input_layout");
+  return InPlainLayout(a, Conv2dGrad, {{0, x}, {2, a.Get<std::string>("output_layout")}}, {{0, x}});
 }
 
 std::vector<Value> OraclePool2d(const OracleArgs& a) {
-  if (!IsBlocked(a, "data_layout")) return Pool2d(a);
-  return InPlainLayout(a, Pool2d, {0}, {0});
+  const auto layout = a.Get<std::string>("data_layout");
+  return InPlainLayout(a, Pool2d, {{0, layout}}, {{0, layout}});
 }
 
 std::vector<Value> OraclePool2dGrad(const OracleArgs& a) {
-  if (!IsBlocked(a, "data_layout")) return Pool2dGrad(a);
-  return InPlainLayout(a, Pool2dGrad, {0, 1, 2}, {0});
+  const auto layout = a.Get<std::string>("data_layout");
+  return InPlainLayout(a, Pool2dGrad, {{0, layout}, {1, layout}, {2, layout}}, {{0, layout}});
 }
 
 }  // namespace tandem::optest

@@ -64,16 +64,17 @@ std::vector<Value> BatchNormGrad(const OracleArgs& a) {
   return {gx, gscale, gbias, gz};
 }
 
-bool IsBlocked(const OracleArgs& a) { return a.Get<std::string>("data_layout") == "nChw16c"; }
-
 }  // namespace
 
 std::vector<Value> OracleBatchNorm(const OracleArgs& a) {
-  return IsBlocked(a) ? InPlainLayout(a, BatchNorm, {0, 5}, {0}) : BatchNorm(a);
+  const auto layout = a.Get<std::string>("data_layout");
+  return InPlainLayout(a, BatchNorm, {{0, layout}, {5, layout}}, {{0, layout}});
 }
 
 std::vector<Value> OracleBatchNormGrad(const OracleArgs& a) {
-  return IsBlocked(a) ? InPlainLayout(a, BatchNormGrad, {0, 4, 5}, {0, 3}) : BatchNormGrad(a);
+  const auto layout = a.Get<std::string>("data_layout");
+  return InPlainLayout(a, BatchNormGrad, {{0, layout}, {4, layout}, {5, layout}},
+                       {{0, layout}, {3, layout}});
 }
 
 }  // namespace tandem::optest

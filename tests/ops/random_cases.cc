@@ -113,7 +113,8 @@ std::vector<OpCase> AllCases() {
   std::vector<OpCase> all;
   for (const auto& family :
        {LinearCases(), ImageCases(), NormCases(), ElementwiseCases(), LossCases(), EmbeddingCases(),
-        ClickCases(), OptimizerCases(), UpdateCases(), FusedCases(), DenseCases(), LayoutCases()}) {
+        ClickCases(), OptimizerCases(), UpdateCases(), FusedCases(), DenseCases(), LayoutCases(),
+        HalfCases()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kernels/graph/passes/rewrite.h"
+#include "kernels/ops/half.h"
 #include "kernels/ops/image_layout.h"
 #include "proto/strategy.pb.h"
 
@@ -39,6 +40,11 @@ class Blocker {
  private:
   // Images that a layout makes a difference to. With one pixel both are the same.
   bool IsImage(const std::string& name) const;
+  bool IsHalfImage(const std::string& name) const;
+  // The layout that is not the plain one: 16 channels a vector, or for 16 bits the channels last.
+  std::string FastLayout(const std::string& name) const {
+    return IsHalfImage(name) ? kLastLayout : kBlockedLayout;
+  }
   bool CanBlock(const std::string& name) const;
   // Element i of what it writes depends on element i of what it reads, and all are of one shape.
   bool IsElementwise(const Op& op) const;
@@ -52,21 +58,27 @@ class Blocker {
 
   Program& program_;
   const std::vector<Op> before_;
-  std::set<std::string> blocked_;              // variables that lie in the blocked layout
+  std::set<std::string> blocked_;              // variables that lie in their FastLayout
   std::map<std::string, std::string> copies_;  // of variables, in the other layout
   int64_t convolutions_ = 0;
 };
 
+bool Blocker::IsHalfImage(const std::string& name) const {
+  return IsImage(name) && IsHalf(program_.FindVar(name)->desc.dtype);
+}
+
 bool Blocker::IsImage(const std::string& name) const {
   const Var* var = name.empty() ? nullptr : program_.FindVar(name);
-  if (var == nullptr || var->desc.dtype != DType::kF32) return false;
+  if (var == nullptr) return false;
+  if (var->desc.dtype != DType::kF32 && !IsHalf(var->desc.dtype)) return false;
   const Shape& s = var->desc.shape;
   return s.rank() == 4 && s[2] * s[3] > 1;
 }
 
 bool Blocker::CanBlock(const std::string& name) const {
   const Var& var = *program_.FindVar(name);
-  return var.desc.shape[1] % kLayoutBlock == 0 && MayVanish(program_, name);
+  const bool fits = IsHalf(var.desc.dtype) || var.desc.shape[1] % kLayoutBlock == 0;
+  return fits && MayVanish(program_, name);
 }
 
 bool Blocker::IsElementwise(const Op& op) const {
@@ -105,8 +117,8 @@ StatusOr<std::string> Blocker::Reordered(const std::string& name, bool blocked, 
   Op op{.type = "reorder",
         .inputs = {{name}},
         .outputs = {{copy}},
-        .attrs = {{"from", std::string(blocked ? kPlainLayout : kBlockedLayout)},
-                  {"to", std::string(blocked ? kBlockedLayout : kPlainLayout)}},
+        .attrs = {{"from", blocked ? kPlainLayout : FastLayout(name)},
+                  {"to", blocked ? FastLayout(name) : kPlainLayout}},
         .role = role};
   TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));
   if (blocked) blocked_.insert(copy);
@@ -114,7 +126,7 @@ StatusOr<std::string> Blocker::Reordered(const std::string& name, bool blocked, 
 }
 
 void Blocker::SetLayout(Op& op, const char* attr, const std::string& name) const {
-  op.attrs[attr] = std::string(blocked_.contains(name) ? kBlockedLayout : kPlainLayout);
+  op.attrs[attr] = blocked_.contains(name) ? FastLayout(name) : kPlainLayout;
 }
 
 Status Blocker::Append(Op op, const std::set<std::string>& blocked_outputs) {
@@ -138,7 +150,7 @@ Status Blocker::InLayout(Op op, bool blocked) {
     ForEachWrite(op, [&](const std::string& name) {
       if (IsImage(name)) outputs.insert(name);
     });
-    if (HasDataLayout(op)) op.attrs["data_layout"] = std::string(kBlockedLayout);
+    if (HasDataLayout(op)) op.attrs["data_layout"] = FastLayout(op.inputs[0][0]);
   }
   return Append(std::move(op), outputs);
 }
@@ -149,7 +161,8 @@ Status Blocker::Convolution(Op op) {
   const std::string x = op.inputs[0][0];
   const Shape& filter = program_.FindVar(op.inputs[1][0])->desc.shape;
   const int64_t in_c = program_.FindVar(x)->desc.shape[1], out_c = filter[0];
-  const bool small = std::max(in_c, out_c) <= kPlainChannelsMax;
+  const bool half = IsHalf(program_.FindVar(x)->desc.dtype);
+  const bool small = !half && std::max(in_c, out_c) <= kPlainChannelsMax;
   std::set<std::string> outputs;
   SetLayout(op, "input_layout", x);
   if (grad) {
@@ -159,14 +172,14 @@ Status Blocker::Convolution(Op op) {
   } else {
     const std::string& y = op.outputs[0][0];
     if (IsImage(y) && CanBlock(y) && !small) outputs.insert(y);
-    op.attrs["output_layout"] = std::string(outputs.empty() ? kPlainLayout : kBlockedLayout);
+    op.attrs["output_layout"] = outputs.empty() ? kPlainLayout : FastLayout(y);
   }
   const auto attr = [&](const char* name) {
     const auto it = op.attrs.find(name);
     return it == op.attrs.end() ||
            std::get<std::vector<int64_t>>(it->second) == std::vector<int64_t>{1, 1};
   };
-  const bool square = filter[2] == 3 && filter[3] == 3 && filter[1] == in_c;
+  const bool square = !half && filter[2] == 3 && filter[3] == 3 && filter[1] == in_c;
   if (square && std::min(in_c, out_c) >= kWinogradChannelsMin && attr("strides") &&
       attr("dilations")) {
     op.attrs["algorithm"] = std::string("winograd");
@@ -203,6 +216,7 @@ StatusOr<PassOutcome> BlockLayouts(Program& program, PassContext& context) {
     };
     if (op.type != "conv2d") return false;
     const Shape filter = channels(op.inputs[1][0]);
+    if (IsHalf(program.FindVar(op.inputs[1][0])->desc.dtype)) return true;
     return filter[0] > kPlainChannelsMax && filter[0] % kLayoutBlock == 0;
   });
   if (!large) {

@@ -23,6 +23,7 @@ class Merger {
   Status Accumulate(const std::string& grad);
   void Redirect(const std::string& from, const std::string& to);
   Status Reset(const std::string& accumulator);
+  Status ClearConditions();
 
   Program& program_;
   const int64_t k_;
@@ -46,12 +47,10 @@ std::vector<std::string> Merger::FindGradients() const {
 }
 
 Status Merger::ScaleLossGradient() {
-  for (Op& op : program_.ops) {
-    if (op.role != OpRole::kLoss || op.type != "fill_constant") continue;
-    op.attrs["value"] = std::get<double>(op.attrs.at("value")) * factor_;
-    return OkStatus();
-  }
-  return Internal("the program has no loss gradient");
+  TD_ASSIGN_OR_RETURN(const size_t at, FindLossGradient(program_));
+  AttrMap& attrs = program_.ops[at].attrs;
+  attrs["value"] = std::get<double>(attrs.at("value")) * factor_;
+  return OkStatus();
 }
 
 void Merger::Redirect(const std::string& from, const std::string& to) {
@@ -89,6 +88,27 @@ Status Merger::Reset(const std::string& accumulator) {
                              .role = OpRole::kOptimize});
 }
 
+// Conditions that the tail itself computes (amp's: all is finite) are 0 in the steps between.
+Status Merger::ClearConditions() {
+  std::set<std::string> written, conditions;
+  for (const Op& op : program_.ops) {
+    if (!IsTail(op)) continue;
+    if (!op.run_if.empty()) conditions.insert(op.run_if);
+    ForEachWrite(op, [&](const std::string& name) { written.insert(name); });
+  }
+  for (const std::string& condition : conditions) {
+    if (!written.contains(condition)) return Internal("\"%s\" is not the tail's own", condition);
+    TD_RETURN_IF_ERROR(InsertOp(
+        program_, 0,
+        {.type = "fill_constant",
+         .inputs = {},
+         .outputs = {{condition}},
+         .attrs = {
+             {"shape", std::vector<int64_t>{1}}, {"dtype", std::string("f32")}, {"value", 0.0}}}));
+  }
+  return OkStatus();
+}
+
 StatusOr<int64_t> Merger::Run() {
   const std::vector<std::string> grads = FindGradients();
   if (grads.empty()) return 0;
@@ -96,10 +116,9 @@ StatusOr<int64_t> Merger::Run() {
   for (const std::string& grad : grads) TD_RETURN_IF_ERROR(Accumulate(grad));
   TD_ASSIGN_OR_RETURN(due_, InsertEveryNth(program_, 0, "gradient_merge", k_, 0, false));
   for (const std::string& total : accumulators_) TD_RETURN_IF_ERROR(Reset(total));
+  TD_RETURN_IF_ERROR(ClearConditions());
   for (Op& op : program_.ops) {
-    if (!IsTail(op)) continue;
-    if (!op.run_if.empty()) return Internal("%s has a condition already", op.type);
-    op.run_if = due_;
+    if (IsTail(op) && op.run_if.empty()) op.run_if = due_;
   }
   return static_cast<int64_t>(grads.size());
 }

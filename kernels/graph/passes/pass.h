@@ -33,7 +33,7 @@ struct PassOutcome {
 };
 
 struct Pass {
-  const char* name;  // its knob
+  const char* name;  // its knob; of several passes of one knob "knob.part"
   const char* doc;
   PassStage stage;
   bool (*asked)(const DistributedStrategy& strategy);

@@ -1,5 +1,6 @@
 // The table of passes. One line per pass; the order is the order in which they run in their stage.
 #include "kernels/graph/passes/addto.h"
+#include "kernels/graph/passes/amp.h"
 #include "kernels/graph/passes/auto_fusion.h"
 #include "kernels/graph/passes/block_layouts.h"
 #include "kernels/graph/passes/fuse_bn_act.h"
@@ -36,10 +37,17 @@ const Pass kPasses[] = {
     {"fuse_elewise_add_act_ops", "addition and the activation beside it become one operator",
      PassStage::kForward, [](const S& s) { return s.build_strategy().fuse_elewise_add_act_ops(); },
      FuseElewiseAddAct},
+    // Behind the fusions, which know nothing of casts.
+    {"amp", "products and what lies between them are computed with 16-bit tensors",
+     PassStage::kForward, [](const S& s) { return s.amp(); }, CastToHalf},
+    {"amp.gradients", "16-bit gradients are communicated as they are", PassStage::kBackward,
+     [](const S& s) { return s.amp(); }, KeepHalfGradients},
     {"recompute", "backward computes forward values again from the checkpoints",
      PassStage::kBackward, [](const S& s) { return s.recompute(); }, Recompute},
     {"enable_addto", "gradients with several sources are added up in place", PassStage::kBackward,
      [](const S& s) { return s.build_strategy().enable_addto(); }, AddInPlace},
+    {"amp.loss_scaling", "the loss is scaled, and a step with an overflow is left out",
+     PassStage::kUpdate, [](const S& s) { return s.amp(); }, ScaleLoss},
     {"gradient_merge", "gradients of several steps or parts of a batch are added up",
      PassStage::kUpdate,
      [](const S& s) { return s.gradient_merge() || s.batch_merge_repeats() > 1; }, MergeGradients},

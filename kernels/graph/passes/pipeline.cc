@@ -28,7 +28,7 @@ Status PassPipeline::RunOne(const Pass& pass, Program& program, std::vector<Para
   PassReport report;
   report.name = pass.name;
   report.operators_before = program.ops.size();
-  report.by_default = !IsSet(strategy_, pass.name);
+  report.by_default = !IsSet(strategy_, report.name.substr(0, report.name.find('.')));
   const Time begin = SteadyNow();
   auto outcome = pass.run(program, context);
   if (!outcome.ok()) return Annotate(outcome.status(), std::string("pass ") + pass.name);

@@ -81,6 +81,14 @@ size_t BehindWritersOf(const Program& program, const std::vector<std::string>& v
   return behind;
 }
 
+StatusOr<size_t> FindLossGradient(const Program& program) {
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    if (op.role == OpRole::kLoss && op.type == "fill_constant") return i;
+  }
+  return Internal("the program has no loss gradient");
+}
+
 bool Conflict(const Op& a, const Op& b) {
   std::set<std::string> reads, writes;
   ForEachRead(a, [&](const std::string& name) { reads.insert(name); });

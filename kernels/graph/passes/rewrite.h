@@ -40,6 +40,10 @@ StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::str
 // Index behind the last operator that writes one of `vars`; 0 when none does.
 size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars);
 
+// Index of the operator that begins backward: a fill_constant that says what the gradient of the
+// loss is. INTERNAL when there is none.
+StatusOr<size_t> FindLossGradient(const Program& program);
+
 // True when the order of the two operators matters: one writes what the other reads or writes.
 bool Conflict(const Op& a, const Op& b);
 

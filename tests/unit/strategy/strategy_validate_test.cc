@@ -53,7 +53,7 @@ TEST(Validate, MatterOfSpeedIsReportedOnly) {
 
 TEST(Validate, NotBuiltYetUnlessDefault) {
   const std::pair<const char*, const char*> refused[] = {
-      {"amp: true", "amp: true is not built yet"},
+      {"sharding: true", "sharding: true is not built yet"},
       {"elastic: true", "elastic: true is not built yet"},
       {"execution_strategy { use_thread_barrier: true }",
        "use_thread_barrier: true is not built yet"},
@@ -61,7 +61,6 @@ TEST(Validate, NotBuiltYetUnlessDefault) {
       {"build_strategy { gradient_scale_strategy: Customized }",
        "gradient_scale_strategy: Customized is not built yet"},
       {"a_sync_configs { enable_dc_asgd: true }", "enable_dc_asgd: true is not built yet"},
-      {"amp_configs { custom_white_list: \"relu\" }", "[relu] is not built yet"},
       {"runtime_flags { rocksdb_path: \"x\" }", "rocksdb_path: x is not built yet"},
   };
   for (const auto& [text, message] : refused) {

@@ -1,0 +1,19 @@
+// Vector loops between f32 and the 16-bit floats, by instruction set like loops.h. The same bits as
+// F16ToF32, F32ToF16, BF16ToF32 and F32ToBF16 (common/tensor/types.h), NaN too.
+#pragma once
+
+#include <cstdint>
+
+namespace tandem {
+
+struct HalfLoops {
+  using Widen = void (*)(const uint16_t* x, float* y, int64_t n);
+  using Round = void (*)(const float* x, uint16_t* y, int64_t n);  // to nearest even
+  Widen widen_f16, widen_bf16;
+  Round round_f16, round_bf16;
+};
+
+// The table for the best instruction set of this machine.
+const HalfLoops& BestHalfLoops();
+
+}  // namespace tandem

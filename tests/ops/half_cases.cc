@@ -1,0 +1,111 @@
+// Rows of the other families with 16-bit tensors.
+#include <algorithm>
+#include <set>
+
+#include "tests/ops/op_cases.h"
+
+namespace tandem::optest {
+namespace {
+
+// An operator for any float, and its slots that are f32 whatever the others are.
+struct HalfOp {
+  const char* op;
+  std::set<size_t> f32_inputs = {}, f32_outputs = {};
+};
+
+const std::vector<HalfOp>& HalfOps() {
+  static const std::vector<HalfOp> ops = {
+      {"batch_norm", {1, 2, 3, 4}, {1, 2, 3, 4}},
+      {"batch_norm_grad", {1, 2, 3}, {1, 2}},
+      {"conv2d", {2}},
+      {"conv2d_grad", {}, {2}},
+      {"dropout"},
+      {"elementwise_add"},
+      {"elementwise_add_grad"},
+      {"elementwise_div"},
+      {"elementwise_div_grad"},
+      {"elementwise_max"},
+      {"elementwise_max_grad"},
+      {"elementwise_mul"},
+      {"elementwise_mul_grad"},
+      {"elementwise_sub"},
+      {"elementwise_sub_grad"},
+      {"fc", {2}},
+      {"fc_grad", {}, {2}},
+      {"fused_bn_add_activation", {1, 2, 3, 4}, {1, 2, 3, 4}},
+      {"fused_bn_add_activation_grad", {1, 2, 3}, {1, 2}},
+      {"fused_elemwise_activation"},
+      {"fused_elemwise_activation_grad"},
+      {"gelu"},
+      {"gelu_grad"},
+      {"matmul"},
+      {"pool2d"},
+      {"pool2d_grad"},
+      {"relu"},
+      {"relu_grad"},
+      {"reorder"},
+      {"scale"},
+      {"sigmoid"},
+      {"sigmoid_grad"},
+      {"sum"},
+      {"tanh"},
+      {"tanh_grad"},
+  };
+  return ops;
+}
+
+const HalfOp* FindHalfOp(const std::string& op) {
+  for (const HalfOp& half : HalfOps()) {
+    if (half.op == op) return &half;
+  }
+  return nullptr;
+}
+
+// What rounding the result to nearest adds to the errors of the same row in f32; and the spacing of
+// the smallest f16.
+Tolerance HalfTolerance(Tolerance t, DType half) {
+  t.of_max += half == DType::kBF16 ? 0x1p-9 : 0x1p-12;  // values inside are rounded too
+  t.rel += half == DType::kBF16 ? 0x1p-8 : 0x1p-11;
+  t.abs += half == DType::kBF16 ? 1e-38 : 0x1p-25;
+  return t;
+}
+
+OpCase AsHalf(OpCase c, const HalfOp& op, DType half) {
+  for (size_t s = 0; s < c.inputs.size(); ++s) {
+    for (Draw& d : c.inputs[s]) {
+      if (d.desc.dtype == DType::kF32 && !op.f32_inputs.contains(s)) d.desc.dtype = half;
+    }
+  }
+  c.tolerance = HalfTolerance(c.tolerance, half);
+  // oneDNN rounds the sum after each of the windows that meet in an element.
+  if (c.op == "pool2d_grad" && half == DType::kBF16) c.tolerance.of_max += 0x1p-7;
+  c.grad_slots.clear();  // differences that are finite and yet small there are none in 16 bits
+  c.bench &= half == DType::kBF16;
+  return c;
+}
+
+}  // namespace
+
+DType OutputType(const OpCase& c, size_t slot) {
+  const HalfOp* op = FindHalfOp(c.op);
+  if (op == nullptr || c.inputs.empty() || c.inputs[0].empty()) return DType::kF32;
+  return op->f32_outputs.contains(slot) ? DType::kF32 : c.inputs[0][0].desc.dtype;
+}
+
+std::vector<OpCase> HalfCases() {
+  std::vector<OpCase> cases;
+  for (const auto& family :
+       {LinearCases(), ImageCases(), NormCases(), ElementwiseCases(), DenseCases(), FusedCases()}) {
+    for (const OpCase& c : family) {
+      const HalfOp* op = FindHalfOp(c.op);
+      if (op == nullptr || !c.body.empty()) continue;
+      // f16 goes through the f32 kernels on CPUs: small rows show all there is to see.
+      const int64_t elements = c.inputs[0].empty() ? 0 : c.inputs[0][0].desc.shape.numel();
+      cases.push_back(AsHalf(c, *op, DType::kBF16));
+      if (elements < 1024) cases.push_back(AsHalf(c, *op, DType::kF16));
+    }
+  }
+  return cases;
+}
+
+}  // namespace tandem::optest

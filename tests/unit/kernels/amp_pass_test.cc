@@ -1,0 +1,177 @@
+// The passes of amp: programs before and after.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/graph/builder.h"
+#include "kernels/graph/optimizer.h"
+#include "kernels/graph/passes/distribute.h"
+#include "kernels/graph/passes/pass.h"
+#include "proto/strategy.pb.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::HasSubstr;
+
+DistributedStrategy Amp() {
+  DistributedStrategy strategy;
+  strategy.set_amp(true);
+  strategy.mutable_runtime_flags()->set_use_mkldnn(false);
+  return strategy;
+}
+
+Status RunPasses(const DistributedStrategy& strategy, Program& program) {
+  PassPipeline pipeline(strategy, nullptr);
+  std::vector<ParamGrad> grads;
+  TD_RETURN_IF_ERROR(pipeline.Run(PassStage::kForward, program, grads));
+  TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 0.5f));
+  TD_RETURN_IF_ERROR(pipeline.Run(PassStage::kBackward, program, grads));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, {"sgd", {}}, grads));
+  return pipeline.Run(PassStage::kUpdate, program, grads);
+}
+
+// x is read twice, by fc and behind its relu.
+Program Small() {
+  ProgramBuilder b("small", 4);
+  const auto x = b.Data("x", DType::kF32, {3});
+  b.SoftmaxLoss(b.Fc(b.Add(b.Fc(x, 3, Act::kRelu), x), 2), b.Data("label", DType::kI64, {1}));
+  return *b.Finish();
+}
+
+// One line an operator: its type, those of its inputs, "if" with a condition.
+std::string TypesOf(const Program& program) {
+  std::string text;
+  for (const Op& op : program.ops) {
+    text += op.type;
+    for (const auto& slot : op.inputs) {
+      for (const auto& name : slot) {
+        text += std::string(" ") + Name(program.FindVar(name)->desc.dtype);
+      }
+    }
+    text += op.run_if.empty() ? "\n" : " if\n";
+  }
+  return text;
+}
+
+TEST(AmpPass, BeforeAndAfter) {
+  Program program = Small();
+  const Status status = RunPasses(Amp(), program);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(TypesOf(program), R"(cast f32
+cast f32
+fc bf16 bf16 f32
+relu bf16
+elementwise_add bf16 bf16
+cast f32
+fc bf16 bf16 f32
+cast bf16
+softmax_with_cross_entropy f32 i64
+mean f32
+fill_constant
+elementwise_mul f32 f32
+mean_grad f32 f32
+softmax_with_cross_entropy_grad f32 i64 f32
+cast_grad bf16 f32
+fc_grad bf16 bf16 bf16
+elementwise_add_grad bf16 bf16 bf16
+relu_grad bf16 bf16
+fc_grad bf16 bf16 bf16
+cast bf16
+cast bf16
+check_finite_and_unscale f32 f32 f32 f32 f32
+update_loss_scaling f32 f32 f32 f32
+sgd f32 f32 f32 if
+sgd f32 f32 f32 if
+sgd f32 f32 f32 if
+sgd f32 f32 f32 if
+)");
+  EXPECT_EQ(program.ops[12].inputs[1][0], program.ops[11].outputs[0][0]) << "the scaled gradient";
+}
+
+TEST(AmpPass, RefusesWhatHasNo16BitForm) {
+  DistributedStrategy strategy = Amp();
+  strategy.mutable_amp_configs()->add_custom_white_list("softmax_with_cross_entropy");
+  Program program = Small();
+  const std::string message(RunPasses(strategy, program).message());
+  EXPECT_THAT(message, HasSubstr("custom_white_list"));
+  EXPECT_THAT(message, HasSubstr("softmax_with_cross_entropy has no 16-bit form"));
+  strategy.mutable_amp_configs()->clear_custom_white_list();
+  strategy.mutable_amp_configs()->add_custom_black_list("conv3d");
+  program = Small();
+  EXPECT_EQ(RunPasses(strategy, program).code(), StatusCode::kNotFound);
+  strategy.mutable_amp_configs()->clear_custom_black_list();
+  strategy.mutable_amp_configs()->add_custom_black_varnames("y");
+  program = Small();
+  EXPECT_THAT(std::string(RunPasses(strategy, program).message()), HasSubstr("no variable \"y\""));
+}
+
+// What is printed or minimised is f32, whoever computes it.
+TEST(AmpPass, MetricsStayF32) {
+  Program program = Small();
+  program.metrics = {program.ops[1].outputs[0][0]};
+  ASSERT_TRUE(RunPasses(Amp(), program).ok());
+  EXPECT_EQ(program.FindVar(program.metrics[0])->desc.dtype, DType::kF32);
+}
+
+// Tables on pservers: rows are pushed behind the check too.
+TEST(AmpPass, RowsAreUnscaledBeforeTheyArePushed) {
+  ProgramBuilder b("rows", 4);
+  const auto ids = b.Data("ids", DType::kI64, {2});
+  const auto rows = b.Embedding(ids, {.rows = 9, .dim = 3, .sparse = true});
+  b.SoftmaxLoss(b.Fc(b.Reshape(rows, {0, -1}), 2), b.Data("label", DType::kI64, {1}));
+  Program program = *b.Finish();
+  const DistributedStrategy strategy = Amp();
+  PassPipeline pipeline(strategy, nullptr);
+  std::vector<ParamGrad> grads;
+  ASSERT_TRUE(pipeline.Run(PassStage::kForward, program, grads).ok());
+  grads = *AppendBackward(program, 1.0f);
+  const std::vector<ParamGrad> tables = TableGradients(program, grads);
+  ASSERT_EQ(tables.size(), 1u);
+  ASSERT_TRUE(InsertTables(program, tables).ok());
+  std::vector<ParamGrad> dense;
+  for (const ParamGrad& pair : grads) {
+    if (pair.rows.empty()) dense.push_back(*WidenGradient(program, pair, OpRole::kBackward));
+  }
+  ASSERT_TRUE(AppendPushPull(program, dense).ok());
+  const Status status = pipeline.Run(PassStage::kUpdate, program, grads);
+  ASSERT_TRUE(status.ok()) << status;
+  const auto at = [&program](const char* type) {
+    return std::find_if(program.ops.begin(), program.ops.end(),
+                        [type](const Op& op) { return op.type == type; });
+  };
+  const auto check = at("check_finite_and_unscale");
+  ASSERT_NE(check, program.ops.end());
+  EXPECT_EQ(check->inputs[1].size(), 3u) << "the rows, a weight, a bias";
+  EXPECT_LT(check, at("push_rows"));
+  EXPECT_LT(at("push_rows"), at("push_pull"));
+}
+
+// 16-bit images lie with their channels last, from the first convolution to the pool.
+TEST(AmpPass, ChannelsLast) {
+  ProgramBuilder b("images", 2);
+  std::string x = b.Data("x", DType::kF32, {3, 8, 8});
+  x = b.BatchNorm(b.Conv2d(x, {.channels = 20, .kernel = 3, .padding = 1}), Act::kRelu);
+  x = b.Pool2d(x, {.global = true});
+  b.SoftmaxLoss(b.Fc(x, 2), b.Data("label", DType::kI64, {1}));
+  Program program = *b.Finish();
+  DistributedStrategy strategy = Amp();
+  strategy.mutable_runtime_flags()->set_use_mkldnn(true);
+  strategy.mutable_build_strategy()->set_fuse_bn_act_ops(true);
+  const Status status = RunPasses(strategy, program);
+  ASSERT_TRUE(status.ok()) << status;
+  int layouts = 0;
+  for (const Op& op : program.ops) {
+    EXPECT_NE(op.type, "reorder");
+    for (const char* attr : {"data_layout", "output_layout"}) {
+      if (!op.attrs.contains(attr)) continue;
+      ++layouts;
+      EXPECT_EQ(std::get<std::string>(op.attrs.at(attr)), "NHWC") << op.type;
+    }
+  }
+  EXPECT_EQ(layouts, 6) << Dump(program);
+}
+
+}  // namespace
+}  // namespace tandem
