@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "collective/communicator.h"
 #include "collective/tcp.h"
+#include "kernels/graph/passes/sync_batch_norm.h"
 #include "kernels/graph/passes/update_by_owner.h"
 #include "trainer/mode.h"
 #include "trainer/spread_state.h"
@@ -128,6 +129,9 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
 
 Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>& given) {
   TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, given, options_));
+  if (options_.sync_batch_norm) {
+    TD_RETURN_IF_ERROR(SyncBatchNorm(program, options_.rank, options_.ranks).status());
+  }
   GroupRule rule = options_.group_rule;
   std::vector<std::vector<ParamGrad>> groups;
   if (options_.fuse_all_reduce) {
@@ -255,8 +259,9 @@ StatusOr<int> CollectiveMode::Register(const CommNode& node) {
       return InvalidArgument("one %s of several element types", node.op->type);
     bucket->count += static_cast<size_t>(t.desc.shape.numel());
   }
-  const bool half =
-      options_.half_communication && dtype == DType::kF32 && bucket->op != CollectiveOp::kBroadcast;
+  // Gradients alone: parameters and statistics travel as they are.
+  const bool half = options_.half_communication && dtype == DType::kF32 &&
+                    node.op->role == OpRole::kComm && bucket->op != CollectiveOp::kBroadcast;
   bucket->dtype = half ? DType::kF16 : dtype;
   const size_t n = node.out.size();
   bucket->name =

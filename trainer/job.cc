@@ -187,6 +187,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.seed = config.seed();
   options.fuse_all_reduce = strategy.fuse_all_reduce_ops();
   options.group_rule = {strategy.fuse_grad_size_in_mb(), strategy.fuse_grad_size_in_tflops()};
+  options.sync_batch_norm = strategy.sync_batch_norm() && rank.size > 1;
   options.update_by_owner =
       strategy.build_strategy().reduce_strategy() == BuildStrategy::Reduce && rank.size > 1;
   options.fuse_broadcast = strategy.build_strategy().fuse_broadcast_ops();

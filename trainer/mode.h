@@ -42,7 +42,8 @@ struct ModeOptions {
   uint64_t seed = 0;  // of the initial values
   bool fuse_all_reduce = true;
   GroupRule group_rule;
-  bool half_communication = false;     // f32 gradients travel as f16
+  bool half_communication = false;  // f32 gradients travel as f16
+  bool sync_batch_norm = false;
   bool update_by_owner = false;        // reduce_strategy Reduce
   bool fuse_broadcast = false;         // with it
   std::optional<AverageRule> average;  // LocalSGD: parameters travel, not gradients

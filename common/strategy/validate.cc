@@ -225,6 +225,8 @@ void Validator::CheckExclusions() {
        "localsgd sends no gradients"},
       {by_owner && s.localsgd(), "build_strategy.reduce_strategy", "localsgd",
        "localsgd sends no gradients, and Reduce gives them to an owner"},
+      {s.sync_batch_norm() && s.amp(), "sync_batch_norm", "amp",
+       "moments of several ranks are joined in 32 bit, and with amp images have 16"},
       {s.lars() && s.lamb(), "lars", "lamb", "each is an optimizer of its own"},
       {s.dgc() && s.localsgd(), "dgc", "localsgd", "localsgd sends no gradients"},
   };

@@ -65,21 +65,27 @@ void AppendGrad(GradContext& ctx, bool fused) {
     in.push_back({ctx.Out(0)});
     out.push_back({dz});
   }
+  in.push_back({});  // Sums
   ctx.Append(ctx.op().type + "_grad", std::move(in), std::move(out), ctx.op().attrs);
 }
 
 void Grad(GradContext& ctx) { AppendGrad(ctx, false); }
 void FusedGrad(GradContext& ctx) { AppendGrad(ctx, true); }
 
-// X, Scale, SavedMean, SavedInvStd, Y@GRAD [, Y] -> X@GRAD, Scale@GRAD, Bias@GRAD [, Z@GRAD].
+// X, Scale, SavedMean, SavedInvStd, Y@GRAD [, Y], Sums -> X@GRAD, Scale@GRAD, Bias@GRAD [, Z@GRAD].
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   TD_RETURN_IF_ERROR(NeedPerChannel(view, s.channels, 1, 3));
   TD_RETURN_IF_ERROR(NeedSame(view, 0, "X", 4, "Y@GRAD"));
-  if (view.has_in(5)) TD_RETURN_IF_ERROR(NeedSame(view, 0, "X", 5, "Y"));
+  const bool fused = outputs.size() > 3;
+  if (fused) TD_RETURN_IF_ERROR(NeedSame(view, 0, "X", 5, "Y"));
+  const size_t sums = fused ? 6 : 5;
+  if (view.has_in(sums) && view.in(sums).shape != Shape{2 * s.channels + 1}) {
+    return view.Error(absl::StrFormat("Sums must have the shape [%d]", 2 * s.channels + 1));
+  }
   outputs[0] = view.in(0);
   outputs[1] = outputs[2] = view.in(1);
-  if (outputs.size() > 3) outputs[3] = view.in(0);
+  if (fused) outputs[3] = view.in(0);
   return OkStatus();
 }
 
@@ -110,8 +116,12 @@ const OpDef kBatchNorm = {
 
 const OpDef kBatchNormGrad = {
     .type = "batch_norm_grad",
-    .doc = "Gradients of batch_norm; with is_test the statistics are constants.",
-    .inputs = {{"X"}, {"Scale"}, {"SavedMean"}, {"SavedInvStd"}, {"Y@GRAD"}},
+    .doc =
+        "Gradients of batch_norm; with is_test the statistics are constants. Sums: "
+        "batch_norm_grad_sums of all ranks, where the statistics are those of all; Scale@GRAD and "
+        "Bias@GRAD are this rank's.",
+    .inputs =
+        {{"X"}, {"Scale"}, {"SavedMean"}, {"SavedInvStd"}, {"Y@GRAD"}, {"Sums", Arity::kOptional}},
     .outputs = {{"X@GRAD", Arity::kOptional},
                 {"Scale@GRAD", Arity::kOptional},
                 {"Bias@GRAD", Arity::kOptional}},
@@ -136,7 +146,13 @@ const OpDef kFusedBnAddActivation = {
 const OpDef kFusedBnAddActivationGrad = {
     .type = "fused_bn_add_activation_grad",
     .doc = "Gradients of fused_bn_add_activation.",
-    .inputs = {{"X"}, {"Scale"}, {"SavedMean"}, {"SavedInvStd"}, {"Y@GRAD"}, {"Y"}},
+    .inputs = {{"X"},
+               {"Scale"},
+               {"SavedMean"},
+               {"SavedInvStd"},
+               {"Y@GRAD"},
+               {"Y"},
+               {"Sums", Arity::kOptional}},
     .outputs = {{"X@GRAD", Arity::kOptional},
                 {"Scale@GRAD", Arity::kOptional},
                 {"Bias@GRAD", Arity::kOptional},

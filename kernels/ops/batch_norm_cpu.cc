@@ -1,5 +1,6 @@
 #include "kernels/ops/batch_norm.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -22,6 +23,7 @@ struct State {
   bool is_test, relu;
   const NormLoops& loops;
   int parts;
+  int64_t rank = 0, ranks = 1;  // of batch_norm_moments
 
   // Channels that are worked on together: those whose elements lie interleaved, or one.
   int64_t width() const { return s.blocked() ? kLanes : 1; }
@@ -122,14 +124,17 @@ void Group(const State& st, const KernelArgs& args, int64_t first) {
   }
 }
 
-// The sums behind the gradients of channels [first, first + width): of g', and of g' (x - mean).
+// The sums behind the gradients of channels [first, first + width): of g', and of g' (x - mean),
+// over `count` elements.
 struct GradSums {
   Sums g{}, gx{};
+  double count = 0;
 };
 
 GradSums GradSumsOf(const State& st, NormLoops::Grad grad, int64_t first) {
   const NormLoops::Grad begin = grad;
   GradSums sums;
+  sums.count = static_cast<double>(st.s.batch * st.s.plane);
   for (int64_t n = 0; n < st.s.batch; ++n) {
     const int64_t at = st.RunAt(n, first);
     grad.x = begin.x + at;
@@ -146,6 +151,18 @@ GradSums GradSumsOf(const State& st, NormLoops::Grad grad, int64_t first) {
   return sums;
 }
 
+// The sums over all ranks, from batch_norm_grad_sums; this rank's `own` where there are none.
+GradSums SumsOfAll(const State& st, const float* given, int64_t first, const GradSums& own) {
+  if (given == nullptr) return own;
+  GradSums all;
+  all.count = static_cast<double>(given[0]) * static_cast<double>(st.s.plane);
+  for (int64_t c = 0; c < st.width(); ++c) {
+    all.g[c] = given[1 + first + c];
+    all.gx[c] = given[1 + st.s.channels + first + c];
+  }
+  return all;
+}
+
 void GroupGrad(const State& st, const KernelArgs& args, int64_t first) {
   const float *inv_std = InF32(args, 3) + first, *weight = InF32(args, 1) + first;
   const Lanes mean = Spread(st, InF32(args, 2) + first);
@@ -154,7 +171,7 @@ void GroupGrad(const State& st, const KernelArgs& args, int64_t first) {
                        .g = InF32(args, 4),
                        .mean = mean.data()};
   const GradSums sums = GradSumsOf(st, grad, first);
-  const double count = static_cast<double>(st.s.batch * st.s.plane);
+  const GradSums all = SumsOfAll(st, InF32(args, st.relu ? 6 : 5), first, sums);
   Lanes scale{}, mean_g{}, slope{};
   for (int64_t c = 0; c < st.width(); ++c) {
     if (float* gscale = OutF32(args, 1)) {
@@ -163,8 +180,8 @@ void GroupGrad(const State& st, const KernelArgs& args, int64_t first) {
     if (float* gbias = OutF32(args, 2)) gbias[first + c] = static_cast<float>(sums.g[c]);
     scale[c] = weight[c] * inv_std[c];
     if (st.is_test) continue;  // the statistics are constants
-    mean_g[c] = static_cast<float>(sums.g[c] / count);
-    slope[c] = static_cast<float>(sums.gx[c] * inv_std[c] * inv_std[c] / count);
+    mean_g[c] = static_cast<float>(all.g[c] / all.count);
+    slope[c] = static_cast<float>(all.gx[c] * inv_std[c] * inv_std[c] / all.count);
   }
   const Lanes scales = Spread(st, scale.data()), means_g = Spread(st, mean_g.data());
   const Lanes slopes = Spread(st, slope.data());
@@ -180,6 +197,34 @@ void GroupGrad(const State& st, const KernelArgs& args, int64_t first) {
     grad.gx = gx == nullptr ? nullptr : gx + at;
     grad.gz = gz == nullptr ? nullptr : gz + at;
     st.loops.grad(grad, st.run());
+  }
+}
+
+void GroupMoments(const State& st, const KernelArgs& args, int64_t first) {
+  const Moments moments = MomentsOf(st, InF32(args, 0), first);
+  const int64_t columns = 2 * st.s.channels + 1;
+  float* const row = OutF32(args, 0) + st.rank * columns;
+  if (first == 0) {  // other groups write the rest of this row alone
+    std::fill(OutF32(args, 0), row, 0.0f);
+    std::fill(row + columns, OutF32(args, 0) + st.ranks * columns, 0.0f);
+    row[0] = static_cast<float>(st.s.batch);
+  }
+  for (int64_t c = 0; c < st.width(); ++c) {
+    row[1 + first + c] = moments.mean[c];
+    row[1 + st.s.channels + first + c] = moments.variance[c];
+  }
+}
+
+void GroupGradSums(const State& st, const KernelArgs& args, int64_t first) {
+  const Lanes mean = Spread(st, InF32(args, 1) + first);
+  const GradSums sums = GradSumsOf(
+      st, {.x = InF32(args, 0), .y = InF32(args, 3), .g = InF32(args, 2), .mean = mean.data()},
+      first);
+  float* const out = OutF32(args, 0);
+  if (first == 0) out[0] = static_cast<float>(st.s.batch);
+  for (int64_t c = 0; c < st.width(); ++c) {
+    out[1 + first + c] = static_cast<float>(sums.g[c]);
+    out[1 + st.s.channels + first + c] = static_cast<float>(sums.gx[c]);
   }
 }
 
@@ -203,6 +248,54 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
                                        PartsFor(ctx.threads, view.in(0).shape.numel())});
 }
 
+StatusOr<Kernel> PrepareMoments(const OpView& view, const PrepareContext& ctx) {
+  TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
+  if (s.layout == ImageLayout::kLast) return Unimplemented("only for NCHW and nChw16c");
+  return MakeKernel<State, Run<GroupMoments>>(
+      {s, 0, 0, false, false, BestNormLoops(), PartsFor(ctx.threads, view.in(0).shape.numel()),
+       view.attr<int64_t>("rank"), view.attr<int64_t>("ranks")});
+}
+
+StatusOr<Kernel> PrepareGradSums(const OpView& view, const PrepareContext& ctx) {
+  TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
+  if (s.layout == ImageLayout::kLast) return Unimplemented("only for NCHW and nChw16c");
+  return MakeKernel<State, Run<GroupGradSums>>(
+      {s, 0, 0, false, false, BestNormLoops(), PartsFor(ctx.threads, view.in(0).shape.numel())});
+}
+
+struct MergeState {
+  int64_t ranks, channels;
+  float momentum;
+};
+
+Status Merge(MergeState& st, const KernelArgs& args) {
+  const int64_t columns = 2 * st.channels + 1;
+  for (int64_t c = 0; c < st.channels; ++c) {
+    double count = 0, mean = 0, m2 = 0;
+    for (int64_t r = 0; r < st.ranks; ++r) {
+      const float* row = InF32(args, 0) + r * columns;
+      const double n = row[0], delta = row[1 + c] - mean, total = count + n;
+      if (n == 0) continue;
+      mean += delta * n / total;
+      m2 += n * row[1 + st.channels + c] + delta * delta * count * n / total;
+      count = total;
+    }
+    const auto batch_mean = static_cast<float>(mean);
+    const auto batch_variance = static_cast<float>(m2 / count);
+    const float running_mean = InF32(args, 1)[c], running_variance = InF32(args, 2)[c];
+    OutF32(args, 0)[c] = batch_mean;
+    OutF32(args, 1)[c] = batch_variance;
+    OutF32(args, 2)[c] = Advance(st.momentum, running_mean, batch_mean);
+    OutF32(args, 3)[c] = Advance(st.momentum, running_variance, batch_variance);
+  }
+  return OkStatus();
+}
+
+StatusOr<Kernel> PrepareMerge(const OpView& view, const PrepareContext&) {
+  return MakeKernel<MergeState, Merge>({view.in(0).shape[0], view.in(1).shape[0],
+                                        static_cast<float>(view.attr<double>("momentum"))});
+}
+
 }  // namespace
 
 std::vector<KernelImpl> BatchNormCpu() {
@@ -221,5 +314,9 @@ std::vector<KernelImpl> FusedBnAddActivationGradCpu() {
   return {{"onednn", NativeOrWidened<PrepareDnnlBatchNormGrad>},
           {"vector", OrWidened<Prepare<GroupGrad, true>>}};
 }
+
+std::vector<KernelImpl> BatchNormMomentsCpu() { return {{"vector", PrepareMoments}}; }
+std::vector<KernelImpl> BatchNormGradSumsCpu() { return {{"vector", PrepareGradSums}}; }
+std::vector<KernelImpl> BatchNormMergeCpu() { return {{"plain", PrepareMerge}}; }
 
 }  // namespace tandem

@@ -205,6 +205,9 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx, bool gra
   TD_RETURN_IF_ERROR(CheckDnnlTypes(view));
   TD_ASSIGN_OR_RETURN(const BatchNormShape shape, BatchNormShapeOf(view));
   if (shape.layout != ImageLayout::kLast) return Unimplemented("only for NHWC");
+  if (grad && view.has_in(view.op().inputs.size() - 1)) {
+    return Unimplemented("statistics of several ranks are not known to oneDNN");
+  }
   TD_ASSIGN_OR_RETURN(DnnlProgram program,
                       BuildDnnl(ctx, [&](DnnlProgram& p) { build(p, Problem(view, shape)); }));
   const size_t bytes = view.in(0).bytes(), at = RoundUp(program.scratch_bytes());

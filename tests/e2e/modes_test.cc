@@ -1,12 +1,10 @@
 // Local, pserver and collective mode train the same network, with the same result.
-#include <cmath>
-#include <filesystem>
 #include <set>
 
 #include "common/tensor/device.h"
 #include "gmock/gmock.h"
+#include "tests/support/params_test_util.h"
 #include "tests/support/process_test_util.h"
-#include "trainer/safetensors.h"
 
 namespace tandem {
 namespace {
@@ -25,31 +23,11 @@ class ModesTest : public JobTest {
     return RunJob(name, launch, args);
   }
   TensorMap Params(const std::string& name) const {
-    for (const auto& entry : std::filesystem::directory_iterator(Path(name + ".ck"))) {
-      auto file = ReadSafetensors(entry.path() / "model.safetensors", device_);
-      EXPECT_TRUE(file.ok()) << file.status();
-      if (file.ok()) return file->tensors;
-    }
-    ADD_FAILURE() << "no checkpoint of " << name;
-    return {};
+    return SavedParams(Path(name + ".ck"), device_);
   }
 
   mutable CpuDevice device_;  // outlives the tensors that tests hold
 };
-
-// |a - b| / |b|, over all parameters.
-double Distance(const TensorMap& a, const TensorMap& b) {
-  double difference = 0, norm = 0;
-  EXPECT_EQ(a.size(), b.size());
-  for (const auto& [name, tensor] : b) {
-    const auto x = a.at(name).span<float>(), y = tensor.span<float>();
-    for (size_t i = 0; i < y.size(); ++i) {
-      difference += std::pow(double{x[i]} - double{y[i]}, 2);
-      norm += std::pow(double{y[i]}, 2);
-    }
-  }
-  return std::sqrt(difference / norm);
-}
 
 // Sums over a batch in one piece and in two halves round differently. Once that decides the sign of
 // a relu's input or the winner of a max pooling the other way, the two networks part by far more

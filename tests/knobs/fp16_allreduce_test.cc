@@ -37,7 +37,7 @@ class Doubling final : public Communicator {
 };
 
 // Bytes on their way for `data` in buckets of the given sizes, after which it is doubled.
-size_t BytesSent(bool half, std::vector<std::vector<float>>& data) {
+size_t BytesSent(bool half, std::vector<std::vector<float>>& data, OpRole role = OpRole::kComm) {
   ModeOptions options;
   options.ranks = 2;
   options.half_communication = half;
@@ -47,6 +47,7 @@ size_t BytesSent(bool half, std::vector<std::vector<float>>& data) {
   const auto mode = MakeCollectiveMode(options, std::move(world));
   Op op;
   op.type = "c_allreduce_sum";
+  op.role = role;
   CommNode node{.op = &op, .in = {}, .out = {}, .place = {}};
   for (auto& values : data) {
     const auto n = static_cast<int64_t>(values.size());
@@ -74,6 +75,11 @@ TEST(Fp16AllReduce, HalfTheBytes) {
       EXPECT_EQ(half[p][3], 0.0f) << "too small for 16 bits";
     }
   }
+}
+
+TEST(Fp16AllReduce, GradientsAlone) {
+  std::vector<std::vector<float>> statistics = {{1.0f, 2.0f}};
+  EXPECT_EQ(BytesSent(true, statistics, OpRole::kForward), 8u) << "those of sync_batch_norm";
 }
 
 using Fp16AllReduceJob = JobTest;

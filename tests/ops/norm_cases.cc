@@ -56,7 +56,41 @@ OpCase Backward(const Norm& n, bool fused) {
               .bits_vary_with_threads = VaryWithThreads(n),
               .bench = n.bench};
   if (fused) c.inputs.push_back({F32(n.x)});
+  c.inputs.push_back({});
   return c;
+}
+
+// What several ranks normalise by: joined moments, and sums of all.
+void AddSync(const Norm& n, std::vector<OpCase>& cases) {
+  const int64_t c = n.x[1];
+  const Draw x = F32(n.x, n.low, n.low + 2), per_channel = PerChannel(n, 0.5, 2);
+  const Draw sums = F32({2 * c + 1}, 1, 3);
+  const Tolerance tolerance = Products(Samples(n));
+  AttrMap place = n.attrs;
+  place["rank"] = int64_t{1};
+  place["ranks"] = int64_t{3};
+  cases.push_back({.op = "batch_norm_moments",
+                   .inputs = {{x}},
+                   .attrs = place,
+                   .tolerance = {.rel = 2e-6, .of_max = 4e-6},
+                   .bench = n.bench});
+  cases.push_back({.op = "batch_norm_merge",
+                   .inputs = {{F32({3, 2 * c + 1}, 1, 3)}, {per_channel}, {per_channel}},
+                   .attrs = {{"momentum", 0.75}},
+                   .tolerance = {.rel = 2e-6},
+                   .bench = n.bench});
+  for (const bool relu : {false, true}) {
+    OpCase own = {.op = "batch_norm_grad_sums",
+                  .inputs = {{x}, {PerChannel(n, n.low + 0.5, n.low + 1.5)}, {F32(n.x)}, {}},
+                  .attrs = n.attrs,
+                  .tolerance = tolerance,
+                  .bench = n.bench};
+    if (relu) own.inputs[3] = {F32(n.x)};
+    cases.push_back(own);
+    OpCase grad = Backward(n, relu);
+    grad.inputs.back() = {sums};
+    cases.push_back(grad);
+  }
 }
 
 void AddNorm(const Norm& n, std::vector<OpCase>& cases) {
@@ -108,7 +142,10 @@ std::vector<OpCase> NormCases() {
       {.x = {16, 64, 32, 32}, .bench = true, .attrs = blocked},
   };
   std::vector<OpCase> cases;
-  for (const Norm& n : norms) AddNorm(n, cases);
+  for (const Norm& n : norms) {
+    AddNorm(n, cases);
+    if (!n.attrs.contains("is_test") && !n.attrs.contains("momentum")) AddSync(n, cases);
+  }
   return cases;
 }
 

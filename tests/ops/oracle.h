@@ -55,6 +55,9 @@ std::vector<Value> OraclePool2dGrad(const OracleArgs& a);
 // Batch normalisation, alone and fused (oracle_norm.cc).
 std::vector<Value> OracleBatchNorm(const OracleArgs& a);
 std::vector<Value> OracleBatchNormGrad(const OracleArgs& a);
+std::vector<Value> OracleBatchNormGradSums(const OracleArgs& a);
+std::vector<Value> OracleBatchNormMerge(const OracleArgs& a);
+std::vector<Value> OracleBatchNormMoments(const OracleArgs& a);
 
 // Tables and their gradients (oracle_embedding.cc).
 std::vector<Value> OracleLookupTable(const OracleArgs& a);

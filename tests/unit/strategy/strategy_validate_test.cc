@@ -57,7 +57,7 @@ TEST(Validate, NotBuiltYetUnlessDefault) {
       {"elastic: true", "elastic: true is not built yet"},
       {"execution_strategy { use_thread_barrier: true }",
        "use_thread_barrier: true is not built yet"},
-      {"sync_batch_norm: true", "sync_batch_norm: true is not built yet"},
+      {"adaptive_localsgd: true", "adaptive_localsgd: true is not built yet"},
       {"build_strategy { gradient_scale_strategy: Customized }",
        "gradient_scale_strategy: Customized is not built yet"},
       {"a_sync_configs { enable_dc_asgd: true }", "enable_dc_asgd: true is not built yet"},
