@@ -143,7 +143,8 @@ TEST_P(ConformanceTest, MaxMinProd) {
                     const int v = ValueOf(k, i);
                     all = op == ReduceOp::kMax   ? std::max(all, v)
                           : op == ReduceOp::kMin ? std::min(all, v)
-                                                 : all * v;
+                                                 : static_cast<int>(static_cast<uint32_t>(all) *
+                                                                    static_cast<uint32_t>(v));
                   }
                   return all;
                 }));
