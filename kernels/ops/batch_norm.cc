@@ -11,8 +11,10 @@ namespace tandem {
 
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view) {
   // X, Z, Y and their gradients may have 16 bits; what there is one of per channel is f32.
-  const bool grad = view.op().type.ends_with("_grad");
-  TD_RETURN_IF_ERROR(grad ? NeedFloats(view, {0, 4, 5}) : NeedFloats(view, {0, 5}));
+  const std::string& type = view.op().type;
+  TD_RETURN_IF_ERROR(!type.ends_with("_grad")     ? NeedFloats(view, {0, 5})
+                     : type.starts_with("fused_") ? NeedFloats(view, {0, 4, 5})
+                                                  : NeedFloats(view, {0, 4}));
   const Shape& x = view.in(0).shape;
   if (x.rank() < 2) return view.Error("X must have at least 2 dimensions: batch and channels");
   if (x.numel() == 0) return view.Error("X has no elements");

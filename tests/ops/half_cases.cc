@@ -16,7 +16,7 @@ struct HalfOp {
 const std::vector<HalfOp>& HalfOps() {
   static const std::vector<HalfOp> ops = {
       {"batch_norm", {1, 2, 3, 4}, {1, 2, 3, 4}},
-      {"batch_norm_grad", {1, 2, 3}, {1, 2}},
+      {"batch_norm_grad", {1, 2, 3, 5}, {1, 2}},
       {"conv2d", {2}},
       {"conv2d_grad", {}, {2}},
       {"dropout"},
@@ -33,7 +33,7 @@ const std::vector<HalfOp>& HalfOps() {
       {"fc", {2}},
       {"fc_grad", {}, {2}},
       {"fused_bn_add_activation", {1, 2, 3, 4}, {1, 2, 3, 4}},
-      {"fused_bn_add_activation_grad", {1, 2, 3}, {1, 2}},
+      {"fused_bn_add_activation_grad", {1, 2, 3, 6}, {1, 2}},
       {"fused_elemwise_activation"},
       {"fused_elemwise_activation_grad"},
       {"gelu"},
