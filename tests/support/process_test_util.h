@@ -17,7 +17,7 @@ namespace tandem {
 
 // Debian's package dataset-fashion-mnist.
 inline constexpr char kFashionMnist[] = "/usr/share/datasets/fashion-mnist";
-inline constexpr int kProcessSecondsMax = 60;
+inline constexpr int kProcessSecondsMax = 300;
 
 // One running program. Not thread-safe.
 class ChildProcess {
