@@ -63,7 +63,7 @@ OpCase Backward(const Norm& n, bool fused) {
 // What several ranks normalise by: joined moments, and sums of all.
 void AddSync(const Norm& n, std::vector<OpCase>& cases) {
   const int64_t c = n.x[1];
-  const Draw x = F32(n.x, n.low, n.low + 2), per_channel = PerChannel(n, 0.5, 2);
+  const Draw x = F32(n.x, n.low, n.low + 2);
   const Draw sums = F32({2 * c + 1}, 1, 3);
   const Tolerance tolerance = Products(Samples(n));
   AttrMap place = n.attrs;
@@ -73,11 +73,6 @@ void AddSync(const Norm& n, std::vector<OpCase>& cases) {
                    .inputs = {{x}},
                    .attrs = place,
                    .tolerance = {.rel = 2e-6, .of_max = 4e-6},
-                   .bench = n.bench});
-  cases.push_back({.op = "batch_norm_merge",
-                   .inputs = {{F32({3, 2 * c + 1}, 1, 3)}, {per_channel}, {per_channel}},
-                   .attrs = {{"momentum", 0.75}},
-                   .tolerance = {.rel = 2e-6},
                    .bench = n.bench});
   for (const bool relu : {false, true}) {
     OpCase own = {.op = "batch_norm_grad_sums",
@@ -91,6 +86,15 @@ void AddSync(const Norm& n, std::vector<OpCase>& cases) {
     grad.inputs.back() = {sums};
     cases.push_back(grad);
   }
+}
+
+OpCase Merge(int64_t channels) {
+  const Draw running = F32({channels}, 0.5, 2);
+  return {.op = "batch_norm_merge",
+          .inputs = {{F32({3, 2 * channels + 1}, 1, 3)}, {running}, {running}},
+          .attrs = {{"momentum", 0.75}},
+          .tolerance = {.rel = 2e-6},
+          .bench = channels == 64};
 }
 
 void AddNorm(const Norm& n, std::vector<OpCase>& cases) {
@@ -147,6 +151,7 @@ std::vector<OpCase> NormCases() {
     const bool plain = !n.attrs.contains("is_test") && !n.attrs.contains("momentum");
     if (plain && !ChannelsLast(n)) AddSync(n, cases);
   }
+  for (const int64_t channels : {1, 3, 64}) cases.push_back(Merge(channels));
   return cases;
 }
 
