@@ -190,7 +190,8 @@ StatusOr<RowValues> FromProto(const TableRows& rows) {
                            rows.content().size());
   }
   values.content.resize(rows.content().size() / sizeof(float));
-  std::memcpy(values.content.data(), rows.content().data(), rows.content().size());
+  std::copy(rows.content().begin(), rows.content().end(),
+            reinterpret_cast<char*>(values.content.data()));
   return values;
 }
 

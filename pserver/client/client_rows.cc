@@ -1,6 +1,5 @@
 // The part of PsClient that is about tables: which server has which row, and how rows travel.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "common/base/nearest.h"
@@ -237,7 +236,8 @@ StatusOr<PsTableRows> PsClient::PullTable(const std::string& variable, bool slot
       all.ids.insert(all.ids.end(), rows.id().begin(), rows.id().end());
       const size_t old = all.content.size();
       all.content.resize(old + rows.content().size() / sizeof(float));
-      std::memcpy(all.content.data() + old, rows.content().data(), rows.content().size());
+      std::copy(rows.content().begin(), rows.content().end(),
+                reinterpret_cast<char*>(all.content.data() + old));
       bucket = reply.next_bucket();
     }
   }
