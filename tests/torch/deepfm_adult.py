@@ -126,16 +126,14 @@ CASES = {
 
 
 def torch_losses(model, optimizer, clip, batches):
-    losses = []
-    for ids, labels in batches:
-        optimizer.zero_grad()
-        loss = F.binary_cross_entropy_with_logits(model(ids), labels)
-        loss.backward()
+    def cut():
         if clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return losses
+
+    def loss_of(ids, labels):
+        return F.binary_cross_entropy_with_logits(model(ids), labels)
+
+    return job_run.torch_losses(optimizer, batches, loss_of, cut)
 
 
 def compare(args, trainer, name, first, batches, columns):

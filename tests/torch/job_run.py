@@ -49,6 +49,20 @@ class Trainer:
         return sys.exit("no checkpoint of the first parameters")
 
 
+def torch_losses(optimizer, batches, loss_of, before_step=None):
+    """What Trainer.losses gives, of a PyTorch model: loss_of(*batch) is a step's loss."""
+    losses = []
+    for batch in batches:
+        optimizer.zero_grad()
+        loss = loss_of(*batch)
+        loss.backward()
+        if before_step is not None:
+            before_step()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
 def same(name, ours, theirs):
     """Prints how far the two go apart; whether that is near enough, and anything is learnt."""
     if len(ours) != len(theirs):

@@ -67,17 +67,6 @@ def idx(path, header):
         return np.frombuffer(file.read(), dtype=np.uint8, offset=header)
 
 
-def torch_losses(model, optimizer, batches):
-    losses = []
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return losses
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -103,7 +92,9 @@ def main():
             ours = trainer.losses(optimizer, args.steps)
             model = Lenet()
             model.load(first)
-            good &= job_run.same(name, ours, torch_losses(model, make(model.parameters()), batches))
+            theirs = job_run.torch_losses(make(model.parameters()), batches,
+                                          lambda x, y, model=model: F.cross_entropy(model(x), y))
+            good &= job_run.same(name, ours, theirs)
     return 0 if good else 1
 
 

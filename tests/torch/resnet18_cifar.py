@@ -74,14 +74,8 @@ def torch_losses(model, images, labels):
     x = (x - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STDDEV)[:, None, None]
     y = torch.from_numpy(labels.astype(np.int64))
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
-    losses = []
-    for at in range(0, len(y), BATCH):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x[at:at + BATCH]), y[at:at + BATCH])
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return losses
+    return job_run.torch_losses(optimizer, zip(x.split(BATCH), y.split(BATCH)),
+                                lambda image, label: F.cross_entropy(model(image), label))
 
 
 def main():

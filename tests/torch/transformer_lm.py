@@ -106,16 +106,14 @@ def batches(path, steps):
 
 
 def torch_losses(model, optimizer, clip, data):
-    losses = []
-    for ids, labels in data:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(ids).reshape(-1, 256), labels.reshape(-1))
-        loss.backward()
+    def cut():
         if clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return losses
+
+    def loss_of(ids, labels):
+        return F.cross_entropy(model(ids).reshape(-1, 256), labels.reshape(-1))
+
+    return job_run.torch_losses(optimizer, data, loss_of, cut)
 
 
 def main():
