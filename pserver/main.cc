@@ -139,23 +139,6 @@ int WaitForSignal(const sigset_t& signals, int seconds) {
   return signal > 0 ? signal : 0;
 }
 
-// nullptr when no address is given.
-StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const Pserver& pserver, int index,
-                                                  const Metrics& metrics) {
-  if (FLAGS_admin_listen.empty()) return nullptr;
-  HttpServerOptions options;
-  TD_ASSIGN_OR_RETURN(options.listen, ParseEndpoint(FLAGS_admin_listen));
-  options.insecure_allow_network = FLAGS_insecure_allow_network;
-  TD_ASSIGN_OR_RETURN(
-      auto server,
-      HttpServer::Start(
-          options,
-          StatusRoutes([&pserver, index] { return StatusOf(pserver.Info(), index); }, metrics)));
-  std::printf("tandem-pserver %d status page http://%s/\n", index,
-              ToString(server->endpoint()).c_str());
-  return server;
-}
-
 int Serve(const PserverOptions& options) {
   // Every thread inherits the mask; the signals are then taken one by one below.
   sigset_t signals;
@@ -168,12 +151,18 @@ int Serve(const PserverOptions& options) {
   Metrics metrics;
   StatusOr<std::unique_ptr<Pserver>> pserver = Pserver::Start(options, metrics);
   if (!pserver.ok()) return Fail(pserver.status());
-  StatusOr<std::unique_ptr<HttpServer>> page = ServeStatus(**pserver, options.index, metrics);
+  auto page = ServeStatus(
+      FLAGS_admin_listen, FLAGS_insecure_allow_network,
+      [&] { return StatusOf((*pserver)->Info(), options.index); }, metrics);
   if (!page.ok()) return Fail(Annotate(page.status(), "--admin_listen"));
   if (!options.rpc.tls.enabled() && !IsLoopback(options.rpc.listen)) {
     std::fprintf(stderr,
                  "tandem-pserver: warning: listening on a network address without TLS; anybody who "
                  "can reach it reads what is sent\n");
+  }
+  if (*page != nullptr) {
+    std::printf("tandem-pserver %d status page http://%s/\n", options.index,
+                ToString((*page)->endpoint()).c_str());
   }
   std::printf("tandem-pserver %d listening on %s\n", options.index,
               ToString((*pserver)->endpoint()).c_str());

@@ -161,20 +161,6 @@ SessionOptions OptionsOf(const EffectiveJob& job, const RankInfo& rank, LogForma
   return options;
 }
 
-// nullptr when no address is given.
-StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const StatusBoard& board,
-                                                  const Metrics& metrics) {
-  if (FLAGS_admin_listen.empty()) return nullptr;
-  HttpServerOptions options;
-  TD_ASSIGN_OR_RETURN(options.listen, ParseEndpoint(FLAGS_admin_listen));
-  options.insecure_allow_network = FLAGS_insecure_allow_network;
-  TD_ASSIGN_OR_RETURN(
-      auto server,
-      HttpServer::Start(options, StatusRoutes([&board] { return board.Document(); }, metrics)));
-  std::fprintf(stderr, "status page http://%s/\n", ToString(server->endpoint()).c_str());
-  return server;
-}
-
 Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
@@ -186,8 +172,13 @@ Status Train(const JobSources& sources) {
   const RealClock clock;
   Metrics metrics;
   StatusBoard board(metrics, clock);
-  const auto page = ServeStatus(board, metrics);
+  const auto page = ServeStatus(
+      FLAGS_admin_listen, FLAGS_insecure_allow_network, [&board] { return board.Document(); },
+      metrics);
   TD_RETURN_IF_ERROR(Annotate(page.status(), "--admin_listen"));
+  if (*page != nullptr) {
+    std::fprintf(stderr, "status page http://%s/\n", ToString((*page)->endpoint()).c_str());
+  }
   SessionOptions options = OptionsOf(job, rank, format, sources.environment);
   options.board = &board;
   const ModeSecrets secrets = {secret, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}};

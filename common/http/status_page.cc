@@ -55,4 +55,15 @@ std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
   };
 }
 
+StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const std::string& listen,
+                                                  bool insecure_allow_network,
+                                                  std::function<StatusDocument()> document,
+                                                  const Metrics& metrics) {
+  if (listen.empty()) return nullptr;
+  HttpServerOptions options;
+  TD_ASSIGN_OR_RETURN(options.listen, ParseEndpoint(listen));
+  options.insecure_allow_network = insecure_allow_network;
+  return HttpServer::Start(options, StatusRoutes(std::move(document), metrics));
+}
+
 }  // namespace tandem

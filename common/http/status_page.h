@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,5 +41,11 @@ std::string ToJson(const StatusDocument& document);
 // `document` is called on the server's thread.
 std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
                                     const Metrics& metrics);
+
+// Serves these routes at `listen` (host:port); nullptr when it is empty.
+StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const std::string& listen,
+                                                  bool insecure_allow_network,
+                                                  std::function<StatusDocument()> document,
+                                                  const Metrics& metrics);
 
 }  // namespace tandem
