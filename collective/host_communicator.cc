@@ -219,28 +219,30 @@ Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeade
 // The same choice as in RunAllReduce, and so the same bits.
 Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& header,
                                    Time deadline) {
-  const size_t element = SizeOf(call.dtype), bytes = call.count * element;
-  if (Pair(bytes)) {
-    return ReduceInPlace(call, PairReduce(rank(), call.root, bytes), header, deadline);
-  }
-  if (Direct(bytes)) {
+  const size_t bytes = call.count * SizeOf(call.dtype);
+  if (!Pair(bytes) && Direct(bytes)) {
     TD_RETURN_IF_ERROR(
         ExchangeParts(call, DirectGather(rank(), size(), call.root, bytes), header, deadline));
     if (rank() == call.root) ReduceParts(call, bytes);
     return OkStatus();
   }
-  return ReduceInPlace(call,
-                       Hierarchical()  // on the other ranks `out` is scratch
-                           ? AllReduceSchedule(call)
-                           : RingReduce(rank(), size(), call.root, call.count, element),
-                       header, deadline);
+  return ReduceInPlace(call, ReduceSchedule(call), header, deadline);
 }
 
 Schedule HostCommunicator::AllReduceSchedule(const Collective& call) const {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;
   if (Pair(bytes)) return PairAllReduce(rank(), bytes);
+  if (config_.tree_order) return HalvingDoublingAllReduce(rank(), size(), call.count, element);
   if (!Hierarchical()) return RingAllReduce(rank(), size(), call.count, element);
   return HierarchicalAllReduce(config_.form, rank(), size(), config_.group, call.count, element);
+}
+
+Schedule HostCommunicator::ReduceSchedule(const Collective& call) const {
+  const size_t element = SizeOf(call.dtype), bytes = call.count * element;
+  if (Pair(bytes)) return PairReduce(rank(), call.root, bytes);
+  if (config_.tree_order) return HalvingReduce(rank(), size(), call.root, call.count, element);
+  if (Hierarchical()) return AllReduceSchedule(call);  // on the other ranks `out` is scratch
+  return RingReduce(rank(), size(), call.root, call.count, element);
 }
 
 // By `schedule`: everybody's input into its part of scratch_.
@@ -261,11 +263,13 @@ Status HostCommunicator::ReduceInPlace(const Collective& call, const Schedule& s
 
 void HostCommunicator::ReduceParts(const Collective& call, size_t bytes) {
   if (bytes == 0) return;
-  std::memcpy(call.out, scratch_.data(), bytes);
-  for (int r = 1; r < size(); ++r) {
-    ReduceInto(call.reduce, call.dtype, call.out, scratch_.data() + static_cast<size_t>(r) * bytes,
-               call.count, true);
+  const auto part = [&](int r) { return scratch_.data() + static_cast<size_t>(r) * bytes; };
+  for (int distance = 1; distance < size(); distance *= 2) {
+    for (int r = 0; r + distance < size(); r += 2 * distance) {
+      ReduceInto(call.reduce, call.dtype, part(r), part(r + distance), call.count, true);
+    }
   }
+  std::memcpy(call.out, scratch_.data(), bytes);
 }
 
 }  // namespace tandem

@@ -26,6 +26,10 @@ struct HostCommunicatorConfig {
   int direct_ranks_max = 8;            // with more ranks the ring is used at any size
   size_t pair_bytes_max = 256 << 10;   // up to here two ranks exchange everything in one step
   size_t piece_bytes_max = 256 << 10;  // what is reduced at a time; fits the L2 cache
+  // Sums as the tree of ring.h, whatever their size: the same bits as a parameter server's, and as
+  // one process that adds parts of a batch. REQUIRES: the size is a power of two. No groups then:
+  // the tree begins with the nearest ranks anyway.
+  bool tree_order = false;
   // Ranks of a group, for hierarchical allreduce of what is not small; 1: no groups. The size must
   // be a multiple.
   int group = 1;
@@ -52,16 +56,19 @@ class HostCommunicator final : public Communicator {
   Status Run(const Collective& call, const MessageHeader& header, Time deadline);
   Status RunAllReduce(const Collective& call, const MessageHeader& header, Time deadline);
   Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline);
-  // Sums the `size` parts of scratch_ in rank order into `out`.
   Status ExchangeParts(const Collective& call, const Schedule& schedule,
                        const MessageHeader& header, Time deadline);
   Status ReduceInPlace(const Collective& call, const Schedule& schedule,
                        const MessageHeader& header, Time deadline);
+  // Sums the `size` parts of scratch_, as a tree, into `out`.
   void ReduceParts(const Collective& call, size_t bytes);
   bool Pair(size_t bytes) const;
   bool Direct(size_t bytes) const;
-  bool Hierarchical() const { return config_.group > 1 && size() > config_.group; }
+  bool Hierarchical() const {
+    return config_.group > 1 && size() > config_.group && !config_.tree_order;
+  }
   Schedule AllReduceSchedule(const Collective& call) const;
+  Schedule ReduceSchedule(const Collective& call) const;
 
   const HostCommunicatorConfig config_;
   const std::unique_ptr<Transport> transport_;

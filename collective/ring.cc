@@ -1,5 +1,9 @@
 #include "collective/ring.h"
 
+#include <functional>
+
+#include "common/base/check.h"
+
 namespace tandem {
 namespace {
 
@@ -8,6 +12,25 @@ int Mod(int a, int n) { return ((a % n) + n) % n; }
 Range Part(int index, size_t bytes) {
   const size_t begin = static_cast<size_t>(index) * bytes;
   return {begin, begin + bytes};
+}
+
+// Everybody's own part to `root`.
+void AppendGather(int rank, int size, int root, const std::function<Range(int)>& part,
+                  Schedule* steps) {
+  if (rank != root) {
+    Step step;
+    step.send_to = root;
+    step.send = part(rank);
+    steps->push_back(step);
+    return;
+  }
+  for (int r = 0; r < size; ++r) {
+    if (r == root) continue;
+    Step step;
+    step.recv_from = r;
+    step.recv = part(r);
+    steps->push_back(step);
+  }
 }
 
 }  // namespace
@@ -56,20 +79,63 @@ Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes) {
 Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_bytes) {
   Schedule steps = RingReduceScatter(rank, size, count, element_bytes);
   const auto owned = [&](int r) { return RingChunk(count, element_bytes, size, Mod(r + 1, size)); };
-  if (rank != root) {
-    Step step;
-    step.send_to = root;
-    step.send = owned(rank);
-    steps.push_back(step);
-    return steps;
+  AppendGather(rank, size, root, owned, &steps);
+  return steps;
+}
+
+namespace {
+
+// Elements that `rank` works on after `rounds` halvings, in bytes. Round k is with the rank whose
+// number differs in bit k: of what both have, the lower rank keeps the first half.
+Range HalvedRange(int rank, int rounds, size_t count, size_t element_bytes) {
+  size_t begin = 0, end = count;
+  for (int k = 0; k < rounds; ++k) {
+    const size_t middle = begin + (end - begin) / 2;
+    ((rank >> k & 1) == 0 ? end : begin) = middle;
   }
-  for (int r = 0; r < size; ++r) {
-    if (r == root) continue;
+  return {begin * element_bytes, end * element_bytes};
+}
+
+int Rounds(int size) {
+  CHECK((size & (size - 1)) == 0) << size << " ranks";
+  int rounds = 0;
+  while (1 << rounds < size) ++rounds;
+  return rounds;
+}
+
+Schedule Halve(int rank, int size, size_t count, size_t element_bytes) {
+  Schedule steps;
+  for (int k = 0; k < Rounds(size); ++k) {
+    const int peer = rank ^ (1 << k);
     Step step;
-    step.recv_from = r;
-    step.recv = owned(r);
+    step.send_to = step.recv_from = peer;
+    step.send = HalvedRange(peer, k + 1, count, element_bytes);
+    step.recv = HalvedRange(rank, k + 1, count, element_bytes);
+    step.land = rank < peer ? Land::kReduceHereFirst : Land::kReduceInFirst;
     steps.push_back(step);
   }
+  return steps;
+}
+
+}  // namespace
+
+Schedule HalvingDoublingAllReduce(int rank, int size, size_t count, size_t element_bytes) {
+  Schedule steps = Halve(rank, size, count, element_bytes);
+  for (int k = Rounds(size) - 1; k >= 0; --k) {
+    const int peer = rank ^ (1 << k);
+    Step step;
+    step.send_to = step.recv_from = peer;
+    step.send = HalvedRange(rank, k + 1, count, element_bytes);
+    step.recv = HalvedRange(peer, k + 1, count, element_bytes);
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+Schedule HalvingReduce(int rank, int size, int root, size_t count, size_t element_bytes) {
+  Schedule steps = Halve(rank, size, count, element_bytes);
+  const auto part = [&](int r) { return HalvedRange(r, Rounds(size), count, element_bytes); };
+  AppendGather(rank, size, root, part, &steps);
   return steps;
 }
 

@@ -2,11 +2,13 @@
 // of (rank, size, bytes).
 //
 // Order of reduction, which fixes the bits of the result:
-// - direct: ((x_0 op x_1) op x_2) op ... op x_{n-1}: rank order, as a parameter server sums.
+// - direct: a binary tree over the ranks, as a parameter server sums: neighbours first, then pairs
+//   of neighbours, ...: of six (((x_0 op x_1) op (x_2 op x_3)) op (x_4 op x_5)).
+// - halving and doubling: the same tree.
 // - ring: chunk c (of n, in element order, sizes differing by at most one element) is
 //   ((x_c op x_{c+1}) op x_{c+2}) op ... op x_{c-1}, ranks modulo n; one rank computes it and all
 //   others copy it.
-// Both give every rank the same bits; with two ranks both give x_0 + x_1 for sums. Between each op
+// All give every rank the same bits; with two ranks all give x_0 + x_1 for sums. Between each op
 // a 16-bit float is rounded to 16 bits. Source of the ring: Patarasuk and Yuan, "Bandwidth optimal
 // all-reduce algorithms for clusters of workstations", JPDC 2009: 2(n-1)/n of the bytes leave each
 // rank, which is the lower bound.
@@ -27,6 +29,14 @@ Schedule RingGatherChunks(int rank, int size, size_t count, size_t element_bytes
 Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes);
 // Reduce-scatter as above, then every rank sends its chunk to `root`: the same bits.
 Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_bytes);
+// Recursive halving, then doubling, nearest ranks first: the bits of the tree at the bytes of the
+// ring, in 2 log2(size) steps. Ranks that are near each other carry most of the bytes. Source:
+// Rabenseifner, "Optimization of collective reduction operations", ICCS 2004. REQUIRES: `size` is a
+// power of two.
+Schedule HalvingDoublingAllReduce(int rank, int size, size_t count, size_t element_bytes);
+// Halving as above, then every rank sends its part to `root`: the same bits.
+Schedule HalvingReduce(int rank, int size, int root, size_t count, size_t element_bytes);
+
 // Over a buffer of size * bytes; the own part is in place before the start.
 Schedule RingAllGather(int rank, int size, size_t bytes);
 // root, root+1, ..., each passing on what arrives.

@@ -101,7 +101,7 @@ Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate
       CHECK(gradient != nullptr);
       contributions[r] = reinterpret_cast<const float*>(gradient.get());
     }
-    ReduceInOrder(contributions, s.update->grad());
+    SumAsTree(contributions, s.update->grad());
     // Free in training: everybody asked for them.
     TD_ASSIGN_OR_RETURN(s.previous, Snapshot(static_cast<int>(&s - slices_.data())));
     s.snapshot.reset();

@@ -4,9 +4,9 @@
 //
 // Sync mode. A step is gathered: gradients may come in any order and in any number of messages.
 // When every trainer that has not completed gave every slice and every table's rows (there may be
-// none), they are added in rank order, the optimizer runs once on each, and the version goes up by
-// one. Parameters change for all slices
-// together, so a trainer that is replaced within a step finds the parameters its predecessor had.
+// none), they are added, gradients of slices as a tree over the ranks (SumAsTree), the optimizer
+// runs once on each, and the version goes up by one. Parameters change for all slices together, so
+// a trainer that is replaced within a step finds the parameters its predecessor had.
 // a_sync mode. Each push is applied at once and raises the version by one.
 //
 // A push counts once: (trainer, incarnation, sequence) is remembered (sequence_window.h). A trainer

@@ -177,9 +177,10 @@ Status CollectiveMode::Connect() {
   world.timeout = options_.start_timeout;
   HostCommunicatorConfig config;
   config.operation_timeout = options_.step_timeout;
+  config.tree_order = options_.tree_order;
   config.group = options_.group;
   config.form = options_.group_by_leaders ? HierarchyForm::kLeaders : HierarchyForm::kShards;
-  if (options_.group > 1 && options_.rank == 0) {
+  if (options_.group > 1 && options_.rank == 0 && !options_.tree_order) {
     LOG(INFO) << "hierarchical allreduce: " << DescribeGroups(options_.ranks, options_.group)
               << (options_.ranks > options_.group ? "" : " (one group alone: the flat ring)");
   }

@@ -45,6 +45,13 @@ void CheckBatch(const JobConfig& config, const Origins& origins, int workers,
   if (batch < 1 || batch > (1 << 24)) {
     diagnostics->Error(origins.Of("batch_size").place,
                        absl::StrFormat("a batch of %d samples", batch), "1 to 16777216");
+  } else if (const DistributedStrategy& s = config.strategy();
+             s.deterministic() && GlobalBatch(config, workers) % s.logical_shards() != 0) {
+    diagnostics->Error(
+        origins.Of(config.has_batch_size() ? "batch_size" : "global_batch_size").place,
+        absl::StrFormat("deterministic: a batch of %d samples does not divide into %d equal "
+                        "logical_shards",
+                        GlobalBatch(config, workers), s.logical_shards()));
   } else if (GlobalBatch(config, workers) < int64_t{workers} * PlacesOf(config)) {
     diagnostics->Error(
         origins.Of(config.has_batch_size() ? "batch_size" : "global_batch_size").place,
@@ -88,6 +95,13 @@ void SetDecaySteps(JobConfig* config) {
   config->mutable_optimizer()->mutable_schedule()->set_decay_steps(async.lr_decay_steps());
 }
 
+// deterministic: each of `ranks` computes its logical shards one after another.
+void SetLogicalShards(int ranks, JobConfig* config) {
+  DistributedStrategy* strategy = config->mutable_strategy();
+  if (!strategy->deterministic()) return;
+  strategy->set_batch_merge_repeats(std::max(1, strategy->logical_shards() / ranks));
+}
+
 }  // namespace
 
 EffectiveJob::EffectiveJob() : config(std::make_unique<JobConfig>()) {}
@@ -119,6 +133,7 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
   CheckRest(config, origins, diagnostics);
   SetDecaySteps(job.config.get());
   job.text = EffectiveText(config, origins);
+  SetLogicalShards(context.ranks, job.config.get());
   job.notes = diagnostics->NoteText();
   return job;
 }
@@ -192,6 +207,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
       strategy.build_strategy().reduce_strategy() == BuildStrategy::Reduce && rank.size > 1;
   options.fuse_broadcast = strategy.build_strategy().fuse_broadcast_ops();
   options.half_communication = strategy.fp16_allreduce();
+  options.tree_order = strategy.deterministic();
   if (strategy.localsgd()) {
     const LocalSgdConfigs& local = strategy.localsgd_configs();
     options.average = AverageRule{local.k_steps(), local.begin_step()};

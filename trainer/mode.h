@@ -43,6 +43,7 @@ struct ModeOptions {
   bool fuse_all_reduce = true;
   GroupRule group_rule;
   bool half_communication = false;  // f32 gradients travel as f16
+  bool tree_order = false;          // sums over ranks (collective/ring.h)
   bool sync_batch_norm = false;
   bool update_by_owner = false;        // reduce_strategy Reduce
   bool fuse_broadcast = false;         // with it

@@ -57,6 +57,7 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
   if (count > 1 && config.mode() == LOCAL) {
     HostCommunicatorConfig memory;
     memory.operation_timeout = std::chrono::milliseconds(config.step_timeout_ms());
+    memory.tree_order = config.strategy().deterministic();
     communicators = MakeInprocCommunicators(count, memory);
   }
   const RankInfo worker = options.rank;

@@ -49,6 +49,17 @@ StatusOr<float> LossScale(const DistributedStrategy& strategy, double share) {
   }
 }
 
+Status CheckAllDense(const std::vector<ParamGrad>& grads) {
+  for (const ParamGrad& pair : grads) {
+    if (pair.rows.empty()) continue;
+    return Unimplemented(
+        "deterministic with the sparse gradient of \"%s\" is not built yet: make "
+        "it dense (model argument sparse=0)",
+        pair.param);
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
@@ -56,8 +67,9 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
                                     const ProgramObserver& observer) {
   const int64_t parts = config.strategy().batch_merge_repeats();
   if (batch % parts != 0) {
-    return InvalidArgument("batch_merge_repeats: a batch of %d does not divide into %d parts",
-                           batch, parts);
+    return InvalidArgument(
+        "%s: a batch of %d does not divide into %d parts",
+        config.strategy().deterministic() ? "deterministic" : "batch_merge_repeats", batch, parts);
   }
   // With geo a trainer steps alone, and the exchange takes the mean.
   const bool alone = config.strategy().a_sync() && config.strategy().a_sync_configs().k_steps() > 0;
@@ -75,6 +87,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   TD_ASSIGN_OR_RETURN(const float loss_scale, LossScale(config.strategy(), share));
   TD_ASSIGN_OR_RETURN(grads, AppendBackward(train, loss_scale));
   TD_RETURN_IF_ERROR(passes.Observe("autodiff", train));
+  if (config.strategy().deterministic()) TD_RETURN_IF_ERROR(CheckAllDense(grads));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kBackward, train, grads));
   TD_RETURN_IF_ERROR(mode.Distribute(train, grads));
   TD_RETURN_IF_ERROR(passes.Observe("distribute", train));
@@ -141,6 +154,7 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
 
 int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
   if (config.threads() > 0) return config.threads();
+  if (config.strategy().deterministic()) return 1;  // the bits of some kernels depend on them
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return std::max(1, cores / std::max(1, rank.local_size));
 }

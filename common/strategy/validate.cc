@@ -37,6 +37,7 @@ class Validator {
     }
     CheckModeField();
     CheckHierarchical();
+    CheckDeterministic();
     CheckRegime();
     CheckAmpLists();
     CheckExclusions();
@@ -67,6 +68,7 @@ class Validator {
   void CheckKnob(const FieldPlace& place);
   void CheckModeField();
   void CheckHierarchical();
+  void CheckDeterministic();
   void CheckRegime();
   void CheckAmpLists();
   void CheckExclusions();
@@ -153,6 +155,33 @@ void Validator::CheckHierarchical() {
   }
 }
 
+void Validator::CheckDeterministic() {
+  const int shards = strategy_.logical_shards();
+  if (!strategy_.deterministic()) {
+    if (strategy_.has_logical_shards()) {
+      diagnostics_->Note(PlaceOf("logical_shards"),
+                         "logical_shards has no effect without deterministic: true");
+    }
+    return;
+  }
+  if ((shards & (shards - 1)) != 0) {
+    return Error("logical_shards",
+                 absl::StrCat("logical_shards: ", shards, " is not a power of two"),
+                 "their gradients are added as a binary tree: 2, 4, 8, ...");
+  }
+  if (context_.ranks > 0 && shards % context_.ranks != 0) {
+    Error("deterministic",
+          absl::StrCat("deterministic: ", shards, " logical_shards do not divide among ",
+                       context_.ranks, " ranks and places"),
+          "1, 2, 4, ... of them; more shards are other results");
+  }
+  if (strategy_.use_hierarchical_allreduce()) {
+    diagnostics_->Note(PlaceOf("use_hierarchical_allreduce"),
+                       "use_hierarchical_allreduce has no effect with deterministic: its tree "
+                       "begins with the nearest ranks anyway");
+  }
+}
+
 void Validator::CheckRegime() {
   const A_SyncConfigs& configs = strategy_.a_sync_configs();
   if (configs.k_steps() > 0 && !strategy_.a_sync()) {
@@ -227,6 +256,18 @@ void Validator::CheckExclusions() {
        "localsgd sends no gradients, and Reduce gives them to an owner"},
       {s.sync_batch_norm() && s.amp(), "sync_batch_norm", "amp",
        "moments of several ranks are joined in 32 bit, and with amp images have 16"},
+      {s.deterministic() && s.a_sync(), "deterministic", "a_sync",
+       "nothing says in which order updates come"},
+      {s.deterministic() && s.localsgd(), "deterministic", "localsgd",
+       "what ranks do alone depends on their number"},
+      {s.deterministic() && s.fp16_allreduce(), "deterministic", "fp16_allreduce",
+       "what is rounded on its way depends on the number of ranks"},
+      {s.deterministic() && s.gradient_merge(), "deterministic", "gradient_merge",
+       "sums over steps would come before sums over ranks"},
+      {s.deterministic() && s.batch_merge_repeats() > 1, "deterministic", "batch_merge_repeats",
+       "logical_shards says how many parts there are"},
+      {s.deterministic() && s.sync_batch_norm(), "deterministic", "sync_batch_norm",
+       "moments are those of a logical shard"},
       {s.lars() && s.lamb(), "lars", "lamb", "each is an optimizer of its own"},
       {s.dgc() && s.localsgd(), "dgc", "localsgd", "localsgd sends no gradients"},
   };

@@ -15,28 +15,11 @@ const Args kLocal = {"--mode=local"};
 const Args kCollective = {"--mode=collective", "--nproc=2"};
 const Args kPserver = {"--servers=2", "--workers=2"};
 
-constexpr char kJob[] = R"(
-name: "images"
-model {
-  zoo: "resnet18"
-  arg { name: "image" value: "3,8,8" }
-  arg { name: "classes" value: "10" }
-  arg { name: "stem" value: "3" }
-}
-data {
-  format: "synthetic"
-  synthetic { image: 3 image: 8 image: 8 classes: 10 samples: 3200 test_samples: 100 }
-}
-optimizer { type: "momentum" learning_rate: 0.02 }
-global_batch_size: 16
-eval_every_epochs: 0
-)";
-
 class ImagesTest : public JobTest {
  protected:
   void SetUp() override {
     JobTest::SetUp();
-    if (!IsSkipped()) job_ = Write("job.pbtxt", kJob);
+    if (!IsSkipped()) job_ = Write("job.pbtxt", kResNet18Job);
   }
   JobRun Train(const std::string& name, const Args& launch, int steps, Args args = {}) const {
     args.push_back("--steps_max=" + std::to_string(steps));

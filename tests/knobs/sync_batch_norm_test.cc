@@ -7,30 +7,13 @@
 namespace tandem {
 namespace {
 
-constexpr char kJob[] = R"(
-name: "norms"
-model {
-  zoo: "resnet18"
-  arg { name: "image" value: "3,8,8" }
-  arg { name: "classes" value: "10" }
-  arg { name: "stem" value: "3" }
-}
-data {
-  format: "synthetic"
-  synthetic { image: 3 image: 8 image: 8 classes: 10 samples: 320 test_samples: 20 }
-}
-optimizer { type: "momentum" learning_rate: 0.02 }
-global_batch_size: 16
-steps_max: 1
-eval_every_epochs: 0
-)";
 constexpr int kNorms = 20;  // of ResNet-18
 
 class SyncBatchNormTest : public KnobProgramTest {
  protected:
   void SetUp() override {
     KnobProgramTest::SetUp();
-    if (!IsSkipped()) job_ = Write("norms.pbtxt", kJob);
+    if (!IsSkipped()) job_ = Write("norms.pbtxt", std::string(kResNet18Job) + "steps_max: 1\n");
   }
   TensorMap Train(const std::string& name, const std::vector<std::string>& launch,
                   std::vector<std::string> args) const {

@@ -19,6 +19,24 @@ namespace tandem {
 inline constexpr char kFashionMnist[] = "/usr/share/datasets/fashion-mnist";
 inline constexpr int kProcessSecondsMax = 300;
 
+// A small job with batch normalisation: ResNet-18 on synthetic images, in steps of 16.
+inline constexpr char kResNet18Job[] = R"(
+name: "resnet18"
+model {
+  zoo: "resnet18"
+  arg { name: "image" value: "3,8,8" }
+  arg { name: "classes" value: "10" }
+  arg { name: "stem" value: "3" }
+}
+data {
+  format: "synthetic"
+  synthetic { image: 3 image: 8 image: 8 classes: 10 samples: 3200 test_samples: 100 }
+}
+optimizer { type: "momentum" learning_rate: 0.02 }
+global_batch_size: 16
+eval_every_epochs: 0
+)";
+
 // One running program. Not thread-safe.
 class ChildProcess {
  public:

@@ -185,8 +185,8 @@ StatusOr<int64_t> Scaler::Run() {
 
 StatusOr<PassOutcome> KeepHalfGradients(Program& program, PassContext& context) {
   const DistributedStrategy& strategy = context.strategy;
-  if (strategy.gradient_merge() || strategy.batch_merge_repeats() > 1) {
-    return PassOutcome{0, "sums over several steps are f32"};
+  if (strategy.gradient_merge() || strategy.batch_merge_repeats() > 1 || strategy.deterministic()) {
+    return PassOutcome{0, "sums over several steps or parts of a batch are f32"};
   }
   const UseMap uses = FindUses(program);
   std::vector<bool> gone(program.ops.size());

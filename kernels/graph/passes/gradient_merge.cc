@@ -12,7 +12,9 @@ bool IsTail(const Op& op) { return op.role == OpRole::kComm || op.role == OpRole
 
 class Merger {
  public:
-  Merger(Program& program, int64_t k, double factor) : program_(program), k_(k), factor_(factor) {}
+  // A sum of stages[i] summands is one summand of stage i + 1; behind the last stage runs the tail.
+  Merger(Program& program, std::vector<int64_t> stages, double factor)
+      : program_(program), stages_(std::move(stages)), factor_(factor) {}
 
   StatusOr<int64_t> Run();
 
@@ -20,16 +22,17 @@ class Merger {
   // Gradients: temporaries that the tail reads and the rest wrote.
   std::vector<std::string> FindGradients() const;
   Status ScaleLossGradient();
+  Status InsertConditions();
   Status Accumulate(const std::string& grad);
   void Redirect(const std::string& from, const std::string& to);
-  Status Reset(const std::string& accumulator);
+  Op Reset(const std::string& accumulator) const;
   Status ClearConditions();
 
   Program& program_;
-  const int64_t k_;
+  const std::vector<int64_t> stages_;
   const double factor_;
-  std::string due_;
-  std::vector<std::string> accumulators_;
+  std::vector<std::string> due_;           // of each stage: its sum is complete
+  std::vector<std::string> accumulators_;  // of the last one
 };
 
 std::vector<std::string> Merger::FindGradients() const {
@@ -64,28 +67,56 @@ void Merger::Redirect(const std::string& from, const std::string& to) {
   }
 }
 
-Status Merger::Accumulate(const std::string& grad) {
-  const TensorDesc desc = program_.FindVar(grad)->desc;
-  const std::string total = grad + "@MERGED";
-  TD_RETURN_IF_ERROR(
-      program_.AddVar({.name = total, .kind = VarKind::kState, .desc = desc, .saved = false}));
-  Redirect(grad, total);
-  accumulators_.push_back(total);
-  return InsertOp(
-      program_, BehindWritersOf(program_, {grad}),
-      {.type = "sum", .inputs = {{total, grad}}, .outputs = {{total}}, .role = OpRole::kBackward});
+Status Merger::InsertConditions() {
+  int64_t every = 1;
+  for (const int64_t stage : stages_) {
+    every *= stage;
+    TD_ASSIGN_OR_RETURN(const std::string due,
+                        InsertEveryNth(program_, 0, "gradient_merge", every, 0, false));
+    due_.push_back(due);
+  }
+  return OkStatus();
 }
 
-Status Merger::Reset(const std::string& accumulator) {
+Status Merger::Accumulate(const std::string& grad) {
+  const TensorDesc desc = program_.FindVar(grad)->desc;
+  std::vector<Op> ops;
+  std::string from = grad;
+  int64_t every = 1;
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const bool last = i + 1 == stages_.size();
+    every *= stages_[i];
+    const std::string total = grad + (last ? "@MERGED" : absl::StrFormat("@MERGED_BY_%d", every));
+    TD_RETURN_IF_ERROR(
+        program_.AddVar({.name = total, .kind = VarKind::kState, .desc = desc, .saved = false}));
+    Op add = {
+        .type = "sum", .inputs = {{total, from}}, .outputs = {{total}}, .role = OpRole::kBackward};
+    if (i > 0) add.run_if = due_[i - 1];
+    ops.push_back(std::move(add));
+    if (i > 0) {
+      ops.push_back(Reset(from));
+      ops.back().role = OpRole::kBackward;
+      ops.back().run_if = due_[i - 1];
+    }
+    from = total;
+  }
+  Redirect(grad, from);
+  accumulators_.push_back(from);
+  size_t at = BehindWritersOf(program_, {grad});
+  for (Op& op : ops) TD_RETURN_IF_ERROR(InsertOp(program_, at++, std::move(op)));
+  return OkStatus();
+}
+
+Op Merger::Reset(const std::string& accumulator) const {
   const TensorDesc& desc = program_.FindVar(accumulator)->desc;
   const auto dims = desc.shape.dims();
-  return AppendOp(program_, {.type = "fill_constant",
-                             .inputs = {},
-                             .outputs = {{accumulator}},
-                             .attrs = {{"shape", std::vector<int64_t>(dims.begin(), dims.end())},
-                                       {"dtype", std::string(Name(desc.dtype))},
-                                       {"value", 0.0}},
-                             .role = OpRole::kOptimize});
+  return {.type = "fill_constant",
+          .inputs = {},
+          .outputs = {{accumulator}},
+          .attrs = {{"shape", std::vector<int64_t>(dims.begin(), dims.end())},
+                    {"dtype", std::string(Name(desc.dtype))},
+                    {"value", 0.0}},
+          .role = OpRole::kOptimize};
 }
 
 // Conditions that the tail itself computes (amp's: all is finite) are 0 in the steps between.
@@ -113,12 +144,14 @@ StatusOr<int64_t> Merger::Run() {
   const std::vector<std::string> grads = FindGradients();
   if (grads.empty()) return 0;
   TD_RETURN_IF_ERROR(ScaleLossGradient());
+  TD_RETURN_IF_ERROR(InsertConditions());
   for (const std::string& grad : grads) TD_RETURN_IF_ERROR(Accumulate(grad));
-  TD_ASSIGN_OR_RETURN(due_, InsertEveryNth(program_, 0, "gradient_merge", k_, 0, false));
-  for (const std::string& total : accumulators_) TD_RETURN_IF_ERROR(Reset(total));
+  for (const std::string& total : accumulators_) {
+    TD_RETURN_IF_ERROR(AppendOp(program_, Reset(total)));
+  }
   TD_RETURN_IF_ERROR(ClearConditions());
   for (Op& op : program_.ops) {
-    if (IsTail(op) && op.run_if.empty()) op.run_if = due_;
+    if (IsTail(op) && op.run_if.empty()) op.run_if = due_.back();
   }
   return static_cast<int64_t>(grads.size());
 }
@@ -137,7 +170,12 @@ StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context) {
   }
   double factor = 1.0 / static_cast<double>(parts);
   if (strategy.gradient_merge_configs().avg()) factor /= static_cast<double>(steps);
-  TD_ASSIGN_OR_RETURN(const int64_t merged, Merger(program, steps * parts, factor).Run());
+  std::vector<int64_t> stages = {steps * parts};
+  if (strategy.deterministic()) {
+    stages.clear();
+    for (int64_t left = parts; left > 1; left /= 2) stages.push_back(2);
+  }
+  TD_ASSIGN_OR_RETURN(const int64_t merged, Merger(program, std::move(stages), factor).Run());
   return PassOutcome{merged, merged == 0 ? "the program has no gradient that anybody uses" : ""};
 }
 

@@ -8,9 +8,10 @@ namespace tandem {
 // gradient_merge (k_steps steps of the job) and batch_merge_repeats (parts of one step's batch):
 // every dense gradient gets an accumulator "w@GRAD@MERGED" among the state; operators with the
 // roles kComm and kOptimize work on it and run every k-th time alone. The mean is taken by the
-// factor 1/k on the loss gradient. Accumulators are each rank's own and in no checkpoint: one is
-// that of the last update, where they are empty. UNIMPLEMENTED naming the parameter for a sparse
-// gradient.
+// factor 1/k on the loss gradient. With `deterministic` the parts are added as a binary tree, by
+// log2(k) accumulators "w@GRAD@MERGED_BY_2", ...; parts and ranks together are one tree.
+// Accumulators are each rank's own and in no checkpoint: one is that of the last update, where they
+// are empty. UNIMPLEMENTED naming the parameter for a sparse gradient.
 StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context);
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include "kernels/graph/passes/amp.h"
 #include "kernels/graph/passes/auto_fusion.h"
 #include "kernels/graph/passes/block_layouts.h"
+#include "kernels/graph/passes/first_state.h"
 #include "kernels/graph/passes/fuse_bn_act.h"
 #include "kernels/graph/passes/fuse_elewise_add_act.h"
 #include "kernels/graph/passes/fuse_optimizer.h"
@@ -51,6 +52,8 @@ const Pass kPasses[] = {
     {"gradient_merge", "gradients of several steps or parts of a batch are added up",
      PassStage::kUpdate,
      [](const S& s) { return s.gradient_merge() || s.batch_merge_repeats() > 1; }, MergeGradients},
+    {"deterministic", "what batch_norm keeps is that of the step's first part", PassStage::kUpdate,
+     [](const S& s) { return s.deterministic() && s.batch_merge_repeats() > 1; }, KeepFirstState},
     {"enable_auto_fusion", "chains of elementwise operators become one loop", PassStage::kUpdate,
      [](const S& s) { return s.build_strategy().enable_auto_fusion(); }, FuseChains},
     {"fuse_all_optimizer_ops", "updates of one kind become one operator", PassStage::kUpdate,

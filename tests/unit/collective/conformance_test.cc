@@ -48,8 +48,17 @@ World MakeGroups(int size, HierarchyForm form) {
 }
 World MakeLeaders(int size) { return MakeGroups(size, HierarchyForm::kLeaders); }
 World MakeShards(int size) { return MakeGroups(size, HierarchyForm::kShards); }
+World MakeTree(int size) {
+  HostCommunicatorConfig config;
+  config.direct_bytes_max = 16;
+  config.pair_bytes_max = 64;
+  config.tree_order = true;
+  return MakeInprocCommunicators(size, config);
+}
 const Backend kBackends[] = {{"inproc", MakeInproc}, {"narrow", MakeNarrow}, {"tcp", MakeTcp}};
 const Backend kGroups[] = {{"leaders", MakeLeaders}, {"shards", MakeShards}};
+
+const Backend kTrees[] = {{"tree", MakeTree}};
 
 const DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64};
 
@@ -360,6 +369,57 @@ INSTANTIATE_TEST_SUITE_P(Groups, ConformanceTest,
                            return absl::StrFormat("%s_%d", std::get<0>(info.param).name,
                                                   std::get<1>(info.param));
                          });
+
+INSTANTIATE_TEST_SUITE_P(Trees, ConformanceTest,
+                         ::testing::Combine(::testing::ValuesIn(kTrees),
+                                            ::testing::Values(1, 2, 4, 8)),
+                         [](const auto& info) {
+                           return absl::StrFormat("%s_%d", std::get<0>(info.param).name,
+                                                  std::get<1>(info.param));
+                         });
+
+float SumOfTree(int size, const std::function<float(int)>& value) {
+  std::vector<float> sums;
+  for (int r = 0; r < size; ++r) sums.push_back(value(r));
+  while (sums.size() > 1) {
+    std::vector<float> next;
+    for (size_t i = 0; i < sums.size(); i += 2) {
+      next.push_back(i + 1 < sums.size() ? sums[i] + sums[i + 1] : sums[i]);
+    }
+    sums = next;
+  }
+  return sums[0];
+}
+
+// Elements of which each order of adding makes something else.
+float Awkward(int rank, size_t i) {
+  return 1.0f / static_cast<float>(3 * i + 7 * static_cast<size_t>(rank) + 1) *
+         (rank % 3 == 0 ? 1 : -1e3f);
+}
+
+void ExpectTree(World world, size_t count) {
+  const int size = static_cast<int>(world.size());
+  OnEveryRank(size, [&](int r) {
+    std::vector<float> mine(count);
+    for (size_t i = 0; i < count; ++i) mine[i] = Awkward(r, i);
+    auto work = world[r]->AllReduce(mine.data(), mine.data(), count, DType::kF32, ReduceOp::kSum);
+    ASSERT_EQ(work->Wait(In(30)), OkStatus());
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(mine[i], SumOfTree(size, [&](int k) { return Awkward(k, i); }))
+          << "element " << i << " of " << count << ", rank " << r << " of " << size;
+    }
+  });
+}
+
+TEST(TreeOrderTest, SumsOfAnySizeAreTheTrees) {
+  for (const int size : {1, 2, 4, 8}) {
+    for (const size_t count : {1u, 4u, 15u, 1003u}) ExpectTree(MakeTree(size), count);
+  }
+}
+
+TEST(TreeOrderTest, SmallSumsAreTheTreesAnyway) {
+  for (const int size : {3, 5, 6, 7}) ExpectTree(MakeInproc(size), 4);
+}
 
 }  // namespace
 }  // namespace tandem

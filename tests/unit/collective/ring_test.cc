@@ -63,6 +63,7 @@ TEST(RingTest, SendsAndReceivesPairUp) {
   for (const int n : {1, 2, 3, 4, 7}) {
     check(n, [&](int r) { return RingAllReduce(r, n, 11, 4); });
     check(n, [&](int r) { return RingAllGather(r, n, 12); });
+    check(1 << (n % 4), [&](int r) { return HalvingDoublingAllReduce(r, 1 << (n % 4), 11, 4); });
     for (const HierarchyForm form : {HierarchyForm::kLeaders, HierarchyForm::kShards}) {
       check(n * 2, [&](int r) { return HierarchicalAllReduce(form, r, n * 2, 2, 11, 4); });
       check(n * 3, [&](int r) { return HierarchicalAllReduce(form, r, n * 3, 3, 11, 4); });

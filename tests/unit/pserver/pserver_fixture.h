@@ -121,7 +121,7 @@ class PserverTest : public testing::Test {
   std::vector<std::string> endpoints_;
 };
 
-// What one process would compute: gradients added in rank order, then momentum.
+// What one process would compute: both gradients added, then momentum.
 inline void SerialStep(Model& model, std::vector<std::vector<float>>& velocity, uint64_t step,
                        float rate) {
   const auto a = model.Gradients(0, step), b = model.Gradients(1, step);

@@ -1,0 +1,50 @@
+#include "kernels/graph/passes/first_state.h"
+
+#include "kernels/graph/passes/rewrite.h"
+#include "proto/strategy.pb.h"
+
+namespace tandem {
+namespace {
+
+std::vector<std::string> StateOfForward(const Program& program) {
+  std::vector<std::string> found;
+  for (const Op& op : program.ops) {
+    if (op.role != OpRole::kForward) continue;
+    ForEachWrite(op, [&](const std::string& name) {
+      const Var& var = *program.FindVar(name);
+      if (var.kind == VarKind::kState && var.saved) found.push_back(name);
+    });
+  }
+  return found;
+}
+
+Op Copy(const std::string& from, const std::string& to, const std::string& run_if) {
+  return {.type = "sum",
+          .inputs = {{from}},
+          .outputs = {{to}},
+          .role = OpRole::kBackward,
+          .run_if = run_if};
+}
+
+}  // namespace
+
+StatusOr<PassOutcome> KeepFirstState(Program& program, PassContext& context) {
+  const std::vector<std::string> state = StateOfForward(program);
+  if (state.empty()) return PassOutcome{0, "forward keeps no state"};
+  // Steps 1, 1 + n, 1 + 2n, ...
+  TD_ASSIGN_OR_RETURN(
+      const std::string first,
+      InsertEveryNth(program, 0, "first_state", context.strategy.batch_merge_repeats(), 1, false));
+  for (const std::string& name : state) {
+    const std::string kept = name + "@FIRST";
+    TD_RETURN_IF_ERROR(program.AddVar({.name = kept,
+                                       .kind = VarKind::kState,
+                                       .desc = program.FindVar(name)->desc,
+                                       .saved = false}));
+    TD_RETURN_IF_ERROR(AppendOp(program, Copy(name, kept, first)));
+    TD_RETURN_IF_ERROR(AppendOp(program, Copy(kept, name, "")));
+  }
+  return PassOutcome{static_cast<int64_t>(state.size()), ""};
+}
+
+}  // namespace tandem
