@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <random>
 
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
 #include "proto/program.pb.h"
+#include "tests/support/text_fuzz_util.h"
 
 namespace tandem {
 namespace {
@@ -32,83 +32,49 @@ strategy {
 seed: 7 batch_size: 64
 )";
 
-std::string Mutate(std::mt19937_64* random) {
-  static constexpr const char* kPieces[] = {"{",
-                                            "}",
-                                            "<",
-                                            ">",
-                                            "[",
-                                            "]",
-                                            ":",
-                                            ",",
-                                            ";",
-                                            "-",
-                                            "\"",
-                                            "'",
-                                            "\\",
-                                            "#",
-                                            "\n",
-                                            "\t",
-                                            ".",
-                                            "nan",
-                                            "inf",
-                                            "1e999",
-                                            "99999999999999999999",
-                                            "0x",
-                                            "08",
-                                            "strategy {",
-                                            "a_sync: true",
-                                            "\xff",
-                                            "\xe4\xb8",
-                                            "true",
-                                            "k_steps: 3",
-                                            "CPU_NUM: 2",
-                                            "name: 'x'",
-                                            "arg {",
-                                            "-1",
-                                            "\\x",
-                                            "\\777"};
-  std::string text = kValid;
-  const int edits = 1 + static_cast<int>((*random)() % 4);
-  for (int i = 0; i < edits; ++i) {
-    if (text.empty()) text = "x";
-    const size_t at = (*random)() % (text.size() + 1);
-    const size_t length = (*random)() % 24;
-    switch ((*random)() % 6) {
-      case 0:
-        if (at < text.size()) text[at] = static_cast<char>((*random)() & 0xFF);
-        break;
-      case 1:
-        text.erase(at, length);
-        break;
-      case 2:
-        text.insert(at, kPieces[(*random)() % std::size(kPieces)]);
-        break;
-      case 3:
-        text.insert(at, text.substr((*random)() % text.size(), length));
-        break;
-      case 4:
-        text.resize(at);
-        break;
-      default:
-        text.insert(at, 1 + (*random)() % 64, "{[<\"-:"[(*random)() % 6]);
-        break;
-    }
-  }
-  return text;
-}
+constexpr const char* kPieces[] = {"{",
+                                   "}",
+                                   "<",
+                                   ">",
+                                   "[",
+                                   "]",
+                                   ":",
+                                   ",",
+                                   ";",
+                                   "-",
+                                   "\"",
+                                   "'",
+                                   "\\",
+                                   "#",
+                                   "\n",
+                                   "\t",
+                                   ".",
+                                   "nan",
+                                   "inf",
+                                   "1e999",
+                                   "99999999999999999999",
+                                   "0x",
+                                   "08",
+                                   "strategy {",
+                                   "a_sync: true",
+                                   "\xff",
+                                   "\xe4\xb8",
+                                   "true",
+                                   "k_steps: 3",
+                                   "CPU_NUM: 2",
+                                   "name: 'x'",
+                                   "arg {",
+                                   "-1",
+                                   "\\x",
+                                   "\\777"};
 
 TEST(TextFuzz, MutatedJobs) {
-  constexpr int kRuns = 20000;
-  const char* given = std::getenv("TANDEM_SEED");
-  const uint64_t seed =
-      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-  std::printf("TANDEM_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  const auto [seed, runs] = FuzzRunsOf(20000);
   std::mt19937_64 random(seed);
-  int loaded = 0;
+  int64_t loaded = 0;
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kRuns; ++i) {
-    const std::string text = Mutate(&random);
+  for (int64_t i = 0; i < runs; ++i) {
+    const std::string text = MutateText(kValid, kPieces, random);
     JobConfig job;
     Origins origins;
     Diagnostics diagnostics;
@@ -126,7 +92,8 @@ TEST(TextFuzz, MutatedJobs) {
     ASSERT_EQ(SaveText(again), once) << "seed " << seed << " run " << i << "\n" << text;
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  std::printf("%d of %d mutated files loaded, %.0f files/s\n", loaded, kRuns, kRuns / took.count());
+  std::printf("%lld of %lld mutated files loaded, %.0f files/s\n", static_cast<long long>(loaded),
+              static_cast<long long>(runs), static_cast<double>(runs) / took.count());
 }
 
 // A recursive type: the limit of depth holds, in the file and for what is nested far deeper.
