@@ -79,7 +79,9 @@ StatusOr<Buffer> Values(const TensorProto& tensor, const std::string& what, int6
 
 StatusOr<TableSpec> TableFromProto(const TableDef& def) {
   TableSpec table{.variable = def.variable(), .shape = {}, .init = {}, .seed = def.seed()};
-  TD_ASSIGN_OR_RETURN(table.shape, ParseShape(std::span(def.dims().data(), def.dims_size())));
+  // Unlike other shapes it may have up to 2^62 elements (CheckConfig): most rows never are.
+  if (def.dims_size() != 2) return InvalidArgument("%d dimensions, expected 2", def.dims_size());
+  table.shape = {def.dims(0), def.dims(1)};
   if (!InitDef::Kind_IsValid(def.init().kind())) {
     return InvalidArgument("initial values of kind %d are unknown",
                            static_cast<int>(def.init().kind()));

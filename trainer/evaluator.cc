@@ -40,13 +40,17 @@ std::vector<std::string> MetricState(const Program& program) {
 // Ids of the data must be rows of the tables they are looked up in.
 Status CheckTables(const Program& program, const SampleField& field) {
   for (const Op& op : program.ops) {
-    if (op.type != "lookup_table" || op.inputs[0][0] != field.name) continue;
-    const int64_t rows = program.FindVar(op.inputs[1][0])->desc.shape[0];
+    const bool prefetch = op.type == "prefetch_rows";
+    if (!prefetch && op.type != "lookup_table") continue;
+    const auto& ids = op.inputs[prefetch ? 1 : 0];
+    if (std::find(ids.begin(), ids.end(), field.name) == ids.end()) continue;
+    const std::string& table = op.inputs[prefetch ? 0 : 1][0];
+    const int64_t rows = program.FindVar(table)->desc.shape[0];
     if (field.limit <= rows) continue;
     return InvalidArgument(
         "field \"%s\" of the data holds ids below %d, but the table \"%s\" has %d rows: give "
         "model argument rows=%d",
-        field.name, field.limit, op.inputs[1][0], rows, field.limit);
+        field.name, field.limit, table, rows, field.limit);
   }
   return OkStatus();
 }
@@ -93,7 +97,7 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(uint32_t batch) {
   PlanOptions options = options_;
   options.fetch = {forward_.loss};
   if (!forward_.metrics.empty()) options.fetch.push_back(forward_.metrics[0]);
-  TD_ASSIGN_OR_RETURN(sized.plan, Plan::Make(forward_, backend_, scope_, nullptr, options));
+  TD_ASSIGN_OR_RETURN(sized.plan, Plan::Make(forward_, backend_, scope_, comm_, options));
   sized.executor = std::make_unique<Executor>(*sized.plan);
   sized.fetch = options.fetch;
   TD_ASSIGN_OR_RETURN(const auto bound, BindFields(*sized.plan, dataset_));

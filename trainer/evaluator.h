@@ -22,15 +22,16 @@ struct Evaluation {
 // `scope` with training: no copy is made. One thread, never while a training step runs.
 class Evaluator {
  public:
-  // `options` of the plans; what they fetch is added. `dataset`, `backend` and `scope` must outlive
-  // the evaluator.
+  // `options` of the plans; what they fetch is added. `comm` runs what the program communicates;
+  // nullptr when that is nothing. All but `forward` and `options` must outlive the evaluator.
   Evaluator(Program forward, const Backend& backend, Scope& scope, const Dataset& dataset,
-            PlanOptions options)
+            PlanOptions options, CommHandler* comm = nullptr)
       : forward_(ForTest(std::move(forward))),
         backend_(backend),
         scope_(scope),
         dataset_(dataset),
-        options_(std::move(options)) {}
+        options_(std::move(options)),
+        comm_(comm) {}
 
   StatusOr<Evaluation> Run();
 
@@ -52,6 +53,7 @@ class Evaluator {
   Scope& scope_;
   const Dataset& dataset_;
   const PlanOptions options_;
+  CommHandler* const comm_;
   std::map<uint32_t, Sized> sized_;
 };
 

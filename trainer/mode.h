@@ -76,8 +76,12 @@ class ModeDriver {
   virtual ~ModeDriver() = default;
   // Inserts communication and optimizer operators behind the gradients.
   virtual Status Distribute(Program& program, const std::vector<ParamGrad>& grads) = 0;
-  // Runs the communication operators; nullptr when there are none.
+  // The same for the forward program that is evaluated.
+  virtual Status DistributeForward(Program&) { return OkStatus(); }
+  // Runs the communication operators of training, and those of evaluation; nullptr when there are
+  // none.
   virtual CommHandler* comm() { return nullptr; }
+  virtual CommHandler* evaluation_comm() { return nullptr; }
   // Connects to the others and makes everybody's parameters equal. `scope` holds initial values, or
   // those of a checkpoint of step `step`; `state` that checkpoint's optimizer slots, where the mode
   // keeps them elsewhere than in the scope. Returns the step to begin with.

@@ -90,6 +90,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   if (config.strategy().deterministic()) TD_RETURN_IF_ERROR(CheckAllDense(grads));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kBackward, train, grads));
   TD_RETURN_IF_ERROR(mode.Distribute(train, grads));
+  TD_RETURN_IF_ERROR(mode.DistributeForward(programs.forward));
   TD_RETURN_IF_ERROR(passes.Observe("distribute", train));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kUpdate, train, grads));
   programs.passes = passes.TakeReports();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/check.h"
 #include "kernels/graph/passes/distribute.h"
 #include "kernels/ops/lookup_table.h"
 #include "kernels/ops/sparse_rows.h"
@@ -56,27 +57,41 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
                                   std::vector<ParamGrad>& grads) {
   PsTables all;
   std::vector<ParamGrad> taken;
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> distributed, DistributedTables(program));
+  TD_RETURN_IF_ERROR(PrefetchTables(program, distributed));
   for (const ParamGrad& pair : TableGradients(program, grads)) {
     TD_ASSIGN_OR_RETURN(const std::string why, WhyNot(optimizer, pair.param));
+    const Var* var = program.FindVar(pair.param);
+    const bool remote = var->kind == VarKind::kRemote;
+    if (remote && !why.empty()) {
+      return Unimplemented("\"%s\" is_distributed, but optimizer %s %s", pair.param,
+                           optimizer.type, why);
+    }
     if (!why.empty()) {
       LOG_IF(INFO, log) << pair.param << " is no table on the servers: optimizer " << optimizer.type
                         << " " << why;
       continue;
     }
-    const Var* var = program.FindVar(pair.param);
     TD_ASSIGN_OR_RETURN(std::vector<Slot> slots, SlotsOf(optimizer, pair.param));
     all.tables_.push_back({.name = pair.param,
                            .shape = var->desc.shape,
                            .init = var->init,
-                           .slots = std::move(slots)});
+                           .slots = std::move(slots),
+                           .distributed = remote});
     taken.push_back(pair);
+  }
+  for (const std::string& name : distributed) {
+    if (all.Find(name).ok()) continue;
+    return Unimplemented("\"%s\" is_distributed, but has no gradient", name);
   }
   std::erase_if(grads, [&](const ParamGrad& pair) {
     return std::any_of(taken.begin(), taken.end(),
                        [&](const ParamGrad& t) { return t.param == pair.param; });
   });
   LOG_IF(INFO, log && !taken.empty())
-      << taken.size() << " tables on the servers: of them the rows of a batch travel alone";
+      << taken.size() << " tables on the servers"
+      << (distributed.empty() ? "" : absl::StrFormat(", %d of them alone", distributed.size()))
+      << ": of them the rows of a batch travel";
   TD_RETURN_IF_ERROR(InsertTables(program, taken));
   return all;
 }
@@ -89,7 +104,11 @@ StatusOr<PsTables::Table*> PsTables::Find(const std::string& name) {
 }
 
 Status PsTables::RegisterPull(const CommNode& node) {
-  TD_ASSIGN_OR_RETURN(Table* const table, Find(node.out[0].var));
+  TD_ASSIGN_OR_RETURN(Table* const table, Find(node.in[0].var));
+  if (table->distributed) {
+    table->prefetch.emplace(node);
+    return OkStatus();
+  }
   table->weights = static_cast<float*>(node.out[0].data);
   for (size_t i = 1; i < node.in.size(); ++i) {
     table->ids.emplace_back(static_cast<const int64_t*>(node.in[i].data),
@@ -106,9 +125,15 @@ Status PsTables::RegisterPush(const CommNode& node) {
   return OkStatus();
 }
 
-StatusOr<std::vector<PsRows>> PsTables::Batch() const {
+StatusOr<std::vector<PsRows>> PsTables::Batch() {
   std::vector<PsRows> all;
-  for (const Table& table : tables_) {
+  for (Table& table : tables_) {
+    if (table.prefetch) {
+      TD_ASSIGN_OR_RETURN(PsRows rows, table.prefetch->Ask());
+      table.batch = rows.ids;
+      all.push_back(std::move(rows));
+      continue;
+    }
     PsRows& rows = all.emplace_back(PsRows{.variable = table.name, .ids = {}, .to = {}});
     for (const auto& ids : table.ids) {
       TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, table.shape[0]), "table " + table.name));
@@ -123,11 +148,20 @@ StatusOr<std::vector<PsRows>> PsTables::Batch() const {
 
 StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
   const Table& table = tables_[i];  // InsertTables keeps their order
-  TD_ASSIGN_OR_RETURN(const int64_t count, CheckSparseRows(table.rows, table.shape[0]));
+  const int64_t first = table.prefetch ? table.prefetch->first() : 0;
+  const auto height = table.prefetch ? first + static_cast<int64_t>(table.batch.size())
+                                     : table.shape[0];
+  TD_ASSIGN_OR_RETURN(const int64_t count, CheckSparseRows(table.rows, height));
   const int64_t dim = table.shape[1];
-  return RowSet{{table.rows.begin(), table.rows.begin() + count},
-                {table.values, table.values + count * dim},
-                dim};
+  RowSet set{{table.rows.begin(), table.rows.begin() + count},
+             {table.values, table.values + count * dim},
+             dim};
+  if (!table.prefetch) return set;
+  for (int64_t& row : set.ids) {
+    CHECK_GE(row, first);
+    row = table.batch[static_cast<size_t>(row - first)];
+  }
+  return set;
 }
 
 std::vector<PsConstRows> PsTables::View(const std::vector<RowSet>& rows) const {
@@ -136,6 +170,13 @@ std::vector<PsConstRows> PsTables::View(const std::vector<RowSet>& rows) const {
     views.push_back({tables_[i].name, rows[i].ids, rows[i].values.data()});
   }
   return views;
+}
+
+std::string PsTables::Distributed() const {
+  for (const Table& t : tables_) {
+    if (t.distributed) return t.name;
+  }
+  return "";
 }
 
 std::vector<PsTable> PsTables::Definitions(uint64_t seed) const {
@@ -152,6 +193,7 @@ StatusOr<std::vector<PsTableRows>> PsTables::Rows(const Scope& scope, const Tens
                                                   uint64_t seed) const {
   std::vector<PsTableRows> all;
   for (const Table& t : tables_) {
+    if (t.distributed) continue;
     const int64_t dim = t.shape[1];
     PsTableRows rows{.variable = t.name, .ids = {}, .content = {}, .slots = {}, .slot_start = {}};
     const float* weights = scope.Find(t.name)->span<float>().data();
@@ -193,6 +235,7 @@ std::vector<PsSlot> PsTables::Scalars(const TensorMap& state) const {
 
 Status PsTables::Gather(PsClient& client, uint64_t version, Scope& scope) const {
   for (const Table& t : tables_) {
+    if (t.distributed) continue;
     TD_ASSIGN_OR_RETURN(const PsTableRows rows, client.PullTable(t.name, false, version));
     const int64_t dim = t.shape[1];
     float* const weights = scope.Find(t.name)->span<float>().data();
@@ -210,6 +253,7 @@ Status PsTables::Gather(PsClient& client, uint64_t version, Scope& scope) const 
 
 Status PsTables::AddState(PsClient& client, Device& device, TensorMap& state) const {
   for (const Table& t : tables_) {
+    if (t.distributed) continue;
     TD_ASSIGN_OR_RETURN(const PsTableRows rows, client.PullTable(t.name, true));
     const int64_t dim = t.shape[1];
     const auto width = static_cast<int64_t>(1 + rows.slots.size()) * dim;

@@ -1,9 +1,10 @@
 // The tables of a trainer in pserver mode: parameters with sparse gradients, of which the servers
-// hold the rows. The trainer keeps a whole copy, as the seeds' is_sparse does; before a step the
-// rows of its batch are brought up to date, behind it their gradients are pushed.
+// hold the rows. Before a step the rows of its batch come from there, behind it their gradients are
+// pushed. The trainer keeps a whole copy, as the seeds' is_sparse does, in which those rows are
+// brought up to date; of tables that are is_distributed it has the rows of the batch alone.
 #pragma once
 
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "kernels/graph/program.h"
 #include "pserver/client/client.h"
 #include "trainer/async_communicator.h"
+#include "trainer/row_prefetch.h"
 #include "trainer/safetensors.h"
 
 namespace tandem {
@@ -34,19 +36,21 @@ class PsTables {
   Status RegisterPull(const CommNode& node);
   Status RegisterPush(const CommNode& node);
   // The rows of the batch, each once. INVALID_ARGUMENT for an id that is no row.
-  StatusOr<std::vector<PsRows>> Batch() const;
-  // The gradient of the table whose push_rows was registered as number `i`.
+  StatusOr<std::vector<PsRows>> Batch();
+  // The gradient of the table whose push_rows was registered as number `i`, of the last Batch.
   StatusOr<RowSet> CopyGradient(size_t i) const;
   std::vector<PsConstRows> View(const std::vector<RowSet>& rows) const;
 
   // ---- Parameters and optimizer slots
   std::vector<PsTable> Definitions(uint64_t seed) const;
+  // Name of a table that lies on the servers alone; "" when there is none.
+  std::string Distributed() const;
   // Rows that are otherwise than at first, from the scope and from a checkpoint's slots; their
   // slots of one number.
   StatusOr<std::vector<PsTableRows>> Rows(const Scope& scope, const TensorMap& state,
                                           uint64_t seed) const;
   std::vector<PsSlot> Scalars(const TensorMap& state) const;
-  // Brings the whole tables into the scope once the servers' version is at least `version`.
+  // Brings the copies of the tables in the scope up to date once the servers' version is at least `version`.
   Status Gather(PsClient& client, uint64_t version, Scope& scope) const;
   // Adds the slots of rows, as whole tensors, to `state`.
   Status AddState(PsClient& client, Device& device, TensorMap& state) const;
@@ -62,7 +66,10 @@ class PsTables {
     Shape shape;  // [height, dim]
     Init init;
     std::vector<Slot> slots;
+    bool distributed = false;
     // Of the plan:
+    std::optional<PrefetchNode> prefetch;  // distributed
+    std::vector<int64_t> batch;            // ids of its rows, ascending
     float* weights = nullptr;
     std::vector<std::span<const int64_t>> ids;
     std::span<const int64_t> rows;

@@ -34,10 +34,16 @@ StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
 
 class PserverMode final : public ModeDriver, public CommHandler {
  public:
-  explicit PserverMode(const ModeOptions& options) : options_(options) {}
+  explicit PserverMode(const ModeOptions& options)
+      : options_(options),
+        evaluation_(2 * options.step_timeout,
+                    [this](PsRows rows, CommDone* done) { PullToEvaluate(std::move(rows), done); }) {
+  }
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
+  Status DistributeForward(Program& program) override;
   CommHandler* comm() override { return this; }
+  CommHandler* evaluation_comm() override { return &evaluation_; }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                           int64_t step) override;
   Status BeginStep(int64_t step, float learning_rate) override {
@@ -73,11 +79,13 @@ class PserverMode final : public ModeDriver, public CommHandler {
   Status SendAndReceive();
   void GeoExchange(CommDone* done);
   void StartPullRows(CommDone* done);
+  void PullToEvaluate(PsRows rows, CommDone* done);
   void StartPushRows(CommDone* done);
   void StartPushPull(CommDone* done);
   uint64_t StepBound(uint64_t done) const;
 
   const ModeOptions options_;
+  PrefetchHandler evaluation_;
   UpdateReach reach_ = UpdateReach::kElement;
   std::vector<std::string> params_;  // trained ones but tables, in the order of the program
   PsTables tables_;
@@ -128,12 +136,27 @@ Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& g
   return AppendPushPull(program, grads);
 }
 
+// Evaluation sees the rows behind the last step (sync), or as they are.
+Status PserverMode::DistributeForward(Program& program) {
+  if (geo()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const auto tables, DistributedTables(program));
+  return PrefetchTables(program, tables);
+}
+
+void PserverMode::PullToEvaluate(PsRows rows, CommDone* done) {
+  const PsWhen when{.version = sync() ? behind_ : 0, .exactly = sync()};
+  std::vector<PsRows> one;
+  one.push_back(std::move(rows));
+  client_->PullRows(when, std::move(one),
+                    [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); });
+}
+
 StatusOr<int> PserverMode::Register(const CommNode& node) {
   if (node.place.kind != PlaceKind::kCpu) {
     return Unimplemented("pserver mode on %s is not built yet", ToString(node.place));
   }
   const auto index = static_cast<int>(nodes_.size());
-  if (node.op->type == "pull_rows") {
+  if (node.op->type == "pull_rows" || node.op->type == "prefetch_rows") {
     nodes_.push_back(Node::kPullRows);
     TD_RETURN_IF_ERROR(tables_.RegisterPull(node));
     return index;
@@ -386,6 +409,9 @@ Status PserverMode::Finish() {
 }
 
 StatusOr<TensorMap> PserverMode::State(const Program& program, const Scope& scope, Device& device) {
+  if (const std::string table = tables_.Distributed(); !table.empty()) {
+    return Unimplemented("checkpoints of distributed tables (%s) are not built yet", table);
+  }
   TD_RETURN_IF_ERROR(Gather());
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   TD_RETURN_IF_ERROR(tables_.AddState(*client_, device, state));

@@ -151,7 +151,7 @@ Status Session::Impl::BuildPlan() {
   TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *options_.train));
   if (leader()) {
     evaluator_ = std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, *options_.test,
-                                             evaluation);
+                                             evaluation, mode_.evaluation_comm());
   }
   return ObserveSteps();
 }

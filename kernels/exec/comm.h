@@ -19,7 +19,7 @@ namespace tandem {
 struct CommTensor {
   std::string var;
   TensorDesc desc;
-  void* data;
+  void* data;  // null where the operator uses the description alone
 };
 
 // One communication operator of a plan.

@@ -63,7 +63,7 @@ const TensorDesc* PlanMaker::Desc(const std::string& var) const {
 
 Status PlanMaker::PlaceLasting() {
   for (const Var& var : program_.vars()) {
-    if (var.kind == VarKind::kTemp) continue;
+    if (var.kind == VarKind::kTemp || var.kind == VarKind::kRemote) continue;
     if (var.kind == VarKind::kData) {
       TD_ASSIGN_OR_RETURN(storage_[var.name], Tensor::Make(var.desc, scope_.device()));
     } else {
@@ -167,8 +167,11 @@ Status PlanMaker::AddComm(int op_index, int flight) {
                               op.type);
   }
   CommNode node{.op = &op, .in = {}, .out = {}, .place = scope_.device().place()};
+  const KernelArgs args = Arguments(op);
+  size_t position = 0;
   ForEachPosition(op.inputs, [&](const std::string& v) {
-    if (!v.empty()) node.in.push_back({v, *Desc(v), Address(v)});
+    const void* data = args.in[position++];
+    if (!v.empty()) node.in.push_back({v, *Desc(v), const_cast<void*>(data)});
   });
   ForEachPosition(op.outputs, [&](const std::string& v) {
     if (!v.empty()) node.out.push_back({v, *Desc(v), Address(v)});
@@ -177,7 +180,6 @@ Status PlanMaker::AddComm(int op_index, int flight) {
   plan_->comm_index_.push_back(index);
   plan_->done_.push_back(std::make_unique<CommDone>());
   plan_->choices_.push_back(op.type + ": communication");
-  const KernelArgs args = Arguments(op);
   plan_->steps_.push_back(
       {.args = args, .op = op_index, .comm_start = flight, .run_if = Condition(op)});
   return OkStatus();

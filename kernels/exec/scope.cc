@@ -1,5 +1,7 @@
 #include "kernels/exec/scope.h"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <vector>
 
@@ -75,7 +77,29 @@ void FillInitial(const std::string& name, const Init& init, const Shape& shape, 
   }
 }
 
+namespace {
+
+// What no machine can hold is refused before the system ends the process for it.
+Status CheckFits(const Program& program) {
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const Var* largest = nullptr;
+  double bytes = 0;
+  for (const Var& var : program.vars()) {
+    if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
+    bytes += static_cast<double>(var.desc.bytes());
+    if (largest == nullptr || var.desc.bytes() > largest->desc.bytes()) largest = &var;
+  }
+  if (bytes <= memory) return OkStatus();
+  return ResourceExhausted(
+      "parameters and state take %.1f GB, this machine has %.1f GB; the largest is \"%s\" %s", 
+      bytes / 1e9, memory / 1e9, largest->name, ToString(largest->desc));
+}
+
+}  // namespace
+
 Status Initialize(const Program& program, uint64_t seed, Scope& scope) {
+  TD_RETURN_IF_ERROR(CheckFits(program));
   for (const Var& var : program.vars()) {
     if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
     TD_ASSIGN_OR_RETURN(Tensor tensor, scope.Declare(var.name, var.desc));

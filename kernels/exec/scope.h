@@ -33,7 +33,8 @@ class Scope {
 void FillInitial(const std::string& name, const Init& init, const Shape& shape, uint64_t seed,
                  int64_t offset, std::span<float> out);
 
-// Declares every kParam and kState of the program and gives it its first value.
+// Declares every kParam and kState of the program and gives it its first value. RESOURCE_EXHAUSTED
+// when they are more than the machine's memory.
 Status Initialize(const Program& program, uint64_t seed, Scope& scope);
 
 }  // namespace tandem

@@ -140,7 +140,8 @@ Status Differentiator::Settle(const std::string& var, bool dense) {
     total.rows = total.values + "@ROWS";
     op.type = "sum_sparse_rows";
     op.outputs.push_back({total.rows});
-    op.attrs["height"] = program_.FindVar(var)->desc.shape[0];
+    // Of a larger table (is_distributed) the rows of a batch are numbered.
+    op.attrs["height"] = std::min(program_.FindVar(var)->desc.shape[0], (int64_t{1} << 32) - 1);
   }
   TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));
   parts = {total};

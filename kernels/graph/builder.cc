@@ -191,9 +191,11 @@ std::string ProgramBuilder::Pool2d(const std::string& x, const PoolArgs& args) {
 std::string ProgramBuilder::Embedding(const std::string& ids, const EmbeddingArgs& args) {
   const std::string layer = NextName("embedding");
   const std::string w = Param(layer + ".w", {args.rows, args.dim}, args.init);
-  return Named(
-      layer, "lookup_table", {{ids}, {w}},
-      {{"is_sparse", args.sparse}, {"padding_idx", args.padding_idx}, {"squeeze_last", false}});
+  AttrMap attrs = {{"is_sparse", args.sparse || args.distributed},
+                   {"padding_idx", args.padding_idx},
+                   {"squeeze_last", false}};
+  if (args.distributed) attrs["is_distributed"] = true;
+  return Named(layer, "lookup_table", {{ids}, {w}}, std::move(attrs));
 }
 
 std::string ProgramBuilder::Relu(const std::string& x) { return Layer("relu", {{x}}, {}); }

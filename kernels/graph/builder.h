@@ -34,6 +34,7 @@ struct EmbeddingArgs {
   int64_t dim = 0;
   int64_t padding_idx = -1;  // this id gives zeros and is not trained; -1: none
   bool sparse = false;       // the table's gradient is sparse rows
+  bool distributed = false;  // and in pserver mode it lies on servers alone
   Init init = {Init::kNormal, 0.0f, 0.02f};
 };
 

@@ -198,7 +198,8 @@ void ToProto(const Program& program, pb::ProgramDef* out) {
     if (var.kind == VarKind::kTemp) continue;
     pb::VarDef* def = out->add_var();
     def->set_name(var.name);
-    def->set_kind(static_cast<pb::VarKind>(var.kind));
+    const bool remote = var.kind == VarKind::kRemote;
+    def->set_kind(static_cast<pb::VarKind>(remote ? VarKind::kParam : var.kind));
     def->set_dtype(static_cast<DataType>(var.desc.dtype));
     for (int64_t d : var.desc.shape.dims()) def->add_dims(d);
     if (var.batch_leading) def->set_dims(0, -1);

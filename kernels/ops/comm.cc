@@ -1,5 +1,5 @@
 // Communication operators: no kernels; a CommHandler (kernels/exec/comm.h) runs them. All but
-// push_pull and push_rows work in place: the variables of Out are those of X or W.
+// push_pull, push_rows and prefetch_rows work in place: the variables of Out are those of X or W.
 #include "kernels/ops/comm.h"
 
 #include "kernels/ops/infer.h"
@@ -27,6 +27,21 @@ Status InferPullRows(const OpView& view, std::span<TensorDesc> outputs) {
     if (view.in(i).dtype != DType::kI64) return view.Error("Ids must be i64");
   }
   outputs[0] = view.in(0);
+  return OkStatus();
+}
+
+Status InferPrefetchRows(const OpView& view, std::span<TensorDesc> outputs) {
+  if (view.in(0).dtype != DType::kF32) return view.Error("W must be f32");
+  TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
+  if (outputs.size() != view.in_count()) return view.Error("as many Index as Ids are needed");
+  int64_t rows = view.attr<int64_t>("padding_idx") < 0 ? 0 : 1;
+  for (size_t i = 1; i < view.in_count(); ++i) {
+    if (!view.has_in(i)) return view.Error("at least one Ids is needed");
+    if (view.in(i).dtype != DType::kI64) return view.Error("Ids must be i64");
+    rows += view.in(i).shape.numel();
+    outputs[i] = view.in(i);
+  }
+  outputs[0] = {DType::kF32, {rows, view.in(0).shape[1]}};
   return OkStatus();
 }
 
@@ -94,12 +109,28 @@ const OpDef kPullRows = {
     .has_side_effect = true,
 };
 
+const OpDef kPrefetchRows = {
+    .type = "prefetch_rows",
+    .doc =
+        "The rows Ids of a table W that lies on pservers alone, each once, by ascending ids, zeros "
+        "behind the last: Rows [n, dim], n = the number of all ids. Index: where in Rows each of "
+        "the ids is. Of W the shape alone is used.",
+    .inputs = {{"W", Arity::kOne, true}, {"Ids", Arity::kMany}},
+    .outputs = {{"Rows"}, {"Index", Arity::kMany}},
+    .attrs = {{"padding_idx", int64_t{-1},
+               "this id has Index 0, a row of zeros, and the others count on behind; -1: none"}},
+    .infer = InferPrefetchRows,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
 const OpDef kPushRows = {
     .type = "push_rows",
     .doc =
         "Sends a sparse gradient of the table W, Grad and Rows, to the table's pservers; with the "
-        "push_pull behind it, where there is one.",
-    .inputs = {{"W"}, {"Grad"}, {"Rows"}},
+        "push_pull behind it, where there is one. With prefetch_rows, Rows count in what that "
+        "gave. Of W the shape alone is used.",
+    .inputs = {{"W", Arity::kOne, true}, {"Grad"}, {"Rows"}},
     .outputs = {},
     .infer = InferPushRows,
     .is_comm = true,

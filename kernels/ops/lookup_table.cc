@@ -19,7 +19,10 @@ StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
     return view.Error(absl::StrFormat("padding_idx=%d is neither -1 (none) nor a row of W's %d",
                                       s.padding_idx, s.rows));
   }
-  if (sparse && (s.rows >= int64_t{1} << 32 || s.count >= int64_t{1} << 32)) {
+  const bool distributed = view.attr<bool>("is_distributed");
+  if (distributed && !sparse) return view.Error("is_distributed goes with is_sparse alone");
+  const int64_t rows_max = int64_t{1} << (distributed ? 62 : 32);
+  if (sparse && (s.rows >= rows_max || s.count >= int64_t{1} << 32)) {
     return view.Error("is_sparse: ids and rows must be fewer than 2^32");
   }
   std::vector<int64_t> dims(ids.dims().begin(), ids.dims().end());
@@ -87,6 +90,9 @@ Status InferSparseGrad(const OpView& view, std::span<TensorDesc> outputs) {
 
 std::vector<AttrDef> Attrs() {
   return {
+      {"is_distributed", false,
+       "W lies on pservers alone, which make a row when it is first touched; trainers have the rows "
+       "of the batch. Other modes keep W whole"},
       {"is_sparse", false, "the gradient of W is sparse rows instead of a whole table"},
       {"padding_idx", int64_t{-1}, "this id gives zeros and has no gradient; -1: none"},
       {"squeeze_last", true, "a last dimension of 1 of Ids (rank 2 or more) is left out of Out"}};

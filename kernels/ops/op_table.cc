@@ -76,6 +76,7 @@ const OpDef* const kOps[] = {
     &kMomentum,
     &kPool2d,
     &kPool2dGrad,
+    &kPrefetchRows,
     &kPullRows,
     &kPushPull,
     &kPushRows,

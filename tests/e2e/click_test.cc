@@ -128,6 +128,33 @@ TEST_F(ClickTest, ATableGoesOnOnAnotherNumberOfServers) {
   EXPECT_EQ(second.result.params_sha256, whole.result.params_sha256);
 }
 
+// Trainers without a copy of the tables, of 2^40 rows: with two trainers the bits of collective mode,
+// with one those of local mode, which keep small tables of the same rows whole.
+TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
+  const std::string distributed = "model { arg { name: \"distributed\" value: \"1\" }";
+  const std::string adagrad = "type: \"adagrad\"";
+  Write("job.pbtxt", SparseJob({{"model {", distributed}, {"type: \"adam\"", adagrad}}));
+  const JobRun local = RunJob("local", {"--mode=local"}, kOneEpoch);
+  const JobRun both = RunJob("both", {"--mode=collective", "--nproc=2"}, kOneEpoch);
+  ASSERT_FALSE(HasFailure());
+  Write("job.pbtxt", SparseJob({{"model {", distributed},
+                                {"type: \"adam\"", adagrad},
+                                {"\"45\"", "\"1099511627776\""}}));
+  for (const std::string servers : {"--servers=1", "--servers=3"}) {
+    SCOPED_TRACE(servers);
+    const JobRun one = RunJob("one", {servers, "--workers=1"}, kOneEpoch);
+    const JobRun two = RunJob("two", {servers, "--workers=2"}, kOneEpoch);
+    EXPECT_EQ(one.result.auc, local.result.auc);
+    EXPECT_EQ(one.result.loss, local.result.loss);
+    EXPECT_EQ(two.result.auc, both.result.auc);
+    EXPECT_EQ(two.result.loss, both.result.loss);
+    EXPECT_THAT(two.output, testing::HasSubstr("2 tables on the servers, 2 of them alone"));
+  }
+  const auto whole = StartJob("whole", {"--mode=local"}, kOneEpoch);
+  EXPECT_NE(whole->Wait(), 0);
+  EXPECT_THAT(whole->Output(), testing::HasSubstr("the largest is \"embedding_1.w\""));
+}
+
 TEST_F(ClickTest, TablesLearnInEveryRegime) {
   const std::string job = SparseJob({{"type: \"adam\"", "type: \"adagrad\""}, {"0.01", "0.1"}});
   Write("job.pbtxt", job);

@@ -16,18 +16,19 @@ struct Columns {
 
 Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   const int64_t fields = args.Int("fields", 1, 4096);
-  const int64_t rows = args.Int("rows", 1, int64_t{1} << 31);
+  const int64_t rows = args.Int("rows", 1, int64_t{1} << 48);
   const int64_t dim = args.Int("dim", 1, 4096);
   const bool sparse = args.Int("sparse", 0, 1) == 1;
+  const bool distributed = args.Int("distributed", 0, 1) == 1;
   const auto hidden = args.Ints("hidden", 0, 100, 1, 65536);
   Columns c;
   c.ids = builder.Data("ids", DType::kI64, {fields});
   c.label = builder.Data("label", DType::kI64, {1});
-  const Init init{Init::kNormal, 0.0f, 0.01f};
-  const std::string weights =
-      builder.Embedding(c.ids, {.rows = rows, .dim = 1, .sparse = sparse, .init = init});
-  c.wide = builder.SequencePool(weights, "sum");
-  c.vectors = builder.Embedding(c.ids, {.rows = rows, .dim = dim, .sparse = sparse, .init = init});
+  EmbeddingArgs table{.rows = rows, .dim = 1, .sparse = sparse, .distributed = distributed};
+  table.init = {Init::kNormal, 0.0f, 0.01f};
+  c.wide = builder.SequencePool(builder.Embedding(c.ids, table), "sum");
+  table.dim = dim;
+  c.vectors = builder.Embedding(c.ids, table);
   std::string x = builder.Reshape(c.vectors, {0, fields * dim});
   for (const int64_t units : hidden) x = builder.Fc(x, units, Act::kRelu);
   c.deep = builder.Fc(x, 1);

@@ -36,13 +36,19 @@ const std::vector<ArgRow>& ImageArgs() {
   return kArgs;
 }
 
+const ArgRow kDistributed = {
+    "distributed", "0",
+    "1: in pserver mode tables lie on the servers alone, which make a row when it is first touched; "
+    "implies sparse=1"};
+
 // Arguments of the networks on categorical columns.
 std::vector<ArgRow> ClickArgs() {
   return {{"fields", "14", "columns, one id each"},
           {"rows", "1000", "ids of all columns together: the sum of data.csv.column.ids"},
           {"dim", "16", "elements of an id's vector"},
           {"hidden", "128,64", "units of the hidden layers"},
-          {"sparse", "0", "1: gradients of the tables are sparse rows"}};
+          {"sparse", "0", "1: gradients of the tables are sparse rows"},
+          kDistributed};
 }
 
 std::vector<ArgRow> ResnetArgs() {
@@ -92,7 +98,8 @@ const std::vector<ModelRow>& Zoo() {
        {{"rows", "10000", "words: data.skipgram.vocabulary"},
         {"dim", "100", "elements of a word's vector"},
         {"negatives", "5", "words drawn for each pair: data.skipgram.negatives"},
-        {"sparse", "1", "1: gradients of the tables are sparse rows"}},
+        {"sparse", "1", "1: gradients of the tables are sparse rows"},
+        kDistributed},
        nullptr,
        BuildWord2Vec},
       {"bert_base",

@@ -6,19 +6,20 @@
 namespace tandem {
 
 void BuildWord2Vec(ProgramBuilder& builder, ModelArgs& args) {
-  const int64_t rows = args.Int("rows", 3, int64_t{1} << 31);
+  const int64_t rows = args.Int("rows", 3, int64_t{1} << 48);
   const int64_t dim = args.Int("dim", 1, 65536);
   const int64_t targets = 1 + args.Int("negatives", 1, 1000);
   const bool sparse = args.Int("sparse", 0, 1) == 1;
+  const bool distributed = args.Int("distributed", 0, 1) == 1;
   const std::string center = builder.Data("center", DType::kI64, {targets});
   const std::string target = builder.Data("target", DType::kI64, {targets});
   const std::string label = builder.Data("label", DType::kI64, {targets});
   const float limit = 0.5f / static_cast<float>(dim);
-  const std::string words = builder.Embedding(
-      center,
-      {.rows = rows, .dim = dim, .sparse = sparse, .init = {Init::kUniform, -limit, limit}});
-  const std::string neighbours = builder.Embedding(
-      target, {.rows = rows, .dim = dim, .sparse = sparse, .init = {Init::kConstant}});
+  EmbeddingArgs table{.rows = rows, .dim = dim, .sparse = sparse, .distributed = distributed};
+  table.init = {Init::kUniform, -limit, limit};
+  const std::string words = builder.Embedding(center, table);
+  table.init = {Init::kConstant};
+  const std::string neighbours = builder.Embedding(target, table);
   const std::string products = builder.Reshape(builder.Mul(words, neighbours), {-1, dim, 1});
   const std::string flat = builder.Reshape(label, {-1, 1});
   builder.Auc(builder.SigmoidLoss(builder.SequencePool(products, "sum"), flat), flat);

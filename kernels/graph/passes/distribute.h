@@ -45,9 +45,17 @@ Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>
 // and used in no other way.
 std::vector<ParamGrad> TableGradients(const Program& program, const std::vector<ParamGrad>& grads);
 
-// For each of them a pull_rows before everything else and a push_rows at the end. REQUIRES:
-// `tables` are of TableGradients.
+// For each of them a pull_rows before everything else, unless it is kRemote, and a push_rows at the
+// end. REQUIRES: `tables` are of TableGradients.
 Status InsertTables(Program& program, const std::vector<ParamGrad>& tables);
+
+// The parameters whose lookup_table says is_distributed, each once. INVALID_ARGUMENT naming one that
+// is used otherwise, or looked up by ids that are no data of the batch.
+StatusOr<std::vector<std::string>> DistributedTables(const Program& program);
+
+// They become kRemote: a prefetch_rows before everything else brings the rows of the batch, and
+// lookups and their gradients work on those. REQUIRES: `tables` are of DistributedTables.
+Status PrefetchTables(Program& program, const std::vector<std::string>& tables);
 
 // At the end one push_pull: all gradients out, all parameters back. Nothing for no gradients.
 Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads);

@@ -11,6 +11,11 @@ bool Holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool IsDistributed(const Op& op) {
+  const auto it = op.attrs.find("is_distributed");
+  return it != op.attrs.end() && std::get<bool>(it->second);
+}
+
 // What `table` is looked up with, each variable once. Empty when it is used otherwise, or when ids
 // are no data of the batch.
 std::vector<std::string> IdsOf(const Program& program, const std::string& table) {
@@ -20,12 +25,56 @@ std::vector<std::string> IdsOf(const Program& program, const std::string& table)
     for (const auto& slot : op.inputs) reads |= Holds(slot, table);
     // The gradient asks for the table's shape alone.
     if (!reads || op.type == "lookup_table_sparse_grad") continue;
+    if (op.type == "prefetch_rows") return op.inputs[1];
     if (op.type != "lookup_table" || Holds(op.inputs[0], table)) return {};
     const std::string& id = op.inputs[0].front();
     if (program.FindVar(id)->kind != VarKind::kData) return {};
     if (!Holds(ids, id)) ids.push_back(id);
   }
   return ids;
+}
+
+// Lookups of `table` and their gradients, by index.
+std::vector<size_t> LookupsOf(const Program& program, const std::string& table) {
+  std::vector<size_t> lookups;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    const bool lookup = op.type == "lookup_table" || op.type == "lookup_table_sparse_grad";
+    if (lookup && op.inputs[1].front() == table) lookups.push_back(i);
+  }
+  return lookups;
+}
+
+int64_t PaddingOf(const Op& op) {
+  const auto it = op.attrs.find("padding_idx");
+  return it == op.attrs.end() ? -1 : std::get<int64_t>(it->second);
+}
+
+Status PrefetchTable(Program& program, size_t at, const std::string& table) {
+  const std::vector<std::string> ids = IdsOf(program, table);
+  CHECK(!ids.empty()) << table;
+  program.FindVar(table)->kind = VarKind::kRemote;
+  const std::string rows = program.FreshName(table + "@PREFETCH");
+  std::vector<std::string> index;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    index.push_back(program.FreshName(table + "@INDEX" + std::to_string(i)));
+  }
+  const std::vector<size_t> lookups = LookupsOf(program, table);
+  const int64_t padding = PaddingOf(program.ops[lookups.front()]);
+  for (const size_t i : lookups) {
+    Op& op = program.ops[i];
+    const auto id = std::find(ids.begin(), ids.end(), op.inputs[0].front()) - ids.begin();
+    op.inputs[0] = {index[static_cast<size_t>(id)]};
+    op.inputs[1] = {rows};
+    op.attrs["is_distributed"] = false;
+    op.attrs["padding_idx"] = int64_t{padding < 0 ? -1 : 0};
+  }
+  return InsertOp(program, at,
+                  {.type = "prefetch_rows",
+                   .inputs = {{table}, ids},
+                   .outputs = {{rows}, index},
+                   .attrs = {{"padding_idx", padding}},
+                   .role = OpRole::kComm});
 }
 
 }  // namespace
@@ -39,14 +88,15 @@ std::vector<ParamGrad> TableGradients(const Program& program, const std::vector<
 }
 
 Status InsertTables(Program& program, const std::vector<ParamGrad>& tables) {
-  for (size_t i = 0; i < tables.size(); ++i) {
-    const std::string& table = tables[i].param;
-    const std::vector<std::string> ids = IdsOf(program, table);
-    CHECK(!ids.empty()) << table;
-    TD_RETURN_IF_ERROR(InsertOp(program, i,
+  size_t at = 0;
+  for (const ParamGrad& pair : tables) {
+    if (program.FindVar(pair.param)->kind == VarKind::kRemote) continue;
+    const std::vector<std::string> ids = IdsOf(program, pair.param);
+    CHECK(!ids.empty()) << pair.param;
+    TD_RETURN_IF_ERROR(InsertOp(program, at++,
                                 {.type = "pull_rows",
-                                 .inputs = {{table}, ids},
-                                 .outputs = {{table}},
+                                 .inputs = {{pair.param}, ids},
+                                 .outputs = {{pair.param}},
                                  .role = OpRole::kComm}));
   }
   for (const ParamGrad& pair : tables) {
@@ -56,6 +106,43 @@ Status InsertTables(Program& program, const std::vector<ParamGrad>& tables) {
                                           .role = OpRole::kComm}));
   }
   return OkStatus();
+}
+
+StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
+  std::vector<std::string> tables;
+  for (const Op& op : program.ops) {
+    if (op.type != "lookup_table" || !IsDistributed(op)) continue;
+    const std::string& table = op.inputs[1].front();
+    if (!Holds(tables, table)) tables.push_back(table);
+  }
+  for (const std::string& table : tables) {
+    if (program.FindVar(table)->kind != VarKind::kParam || IdsOf(program, table).empty()) {
+      return InvalidArgument(
+          "\"%s\" is_distributed: it must be a parameter that is looked up by ids of the batch and "
+          "used in no other way",
+          table);
+    }
+    const std::vector<size_t> lookups = LookupsOf(program, table);
+    for (const size_t i : lookups) {
+      const Op& op = program.ops[i];
+      if (IsDistributed(op) && PaddingOf(op) == PaddingOf(program.ops[lookups.front()])) continue;
+      return InvalidArgument("\"%s\": its lookups differ in is_distributed or padding_idx", table);
+    }
+  }
+  return tables;
+}
+
+Status PrefetchTables(Program& program, const std::vector<std::string>& tables) {
+  if (tables.empty()) return OkStatus();
+  for (size_t i = 0; i < tables.size(); ++i) {
+    TD_RETURN_IF_ERROR(PrefetchTable(program, i, tables[i]));
+  }
+  // Shapes of gradients may have changed with the number of rows.
+  int64_t batch = 1;
+  for (const Var& var : program.vars()) {
+    if (var.batch_leading) batch = var.desc.shape[0];
+  }
+  return BindBatch(program, batch);
 }
 
 }  // namespace tandem

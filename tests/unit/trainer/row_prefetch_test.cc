@@ -1,0 +1,172 @@
+// Lookups in the rows of a batch against lookups in the whole table.
+#include "trainer/row_prefetch.h"
+
+#include <algorithm>
+#include <map>
+
+#include "gmock/gmock.h"
+#include "kernels/exec/executor.h"
+#include "kernels/graph/autodiff.h"
+#include "kernels/graph/passes/distribute.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kDim = 3;
+
+// Loss: the mean of w[a] * w[b], both i64 [4, 2].
+Program TwoLookups(int64_t height, bool distributed, int64_t padding_idx) {
+  Program program;
+  const auto add = [&program](Op op) {
+    const Status status = AppendOp(program, std::move(op));
+    CHECK(status.ok()) << status;
+  };
+  for (const char* ids : {"a", "b"}) {
+    CHECK(program
+              .AddVar({.name = ids,
+                       .kind = VarKind::kData,
+                       .desc = {DType::kI64, {4, 2}},
+                       .batch_leading = true})
+              .ok());
+  }
+  CHECK(program
+            .AddVar({.name = "w",
+                     .kind = VarKind::kParam,
+                     .desc = {DType::kF32, {height, kDim}},
+                     .init = {Init::kUniform, -1, 1}})
+            .ok());
+  for (const char* ids : {"a", "b"}) {
+    add({.type = "lookup_table",
+         .inputs = {{ids}, {"w"}},
+         .outputs = {{std::string(ids) + "@rows"}},
+         .attrs = {{"is_sparse", true},
+                   {"is_distributed", distributed},
+                   {"padding_idx", padding_idx},
+                   {"squeeze_last", false}}});
+  }
+  add({.type = "elementwise_mul", .inputs = {{"a@rows"}, {"b@rows"}}, .outputs = {{"ab"}}});
+  add({.type = "mean", .inputs = {{"ab"}}, .outputs = {{"loss"}}});
+  program.loss = "loss";
+  return program;
+}
+
+struct Outcome {
+  float loss = 0;
+  std::map<int64_t, std::vector<float>> gradient;  // by id
+};
+
+class RowPrefetchTest : public testing::Test {
+ protected:
+  // One step with these ids; `rename` gives the id of a row of the gradient.
+  template <typename Rename>
+  Outcome Run(Program& program, CommHandler* comm, const Rename& rename) {
+    Scope scope(device_);
+    CHECK(Initialize(program, 5, scope).ok());
+    const ParamGrad grad = grads_.at(0);
+    auto plan = Plan::Make(program, backend_, scope, comm,
+                           {.fetch = {"loss", grad.grad, grad.rows}});
+    CHECK(plan.ok()) << plan.status();
+    const std::vector<int64_t> a = {7, 2, 2, 11, 0, 7, 5, 2}, b = {11, 11, 0, 2, 3, 7, 2, 8};
+    std::copy(a.begin(), a.end(), (*plan)->Get("a")->span<int64_t>().begin());
+    std::copy(b.begin(), b.end(), (*plan)->Get("b")->span<int64_t>().begin());
+    Executor executor(**plan);
+    const Status status = executor.Run();
+    CHECK(status.ok()) << status;
+    Outcome outcome{(*plan)->Get("loss")->span<float>()[0], {}};
+    const auto values = (*plan)->Get(grad.grad)->span<float>();
+    const auto rows = (*plan)->Get(grad.rows)->span<int64_t>();
+    for (size_t i = 0; i < rows.size() && rows[i] >= 0; ++i) {
+      const float* row = values.data() + i * kDim;
+      outcome.gradient[rename(rows[i])] = {row, row + kDim};
+    }
+    return outcome;
+  }
+  Program Trained(int64_t height, bool distributed, int64_t padding_idx) {
+    Program program = TwoLookups(height, distributed, padding_idx);
+    auto grads = AppendBackward(program, 1.0f);
+    CHECK(grads.ok()) << grads.status();
+    grads_ = *grads;
+    return program;
+  }
+
+  CpuDevice device_;
+  Backend backend_ = Backend::Cpu();
+  std::vector<ParamGrad> grads_;
+};
+
+TEST_F(RowPrefetchTest, RowsOfTheBatchDoForTheWholeTable) {
+  // A table of 12 rows, and one that no machine holds: the rows in use are the same.
+  for (const int64_t height : {int64_t{12}, int64_t{1} << 50}) {
+    for (const int64_t padding : {-1, 2}) {
+      SCOPED_TRACE(padding);
+      Program whole = Trained(12, false, padding);
+      const Outcome expected = Run(whole, nullptr, [](int64_t row) { return row; });
+      EXPECT_EQ(expected.gradient.size(), padding < 0 ? 7u : 6u);
+      EXPECT_EQ(expected.gradient.count(2), padding < 0 ? 1u : 0u);
+
+      Program program = Trained(height, true, padding);
+      const auto tables = DistributedTables(program);
+      ASSERT_TRUE(tables.ok() && *tables == std::vector<std::string>{"w"}) << tables.status();
+      ASSERT_TRUE(PrefetchTables(program, *tables).ok());
+      EXPECT_EQ(program.FindVar("w")->kind, VarKind::kRemote);
+      const Program before = program;
+      ASSERT_TRUE(BindBatch(program, 9).ok()) << "other batches fit too";
+      EXPECT_EQ(program.FindVar("w@PREFETCH")->desc.shape[0], padding < 0 ? 36 : 37);
+      program = before;
+      std::vector<int64_t> asked;
+      PrefetchHandler handler(std::chrono::seconds(10), [&](PsRows rows, CommDone* done) {
+        asked = rows.ids;
+        for (size_t i = 0; i < rows.ids.size(); ++i) {
+          FillInitial("w", {Init::kUniform, -1, 1}, {12, kDim}, 5, rows.ids[i] * kDim,
+                      {rows.to[i], kDim});
+        }
+        done->Complete(OkStatus());
+      });
+      const int64_t first = padding < 0 ? 0 : 1;
+      const Outcome found = Run(program, &handler, [&](int64_t row) {
+        return asked.at(static_cast<size_t>(row - first));
+      });
+      EXPECT_TRUE(std::is_sorted(asked.begin(), asked.end()));
+      EXPECT_EQ(asked.size(), padding < 0 ? 7u : 6u);
+      EXPECT_EQ(found.loss, expected.loss);
+      EXPECT_EQ(found.gradient, expected.gradient);
+    }
+  }
+}
+
+TEST_F(RowPrefetchTest, ABadIdIsNamed) {
+  Program program = TwoLookups(11, true, -1);
+  ASSERT_TRUE(PrefetchTables(program, {"w"}).ok());
+  Scope scope(device_);
+  PrefetchHandler handler(std::chrono::seconds(10), [](PsRows, CommDone* done) {
+    done->Complete(OkStatus());
+  });
+  auto plan = Plan::Make(program, backend_, scope, &handler, {.fetch = {"loss"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::fill_n((*plan)->Get("a")->span<int64_t>().begin(), 8, 1);
+  std::fill_n((*plan)->Get("b")->span<int64_t>().begin(), 8, 11);
+  Executor executor(**plan);
+  EXPECT_THAT(std::string(executor.Run().message()), HasSubstr("table w: id 11 (element 0"));
+}
+
+TEST_F(RowPrefetchTest, WhatIsUsedOtherwiseIsRefused) {
+  Program program = TwoLookups(12, true, -1);
+  ASSERT_TRUE(
+      AppendOp(program, {.type = "mean", .inputs = {{"w"}}, .outputs = {{"other"}}}).ok());
+  EXPECT_THAT(std::string(DistributedTables(program).status().message()),
+              HasSubstr("\"w\" is_distributed: it must be a parameter"));
+  program = TwoLookups(12, true, -1);
+  program.ops[1].attrs["padding_idx"] = int64_t{3};
+  EXPECT_THAT(std::string(DistributedTables(program).status().message()),
+              HasSubstr("differ in is_distributed or padding_idx"));
+  EXPECT_FALSE(AppendOp(program, {.type = "lookup_table",
+                                  .inputs = {{"a"}, {"w"}},
+                                  .outputs = {{"x"}},
+                                  .attrs = {{"is_distributed", true}}})
+                   .ok());
+}
+
+}  // namespace
+}  // namespace tandem

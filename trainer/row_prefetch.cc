@@ -1,0 +1,61 @@
+#include "trainer/row_prefetch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/ops/lookup_table.h"
+
+namespace tandem {
+
+PrefetchNode::PrefetchNode(const CommNode& node)
+    : table_(node.in[0].var),
+      height_(node.in[0].desc.shape[0]),
+      dim_(node.in[0].desc.shape[1]),
+      padding_(std::get<int64_t>(node.op->attrs.at("padding_idx"))) {
+  for (size_t i = 1; i < node.in.size(); ++i) {
+    ids_.emplace_back(static_cast<const int64_t*>(node.in[i].data),
+                      static_cast<size_t>(node.in[i].desc.shape.numel()));
+    index_.push_back(static_cast<int64_t*>(node.out[i].data));
+  }
+  rows_ = {static_cast<float*>(node.out[0].data),
+           static_cast<size_t>(node.out[0].desc.shape.numel())};
+}
+
+StatusOr<PsRows> PrefetchNode::Ask() const {
+  PsRows rows{.variable = table_, .ids = {}, .to = {}};
+  for (const auto& ids : ids_) {
+    TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, height_), "table " + table_));
+    rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
+  }
+  std::sort(rows.ids.begin(), rows.ids.end());
+  rows.ids.erase(std::unique(rows.ids.begin(), rows.ids.end()), rows.ids.end());
+  if (padding_ >= 0) std::erase(rows.ids, padding_);
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    for (size_t k = 0; k < ids_[i].size(); ++k) {
+      const auto at = std::lower_bound(rows.ids.begin(), rows.ids.end(), ids_[i][k]);
+      index_[i][k] = ids_[i][k] == padding_ ? 0 : first() + (at - rows.ids.begin());
+    }
+  }
+  float* to = rows_.data() + first() * dim_;
+  std::fill(rows_.data(), to, 0.0f);
+  for (size_t i = 0; i < rows.ids.size(); ++i, to += dim_) rows.to.push_back(to);
+  std::fill(to, rows_.data() + rows_.size(), 0.0f);
+  return rows;
+}
+
+StatusOr<int> PrefetchHandler::Register(const CommNode& node) {
+  if (node.op->type != "prefetch_rows" || node.place.kind != PlaceKind::kCpu) {
+    return Unimplemented("%s on %s is not built yet in evaluation", node.op->type,
+                         ToString(node.place));
+  }
+  nodes_.emplace_back(node);
+  return static_cast<int>(nodes_.size()) - 1;
+}
+
+void PrefetchHandler::Start(int index, int64_t, CommDone* done) {
+  StatusOr<PsRows> rows = nodes_[static_cast<size_t>(index)].Ask();
+  if (!rows.ok()) return done->Complete(rows.status());
+  pull_(*std::move(rows), done);
+}
+
+}  // namespace tandem

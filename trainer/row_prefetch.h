@@ -1,0 +1,50 @@
+// Rows of tables that lie on pservers alone, for one batch (the operator prefetch_rows).
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/exec/comm.h"
+#include "pserver/client/client.h"
+
+namespace tandem {
+
+// One prefetch_rows of a plan.
+class PrefetchNode {
+ public:
+  explicit PrefetchNode(const CommNode& node);
+
+  // The rows that the ids in memory now ask for, and where they go; writes Index, and zeros behind
+  // the rows. INVALID_ARGUMENT for an id that is no row.
+  StatusOr<PsRows> Ask() const;
+  // Where in Rows the first id of PsRows lies.
+  int64_t first() const { return padding_ < 0 ? 0 : 1; }
+
+ private:
+  std::string table_;
+  int64_t height_, dim_, padding_;
+  std::vector<std::span<const int64_t>> ids_;
+  std::vector<int64_t*> index_;  // as many as ids_
+  std::span<float> rows_;
+};
+
+// The prefetches of plans that train nothing. Nodes of plans that are gone stay, unused.
+class PrefetchHandler final : public CommHandler {
+ public:
+  using Pull = std::function<void(PsRows rows, CommDone* done)>;
+  // `pull` completes `done` once the rows are there.
+  PrefetchHandler(Duration timeout, Pull pull) : timeout_(timeout), pull_(std::move(pull)) {}
+
+  StatusOr<int> Register(const CommNode& node) override;
+  void Start(int index, int64_t step, CommDone* done) override;
+  Duration timeout() const override { return timeout_; }
+
+ private:
+  const Duration timeout_;
+  const Pull pull_;
+  std::vector<PrefetchNode> nodes_;
+};
+
+}  // namespace tandem
