@@ -1,6 +1,7 @@
 #include "pserver/proto_convert.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "common/rpc/crc32c.h"
@@ -88,6 +89,7 @@ StatusOr<TableSpec> TableFromProto(const TableDef& def) {
   }
   // The numbers are those of Init::Kind.
   table.init = {static_cast<Init::Kind>(def.init().kind()), def.init().a(), def.init().b()};
+  TD_ASSIGN_OR_RETURN(table.rules, ParseTableRules(def.rules()));
   constexpr uint32_t kMax = INT32_MAX;
   table.bucket_begin = static_cast<int>(std::min(def.bucket_begin(), kMax));
   table.bucket_end = static_cast<int>(std::min(def.bucket_end(), kMax));
@@ -158,6 +160,7 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request) {
     def->set_seed(t.seed);
     def->set_bucket_begin(static_cast<uint32_t>(t.bucket_begin));
     def->set_bucket_end(static_cast<uint32_t>(t.bucket_end));
+    def->set_rules(ToString(t.rules));
   }
   request->set_step_timeout_ms(static_cast<uint64_t>(Millis(config.step_timeout)));
 }
@@ -186,7 +189,7 @@ void ToProto(const SlotValues& slot, SlotTensor* out) {
 }
 
 StatusOr<RowValues> FromProto(const TableRows& rows) {
-  RowValues values{rows.variable(), {rows.id().begin(), rows.id().end()}, {}, rows.last()};
+  RowValues values{rows.variable(), {rows.id().begin(), rows.id().end()}, {}, rows.last(), {}, {}};
   if (rows.content().size() % sizeof(float) != 0) {
     return InvalidArgument("rows of table %s: %d bytes are no f32 values", rows.variable(),
                            rows.content().size());
@@ -194,6 +197,21 @@ StatusOr<RowValues> FromProto(const TableRows& rows) {
   values.content.resize(rows.content().size() / sizeof(float));
   std::copy(rows.content().begin(), rows.content().end(),
             reinterpret_cast<char*>(values.content.data()));
+  const int used = rows.score_size(), waiting = rows.waiting_id_size();
+  if ((used != 0 && used != rows.id_size()) || rows.last_version_size() != used ||
+      rows.waiting_seen_size() != waiting || rows.waiting_last_size() != waiting) {
+    return InvalidArgument("rows of table %s: lists of different lengths", rows.variable());
+  }
+  for (int i = 0; i < used; ++i) {
+    if (!std::isfinite(rows.score(i))) {
+      return InvalidArgument("row %d of table %s: its score is not finite", rows.id(i),
+                             rows.variable());
+    }
+    values.use.push_back({rows.score(i), rows.last_version(i)});
+  }
+  for (int i = 0; i < waiting; ++i) {
+    values.waiting.push_back({rows.waiting_id(i), rows.waiting_seen(i), rows.waiting_last(i)});
+  }
   return values;
 }
 
@@ -202,6 +220,15 @@ void ToProto(const RowValues& rows, TableRows* out) {
   out->mutable_id()->Add(rows.ids.begin(), rows.ids.end());
   out->set_content(rows.content.data(), rows.content.size() * sizeof(float));
   out->set_last(rows.last);
+  for (const RowUse& use : rows.use) {
+    out->add_score(use.score);
+    out->add_last_version(use.last);
+  }
+  for (const WaitingRow& row : rows.waiting) {
+    out->add_waiting_id(row.id);
+    out->add_waiting_seen(row.seen);
+    out->add_waiting_last(row.last);
+  }
 }
 
 }  // namespace tandem

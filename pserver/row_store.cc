@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "common/tensor/device.h"
 #include "common/tensor/row_buckets.h"
@@ -12,12 +13,12 @@ namespace {
 constexpr size_t kSlabBytes = 1 << 20;
 constexpr size_t kGroup = 16;  // rows looked up together
 
-size_t RowBytes(int64_t floats) {
-  const size_t bytes = sizeof(uint64_t) + static_cast<size_t>(floats) * sizeof(float);
+}  // namespace
+
+size_t RowStore::RowBytes(int64_t floats) {
+  const size_t bytes = kHeadBytes + static_cast<size_t>(floats) * sizeof(float);
   return (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
 }
-
-}  // namespace
 
 RowStore::RowStore(int64_t floats) : row_bytes_(RowBytes(floats)), buckets_(kRowBuckets) {
   while ((row_bytes_ << (slab_shift_ + 1)) <= kSlabBytes) ++slab_shift_;
@@ -48,9 +49,21 @@ StatusOr<uint32_t> RowStore::Add(uint64_t id) {
   }
   const uint32_t at = size_++;
   *reinterpret_cast<uint64_t*>(Place(at)) = id;
+  Use(at) = {};
   const bool added = buckets_[RowBucket(id)].emplace(id, at).second;
   CHECK(added) << "row " << id << " is there already";
   return at;
+}
+
+void RowStore::Remove(uint32_t at) {
+  const uint32_t last = size_ - 1;
+  buckets_[RowBucket(Id(at))].erase(Id(at));
+  if (at != last) {
+    std::memcpy(Place(at), Place(last), row_bytes_);
+    buckets_[RowBucket(Id(at))][Id(at)] = at;
+  }
+  size_ = last;
+  if ((size_ & slab_mask_) == 0) slabs_.pop_back();
 }
 
 std::vector<uint64_t> RowStore::IdsOf(int bucket) const {

@@ -1,6 +1,6 @@
 // Rows of f32 by 64-bit id: for each bucket (common/tensor/row_buckets.h) a hash table with open
-// addressing, from ids to places in slabs. A row is its id and its floats, contiguous, and stays
-// where it is.
+// addressing, from ids to places in slabs. A row is its id, what is known about its use, and its
+// floats, contiguous; it stays where it is, but for Remove.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,12 @@
 #include "common/base/status.h"
 
 namespace tandem {
+
+// Versions are counted modulo 2^32.
+struct RowUse {
+  float score = 0;    // versions with a gradient for it, faded
+  uint32_t last = 0;  // the last one
+};
 
 // Not thread-safe.
 class RowStore {
@@ -27,12 +33,17 @@ class RowStore {
   // The row's values are not initialised. REQUIRES: it is not there. RESOURCE_EXHAUSTED when there
   // is no memory.
   StatusOr<uint32_t> Add(uint64_t id);
+  // The last row moves to its place.
+  void Remove(uint32_t at);
 
-  float* Row(uint32_t at) { return reinterpret_cast<float*>(Place(at) + sizeof(uint64_t)); }
+  float* Row(uint32_t at) { return reinterpret_cast<float*>(Place(at) + kHeadBytes); }
   const float* Row(uint32_t at) const { return const_cast<RowStore*>(this)->Row(at); }
   uint64_t Id(uint32_t at) const {
     return *reinterpret_cast<const uint64_t*>(const_cast<RowStore*>(this)->Place(at));
   }
+
+  RowUse& Use(uint32_t at) { return *reinterpret_cast<RowUse*>(Place(at) + sizeof(uint64_t)); }
+  const RowUse& Use(uint32_t at) const { return const_cast<RowStore*>(this)->Use(at); }
 
   // Places are [0, size()).
   uint32_t size() const { return size_; }
@@ -41,6 +52,9 @@ class RowStore {
   std::vector<uint64_t> IdsOf(int bucket) const;
 
  private:
+  static constexpr size_t kHeadBytes = sizeof(uint64_t) + sizeof(RowUse);
+
+  static size_t RowBytes(int64_t floats);
   std::byte* Place(uint32_t at) {
     return slabs_[at >> slab_shift_].get() + (at & slab_mask_) * row_bytes_;
   }

@@ -419,6 +419,9 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
     table->set_variable(t.variable);
     table->set_rows(t.rows);
     table->set_bytes(t.bytes);
+    table->set_waiting(t.waiting);
+    table->set_dropped(t.dropped);
+    table->set_removed(t.removed);
   }
   reply->set_checkpoint_version(options_.checkpoint_version());
   return OkStatus();

@@ -63,6 +63,7 @@ Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device
       clock_(clock),
       backend_(backend),
       device_(device),
+      metrics_(metrics),
       counters_(metrics) {}
 
 Shard::~Shard() { Shutdown(); }
@@ -380,6 +381,7 @@ void Shard::ApplyStepIfComplete(Ready& ready) {
   }
   if (has_values_.empty() || ranks.empty()) return;
   const Time start = clock_.Now();
+  sparse_->Begin(version_, /*keep_previous=*/true);
   Status status = table_->ApplyGathered(ranks, step_rate_->second);
   if (status.ok()) status = sparse_->ApplyGathered(ranks, step_rate_->second);
   if (!status.ok()) return Break(status, ready);
@@ -392,6 +394,7 @@ void Shard::ApplyStepIfComplete(Ready& ready) {
 void Shard::Advance(Ready& ready) {
   ++version_;
   counters_.updates.Add(1);
+  ShowTables();
   for (Trainer& t : trainers_) t.applied = t.taken;
   if (!replaying_ && options_.checkpoint_every_steps != 0 &&
       version_ % options_.checkpoint_every_steps == 0 && options_.on_checkpoint) {

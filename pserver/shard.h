@@ -179,6 +179,7 @@ class Shard {
   Status CheckTableRows(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
   void GatherPush(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Status ApplyPush(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
+  void ShowTables() TD_REQUIRES(mu_);  // in the metrics
   bool GaveAll(int trainer) const TD_REQUIRES(mu_);
   void DropGathered(int trainer) TD_REQUIRES(mu_);
   bool TakesTwice(int index, int trainer) const TD_REQUIRES(mu_);
@@ -215,6 +216,7 @@ class Shard {
   const Clock& clock_;
   const Backend& backend_;
   Device& device_;
+  Metrics& metrics_;
   Counters counters_;
 
   mutable Mutex mu_;

@@ -163,8 +163,7 @@ ShardInfo Shard::Info() const {
   info.config = config_;
   info.version = version_;
   for (size_t i = 0; sparse_ != nullptr && i < sparse_->size(); ++i) {
-    const SparseTable& table = sparse_->table(static_cast<int>(i));
-    info.tables.push_back({table.spec().variable, table.rows(), table.bytes()});
+    info.tables.push_back(sparse_->table(static_cast<int>(i)).Info());
   }
   const Time now = clock_.Now();
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {

@@ -67,6 +67,21 @@ bool Shard::TakesTwice(int index, int trainer) const {
                         : table_->Has(index, trainer);
 }
 
+void Shard::ShowTables() {
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    const TableInfo info = sparse_->table(static_cast<int>(i)).Info();
+    const auto show = [&](const char* what, const char* help, uint64_t value) TD_NO_ANALYSIS {
+      const std::string name = std::string("tandem_pserver_table_") + what;
+      metrics_.GetGauge(name, help, {{"table", info.variable}}).Set(static_cast<double>(value));
+    };
+    show("rows", "Rows that are there", info.rows);
+    show("row_bytes", "Memory for rows", info.bytes);
+    show("waiting_rows", "Rows that are not admitted yet", info.waiting);
+    show("dropped_gradients", "Gradients of rows that were not admitted", info.dropped);
+    show("removed_rows", "Rows that the rules removed", info.removed);
+  }
+}
+
 bool Shard::GaveAll(int trainer) const {
   return table_->gathered(trainer) == static_cast<int>(table_->size()) &&
          sparse_->gathered(trainer) == static_cast<int>(sparse_->size());
@@ -93,6 +108,7 @@ void Shard::GatherPush(const PushHead& head, PushTicket& ticket) {
 }
 
 Status Shard::ApplyPush(const PushHead& head, const PushTicket& ticket) {
+  sparse_->Begin(version_, /*keep_previous=*/false);
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
     const int index = ticket.slices[i];
     if (!IsTable(index)) {
@@ -103,7 +119,7 @@ Status Shard::ApplyPush(const PushHead& head, const PushTicket& ticket) {
     const RowsGradient gradient{Ids(ticket.buffers[i], head.slices[i].desc),
                                 reinterpret_cast<const float*>(ticket.buffers[i + 1].get())};
     SparseTable& table = sparse_->table(index - static_cast<int>(table_->size()));
-    TD_RETURN_IF_ERROR(table.Apply({&gradient, 1}, head.learning_rate, /*keep_previous=*/false));
+    TD_RETURN_IF_ERROR(table.Apply({&gradient, 1}, head.learning_rate));
     ++i;
   }
   return OkStatus();

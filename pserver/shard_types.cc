@@ -59,9 +59,9 @@ Status CheckSlice(const SliceSpec& s) {
 }
 
 std::string TableText(const TableSpec& t) {
-  return absl::StrFormat("%s %s from %d(%.9g, %.9g) of seed %d, buckets [%d, %d)", t.variable,
-                         ToString(t.shape), static_cast<int>(t.init.kind), t.init.a, t.init.b,
-                         t.seed, t.bucket_begin, t.bucket_end);
+  return absl::StrFormat("%s %s from %d(%.9g, %.9g) of seed %d, buckets [%d, %d), rules \"%s\"",
+                         t.variable, ToString(t.shape), static_cast<int>(t.init.kind), t.init.a,
+                         t.init.b, t.seed, t.bucket_begin, t.bucket_end, ToString(t.rules));
 }
 
 Status CheckTable(const TableSpec& t) {
@@ -79,7 +79,7 @@ Status CheckTable(const TableSpec& t) {
     return InvalidArgument("table %s: buckets [%d, %d) are not in [0, %d)", t.variable,
                            t.bucket_begin, t.bucket_end, kRowBuckets);
   }
-  return OkStatus();
+  return Annotate(CheckRules(t.rules), "table " + t.variable);
 }
 
 Status CheckTables(const ShardConfig& config, const std::set<std::string>& slices) {
@@ -178,7 +178,8 @@ size_t ShardImage::bytes() const {
   }
   for (const TableImage& table : tables) {
     for (const auto& [bucket, rows] : table.buckets) {
-      sum += rows.ids.size() * sizeof(uint64_t) + rows.content.size() * sizeof(float);
+      sum += rows.ids.size() * (sizeof(uint64_t) + sizeof(RowUse)) +
+             rows.content.size() * sizeof(float) + rows.waiting.size() * sizeof(WaitingRow);
     }
   }
   return sum;

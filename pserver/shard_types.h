@@ -11,7 +11,9 @@
 #include "common/base/clock.h"
 #include "common/tensor/device.h"
 #include "common/tensor/types.h"
+#include "common/tensor/table_rules.h"
 #include "kernels/graph/optimizer.h"
+#include "pserver/row_store.h"
 #include "pserver/sequence_window.h"
 
 namespace tandem {
@@ -35,6 +37,7 @@ struct TableSpec {
   Init init;
   uint64_t seed = 0;
   int bucket_begin = 0, bucket_end = 0;
+  TableRules rules;
   int64_t height() const { return shape[0]; }
   int64_t dim() const { return shape[1]; }
 };
@@ -90,12 +93,22 @@ struct SlotValues {
   Buffer values;
 };
 
+// A row that had gradients in `seen` versions, the last of them `last` (modulo 2^32), and is not
+// admitted yet.
+struct WaitingRow {
+  uint64_t id = 0;
+  uint32_t seen = 0, last = 0;
+  friend bool operator==(const WaitingRow&, const WaitingRow&) = default;
+};
+
 // Rows of a table with their slots: what InitParams brings and PullTable gives.
 struct RowValues {
   std::string variable;
   std::vector<uint64_t> ids;
   std::vector<float> content;  // of each row its values, then its slots
   bool last = false;
+  std::vector<RowUse> use;  // of each row, or empty: as of a row that was touched now
+  std::vector<WaitingRow> waiting;
 };
 struct TablePage {
   uint64_t version = 0;
@@ -168,6 +181,10 @@ struct TrainerInfo {
 struct TableInfo {
   std::string variable;
   size_t rows = 0, bytes = 0;
+  size_t waiting = 0;  // rows that are not admitted yet
+  // Since the server started:
+  uint64_t dropped = 0;  // gradients of rows that were not admitted
+  uint64_t removed = 0;  // rows
 };
 struct ShardInfo {
   bool configured = false, initialised = false;

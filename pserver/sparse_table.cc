@@ -107,20 +107,71 @@ void SparseTable::FillFresh(uint64_t id, float* weights) const {
               {weights, static_cast<size_t>(dim_)});
 }
 
+void SparseTable::FillAbsent(uint64_t id, float* weights) const {
+  if (!spec_.rules.admits()) return FillFresh(id, weights);
+  std::fill_n(weights, dim_, 0.0f);
+}
+
+StatusOr<uint32_t> SparseTable::AddFresh(uint64_t id) {
+  TD_ASSIGN_OR_RETURN(const uint32_t at, store_.Add(id));
+  float* row = store_.Row(at);
+  FillFresh(id, row);
+  for (const float start : slot_start_) {
+    row += dim_;
+    std::fill_n(row, dim_, start);
+  }
+  return at;
+}
+
 StatusOr<std::vector<uint32_t>> SparseTable::FindOrAdd(std::span<const uint64_t> ids) {
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (at[i] != RowStore::kNone) continue;
-    TD_ASSIGN_OR_RETURN(at[i], store_.Add(ids[i]));
-    float* row = store_.Row(at[i]);
-    FillFresh(ids[i], row);
-    for (size_t s = 0; s < slot_start_.size(); ++s) {
-      row += dim_;
-      std::fill_n(row, dim_, slot_start_[s]);
-    }
+    if (at[i] == RowStore::kNone) TD_ASSIGN_OR_RETURN(at[i], AddFresh(ids[i]));
   }
   return at;
+}
+
+RowsGradient SparseTable::DropRefused(const RowsGradient& gradient) {
+  if (!spec_.rules.admits()) return gradient;
+  const size_t n = gradient.ids.size();
+  std::vector<uint32_t> at(n);
+  store_.Find(gradient.ids, at.data());
+  std::vector<uint64_t> ids;
+  std::vector<float> values;
+  for (size_t i = 0; i < n; ++i) {
+    if (at[i] == RowStore::kNone && !admission_.Admit(gradient.ids[i], version_)) continue;
+    const float* g = gradient.values + i * static_cast<size_t>(dim_);
+    ids.push_back(gradient.ids[i]);
+    values.insert(values.end(), g, g + dim_);
+  }
+  dropped_ += n - ids.size();
+  merged_ids_ = std::move(ids);
+  merged_ = std::move(values);
+  return {merged_ids_, merged_.data()};
+}
+
+void SparseTable::Shrink() {
+  const TableRules& rules = spec_.rules;
+  const auto ttl = static_cast<uint32_t>(rules.ttl);
+  const auto decay = static_cast<float>(rules.decay);
+  for (uint32_t at = store_.size(); at-- > 0;) {
+    RowUse& use = store_.Use(at);
+    use.score *= decay;
+    const bool old = ttl > 0 && version_ - use.last > ttl;
+    if (!old && use.score >= static_cast<float>(rules.shrink_score)) continue;
+    if (keeps_previous_) {
+      const float* weights = store_.Row(at);
+      previous_removed_[store_.Id(at)] = {weights, weights + dim_};
+    }
+    store_.Remove(at);
+    ++removed_;
+  }
+  if (ttl > 0) admission_.Forget(version_, ttl);
+}
+
+TableInfo SparseTable::Info() const {
+  return {spec_.variable, rows(), bytes(), admission_.waiting(), dropped_, removed_};
 }
 
 void SparseTable::Append(Chunk& chunk, uint32_t at, const float* gradient) {
@@ -139,6 +190,8 @@ void SparseTable::Append(Chunk& chunk, uint32_t at, const float* gradient) {
   if (keeps_previous_) {
     const float* weights = store_.Row(at);
     previous_.insert(previous_.end(), weights, weights + dim_);
+    const bool made = at >= previous_size_;
+    if (made) FillAbsent(store_.Id(at), previous_.data() + previous_.size() - dim_);
   }
 }
 
@@ -206,17 +259,24 @@ Status SparseTable::UpdateAll(const RowsGradient& gradient, std::span<const uint
   return chunk.at.empty() && store_.size() != 0 ? OkStatus() : Run(chunk, rate);
 }
 
-void SparseTable::ForgetPrevious() {
+void SparseTable::Begin(uint64_t version, bool keep_previous) {
+  version_ = static_cast<uint32_t>(version);
+  keeps_previous_ = keep_previous;
   previous_ids_.clear();
   previous_.clear();
+  previous_removed_.clear();
+  const auto every = static_cast<uint64_t>(spec_.rules.shrink_every);
+  if (every > 0 && version > 0 && version % every == 0) Shrink();
+  previous_size_ = store_.size();
 }
 
-Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate,
-                          bool keep_previous) {
-  const RowsGradient gradient = Merge(gradients);
+Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate) {
+  const RowsGradient gradient = DropRefused(Merge(gradients));
   TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd(gradient.ids));
-  ForgetPrevious();
-  keeps_previous_ = keep_previous;
+  for (const uint32_t place : at) {
+    RowUse& use = store_.Use(place);
+    use = {use.score + 1, version_};
+  }
   next_scalars_ = scalars_;
   TD_RETURN_IF_ERROR(idle_ == IdleRows::kStay ? UpdateTouched(gradient, at, learning_rate)
                                               : UpdateAll(gradient, at, learning_rate));
@@ -228,8 +288,15 @@ void SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out)
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
   for (size_t i = 0; i < ids.size(); ++i, out += dim_) {
+    if (previous && !previous_removed_.empty()) {
+      const auto removed = previous_removed_.find(ids[i]);
+      if (removed != previous_removed_.end()) {
+        std::copy_n(removed->second.data(), dim_, out);
+        continue;
+      }
+    }
     if (at[i] == RowStore::kNone) {
-      FillFresh(ids[i], out);
+      FillAbsent(ids[i], out);
       continue;
     }
     const float* from = store_.Row(at[i]);
@@ -247,6 +314,9 @@ void SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out)
 
 Status SparseTable::SetRows(const RowValues& values) {
   TD_RETURN_IF_ERROR(CheckIds(values.ids, false));
+  for (const WaitingRow& row : values.waiting) {
+    TD_RETURN_IF_ERROR(CheckIds({&row.id, 1}, false));
+  }
   if (values.content.size() != values.ids.size() * static_cast<size_t>(width_)) {
     return InvalidArgument("%d rows of table %s: %d values, expected %d for each",
                            values.ids.size(), spec_.variable, values.content.size(), width_);
@@ -255,12 +325,13 @@ Status SparseTable::SetRows(const RowValues& values) {
     return InvalidArgument("row %d of table %s: value %d is not finite", values.ids[bad / width_],
                            spec_.variable, bad % width_);
   }
-  const float* from = values.content.data();
-  for (const uint64_t id : values.ids) {  // one may come twice
-    TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd({&id, 1}));
-    std::copy_n(from, width_, store_.Row(at[0]));
-    from += width_;
+  for (size_t i = 0; i < values.ids.size(); ++i) {  // one may come twice
+    TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd({&values.ids[i], 1}));
+    std::copy_n(values.content.data() + i * static_cast<size_t>(width_), width_,
+                store_.Row(at[0]));
+    store_.Use(at[0]) = values.use.empty() ? RowUse{1, version_} : values.use[i];
   }
+  for (const WaitingRow& row : values.waiting) admission_.Set(row);
   return OkStatus();
 }
 
@@ -276,7 +347,8 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
                   OrDidYouMean(slot, names));
 }
 
-void SparseTable::AppendBucket(int bucket, bool with_slots, RowValues& out) const {
+void SparseTable::AppendBucket(int bucket, bool with_slots, const std::vector<WaitingRow>& waiting,
+                               RowValues& out) const {
   const std::vector<uint64_t> ids = store_.IdsOf(bucket);
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
@@ -284,7 +356,9 @@ void SparseTable::AppendBucket(int bucket, bool with_slots, RowValues& out) cons
   for (const uint32_t place : at) {
     const float* row = store_.Row(place);
     out.content.insert(out.content.end(), row, row + (with_slots ? width_ : dim_));
+    if (with_slots) out.use.push_back(store_.Use(place));
   }
+  if (with_slots) out.waiting.insert(out.waiting.end(), waiting.begin(), waiting.end());
 }
 
 TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max) const {
@@ -295,9 +369,11 @@ TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max) con
     page.slot_start = slot_start_;
   }
   bucket = std::max(bucket, spec_.bucket_begin);
-  for (; bucket < spec_.bucket_end && page.rows.content.size() * sizeof(float) < bytes_max;
-       ++bucket) {
-    AppendBucket(bucket, with_slots, page.rows);
+  const auto waiting = admission_.ByBucket(bucket, spec_.bucket_end);
+  for (size_t i = 0; bucket < spec_.bucket_end &&
+                     page.rows.content.size() * sizeof(float) < bytes_max;
+       ++i, ++bucket) {
+    AppendBucket(bucket, with_slots, waiting[i], page.rows);
   }
   page.next_bucket = bucket >= spec_.bucket_end ? kRowBuckets : bucket;
   return page;
@@ -306,10 +382,13 @@ TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max) con
 TableImage SparseTable::Image() const {
   TableImage image;
   image.scalars = scalars_;
+  const auto waiting = admission_.ByBucket(spec_.bucket_begin, spec_.bucket_end);
   for (int bucket = spec_.bucket_begin; bucket < spec_.bucket_end; ++bucket) {
-    RowValues rows{.variable = spec_.variable, .ids = {}, .content = {}};
-    AppendBucket(bucket, true, rows);
-    if (!rows.ids.empty()) image.buckets.emplace_back(bucket, std::move(rows));
+    RowValues rows;
+    rows.variable = spec_.variable;
+    AppendBucket(bucket, true, waiting[static_cast<size_t>(bucket - spec_.bucket_begin)], rows);
+    if (rows.ids.empty() && rows.waiting.empty()) continue;
+    image.buckets.emplace_back(bucket, std::move(rows));
   }
   return image;
 }

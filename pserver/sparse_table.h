@@ -1,18 +1,21 @@
-// The rows of one table that a server owns. A row comes into being with its first gradient; until
-// then it is what FillInitial makes of its id, so that neither the order in which rows come nor the
-// number of servers matters.
+// The rows of one table that a server owns. A row comes into being with its first gradient, from
+// what FillInitial makes of its id, so that neither the order in which rows come nor the number of
+// servers matters; before that it reads as the same. TableRules may admit rows later, until when
+// they read as zeros, and remove them again.
 //
-// A row in memory: id, weights, optimizer slots (row_store.h). Updates are the optimizer's operator
+// A row in memory: id, use, weights, optimizer slots (row_store.h). Updates are the optimizer's operator
 // with sparse gradients (update_program.h), run over copies of some rows at a time, in the same
 // bits as over a whole matrix.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "pserver/row_admission.h"
 #include "pserver/row_store.h"
 #include "pserver/shard_types.h"
 #include "pserver/update_program.h"
@@ -37,16 +40,20 @@ class SparseTable {
   const TableSpec& spec() const { return spec_; }
   size_t rows() const { return store_.size(); }
   size_t bytes() const { return store_.bytes(); }
+  TableInfo Info() const;
   const std::vector<std::string>& slots() const { return slot_names_; }  // of the rows
 
   // INVALID_ARGUMENT naming the id: outside [0, height), not of a bucket of this server, or
   // (`ascending`) not above the one before it.
   Status CheckIds(std::span<const uint64_t> ids, bool ascending) const;
 
-  // One optimizer step with the sum of the gradients, added in their order. With `keep_previous`
-  // Pull can give the weights before it. REQUIRES: CheckIds(ids, true) for each.
-  Status Apply(std::span<const RowsGradient> gradients, float learning_rate, bool keep_previous);
-  // Weights of `ids` to `out` [ids, dim]; `previous`: before the last Apply. REQUIRES: CheckIds.
+  // Begins the update that makes `version` + 1: removes rows that the rules remove now. With
+  // `keep_previous` Pull can give the weights before it.
+  void Begin(uint64_t version, bool keep_previous);
+  // One optimizer step with the sum of the gradients, added in their order. REQUIRES:
+  // CheckIds(ids, true) for each; once behind Begin.
+  Status Apply(std::span<const RowsGradient> gradients, float learning_rate);
+  // Weights of `ids` to `out` [ids, dim]; `previous`: before the last Begin. REQUIRES: CheckIds.
   void Pull(std::span<const uint64_t> ids, bool previous, float* out) const;
 
   // Replaces or adds rows, each with its slots; all or nothing.
@@ -66,23 +73,37 @@ class SparseTable {
   };
 
   SparseTable(TableSpec spec, IdleRows idle, int64_t width)
-      : spec_(std::move(spec)), idle_(idle), dim_(spec_.dim()), width_(width), store_(width) {}
+      : spec_(std::move(spec)),
+        idle_(idle),
+        dim_(spec_.dim()),
+        width_(width),
+        store_(width),
+        admission_(spec_.rules, spec_.seed, spec_.variable) {}
   // Adds the gradients up; the result lies in one of them, or in merged_.
   RowsGradient Merge(std::span<const RowsGradient> gradients);
-  // Places of `ids`; those that are missing are made.
+  // Places of `ids`; those that are missing are made, whatever the rules say.
   StatusOr<std::vector<uint32_t>> FindOrAdd(std::span<const uint64_t> ids);
+  StatusOr<uint32_t> AddFresh(uint64_t id);
+  // The gradient of rows that are there or admitted now; the result lies in it, or in merged_.
+  RowsGradient DropRefused(const RowsGradient& gradient);
+  void Shrink();
+  void FillAbsent(uint64_t id, float* weights) const;
   void FillFresh(uint64_t id, float* weights) const;
   Status UpdateTouched(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);
   Status UpdateAll(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);
   void Append(Chunk& chunk, uint32_t at, const float* gradient);
   Status Run(Chunk& chunk, float rate);
-  void ForgetPrevious();
-  void AppendBucket(int bucket, bool with_slots, RowValues& out) const;
+  // `waiting`: of RowAdmission::ByBucket.
+  void AppendBucket(int bucket, bool with_slots, const std::vector<WaitingRow>& waiting,
+                    RowValues& out) const;
 
   const TableSpec spec_;
   const IdleRows idle_;
   const int64_t dim_, width_;  // floats of the weights, of a row
   RowStore store_;
+  RowAdmission admission_;
+  uint32_t version_ = 0;
+  uint64_t dropped_ = 0, removed_ = 0;
   std::unique_ptr<UpdateProgram> update_;
   int64_t chunk_rows_ = 0;
   std::vector<size_t> row_slots_, scalar_slots_;  // of update_->slots()
@@ -96,6 +117,8 @@ class SparseTable {
   bool keeps_previous_ = false;
   std::vector<uint64_t> previous_ids_;
   std::vector<float> previous_;
+  uint32_t previous_size_ = 0;                               // rows before it
+  std::map<uint64_t, std::vector<float>> previous_removed_;  // weights of rows that are gone
 };
 
 }  // namespace tandem

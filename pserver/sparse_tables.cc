@@ -39,6 +39,10 @@ void SparseTables::Drop(int trainer) {
   gathered_[trainer] = 0;
 }
 
+void SparseTables::Begin(uint64_t version, bool keep_previous) {
+  for (Table& t : tables_) t.table->Begin(version, keep_previous);
+}
+
 Status SparseTables::ApplyGathered(std::span<const int> ranks, float learning_rate) {
   for (Table& t : tables_) {
     std::vector<RowsGradient> gradients;
@@ -46,7 +50,7 @@ Status SparseTables::ApplyGathered(std::span<const int> ranks, float learning_ra
       CHECK(t.has[rank]);
       gradients.push_back(t.gathered[rank].view());
     }
-    TD_RETURN_IF_ERROR(t.table->Apply(gradients, learning_rate, /*keep_previous=*/true));
+    TD_RETURN_IF_ERROR(t.table->Apply(gradients, learning_rate));
   }
   for (size_t trainer = 0; trainer < gathered_.size(); ++trainer) {
     if (gathered_[trainer] != 0) Drop(static_cast<int>(trainer));

@@ -41,7 +41,9 @@ class SparseTables {
   void Gather(int i, int trainer, PushedRows rows);
   int gathered(int trainer) const { return gathered_[trainer]; }
   void Drop(int trainer);
-  // REQUIRES: each of `ranks` (ascending) gave every table.
+  // SparseTable::Begin of every table.
+  void Begin(uint64_t version, bool keep_previous);
+  // REQUIRES: each of `ranks` (ascending) gave every table; Begin before.
   Status ApplyGathered(std::span<const int> ranks, float learning_rate);
 
  private:

@@ -25,6 +25,22 @@ StatusTable Slices(const ShardInfo& info) {
   return table;
 }
 
+StatusTable Tables(const ShardInfo& info) {
+  StatusTable table{"tables",
+                    {"variable", "shape", "rules", "rows", "MB", "waiting", "dropped", "removed"},
+                    {}};
+  for (size_t i = 0; i < info.tables.size(); ++i) {
+    const TableSpec& spec = info.config.tables[i];
+    const TableInfo& t = info.tables[i];
+    table.rows.push_back({t.variable, ToString(spec.shape), ToString(spec.rules),
+                          std::to_string(t.rows),
+                          absl::StrFormat("%.1f", static_cast<double>(t.bytes) / 1e6),
+                          std::to_string(t.waiting), std::to_string(t.dropped),
+                          std::to_string(t.removed)});
+  }
+  return table;
+}
+
 }  // namespace
 
 StatusDocument StatusOf(const ShardInfo& info, int index) {
@@ -48,6 +64,7 @@ StatusDocument StatusOf(const ShardInfo& info, int index) {
       {"parameters", std::to_string(elements)},
   };
   document.tables = {Trainers(info), Slices(info)};
+  if (!info.tables.empty()) document.tables.push_back(Tables(info));
   return document;
 }
 

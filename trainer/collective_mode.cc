@@ -196,8 +196,9 @@ Status CollectiveMode::Connect() {
   return OkStatus();
 }
 
-StatusOr<int64_t> CollectiveMode::Start(const Program&, Scope& scope, const TensorMap& state,
-                                        int64_t step) {
+StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
+                                        const TensorMap& state, int64_t step) {
+  TD_RETURN_IF_ERROR(RefuseTableRules(program));
   scope_ = &scope;
   if (communicators_.empty()) TD_RETURN_IF_ERROR(Connect());
 

@@ -14,7 +14,9 @@ class LocalMode final : public ModeDriver {
   Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override {
     return AppendOptimizer(program, options_.optimizer, grads);
   }
-  StatusOr<int64_t> Start(const Program&, Scope& scope, const TensorMap&, int64_t step) override {
+  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap&,
+                          int64_t step) override {
+    TD_RETURN_IF_ERROR(RefuseTableRules(program));
     scope_ = &scope;
     return step;
   }
@@ -46,6 +48,18 @@ StatusOr<std::vector<ParamGrad>> SendWhole(Program& program, const std::vector<P
       << sparse << " sparse gradients are sent whole: this mode carries dense ones alone, with the "
       << "same result";
   return DensifyAll(program, grads);
+}
+
+Status RefuseTableRules(const Program& program) {
+  for (const Op& op : program.ops) {
+    const auto rules = op.attrs.find("table_rules");
+    if (op.type != "lookup_table" || rules == op.attrs.end()) continue;
+    return Unimplemented(
+        "\"%s\" has table_rules (%s): rows come and go on pservers alone, in mode pserver without "
+        "geo",
+        op.inputs[1].front(), std::get<std::string>(rules->second));
+  }
+  return OkStatus();
 }
 
 Status SetLearningRate(Scope& scope, float learning_rate) {

@@ -119,6 +119,9 @@ std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
 StatusOr<std::vector<ParamGrad>> SendWhole(Program& program, const std::vector<ParamGrad>& grads,
                                            const ModeOptions& options);
 
+// UNIMPLEMENTED naming a table with table_rules: this mode keeps tables whole.
+Status RefuseTableRules(const Program& program);
+
 // ---- Shared by the modes that update parameters in the trainer itself ---------------------------
 
 Status SetLearningRate(Scope& scope, float learning_rate);

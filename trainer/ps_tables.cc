@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "common/base/check.h"
@@ -59,6 +60,11 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
   std::vector<ParamGrad> taken;
   TD_ASSIGN_OR_RETURN(const std::vector<std::string> distributed, DistributedTables(program));
   TD_RETURN_IF_ERROR(PrefetchTables(program, distributed));
+  std::map<std::string, std::string> rules;
+  for (const Op& op : program.ops) {
+    if (op.type != "prefetch_rows") continue;
+    rules[op.inputs[0][0]] = std::get<std::string>(op.attrs.at("table_rules"));
+  }
   for (const ParamGrad& pair : TableGradients(program, grads)) {
     TD_ASSIGN_OR_RETURN(const std::string why, WhyNot(optimizer, pair.param));
     const Var* var = program.FindVar(pair.param);
@@ -77,7 +83,8 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
                            .shape = var->desc.shape,
                            .init = var->init,
                            .slots = std::move(slots),
-                           .distributed = remote});
+                           .distributed = remote,
+                           .rules = rules[pair.param]});
     taken.push_back(pair);
   }
   for (const std::string& name : distributed) {
@@ -184,7 +191,7 @@ std::vector<PsTable> PsTables::Definitions(uint64_t seed) const {
   for (const Table& t : tables_) {
     // The numbers of the kinds are the same.
     all.push_back({t.name, t.shape[0], t.shape[1], static_cast<PsTable::InitKind>(t.init.kind),
-                   t.init.a, t.init.b, seed});
+                   t.init.a, t.init.b, seed, t.rules});
   }
   return all;
 }

@@ -67,6 +67,7 @@ class PsTables {
     Init init;
     std::vector<Slot> slots;
     bool distributed = false;
+    std::string rules;  // TableRules
     // Of the plan:
     std::optional<PrefetchNode> prefetch;  // distributed
     std::vector<int64_t> batch;            // ids of its rows, ascending

@@ -224,6 +224,7 @@ PsOptions PserverMode::ClientOptions() const {
 StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const TensorMap& state,
                                      int64_t step) {
   scope_ = &scope;
+  TD_RETURN_IF_ERROR(RefuseTableRules(program));  // tables on servers alone have none left
   const ShortTimeSlice short_slice;  // for the threads that gRPC starts
   TD_ASSIGN_OR_RETURN(client_, PsClient::Connect(options_.servers, ClientOptions()));
   std::vector<PsVariable> variables;

@@ -195,6 +195,7 @@ std::string ProgramBuilder::Embedding(const std::string& ids, const EmbeddingArg
                    {"padding_idx", args.padding_idx},
                    {"squeeze_last", false}};
   if (args.distributed) attrs["is_distributed"] = true;
+  if (!args.rules.empty()) attrs["table_rules"] = args.rules;
   return Named(layer, "lookup_table", {{ids}, {w}}, std::move(attrs));
 }
 

@@ -35,6 +35,7 @@ struct EmbeddingArgs {
   int64_t padding_idx = -1;  // this id gives zeros and is not trained; -1: none
   bool sparse = false;       // the table's gradient is sparse rows
   bool distributed = false;  // and in pserver mode it lies on servers alone
+  std::string rules;         // with it: common/tensor/table_rules.h
   Init init = {Init::kNormal, 0.0f, 0.02f};
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/tensor/table_rules.h"
 #include "kernels/ops/infer.h"
 #include "kernels/ops/op_defs.h"
 
@@ -21,6 +22,11 @@ StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
   }
   const bool distributed = view.attr<bool>("is_distributed");
   if (distributed && !sparse) return view.Error("is_distributed goes with is_sparse alone");
+  const auto rules = view.attr<std::string>("table_rules");
+  if (!rules.empty() && !distributed) return view.Error("table_rules go with is_distributed alone");
+  if (const auto parsed = ParseTableRules(rules); !parsed.ok()) {
+    return view.Error(std::string(parsed.status().message()));
+  }
   const int64_t rows_max = int64_t{1} << (distributed ? 62 : 32);
   if (sparse && (s.rows >= rows_max || s.count >= int64_t{1} << 32)) {
     return view.Error("is_sparse: ids and rows must be fewer than 2^32");
@@ -95,6 +101,8 @@ std::vector<AttrDef> Attrs() {
        "of the batch. Other modes keep W whole"},
       {"is_sparse", false, "the gradient of W is sparse rows instead of a whole table"},
       {"padding_idx", int64_t{-1}, "this id gives zeros and has no gradient; -1: none"},
+      {"table_rules", std::string(),
+       "is_distributed: when pservers make and remove rows (common/tensor/table_rules.h)"},
       {"squeeze_last", true, "a last dimension of 1 of Ids (rank 2 or more) is left out of Out"}};
 }
 

@@ -366,6 +366,9 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
     for (const TableStatus& t : reply.table()) {
       info.rows += t.rows();
       info.row_bytes += t.bytes();
+      info.waiting += t.waiting();
+      info.dropped += t.dropped();
+      info.removed += t.removed();
     }
     all.push_back(std::move(info));
   }

@@ -57,7 +57,8 @@ struct PsConstTensor {
   int64_t numel = 0;
 };
 // A table [height, dim] of which the servers hold the rows that had a gradient; the others are what
-// `init` and `seed` make of them (Init of kernels/graph/program.h).
+// `init` and `seed` make of them (Init of kernels/graph/program.h). `rules` may admit rows later and
+// remove them again.
 struct PsTable {
   enum class InitKind : uint8_t { kConstant, kUniform, kNormal, kXavierUniform, kMsraNormal };
   std::string variable;
@@ -65,6 +66,7 @@ struct PsTable {
   InitKind init = InitKind::kConstant;
   float a = 0, b = 0;
   uint64_t seed = 0;
+  std::string rules;  // as common/tensor/table_rules.h reads it
 };
 // A gradient of some rows: ascending ids, and dim values for each.
 struct PsConstRows {
@@ -111,7 +113,8 @@ struct PsServerInfo {
   uint64_t version = 0, checkpoint_version = 0, incarnation = 0;
   size_t slices = 0;
   int64_t elements = 0;
-  uint64_t rows = 0, row_bytes = 0;  // of all tables
+  uint64_t rows = 0, row_bytes = 0;                // of all tables
+  uint64_t waiting = 0, dropped = 0, removed = 0;  // as in TableStatus of proto/pserver.proto
 };
 
 // Thread-safe. Callbacks come on a gRPC thread and must not block nor destroy the client; each is

@@ -101,6 +101,7 @@ void PsClient::Impl::FillTables(size_t server, ConfigureRequest* request) const 
     def->mutable_init()->set_a(t.a);
     def->mutable_init()->set_b(t.b);
     def->set_seed(t.seed);
+    def->set_rules(t.rules);
     def->set_bucket_begin(static_cast<uint32_t>(FirstBucket(index, count)));
     def->set_bucket_end(static_cast<uint32_t>(FirstBucket(index + 1, count)));
   }

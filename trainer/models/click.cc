@@ -25,6 +25,7 @@ Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   c.ids = builder.Data("ids", DType::kI64, {fields});
   c.label = builder.Data("label", DType::kI64, {1});
   EmbeddingArgs table{.rows = rows, .dim = 1, .sparse = sparse, .distributed = distributed};
+  table.rules = args.Text("table_rules");
   table.init = {Init::kNormal, 0.0f, 0.01f};
   c.wide = builder.SequencePool(builder.Embedding(c.ids, table), "sum");
   table.dim = dim;

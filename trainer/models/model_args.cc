@@ -35,6 +35,12 @@ int64_t ModelArgs::Int(const std::string& name, int64_t min, int64_t max) {
   return value;
 }
 
+const std::string& ModelArgs::Text(const std::string& name) const {
+  const auto it = values_.find(name);
+  CHECK(it != values_.end()) << model_ << " has no argument " << name;
+  return it->second;
+}
+
 double ModelArgs::Real(const std::string& name, double min, double max) {
   const auto it = values_.find(name);
   CHECK(it != values_.end()) << model_ << " has no argument " << name;

@@ -24,6 +24,8 @@ class ModelArgs {
                             int64_t min, int64_t max);
   // A number in [min, max].
   double Real(const std::string& name, double min, double max);
+  // As it is given.
+  const std::string& Text(const std::string& name) const;
   const Status& status() const { return status_; }
   // Keeps `status` unless there is one already.
   void Fail(Status status);

@@ -40,6 +40,10 @@ const ArgRow kDistributed = {
     "distributed", "0",
     "1: in pserver mode tables lie on the servers alone, which make a row when it is first touched; "
     "implies sparse=1"};
+const ArgRow kTableRules = {
+    "table_rules", "",
+    "with distributed=1: when servers make and remove rows, as \"admit_count=5 ttl=1000 "
+    "shrink_every=100\" (common/tensor/table_rules.h)"};
 
 // Arguments of the networks on categorical columns.
 std::vector<ArgRow> ClickArgs() {
@@ -48,7 +52,8 @@ std::vector<ArgRow> ClickArgs() {
           {"dim", "16", "elements of an id's vector"},
           {"hidden", "128,64", "units of the hidden layers"},
           {"sparse", "0", "1: gradients of the tables are sparse rows"},
-          kDistributed};
+          kDistributed,
+          kTableRules};
 }
 
 std::vector<ArgRow> ResnetArgs() {
@@ -99,7 +104,8 @@ const std::vector<ModelRow>& Zoo() {
         {"dim", "100", "elements of a word's vector"},
         {"negatives", "5", "words drawn for each pair: data.skipgram.negatives"},
         {"sparse", "1", "1: gradients of the tables are sparse rows"},
-        kDistributed},
+        kDistributed,
+        kTableRules},
        nullptr,
        BuildWord2Vec},
       {"bert_base",

@@ -16,6 +16,7 @@ void BuildWord2Vec(ProgramBuilder& builder, ModelArgs& args) {
   const std::string label = builder.Data("label", DType::kI64, {targets});
   const float limit = 0.5f / static_cast<float>(dim);
   EmbeddingArgs table{.rows = rows, .dim = dim, .sparse = sparse, .distributed = distributed};
+  table.rules = args.Text("table_rules");
   table.init = {Init::kUniform, -limit, limit};
   const std::string words = builder.Embedding(center, table);
   table.init = {Init::kConstant};

@@ -50,6 +50,11 @@ int64_t PaddingOf(const Op& op) {
   return it == op.attrs.end() ? -1 : std::get<int64_t>(it->second);
 }
 
+std::string RulesOf(const Op& op) {
+  const auto it = op.attrs.find("table_rules");
+  return it == op.attrs.end() ? "" : std::get<std::string>(it->second);
+}
+
 Status PrefetchTable(Program& program, size_t at, const std::string& table) {
   const std::vector<std::string> ids = IdsOf(program, table);
   CHECK(!ids.empty()) << table;
@@ -61,19 +66,21 @@ Status PrefetchTable(Program& program, size_t at, const std::string& table) {
   }
   const std::vector<size_t> lookups = LookupsOf(program, table);
   const int64_t padding = PaddingOf(program.ops[lookups.front()]);
+  const std::string rules = RulesOf(program.ops[lookups.front()]);
   for (const size_t i : lookups) {
     Op& op = program.ops[i];
     const auto id = std::find(ids.begin(), ids.end(), op.inputs[0].front()) - ids.begin();
     op.inputs[0] = {index[static_cast<size_t>(id)]};
     op.inputs[1] = {rows};
     op.attrs["is_distributed"] = false;
+    op.attrs.erase("table_rules");
     op.attrs["padding_idx"] = int64_t{padding < 0 ? -1 : 0};
   }
   return InsertOp(program, at,
                   {.type = "prefetch_rows",
                    .inputs = {{table}, ids},
                    .outputs = {{rows}, index},
-                   .attrs = {{"padding_idx", padding}},
+                   .attrs = {{"padding_idx", padding}, {"table_rules", rules}},
                    .role = OpRole::kComm});
 }
 
@@ -124,9 +131,12 @@ StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
     }
     const std::vector<size_t> lookups = LookupsOf(program, table);
     for (const size_t i : lookups) {
-      const Op& op = program.ops[i];
-      if (IsDistributed(op) && PaddingOf(op) == PaddingOf(program.ops[lookups.front()])) continue;
-      return InvalidArgument("\"%s\": its lookups differ in is_distributed or padding_idx", table);
+      const Op &op = program.ops[i], &first = program.ops[lookups.front()];
+      if (IsDistributed(op) && PaddingOf(op) == PaddingOf(first) && RulesOf(op) == RulesOf(first)) {
+        continue;
+      }
+      return InvalidArgument(
+          "\"%s\": its lookups differ in is_distributed, padding_idx or table_rules", table);
     }
   }
   return tables;

@@ -36,7 +36,7 @@ std::vector<OptimizerSpec> Fitting() {
 }
 
 TableSpec TableOf(int bucket_begin = 0, int bucket_end = kRowBuckets) {
-  return {"emb", Shape{kHeight, kDim}, kInit, kSeed, bucket_begin, bucket_end};
+  return {"emb", Shape{kHeight, kDim}, kInit, kSeed, bucket_begin, bucket_end, {}};
 }
 
 struct Gradient {
@@ -74,6 +74,11 @@ class SparseTableTest : public testing::Test {
     auto table = SparseTable::Make(spec, optimizer, backend_, device_);
     CHECK(table.ok()) << table.status();
     return *std::move(table);
+  }
+  static Status Step(SparseTable& table, std::span<const RowsGradient> gradients,
+                     uint64_t version = 0) {
+    table.Begin(version, false);
+    return table.Apply(gradients, 0.1f);
   }
   static std::vector<float> All(const SparseTable& table) {
     std::vector<uint64_t> ids(kHeight);
@@ -123,7 +128,7 @@ TEST_F(SparseTableTest, UpdatesHaveTheBitsOfTheWholeMatrix) {
       for (uint64_t step = 0; step < 4; ++step) {
         const Gradient a = RandomGradient(step, 0, every), b = RandomGradient(step, 1, every);
         const RowsGradient both[] = {a.view(), b.view()};
-        ASSERT_TRUE(table->Apply(both, 0.1f, false).ok());
+        ASSERT_TRUE(Step(*table, both).ok());
       }
       EXPECT_EQ(All(*table), Whole(optimizer, 4, every));
       EXPECT_LT(table->rows(), every == 2 ? 3000u : 600u);
@@ -143,7 +148,7 @@ TEST_F(SparseTableTest, TheNumberOfServersDoesNotMatter) {
           const Gradient a = RandomGradient(step, 0, 50).Part(begin, end);
           const Gradient b = RandomGradient(step, 1, 50).Part(begin, end);
           const RowsGradient both[] = {a.view(), b.view()};
-          ASSERT_TRUE(table->Apply(both, 0.1f, false).ok());
+          ASSERT_TRUE(Step(*table, both).ok());
         }
         const std::vector<float> mine = All(*table);
         for (uint64_t id = 0; id < kHeight; ++id) {
@@ -191,7 +196,8 @@ TEST_F(SparseTableTest, PreviousWeightsAreThoseBeforeTheLastStep) {
       const std::vector<float> before = All(*table);
       const Gradient g = RandomGradient(step, 0, 9);
       const RowsGradient one[] = {g.view()};
-      ASSERT_TRUE(table->Apply(one, 0.1f, true).ok());
+      table->Begin(step, true);
+      ASSERT_TRUE(table->Apply(one, 0.1f).ok());
       std::vector<float> previous(kHeight * kDim);
       table->Pull(ids, true, previous.data());
       EXPECT_EQ(previous, before);
@@ -206,7 +212,7 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
   for (uint64_t step = 0; step < 3; ++step) {
     const Gradient g = RandomGradient(step, 0, 5);
     const RowsGradient one[] = {g.view()};
-    ASSERT_TRUE(table->Apply(one, 0.1f, false).ok());
+    ASSERT_TRUE(Step(*table, one).ok());
   }
   // Through pages onto three servers, through an image onto one; then one step more everywhere.
   const TableImage image = table->Image();
@@ -232,7 +238,7 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
       const int exact =
           RowBucket(page.rows.ids[i]) >= FirstBucket(server + 1, 3) ? server + 1 : server;
       ASSERT_TRUE(
-          three[exact]->SetRows({"emb", {page.rows.ids[i]}, {content, content + width}}).ok());
+          three[exact]->SetRows({"emb", {page.rows.ids[i]}, {content, content + width}, false, {}, {}}).ok());
     }
     ASSERT_GT(page.next_bucket, bucket);
     bucket = page.next_bucket;
@@ -241,12 +247,12 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
   EXPECT_EQ(three[0]->rows() + three[1]->rows() + three[2]->rows(), table->rows());
   const Gradient g = RandomGradient(7, 0, 5);
   const RowsGradient one[] = {g.view()};
-  ASSERT_TRUE(table->Apply(one, 0.1f, false).ok());
-  ASSERT_TRUE(copy->Apply(one, 0.1f, false).ok());
+  ASSERT_TRUE(Step(*table, one).ok());
+  ASSERT_TRUE(Step(*copy, one).ok());
   EXPECT_EQ(All(*copy), All(*table));
   const Gradient part = g.Part(FirstBucket(1, 3), FirstBucket(2, 3));
   const RowsGradient second[] = {part.view()};
-  ASSERT_TRUE(three[1]->Apply(second, 0.1f, false).ok());
+  ASSERT_TRUE(Step(*three[1], second).ok());
   std::vector<float> a(part.ids.size() * kDim), b(a.size());
   three[1]->Pull(part.ids, false, a.data());
   table->Pull(part.ids, false, b.data());
@@ -266,8 +272,8 @@ TEST_F(SparseTableTest, BadRowsAreRefusedByName) {
   EXPECT_THAT(message({mine[1], mine[0]}), HasSubstr("do not ascend"));
   EXPECT_THAT(message({mine[0], mine[0]}), HasSubstr("do not ascend"));
   EXPECT_THAT(message({others[0]}), HasSubstr("this server owns buckets 0 to 511"));
-  EXPECT_FALSE(table->SetRows({"emb", {mine[0]}, {1, 2}}).ok());
-  EXPECT_FALSE(table->SetRows({"emb", {mine[0]}, {1, 2, 3, 4, 5, 6, NAN}}).ok());
+  EXPECT_FALSE(table->SetRows({"emb", {mine[0]}, {1, 2}, false, {}, {}}).ok());
+  EXPECT_FALSE(table->SetRows({"emb", {mine[0]}, {1, 2, 3, 4, 5, 6, NAN}, false, {}, {}}).ok());
   EXPECT_EQ(table->rows(), 0u);
   EXPECT_THAT(std::string(table->SetScalar("emb@beta1_pow", 1).message()), HasSubstr("no slot"));
 }

@@ -160,7 +160,7 @@ TEST_F(RowPrefetchTest, WhatIsUsedOtherwiseIsRefused) {
   program = TwoLookups(12, true, -1);
   program.ops[1].attrs["padding_idx"] = int64_t{3};
   EXPECT_THAT(std::string(DistributedTables(program).status().message()),
-              HasSubstr("differ in is_distributed or padding_idx"));
+              HasSubstr("differ in is_distributed, padding_idx"));
   EXPECT_FALSE(AppendOp(program, {.type = "lookup_table",
                                   .inputs = {{"a"}, {"w"}},
                                   .outputs = {{"x"}},

@@ -1,0 +1,46 @@
+// How the rows of a table come and go. Time is counted in versions (updates of the servers: steps in
+// sync mode), never by a clock, so that the same updates always leave the same rows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+// The defaults: every row is admitted at its first gradient, and none is ever removed.
+struct TableRules {
+  // A row is made by the admit_count-th version that has a gradient for it. Until then it reads as
+  // zeros, and its gradients are dropped. Source: Paddle's CountFilterEntry.
+  int64_t admit_count = 1;
+  // ... and then with this probability, drawn anew in each version that has a gradient for it (a pure
+  // function of seed, table, id and version). Source: PERSIA's admit_probability. (Paddle's
+  // ProbabilityEntry of 2.1 admits with the opposite probability.)
+  double admit_probability = 1;
+  // Every so many versions, before the update, rows are looked through. 0: never.
+  int64_t shrink_every = 0;
+  // Then the score of each row, to which every version with a gradient for it adds 1, is multiplied
+  // by this; rows with less than shrink_score are removed. Source: show_click_decay_rate (0.98) and
+  // delete_threshold (0.8) of Paddle's CtrAccessor, here off by default.
+  double decay = 1;
+  double shrink_score = 0;
+  // ... and rows without a gradient for more versions than this. 0: they stay. Source:
+  // delete_after_unseen_days (30) of the same.
+  int64_t ttl = 0;
+
+  // Rows that are not there read as zeros.
+  bool admits() const { return admit_count > 1 || admit_probability < 1; }
+  friend bool operator==(const TableRules&, const TableRules&) = default;
+};
+
+// "admit_count=5 shrink_every=1000 ttl=20000", in any order, separated by blanks; "" is the
+// defaults. INVALID_ARGUMENT naming what is wrong, with the nearest name, or what CheckRules says.
+StatusOr<TableRules> ParseTableRules(std::string_view text);
+// INVALID_ARGUMENT for values out of range, and for rules that would have no effect.
+Status CheckRules(const TableRules& rules);
+// What ParseTableRules reads; what is as by default is left out.
+std::string ToString(const TableRules& rules);
+
+}  // namespace tandem

@@ -1,0 +1,40 @@
+// Which rows of a table come into being: admit_count and admit_probability of TableRules.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/tensor/table_rules.h"
+#include "pserver/shard_types.h"
+
+namespace tandem {
+
+// Not thread-safe.
+class RowAdmission {
+ public:
+  RowAdmission(const TableRules& rules, uint64_t seed, const std::string& table);
+
+  // Whether `version`, which has a gradient for row `id`, makes it. REQUIRES: the row is not there;
+  // once for each id and version.
+  bool Admit(uint64_t id, uint32_t version);
+  // Forgets those without a gradient for more than `ttl` versions.
+  void Forget(uint32_t version, uint32_t ttl);
+
+  // Rows that had gradients, but too few.
+  size_t waiting() const { return waiting_.size(); }
+  // Those of each bucket of [begin, end), by ascending ids.
+  std::vector<std::vector<WaitingRow>> ByBucket(int begin, int end) const;
+  void Set(const WaitingRow& row) { waiting_[row.id] = {row.seen, row.last}; }
+
+ private:
+  struct Seen {
+    uint32_t versions = 0, last = 0;
+  };
+  const TableRules rules_;
+  const uint64_t key_;
+  absl::flat_hash_map<uint64_t, Seen> waiting_;
+};
+
+}  // namespace tandem
