@@ -127,7 +127,8 @@ StatusOr<std::vector<uint32_t>> SparseTable::FindOrAdd(std::span<const uint64_t>
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (at[i] == RowStore::kNone) TD_ASSIGN_OR_RETURN(at[i], AddFresh(ids[i]));
+    if (at[i] != RowStore::kNone) continue;
+    TD_ASSIGN_OR_RETURN(at[i], AddFresh(ids[i]));
   }
   return at;
 }
@@ -370,9 +371,11 @@ TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max) con
   }
   bucket = std::max(bucket, spec_.bucket_begin);
   const auto waiting = admission_.ByBucket(bucket, spec_.bucket_end);
-  for (size_t i = 0; bucket < spec_.bucket_end &&
-                     page.rows.content.size() * sizeof(float) < bytes_max;
-       ++i, ++bucket) {
+  const auto bytes = [&page] {
+    return page.rows.content.size() * sizeof(float) +
+           page.rows.waiting.size() * sizeof(WaitingRow);
+  };
+  for (size_t i = 0; bucket < spec_.bucket_end && bytes() < bytes_max; ++i, ++bucket) {
     AppendBucket(bucket, with_slots, waiting[i], page.rows);
   }
   page.next_bucket = bucket >= spec_.bucket_end ? kRowBuckets : bucket;

@@ -120,11 +120,12 @@ Status VerifyFile(const std::string& path, const CheckpointFile& entry) {
 
 StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, Device& device) {
   TD_ASSIGN_OR_RETURN(const CheckpointManifest manifest, ReadManifest(path));
-  bool model = false, state = false;
+  bool model = false, state = false, tables = false;
   for (const CheckpointFile& entry : manifest.file()) {
     TD_RETURN_IF_ERROR(VerifyFile(path, entry));
     model |= entry.name() == kModelFile;
     state |= entry.name() == kStateFile;
+    tables |= entry.name() == kTableFile;
   }
   if (!model || !state) {
     return DataLoss("%s/%s: does not list %s", path, kManifestFile,
@@ -134,7 +135,8 @@ StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, Device& device) {
   TD_ASSIGN_OR_RETURN(Safetensors states, ReadSafetensors(path + "/" + kStateFile, device));
   return Checkpoint{
       manifest.job(),  manifest.step(),       manifest.epoch(),          manifest.epoch_step(),
-      manifest.seed(), manifest.job_config(), std::move(params.tensors), std::move(states.tensors)};
+      manifest.seed(), manifest.job_config(), std::move(params.tensors), std::move(states.tensors),
+      tables ? path + "/" + kTableFile : "", {}};
 }
 
 CheckpointStore::CheckpointStore(std::string dir, int keep) : dir_(std::move(dir)), keep_(keep) {
@@ -174,6 +176,12 @@ StatusOr<Checkpoint> CheckpointStore::LoadNewest(Device& device,
 
 Status CheckpointStore::WriteFiles(const std::string& tmp, const Checkpoint& checkpoint) const {
   CheckpointManifest manifest;
+  const auto add_file = [&](const char* name, uint64_t bytes, const std::string& sha256) {
+    CheckpointFile* entry = manifest.add_file();
+    entry->set_name(name);
+    entry->set_bytes(bytes);
+    entry->set_sha256(sha256);
+  };
   manifest.set_format(kFormat);
   manifest.set_job(checkpoint.job);
   manifest.set_step(checkpoint.step);
@@ -188,10 +196,15 @@ Status CheckpointStore::WriteFiles(const std::string& tmp, const Checkpoint& che
     FileReader written;
     TD_RETURN_IF_ERROR(written.Open(file));
     TD_ASSIGN_OR_RETURN(const std::string sha256, Sha256Params(*tensors));
-    CheckpointFile* entry = manifest.add_file();
-    entry->set_name(name);
-    entry->set_bytes(written.bytes());
-    entry->set_sha256(sha256);
+    add_file(name, written.bytes(), sha256);
+  }
+  if (checkpoint.write_tables) {
+    const std::string file = tmp + "/" + kTableFile;
+    TD_RETURN_IF_ERROR(checkpoint.write_tables(file));
+    FileReader written;
+    TD_RETURN_IF_ERROR(written.Open(file));
+    TD_ASSIGN_OR_RETURN(const std::string sha256, Sha256File(file));
+    add_file(kTableFile, written.bytes(), sha256);
   }
   std::string text;
   CHECK(google::protobuf::TextFormat::PrintToString(manifest, &text));

@@ -3,6 +3,8 @@
 //   DIR/step-00000123/model.safetensors   parameters, without metadata: its sha256sum is
 //   Sha256Params()
 //                     state.safetensors   optimizer slots and other state
+//                     tables.rows         rows of tables that pservers keep alone, where there are
+//                                         some (trainer/table_file.h)
 //                     manifest.pbtxt      CheckpointManifest (proto/checkpoint.proto), text form
 //
 // A checkpoint is written as step-00000123.tmp, synced, and renamed last: a folder without .tmp is
@@ -11,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,8 @@
 #include "trainer/safetensors.h"
 
 namespace tandem {
+
+inline constexpr const char* kTableFile = "tables.rows";
 
 struct Checkpoint {
   std::string job;          // JobConfig.name
@@ -28,6 +33,9 @@ struct Checkpoint {
   std::string job_config;   // the effective job, text form
   TensorMap params;
   TensorMap state;
+  std::string tables;  // as loaded: path of tables.rows; "" without one
+  // To be saved: writes tables.rows; empty without one.
+  std::function<Status(const std::string& path)> write_tables;
 };
 
 // One writer to a folder at a time (rank 0 of a job), any number of readers. Not thread-safe.

@@ -68,6 +68,19 @@ Status SetLearningRate(Scope& scope, float learning_rate) {
   return scope.device().CopyFromHost(tensor->data(), &learning_rate, sizeof(learning_rate));
 }
 
+Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope) {
+  for (const auto& [name, tensor] : tensors) {
+    const Tensor* target = scope.Find(name);
+    if (target == nullptr) continue;
+    if (target->desc() != tensor.desc()) {
+      return FailedPrecondition("checkpoint %s: \"%s\" is %s, the program wants %s", dir, name,
+                                ToString(tensor.desc()), ToString(target->desc()));
+    }
+    TD_RETURN_IF_ERROR(scope.device().CopyFromHost(target->data(), tensor.data(), tensor.bytes()));
+  }
+  return OkStatus();
+}
+
 StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& device) {
   TensorMap state;
   for (const Var* var : program.VarsOf(VarKind::kState)) {

@@ -2,6 +2,7 @@
 // them, and how everybody comes to the same parameters. One implementation per mode.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -100,6 +101,16 @@ class ModeDriver {
   virtual Status Gather() { return OkStatus(); }
   // Optimizer slots and statistics by variable name, for a checkpoint; new memory from `device`.
   virtual StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) = 0;
+  // Writes what checkpoints hold beside that (trainer/table_file.h): rows of tables that are in
+  // no scope, as they are behind the last step. Empty when there are none.
+  virtual std::function<Status(const std::string& path)> table_writer() { return nullptr; }
+  // Before Start with a checkpoint: its file of rows, "" when it has none. FAILED_PRECONDITION when
+  // that does not fit to where the mode has its tables.
+  virtual Status TakeTables(const std::string& path) {
+    if (path.empty()) return OkStatus();
+    return FailedPrecondition("%s: tables that lie on pservers alone cannot go on in this mode",
+                              path);
+  }
   // Everybody has finished. Called once, after the last step; an error before it: Abort.
   virtual Status Finish() = 0;
   // Tells the others that this trainer gives up, and why (CANCELLED: it was asked to). Blocks for
@@ -125,6 +136,9 @@ Status RefuseTableRules(const Program& program);
 // ---- Shared by the modes that update parameters in the trainer itself ---------------------------
 
 Status SetLearningRate(Scope& scope, float learning_rate);
+// Copies a checkpoint's tensors into the scope; what it does not have is left out: slots that the
+// mode keeps elsewhere. FAILED_PRECONDITION naming `dir` when a description differs.
+Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope);
 // Copies of every kState variable that is saved, but the learning rate.
 StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& device);
 

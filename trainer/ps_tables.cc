@@ -9,6 +9,7 @@
 #include "kernels/graph/passes/distribute.h"
 #include "kernels/ops/lookup_table.h"
 #include "kernels/ops/sparse_rows.h"
+#include "trainer/table_file.h"
 
 namespace tandem {
 namespace {
@@ -256,6 +257,17 @@ Status PsTables::Gather(PsClient& client, uint64_t version, Scope& scope) const 
     }
   }
   return OkStatus();
+}
+
+Status PsTables::Write(PsClient& client, uint64_t version, const std::string& path) const {
+  TableFileWriter file;
+  TD_RETURN_IF_ERROR(file.Open(path));
+  for (const Table& t : tables_) {
+    if (!t.distributed) continue;
+    TD_RETURN_IF_ERROR(client.PullTable(
+        t.name, version, [&file](const PsTableRows& rows) { return file.Add(rows); }));
+  }
+  return file.SyncAndClose();
 }
 
 Status PsTables::AddState(PsClient& client, Device& device, TensorMap& state) const {

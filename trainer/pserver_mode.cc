@@ -8,6 +8,7 @@
 #include "pserver/client/client.h"
 #include "trainer/mode.h"
 #include "trainer/ps_tables.h"
+#include "trainer/table_file.h"
 
 namespace tandem {
 namespace {
@@ -57,6 +58,8 @@ class PserverMode final : public ModeDriver, public CommHandler {
     return tables_.Gather(*client_, sync() ? behind_ : 0, *scope_);
   }
   StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
+  std::function<Status(const std::string& path)> table_writer() override;
+  Status TakeTables(const std::string& path) override;
   Status Finish() override;
   // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
   // name it to the others.
@@ -89,6 +92,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   UpdateReach reach_ = UpdateReach::kElement;
   std::vector<std::string> params_;  // trained ones but tables, in the order of the program
   PsTables tables_;
+  std::string table_file_;  // of the checkpoint to go on from
   // The nodes of the plan, by index; the pulls of all tables go out with the last of them.
   enum class Node : uint8_t { kPullRows, kPushRows, kExchange };
   std::vector<Node> nodes_;
@@ -249,8 +253,12 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   if (options_.rank == 0 && step > 0) {
     TD_ASSIGN_OR_RETURN(rows, tables_.Rows(scope, state, options_.seed));
   }
+  const auto source = [&](const RowSink& take) -> Status {
+    for (const PsTableRows& table : rows) TD_RETURN_IF_ERROR(take(table));
+    return table_file_.empty() ? OkStatus() : ReadTableFile(table_file_, take);
+  };
   TD_ASSIGN_OR_RETURN(behind_,
-                      client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots, rows));
+                      client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots, source));
   std::vector<int64_t> sizes;
   for (const PsTensor& t : tensors_) sizes.push_back(t.numel);
   if (geo()) {
@@ -398,6 +406,23 @@ void PserverMode::StartPushPull(CommDone* done) {
       [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); }, rows);
 }
 
+std::function<Status(const std::string& path)> PserverMode::table_writer() {
+  if (tables_.Distributed().empty()) return nullptr;
+  return [this](const std::string& path) {
+    return tables_.Write(*client_, sync() ? behind_ : 0, path);
+  };
+}
+
+Status PserverMode::TakeTables(const std::string& path) {
+  table_file_ = path;
+  const std::string table = tables_.Distributed();
+  if (path.empty() == table.empty()) return OkStatus();
+  if (path.empty()) {
+    return FailedPrecondition("the checkpoint has no rows of \"%s\", which is_distributed", table);
+  }
+  return ModeDriver::TakeTables(path);
+}
+
 Status PserverMode::Finish() {
   if (communicator_) TD_RETURN_IF_ERROR(communicator_->Finish());
   if (geo_pending_ > 0) {
@@ -410,9 +435,6 @@ Status PserverMode::Finish() {
 }
 
 StatusOr<TensorMap> PserverMode::State(const Program& program, const Scope& scope, Device& device) {
-  if (const std::string table = tables_.Distributed(); !table.empty()) {
-    return Unimplemented("checkpoints of distributed tables (%s) are not built yet", table);
-  }
   TD_RETURN_IF_ERROR(Gather());
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   TD_RETURN_IF_ERROR(tables_.AddState(*client_, device, state));

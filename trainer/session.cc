@@ -209,18 +209,9 @@ Status Session::Impl::LoadCheckpoint() {
     return FailedPrecondition("%s holds checkpoints of job \"%s\", not of \"%s\"", store_->dir(),
                               checkpoint.job, config_.name());
   }
-  for (const auto* map : {&checkpoint.params, &checkpoint.state}) {
-    for (const auto& [name, tensor] : *map) {
-      const Tensor* target = scope_->Find(name);
-      if (target == nullptr) continue;  // a slot that this mode keeps elsewhere
-      if (target->desc() != tensor.desc()) {
-        return FailedPrecondition("checkpoint %s: \"%s\" is %s, the program wants %s",
-                                  store_->dir(), name, ToString(tensor.desc()),
-                                  ToString(target->desc()));
-      }
-      TD_RETURN_IF_ERROR(device_->CopyFromHost(target->data(), tensor.data(), tensor.bytes()));
-    }
-  }
+  TD_RETURN_IF_ERROR(PutInto(checkpoint.params, store_->dir(), *scope_));
+  TD_RETURN_IF_ERROR(PutInto(checkpoint.state, store_->dir(), *scope_));
+  TD_RETURN_IF_ERROR(mode_.TakeTables(checkpoint.tables));
   restored_state_ = std::move(checkpoint.state);
   first_step_ = static_cast<int64_t>(checkpoint.step);
   return OkStatus();
@@ -421,6 +412,7 @@ Status Session::Impl::SaveCheckpoint(int64_t steps_done) {
   checkpoint.job_config = options_.job_text;
   TD_ASSIGN_OR_RETURN(checkpoint.state, mode_.State(programs_.train, *scope_, host_));
   TD_ASSIGN_OR_RETURN(checkpoint.params, Params());
+  checkpoint.write_tables = mode_.table_writer();
   std::vector<std::string> warnings;
   TD_RETURN_IF_ERROR(store_->Save(checkpoint, &warnings));
   for (const std::string& warning : warnings) progress_->Message("warning: " + warning);

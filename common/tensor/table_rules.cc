@@ -34,7 +34,7 @@ double Get(const TableRules& rules, const Rule& rule) {
   return std::visit([&rules](auto field) { return static_cast<double>(rules.*field); }, rule.field);
 }
 
-bool Set(const Rule& rule, std::string_view value, TableRules& rules) {
+bool Set(const Rule& rule, const std::string& value, TableRules& rules) {
   if (const auto* whole = std::get_if<int64_t TableRules::*>(&rule.field)) {
     return absl::SimpleAtoi(value, &(rules.**whole));
   }
@@ -61,9 +61,9 @@ Status CheckRules(const TableRules& rules) {
   return OkStatus();
 }
 
-StatusOr<TableRules> ParseTableRules(std::string_view text) {
+StatusOr<TableRules> ParseTableRules(const std::string& text) {
   TableRules rules;
-  for (const std::string_view item : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+  for (const auto item : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
     const std::pair<std::string, std::string> parts = absl::StrSplit(item, absl::MaxSplits('=', 1));
     const Rule* found = nullptr;
     std::vector<std::string> names;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "common/base/status.h"
 
@@ -37,7 +36,7 @@ struct TableRules {
 
 // "admit_count=5 shrink_every=1000 ttl=20000", in any order, separated by blanks; "" is the
 // defaults. INVALID_ARGUMENT naming what is wrong, with the nearest name, or what CheckRules says.
-StatusOr<TableRules> ParseTableRules(std::string_view text);
+StatusOr<TableRules> ParseTableRules(const std::string& text);
 // INVALID_ARGUMENT for values out of range, and for rules that would have no effect.
 Status CheckRules(const TableRules& rules);
 // What ParseTableRules reads; what is as by default is left out.

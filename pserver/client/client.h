@@ -87,7 +87,18 @@ struct PsTableRows {
   std::vector<float> content;
   std::vector<std::string> slots;  // names of those in the content
   std::vector<float> slot_start;   // what they begin with
+  // What the table's rules count (TableRows of proto/pserver.proto), of each row, or none.
+  std::vector<float> score;
+  std::vector<uint32_t> last_version;
+  struct Waiting {
+    uint64_t id = 0;
+    uint32_t seen = 0, last_version = 0;
+  };
+  std::vector<Waiting> waiting;
 };
+using RowSink = std::function<Status(const PsTableRows& rows)>;
+// Gives the first rows of all tables piece by piece; called once for each server.
+using RowSource = std::function<Status(const RowSink& take)>;
 // An optimizer slot of a whole variable: as many elements as the variable, or one.
 struct PsSlot {
   std::string variable, slot;
@@ -146,6 +157,8 @@ class PsClient {
   StatusOr<uint64_t> InitOrFetch(std::span<const PsTensor> params, uint64_t version = 0,
                                  std::span<const PsSlot> slots = {},
                                  std::span<const PsTableRows> rows = {});
+  StatusOr<uint64_t> InitOrFetch(std::span<const PsTensor> params, uint64_t version,
+                                 std::span<const PsSlot> slots, const RowSource& rows);
 
   // Sends gradients of `step`; several pushes may make up one step (each variable once). Returns at
   // once. The memory must stay as it is until `done` came; after an error, until the client is
@@ -173,6 +186,8 @@ class PsClient {
   // version is at least `min_version`. Blocking.
   StatusOr<PsTableRows> PullTable(const std::string& variable, bool slots,
                                   uint64_t min_version = 0);
+  // The same with slots, in pieces of some whole buckets, in their order.
+  Status PullTable(const std::string& variable, uint64_t min_version, const RowSink& take);
 
   // Blocks until every trainer that has not completed is here.
   Status Barrier(const std::string& name);

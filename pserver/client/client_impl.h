@@ -115,7 +115,7 @@ struct PsClient::Impl {
   void SendPull(size_t server, std::shared_ptr<PullPart> part, DoneVersion done);
   StatusOr<int> VariableIndex(const std::string& name, int64_t numel) const;
   Status SendInit(std::span<const PsTensor> params, uint64_t version, std::span<const PsSlot> slots,
-                  std::span<const PsTableRows> rows);
+                  const RowSource& rows);
   // client_rows.cc
   StatusOr<int> TableIndex(const std::string& name) const;
   size_t ServerOf(uint64_t id) const;
@@ -125,8 +125,11 @@ struct PsClient::Impl {
   StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> RowsParts(const std::vector<PsRows>& rows,
                                                                   PsWhen when) const;
   // First rows of every table to one server.
+  class InitRows;
   Status SendInitRows(size_t server, uint64_t version, std::span<const PsSlot> slots,
-                      std::span<const PsTableRows> rows);
+                      const RowSource& rows);
+  // Pieces of a table, server after server.
+  Status PullPages(const PsTable& table, bool slots, uint64_t min_version, const RowSink& take);
   Status WaitForVersion(Server& server, uint64_t version);
   void FillWhen(PsWhen when, PullRequest* request) const;
   Status FillSlots(std::span<const PsSlot> slots, const PsBlock& block,

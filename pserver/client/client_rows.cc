@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kRowsMax = 1 << 22;                // of one table in one message
 constexpr size_t kRowBytesMax = size_t{512} << 20;  // of one table in one message
 constexpr size_t kInitBytesMax = size_t{64} << 20;
+constexpr int kWaitingMax = 1 << 20;  // in one message
 constexpr Duration kGrace = std::chrono::seconds(2);
 
 // A table's rows for one server, in memory of their own.
@@ -207,86 +208,174 @@ Status PsClient::Impl::WaitForVersion(Server& server, uint64_t version) {
   return CallAndWait(server, "Pull", request, &reply, options.step_timeout);
 }
 
-StatusOr<PsTableRows> PsClient::PullTable(const std::string& variable, bool slots,
-                                          uint64_t min_version) {
-  Impl& impl = *impl_;
-  TD_ASSIGN_OR_RETURN(const int table, impl.TableIndex(variable));
-  const auto dim = static_cast<size_t>(impl.tables[table].dim);
-  PsTableRows all{.variable = variable, .ids = {}, .content = {}, .slots = {}, .slot_start = {}};
-  for (auto& server : impl.servers) {
-    TD_RETURN_IF_ERROR(impl.WaitForVersion(*server, min_version));
+namespace {
+
+PsTableRows FromReply(const PullTableReply& reply) {
+  const TableRows& rows = reply.rows();
+  PsTableRows page{.variable = rows.variable(), .ids = {rows.id().begin(), rows.id().end()}};
+  page.content.resize(rows.content().size() / sizeof(float));
+  std::copy(rows.content().begin(), rows.content().end(),
+            reinterpret_cast<char*>(page.content.data()));
+  page.slots.assign(reply.slot().begin(), reply.slot().end());
+  page.slot_start.assign(reply.slot_start().begin(), reply.slot_start().end());
+  page.score.assign(rows.score().begin(), rows.score().end());
+  page.last_version.assign(rows.last_version().begin(), rows.last_version().end());
+  for (int i = 0; i < rows.waiting_id_size(); ++i) {
+    page.waiting.push_back({rows.waiting_id(i), rows.waiting_seen(i), rows.waiting_last(i)});
+  }
+  return page;
+}
+
+bool Fits(const PullTableReply& reply, size_t dim, uint32_t bucket) {
+  const TableRows& rows = reply.rows();
+  const size_t width = dim * (1 + static_cast<size_t>(reply.slot_size()));
+  const int used = rows.score_size(), waiting = rows.waiting_id_size();
+  return rows.content().size() == static_cast<size_t>(rows.id_size()) * width * sizeof(float) &&
+         reply.slot_size() == reply.slot_start_size() && reply.next_bucket() > bucket &&
+         (used == 0 || used == rows.id_size()) && rows.last_version_size() == used &&
+         rows.waiting_seen_size() == waiting && rows.waiting_last_size() == waiting;
+}
+
+template <typename T>
+void Append(const std::vector<T>& more, std::vector<T>& all) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_version,
+                                 const RowSink& take) {
+  for (auto& server : servers) {
+    TD_RETURN_IF_ERROR(WaitForVersion(*server, min_version));
     uint32_t bucket = 0;
     while (bucket < kRowBuckets) {
       PullTableRequest request;
       PullTableReply reply;
-      request.set_job(impl.options.job);
-      request.set_variable(variable);
+      request.set_job(options.job);
+      request.set_variable(table.variable);
       request.set_bucket_begin(bucket);
       request.set_slots(slots);
-      TD_RETURN_IF_ERROR(
-          impl.CallAndWait(*server, "PullTable", request, &reply, impl.options.start_timeout));
-      const TableRows& rows = reply.rows();
-      const size_t width = dim * (1 + static_cast<size_t>(reply.slot_size()));
-      const size_t expected = static_cast<size_t>(rows.id_size()) * width * sizeof(float);
-      if (rows.content().size() != expected || reply.slot_size() != reply.slot_start_size() ||
-          reply.next_bucket() <= bucket) {
-        return DataLoss("%s: rows of table %s do not fit", server->name, variable);
+      TD_RETURN_IF_ERROR(CallAndWait(*server, "PullTable", request, &reply, options.start_timeout));
+      if (!Fits(reply, static_cast<size_t>(table.dim), bucket)) {
+        return DataLoss("%s: rows of table %s do not fit", server->name, table.variable);
       }
-      all.slots.assign(reply.slot().begin(), reply.slot().end());
-      all.slot_start.assign(reply.slot_start().begin(), reply.slot_start().end());
-      all.ids.insert(all.ids.end(), rows.id().begin(), rows.id().end());
-      const size_t old = all.content.size();
-      all.content.resize(old + rows.content().size() / sizeof(float));
-      std::copy(rows.content().begin(), rows.content().end(),
-                reinterpret_cast<char*>(all.content.data() + old));
+      TD_RETURN_IF_ERROR(take(FromReply(reply)));
       bucket = reply.next_bucket();
     }
   }
+  return OkStatus();
+}
+
+Status PsClient::PullTable(const std::string& variable, uint64_t min_version,
+                           const RowSink& take) {
+  TD_ASSIGN_OR_RETURN(const int table, impl_->TableIndex(variable));
+  return impl_->PullPages(impl_->tables[table], true, min_version, take);
+}
+
+StatusOr<PsTableRows> PsClient::PullTable(const std::string& variable, bool slots,
+                                          uint64_t min_version) {
+  TD_ASSIGN_OR_RETURN(const int table, impl_->TableIndex(variable));
+  PsTableRows all{.variable = variable};
+  TD_RETURN_IF_ERROR(impl_->PullPages(impl_->tables[table], slots, min_version,
+                                      [&all](const PsTableRows& page) {
+                                        all.slots = page.slots;
+                                        all.slot_start = page.slot_start;
+                                        Append(page.ids, all.ids);
+                                        Append(page.content, all.content);
+                                        Append(page.score, all.score);
+                                        Append(page.last_version, all.last_version);
+                                        Append(page.waiting, all.waiting);
+                                        return OkStatus();
+                                      }));
   return all;
 }
 
-Status PsClient::Impl::SendInitRows(size_t server, uint64_t version, std::span<const PsSlot> slots,
-                                    std::span<const PsTableRows> rows) {
-  for (const PsTable& table : tables) {
-    InitParamsRequest request;
+// Gathers rows of one table for one server and sends them when they are many.
+class PsClient::Impl::InitRows {
+ public:
+  InitRows(Impl& impl, size_t server, uint64_t version)
+      : impl_(impl), server_(server), version_(version) {}
+
+  void Begin(const std::string& table) {
+    request_.Clear();
+    impl_.FillCaller(&request_);
+    request_.set_version(version_);
+    rows_ = request_.add_rows();
+    rows_->set_variable(table);
+  }
+  const std::string& table() const { return rows_->variable(); }
+  void AddScalar(const PsSlot& s) {
+    SlotTensor* slot = request_.add_slot();
+    slot->set_variable(s.variable);
+    slot->set_slot(s.slot);
+    slot->mutable_tensor()->set_dtype(F32);
+    slot->mutable_tensor()->add_dims(1);
+    slot->mutable_tensor()->set_content(s.values.data(), sizeof(float));
+  }
+  Status Add(const PsTableRows& r) {
+    const size_t width = r.ids.empty() ? 0 : r.content.size() / r.ids.size();
+    for (size_t i = 0; i < r.ids.size(); ++i) {
+      if (impl_.ServerOf(r.ids[i]) != server_) continue;
+      rows_->add_id(r.ids[i]);
+      rows_->mutable_content()->append(reinterpret_cast<const char*>(r.content.data() + i * width),
+                                       width * sizeof(float));
+      if (!r.score.empty()) {
+        rows_->add_score(r.score[i]);
+        rows_->add_last_version(r.last_version[i]);
+      }
+      if (rows_->content().size() >= kInitBytesMax) TD_RETURN_IF_ERROR(Send(false));
+    }
+    for (const PsTableRows::Waiting& w : r.waiting) {
+      if (impl_.ServerOf(w.id) != server_) continue;
+      rows_->add_waiting_id(w.id);
+      rows_->add_waiting_seen(w.seen);
+      rows_->add_waiting_last(w.last_version);
+      if (rows_->waiting_id_size() >= kWaitingMax) TD_RETURN_IF_ERROR(Send(false));
+    }
+    return OkStatus();
+  }
+  Status Send(bool last) {
     InitParamsReply reply;
-    const auto begin = [&] {
-      request.Clear();
-      FillCaller(&request);
-      request.set_version(version);
-      request.add_rows()->set_variable(table.variable);
-    };
-    begin();
+    rows_->set_last(last);
+    TD_RETURN_IF_ERROR(impl_.CallAndWait(*impl_.servers[server_], "InitParams", request_, &reply,
+                                         impl_.options.start_timeout));
+    Begin(std::string(table()));
+    return OkStatus();
+  }
+
+ private:
+  Impl& impl_;
+  const size_t server_;
+  const uint64_t version_;
+  InitParamsRequest request_;
+  TableRows* rows_ = nullptr;  // of request_
+};
+
+Status PsClient::Impl::SendInitRows(size_t server, uint64_t version, std::span<const PsSlot> slots,
+                                    const RowSource& rows) {
+  InitRows init(*this, server, version);
+  if (tables.empty()) return OkStatus();
+  init.Begin(tables[0].variable);
+  TD_RETURN_IF_ERROR(rows([&](const PsTableRows& piece) -> Status {
+    TD_RETURN_IF_ERROR(TableIndex(piece.variable).status());
+    if (piece.variable != init.table()) {
+      TD_RETURN_IF_ERROR(init.Send(false));
+      init.Begin(piece.variable);
+    }
+    return init.Add(piece);
+  }));
+  TD_RETURN_IF_ERROR(init.Send(false));
+  for (const PsTable& table : tables) {
+    init.Begin(table.variable);
     for (const PsSlot& s : slots) {
       if (s.variable != table.variable) continue;
       if (s.values.size() != 1) {
         return InvalidArgument("slot %s of table %s has %d elements; those of rows come with them",
                                s.slot, s.variable, s.values.size());
       }
-      SlotTensor* slot = request.add_slot();
-      slot->set_variable(s.variable);
-      slot->set_slot(s.slot);
-      slot->mutable_tensor()->set_dtype(F32);
-      slot->mutable_tensor()->add_dims(1);
-      slot->mutable_tensor()->set_content(s.values.data(), sizeof(float));
+      init.AddScalar(s);
     }
-    for (const PsTableRows& r : rows) {
-      if (r.variable != table.variable || r.ids.empty()) continue;
-      const size_t width = r.content.size() / r.ids.size();
-      for (size_t i = 0; i < r.ids.size(); ++i) {
-        if (ServerOf(r.ids[i]) != server) continue;
-        request.mutable_rows(0)->add_id(r.ids[i]);
-        request.mutable_rows(0)->mutable_content()->append(
-            reinterpret_cast<const char*>(r.content.data() + i * width), width * sizeof(float));
-        if (request.rows(0).content().size() < kInitBytesMax) continue;
-        TD_RETURN_IF_ERROR(
-            CallAndWait(*servers[server], "InitParams", request, &reply, options.start_timeout));
-        begin();
-      }
-    }
-    request.mutable_rows(0)->set_last(true);
-    TD_RETURN_IF_ERROR(
-        CallAndWait(*servers[server], "InitParams", request, &reply, options.start_timeout));
+    TD_RETURN_IF_ERROR(init.Send(true));
   }
   return OkStatus();
 }

@@ -234,7 +234,7 @@ Status PsClient::Impl::FillSlots(std::span<const PsSlot> slots, const PsBlock& b
 }
 
 Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t version,
-                                std::span<const PsSlot> slots, std::span<const PsTableRows> rows) {
+                                std::span<const PsSlot> slots, const RowSource& rows) {
   std::vector<const PsTensor*> by_variable(variables.size(), nullptr);
   for (const PsTensor& p : params) {
     TD_ASSIGN_OR_RETURN(const int index, VariableIndex(p.variable, p.numel));
@@ -280,6 +280,14 @@ Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t versi
 StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint64_t version,
                                          std::span<const PsSlot> slots,
                                          std::span<const PsTableRows> rows) {
+  return InitOrFetch(params, version, slots, [rows](const RowSink& take) {
+    for (const PsTableRows& table : rows) TD_RETURN_IF_ERROR(take(table));
+    return OkStatus();
+  });
+}
+
+StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint64_t version,
+                                         std::span<const PsSlot> slots, const RowSource& rows) {
   Impl& impl = *impl_;
   if (impl.options.trainer == 0) TD_RETURN_IF_ERROR(impl.SendInit(params, version, slots, rows));
   uint64_t lowest = UINT64_MAX;

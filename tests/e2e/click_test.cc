@@ -1,4 +1,6 @@
 // Networks on categorical columns, from a csv file to the same bits in every mode.
+#include <filesystem>
+
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
@@ -52,6 +54,14 @@ class ClickTest : public JobTest {
     job.replace(job.find("model {"), 7, "model { arg { name: \"sparse\" value: \"1\" }");
     for (const auto& [from, to] : changes) job.replace(job.find(from), from.size(), to);
     return job;
+  }
+  // The newest checkpoint in this folder.
+  std::string Newest(const std::string& name) const {
+    std::string newest;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_ + "/" + name)) {
+      newest = std::max(newest, entry.path().string());
+    }
+    return newest;
   }
   // The label depends on the user, on the age and on whether user and item suit each other.
   static std::string Table(int begin, int end) {
@@ -153,6 +163,47 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
   const auto whole = StartJob("whole", {"--mode=local"}, kOneEpoch);
   EXPECT_NE(whole->Wait(), 0);
   EXPECT_THAT(whole->Output(), testing::HasSubstr("the largest is \"embedding_1.w\""));
+}
+
+// With rules too: what they count goes on as it was. The file of rows is the same for any number of
+// servers.
+TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
+  const std::string arguments =
+      "model { arg { name: \"distributed\" value: \"1\" } arg { name: \"table_rules\" value: "
+      "\"admit_count=3 shrink_every=20 decay=0.7 shrink_score=1.5 ttl=30\" }";
+  Write("job.pbtxt", SparseJob({{"model {", arguments}}));
+  const auto run = [&](const std::string& name, const std::string& servers,
+                       const std::string& epochs) {
+    const JobRun job = RunJob(name, {servers, "--workers=2"},
+                              {"--epochs=" + epochs, "--checkpoint.dir=" + dir_ + "/" + name});
+    return job.result;
+  };
+  const JobResult whole = run("whole", "--servers=2", "2");
+  run("parts", "--servers=2", "1");
+  const JobResult second = run("parts", "--servers=3", "2");
+  EXPECT_EQ(second.params_sha256, whole.params_sha256);
+  EXPECT_EQ(second.auc, whole.auc);
+  EXPECT_EQ(second.loss, whole.loss);
+  const std::string rows = ReadWholeFile(Newest("whole") + "/tables.rows");
+  EXPECT_GT(rows.size(), 1000u);
+  EXPECT_EQ(ReadWholeFile(Newest("parts") + "/tables.rows"), rows);
+  EXPECT_THAT(ReadWholeFile(Newest("whole") + "/manifest.pbtxt"),
+              testing::HasSubstr("name: \"tables.rows\""));
+
+  // A mode that keeps tables whole does not take them for new ones, nor the other way round.
+  const auto refused = [&](const std::string& name, const std::vector<std::string>& launch) {
+    const auto child =
+        StartJob("refused", launch, {"--epochs=3", "--checkpoint.dir=" + dir_ + "/" + name});
+    EXPECT_NE(child->Wait(), 0);
+    return child->Output();
+  };
+  Write("job.pbtxt", SparseJob({}));
+  EXPECT_THAT(refused("parts", {"--mode=local"}), testing::HasSubstr("cannot go on in this mode"));
+  RunJob("plain", {"--mode=local"}, {"--epochs=1", "--checkpoint.dir=" + dir_ + "/plain"});
+  Write("job.pbtxt", SparseJob({{"model {", arguments}}));
+  EXPECT_THAT(refused("plain", {"--servers=1", "--workers=1"}),
+              testing::HasSubstr("the checkpoint has no rows of"));
+  EXPECT_THAT(refused("none", {"--mode=local"}), testing::HasSubstr("has table_rules"));
 }
 
 TEST_F(ClickTest, TablesLearnInEveryRegime) {

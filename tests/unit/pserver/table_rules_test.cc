@@ -87,7 +87,9 @@ TEST_F(TableRulesTest, ARowIsMadeByTheUpdateThatMakesItsCountFull) {
     EXPECT_EQ(table->rows(), 1u);
     EXPECT_EQ(table->Info().waiting, 2u);
     EXPECT_EQ(table->Info().dropped, 5u);
-    if (type == std::string("sgd")) EXPECT_EQ(Row(*table, 7), Fresh(7, 1));
+    if (type == std::string("sgd")) {
+      EXPECT_EQ(Row(*table, 7), Fresh(7, 1));
+    }
     EXPECT_NE(Row(*table, 7), zeros_);
     EXPECT_EQ(Row(*table, 7, true), zeros_) << "what trainers saw before this update";
     EXPECT_EQ(Row(*table, 8), zeros_);

@@ -1,0 +1,97 @@
+#include "trainer/table_file.h"
+
+#include <algorithm>
+
+#include "common/tensor/row_buckets.h"
+#include "proto/pserver.pb.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kRecordBytesMax = uint64_t{1} << 31;
+
+PsTableRows FromProto(const TableRecord& record) {
+  const TableRows& from = record.rows();
+  PsTableRows rows{.variable = from.variable(), .ids = {from.id().begin(), from.id().end()}};
+  rows.content.resize(from.content().size() / sizeof(float));
+  std::copy(from.content().begin(), from.content().end(),
+            reinterpret_cast<char*>(rows.content.data()));
+  rows.slots.assign(record.slot().begin(), record.slot().end());
+  rows.score.assign(from.score().begin(), from.score().end());
+  rows.last_version.assign(from.last_version().begin(), from.last_version().end());
+  for (int i = 0; i < from.waiting_id_size(); ++i) {
+    rows.waiting.push_back({from.waiting_id(i), from.waiting_seen(i), from.waiting_last(i)});
+  }
+  return rows;
+}
+
+bool IsWhole(const TableRecord& record) {
+  const TableRows& rows = record.rows();
+  const int used = rows.score_size(), waiting = rows.waiting_id_size();
+  const auto ids = static_cast<size_t>(rows.id_size());
+  return (ids == 0 ? rows.content().empty() : rows.content().size() % (ids * sizeof(float)) == 0) &&
+         used == rows.id_size() && rows.last_version_size() == used &&
+         rows.waiting_seen_size() == waiting && rows.waiting_last_size() == waiting;
+}
+
+}  // namespace
+
+Status TableFileWriter::Add(const PsTableRows& rows) {
+  const size_t width = rows.ids.empty() ? 0 : rows.content.size() / rows.ids.size();
+  size_t row = 0, waiting = 0;
+  while (row < rows.ids.size() || waiting < rows.waiting.size()) {
+    int bucket = kRowBuckets;
+    if (row < rows.ids.size()) bucket = RowBucket(rows.ids[row]);
+    if (waiting < rows.waiting.size()) {
+      bucket = std::min(bucket, RowBucket(rows.waiting[waiting].id));
+    }
+    TableRecord record;
+    record.set_bucket(static_cast<uint32_t>(bucket));
+    record.mutable_slot()->Add(rows.slots.begin(), rows.slots.end());
+    TableRows& to = *record.mutable_rows();
+    to.set_variable(rows.variable);
+    const size_t first = row;
+    for (; row < rows.ids.size() && RowBucket(rows.ids[row]) == bucket; ++row) {
+      to.add_id(rows.ids[row]);
+      to.add_score(rows.score.at(row));
+      to.add_last_version(rows.last_version.at(row));
+    }
+    to.set_content(rows.content.data() + first * width, (row - first) * width * sizeof(float));
+    for (; waiting < rows.waiting.size() && RowBucket(rows.waiting[waiting].id) == bucket;
+         ++waiting) {
+      to.add_waiting_id(rows.waiting[waiting].id);
+      to.add_waiting_seen(rows.waiting[waiting].seen);
+      to.add_waiting_last(rows.waiting[waiting].last_version);
+    }
+    const std::string text = record.SerializeAsString();
+    const uint64_t bytes = text.size();
+    TD_RETURN_IF_ERROR(file_.Write(&bytes, sizeof(bytes)));
+    TD_RETURN_IF_ERROR(file_.Write(text.data(), text.size()));
+  }
+  return OkStatus();
+}
+
+Status ReadTableFile(const std::string& path, const RowSink& take) {
+  FileReader file;
+  TD_RETURN_IF_ERROR(file.Open(path));
+  std::string text;
+  uint64_t at = 0;
+  for (int64_t number = 0; at < file.bytes(); ++number) {
+    uint64_t bytes = 0;
+    TD_RETURN_IF_ERROR(file.Read(&bytes, sizeof(bytes)));
+    TableRecord record;
+    const bool fits = bytes <= kRecordBytesMax && bytes <= file.bytes() - at - sizeof(bytes);
+    if (fits) {
+      text.resize(bytes);
+      TD_RETURN_IF_ERROR(file.Read(text.data(), bytes));
+    }
+    if (!fits || !record.ParseFromString(text) || !IsWhole(record)) {
+      return DataLoss("%s: record %d is damaged", path, number);
+    }
+    at += sizeof(bytes) + bytes;
+    TD_RETURN_IF_ERROR(Annotate(take(FromProto(record)), path));
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem
