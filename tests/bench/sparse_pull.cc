@@ -1,8 +1,11 @@
-// ps_sparse_pull: rows of a growing table on a pserver over loopback, pulled and pushed in requests
-// of 10 000 keys, beside a bare loop that gathers the same rows from a hash table in the process.
+// ps_sparse_pull: rows of a growing table with admission on a pserver over loopback, pulled and pushed
+// in requests of 10 000 different keys, uniform and zipf, beside a bare loop that gathers the same
+// rows from a hash table in the process.
 #include <algorithm>
+#include <cmath>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "common/base/clock.h"
 #include "common/base/rng.h"
 #include "kernels/exec/comm.h"
@@ -19,18 +22,38 @@ constexpr size_t kRows = 1 << 20, kKeys = 10'000, kRequests = 64;
 // Ids far apart, as hashed features are.
 int64_t IdOf(uint64_t i) { return static_cast<int64_t>((i * 0x9e3779b97f4a7c15) >> 24); }
 
-// The keys of kRequests requests, each once in its request, ascending.
-std::vector<std::vector<int64_t>> Requests() {
+using Keys = std::vector<std::vector<int64_t>>;  // of kRequests requests
+
+// Draws rows until each request has kKeys of them, each once, ascending. `cdf` [kRows]: the chance
+// of the rows up to each; empty: all alike.
+Keys Draw(const std::vector<double>& cdf) {
   const uint64_t key = StreamKey(1, "sparse_pull");
-  std::vector<std::vector<int64_t>> requests(kRequests);
-  for (size_t r = 0; r < kRequests; ++r) {
-    for (uint64_t i = 0; i < kKeys; ++i) {
-      requests[r].push_back(IdOf(Philox(key, r * kKeys + i)[0] % kRows));
+  Keys requests(kRequests);
+  uint64_t drawn = 0;
+  for (auto& ids : requests) {
+    absl::flat_hash_set<uint64_t> rows;
+    while (rows.size() < kKeys) {
+      const auto word = Philox(key, drawn++);
+      if (cdf.empty()) {
+        rows.insert(word[0] % kRows);
+        continue;
+      }
+      const double u = (static_cast<double>(word[0]) + word[1] * 0x1p-32) * 0x1p-32 * cdf.back();
+      const auto at = std::lower_bound(cdf.begin(), cdf.end() - 1, u);
+      rows.insert(static_cast<uint64_t>(at - cdf.begin()));
     }
-    std::sort(requests[r].begin(), requests[r].end());
-    requests[r].erase(std::unique(requests[r].begin(), requests[r].end()), requests[r].end());
+    for (const uint64_t row : rows) ids.push_back(IdOf(row));
+    std::sort(ids.begin(), ids.end());
   }
   return requests;
+}
+
+// Row i with a chance of 1 / (i + 1)^1.05, as in the measurements that the goal comes from.
+std::vector<double> Zipf() {
+  std::vector<double> cdf(kRows);
+  double sum = 0;
+  for (size_t i = 0; i < kRows; ++i) cdf[i] = sum += std::pow(static_cast<double>(i + 1), -1.05);
+  return cdf;
 }
 
 class Table {
@@ -39,14 +62,17 @@ class Table {
     TD_ASSIGN_OR_RETURN(server_, Pserver::Start({}, metrics_));
     PsOptions options;
     TD_ASSIGN_OR_RETURN(client_, PsClient::Connect({ToString(server_->endpoint())}, options));
-    const PsTable table = {"emb", kHeight, kDim, PsTable::InitKind::kUniform, -0.1f, 0.1f, 1};
+    const PsTable table = {"emb", kHeight, kDim, PsTable::InitKind::kUniform, -0.1f, 0.1f, 1,
+                           "admit_count=2"};
     TD_RETURN_IF_ERROR(client_->Configure({}, PsMode::kASync, {"sgd", {}}, {table}).status());
     TD_RETURN_IF_ERROR(client_->InitOrFetch({}).status());
     std::vector<int64_t> ids;
     for (uint64_t i = 0; i < kRows; ++i) ids.push_back(IdOf(i));
     std::sort(ids.begin(), ids.end());
-    for (size_t i = 0; i < kRows; i += kKeys) {
-      TD_RETURN_IF_ERROR(Push(std::span(ids).subspan(i, std::min(kKeys, kRows - i))));
+    for (int twice = 0; twice < 2; ++twice) {
+      for (size_t i = 0; i < kRows; i += kKeys) {
+        TD_RETURN_IF_ERROR(Push(std::span(ids).subspan(i, std::min(kKeys, kRows - i))));
+      }
     }
     TD_ASSIGN_OR_RETURN(const auto info, client_->ServerInfo());
     if (info[0].rows != kRows) return Internal("%d rows, expected %d", info[0].rows, kRows);
@@ -125,23 +151,24 @@ StatusOr<double> RowsPerSecond(const std::vector<std::vector<int64_t>>& requests
 }  // namespace
 
 StatusOr<Report> PsSparsePull(const RunOptions& options) {
-  const auto requests = Requests();
   Table table;
   TD_RETURN_IF_ERROR(table.Start());
-  TD_ASSIGN_OR_RETURN(
-      const double pulled,
-      RowsPerSecond(requests, options.seconds, [&](const auto& ids) { return table.Pull(ids); }));
-  TD_ASSIGN_OR_RETURN(
-      const double pushed,
-      RowsPerSecond(requests, options.seconds, [&](const auto& ids) { return table.Push(ids); }));
   Bare bare;
-  TD_ASSIGN_OR_RETURN(
-      const double gathered,
-      RowsPerSecond(requests, options.seconds, [&](const auto& ids) { return bare.Gather(ids); }));
   Report report;
-  report.Add("pull_rows_per_s", pulled);
-  report.Add("push_rows_per_s", pushed);
-  report.Add("bare_rows_per_s", gathered);
+  for (const bool zipf : {false, true}) {
+    const Keys requests = Draw(zipf ? Zipf() : std::vector<double>());
+    const auto measure = [&](const char* name, const auto& run) -> Status {
+      TD_ASSIGN_OR_RETURN(const double rate, RowsPerSecond(requests, options.seconds, run));
+      report.Add(std::string(zipf ? "zipf_" : "") + name, rate);
+      return OkStatus();
+    };
+    TD_RETURN_IF_ERROR(
+        measure("pull_rows_per_s", [&](const auto& ids) { return table.Pull(ids); }));
+    TD_RETURN_IF_ERROR(
+        measure("push_rows_per_s", [&](const auto& ids) { return table.Push(ids); }));
+    TD_RETURN_IF_ERROR(
+        measure("bare_rows_per_s", [&](const auto& ids) { return bare.Gather(ids); }));
+  }
   return report;
 }
 
