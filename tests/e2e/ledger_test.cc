@@ -1,11 +1,13 @@
 // Exactly once, whatever is killed. Every push adds 1 to one slot of a vector that lies on two
 // pservers (SGD, learning rate 1; sums of small integers are exact in any order), so a slot's value
 // is the number of updates applied. Servers are killed with SIGKILL all the time and started again;
-// in the end every slot must hold the number of pushes that were acknowledged.
+// in the end every slot must hold the number of pushes that were acknowledged. So must rows of a
+// growing table, which are made by their third push: less two.
 //   TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
 #include <signal.h>
 
 #include <atomic>
+#include <cmath>
 #include <future>
 #include <random>
 #include <thread>
@@ -18,7 +20,10 @@
 namespace tandem {
 namespace {
 
-constexpr int kServers = 2, kTrainers = 2, kSlots = 64;
+constexpr int kServers = 2, kTrainers = 2, kSlots = 64, kRows = 400;
+constexpr int64_t kHeight = int64_t{1} << 60;
+
+int64_t RowId(int row) { return row * (kHeight / kRows) + 5; }
 
 int FromEnvironment(const char* name, int otherwise) {
   const char* text = std::getenv(name);
@@ -29,6 +34,10 @@ class LedgerTest : public JobTest {
  protected:
   struct Sum {
     int64_t lost = 0, doubled = 0, pushes = 0;
+    void Count(int64_t expected, int64_t applied) {
+      lost += std::max<int64_t>(0, expected - applied);
+      doubled += std::max<int64_t>(0, applied - expected);
+    }
   };
 
   void SetUp() override {
@@ -63,7 +72,8 @@ class LedgerTest : public JobTest {
     options.partition.min_block_size = kSlots / kServers;
     auto client = PsClient::Connect(endpoints_, options);
     CHECK(client.ok()) << client.status();
-    const auto state = (*client)->Configure({{"slots", Shape{kSlots}}}, mode_, {});
+    const PsTable rows = {.variable = "rows", .height = kHeight, .dim = 1, .rules = "admit_count=3"};
+    const auto state = (*client)->Configure({{"slots", Shape{kSlots}}}, mode_, {}, {rows});
     CHECK(state.ok()) << state.status();
     return *std::move(client);
   }
@@ -83,12 +93,26 @@ class LedgerTest : public JobTest {
   std::vector<std::unique_ptr<ChildProcess>> servers_;
 };
 
-Status PushOne(PsClient& client, uint64_t step, int slot) {
+Status PushOne(PsClient& client, uint64_t step, int slot, int row) {
   std::vector<float> gradient(kSlots, 0.0f);
   gradient[static_cast<size_t>(slot)] = -1.0f;
+  const int64_t id = RowId(row);
+  const float one = -1.0f;
   std::promise<Status> done;
-  client.Push(step, 1.0f, {{"slots", gradient.data(), kSlots}},
-              [&done](Status status) { done.set_value(std::move(status)); });
+  client.Push(
+      step, 1.0f, {{"slots", gradient.data(), kSlots}},
+      [&done](Status status) { done.set_value(std::move(status)); }, {{"rows", {&id, 1}, &one}});
+  return done.get_future().get();
+}
+
+Status PullRows(PsClient& client, std::vector<float>* values) {
+  PsRows rows{.variable = "rows"};
+  for (int row = 0; row < kRows; ++row) {
+    rows.ids.push_back(RowId(row));
+    rows.to.push_back(values->data() + row);
+  }
+  std::promise<Status> done;
+  client.PullRows({}, {rows}, [&done](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
   return done.get_future().get();
 }
 
@@ -110,16 +134,19 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
   std::atomic<bool> stop = false;
   std::atomic<int64_t> progress = 0;
   std::vector<std::vector<int64_t>> acknowledged(kTrainers, std::vector<int64_t>(kSlots, 0));
+  std::vector<std::vector<int64_t>> of_rows(kTrainers, std::vector<int64_t>(kRows, 0));
   std::vector<std::thread> trainers;
   for (int t = 0; t < kTrainers; ++t) {
     trainers.emplace_back([&, t] {
       std::vector<float> values(kSlots);
       for (uint64_t step = 0; !stop; ++step) {
         const int slot = static_cast<int>((step * 7 + static_cast<uint64_t>(t) * 13) % kSlots);
-        const Status status = PushOne(*clients[t], step, slot);
+        const int row = static_cast<int>((step * 31 + static_cast<uint64_t>(t) * 17) % kRows);
+        const Status status = PushOne(*clients[t], step, slot, row);
         EXPECT_TRUE(status.ok()) << status;
         if (!status.ok()) return;
         ++acknowledged[t][slot];
+        ++of_rows[t][row];
         ++progress;
       }
     });
@@ -148,8 +175,15 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
     int64_t expected = 0;
     for (int t = 0; t < kTrainers; ++t) expected += acknowledged[t][s];
     sum.pushes += expected;
-    sum.lost += std::max<int64_t>(0, expected - applied);
-    sum.doubled += std::max<int64_t>(0, applied - expected);
+    sum.Count(expected, applied);
+  }
+  std::vector<float> rows(kRows, NAN);
+  const Status pulled = PullRows(*clients[0], &rows);
+  EXPECT_TRUE(pulled.ok()) << pulled;
+  for (int r = 0; r < kRows; ++r) {
+    int64_t expected = -2;
+    for (int t = 0; t < kTrainers; ++t) expected += of_rows[t][r];
+    sum.Count(std::max<int64_t>(0, expected), static_cast<int64_t>(rows[r]));
   }
   return sum;
 }
