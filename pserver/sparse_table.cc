@@ -10,6 +10,7 @@
 namespace tandem {
 namespace {
 
+constexpr size_t kPullGroup = 64;        // rows that are looked up, then copied
 constexpr int64_t kChunkFloats = 16384;  // of weights; with gradients and slots they stay in L2
 
 Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
@@ -286,24 +287,38 @@ Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learnin
 }
 
 void SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out) const {
+  if (previous) return PullPrevious(ids, out);
+  uint32_t at[kPullGroup];
+  for (size_t begin = 0; begin < ids.size(); begin += kPullGroup) {
+    const std::span group = ids.subspan(begin, std::min(kPullGroup, ids.size() - begin));
+    store_.Find(group, at);
+    for (size_t i = 0; i < group.size(); ++i, out += dim_) {
+      if (at[i] == RowStore::kNone) {
+        FillAbsent(group[i], out);
+      } else {
+        std::copy_n(store_.Row(at[i]), dim_, out);
+      }
+    }
+  }
+}
+
+void SparseTable::PullPrevious(std::span<const uint64_t> ids, float* out) const {
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
   for (size_t i = 0; i < ids.size(); ++i, out += dim_) {
-    if (previous && !previous_removed_.empty()) {
-      const auto removed = previous_removed_.find(ids[i]);
-      if (removed != previous_removed_.end()) {
-        std::copy_n(removed->second.data(), dim_, out);
-        continue;
-      }
+    const auto removed = previous_removed_.find(ids[i]);
+    if (removed != previous_removed_.end()) {
+      std::copy_n(removed->second.data(), dim_, out);
+      continue;
     }
     if (at[i] == RowStore::kNone) {
       FillAbsent(ids[i], out);
       continue;
     }
     const float* from = store_.Row(at[i]);
-    if (previous && idle_ == IdleRows::kFade) {
+    if (idle_ == IdleRows::kFade) {
       if (keeps_previous_) from = previous_.data() + static_cast<size_t>(at[i]) * dim_;
-    } else if (previous) {
+    } else {
       const auto it = std::lower_bound(previous_ids_.begin(), previous_ids_.end(), ids[i]);
       if (it != previous_ids_.end() && *it == ids[i]) {
         from = previous_.data() + (it - previous_ids_.begin()) * dim_;

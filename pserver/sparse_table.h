@@ -88,6 +88,7 @@ class SparseTable {
   RowsGradient DropRefused(const RowsGradient& gradient);
   void Shrink();
   void FillAbsent(uint64_t id, float* weights) const;
+  void PullPrevious(std::span<const uint64_t> ids, float* out) const;
   void FillFresh(uint64_t id, float* weights) const;
   Status UpdateTouched(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);
   Status UpdateAll(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);

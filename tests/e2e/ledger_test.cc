@@ -20,7 +20,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kServers = 2, kTrainers = 2, kSlots = 64, kRows = 400;
+constexpr int kServers = 2, kTrainers = 2, kSlots = 64, kRows = 40;
 constexpr int64_t kHeight = int64_t{1} << 60;
 
 int64_t RowId(int row) { return row * (kHeight / kRows) + 5; }
