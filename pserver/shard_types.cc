@@ -59,9 +59,10 @@ Status CheckSlice(const SliceSpec& s) {
 }
 
 std::string TableText(const TableSpec& t) {
-  return absl::StrFormat("%s %s from %d(%.9g, %.9g) of seed %d, buckets [%d, %d), rules \"%s\"",
-                         t.variable, ToString(t.shape), static_cast<int>(t.init.kind), t.init.a,
-                         t.init.b, t.seed, t.bucket_begin, t.bucket_end, ToString(t.rules));
+  const std::string text = absl::StrFormat(
+      "%s %s from %d(%.9g, %.9g) of seed %d, buckets [%d, %d)", t.variable, ToString(t.shape),
+      static_cast<int>(t.init.kind), t.init.a, t.init.b, t.seed, t.bucket_begin, t.bucket_end);
+  return t.rules == TableRules() ? text : text + ", rules " + ToString(t.rules);
 }
 
 Status CheckTable(const TableSpec& t) {
