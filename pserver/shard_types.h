@@ -10,8 +10,8 @@
 
 #include "common/base/clock.h"
 #include "common/tensor/device.h"
-#include "common/tensor/types.h"
 #include "common/tensor/table_rules.h"
+#include "common/tensor/types.h"
 #include "kernels/graph/optimizer.h"
 #include "pserver/row_store.h"
 #include "pserver/sequence_window.h"

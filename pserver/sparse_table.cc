@@ -343,8 +343,7 @@ Status SparseTable::SetRows(const RowValues& values) {
   }
   for (size_t i = 0; i < values.ids.size(); ++i) {  // one may come twice
     TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd({&values.ids[i], 1}));
-    std::copy_n(values.content.data() + i * static_cast<size_t>(width_), width_,
-                store_.Row(at[0]));
+    std::copy_n(values.content.data() + i * static_cast<size_t>(width_), width_, store_.Row(at[0]));
     store_.Use(at[0]) = values.use.empty() ? RowUse{1, version_} : values.use[i];
   }
   for (const WaitingRow& row : values.waiting) admission_.Set(row);
@@ -387,8 +386,7 @@ TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max) con
   bucket = std::max(bucket, spec_.bucket_begin);
   const auto waiting = admission_.ByBucket(bucket, spec_.bucket_end);
   const auto bytes = [&page] {
-    return page.rows.content.size() * sizeof(float) +
-           page.rows.waiting.size() * sizeof(WaitingRow);
+    return page.rows.content.size() * sizeof(float) + page.rows.waiting.size() * sizeof(WaitingRow);
   };
   for (size_t i = 0; bucket < spec_.bucket_end && bytes() < bytes_max; ++i, ++bucket) {
     AppendBucket(bucket, with_slots, waiting[i], page.rows);

@@ -3,9 +3,9 @@
 // servers matters; before that it reads as the same. TableRules may admit rows later, until when
 // they read as zeros, and remove them again.
 //
-// A row in memory: id, use, weights, optimizer slots (row_store.h). Updates are the optimizer's operator
-// with sparse gradients (update_program.h), run over copies of some rows at a time, in the same
-// bits as over a whole matrix.
+// A row in memory: id, use, weights, optimizer slots (row_store.h). Updates are the optimizer's
+// operator with sparse gradients (update_program.h), run over copies of some rows at a time, in the
+// same bits as over a whole matrix.
 #pragma once
 
 #include <map>

@@ -133,10 +133,16 @@ StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, Device& device) {
   }
   TD_ASSIGN_OR_RETURN(Safetensors params, ReadSafetensors(path + "/" + kModelFile, device));
   TD_ASSIGN_OR_RETURN(Safetensors states, ReadSafetensors(path + "/" + kStateFile, device));
-  return Checkpoint{
-      manifest.job(),  manifest.step(),       manifest.epoch(),          manifest.epoch_step(),
-      manifest.seed(), manifest.job_config(), std::move(params.tensors), std::move(states.tensors),
-      tables ? path + "/" + kTableFile : "", {}};
+  return Checkpoint{manifest.job(),
+                    manifest.step(),
+                    manifest.epoch(),
+                    manifest.epoch_step(),
+                    manifest.seed(),
+                    manifest.job_config(),
+                    std::move(params.tensors),
+                    std::move(states.tensors),
+                    tables ? path + "/" + kTableFile : "",
+                    {}};
 }
 
 CheckpointStore::CheckpointStore(std::string dir, int keep) : dir_(std::move(dir)), keep_(keep) {

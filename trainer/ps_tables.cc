@@ -71,8 +71,8 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
     const Var* var = program.FindVar(pair.param);
     const bool remote = var->kind == VarKind::kRemote;
     if (remote && !why.empty()) {
-      return Unimplemented("\"%s\" is_distributed, but optimizer %s %s", pair.param,
-                           optimizer.type, why);
+      return Unimplemented("\"%s\" is_distributed, but optimizer %s %s", pair.param, optimizer.type,
+                           why);
     }
     if (!why.empty()) {
       LOG_IF(INFO, log) << pair.param << " is no table on the servers: optimizer " << optimizer.type
@@ -157,8 +157,8 @@ StatusOr<std::vector<PsRows>> PsTables::Batch() {
 StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
   const Table& table = tables_[i];  // InsertTables keeps their order
   const int64_t first = table.prefetch ? table.prefetch->first() : 0;
-  const auto height = table.prefetch ? first + static_cast<int64_t>(table.batch.size())
-                                     : table.shape[0];
+  const auto height =
+      table.prefetch ? first + static_cast<int64_t>(table.batch.size()) : table.shape[0];
   TD_ASSIGN_OR_RETURN(const int64_t count, CheckSparseRows(table.rows, height));
   const int64_t dim = table.shape[1];
   RowSet set{{table.rows.begin(), table.rows.begin() + count},

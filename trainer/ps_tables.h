@@ -50,10 +50,11 @@ class PsTables {
   StatusOr<std::vector<PsTableRows>> Rows(const Scope& scope, const TensorMap& state,
                                           uint64_t seed) const;
   std::vector<PsSlot> Scalars(const TensorMap& state) const;
-  // Brings the copies of the tables in the scope up to date once the servers' version is at least `version`.
+  // Brings the copies of the tables in the scope up to date once the servers' version is at least
+  // `version`.
   Status Gather(PsClient& client, uint64_t version, Scope& scope) const;
-  // Writes the rows of distributed tables to a file (trainer/table_file.h) once the servers' version
-  // is at least `version`.
+  // Writes the rows of distributed tables to a file (trainer/table_file.h) once the servers'
+  // version is at least `version`.
   Status Write(PsClient& client, uint64_t version, const std::string& path) const;
   // Adds the slots of rows, as whole tensors, to `state`.
   Status AddState(PsClient& client, Device& device, TensorMap& state) const;

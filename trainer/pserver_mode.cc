@@ -37,9 +37,9 @@ class PserverMode final : public ModeDriver, public CommHandler {
  public:
   explicit PserverMode(const ModeOptions& options)
       : options_(options),
-        evaluation_(2 * options.step_timeout,
-                    [this](PsRows rows, CommDone* done) { PullToEvaluate(std::move(rows), done); }) {
-  }
+        evaluation_(2 * options.step_timeout, [this](PsRows rows, CommDone* done) {
+          PullToEvaluate(std::move(rows), done);
+        }) {}
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
   Status DistributeForward(Program& program) override;
@@ -151,8 +151,9 @@ void PserverMode::PullToEvaluate(PsRows rows, CommDone* done) {
   const PsWhen when{.version = sync() ? behind_ : 0, .exactly = sync()};
   std::vector<PsRows> one;
   one.push_back(std::move(rows));
-  client_->PullRows(when, std::move(one),
-                    [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); });
+  client_->PullRows(when, std::move(one), [done](const StatusOr<uint64_t>& version) {
+    done->Complete(version.status());
+  });
 }
 
 StatusOr<int> PserverMode::Register(const CommNode& node) {
@@ -229,7 +230,7 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
                                      int64_t step) {
   scope_ = &scope;
   TD_RETURN_IF_ERROR(RefuseTableRules(program));  // tables on servers alone have none left
-  const ShortTimeSlice short_slice;  // for the threads that gRPC starts
+  const ShortTimeSlice short_slice;               // for the threads that gRPC starts
   TD_ASSIGN_OR_RETURN(client_, PsClient::Connect(options_.servers, ClientOptions()));
   std::vector<PsVariable> variables;
   std::vector<PsTensor> tensors;

@@ -1,6 +1,6 @@
-// The file `tables.rows` of a trainer's checkpoint: rows of tables that lie on pservers alone, bucket
-// by bucket (common/tensor/row_buckets.h), so that it is the same whatever the number of servers,
-// and never whole in memory.
+// The file `tables.rows` of a trainer's checkpoint: rows of tables that lie on pservers alone,
+// bucket by bucket (common/tensor/row_buckets.h), so that it is the same whatever the number of
+// servers, and never whole in memory.
 //
 //   file    ::= record*
 //   record  ::= its bytes, 8 bytes little-endian; a TableRecord (proto/pserver.proto)

@@ -1,5 +1,5 @@
-// How the rows of a table come and go. Time is counted in versions (updates of the servers: steps in
-// sync mode), never by a clock, so that the same updates always leave the same rows.
+// How the rows of a table come and go. Time is counted in versions (updates of the servers: steps
+// in sync mode), never by a clock, so that the same updates always leave the same rows.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct TableRules {
   // A row is made by the admit_count-th version that has a gradient for it. Until then it reads as
   // zeros, and its gradients are dropped. Source: Paddle's CountFilterEntry.
   int64_t admit_count = 1;
-  // ... and then with this probability, drawn anew in each version that has a gradient for it (a pure
-  // function of seed, table, id and version). Source: PERSIA's admit_probability. (Paddle's
+  // ... and then with this probability, drawn anew in each version that has a gradient for it (a
+  // pure function of seed, table, id and version). Source: PERSIA's admit_probability. (Paddle's
   // ProbabilityEntry of 2.1 admits with the opposite probability.)
   double admit_probability = 1;
   // Every so many versions, before the update, rows are looked through. 0: never.

@@ -97,7 +97,8 @@ Status InferSparseGrad(const OpView& view, std::span<TensorDesc> outputs) {
 std::vector<AttrDef> Attrs() {
   return {
       {"is_distributed", false,
-       "W lies on pservers alone, which make a row when it is first touched; trainers have the rows "
+       "W lies on pservers alone, which make a row when it is first touched; trainers have the "
+       "rows "
        "of the batch. Other modes keep W whole"},
       {"is_sparse", false, "the gradient of W is sparse rows instead of a whole table"},
       {"padding_idx", int64_t{-1}, "this id gives zeros and has no gradient; -1: none"},

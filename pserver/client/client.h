@@ -57,8 +57,8 @@ struct PsConstTensor {
   int64_t numel = 0;
 };
 // A table [height, dim] of which the servers hold the rows that had a gradient; the others are what
-// `init` and `seed` make of them (Init of kernels/graph/program.h). `rules` may admit rows later and
-// remove them again.
+// `init` and `seed` make of them (Init of kernels/graph/program.h). `rules` may admit rows later
+// and remove them again.
 struct PsTable {
   enum class InitKind : uint8_t { kConstant, kUniform, kNormal, kXavierUniform, kMsraNormal };
   std::string variable;

@@ -266,8 +266,7 @@ Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_
   return OkStatus();
 }
 
-Status PsClient::PullTable(const std::string& variable, uint64_t min_version,
-                           const RowSink& take) {
+Status PsClient::PullTable(const std::string& variable, uint64_t min_version, const RowSink& take) {
   TD_ASSIGN_OR_RETURN(const int table, impl_->TableIndex(variable));
   return impl_->PullPages(impl_->tables[table], true, min_version, take);
 }
@@ -276,17 +275,17 @@ StatusOr<PsTableRows> PsClient::PullTable(const std::string& variable, bool slot
                                           uint64_t min_version) {
   TD_ASSIGN_OR_RETURN(const int table, impl_->TableIndex(variable));
   PsTableRows all{.variable = variable};
-  TD_RETURN_IF_ERROR(impl_->PullPages(impl_->tables[table], slots, min_version,
-                                      [&all](const PsTableRows& page) {
-                                        all.slots = page.slots;
-                                        all.slot_start = page.slot_start;
-                                        Append(page.ids, all.ids);
-                                        Append(page.content, all.content);
-                                        Append(page.score, all.score);
-                                        Append(page.last_version, all.last_version);
-                                        Append(page.waiting, all.waiting);
-                                        return OkStatus();
-                                      }));
+  TD_RETURN_IF_ERROR(
+      impl_->PullPages(impl_->tables[table], slots, min_version, [&all](const PsTableRows& page) {
+        all.slots = page.slots;
+        all.slot_start = page.slot_start;
+        Append(page.ids, all.ids);
+        Append(page.content, all.content);
+        Append(page.score, all.score);
+        Append(page.last_version, all.last_version);
+        Append(page.waiting, all.waiting);
+        return OkStatus();
+      }));
   return all;
 }
 

@@ -1,6 +1,6 @@
-// ps_sparse_pull: rows of a growing table with admission on a pserver over loopback, pulled and pushed
-// in requests of 10 000 different keys, uniform and zipf, beside a bare loop that gathers the same
-// rows from a hash table in the process.
+// ps_sparse_pull: rows of a growing table with admission on a pserver over loopback, pulled and
+// pushed in requests of 10 000 different keys, uniform and zipf, beside a bare loop that gathers
+// the same rows from a hash table in the process.
 #include <algorithm>
 #include <cmath>
 
@@ -62,8 +62,8 @@ class Table {
     TD_ASSIGN_OR_RETURN(server_, Pserver::Start({}, metrics_));
     PsOptions options;
     TD_ASSIGN_OR_RETURN(client_, PsClient::Connect({ToString(server_->endpoint())}, options));
-    const PsTable table = {"emb", kHeight, kDim, PsTable::InitKind::kUniform, -0.1f, 0.1f, 1,
-                           "admit_count=2"};
+    const PsTable table = {"emb", kHeight, kDim, PsTable::InitKind::kUniform,
+                           -0.1f, 0.1f,    1,    "admit_count=2"};
     TD_RETURN_IF_ERROR(client_->Configure({}, PsMode::kASync, {"sgd", {}}, {table}).status());
     TD_RETURN_IF_ERROR(client_->InitOrFetch({}).status());
     std::vector<int64_t> ids;

@@ -138,8 +138,8 @@ TEST_F(ClickTest, ATableGoesOnOnAnotherNumberOfServers) {
   EXPECT_EQ(second.result.params_sha256, whole.result.params_sha256);
 }
 
-// Trainers without a copy of the tables, of 2^40 rows: with two trainers the bits of collective mode,
-// with one those of local mode, which keep small tables of the same rows whole.
+// Trainers without a copy of the tables, of 2^40 rows: with two trainers the bits of collective
+// mode, with one those of local mode, which keep small tables of the same rows whole.
 TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
   const std::string distributed = "model { arg { name: \"distributed\" value: \"1\" }";
   const std::string adagrad = "type: \"adagrad\"";

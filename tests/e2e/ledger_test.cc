@@ -72,7 +72,8 @@ class LedgerTest : public JobTest {
     options.partition.min_block_size = kSlots / kServers;
     auto client = PsClient::Connect(endpoints_, options);
     CHECK(client.ok()) << client.status();
-    const PsTable rows = {.variable = "rows", .height = kHeight, .dim = 1, .rules = "admit_count=3"};
+    const PsTable rows = {
+        .variable = "rows", .height = kHeight, .dim = 1, .rules = "admit_count=3"};
     const auto state = (*client)->Configure({{"slots", Shape{kSlots}}}, mode_, {}, {rows});
     CHECK(state.ok()) << state.status();
     return *std::move(client);
@@ -99,9 +100,9 @@ Status PushOne(PsClient& client, uint64_t step, int slot, int row) {
   const int64_t id = RowId(row);
   const float one = -1.0f;
   std::promise<Status> done;
-  client.Push(
-      step, 1.0f, {{"slots", gradient.data(), kSlots}},
-      [&done](Status status) { done.set_value(std::move(status)); }, {{"rows", {&id, 1}, &one}});
+  client.Push(step, 1.0f, {{"slots", gradient.data(), kSlots}},
+              [&done](Status status) { done.set_value(std::move(status)); },
+              {{"rows", {&id, 1}, &one}});
   return done.get_future().get();
 }
 

@@ -36,10 +36,10 @@ const std::vector<ArgRow>& ImageArgs() {
   return kArgs;
 }
 
-const ArgRow kDistributed = {
-    "distributed", "0",
-    "1: in pserver mode tables lie on the servers alone, which make a row when it is first touched; "
-    "implies sparse=1"};
+const ArgRow kDistributed = {"distributed", "0",
+                             "1: in pserver mode tables lie on the servers alone, which make a row "
+                             "when it is first touched; "
+                             "implies sparse=1"};
 const ArgRow kTableRules = {
     "table_rules", "",
     "with distributed=1: when servers make and remove rows, as \"admit_count=5 ttl=1000 "
@@ -52,6 +52,15 @@ std::vector<ArgRow> ClickArgs() {
           {"dim", "16", "elements of an id's vector"},
           {"hidden", "128,64", "units of the hidden layers"},
           {"sparse", "0", "1: gradients of the tables are sparse rows"},
+          kDistributed,
+          kTableRules};
+}
+
+std::vector<ArgRow> WordArgs() {
+  return {{"rows", "10000", "words: data.skipgram.vocabulary"},
+          {"dim", "100", "elements of a word's vector"},
+          {"negatives", "5", "words drawn for each pair: data.skipgram.negatives"},
+          {"sparse", "1", "1: gradients of the tables are sparse rows"},
           kDistributed,
           kTableRules};
 }
@@ -98,16 +107,8 @@ const std::vector<ModelRow>& Zoo() {
        ClickArgs(), nullptr, BuildWideDeep},
       {"deepfm", "click prediction: factorization machine and multi-layer perceptron (Guo 2017)",
        ClickArgs(), nullptr, BuildDeepFm},
-      {"word2vec",
-       "word vectors: skip-gram with negative sampling (Mikolov 2013)",
-       {{"rows", "10000", "words: data.skipgram.vocabulary"},
-        {"dim", "100", "elements of a word's vector"},
-        {"negatives", "5", "words drawn for each pair: data.skipgram.negatives"},
-        {"sparse", "1", "1: gradients of the tables are sparse rows"},
-        kDistributed,
-        kTableRules},
-       nullptr,
-       BuildWord2Vec},
+      {"word2vec", "word vectors: skip-gram with negative sampling (Mikolov 2013)", WordArgs(),
+       nullptr, BuildWord2Vec},
       {"bert_base",
        "masked language model: layers of self-attention (BERT, Devlin 2019)",
        {{"layers", "12", "each attention and a multi-layer perceptron"},

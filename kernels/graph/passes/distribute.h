@@ -49,8 +49,8 @@ std::vector<ParamGrad> TableGradients(const Program& program, const std::vector<
 // end. REQUIRES: `tables` are of TableGradients.
 Status InsertTables(Program& program, const std::vector<ParamGrad>& tables);
 
-// The parameters whose lookup_table says is_distributed, each once. INVALID_ARGUMENT naming one that
-// is used otherwise, or looked up by ids that are no data of the batch.
+// The parameters whose lookup_table says is_distributed, each once. INVALID_ARGUMENT naming one
+// that is used otherwise, or looked up by ids that are no data of the batch.
 StatusOr<std::vector<std::string>> DistributedTables(const Program& program);
 
 // They become kRemote: a prefetch_rows before everything else brings the rows of the batch, and

@@ -238,7 +238,9 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
       const int exact =
           RowBucket(page.rows.ids[i]) >= FirstBucket(server + 1, 3) ? server + 1 : server;
       ASSERT_TRUE(
-          three[exact]->SetRows({"emb", {page.rows.ids[i]}, {content, content + width}, false, {}, {}}).ok());
+          three[exact]
+              ->SetRows({"emb", {page.rows.ids[i]}, {content, content + width}, false, {}, {}})
+              .ok());
     }
     ASSERT_GT(page.next_bucket, bucket);
     bucket = page.next_bucket;

@@ -150,17 +150,17 @@ TEST_F(TableRulesTest, ARowThatComesAgainInTheUpdateThatRemovesItBeginsAnew) {
 TEST_F(TableRulesTest, FadedScoresDecide) {
   auto table = Make("shrink_every=2 decay=0.5 shrink_score=0.5");
   Update(*table, 0, {1, 2});
-  Update(*table, 1, {1});      // 1: 2, 2: 1
-  Update(*table, 2, {});       // 1: 1, 2: 0.5
+  Update(*table, 1, {1});  // 1: 2, 2: 1
+  Update(*table, 2, {});   // 1: 1, 2: 0.5
   EXPECT_EQ(table->rows(), 2u);
   Update(*table, 3, {});
-  Update(*table, 4, {});       // 1: 0.5, 2: 0.25
+  Update(*table, 4, {});  // 1: 0.5, 2: 0.25
   EXPECT_EQ(table->rows(), 1u);
   EXPECT_EQ(Row(*table, 1), Fresh(1, 2));
   EXPECT_EQ(Row(*table, 2), Fresh(2));
-  Update(*table, 5, {1});      // 1.5
-  Update(*table, 6, {});       // 0.75
-  Update(*table, 8, {});       // 0.375
+  Update(*table, 5, {1});  // 1.5
+  Update(*table, 6, {});   // 0.75
+  Update(*table, 8, {});   // 0.375
   EXPECT_EQ(table->rows(), 0u);
 }
 

@@ -65,8 +65,8 @@ class RowPrefetchTest : public testing::Test {
     Scope scope(device_);
     CHECK(Initialize(program, 5, scope).ok());
     const ParamGrad grad = grads_.at(0);
-    auto plan = Plan::Make(program, backend_, scope, comm,
-                           {.fetch = {"loss", grad.grad, grad.rows}});
+    auto plan =
+        Plan::Make(program, backend_, scope, comm, {.fetch = {"loss", grad.grad, grad.rows}});
     CHECK(plan.ok()) << plan.status();
     const std::vector<int64_t> a = {7, 2, 2, 11, 0, 7, 5, 2}, b = {11, 11, 0, 2, 3, 7, 2, 8};
     std::copy(a.begin(), a.end(), (*plan)->Get("a")->span<int64_t>().begin());
@@ -140,9 +140,8 @@ TEST_F(RowPrefetchTest, ABadIdIsNamed) {
   Program program = TwoLookups(11, true, -1);
   ASSERT_TRUE(PrefetchTables(program, {"w"}).ok());
   Scope scope(device_);
-  PrefetchHandler handler(std::chrono::seconds(10), [](PsRows, CommDone* done) {
-    done->Complete(OkStatus());
-  });
+  PrefetchHandler handler(std::chrono::seconds(10),
+                          [](PsRows, CommDone* done) { done->Complete(OkStatus()); });
   auto plan = Plan::Make(program, backend_, scope, &handler, {.fetch = {"loss"}});
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::fill_n((*plan)->Get("a")->span<int64_t>().begin(), 8, 1);
@@ -153,8 +152,7 @@ TEST_F(RowPrefetchTest, ABadIdIsNamed) {
 
 TEST_F(RowPrefetchTest, WhatIsUsedOtherwiseIsRefused) {
   Program program = TwoLookups(12, true, -1);
-  ASSERT_TRUE(
-      AppendOp(program, {.type = "mean", .inputs = {{"w"}}, .outputs = {{"other"}}}).ok());
+  ASSERT_TRUE(AppendOp(program, {.type = "mean", .inputs = {{"w"}}, .outputs = {{"other"}}}).ok());
   EXPECT_THAT(std::string(DistributedTables(program).status().message()),
               HasSubstr("\"w\" is_distributed: it must be a parameter"));
   program = TwoLookups(12, true, -1);
