@@ -11,10 +11,10 @@ case ${1:-} in
   --preset=*) preset=${1#*=}; shift ;;
 esac
 case $preset in release) dir=build ;; *) dir=build-$preset ;; esac
-# PyTorch for the comparisons in tests/torch, which are skipped without it.
-if [ -z "${TANDEM_BENCH_VENV:-}" ] && ! /usr/bin/python3 -c 'import torch' >/dev/null 2>&1; then
-  ./deploy/setup.sh python3-torch ||
-    echo "test: warning: python3-torch cannot be installed: tests/torch will be skipped" >&2
+# What tests/torch and tests/python need; without it they are skipped.
+if ! /usr/bin/python3 -c 'import torch, grpc, google.protobuf' >/dev/null 2>&1; then
+  ./deploy/setup.sh python3-torch python3-grpcio python3-protobuf ||
+    echo "test: warning: python3-torch and python3-grpcio cannot be installed: tests are skipped" >&2
 fi
 ./deploy/build.sh --preset "$preset"
 

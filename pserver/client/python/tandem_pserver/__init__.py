@@ -1,0 +1,22 @@
+"""Python client of Tandem's parameter servers.
+
+    import numpy, tandem_pserver
+    client = tandem_pserver.Client(["127.0.0.1:7000", "127.0.0.1:7001"], job="mine")
+    params = {"w": numpy.zeros((784, 10), numpy.float32)}
+    client.configure({"w": (784, 10)}, optimizer="momentum", attrs={"mu": 0.9})
+    step = client.init_or_fetch(params)
+    while step < 100:
+        step = client.push_pull(step, 0.01, {"w": gradient(params)}, params)
+    client.complete()
+
+It needs Debian's python3-grpcio, python3-protobuf and python3-numpy. The contract with the server
+is proto/pserver.proto; trainers in C++ and in Python may share a job.
+"""
+
+from .client import Client, ServerStatus, State
+from .errors import PserverError
+from .partition import Block, partition, row_bucket
+from .table import Table
+
+__all__ = ["Block", "Client", "PserverError", "ServerStatus", "State", "Table", "partition",
+           "row_bucket"]

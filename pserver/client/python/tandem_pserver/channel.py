@@ -1,0 +1,85 @@
+"""One server: its channel, calls with deadlines, and what a failure is called."""
+
+import hashlib
+import hmac
+import time
+
+import grpc
+
+from .errors import PserverError
+from .messages import METHODS
+
+# The server answers in time with a better message than "deadline exceeded"; then it may.
+GRACE_SECONDS = 2.0
+
+
+def job_token(secret, job):
+    """What proves on a plain connection that a caller belongs to the job."""
+    return hmac.new(secret.encode(), job.encode(), hashlib.sha256).hexdigest() if secret else ""
+
+
+class Server:
+    """Not for several threads at a time. `tls`: (certificate, key, ca), names of PEM files."""
+
+    def __init__(self, index, address, token, tls, retries):
+        self.address = address
+        self.name = f"pserver {index} ({address})"
+        self._metadata = (("x-tandem-token", token),) if token else ()
+        self._retries = retries
+        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+        if tls is None:
+            self._channel = grpc.insecure_channel(address, options)
+        else:
+            certificate, key, ca = (_read(path) for path in tls)
+            credentials = grpc.ssl_channel_credentials(ca, key, certificate)
+            self._channel = grpc.secure_channel(address, credentials, options)
+        self._calls = {
+            name: self._channel.unary_unary(
+                "/tandem.ParameterServer/" + name,
+                request_serializer=request.SerializeToString,
+                response_deserializer=reply.FromString)
+            for name, (request, reply) in METHODS.items()}
+        self.sequence = 0  # of pushes
+
+    def wait(self, seconds):
+        """Until it answers; PserverError UNAVAILABLE otherwise."""
+        try:
+            grpc.channel_ready_future(self._channel).result(timeout=seconds)
+        except grpc.FutureTimeoutError:
+            raise PserverError("UNAVAILABLE", self.name, "connect",
+                               f"did not answer for {seconds:g} s: is it running, is the address "
+                               "right?") from None
+
+    def start(self, method, request, seconds):
+        """Sends the request and returns what `finish` wants."""
+        deadline = time.monotonic() + seconds + GRACE_SECONDS
+        return method, request, deadline, self._send(method, request, deadline)
+
+    def finish(self, started):
+        """The reply to a started call, which is repeated when its connection broke."""
+        method, request, deadline, future = started
+        for attempt in range(self._retries + 1):
+            try:
+                return future.result()
+            except grpc.RpcError as error:
+                last = attempt == self._retries or time.monotonic() >= deadline
+                if error.code() != grpc.StatusCode.UNAVAILABLE or last:
+                    raise PserverError(error.code().name, self.name, method,
+                                       error.details()) from None
+            future = self._send(method, request, deadline)
+        raise AssertionError("not reached")
+
+    def call(self, method, request, seconds):
+        return self.finish(self.start(method, request, seconds))
+
+    def close(self):
+        self._channel.close()
+
+    def _send(self, method, request, deadline):
+        return self._calls[method].future(request, timeout=max(0.001, deadline - time.monotonic()),
+                                          metadata=self._metadata, wait_for_ready=True)
+
+
+def _read(path):
+    with open(path, "rb") as file:
+        return file.read()

@@ -1,0 +1,394 @@
+"""The client of a job's parameter servers: one object per trainer."""
+
+import time
+from typing import NamedTuple
+
+import numpy
+
+from .channel import Server, job_token
+from .messages import METHODS, NUMBER
+from .partition import first_bucket, partition, row_bucket
+from .table import INIT_KINDS
+
+MODES = {"sync": "UPDATE_MODE_SYNC", "a_sync": "UPDATE_MODE_A_SYNC"}
+INIT_BYTES_MAX = 64 << 20  # of one InitParams message
+
+
+class State(NamedTuple):
+    initialised: bool  # values are there: from a checkpoint, or this trainer came later
+    restored: bool     # ... from a checkpoint of the servers
+    version: int       # updates done, in sync mode the next step; the lowest of all servers
+
+
+class ServerStatus(NamedTuple):
+    address: str
+    configured: bool
+    initialised: bool
+    version: int
+    checkpoint_version: int
+    elements: int  # of dense variables
+    rows: int      # of tables, that are there
+
+
+def _check(name, array, shape, writable=False):
+    if not isinstance(array, numpy.ndarray) or array.dtype != numpy.float32:
+        kind = array.dtype if isinstance(array, numpy.ndarray) else type(array).__name__
+        raise TypeError(f"{name} is {kind}; expected a numpy array of float32")
+    if array.shape != tuple(shape):
+        raise ValueError(f"{name} has shape {array.shape}; it was configured as {tuple(shape)}")
+    if writable and not (array.flags.c_contiguous and array.flags.writeable):
+        raise ValueError(f"{name} must be C-contiguous and writable to receive values")
+
+
+def _check_ids(name, ids, height):
+    ids = numpy.asarray(ids, numpy.int64)
+    if ids.ndim != 1:
+        raise ValueError(f"{name}: row ids have shape {ids.shape}; expected one dimension")
+    if ids.size and (ids.min() < 0 or ids.max() >= height):
+        raise ValueError(f"{name}: row ids from {ids.min()} to {ids.max()}; the table has "
+                         f"{height} rows")
+    return ids
+
+
+class Client:
+    """Blocking; not for several threads at a time.
+
+    servers: "host:port" in server order, the same for every trainer. incarnation grows each time
+    this trainer is started; None: the wall clock in microseconds. secret: the job's, where the
+    servers have one. tls: (certificate, key, ca), names of PEM files. Timeouts are in seconds:
+    start_timeout for servers and first values, step_timeout for pushes, pulls and barriers.
+    retries: times that a call is repeated when its connection breaks; repeating is harmless, a
+    push counts once.
+    """
+
+    def __init__(self, servers, job="job", trainer=0, trainers=1, incarnation=None, secret="",
+                 tls=None, start_timeout=60.0, step_timeout=60.0, retries=3):
+        if not servers:
+            raise ValueError("no pserver addresses were given")
+        if not 0 <= trainer < trainers:
+            raise ValueError(f"trainer {trainer} of {trainers}: ranks are 0 to {trainers - 1}")
+        self.job, self.trainer, self.trainers = job, trainer, trainers
+        self.incarnation = incarnation or time.time_ns() // 1000
+        self._start_timeout, self._step_timeout = start_timeout, step_timeout
+        token = job_token(secret, job)
+        self._servers = [Server(i, address, token, tls, retries)
+                         for i, address in enumerate(servers)]
+        self._shapes, self._tables, self._blocks = {}, {}, []
+        self._sync, self._initialised = True, []
+        self._barriers = {}
+        for server in self._servers:
+            server.wait(start_timeout)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        for server in self._servers:
+            server.close()
+
+    # ---- Once, at the beginning ------------------------------------------------------------------
+
+    def configure(self, variables, optimizer="sgd", attrs=None, mode="sync", tables=None,
+                  slice_var_up=True, min_block_size=8192, dispatcher="round_robin"):
+        """Places the variables ({name: shape}) and tables ({name: Table}) and tells every server
+        its part. Every trainer says the same. attrs: hyper-parameters of the optimizer as float,
+        int, bool or str. mode: "sync" or "a_sync". Returns a State."""
+        if self._shapes or self._tables:
+            raise RuntimeError("configure was called before")
+        if mode not in MODES:
+            raise ValueError(f'mode "{mode}"; expected sync or a_sync')
+        self._shapes = {name: tuple(shape) for name, shape in variables.items()}
+        self._tables = dict(tables or {})
+        self._blocks = partition(self._shapes, len(self._servers), slice_var_up, min_block_size,
+                                 dispatcher)
+        self._sync = mode == "sync"
+        replies = []
+        for i, server in enumerate(self._servers):
+            request = self._request("Configure", protocol=1, trainers=self.trainers,
+                                    mode=NUMBER[MODES[mode]],
+                                    step_timeout_ms=int(self._step_timeout * 1000))
+            request.optimizer.type = optimizer
+            for name, value in (attrs or {}).items():
+                _set_attr(request.optimizer.attr.add(name=name), value)
+            for block in self._blocks_of(i):
+                request.slice.add(variable=block.variable, dims=self._shapes[block.variable],
+                                  offset=block.offset, numel=block.numel, dtype=NUMBER["F32"])
+            for name, table in self._tables.items():
+                self._add_table(i, name, table, request)
+            replies.append(server.call("Configure", request, self._start_timeout))
+        owners = [r for i, r in enumerate(replies) if self._owns(i)]
+        self._initialised = [r.initialised for r in replies]
+        return State(all(r.initialised for r in owners), any(r.restored for r in owners),
+                     min((r.version for r in owners), default=0))
+
+    def init_or_fetch(self, params, version=0):
+        """Brings every trainer to the same first values. Where the servers have none yet, trainer 0
+        gives those in `params` (and `version`: the steps behind them); the others wait for it. Then
+        all receive the servers' values into `params`. Returns the servers' version."""
+        self._check_all(params, writable=True)
+        if self.trainer == 0:
+            self._send_first(params, version)
+        versions = []
+        for i, server in enumerate(self._servers):
+            if self._owns(i):
+                request = self._request("WaitInit", timeout_ms=int(self._start_timeout * 1000))
+                versions.append(server.call("WaitInit", request, self._start_timeout).version)
+        lowest = min(versions, default=0)
+        return self.pull(params, lowest, exactly=self._sync) if params else lowest
+
+    # ---- Training --------------------------------------------------------------------------------
+
+    def push(self, step, learning_rate, gradients, rows=None):
+        """Sends gradients ({name: array}) of `step`, and of rows of tables ({name: (ids, values)},
+        ids ascending). In sync mode a step is complete when all trainers pushed all variables and
+        all tables, of which `rows` may be empty; several pushes may make up one step, each
+        variable once."""
+        requests = self._push_requests(step, learning_rate, gradients, rows)
+        replies = self._call_all("Push", requests)
+        return min((r.version for r in replies.values()), default=0)
+
+    def pull(self, params, min_version=0, exactly=False):
+        """Receives parameters into the arrays of `params` once their version is at least
+        min_version (sync: step + 1), or exactly that one. Returns the lowest version."""
+        self._check_all(params, writable=True)
+        return self._receive(params, self._call_all("Pull", self._pull_requests(
+            params, min_version, exactly)))
+
+    def push_pull(self, step, learning_rate, gradients, params, rows=None):
+        """push, and in the same message pull of what this step makes of the parameters (a_sync: of
+        the present ones). Returns the lowest version: in sync mode the next step."""
+        self._check_all(params, writable=True)
+        requests = self._push_requests(step, learning_rate, gradients, rows)
+        pulls = self._pull_requests(params, step + 1 if self._sync else 0, False)
+        for i, pull in pulls.items():
+            requests.setdefault(i, self._push_request(i, step, learning_rate)).pull.CopyFrom(pull)
+        replies = self._call_all("Push", requests)
+        self._receive(params, {i: replies[i].pulled for i in pulls})
+        return min((r.pulled.version if i in pulls else r.version for i, r in replies.items()),
+                   default=0)
+
+    def pull_rows(self, table, ids, min_version=0):
+        """Rows of a table, [len(ids), dim]: as they are once the version is at least min_version.
+        Rows that had no gradient are what they begin with; none is made."""
+        spec = self._table(table)
+        ids = _check_ids(table, ids, spec.height)
+        owners = self._owners(ids)
+        requests = {}
+        for i in numpy.unique(owners):
+            requests[int(i)] = self._pull_request(min_version, False)
+            requests[int(i)].rows.add(variable=table, id=ids[owners == i].tolist())
+        out = numpy.empty((ids.size, spec.dim), numpy.float32)
+        for i, reply in self._call_all("Pull", requests).items():
+            values = numpy.frombuffer(reply.slice[0].tensor.content, "<f4")
+            out[owners == i] = values.reshape(-1, spec.dim)
+        return out
+
+    def pull_table(self, table):
+        """All rows that had a gradient: (ids, values), ids ascending."""
+        spec = self._table(table)
+        ids, values = [], []
+        for server in self._servers:
+            bucket = 0
+            while bucket < 1024:
+                reply = server.call("PullTable", METHODS["PullTable"][0](
+                    job=self.job, variable=table, bucket_begin=bucket), self._start_timeout)
+                ids.append(numpy.array(reply.rows.id, numpy.int64))
+                content = numpy.frombuffer(reply.rows.content, "<f4")
+                values.append(content.reshape(-1, spec.dim))
+                bucket = reply.next_bucket
+        ids, values = numpy.concatenate(ids), numpy.concatenate(values)
+        order = numpy.argsort(ids)
+        return ids[order], values[order]
+
+    # ---- The job ---------------------------------------------------------------------------------
+
+    def barrier(self, name):
+        """Until every trainer that has not completed is here."""
+        generation = self._barriers[name] = self._barriers.get(name, 0) + 1
+        request = self._request("Barrier", name=name, generation=generation,
+                                timeout_ms=int(self._step_timeout * 1000))
+        self._servers[0].call("Barrier", request, self._step_timeout)
+
+    def complete(self):
+        """This trainer pushes no more; nobody waits for it."""
+        for server in self._servers:
+            server.call("Complete", self._request("Complete"), self._step_timeout)
+
+    def save(self):
+        """Every server writes a checkpoint. Returns the lowest version."""
+        return self._on_owners("SaveCheckpoint")
+
+    def restore(self):
+        """Every server goes back to its checkpoint. Returns the lowest version."""
+        return self._on_owners("RestoreCheckpoint")
+
+    def status(self):
+        """A ServerStatus of each server."""
+        found = []
+        for server in self._servers:
+            reply = server.call("GetStatus", METHODS["GetStatus"][0](), self._step_timeout)
+            found.append(ServerStatus(server.address, reply.configured, reply.initialised,
+                                      reply.version, reply.checkpoint_version,
+                                      sum(s.numel for s in reply.slice),
+                                      sum(t.rows for t in reply.table)))
+        return found
+
+    # ---- Requests --------------------------------------------------------------------------------
+
+    def _request(self, method, **fields):
+        return METHODS[method][0](job=self.job, trainer_id=self.trainer,
+                                  incarnation=self.incarnation, **fields)
+
+    def _blocks_of(self, server):
+        return [block for block in self._blocks if block.server == server]
+
+    def _owns(self, server):
+        return bool(self._tables) or any(block.server == server for block in self._blocks)
+
+    def _owners(self, ids):
+        servers = len(self._servers)
+        ends = [first_bucket(i + 1, servers) for i in range(servers)]
+        buckets = numpy.array([row_bucket(int(id)) for id in ids], numpy.int64)
+        return numpy.searchsorted(ends, buckets, side="right")
+
+    def _table(self, name):
+        if name not in self._tables:
+            raise KeyError(f'there is no table "{name}"; configured are {sorted(self._tables)}')
+        return self._tables[name]
+
+    def _check_all(self, arrays, writable=False):
+        for name, array in arrays.items():
+            if name not in self._shapes:
+                raise KeyError(f'there is no variable "{name}"; configured are '
+                               f"{sorted(self._shapes)}")
+            _check(name, array, self._shapes[name], writable)
+
+    def _add_table(self, server, name, table, request):
+        if table.init not in INIT_KINDS:
+            raise ValueError(f'table {name}: there is no init "{table.init}": {INIT_KINDS}')
+        definition = request.table.add(variable=name, dims=(table.height, table.dim),
+                                       seed=table.seed,
+                                       bucket_begin=first_bucket(server, len(self._servers)),
+                                       bucket_end=first_bucket(server + 1, len(self._servers)))
+        definition.init.kind = INIT_KINDS.index(table.init)
+        definition.init.a, definition.init.b = table.a, table.b
+
+    def _send_first(self, params, version):
+        for i, server in enumerate(self._servers):
+            if self._initialised[i] or not self._owns(i):
+                continue
+            request, size = self._request("InitParams", version=version), 0
+            for block in self._blocks_of(i):
+                _add_slice(request.param, block, params[block.variable])
+                size += 4 * block.numel
+                if size >= INIT_BYTES_MAX:
+                    server.call("InitParams", request, self._start_timeout)
+                    request, size = self._request("InitParams", version=version), 0
+            for name in self._tables:
+                request.rows.add(variable=name, last=True)
+            server.call("InitParams", request, self._start_timeout)
+
+    def _push_request(self, server, step, learning_rate):
+        self._servers[server].sequence += 1
+        return self._request("Push", step=step, learning_rate=learning_rate,
+                             sequence=self._servers[server].sequence)
+
+    def _push_requests(self, step, learning_rate, gradients, rows):
+        self._check_all(gradients)
+        parts = {}
+
+        def part(server):
+            if server not in parts:
+                parts[server] = self._push_request(server, step, learning_rate)
+            return parts[server]
+
+        for block in self._blocks:
+            if block.variable in gradients:
+                _add_slice(part(block.server).slice, block, gradients[block.variable])
+        for name, (ids, values) in (rows or {}).items():
+            table = self._table(name)
+            ids = _check_ids(name, ids, table.height)
+            _check(name, values, (ids.size, table.dim))
+            if ids.size and (numpy.diff(ids) <= 0).any():
+                raise ValueError(f"{name}: row ids must be ascending, each once")
+            owners = self._owners(ids)
+            for i in range(len(self._servers)):
+                _add_rows(part(i).slice, name, ids[owners == i], values[owners == i])
+        return parts
+
+    def _pull_request(self, min_version, exactly):
+        request = self._request("Pull", min_version=min_version,
+                                timeout_ms=int(self._step_timeout * 1000))
+        if exactly:
+            request.at_version = min_version
+        return request
+
+    def _pull_requests(self, params, min_version, exactly):
+        requests = {}
+        for block in self._blocks:
+            if block.variable not in params:
+                continue
+            if block.server not in requests:
+                requests[block.server] = self._pull_request(min_version, exactly)
+            requests[block.server].range.add(variable=block.variable, offset=block.offset,
+                                             numel=block.numel)
+        return requests
+
+    # ---- Calls to several servers at once --------------------------------------------------------
+
+    def _call_all(self, method, requests):
+        started = {i: self._servers[i].start(method, request, self._step_timeout)
+                   for i, request in requests.items()}
+        replies, failure = {}, None
+        for i, call in started.items():  # all end, then the first failure is raised
+            try:
+                replies[i] = self._servers[i].finish(call)
+            except Exception as error:  # pylint: disable=broad-except
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return replies
+
+    def _on_owners(self, method):
+        request = METHODS[method][0](job=self.job)
+        return min(server.call(method, request, self._start_timeout).version
+                   for i, server in enumerate(self._servers) if self._owns(i))
+
+    @staticmethod
+    def _receive(params, replies):
+        for reply in replies.values():
+            for piece in reply.slice:
+                values = numpy.frombuffer(piece.tensor.content, "<f4")
+                flat = params[piece.variable].reshape(-1)
+                flat[piece.offset:piece.offset + values.size] = values
+        return min((r.version for r in replies.values()), default=0)
+
+
+def _set_attr(attr, value):
+    field = {bool: "b", int: "i", float: "f", str: "s"}.get(type(value))
+    if field is None:
+        raise TypeError(f"optimizer attribute {attr.name} is {type(value).__name__}; expected "
+                        "float, int, bool or str")
+    setattr(attr, field, value)
+
+
+def _add_slice(slices, block, array):
+    piece = slices.add(variable=block.variable, offset=block.offset)
+    piece.tensor.dtype = NUMBER["F32"]
+    piece.tensor.dims.append(block.numel)
+    flat = numpy.ascontiguousarray(array).reshape(-1)
+    piece.tensor.content = flat[block.offset:block.offset + block.numel].astype("<f4").tobytes()
+
+
+def _add_rows(slices, name, ids, values):
+    piece = slices.add(variable=name)
+    piece.tensor.dtype = NUMBER["I64"]
+    piece.tensor.dims.append(ids.size)
+    piece.tensor.content = ids.astype("<i8").tobytes()
+    piece = slices.add(variable=name)
+    piece.tensor.dtype = NUMBER["F32"]
+    piece.tensor.dims.extend(values.shape)
+    piece.tensor.content = values.astype("<f4").tobytes()

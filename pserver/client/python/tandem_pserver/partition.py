@@ -1,0 +1,85 @@
+"""Which server owns which elements: the rule of pserver/client/partition.h, to the element.
+
+Every trainer of a job computes the same placement, in whatever language.
+"""
+
+import math
+from typing import NamedTuple
+
+ROW_BUCKETS = 1024  # of a table (common/tensor/row_buckets.h)
+
+
+class Block(NamedTuple):
+    """Elements [offset, offset + numel) of a flattened variable."""
+    variable: str
+    offset: int
+    numel: int
+    server: int
+
+
+def _stable_hash(text):
+    h = 14695981039346656037  # FNV-1a
+    for byte in text.encode():
+        h = ((h ^ byte) * 1099511628211) % 2**64
+    return h
+
+
+def _block_size(shape, servers, slice_var_up, min_block_size):
+    numel = math.prod(shape)
+    if not slice_var_up:
+        return numel
+    split = min(servers, max(1, numel // min_block_size))
+    block = -(-numel // split)
+    if len(shape) >= 2:
+        row = math.prod(shape[1:])
+        block = -(-block // row) * row
+    return block
+
+
+def _balance(sizes, servers):
+    load = [0] * servers
+    owner = [0] * len(sizes)
+    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        owner[i] = load.index(min(load))
+        load[owner[i]] += sizes[i]
+    return owner
+
+
+def partition(variables, servers, slice_var_up=True, min_block_size=8192,
+              dispatcher="round_robin"):
+    """Blocks of `variables` ({name: shape}), in their order.
+
+    dispatcher: "round_robin", "hash_name" or "size_balanced". ValueError for no servers, a
+    min_block_size below 1, and variables without elements.
+    """
+    if servers < 1:
+        raise ValueError(f"{servers} pservers; expected at least 1")
+    if min_block_size < 1:
+        raise ValueError(f"min_block_size is {min_block_size}; expected at least 1")
+    pieces = []
+    for name, shape in variables.items():
+        numel = math.prod(shape)
+        if numel < 1:
+            raise ValueError(f"variable {name} of shape {tuple(shape)} has no elements")
+        size = _block_size(shape, servers, slice_var_up, min_block_size)
+        pieces += [(name, at, min(size, numel - at)) for at in range(0, numel, size)]
+    if dispatcher == "round_robin":
+        owner = [i % servers for i in range(len(pieces))]
+    elif dispatcher == "hash_name":
+        owner = [(_stable_hash(f"{name}@{at}") >> 32) % servers for name, at, _ in pieces]
+    elif dispatcher == "size_balanced":
+        owner = _balance([numel for _, _, numel in pieces], servers)
+    else:
+        raise ValueError(f'there is no dispatcher "{dispatcher}": round_robin, hash_name and '
+                         "size_balanced there are")
+    return [Block(*piece, server) for piece, server in zip(pieces, owner)]
+
+
+def row_bucket(row):
+    """Bucket of a row of a table."""
+    return ((row * 0x9e3779b97f4a7c15) % 2**64) >> 54
+
+
+def first_bucket(server, servers):
+    """First bucket of a server; that of server `servers` is ROW_BUCKETS."""
+    return ROW_BUCKETS * server // servers

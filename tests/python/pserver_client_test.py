@@ -1,0 +1,330 @@
+"""Conformance of tandem-pserver, driven from Python alone: contract, arithmetic, and refusals."""
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+import unittest
+
+EXIT_SKIPPED = 77
+try:
+    import grpc  # noqa: F401  pylint: disable=unused-import
+    import numpy
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(EXIT_SKIPPED)
+
+from pserver_process import Servers
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--build", required=True)
+arguments, rest = parser.parse_known_args()
+sys.path.insert(0, os.path.join(arguments.build, "python"))
+import tandem_pserver  # pylint: disable=wrong-import-position
+from tandem_pserver import PserverError, Table  # pylint: disable=wrong-import-position
+
+F32 = numpy.float32
+SHAPES = {"fc.w": (300, 40), "fc.b": (40,), "scale": (1,)}
+SMALL_BLOCKS = {"min_block_size": 1000}  # fc.w is cut
+
+
+def first_values():
+    random = numpy.random.default_rng(7)
+    return {name: random.standard_normal(shape, F32) for name, shape in SHAPES.items()}
+
+
+def gradients(trainer, step):
+    random = numpy.random.default_rng(1000 * step + trainer)
+    return {name: random.standard_normal(shape, F32) for name, shape in SHAPES.items()}
+
+
+class Momentum:
+    """velocity = mu velocity + g; p = p - rate velocity, each step rounded to f32."""
+
+    def __init__(self, params, mu):
+        self.params = {name: value.copy() for name, value in params.items()}
+        self.velocity = {name: numpy.zeros_like(value) for name, value in params.items()}
+        self.mu = F32(mu)
+
+    def step(self, grads, rate):
+        for name, g in grads.items():
+            self.velocity[name] = self.mu * self.velocity[name] + g
+            self.params[name] = self.params[name] - F32(rate) * self.velocity[name]
+
+
+def connect(servers, **options):
+    options.setdefault("step_timeout", 30.0)
+    return tandem_pserver.Client(servers.addresses, **options)
+
+
+class Test(unittest.TestCase):
+    def servers(self, count, *flags, **options):
+        servers = Servers(arguments.build, count, *flags, **options)
+        self.addCleanup(servers.__exit__)
+        return servers.__enter__()
+
+    def client(self, servers, **options):
+        client = connect(servers, **options)
+        self.addCleanup(client.close)
+        return client
+
+    def fails(self, code, words, call, *args, **options):
+        with self.assertRaises(PserverError) as caught:
+            call(*args, **options)
+        self.assertEqual(caught.exception.code, code, caught.exception)
+        self.assertIn(words, str(caught.exception))
+
+    def assert_same(self, got, want):
+        for name, values in want.items():
+            numpy.testing.assert_array_equal(got[name], values, err_msg=name)
+
+
+class Training(Test):
+    def run_sync(self, servers_count, trainers, steps=8):
+        servers = self.servers(servers_count, trainers=trainers)
+        results, failures = [None] * trainers, []
+
+        def train(trainer):
+            try:
+                with connect(servers, trainer=trainer, trainers=trainers) as client:
+                    client.configure(SHAPES, "momentum", {"mu": 0.9}, **SMALL_BLOCKS)
+                    params = first_values()
+                    if trainer > 0:  # the first trainer's values count
+                        params = {name: numpy.zeros_like(v) for name, v in params.items()}
+                    step = client.init_or_fetch(params)
+                    while step < steps:
+                        step = client.push_pull(step, 0.05, gradients(trainer, step), params)
+                    client.barrier("end")
+                    client.complete()
+                    results[trainer] = params
+            except Exception as error:  # pylint: disable=broad-except
+                failures.append(error)
+
+        threads = [threading.Thread(target=train, args=(t,)) for t in range(trainers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+        serial = Momentum(first_values(), 0.9)
+        for step in range(steps):
+            parts = [gradients(t, step) for t in range(trainers)]
+            while len(parts) > 1:  # the servers add as a binary tree
+                parts = [{n: a[n] + b[n] for n in a} for a, b in zip(parts[::2], parts[1::2])] + (
+                    parts[-1:] if len(parts) % 2 else [])
+            serial.step(parts[0], 0.05)
+        for params in results:
+            self.assert_same(params, serial.params)
+
+    def test_one_trainer(self):
+        self.run_sync(1, 1)
+
+    def test_two_servers_two_trainers(self):
+        self.run_sync(2, 2)
+
+    def test_three_servers_three_trainers(self):
+        self.run_sync(3, 3)
+
+    def test_a_sync_applies_each_push_at_once(self):
+        servers = self.servers(2)
+        client = self.client(servers)
+        client.configure(SHAPES, mode="a_sync", **SMALL_BLOCKS)
+        params = first_values()
+        client.init_or_fetch(params)
+        for step in range(3):
+            client.push(step, 0.5, {"fc.b": numpy.full(40, 2.0, F32)})
+        pulled = {"fc.b": numpy.empty(40, F32)}
+        client.pull(pulled)
+        want = first_values()["fc.b"]
+        for _ in range(3):
+            want = want - F32(0.5) * F32(2.0)
+        numpy.testing.assert_array_equal(pulled["fc.b"], want)
+
+    def test_dispatchers_and_whole_variables(self):
+        for dispatcher in ("round_robin", "hash_name", "size_balanced"):
+            for cut in (True, False):
+                servers = self.servers(3)
+                client = self.client(servers)
+                client.configure(SHAPES, slice_var_up=cut, dispatcher=dispatcher, **SMALL_BLOCKS)
+                params = first_values()
+                client.init_or_fetch(params)
+                client.push_pull(0, 1.0, gradients(0, 0), params)
+                want = {n: v - gradients(0, 0)[n] for n, v in first_values().items()}
+                self.assert_same(params, want)
+                elements = [s.elements for s in client.status()]
+                self.assertEqual(sum(elements), 300 * 40 + 40 + 1)
+
+    def test_a_job_goes_on_from_the_servers_checkpoint(self):
+        servers = self.servers(2)
+        client = self.client(servers)
+        client.configure(SHAPES, "momentum", {"mu": 0.9}, **SMALL_BLOCKS)
+        params = first_values()
+        client.init_or_fetch(params)
+        for step in range(3):
+            client.push_pull(step, 0.05, gradients(0, step), params)
+        self.assertEqual(client.save(), 3)
+        for i in range(2):
+            servers.kill(i)
+            servers.start(i)
+        again = self.client(servers)
+        state = again.configure(SHAPES, "momentum", {"mu": 0.9}, **SMALL_BLOCKS)
+        self.assertEqual(state, (True, True, 3))
+        fetched = {name: numpy.zeros(shape, F32) for name, shape in SHAPES.items()}
+        self.assertEqual(again.init_or_fetch(fetched), 3)
+        self.assert_same(fetched, params)
+        serial = Momentum(first_values(), 0.9)
+        for step in range(4):
+            serial.step(gradients(0, step), 0.05)
+        again.push_pull(3, 0.05, gradients(0, 3), fetched)
+        self.assert_same(fetched, serial.params)
+        self.assertEqual(again.restore(), 3)
+        again.pull(fetched, 3)
+        self.assert_same(fetched, params)
+
+    def test_a_push_that_comes_twice_counts_once(self):
+        servers = self.servers(1)
+        client = self.client(servers)
+        client.configure(SHAPES, mode="a_sync")
+        params = first_values()
+        client.init_or_fetch(params)
+        grad = {"scale": numpy.ones(1, F32)}
+        client.push(0, 1.0, grad)
+        client._servers[0].sequence -= 1  # pylint: disable=protected-access
+        client.push(0, 1.0, grad)
+        client.pull(params)
+        numpy.testing.assert_array_equal(params["scale"], first_values()["scale"] - F32(1))
+
+
+class Tables(Test):
+    TABLES = {"emb": Table(height=10**12, dim=4, init="uniform", a=-0.5, b=0.5, seed=3)}
+
+    def test_rows_are_made_by_their_first_gradient(self):
+        rows = {}
+        for count in (1, 3):
+            servers = self.servers(count)
+            client = self.client(servers)
+            client.configure({}, tables=self.TABLES)
+            client.init_or_fetch({})
+            ids = [0, 5, 77, 10**12 - 1]
+            first = client.pull_rows("emb", ids)
+            self.assertTrue((abs(first) <= 0.5).all() and len(set(first[:, 0])) == 4)
+            self.assertEqual(sum(s.rows for s in client.status()), 0)
+            grad = numpy.arange(8, dtype=F32).reshape(2, 4)
+            client.push(0, 0.25, {}, {"emb": ([5, 77], grad)})
+            after = client.pull_rows("emb", ids, 1)
+            numpy.testing.assert_array_equal(after[[0, 3]], first[[0, 3]])
+            numpy.testing.assert_array_equal(after[1:3], first[1:3] - F32(0.25) * grad)
+            stored, values = client.pull_table("emb")
+            numpy.testing.assert_array_equal(stored, [5, 77])
+            numpy.testing.assert_array_equal(values, after[1:3])
+            rows[count] = after
+        numpy.testing.assert_array_equal(rows[1], rows[3])
+
+    def test_bad_rows(self):
+        client = self.client(self.servers(1))
+        client.configure({}, tables=self.TABLES)
+        client.init_or_fetch({})
+        with self.assertRaisesRegex(ValueError, "ascending"):
+            client.push(0, 1.0, {}, {"emb": ([5, 5], numpy.ones((2, 4), F32))})
+        with self.assertRaisesRegex(ValueError, "the table has 1000000000000 rows"):
+            client.pull_rows("emb", [10**12])
+        self.fails("INVALID_ARGUMENT", "emb", client.push, 0, 1.0, {},
+                   {"emb": ([5], numpy.full((1, 4), numpy.nan, F32))})
+
+
+class Refusals(Test):
+    def configured(self, *flags, shapes=None, **options):
+        client = self.client(self.servers(1, *flags))
+        client.configure(shapes or SHAPES, **options)
+        client.init_or_fetch(first_values() if shapes is None else {
+            name: numpy.zeros(shape, F32) for name, shape in shapes.items()})
+        return client
+
+    def test_what_the_client_sees_itself(self):
+        client = self.configured()
+        with self.assertRaisesRegex(KeyError, "fc.b"):
+            client.push(0, 1.0, {"fc.bb": numpy.ones(40, F32)})
+        with self.assertRaisesRegex(ValueError, r"shape \(41,\)"):
+            client.push(0, 1.0, {"fc.b": numpy.ones(41, F32)})
+        with self.assertRaisesRegex(TypeError, "float64"):
+            client.push(0, 1.0, {"fc.b": numpy.ones(40)})
+        with self.assertRaisesRegex(ValueError, "contiguous"):
+            client.pull({"fc.w": numpy.ones((40, 300), F32).T})
+
+    def test_gradients_that_are_not_finite(self):
+        client = self.configured()
+        grad = gradients(0, 0)
+        grad["fc.b"][17] = numpy.inf
+        self.fails("INVALID_ARGUMENT", "fc.b", client.push, 0, 1.0, grad)
+        params = first_values()
+        client.push_pull(0, 1.0, gradients(0, 0), params)  # nothing was taken of the first
+
+    def test_another_step(self):
+        client = self.configured()
+        self.fails("FAILED_PRECONDITION", "step", client.push, 5, 1.0, gradients(0, 0))
+
+    def test_an_older_trainer(self):
+        servers = self.servers(1)
+        old = self.client(servers, incarnation=10)
+        old.configure(SHAPES)
+        old.init_or_fetch(first_values())
+        new = self.client(servers, incarnation=11)
+        new.configure(SHAPES)
+        self.fails("FAILED_PRECONDITION", "incarnation", old.push, 0, 1.0, gradients(0, 0))
+
+    def test_another_configuration(self):
+        servers = self.servers(1)
+        self.client(servers).configure(SHAPES)
+        self.fails("FAILED_PRECONDITION", "momentum", self.client(servers).configure, SHAPES,
+                   "momentum")
+
+    def test_an_unknown_optimizer(self):
+        self.fails("INVALID_ARGUMENT", "sgdd", self.client(self.servers(1)).configure, SHAPES,
+                   "sgdd")
+
+    def test_a_trainer_that_does_not_come(self):
+        client = self.client(self.servers(1, trainers=2), trainers=2, step_timeout=1.0)
+        client.configure(SHAPES)
+        params = first_values()
+        client.init_or_fetch(params)
+        with self.assertRaises(PserverError) as caught:
+            client.push_pull(0, 1.0, gradients(0, 0), params)
+        self.assertIn(caught.exception.code, ("DEADLINE_EXCEEDED", "ABORTED"))
+        self.assertIn("trainer 1", str(caught.exception))
+
+    def test_a_secret(self):
+        servers = self.servers(1, secret="correct horse battery")
+        self.client(servers, secret="correct horse battery").configure(SHAPES)
+        for wrong in ("", "correct horse batterx"):
+            self.fails("UNAUTHENTICATED", "", self.client(servers, secret=wrong).configure, SHAPES)
+
+    def test_a_server_that_is_not_there(self):
+        with self.assertRaisesRegex(PserverError, "is it running"):
+            tandem_pserver.Client(["127.0.0.1:1"], start_timeout=0.5)
+
+    def test_tls(self):
+        folder = self.servers(0).folder.name
+
+        def openssl(*command):
+            subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
+
+        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out",
+                "ca.pem", "-subj", "/CN=ca", "-days", "2")
+        with open(os.path.join(folder, "names"), "w", encoding="utf-8") as file:
+            file.write("subjectAltName=IP:127.0.0.1")
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "csr.pem",
+                "-subj", "/CN=tandem")
+        openssl("x509", "-req", "-in", "csr.pem", "-CA", "ca.pem", "-CAkey", "ca.key",
+                "-CAcreateserial", "-out", "cert.pem", "-days", "2", "-extfile", "names")
+        cert, key, ca = (os.path.join(folder, name) for name in ("cert.pem", "key.pem", "ca.pem"))
+        servers = self.servers(1, f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_ca={ca}")
+        client = self.client(servers, tls=(cert, key, ca))
+        client.configure(SHAPES)
+        client.init_or_fetch(first_values())
+        with self.assertRaisesRegex(PserverError, "did not answer"):
+            self.client(servers, start_timeout=1.0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *rest])
