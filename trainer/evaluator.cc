@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <thread>
 
 namespace tandem {
 namespace {
@@ -90,8 +91,8 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& datase
   return bound;
 }
 
-StatusOr<Evaluator::Sized*> Evaluator::ForBatch(uint32_t batch) {
-  Sized& sized = sized_[batch];
+StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
+  Sized& sized = sized_[place][batch];
   if (sized.plan != nullptr) return &sized;
   TD_RETURN_IF_ERROR(BindBatch(forward_, batch));
   PlanOptions options = options_;
@@ -113,25 +114,40 @@ uint32_t Evaluator::Batch() const {
   return static_cast<uint32_t>(std::clamp<int64_t>(kElements / elements, 1, kBatch));
 }
 
-Status Evaluator::RunBatches(Evaluation* total) {
-  const bool running = !MetricState(forward_).empty();
-  const uint32_t at_once = Batch();
-  for (uint32_t at = 0; at < dataset_.size(); at += at_once) {
-    const uint32_t batch = std::min(at_once, dataset_.size() - at);
-    TD_ASSIGN_OR_RETURN(Sized * sized, ForBatch(batch));
-    std::vector<uint32_t> ids(batch);
-    std::iota(ids.begin(), ids.end(), at);
-    TD_RETURN_IF_ERROR(dataset_.Fill(ids, sized->inputs));
-    TD_RETURN_IF_ERROR(sized->executor->Run());
-    total->loss += batch * ReadScalar(*sized->plan, sized->fetch[0]);
-    total->samples += batch;
-    if (sized->fetch.size() < 2) continue;
-    const double metric = ReadScalar(*sized->plan, sized->fetch[1]);
-    total->metric = running ? metric : total->metric + batch * metric;
+StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t batch) const {
+  std::vector<uint32_t> ids(batch);
+  std::iota(ids.begin(), ids.end(), at);
+  TD_RETURN_IF_ERROR(dataset_.Fill(ids, sized.inputs));
+  TD_RETURN_IF_ERROR(sized.executor->Run());
+  Evaluation result{.loss = ReadScalar(*sized.plan, sized.fetch[0]), .samples = batch};
+  if (sized.fetch.size() > 1) result.metric = ReadScalar(*sized.plan, sized.fetch[1]);
+  return result;
+}
+
+// In the order of the data. All plans are made before any is run.
+StatusOr<std::vector<Evaluation>> Evaluator::RunBatches(size_t places) {
+  const uint32_t at_once = Batch(), batches = (dataset_.size() + at_once - 1) / at_once;
+  const auto size = [&](uint32_t i) { return std::min(at_once, dataset_.size() - i * at_once); };
+  std::vector<Sized*> plans;
+  for (uint32_t i = 0; i < batches; ++i) {
+    TD_ASSIGN_OR_RETURN(plans.emplace_back(), ForBatch(i % places, size(i)));
   }
-  total->loss /= static_cast<double>(total->samples);
-  if (!running) total->metric /= static_cast<double>(total->samples);
-  return OkStatus();
+  std::vector<StatusOr<Evaluation>> results(batches);
+  const auto run = [&](size_t place) {
+    for (auto i = static_cast<uint32_t>(place); i < batches; i += places) {
+      results[i] = RunBatch(*plans[i], i * at_once, size(i));
+      if (!results[i].ok()) return;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t p = 1; p < places; ++p) threads.emplace_back(run, p);
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Evaluation> all;
+  for (auto& result : results) {
+    TD_ASSIGN_OR_RETURN(all.emplace_back(), std::move(result));
+  }
+  return all;
 }
 
 StatusOr<Evaluation> Evaluator::Run() {
@@ -147,12 +163,21 @@ StatusOr<Evaluation> Evaluator::Run() {
     TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(tensor->data(), zeros.data(), zeros.size()));
     kept.emplace_back(*tensor, std::move(bytes));
   }
-  Evaluation total;
-  const Status status = RunBatches(&total);
+  const bool running = !kept.empty();
+  const auto results = RunBatches(running ? 1 : sized_.size());
   for (const auto& [tensor, bytes] : kept) {
     TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(tensor.data(), bytes.data(), bytes.size()));
   }
-  TD_RETURN_IF_ERROR(status);
+  TD_RETURN_IF_ERROR(results.status());
+  Evaluation total;
+  for (const Evaluation& batch : *results) {
+    const auto samples = static_cast<double>(batch.samples);
+    total.loss += samples * batch.loss;
+    total.metric = running ? batch.metric : total.metric + samples * batch.metric;
+    total.samples += batch.samples;
+  }
+  total.loss /= static_cast<double>(total.samples);
+  if (!running) total.metric /= static_cast<double>(total.samples);
   return total;
 }
 

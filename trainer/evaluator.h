@@ -20,18 +20,24 @@ struct Evaluation {
 
 // Runs the evaluation form of a program (kernels/graph/for_test.h). Shares the parameters of
 // `scope` with training: no copy is made. One thread, never while a training step runs.
+//
+// Places predict independently of each other: each has plans of its own and takes the next batch,
+// in threads of their own. Results are put together in the order of the batches, so that their
+// number changes no bit. A metric that runs over batches needs them in order, in one place.
 class Evaluator {
  public:
-  // `options` of the plans; what they fetch is added. `comm` runs what the program communicates;
-  // nullptr when that is nothing. All but `forward` and `options` must outlive the evaluator.
+  // `options` of the plans; what they fetch is added. `comm` runs what the program communicates,
+  // then in one place; nullptr when that is nothing. All but `forward` and `options` must outlive
+  // the evaluator. `places` >= 1.
   Evaluator(Program forward, const Backend& backend, Scope& scope, const Dataset& dataset,
-            PlanOptions options, CommHandler* comm = nullptr)
+            PlanOptions options, CommHandler* comm = nullptr, int places = 1)
       : forward_(ForTest(std::move(forward))),
         backend_(backend),
         scope_(scope),
         dataset_(dataset),
         options_(std::move(options)),
-        comm_(comm) {}
+        comm_(comm),
+        sized_(comm != nullptr ? 1 : static_cast<size_t>(places)) {}
 
   StatusOr<Evaluation> Run();
 
@@ -45,8 +51,10 @@ class Evaluator {
     std::vector<void*> inputs;  // memory of the dataset's fields
     std::vector<std::string> fetch;
   };
-  StatusOr<Sized*> ForBatch(uint32_t batch);
-  Status RunBatches(Evaluation* total);
+  StatusOr<Sized*> ForBatch(size_t place, uint32_t batch);
+  // Loss and metric of the samples from `at` on.
+  StatusOr<Evaluation> RunBatch(Sized& sized, uint32_t at, uint32_t batch) const;
+  StatusOr<std::vector<Evaluation>> RunBatches(size_t places);
 
   Program forward_;
   const Backend& backend_;
@@ -54,7 +62,7 @@ class Evaluator {
   const Dataset& dataset_;
   const PlanOptions options_;
   CommHandler* const comm_;
-  std::map<uint32_t, Sized> sized_;
+  std::vector<std::map<uint32_t, Sized>> sized_;  // by place
 };
 
 // Type of the operator that gives the program's first metric ("accuracy"); "" without one.

@@ -69,6 +69,14 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
   RequirePositive(origins, "data.queue_capacity", config.data().queue_capacity(), diagnostics);
   RequirePositive(origins, "optimizer.learning_rate", config.optimizer().learning_rate(),
                   diagnostics);
+  const bool customized =
+      config.strategy().build_strategy().gradient_scale_strategy() == BuildStrategy::Customized;
+  if (customized != config.has_loss_gradient()) {
+    diagnostics->Error(origins.Of("loss_gradient").place,
+                       customized
+                           ? "gradient_scale_strategy Customized needs loss_gradient"
+                           : "loss_gradient is for gradient_scale_strategy Customized alone");
+  }
   const auto formats = DataFormats();
   if (std::find(formats.begin(), formats.end(), config.data().format()) == formats.end()) {
     diagnostics->Error(origins.Of("data.format").place,

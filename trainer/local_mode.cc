@@ -81,6 +81,21 @@ Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope) {
   return OkStatus();
 }
 
+StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host) {
+  TensorMap params;
+  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+    const Tensor* tensor = scope.Find(var->name);
+    if (scope.device().place().kind == PlaceKind::kCpu) {
+      params[var->name] = *tensor;
+      continue;
+    }
+    TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(tensor->desc(), host));
+    TD_RETURN_IF_ERROR(scope.device().CopyToHost(copy.data(), tensor->data(), copy.bytes()));
+    params[var->name] = std::move(copy);
+  }
+  return params;
+}
+
 StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& device) {
   TensorMap state;
   for (const Var* var : program.VarsOf(VarKind::kState)) {

@@ -18,6 +18,7 @@
 #include "common/http/status_page.h"
 #include "common/rpc/endpoint.h"
 #include "proto/job.pb.h"
+#include "trainer/cpu_samples.h"
 #include "trainer/job.h"
 #include "trainer/models/models.h"
 #include "trainer/places.h"
@@ -92,13 +93,18 @@ StatusOr<std::string> ReadSecret(const std::string& path) {
 
 Status WriteResult(const std::string& path, const SessionResult& result) {
   nlohmann::ordered_json json;
-  if (!result.metric_name.empty()) json[result.metric_name] = result.metric;
-  json["loss"] = result.loss;
+  if (result.speed_test) {
+    json["speed_test"] = true;
+  } else {
+    if (!result.metric_name.empty()) json[result.metric_name] = result.metric;
+    json["loss"] = result.loss;
+  }
   json["images_per_s"] = result.samples_per_s;
   json["steps"] = result.steps;
   json["seconds"] = result.seconds;
   json["data_wait_seconds"] = result.data_wait_seconds;
-  json["params_sha256"] = result.params_sha256;
+  json["batches_ready"] = result.batches_ready;
+  if (!result.speed_test) json["params_sha256"] = result.params_sha256;
   std::ofstream file(path);
   file << json.dump() << "\n";
   file.close();
@@ -161,6 +167,15 @@ SessionOptions OptionsOf(const EffectiveJob& job, const RankInfo& rank, LogForma
   return options;
 }
 
+// What pe_profile_fname asks for; nullptr: nothing.
+StatusOr<std::unique_ptr<CpuSamples>> SampleCpu(const JobConfig& config, const RankInfo& rank) {
+  std::string path = config.strategy().runtime_flags().pe_profile_fname();
+  if (path.empty()) return nullptr;
+  if (path[0] != '/') path = JobDir(FLAGS_job_file) + path;
+  if (rank.size > 1) path += "." + std::to_string(rank.rank);
+  return CpuSamples::Start(path);
+}
+
 Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
@@ -185,6 +200,7 @@ Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const auto places,
                       Places::Make(*job.config, std::move(options), secrets, clock));
   const StopOnSignal stop(*places);
+  TD_ASSIGN_OR_RETURN(const auto samples, SampleCpu(*job.config, rank));
   TD_ASSIGN_OR_RETURN(const SessionResult result, places->Run());
   if (rank.rank == 0 && !FLAGS_result_json.empty()) return WriteResult(FLAGS_result_json, result);
   return OkStatus();

@@ -123,6 +123,11 @@ std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options);
 std::unique_ptr<ModeDriver> MakeCollectiveMode(
     const ModeOptions& options, std::vector<std::unique_ptr<Communicator>> communicators);
 std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
+// Places that meet before each push (use_thread_barrier): `places` is the collective mode among
+// them, `servers` the pserver mode of the first one; the others have none. `options`: of the place.
+std::unique_ptr<ModeDriver> MakeMeetingMode(const ModeOptions& options,
+                                            std::unique_ptr<ModeDriver> places,
+                                            std::unique_ptr<ModeDriver> servers);
 
 // ---- Shared by the modes that communicate ------------------------------------------------------
 
@@ -136,6 +141,10 @@ Status RefuseTableRules(const Program& program);
 // ---- Shared by the modes that update parameters in the trainer itself ---------------------------
 
 Status SetLearningRate(Scope& scope, float learning_rate);
+// The parameters of `program`: those on the CPU share the scope's memory, others are copied into
+// memory of `host`.
+StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host);
+
 // Copies a checkpoint's tensors into the scope; what it does not have is left out: slots that the
 // mode keeps elsewhere. FAILED_PRECONDITION naming `dir` when a description differs.
 Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope);

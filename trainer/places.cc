@@ -20,6 +20,38 @@ RankInfo RankOf(RankInfo worker, int index, int places) {
   return worker;
 }
 
+// Whether the places meet in memory: those of a local job for their gradients, those of a trainer
+// of pservers before each push.
+bool Meet(const JobConfig& config) {
+  if (PlacesOf(config) == 1) return false;
+  const DistributedStrategy& strategy = config.strategy();
+  const bool before_push = strategy.a_sync() && strategy.execution_strategy().use_thread_barrier();
+  return config.mode() == LOCAL || (config.mode() == PSERVER && before_push);
+}
+
+StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(const JobConfig& config, const RankInfo& place,
+                                                const RankInfo& worker, const ModeSecrets& secrets,
+                                                std::unique_ptr<Communicator> communicator) {
+  TD_ASSIGN_OR_RETURN(ModeOptions options, ModeOptionsOf(config, place, secrets.job));
+  options.tls = secrets.tls;
+  if (communicator == nullptr) return MakeMode(config, options);
+  // A world of its own: the places of this worker.
+  ModeOptions within = options;
+  within.ranks = PlacesOf(config);
+  within.rank = place.rank - worker.rank * within.ranks;
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  communicators.push_back(std::move(communicator));
+  std::unique_ptr<ModeDriver> places = MakeCollectiveMode(within, std::move(communicators));
+  if (config.mode() == LOCAL) return places;
+  std::unique_ptr<ModeDriver> servers;
+  if (within.rank == 0) {
+    options.rank = worker.rank;
+    options.ranks = worker.size;
+    TD_ASSIGN_OR_RETURN(servers, MakeMode(config, options));
+  }
+  return MakeMeetingMode(within, std::move(places), std::move(servers));
+}
+
 // What went wrong first. When one place fails, the others fail because of it.
 class FirstFailure {
  public:
@@ -51,10 +83,9 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
   options.test = places->data_.test.get();
   options.global_batch = GlobalBatch(config, options.rank.size);
 
-  // Places of a local job reduce their gradients in memory.
   const int count = PlacesOf(config);
   std::vector<std::unique_ptr<Communicator>> communicators(static_cast<size_t>(count));
-  if (count > 1 && config.mode() == LOCAL) {
+  if (Meet(config)) {
     HostCommunicatorConfig memory;
     memory.operation_timeout = std::chrono::milliseconds(config.step_timeout_ms());
     memory.tree_order = config.strategy().deterministic();
@@ -69,7 +100,7 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
       own.board = nullptr;
     }
     const std::string name = count > 1 ? absl::StrFormat("place %d", i) : "";
-    const Status status = places->AddPlace(config, std::move(own), secrets,
+    const Status status = places->AddPlace(config, std::move(own), secrets, worker,
                                            std::move(communicators[static_cast<size_t>(i)]), clock);
     TD_RETURN_IF_ERROR(count > 1 ? Annotate(status, name) : status);
   }
@@ -79,17 +110,11 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
 Places::~Places() = default;
 
 Status Places::AddPlace(const JobConfig& config, SessionOptions options, const ModeSecrets& secrets,
-                        std::unique_ptr<Communicator> communicator, const Clock& clock) {
-  TD_ASSIGN_OR_RETURN(ModeOptions mode_options, ModeOptionsOf(config, options.rank, secrets.job));
-  mode_options.tls = secrets.tls;
+                        const RankInfo& worker, std::unique_ptr<Communicator> communicator,
+                        const Clock& clock) {
   Place place;
-  if (communicator != nullptr) {
-    std::vector<std::unique_ptr<Communicator>> communicators;
-    communicators.push_back(std::move(communicator));
-    place.mode = MakeCollectiveMode(mode_options, std::move(communicators));
-  } else {
-    TD_ASSIGN_OR_RETURN(place.mode, MakeMode(config, mode_options));
-  }
+  TD_ASSIGN_OR_RETURN(place.mode,
+                      PlaceMode(config, options.rank, worker, secrets, std::move(communicator)));
   TD_ASSIGN_OR_RETURN(place.session, Session::Make(config, std::move(options), *place.mode, clock));
   places_.push_back(std::move(place));
   return OkStatus();

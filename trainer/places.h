@@ -43,8 +43,11 @@ class Places {
     std::unique_ptr<Session> session;
   };
   Places() = default;
+  // Place `index` of `worker`. `communicator` connects places that reduce in memory; nullptr: they
+  // do not.
   Status AddPlace(const JobConfig& config, SessionOptions options, const ModeSecrets& secrets,
-                  std::unique_ptr<Communicator> communicator, const Clock& clock);
+                  const RankInfo& worker, std::unique_ptr<Communicator> communicator,
+                  const Clock& clock);
 
   OpenedData data_;
   std::vector<Place> places_;

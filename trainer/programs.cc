@@ -1,5 +1,6 @@
 #include "trainer/programs.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -7,6 +8,7 @@
 #include "common/strategy/text_file.h"
 #include "kernels/graph/draw.h"
 #include "kernels/graph/program_io.h"
+#include "kernels/ops/conv_search.h"
 #include "proto/job.pb.h"
 #include "proto/program.pb.h"
 #include "trainer/job.h"
@@ -35,18 +37,18 @@ StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& jo
 }
 
 // What the gradient of the loss begins with, so that the sum over all ranks is what the strategy
-// asks for: the mean over all samples (CoeffNumDevice; with equal shares 1 / ranks) or the sum of
-// the ranks' means (One).
-StatusOr<float> LossScale(const DistributedStrategy& strategy, double share) {
-  if (strategy.localsgd()) return 1.0f;  // no sum is taken
-  switch (strategy.build_strategy().gradient_scale_strategy()) {
+// asks for: the mean over all samples (CoeffNumDevice; with equal shares 1 / ranks), the sum of the
+// ranks' means (One), or what the job says (Customized; CheckJob has seen that it does).
+float LossScale(const JobConfig& config, double share) {
+  switch (config.strategy().build_strategy().gradient_scale_strategy()) {
     case BuildStrategy::CoeffNumDevice:
-      return static_cast<float>(share);
+      return config.strategy().localsgd() ? 1.0f : static_cast<float>(share);  // no sum is taken
     case BuildStrategy::One:
       return 1.0f;
-    default:
-      return Unimplemented("gradient_scale_strategy Customized is not built yet");
+    case BuildStrategy::Customized:
+      return config.loss_gradient();
   }
+  return 1.0f;
 }
 
 Status CheckAllDense(const std::vector<ParamGrad>& grads) {
@@ -84,8 +86,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   PassPipeline passes(config.strategy(), observer, place.kind);
   TD_RETURN_IF_ERROR(passes.Observe("model", train));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kForward, train, grads));
-  TD_ASSIGN_OR_RETURN(const float loss_scale, LossScale(config.strategy(), share));
-  TD_ASSIGN_OR_RETURN(grads, AppendBackward(train, loss_scale));
+  TD_ASSIGN_OR_RETURN(grads, AppendBackward(train, LossScale(config, share)));
   TD_RETURN_IF_ERROR(passes.Observe("autodiff", train));
   if (config.strategy().deterministic()) TD_RETURN_IF_ERROR(CheckAllDense(grads));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kBackward, train, grads));
@@ -150,7 +151,39 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
                 ? absl::StrFormat("schedule: as data flows, num_threads %d\n", plan.num_threads())
                 : "schedule: the order of the program\n";
   }
+  if (strategy.has_conv_workspace_size_limit()) {
+    text += absl::StrFormat("scratch memory: %.1f MB, conv_workspace_size_limit %d MB\n",
+                            static_cast<double>(plan.scratch_bytes()) / 1e6,
+                            strategy.conv_workspace_size_limit());
+  }
+  if (strategy.runtime_flags().has_cpu_deterministic()) {
+    text += "cpu_deterministic: sums over places have one order, with either value\n";
+  }
   return text;
+}
+
+std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
+                                         int threads, std::string* notes) {
+  const DistributedStrategy& strategy = config.strategy();
+  if (!strategy.has_cudnn_exhaustive_search() || !strategy.cudnn_exhaustive_search()) {
+    return nullptr;
+  }
+  const auto& types = strategy.build_strategy().mkldnn_enabled_op_types();
+  const auto listed = [&types](const char* type) {
+    return std::find(types.begin(), types.end(), type) != types.end();
+  };
+  if (!strategy.runtime_flags().use_mkldnn() ||
+      (!types.empty() && !(listed("conv2d") && listed("conv2d_grad")))) {
+    *notes += "cudnn_exhaustive_search: nothing to choose from where oneDNN is switched off\n";
+    return nullptr;
+  }
+  std::string path = strategy.conv_search_cache();
+  if (!path.empty() && path[0] != '/') path = job_dir + path;
+  auto search = std::make_unique<ConvSearch>(path, threads);
+  if (const Status status = search->Load(); !status.ok()) {
+    *notes += "warning: " + ToString(status) + "; everything is measured again\n";
+  }
+  return search;
 }
 
 int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
@@ -170,6 +203,7 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
     options.onednn_ops.push_back(type);
   }
   options.memory = MemoryOptionsOf(strategy);
+  options.conv_scratch_max = static_cast<size_t>(strategy.conv_workspace_size_limit()) << 20;
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
   // The reference drops into a pool of its own; here pages go back to the system and come back one
   // by one. Its limit is one of device memory. So on CPU both count when they are set.

@@ -35,8 +35,13 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads);
 
 // What enable_inplace, memory_optimize and eager_delete_tensor_gb ask for.
 MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy);
-// Lines about memory and order of a plan, as far as a knob about them is set.
+// Lines about memory, order and algorithms of a plan, as far as a knob about them is set.
 std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan);
+
+// The search that cudnn_exhaustive_search asks for, with what its file holds; nullptr: none.
+// `threads` of the kernels; what the user should know goes into `notes`, a line each.
+std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
+                                         int threads, std::string* notes);
 
 // Writes a drawing of each point into `dir`, which is made: 00_model.dot, 01_autodiff.dot, ...
 ProgramObserver DrawInto(const std::string& dir);

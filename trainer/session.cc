@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "kernels/exec/executor.h"
-#include "kernels/exec/nan_check.h"
+#include "kernels/ops/conv_search.h"
 #include "kernels/ops/dropout.h"
 #include "proto/job.pb.h"
 #include "trainer/checkpoint.h"
@@ -14,10 +15,10 @@
 #include "trainer/lr_schedule.h"
 #include "trainer/programs.h"
 #include "trainer/reader/dataset.h"
+#include "trainer/reader/open.h"
 #include "trainer/reader/prefetch.h"
-#include "trainer/reader/sampler.h"
 #include "trainer/status_board.h"
-#include "trainer/step_profile.h"
+#include "trainer/step_watch.h"
 
 namespace tandem {
 namespace {
@@ -48,23 +49,24 @@ class Session::Impl {
   static Status Stopped(int64_t step) {
     return Cancelled("stopped on request after step %d", step);
   }
-  Status ObserveSteps();
+  void KeepSearch();
   Status Feed(const Batch& batch, int part);
-  void Observe();
   int64_t RunLength(int64_t step) const;
   Status NextBatch(int64_t step);
   Status TrainRun(int64_t first, int64_t steps);
   Status PlaceDropout(int64_t step, int part);
   void AddResults(int parts);
-  Status AfterProfiled(bool last);
+  Status AfterWatched(bool last);
   void Tell(const std::string& lines);
   void Report(int64_t step, int64_t steps);
   Status AfterRun(int64_t step, int64_t steps, bool stopping);
   Status Evaluate(int64_t epoch);
   Status SaveCheckpoint(int64_t steps_done);
-  StatusOr<TensorMap> Params() const;
-  StatusOr<SessionResult> Result() const;
+  StatusOr<SessionResult> Result();
 
+  bool speed_test() const {
+    return config_.strategy().runtime_flags().reader_queue_speed_test_mode();
+  }
   bool leader() const { return options_.rank.rank == 0; }
   int64_t steps_per_epoch() const { return static_cast<int64_t>(prefetcher_->steps_per_epoch()); }
   bool ends_epoch(int64_t step) const { return (step + 1) % steps_per_epoch() == 0; }
@@ -87,9 +89,10 @@ class Session::Impl {
   std::vector<Tensor> inputs_;
   const Batch* data_ = nullptr;  // of the running step
   double wait_seconds_ = 0;      // for data, in the running run
-  std::unique_ptr<NanCheck> nan_check_;
-  std::unique_ptr<StepProfile> profile_;
-  Profiler* profiler_ = nullptr;  // of the running step
+  std::unique_ptr<ConvSearch> conv_search_;
+  int64_t searched_ = -1;  // its problems, as kept
+  std::string notes_;      // to be told
+  StepWatch watch_;
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<LrSchedule> schedule_;
   std::optional<CheckpointStore> store_;
@@ -106,19 +109,13 @@ class Session::Impl {
 };
 
 Status Session::Impl::OpenSamples() {
-  SamplerOptions sampling;
-  sampling.samples = options_.train->size();
-  sampling.global_batch = static_cast<uint32_t>(options_.global_batch);
-  sampling.ranks = static_cast<uint32_t>(options_.rank.size);
-  sampling.rank = static_cast<uint32_t>(options_.rank.rank);
-  sampling.shuffle = config_.data().shuffle();
-  sampling.seed = config_.seed();
-  sampling.remainder =
-      config_.data().remainder() == DataConfig::DROP ? Remainder::kDrop : Remainder::kPad;
-  TD_ASSIGN_OR_RETURN(const Sampler sampler, Sampler::Make(sampling));
-  batch_ = sampler.batch();
-  TD_ASSIGN_OR_RETURN(prefetcher_, Prefetcher::Make(*options_.train, sampler,
-                                                    config_.data().queue_capacity(), host_));
+  if (speed_test() && !config_.checkpoint().dir().empty()) {
+    return InvalidArgument(
+        "reader_queue_speed_test_mode is no training: there is nothing for checkpoint.dir to keep");
+  }
+  const ReadShare share = {options_.global_batch, options_.rank.size, options_.rank.rank};
+  TD_ASSIGN_OR_RETURN(prefetcher_, OpenReader(config_, *options_.train, share, host_));
+  batch_ = prefetcher_->batch();
   steps_total_ = config_.epochs() * steps_per_epoch();
   if (config_.steps_max() > 0) steps_total_ = std::min(steps_total_, config_.steps_max());
   return OkStatus();
@@ -140,39 +137,41 @@ Status Session::Impl::BuildPlan() {
   metric_name_ = MetricName(programs_.forward);
   TD_RETURN_IF_ERROR(Initialize(programs_.train, config_.seed(), *scope_));
 
-  TD_ASSIGN_OR_RETURN(PlanOptions plan_options,
-                      PlanOptionsOf(config_, ThreadsOf(config_, options_.rank)));
+  const int threads = ThreadsOf(config_, options_.rank);
+  TD_ASSIGN_OR_RETURN(PlanOptions plan_options, PlanOptionsOf(config_, threads));
+  conv_search_ = ConvSearchOf(config_, options_.job_dir, threads, &notes_);
+  plan_options.conv_search = conv_search_.get();
   const PlanOptions evaluation = plan_options;
   plan_options.fetch = programs_.train.metrics;
   plan_options.fetch.push_back(programs_.train.loss);
   TD_ASSIGN_OR_RETURN(plan_,
                       Plan::Make(programs_.train, *backend_, *scope_, mode_.comm(), plan_options));
+  KeepSearch();
   executor_ = std::make_unique<Executor>(*plan_);
   TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *options_.train));
   if (leader()) {
-    evaluator_ = std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, *options_.test,
-                                             evaluation, mode_.evaluation_comm());
+    evaluator_ =
+        std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, *options_.test,
+                                    evaluation, mode_.evaluation_comm(), PlacesOf(config_));
   }
-  return ObserveSteps();
-}
-
-// What looks on while steps run: a check, or a profile of some steps.
-Status Session::Impl::ObserveSteps() {
-  const bool check = config_.strategy().runtime_flags().check_nan_inf();
-  if (check) nan_check_ = std::make_unique<NanCheck>(*plan_);
-  if (config_.profile().dir().empty()) return OkStatus();
-  if (check) return InvalidArgument("profile.dir: a profile with check_nan_inf would measure that");
-  const ProfilePlace place = {.dir = Resolve(options_.job_dir, config_.profile().dir()),
-                              .job = config_.name(),
-                              .rank = options_.rank.rank,
-                              .threads = ThreadsOf(config_, options_.rank)};
-  TD_ASSIGN_OR_RETURN(profile_, StepProfile::Make(config_.profile(), place, *plan_));
+  const std::string& profiles = config_.profile().dir();
+  TD_ASSIGN_OR_RETURN(watch_, StepWatch::Make(config_,
+                                              {.dir = Resolve(options_.job_dir, profiles),
+                                               .job = config_.name(),
+                                               .rank = options_.rank.rank,
+                                               .threads = threads},
+                                              *plan_));
   return OkStatus();
 }
 
-void Session::Impl::Observe() {
-  profiler_ = profile_ ? profile_->At(steps_done_) : nullptr;
-  executor_->SetObserver(profiler_ ? static_cast<ExecObserver*>(profiler_) : nan_check_.get());
+// Keeps what was measured, for other sessions too, and notes it.
+void Session::Impl::KeepSearch() {
+  if (conv_search_ == nullptr || conv_search_->measured() == searched_) return;
+  searched_ = conv_search_->measured();
+  const Status saved = conv_search_->Save();
+  if (!saved.ok()) notes_ += "warning: " + ToString(saved) + "\n";
+  notes_ +=
+      absl::StrFormat("convolutions: %d measured, %d known\n", searched_, conv_search_->found());
 }
 
 // What debug_graphviz_path asks for; empty when nothing.
@@ -243,7 +242,13 @@ Status Session::Impl::StartMode() {
          .samples_per_step = options_.global_batch});
   }
   if (leader()) {
-    Tell(ReportText(programs_.passes) + PlanReport(config_.strategy(), *plan_));
+    Tell(ReportText(programs_.passes) + PlanReport(config_.strategy(), *plan_) +
+         std::exchange(notes_, ""));
+    if (speed_test()) {
+      Tell(
+          "reader_queue_speed_test_mode: every step gets the first batch again; this is no "
+          "training, and loss and metric mean nothing");
+    }
   }
   if (first_step_ > 0) {
     progress_->Message(absl::StrFormat("resumed at step %d of %d", first_step_, steps_total_));
@@ -259,14 +264,15 @@ Status Session::Impl::Feed(const Batch& batch, int part) {
     TD_RETURN_IF_ERROR(
         device_->CopyFromHost(inputs_[f].data(), data + static_cast<size_t>(part) * bytes, bytes));
   }
-  if (profiler_) profiler_->Add("feed", executor_->steps_run(), begin, clock_.Now());
+  if (watch_.profiler())
+    watch_.profiler()->Add("feed", executor_->steps_run(), begin, clock_.Now());
   return OkStatus();
 }
 
 // How many steps one run from `step` on takes: num_iteration_per_run, but a run ends where
 // something is to be done behind a step.
 int64_t Session::Impl::RunLength(int64_t step) const {
-  if (profile_ != nullptr) return 1;
+  if (watch_.each_step()) return 1;
   const int64_t save_every = config_.checkpoint().every_steps();
   int64_t length = config_.strategy().execution_strategy().num_iteration_per_run();
   length = std::min({length, steps_total_ - step, steps_per_epoch() - step % steps_per_epoch()});
@@ -279,13 +285,14 @@ Status Session::Impl::NextBatch(int64_t step) {
   if (data_ == nullptr) return Internal("the data ended at step %d of %d", step, steps_total_);
   const Time end = clock_.Now();
   wait_seconds_ += Seconds(end - begin);
-  if (profiler_) profiler_->Add("wait for data", executor_->steps_run(), begin, end);
+  if (watch_.profiler())
+    watch_.profiler()->Add("wait for data", executor_->steps_run(), begin, end);
   return mode_.BeginStep(step, schedule_->At(step));
 }
 
 // One run of `steps` steps. Loss and metric are those of the last one.
 Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
-  Observe();
+  watch_.Observe(steps_done_, *executor_);
   const int parts = config_.strategy().batch_merge_repeats();
   const int64_t last = first + steps - 1;
   const bool due = progress_->Due(last, steps);
@@ -342,8 +349,8 @@ void Session::Impl::Report(int64_t step, int64_t steps) {
   if (options_.board != nullptr) options_.board->Loss(step, loss_, metric_);
 }
 
-Status Session::Impl::AfterProfiled(bool last) {
-  TD_ASSIGN_OR_RETURN(const std::string text, profile_->After(steps_done_, last));
+Status Session::Impl::AfterWatched(bool last) {
+  TD_ASSIGN_OR_RETURN(const std::string text, watch_.After(steps_done_, last));
   Tell(text);
   return OkStatus();
 }
@@ -356,6 +363,7 @@ void Session::Impl::Tell(const std::string& lines) {
 
 Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
   if (progress_->Due(step, steps)) Report(step, steps);
+  if (speed_test()) return OkStatus();
   const int64_t epoch = step / steps_per_epoch();
   const bool last = step + 1 == steps_total_;
   const int64_t every = config_.eval_every_epochs();
@@ -375,6 +383,8 @@ Status Session::Impl::Evaluate(int64_t epoch) {
   plan_->DropTemporaries();  // the evaluator has its own
   TD_RETURN_IF_ERROR(mode_.Gather());
   TD_ASSIGN_OR_RETURN(evaluation_, evaluator_->Run());
+  KeepSearch();
+  Tell(std::exchange(notes_, ""));
   std::vector<NamedValue> values = {{"loss", evaluation_.loss}};
   if (!metric_name_.empty()) values.push_back({metric_name_, evaluation_.metric});
   progress_->Result("eval", epoch, values);
@@ -382,21 +392,6 @@ Status Session::Impl::Evaluate(int64_t epoch) {
     options_.board->Evaluation(first_step_ + steps_done_, evaluation_.loss, evaluation_.metric);
   }
   return OkStatus();
-}
-
-StatusOr<TensorMap> Session::Impl::Params() const {
-  TensorMap params;
-  for (const Var* var : programs_.train.VarsOf(VarKind::kParam)) {
-    const Tensor* tensor = scope_->Find(var->name);
-    if (device_->place().kind == PlaceKind::kCpu) {
-      params[var->name] = *tensor;
-      continue;
-    }
-    TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(tensor->desc(), const_cast<CpuDevice&>(host_)));
-    TD_RETURN_IF_ERROR(device_->CopyToHost(copy.data(), tensor->data(), copy.bytes()));
-    params[var->name] = std::move(copy);
-  }
-  return params;
 }
 
 // With gradient_merge the state is that of the last update: the steps since then are run again.
@@ -411,7 +406,7 @@ Status Session::Impl::SaveCheckpoint(int64_t steps_done) {
   checkpoint.seed = config_.seed();
   checkpoint.job_config = options_.job_text;
   TD_ASSIGN_OR_RETURN(checkpoint.state, mode_.State(programs_.train, *scope_, host_));
-  TD_ASSIGN_OR_RETURN(checkpoint.params, Params());
+  TD_ASSIGN_OR_RETURN(checkpoint.params, ParamsOf(programs_.train, *scope_, host_));
   checkpoint.write_tables = mode_.table_writer();
   std::vector<std::string> warnings;
   TD_RETURN_IF_ERROR(store_->Save(checkpoint, &warnings));
@@ -435,7 +430,7 @@ Status Session::Impl::TrainLoop() {
     const Status status = TrainRun(next, steps);
     if (!status.ok()) return stop_.load() && !leader() ? Stopped(next - 1) : status;
     next += steps;
-    if (profile_) TD_RETURN_IF_ERROR(AfterProfiled(next == steps_total_));
+    if (watch_.each_step()) TD_RETURN_IF_ERROR(AfterWatched(next == steps_total_));
     steps_done_ += steps;
     TD_ASSIGN_OR_RETURN(const bool stopping, mode_.Stopping(stop_.load()));
     TD_RETURN_IF_ERROR(AfterRun(next - 1, steps, stopping));
@@ -445,12 +440,14 @@ Status Session::Impl::TrainLoop() {
       return Stopped(next - 1);
     }
   }
-  if (steps_done_ == 0 && leader()) TD_RETURN_IF_ERROR(Evaluate(config_.epochs() - 1));
+  if (steps_done_ == 0 && leader() && !speed_test())
+    TD_RETURN_IF_ERROR(Evaluate(config_.epochs() - 1));
   return mode_.Finish();
 }
 
-StatusOr<SessionResult> Session::Impl::Result() const {
+StatusOr<SessionResult> Session::Impl::Result() {
   SessionResult result;
+  result.speed_test = speed_test();
   result.metric_name = metric_name_;
   result.metric = evaluation_.metric;
   result.loss = evaluation_.loss;
@@ -459,7 +456,8 @@ StatusOr<SessionResult> Session::Impl::Result() const {
   const auto samples = static_cast<double>(steps_done_ * options_.global_batch);
   result.samples_per_s = train_seconds_ > 0 ? samples / train_seconds_ : 0;
   result.data_wait_seconds = prefetcher_->stats().wait_seconds;
-  TD_ASSIGN_OR_RETURN(const TensorMap params, Params());
+  result.batches_ready = static_cast<int64_t>(prefetcher_->stats().ready);
+  TD_ASSIGN_OR_RETURN(const TensorMap params, ParamsOf(programs_.train, *scope_, host_));
   TD_ASSIGN_OR_RETURN(result.params_sha256, Sha256Params(params));
   return result;
 }

@@ -41,6 +41,9 @@ struct SessionResult {
   double seconds = 0;        // from Run to its end
   double samples_per_s = 0;  // over all ranks, inside training steps
   double data_wait_seconds = 0;
+  int64_t batches_ready = 0;  // of the steps' batches: those that were there when asked for
+  // reader_queue_speed_test_mode: times alone mean anything.
+  bool speed_test = false;
   std::string params_sha256;  // Sha256Params of the parameters (trainer/safetensors.h)
 };
 

@@ -39,6 +39,7 @@ class Validator {
     CheckHierarchical();
     CheckDeterministic();
     CheckRegime();
+    NoteIdleKnobs();
     CheckAmpLists();
     CheckExclusions();
   }
@@ -70,6 +71,7 @@ class Validator {
   void CheckHierarchical();
   void CheckDeterministic();
   void CheckRegime();
+  void NoteIdleKnobs();
   void CheckAmpLists();
   void CheckExclusions();
 
@@ -211,15 +213,35 @@ void Validator::CheckRegime() {
                        " exclude each other"),
           "keep one of them");
   }
+}
+
+// What is set and, beside the rest, changes nothing.
+void Validator::NoteIdleKnobs() {
   const RuntimeFlags& flags = strategy_.runtime_flags();
-  if (flags.has_min_block_size() && !flags.slice_var_up()) {
-    diagnostics_->Note(PlaceOf("runtime_flags.min_block_size"),
-                       "min_block_size has no effect with slice_var_up: false");
-  }
   const BuildStrategy& build = strategy_.build_strategy();
-  if (build.fuse_broadcast_ops() && build.reduce_strategy() != BuildStrategy::Reduce) {
-    diagnostics_->Note(PlaceOf("build_strategy.fuse_broadcast_ops"),
-                       "fuse_broadcast_ops has no effect without reduce_strategy: Reduce");
+  const ExecutionStrategy& execution = strategy_.execution_strategy();
+  const bool reduce = build.reduce_strategy() == BuildStrategy::Reduce;
+  const bool meet = execution.use_thread_barrier() && context_.mode == TrainMode::kPserver;
+  struct Idle {
+    bool idle;
+    const char* path;
+    const char* message;
+  };
+  const Idle rows[] = {
+      {flags.has_min_block_size() && !flags.slice_var_up(), "runtime_flags.min_block_size",
+       "min_block_size has no effect with slice_var_up: false"},
+      {build.fuse_broadcast_ops() && !reduce, "build_strategy.fuse_broadcast_ops",
+       "fuse_broadcast_ops has no effect without reduce_strategy: Reduce"},
+      {reduce && context_.ranks == 1, "build_strategy.reduce_strategy",
+       "reduce_strategy: Reduce has no effect with one rank, which owns all parameters"},
+      {meet && !strategy_.a_sync(), "execution_strategy.use_thread_barrier",
+       "use_thread_barrier has no effect without a_sync: everybody waits for everybody anyway"},
+      {meet && strategy_.a_sync() && execution.cpu_num() == 1,
+       "execution_strategy.use_thread_barrier",
+       "use_thread_barrier has no effect with one place (cpu_num: 1)"},
+  };
+  for (const Idle& row : rows) {
+    if (row.idle) diagnostics_->Note(PlaceOf(row.path), row.message);
   }
 }
 
@@ -268,6 +290,12 @@ void Validator::CheckExclusions() {
        "logical_shards says how many parts there are"},
       {s.deterministic() && s.sync_batch_norm(), "deterministic", "sync_batch_norm",
        "moments are those of a logical shard"},
+      {s.deterministic() && s.has_cudnn_exhaustive_search() && s.cudnn_exhaustive_search(),
+       "deterministic", "cudnn_exhaustive_search",
+       "what is measured may be another algorithm on each rank"},
+      {s.execution_strategy().use_thread_barrier() && s.a_sync_configs().k_steps() > 0,
+       "execution_strategy.use_thread_barrier", "a_sync_configs.k_steps",
+       "with geo every place steps alone"},
       {s.lars() && s.lamb(), "lars", "lamb", "each is an optimizer of its own"},
       {s.dgc() && s.localsgd(), "dgc", "localsgd", "localsgd sends no gradients"},
   };

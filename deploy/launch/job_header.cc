@@ -1,4 +1,5 @@
 #include "common/strategy/diagnostics.h"
+#include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
 #include "deploy/launch/launch_options.h"
 #include "proto/job.pb.h"
@@ -42,6 +43,23 @@ StatusOr<JobHeader> ReadJobHeader(const std::string& path) {
       return InvalidArgument("%s: mode: HYBRID is not built yet", path);
   }
   return header;
+}
+
+StatusOr<int> TrainersPerWorker(const std::string& path, const std::vector<std::string>& args,
+                                const std::map<std::string, std::string>& environment) {
+  JobConfig job;
+  Origins origins;
+  Diagnostics diagnostics;
+  TD_RETURN_IF_ERROR(LoadTextProto(path, &job, &origins, &diagnostics));
+  ApplyEnvironment(&job, environment, &origins, &diagnostics);
+  for (const std::string& arg : args) {
+    const size_t name = arg.find_first_not_of('-'), equals = arg.find('=');
+    if (name == std::string::npos || equals == std::string::npos || equals < name) continue;
+    const std::string field = arg.substr(name, equals - name);
+    (void)ApplyOverride(&job, field, arg.substr(equals + 1), FlagOrigin(field), &origins);
+  }
+  const ExecutionStrategy& execution = job.strategy().execution_strategy();
+  return execution.use_thread_barrier() && job.strategy().a_sync() ? 1 : execution.cpu_num();
 }
 
 }  // namespace tandem::deploy

@@ -1,6 +1,7 @@
 // What the user asked of tandemrun, checked for contradictions.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,11 @@ struct JobHeader {
 // NOT_FOUND when there is no such file; INVALID_ARGUMENT "file:line:col: error: ..." when it is no
 // job file.
 StatusOr<JobHeader> ReadJobHeader(const std::string& path);
+// How many trainers a worker of this job, with these arguments and environment, is to its pservers:
+// its places (cpu_num), or one where they meet before each push (use_thread_barrier). What is wrong
+// with an argument is for the trainer to say.
+StatusOr<int> TrainersPerWorker(const std::string& path, const std::vector<std::string>& args,
+                                const std::map<std::string, std::string>& environment);
 
 // The table behind --help.
 const std::vector<FlagSpec>& LaunchFlags();

@@ -41,7 +41,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const LaunchPlan& plan, int in
   p.endpoint = options.servers[static_cast<size_t>(index)];
   p.argv = {options.pserver_program, "--listen=" + p.endpoint.Text(),
             "--index=" + std::to_string(index), "--job=" + plan.job_name,
-            "--trainers=" + std::to_string(plan.workers)};
+            "--trainers=" + std::to_string(plan.trainers)};
   if (!options.pserver_data_dir.empty()) {
     p.argv.push_back("--data_dir=" + options.pserver_data_dir + "/pserver-" +
                      std::to_string(index));
@@ -181,7 +181,12 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.mode = options.mode;
   plan.log_dir = options.log_dir;
   plan.servers = static_cast<int>(options.servers.size());
-  plan.workers = static_cast<int>(options.workers.size());
+  plan.workers = plan.trainers = static_cast<int>(options.workers.size());
+  if (plan.servers > 0) {
+    TD_ASSIGN_OR_RETURN(const int each,
+                        TrainersPerWorker(options.job_file, options.trainer_args, env));
+    plan.trainers *= each;
+  }
   TD_RETURN_IF_ERROR(ChooseSecret(options, env, plan));
 
   for (int i = 0; i < plan.servers; ++i) {

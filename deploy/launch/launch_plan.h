@@ -35,6 +35,7 @@ struct LaunchPlan {
   bool make_secret = false;            // secret_file does not exist yet
   std::vector<ProcessPlan> processes;  // of this machine: pservers first, then trainers, by rank
   int servers = 0, workers = 0;        // of the whole job
+  int trainers = 0;                    // that the pservers wait for
   bool remote_workers = false;
 };
 

@@ -42,7 +42,6 @@ class PlanMaker {
   std::unique_ptr<Plan> plan_{new Plan()};
   std::unordered_map<std::string, Tensor> storage_;
   std::vector<Flight> flights_;
-  size_t scratch_bytes_ = 0;
 };
 
 template <typename Fn>
@@ -112,7 +111,8 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
       reasons.push_back(std::string(impl.name) + ": switched off");
       continue;
     }
-    auto kernel = impl.prepare(view, PrepareContext{options_.threads});
+    auto kernel = impl.prepare(
+        view, PrepareContext{options_.threads, options_.conv_scratch_max, options_.conv_search});
     if (kernel.ok()) {
       plan_->choices_.push_back(type + ": " + impl.name);
       return kernel;
@@ -150,7 +150,7 @@ Status PlanMaker::AddKernel(int op_index) {
   ForEachPosition(op.inputs, [&](const std::string& v) { in.push_back(Desc(v)); });
   ForEachPosition(op.outputs, [&](const std::string& v) { out.push_back(Desc(v)); });
   TD_ASSIGN_OR_RETURN(Kernel kernel, Choose(OpView(op, *FindOp(op.type), in, out)));
-  scratch_bytes_ = std::max(scratch_bytes_, kernel.scratch_bytes);
+  plan_->scratch_bytes_ = std::max(plan_->scratch_bytes_, kernel.scratch_bytes);
   PlanStep step{.run = kernel.run, .op = op_index};
   step.args = Arguments(op);
   step.args.state = kernel.state.get();
@@ -208,7 +208,8 @@ Status PlanMaker::AddSteps() {
     }
   }
   for (int t = 0; t < options_.num_threads; ++t) {
-    TD_ASSIGN_OR_RETURN(plan_->scratch_.emplace_back(), scope_.device().Allocate(scratch_bytes_));
+    TD_ASSIGN_OR_RETURN(plan_->scratch_.emplace_back(),
+                        scope_.device().Allocate(plan_->scratch_bytes_));
   }
   for (PlanStep& step : plan_->steps_) step.args.scratch = plan_->scratch_[0].get();
   return OkStatus();

@@ -24,6 +24,8 @@ struct PlanOptions {
   std::vector<std::string> fetch;          // temporaries that must be readable after a run
   std::vector<std::string> disable_impls;  // kernel implementations not to use ("onednn")
   std::vector<std::string> onednn_ops;     // operator types that may use "onednn"; empty: all
+  size_t conv_scratch_max = SIZE_MAX;      // bytes that an algorithm of a convolution may use
+  ConvSearch* conv_search = nullptr;       // measures these algorithms; nullptr: by rule
   MemoryOptions memory;
   DropOptions drop;
   // Operators that run at the same time where the program and its memory allow it; each may use all
@@ -58,6 +60,7 @@ class Plan {
   std::span<const PlanStep> steps() const { return steps_; }
   const MemoryPlan& memory() const { return memory_; }  // of the temporaries
   size_t arena_bytes() const { return memory_.bytes; }
+  size_t scratch_bytes() const { return scratch_bytes_; }  // of the kernels, for each thread
   // Pages of temporaries that nobody fetches; empty where the device is not the CPU.
   const std::vector<std::span<std::byte>>& droppable() const { return droppable_; }
   // True when they hold more than DropOptions::above_bytes.
@@ -93,6 +96,7 @@ class Plan {
   StepGraph graph_;
   Buffer arena_;
   std::vector<Buffer> scratch_;                       // one per thread
+  size_t scratch_bytes_ = 0;                          // of each
   std::unordered_map<std::string, Tensor> readable_;  // data, fetched, scope
   MemoryPlan memory_;
   std::vector<std::string> choices_;

@@ -63,12 +63,16 @@ double Key(const ProfileRow& row, ProfileOrder order) {
   return 0;
 }
 
-std::string Rate(const ProfileRow& row, const MachinePeak& peak) {
-  if (row.lane != Lane::kCompute || row.total <= 0 || row.bytes <= 0) return "";
-  const bool compute = row.flops > 0;
-  const double rate = (compute ? row.flops : row.bytes) / row.total;
-  return absl::StrFormat("%8.1f %s %5.1f%%", rate / 1e9, compute ? "GFLOP/s" : "GB/s   ",
-                         100 * rate / (compute ? peak.flops : peak.bytes));
+// A rate in 1e9 per second and its share of the peak, 17 columns wide; blank where there is none.
+std::string Share(double amount, double seconds, double peak) {
+  if (amount <= 0 || seconds <= 0) return std::string(17, ' ');
+  const double rate = amount / seconds;
+  return absl::StrFormat(" %8.1f %6.1f%%", rate / 1e9, 100 * rate / peak);
+}
+
+std::string Rates(const ProfileRow& row, const MachinePeak& peak) {
+  if (row.lane != Lane::kCompute) return "";
+  return Share(row.flops, row.total, peak.flops) + Share(row.bytes, row.total, peak.bytes);
 }
 
 }  // namespace
@@ -131,14 +135,15 @@ std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak&
     width = std::max(width, row.name.size());
     if (row.lane != Lane::kComm) busy += row.total;
   }
-  std::string text = absl::StrFormat("%-*s %7s %10s %9s %9s %9s %7s   %s\n", width, "Event",
-                                     "Calls", "Total", "Min.", "Max.", "Ave.", "Ratio.", "of peak");
+  std::string text = absl::StrFormat("%-*s %7s %10s %9s %9s %9s %7s %8s %7s %8s %7s\n", width,
+                                     "Event", "Calls", "Total", "Min.", "Max.", "Ave.", "Ratio.",
+                                     "GFLOP/s", "of peak", "GB/s", "of peak");
   for (const ProfileRow& row : rows) {
     const double ratio = row.lane == Lane::kComm || busy <= 0 ? 0 : row.total / busy;
     std::string line =
-        absl::StrFormat("%-*s %7d %10.3f %9.4f %9.4f %9.4f %7.4f %s", width, row.name, row.calls,
+        absl::StrFormat("%-*s %7d %10.3f %9.4f %9.4f %9.4f %7.4f%s", width, row.name, row.calls,
                         row.total * 1e3, row.min * 1e3, row.max * 1e3,
-                        row.total * 1e3 / static_cast<double>(row.calls), ratio, Rate(row, peak));
+                        row.total * 1e3 / static_cast<double>(row.calls), ratio, Rates(row, peak));
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }

@@ -2,6 +2,7 @@
 #include "kernels/ops/conv_direct.h"
 #include "kernels/ops/conv_dnnl.h"
 #include "kernels/ops/conv_plain.h"
+#include "kernels/ops/conv_search.h"
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/half.h"
 #include "kernels/ops/op_defs.h"
@@ -27,16 +28,21 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
   return MakeKernel<ConvShape, Body>(s);
 }
 
+template <PrepareFn direct, PrepareFn onednn>
+StatusOr<Kernel> PrepareDirect(const OpView& view, const PrepareContext& ctx) {
+  return UnlessSlower(view, ctx, direct, onednn);
+}
+
 }  // namespace
 
 std::vector<KernelImpl> Conv2dCpu() {
-  return {{"direct", F32Alone<PrepareDirectConv>},
+  return {{"direct", F32Alone<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>},
           {"onednn", NativeOrWidened<PrepareDnnlConv>},
           {"plain", OrWidened<PreparePlain<RunPlain>>}};
 }
 
 std::vector<KernelImpl> Conv2dGradCpu() {
-  return {{"direct", F32Alone<PrepareDirectConvGrad>},
+  return {{"direct", F32Alone<PrepareDirect<PrepareDirectConvGrad, PrepareDnnlConvGrad>>},
           {"onednn", NativeOrWidened<PrepareDnnlConvGrad>},
           {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 }

@@ -1,8 +1,11 @@
 #include "kernels/ops/conv_dnnl.h"
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "kernels/ops/conv2d.h"
+#include "kernels/ops/conv_search.h"
 #include "kernels/ops/dnnl_program.h"
 
 namespace tandem {
@@ -49,46 +52,59 @@ struct Problem {
   Desc src_desc() const { return ImageDesc(src, in_layout, type); }
   Desc dst_desc() const { return ImageDesc(dst, out_layout, type); }
 
-  dnnl::convolution_forward::primitive_desc Forward(const dnnl::engine& engine, bool with_bias,
-                                                    algorithm how) const {
+  dnnl::convolution_forward::desc ForwardDesc(bool with_bias, algorithm how) const {
+    using Op = dnnl::convolution_forward::desc;
     const auto kind = dnnl::prop_kind::forward_training;
-    const auto desc =
-        with_bias
-            ? dnnl::convolution_forward::desc(kind, how, Any(src), Any(filter), bias(), Any(dst),
-                                              strides, dilations, pad_begin, pad_end)
-            : dnnl::convolution_forward::desc(kind, how, Any(src), Any(filter), Any(dst), strides,
-                                              dilations, pad_begin, pad_end);
-    return {desc, UserScratchpad(), engine};
+    return with_bias ? Op(kind, how, Any(src), Any(filter), bias(), Any(dst), strides, dilations,
+                          pad_begin, pad_end)
+                     : Op(kind, how, Any(src), Any(filter), Any(dst), strides, dilations, pad_begin,
+                          pad_end);
+  }
+  dnnl::convolution_forward::primitive_desc Hint(const dnnl::engine& engine, bool with_bias,
+                                                 algorithm how) const {
+    return {ForwardDesc(with_bias, how), UserScratchpad(), engine};
   }
 
-  dnnl::convolution_backward_data::primitive_desc InputGrad(const dnnl::engine& engine,
-                                                            algorithm how) const {
-    const dnnl::convolution_backward_data::desc desc(how, Any(src), Any(filter), Any(dst), strides,
-                                                     dilations, pad_begin, pad_end);
-    return {desc, UserScratchpad(), engine, Forward(engine, false, how)};
+  // Each calls visit(primitive descriptor) for the implementations of `how`, in oneDNN's order,
+  // until it returns true; then so do they. Going from one to the next needs the description of the
+  // operation that the first was made from.
+  template <typename Visit>
+  bool ForEachOutput(const dnnl::engine& engine, bool with_bias, algorithm how,
+                     const Visit& visit) const {
+    const auto op = ForwardDesc(with_bias, how);
+    return Walk(dnnl::convolution_forward::primitive_desc(op, UserScratchpad(), engine), visit);
   }
 
-  dnnl::convolution_backward_weights::primitive_desc FilterGrad(const dnnl::engine& engine,
-                                                                bool with_bias,
-                                                                algorithm how) const {
-    using Desc = dnnl::convolution_backward_weights::desc;
-    const Desc desc = with_bias ? Desc(how, Any(src), Any(filter), bias(), Any(dst), strides,
-                                       dilations, pad_begin, pad_end)
-                                : Desc(how, Any(src), Any(filter), Any(dst), strides, dilations,
-                                       pad_begin, pad_end);
-    return {desc, UserScratchpad(), engine, Forward(engine, with_bias, how)};
+  template <typename Visit>
+  bool ForEachInputGrad(const dnnl::engine& engine, algorithm how, const Visit& visit) const {
+    const dnnl::convolution_backward_data::desc op(how, Any(src), Any(filter), Any(dst), strides,
+                                                   dilations, pad_begin, pad_end);
+    const auto hint = Hint(engine, false, how);
+    return Walk(dnnl::convolution_backward_data::primitive_desc(op, UserScratchpad(), engine, hint),
+                visit);
   }
 
-  // make(algorithm) with Winograd's where it is wanted and serves, else with the direct one.
-  template <typename Make>
-  auto Choose(const Make& make) const {
-    if (winograd) {
-      try {
-        return make(algorithm::convolution_winograd);
-      } catch (const dnnl::error&) {  // not for this shape, or not on this machine
-      }
-    }
-    return make(algorithm::convolution_direct);
+  template <typename Visit>
+  bool ForEachFilterGrad(const dnnl::engine& engine, bool with_bias, algorithm how,
+                         const Visit& visit) const {
+    using Op = dnnl::convolution_backward_weights::desc;
+    const Op op = with_bias ? Op(how, Any(src), Any(filter), bias(), Any(dst), strides, dilations,
+                                 pad_begin, pad_end)
+                            : Op(how, Any(src), Any(filter), Any(dst), strides, dilations,
+                                 pad_begin, pad_end);
+    const auto hint = Hint(engine, with_bias, how);
+    return Walk(
+        dnnl::convolution_backward_weights::primitive_desc(op, UserScratchpad(), engine, hint),
+        visit);
+  }
+
+ private:
+  template <typename Descriptor, typename Visit>
+  static bool Walk(Descriptor descriptor, const Visit& visit) {
+    do {
+      if (visit(descriptor)) return true;
+    } while (descriptor.next_impl());
+    return false;
   }
 };
 
@@ -97,9 +113,8 @@ int Target(DnnlProgram& program, int memory, const Desc& wanted) {
   return program.DescOf(memory) == wanted ? memory : program.Scratch(wanted);
 }
 
-void AddForward(DnnlProgram& program, const Problem& p, int src, int filter, int bias, int out) {
-  const auto pd =
-      p.Choose([&](algorithm how) { return p.Forward(program.engine(), bias >= 0, how); });
+void AddForward(DnnlProgram& program, const dnnl::convolution_forward::primitive_desc& pd, int src,
+                int filter, int bias, int out) {
   src = program.Reordered(src, pd.src_desc());
   filter = program.Reordered(filter, pd.weights_desc());
   const int dst = Target(program, out, pd.dst_desc());
@@ -110,9 +125,8 @@ void AddForward(DnnlProgram& program, const Problem& p, int src, int filter, int
   program.Copy(dst, out);
 }
 
-void AddInputGrad(DnnlProgram& program, const Problem& p, int filter, int diff_dst, int out) {
-  const auto& engine = program.engine();
-  const auto pd = p.Choose([&](algorithm how) { return p.InputGrad(engine, how); });
+void AddInputGrad(DnnlProgram& program, const dnnl::convolution_backward_data::primitive_desc& pd,
+                  int filter, int diff_dst, int out) {
   filter = program.Reordered(filter, pd.weights_desc());
   diff_dst = program.Reordered(diff_dst, pd.diff_dst_desc());
   const int diff_src = Target(program, out, pd.diff_src_desc());
@@ -123,22 +137,20 @@ void AddInputGrad(DnnlProgram& program, const Problem& p, int filter, int diff_d
   program.Copy(diff_src, out);
 }
 
-// `out`, `bias`: -1 where that gradient is not needed.
-void AddFilterGrad(DnnlProgram& program, const Problem& p, int src, int diff_dst, int out,
-                   int bias) {
-  const auto& engine = program.engine();
-  const auto pd = p.Choose([&](algorithm how) { return p.FilterGrad(engine, bias >= 0, how); });
+// `bias`: -1 where that gradient is not needed.
+void AddFilterGrad(DnnlProgram& program,
+                   const dnnl::convolution_backward_weights::primitive_desc& pd, int src,
+                   int diff_dst, int out, int bias) {
   src = program.Reordered(src, pd.src_desc());
   diff_dst = program.Reordered(diff_dst, pd.diff_dst_desc());
-  const int result = out >= 0 ? out : program.Scratch(p.filter_desc());
-  const int diff_filter = Target(program, result, pd.diff_weights_desc());
+  const int diff_filter = Target(program, out, pd.diff_weights_desc());
   program.Add(dnnl::convolution_backward_weights(pd),
               {{DNNL_ARG_SRC, src},
                {DNNL_ARG_DIFF_DST, diff_dst},
                {DNNL_ARG_DIFF_WEIGHTS, diff_filter},
                {DNNL_ARG_DIFF_BIAS, bias}},
               pd.scratchpad_desc());
-  if (out >= 0) program.Copy(diff_filter, out);
+  program.Copy(diff_filter, out);
 }
 
 // relu of `memory`, in scratch memory.
@@ -167,27 +179,6 @@ void AddReluGrad(DnnlProgram& program, int x, int grad) {
               pd.scratchpad_desc());
 }
 
-void BuildForward(DnnlProgram& program, const Problem& p, const ConvShape& s, bool with_bias) {
-  int src = program.In(0, p.src_desc());
-  if (s.relu_first) src = AddRelu(program, src);
-  AddForward(program, p, src, program.In(1, p.filter_desc()),
-             with_bias ? program.In(2, p.bias()) : -1, program.Out(0, p.dst_desc()));
-}
-
-void BuildGrad(DnnlProgram& program, const Problem& p, const ConvShape& s, const OpView& view) {
-  const int x = program.In(0, p.src_desc()), g = program.In(2, p.dst_desc());
-  if (view.has_out(0)) {
-    const int out = program.Out(0, p.src_desc());
-    AddInputGrad(program, p, program.In(1, p.filter_desc()), g, out);
-    if (s.relu_first) AddReluGrad(program, x, out);
-  }
-  if (view.has_out(1) || view.has_out(2)) {
-    AddFilterGrad(program, p, s.relu_first ? AddRelu(program, x) : x, g,
-                  view.has_out(1) ? program.Out(1, p.filter_desc()) : -1,
-                  view.has_out(2) ? program.Out(2, p.bias()) : -1);
-  }
-}
-
 Status Run(DnnlProgram& program, const KernelArgs& args) { return program.Run(args); }
 
 Kernel ToKernel(DnnlProgram program) {
@@ -195,19 +186,173 @@ Kernel ToKernel(DnnlProgram program) {
   return MakeKernel<DnnlProgram, Run>(std::move(program), scratch);
 }
 
-void BuildTranspose(DnnlProgram& program, const Problem& p) {
-  AddInputGrad(program, p, program.In(1, p.filter_desc()), program.In(0, p.dst_desc()),
-               program.Out(0, p.src_desc()));
+// One operator being prepared.
+struct Case {
+  const OpView& view;
+  const PrepareContext& ctx;
+  const ConvShape& s;
+  const Problem p;
+};
+
+// walk(algorithm, visit) calls visit(descriptor) for the implementations of an algorithm until it
+// returns true. Here for Winograd's, where it is wanted, before the direct one; for a search always
+// both.
+template <typename Walk, typename Visit>
+void ForEachImplementation(const Case& c, const Walk& walk, const Visit& visit) {
+  const bool all = c.ctx.conv_search != nullptr && c.p.type == DnnlType::f32;
+  for (const algorithm how : {algorithm::convolution_winograd, algorithm::convolution_direct}) {
+    if (how == algorithm::convolution_winograd && !all && !c.p.winograd) continue;
+    try {
+      if (walk(how, visit)) return;
+    } catch (const dnnl::error&) {  // not for this shape, or not on this machine
+    }
+  }
 }
 
-void BuildTransposeGrad(DnnlProgram& program, const Problem& p, const OpView& view) {
-  const int g = program.In(2, p.src_desc());
-  if (view.has_out(0)) {
-    AddForward(program, p, g, program.In(1, p.filter_desc()), -1, program.Out(0, p.dst_desc()));
+// What add(program, descriptor) adds, measured for every implementation.
+template <typename Walk, typename Add>
+StatusOr<std::vector<ConvMeasurement>> MeasureAll(const DnnlProgram& program, const Case& c,
+                                                  const Walk& walk, const Add& add) {
+  std::vector<ConvMeasurement> all;
+  Status status;
+  double best = std::numeric_limits<double>::infinity();
+  const auto measure = [&](const auto& descriptor) -> bool {
+    const std::string name = descriptor.impl_info_str();
+    if (name.starts_with("ref") && !all.empty()) return false;  // plain loops, many times slower
+    DnnlProgram trial = program.Emptied();
+    add(trial, descriptor);
+    const Kernel kernel = ToKernel(std::move(trial));
+    const StatusOr<double> us = MeasureKernel(kernel, c.view, best);
+    status = us.status();
+    if (!status.ok()) return true;
+    all.push_back({name, *us, kernel.scratch_bytes});
+    best = std::min(best, *us);
+    return false;
+  };
+  ForEachImplementation(c, walk, measure);
+  TD_RETURN_IF_ERROR(status);
+  return all;
+}
+
+// Adds `part` of the operator: what add(program, descriptor) adds, with the first descriptor that
+// is content with its scratch memory, or the fastest one of a search.
+template <typename Walk, typename Add>
+Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk& walk,
+               const Add& add) {
+  std::string fastest;
+  if (c.ctx.conv_search != nullptr) {
+    TD_ASSIGN_OR_RETURN(
+        fastest, c.ctx.conv_search->Fastest(absl::StrFormat("%s of %s", part, ConvProblem(c.view)),
+                                            c.ctx.conv_scratch_max,
+                                            [&] { return MeasureAll(program, c, walk, add); }));
   }
-  if (view.has_out(1)) {
-    AddFilterGrad(program, p, g, program.In(0, p.dst_desc()), program.Out(1, p.filter_desc()), -1);
+  program.ReuseScratch();
+  bool added = false, tried = false;
+  const auto take = [&](const auto& descriptor) -> bool {
+    const std::string name = descriptor.impl_info_str();
+    if (!fastest.empty() && name != fastest) return false;
+    if (tried && name.starts_with("ref")) return false;  // loops like our own
+    DnnlProgram attempt = program;
+    add(attempt, descriptor);
+    tried = true;
+    added = attempt.scratch_used() <= c.ctx.conv_scratch_max;
+    if (added) program = std::move(attempt);
+    return added;
+  };
+  ForEachImplementation(c, walk, take);
+  if (added) return OkStatus();
+  return tried ? Unimplemented("oneDNN takes more scratch memory than conv_workspace_size_limit")
+               : Unimplemented("oneDNN has no algorithm for it");
+}
+
+Status BuildForward(DnnlProgram& program, const Case& c) {
+  const Problem& p = c.p;
+  const bool with_bias = c.view.has_in(2);
+  return AddPart(
+      program, c, "output",
+      [&](algorithm how, const auto& visit) {
+        return p.ForEachOutput(program.engine(), with_bias, how, visit);
+      },
+      [&](DnnlProgram& d, const auto& descriptor) {
+        const int x = d.In(0, p.src_desc());
+        AddForward(d, descriptor, c.s.relu_first ? AddRelu(d, x) : x, d.In(1, p.filter_desc()),
+                   with_bias ? d.In(2, p.bias()) : -1, d.Out(0, p.dst_desc()));
+      });
+}
+
+Status BuildInputGrad(DnnlProgram& program, const Case& c) {
+  const Problem& p = c.p;
+  return AddPart(
+      program, c, "input's gradient",
+      [&](algorithm how, const auto& visit) {
+        return p.ForEachInputGrad(program.engine(), how, visit);
+      },
+      [&](DnnlProgram& d, const auto& descriptor) {
+        const int out = d.Out(0, p.src_desc());
+        AddInputGrad(d, descriptor, d.In(1, p.filter_desc()), d.In(2, p.dst_desc()), out);
+        if (c.s.relu_first) AddReluGrad(d, d.In(0, p.src_desc()), out);
+      });
+}
+
+Status BuildFilterGrad(DnnlProgram& program, const Case& c) {
+  const Problem& p = c.p;
+  const bool of_bias = c.view.has_out(2);
+  return AddPart(
+      program, c, "filter's gradient",
+      [&](algorithm how, const auto& visit) {
+        return p.ForEachFilterGrad(program.engine(), of_bias, how, visit);
+      },
+      [&](DnnlProgram& d, const auto& descriptor) {
+        const int x = d.In(0, p.src_desc());
+        const int out = c.view.has_out(1) ? d.Out(1, p.filter_desc()) : d.Scratch(p.filter_desc());
+        AddFilterGrad(d, descriptor, c.s.relu_first ? AddRelu(d, x) : x, d.In(2, p.dst_desc()), out,
+                      of_bias ? d.Out(2, p.bias()) : -1);
+      });
+}
+
+Status BuildGrad(DnnlProgram& program, const Case& c) {
+  if (c.view.has_out(0)) TD_RETURN_IF_ERROR(BuildInputGrad(program, c));
+  if (!c.view.has_out(1) && !c.view.has_out(2)) return OkStatus();
+  return BuildFilterGrad(program, c);
+}
+
+// The output of a transposed convolution is the gradient of a convolution's input.
+Status BuildTranspose(DnnlProgram& program, const Case& c) {
+  const Problem& p = c.p;
+  return AddPart(
+      program, c, "output",
+      [&](algorithm how, const auto& visit) {
+        return p.ForEachInputGrad(program.engine(), how, visit);
+      },
+      [&](DnnlProgram& d, const auto& descriptor) {
+        AddInputGrad(d, descriptor, d.In(1, p.filter_desc()), d.In(0, p.dst_desc()),
+                     d.Out(0, p.src_desc()));
+      });
+}
+
+Status BuildTransposeGrad(DnnlProgram& program, const Case& c) {
+  const Problem& p = c.p;
+  if (c.view.has_out(0)) {
+    TD_RETURN_IF_ERROR(AddPart(
+        program, c, "input's gradient",
+        [&](algorithm how, const auto& visit) {
+          return p.ForEachOutput(program.engine(), false, how, visit);
+        },
+        [&](DnnlProgram& d, const auto& descriptor) {
+          AddForward(d, descriptor, d.In(2, p.src_desc()), d.In(1, p.filter_desc()), -1,
+                     d.Out(0, p.dst_desc()));
+        }));
   }
+  if (!c.view.has_out(1)) return OkStatus();
+  return AddPart(
+      program, c, "filter's gradient",
+      [&](algorithm how, const auto& visit) {
+        return p.ForEachFilterGrad(program.engine(), false, how, visit);
+      },
+      [&](DnnlProgram& d, const auto& descriptor) {
+        AddFilterGrad(d, descriptor, d.In(2, p.src_desc()), d.In(0, p.dst_desc()),
+                      d.Out(1, p.filter_desc()), -1);
+      });
 }
 
 Status CheckShape(const ConvShape& s) {
@@ -215,46 +360,38 @@ Status CheckShape(const ConvShape& s) {
   return Unimplemented("an empty convolution");
 }
 
-// The kernel that build(program, problem, shape) makes.
-template <typename Build>
+// The kernel that `build` makes.
 StatusOr<Kernel> Prepare(const OpView& view, const StatusOr<ConvShape>& shape,
-                         const PrepareContext& ctx, const Build& build) {
+                         const PrepareContext& ctx,
+                         Status (*build)(DnnlProgram& program, const Case& c)) {
   TD_RETURN_IF_ERROR(CheckDnnlTypes(view));
   TD_RETURN_IF_ERROR(shape.status());
   TD_RETURN_IF_ERROR(CheckShape(*shape));
+  Status built;
   TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& program) {
-                        build(program, Problem(*shape, DnnlTypeOf(view.in(0).dtype)), *shape);
+                        const DnnlType type = DnnlTypeOf(view.in(0).dtype);
+                        built = build(program, {view, ctx, *shape, Problem(*shape, type)});
                       }));
+  TD_RETURN_IF_ERROR(built);
   return ToKernel(std::move(program));
 }
 
 }  // namespace
 
 StatusOr<Kernel> PrepareDnnlConv(const OpView& view, const PrepareContext& ctx) {
-  return Prepare(view, ConvShapeOf(view), ctx,
-                 [&](DnnlProgram& program, const Problem& p, const ConvShape& s) {
-                   BuildForward(program, p, s, view.has_in(2));
-                 });
+  return Prepare(view, ConvShapeOf(view), ctx, BuildForward);
 }
 
 StatusOr<Kernel> PrepareDnnlConvGrad(const OpView& view, const PrepareContext& ctx) {
-  return Prepare(view, ConvShapeOf(view), ctx,
-                 [&](DnnlProgram& program, const Problem& p, const ConvShape& s) {
-                   BuildGrad(program, p, s, view);
-                 });
+  return Prepare(view, ConvShapeOf(view), ctx, BuildGrad);
 }
 
 StatusOr<Kernel> PrepareDnnlConvTranspose(const OpView& view, const PrepareContext& ctx) {
-  return Prepare(
-      view, ConvTransposeShapeOf(view), ctx,
-      [](DnnlProgram& program, const Problem& p, const ConvShape&) { BuildTranspose(program, p); });
+  return Prepare(view, ConvTransposeShapeOf(view), ctx, BuildTranspose);
 }
 
 StatusOr<Kernel> PrepareDnnlConvTransposeGrad(const OpView& view, const PrepareContext& ctx) {
-  return Prepare(view, ConvTransposeShapeOf(view), ctx,
-                 [&](DnnlProgram& program, const Problem& p, const ConvShape&) {
-                   BuildTransposeGrad(program, p, view);
-                 });
+  return Prepare(view, ConvTransposeShapeOf(view), ctx, BuildTransposeGrad);
 }
 
 }  // namespace tandem

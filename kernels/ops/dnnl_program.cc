@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 #include "kernels/ops/half.h"
 
 namespace tandem {
@@ -21,9 +23,18 @@ int DnnlProgram::AddMemory(Source source, size_t at, const dnnl::memory::desc& d
 
 int DnnlProgram::Scratch(const dnnl::memory::desc& desc) {
   constexpr size_t kAlign = 64;
-  const size_t at = scratch_bytes_;
-  scratch_bytes_ += (desc.get_size() + kAlign - 1) / kAlign * kAlign;
+  const size_t at = scratch_used_;
+  scratch_used_ += (desc.get_size() + kAlign - 1) / kAlign * kAlign;
+  scratch_bytes_ = std::max(scratch_bytes_, scratch_used_);
   return AddMemory(Source::kScratch, at, desc);
+}
+
+DnnlProgram DnnlProgram::Emptied() const {
+  DnnlProgram empty = *this;
+  empty.memories_.clear();
+  empty.steps_.clear();
+  empty.scratch_used_ = empty.scratch_bytes_ = 0;
+  return empty;
 }
 
 int DnnlProgram::Reordered(int memory, const dnnl::memory::desc& wanted) {

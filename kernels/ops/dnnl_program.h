@@ -47,7 +47,13 @@ class DnnlProgram {
   // Appends the copy of `from` into `to`, unless they are the same.
   void Copy(int from, int to);
 
+  // What is added from here on takes the scratch memory of what was added before, which nobody
+  // reads any more.
+  void ReuseScratch() { scratch_used_ = 0; }
+  size_t scratch_used() const { return scratch_used_; }  // since then
   size_t scratch_bytes() const { return scratch_bytes_; }
+  // An empty program of the same engine.
+  DnnlProgram Emptied() const;
   Status Run(const KernelArgs& args);
 
  private:
@@ -70,7 +76,7 @@ class DnnlProgram {
   int threads_;
   std::vector<Memory> memories_;
   std::vector<Step> steps_;
-  size_t scratch_bytes_ = 0;
+  size_t scratch_used_ = 0, scratch_bytes_ = 0;
 };
 
 // Attributes of every primitive: the caller gives the scratchpad.

@@ -146,8 +146,13 @@ struct Kernel {
   size_t scratch_bytes = 0;
 };
 
+class ConvSearch;
+
 struct PrepareContext {
   int threads = 1;  // how many threads the kernel may use
+  size_t conv_scratch_max = SIZE_MAX;  // bytes that an algorithm of a convolution may use
+  // Measures the algorithms of convolutions (kernels/ops/conv_search.h); nullptr: by rule.
+  ConvSearch* conv_search = nullptr;
 };
 
 // UNIMPLEMENTED (with the reason) when this implementation does not serve this case: the next one

@@ -37,6 +37,15 @@ TEST_F(CpuNumTest, PlacesOfSeveralProcesses) {
   EXPECT_EQ(nested.result.params_sha256, flat.result.params_sha256);
 }
 
+// Each place is a trainer of its own to the pservers.
+TEST_F(CpuNumTest, PlacesOfATrainerOfPservers) {
+  const JobRun places = Train("places", {"--servers=1", "--workers=1"}, {"--cpu_num=2"});
+  EXPECT_EQ(places.result.params_sha256,
+            Train("workers", {"--servers=1", "--workers=2"}, {}).result.params_sha256);
+  EXPECT_EQ(places.result.params_sha256,
+            Train("local", kLocal, {"--cpu_num=2"}).result.params_sha256);
+}
+
 // 5 over 4 places: 1, 1, 1 and 2 samples, each sample with the same weight.
 TEST_F(CpuNumTest, ABatchThatDoesNotDivideIsTheSameBatch) {
   const Args batch = {"--global_batch_size=5", "--optimizer.learning_rate=0.0003"};
@@ -51,10 +60,6 @@ TEST_F(CpuNumTest, Refusals) {
   const auto few = StartJob("few", kLocal, {"--cpu_num=4", "--global_batch_size=3"});
   EXPECT_EQ(few->Wait(), 2);
   EXPECT_THAT(few->Output(), HasSubstr("not enough for 1 workers with 4 places each"));
-  const auto servers = StartJob("servers", {"--servers=1", "--workers=1"},
-                                {"--strategy.execution_strategy.cpu_num=2"});
-  EXPECT_EQ(servers->Wait(), 2);
-  EXPECT_THAT(servers->Output(), HasSubstr("cpu_num: 2 has no effect with mode=pserver"));
 }
 
 }  // namespace

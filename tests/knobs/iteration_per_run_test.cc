@@ -1,5 +1,6 @@
 // num_iteration_per_run: several steps are one run; loss and metric are those of its last step, the
 // data goes on by as many batches, and the bits are the same.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
@@ -49,6 +50,20 @@ TEST_F(IterationPerRunTest, ThreeStepsAreOneRun) {
     EXPECT_EQ(three.losses[i], one.losses[last]) << "the loss of the run's last step";
   }
   EXPECT_EQ(three.params_sha256, one.params_sha256);
+}
+
+// What is not reported is not fetched: fetching every k steps is reporting every k steps.
+TEST_F(IterationPerRunTest, FetchEveryFourSteps) {
+  const Lines one = Train("one", "local", {});
+  const Lines fourth = Train("fourth", "local", {"--log_every_steps=4"});
+  EXPECT_LE(fourth.steps.size(), 4u);
+  ASSERT_GE(fourth.steps.size(), 2u);
+  for (size_t i = 0; i < fourth.steps.size(); ++i) {
+    const auto at = std::find(one.steps.begin(), one.steps.end(), fourth.steps[i]);
+    ASSERT_NE(at, one.steps.end());
+    EXPECT_EQ(fourth.losses[i], one.losses[static_cast<size_t>(at - one.steps.begin())]);
+  }
+  EXPECT_EQ(fourth.params_sha256, one.params_sha256);
 }
 
 TEST_F(IterationPerRunTest, TheSameBitsWithRanksAndMergedBatches) {

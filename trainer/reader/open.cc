@@ -7,6 +7,7 @@
 #include "trainer/reader/cifar.h"
 #include "trainer/reader/csv.h"
 #include "trainer/reader/mnist.h"
+#include "trainer/reader/sampler.h"
 #include "trainer/reader/skipgram.h"
 #include "trainer/reader/synthetic.h"
 #include "trainer/reader/text.h"
@@ -142,6 +143,25 @@ StatusOr<OpenedData> OpenData(const DataConfig& config, const std::string& job_d
   }
   return InvalidArgument("unknown data.format \"%s\"%s", config.format(),
                          OrDidYouMean(config.format(), DataFormats()));
+}
+
+StatusOr<std::unique_ptr<Prefetcher>> OpenReader(const JobConfig& config, const Dataset& dataset,
+                                                 const ReadShare& share, Device& device) {
+  SamplerOptions sampling;
+  sampling.samples = dataset.size();
+  sampling.global_batch = static_cast<uint32_t>(share.global_batch);
+  sampling.ranks = static_cast<uint32_t>(share.ranks);
+  sampling.rank = static_cast<uint32_t>(share.rank);
+  sampling.shuffle = config.data().shuffle();
+  sampling.seed = config.seed();
+  sampling.remainder =
+      config.data().remainder() == DataConfig::DROP ? Remainder::kDrop : Remainder::kPad;
+  TD_ASSIGN_OR_RETURN(const Sampler sampler, Sampler::Make(sampling));
+  const RuntimeFlags& flags = config.strategy().runtime_flags();
+  const ReadMode mode = flags.reader_queue_speed_test_mode() ? ReadMode::kRepeat
+                        : flags.use_double_buffer()          ? ReadMode::kAhead
+                                                             : ReadMode::kOnDemand;
+  return Prefetcher::Make(dataset, sampler, config.data().queue_capacity(), device, mode);
 }
 
 }  // namespace tandem

@@ -18,13 +18,14 @@ constexpr Duration kPatience = std::chrono::seconds(10);
 
 StatusOr<std::unique_ptr<Prefetcher>> Prefetcher::Make(const Dataset& dataset,
                                                        const Sampler& sampler, int32_t capacity,
-                                                       Device& device) {
+                                                       Device& device, ReadMode mode) {
   if (capacity < 1 || capacity > kCapacityMax) {
     return InvalidArgument("queue_capacity is %d, expected 1..%d batches", capacity, kCapacityMax);
   }
-  std::unique_ptr<Prefetcher> out(new Prefetcher(dataset, sampler, capacity));
+  std::unique_ptr<Prefetcher> out(new Prefetcher(dataset, sampler, capacity, mode));
   // One being filled, `capacity` waiting, one at the consumer.
-  for (int32_t i = 0; i < capacity + 2; ++i) {
+  const int32_t count = mode == ReadMode::kOnDemand ? 1 : capacity + 2;
+  for (int32_t i = 0; i < count; ++i) {
     auto batch = std::make_unique<Batch>();
     for (const SampleField& field : dataset.fields()) {
       std::vector<int64_t> dims = {sampler.batch()};
@@ -59,12 +60,14 @@ Status Prefetcher::Reset(const ReadRange& range) {
   finished_ = false;
   error_ = OkStatus();
   queued_ = 0;
+  left_ = range;
   ready_ = std::make_unique<BoundedQueue<Item>>(static_cast<size_t>(capacity_));
   free_ = std::make_unique<BoundedQueue<Batch*>>(batches_.size());
   for (auto& batch : batches_) {
     Batch* pointer = batch.get();
     CHECK(free_->TryPush(std::move(pointer)) == PushResult::kOk);
   }
+  if (mode_ == ReadMode::kOnDemand) return OkStatus();
   thread_ = std::thread([this, range] { ReadLoop(range); });
   return OkStatus();
 }
@@ -90,7 +93,13 @@ bool Prefetcher::Read(uint64_t epoch, uint64_t step) {
     if (free_->closed()) return false;
   }
   if (free_->closed()) return false;  // Stop() does not wait for batches that could still be filled
-  Batch& batch = **slot;
+  Status status = Fill(epoch, step, **slot);
+  if (status.ok()) return Push({*slot, OkStatus()});
+  Push({nullptr, std::move(status)});
+  return false;
+}
+
+Status Prefetcher::Fill(uint64_t epoch, uint64_t step, Batch& batch) {
   const Time start = SteadyNow();
   batch.epoch = epoch;
   batch.step = step;
@@ -101,9 +110,7 @@ bool Prefetcher::Read(uint64_t epoch, uint64_t step) {
   for (size_t f = 0; f < batch.fields.size(); ++f) out[f] = batch.fields[f].data();
   Status status = dataset_.Fill(sampler_.Batch(epoch, step), {out.data(), batch.fields.size()});
   fill_nanos_ += (SteadyNow() - start).count();
-  if (status.ok()) return Push({&batch, OkStatus()});
-  Push({nullptr, std::move(status)});
-  return false;
+  return status;
 }
 
 void Prefetcher::ReadLoop(ReadRange range) {
@@ -117,16 +124,38 @@ void Prefetcher::ReadLoop(ReadRange range) {
   Push({});
 }
 
+StatusOr<const Batch*> Prefetcher::ReadNow() {
+  if (left_.step >= sampler_.steps_per_epoch()) {
+    ++left_.epoch;
+    left_.step = 0;
+  }
+  finished_ = left_.epoch >= left_.epoch_end;
+  if (finished_) return nullptr;
+  const Time start = SteadyNow();
+  error_ = Fill(left_.epoch, left_.step++, *batches_[0]);
+  wait_nanos_ += (SteadyNow() - start).count();
+  if (!error_.ok()) return error_;
+  ++taken_;
+  return batches_[0].get();
+}
+
 StatusOr<const Batch*> Prefetcher::Next(Time deadline) {
   if (ready_ == nullptr)
     return FailedPrecondition("the reader was not started: call Reset() first");
+  if (mode_ == ReadMode::kRepeat && handed_out_ != nullptr) {
+    ++taken_;
+    ++ready_count_;
+    return handed_out_;
+  }
   if (handed_out_ != nullptr) {
     free_->TryPush(std::move(handed_out_));  // has room for every batch there is
     handed_out_ = nullptr;
   }
   if (!error_.ok()) return error_;
   if (finished_) return nullptr;
+  if (mode_ == ReadMode::kOnDemand) return ReadNow();
   const Time start = SteadyNow();
+  if (queued_ > 0) ++ready_count_;
   std::optional<Item> item = ready_->Pop(deadline);
   const Duration waited = SteadyNow() - start;
   wait_nanos_ += waited.count();
@@ -149,7 +178,7 @@ StatusOr<const Batch*> Prefetcher::Next(Time deadline) {
 }
 
 Prefetcher::Stats Prefetcher::stats() const {
-  return {taken_.load(), static_cast<double>(wait_nanos_.load()) * 1e-9,
+  return {taken_.load(), ready_count_.load(), static_cast<double>(wait_nanos_.load()) * 1e-9,
           static_cast<double>(fill_nanos_.load()) * 1e-9};
 }
 

@@ -32,6 +32,14 @@ struct ReadRange {
   uint64_t epoch_end = 1;  // the first epoch that is not read
 };
 
+enum class ReadMode : uint8_t {
+  kAhead,     // by a thread of its own, up to the capacity of the queue
+  kOnDemand,  // in Next()
+  // Ahead, but Next() leaves the first batch where it is and gives it again and again: what steps
+  // cost without reading.
+  kRepeat
+};
+
 // A queue of at most `capacity` batches between a reading thread and one consumer. Memory for
 // capacity + 2 batches is taken once; nothing is allocated per batch.
 // The consumer's calls come from one thread; queue_size() and stats() from any.
@@ -39,6 +47,7 @@ class Prefetcher {
  public:
   struct Stats {
     uint64_t batches = 0;     // handed out
+    uint64_t ready = 0;       // of these: those that were there before they were asked for
     double wait_seconds = 0;  // the consumer waited in Next()
     double fill_seconds = 0;  // the reading thread filled batches
   };
@@ -46,7 +55,8 @@ class Prefetcher {
   // `dataset` and `device` (which gives host memory) must outlive the prefetcher. The thread starts
   // with the first Reset(). INVALID_ARGUMENT unless capacity is 1 .. 65536.
   static StatusOr<std::unique_ptr<Prefetcher>> Make(const Dataset& dataset, const Sampler& sampler,
-                                                    int32_t capacity, Device& device);
+                                                    int32_t capacity, Device& device,
+                                                    ReadMode mode = ReadMode::kAhead);
   // Stops the thread after the batch it is filling; waits for no consumer.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
@@ -65,6 +75,7 @@ class Prefetcher {
   // Batches that are ready; one that waits for room in a full queue is not counted.
   uint32_t queue_size() const { return std::min(queued_.load(), static_cast<uint32_t>(capacity_)); }
   int32_t capacity() const { return capacity_; }
+  uint32_t batch() const { return sampler_.batch(); }  // samples of a step on this rank
   uint64_t steps_per_epoch() const { return sampler_.steps_per_epoch(); }
   Stats stats() const;
 
@@ -74,28 +85,32 @@ class Prefetcher {
     Status status;
   };
 
-  Prefetcher(const Dataset& dataset, const Sampler& sampler, int32_t capacity)
-      : dataset_(dataset), sampler_(sampler), capacity_(capacity) {}
+  Prefetcher(const Dataset& dataset, const Sampler& sampler, int32_t capacity, ReadMode mode)
+      : dataset_(dataset), sampler_(sampler), capacity_(capacity), mode_(mode) {}
 
   void Stop();
   void ReadLoop(ReadRange range);
   // False when the queue was closed.
   bool Read(uint64_t epoch, uint64_t step);
+  Status Fill(uint64_t epoch, uint64_t step, Batch& batch);
+  StatusOr<const Batch*> ReadNow();
   bool Push(Item item);
 
   const Dataset& dataset_;
   Sampler sampler_;  // the reading thread's while it runs
   const int32_t capacity_;
+  const ReadMode mode_;
   std::vector<std::unique_ptr<Batch>> batches_;
   Batch* handed_out_ = nullptr;  // the consumer's
   bool finished_ = false;
   Status error_;
+  ReadRange left_;  // with kOnDemand: what is still to be read
   // New ones at every Reset(): a closed queue does not open again.
   std::unique_ptr<BoundedQueue<Item>> ready_;
   std::unique_ptr<BoundedQueue<Batch*>> free_;
   std::thread thread_;
   std::atomic<uint32_t> queued_{0};
-  std::atomic<uint64_t> taken_{0};
+  std::atomic<uint64_t> taken_{0}, ready_count_{0};
   std::atomic<int64_t> wait_nanos_{0}, fill_nanos_{0};
 };
 

@@ -129,7 +129,18 @@ TEST_F(ObserverTest, TableAndOrders) {
   EXPECT_THAT(table, HasSubstr("Event"));
   EXPECT_THAT(table, HasSubstr("Ratio."));
   EXPECT_THAT(table, HasSubstr("GFLOP/s"));
+  EXPECT_THAT(table, HasSubstr("GB/s"));
   EXPECT_THAT(table, HasSubstr("peak of this machine: 1.0 GFLOP/s, 2.0 GB/s copied"));
+}
+
+TEST_F(ObserverTest, BothRatesOfARowAsSharesOfThePeak) {
+  ProfileRow fc{.name = "fc", .calls = 1, .total = 0.5, .flops = 3e9, .bytes = 1e9};
+  ProfileRow relu{.name = "relu", .calls = 1, .total = 0.25, .bytes = 1e9};
+  ProfileRow way{.name = "way", .lane = Lane::kComm, .calls = 1, .total = 0.25, .bytes = 1e9};
+  const std::string table = ProfileTable({fc, relu, way}, {8e9, 16e9});
+  EXPECT_THAT(table, HasSubstr(" 0.6667      6.0   75.0%      2.0   12.5%\n"));
+  EXPECT_THAT(table, HasSubstr(" 0.3333                       4.0   25.0%\n"));
+  EXPECT_THAT(table, HasSubstr(" 0.0000\n")) << "what is on its way computes nothing";
 }
 
 TEST_F(ObserverTest, AProfileIsBounded) {

@@ -172,6 +172,30 @@ TEST_F(PlanTest, ErrorsNameTheOperator) {
   EXPECT_THAT(Message(status), HasSubstr("99"));
 }
 
+// Whichever thread the operator failed on, the caller gets its type and the user's own line.
+TEST_F(PlanTest, ErrorsNameTheLineOfTheProgram) {
+  Program program = SmallNet(4);
+  for (Op& op : program.ops) {
+    if (op.type == "softmax_with_cross_entropy") op.source = "model.pbtxt:52";
+  }
+  ASSERT_TRUE(Initialize(program, 7, scope_).ok());
+  for (const int threads : {1, 3}) {
+    const auto plan =
+        Plan::Make(program, Backend::Cpu(), scope_, nullptr, {.num_threads = threads});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    Feed(**plan);
+    Executor executor(**plan);
+    EXPECT_TRUE(executor.Run().ok());
+    (*plan)->Get("label")->span<int64_t>()[2] = 99;
+    const Status status = executor.Run();
+    EXPECT_THAT(Message(status), HasSubstr("softmax_with_cross_entropy (model.pbtxt:52): "))
+        << threads;
+    EXPECT_THAT(Message(status), HasSubstr("99"));
+    Feed(**plan);
+    EXPECT_TRUE(executor.Run().ok()) << "the next run is whole";
+  }
+}
+
 TEST_F(PlanTest, RefusesWhenEveryImplementationIsOff) {
   Program program = SmallNet(4);
   PlanOptions options;

@@ -51,15 +51,18 @@ TEST(Validate, MatterOfSpeedIsReportedOnly) {
   EXPECT_EQ(Validate("min_block_size: 4096", TrainMode::kPserver).NoteText(), "");
 }
 
+TEST(Validate, ReduceWithOneRankIsReported) {
+  const char* const text = "build_strategy { reduce_strategy: Reduce }";
+  EXPECT_THAT(Validate(text, TrainMode::kLocal, 1).NoteText(),
+              HasSubstr("reduce_strategy: Reduce has no effect with one rank"));
+  EXPECT_EQ(Validate(text, TrainMode::kLocal, 2).NoteText(), "");
+}
+
 TEST(Validate, NotBuiltYetUnlessDefault) {
   const std::pair<const char*, const char*> refused[] = {
       {"sharding: true", "sharding: true is not built yet"},
       {"elastic: true", "elastic: true is not built yet"},
-      {"execution_strategy { use_thread_barrier: true }",
-       "use_thread_barrier: true is not built yet"},
       {"adaptive_localsgd: true", "adaptive_localsgd: true is not built yet"},
-      {"build_strategy { gradient_scale_strategy: Customized }",
-       "gradient_scale_strategy: Customized is not built yet"},
       {"a_sync_configs { enable_dc_asgd: true }", "enable_dc_asgd: true is not built yet"},
       {"runtime_flags { rocksdb_path: \"x\" }", "rocksdb_path: x is not built yet"},
   };

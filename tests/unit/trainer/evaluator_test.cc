@@ -101,6 +101,59 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   EXPECT_EQ(MetricName(*program), "accuracy");
 }
 
+// What the reference calls share_vars_from: the next evaluation sees what training changed, and the
+// variables are there once.
+TEST(Evaluator, SharesTheVariablesOfTraining) {
+  ProgramBuilder b("shared", 4);
+  const auto x = b.Data("x", DType::kF32, {1});
+  b.SigmoidLoss(b.Fc(x, 1), b.Data("label", DType::kI64, {1}));
+  const auto program = b.Finish();
+  ASSERT_TRUE(program.ok()) << program.status();
+  CpuDevice device;
+  Scope scope(device);
+  ASSERT_TRUE(Initialize(*program, 1, scope).ok());
+  const size_t variables = scope.tensors().size();
+  const Scores data(700);
+  const Backend backend = Backend::Cpu();
+  Evaluator evaluator(*program, backend, scope, data, PlanOptions{});
+  const void* const weight = scope.Find("fc_0.w")->data();
+  const double before = evaluator.Run()->loss;
+  EXPECT_EQ(evaluator.Run()->loss, before);
+  scope.Find("fc_0.w")->span<float>()[0] += 1;
+  EXPECT_NE(evaluator.Run()->loss, before);
+  EXPECT_EQ(scope.tensors().size(), variables);
+  EXPECT_EQ(scope.Find("fc_0.w")->data(), weight);
+}
+
+// Three batches over up to five places, of which some then have none.
+TEST(Evaluator, PlacesPredictIndependentlyWithTheBitsOfOne) {
+  ProgramBuilder b("places", 4);
+  const auto x = b.Data("x", DType::kF32, {1});
+  const auto label = b.Data("label", DType::kI64, {1});
+  const auto logit = b.Fc(x, 1);
+  b.SigmoidLoss(logit, label);
+  b.Accuracy(logit, label);
+  const auto program = b.Finish();
+  ASSERT_TRUE(program.ok()) << program.status();
+  CpuDevice device;
+  Scope scope(device);
+  ASSERT_TRUE(Initialize(*program, 1, scope).ok());
+  const Scores data(1234);
+  const Backend backend = Backend::Cpu();
+  const auto one = Evaluator(*program, backend, scope, data, PlanOptions{}).Run();
+  ASSERT_TRUE(one.ok()) << one.status();
+  for (const int places : {2, 3, 5}) {
+    Evaluator evaluator(*program, backend, scope, data, PlanOptions{}, nullptr, places);
+    for (int run = 0; run < 3; ++run) {
+      const auto several = evaluator.Run();
+      ASSERT_TRUE(several.ok()) << several.status();
+      EXPECT_EQ(several->loss, one->loss) << places;
+      EXPECT_EQ(several->metric, one->metric) << places;
+      EXPECT_EQ(several->samples, 1234);
+    }
+  }
+}
+
 // batch_norm normalises by its running statistics, which an evaluation leaves as they are.
 TEST(Evaluator, TakesTheRunningStatistics) {
   ProgramBuilder b("norm", 4);

@@ -67,10 +67,10 @@ class Numbers final : public Dataset {
 
 class PrefetchTest : public testing::Test {
  protected:
-  std::unique_ptr<Prefetcher> Make(int32_t capacity) {
+  std::unique_ptr<Prefetcher> Make(int32_t capacity, ReadMode mode = ReadMode::kAhead) {
     auto sampler = Sampler::Make({.samples = data_.size(), .global_batch = 4, .shuffle = false});
     CHECK(sampler.ok());
-    auto reader = Prefetcher::Make(data_, *sampler, capacity, device_);
+    auto reader = Prefetcher::Make(data_, *sampler, capacity, device_, mode);
     CHECK(reader.ok()) << reader.status();
     return *std::move(reader);
   }
@@ -115,6 +115,32 @@ TEST_F(PrefetchTest, ResumesInTheMiddle) {
   ASSERT_TRUE(reader->Reset({.epoch = 6, .step = 0, .epoch_end = 6}).ok());
   EXPECT_THAT(Drain(*reader), ElementsAre());
   EXPECT_THAT(reader->Reset({.step = 4}).message(), HasSubstr("an epoch has 3 steps"));
+}
+
+TEST_F(PrefetchTest, OnDemandNothingIsReadBeforeItIsAskedFor) {
+  const auto reader = Make(2, ReadMode::kOnDemand);
+  ASSERT_TRUE(reader->Reset({.epoch = 4, .step = 2, .epoch_end = 6}).ok());
+  EXPECT_EQ(data_.fills(), 0);
+  ASSERT_TRUE(reader->Next(In(30)).ok());
+  EXPECT_EQ(data_.fills(), 1);
+  EXPECT_THAT(Drain(*reader), ElementsAre("5.0:0", "5.1:4", "5.2:8$"));
+  EXPECT_THAT(Drain(*reader), ElementsAre()) << "the end stays the end";
+  EXPECT_EQ(reader->stats().batches, 4u);
+  EXPECT_EQ(reader->stats().ready, 0u);
+  data_.set_bad(5);
+  ASSERT_TRUE(reader->Reset({.epoch_end = 1}).ok());
+  EXPECT_THAT(Drain(*reader), ElementsAre("0.0:0", HasSubstr("sample 5 is bad")));
+  EXPECT_THAT(Drain(*reader), ElementsAre(HasSubstr("sample 5 is bad")));
+}
+
+TEST_F(PrefetchTest, RepeatGivesTheFirstBatchForEver) {
+  const auto reader = Make(2, ReadMode::kRepeat);
+  ASSERT_TRUE(reader->Reset({.epoch_end = 1}).ok());
+  const auto first = reader->Next(In(30));
+  ASSERT_TRUE(first.ok());
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(*reader->Next(In(30)), *first);
+  EXPECT_LE(data_.fills(), 3) << "the queue is full, and stays so";
+  EXPECT_GE(reader->stats().ready, 20u);
 }
 
 TEST_F(PrefetchTest, ResetInTheMiddleStartsAgain) {

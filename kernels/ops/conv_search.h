@@ -1,0 +1,71 @@
+// Which algorithm a convolution takes, by measurement: every algorithm that serves a problem is run
+// a few times, and the fastest one is taken. What was measured is kept in a file, so that the next
+// start measures nothing and comes to the same choices, hence the same bits.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "kernels/ops/op.h"
+
+namespace tandem {
+
+// One algorithm of one problem.
+struct ConvMeasurement {
+  std::string name;  // oneDNN's name of the implementation, or our own
+  double us = 0;     // of a run, with the reorders that it needs
+  size_t scratch_bytes = 0;
+};
+
+// One thread.
+class ConvSearch {
+ public:
+  // `path`: the file; empty: nothing is kept. `threads`: of the kernels.
+  ConvSearch(std::string path, int threads);
+
+  // Reads the file, where there is one. What this machine cannot have written (another CPU, another
+  // oneDNN, other threads) is kept, but not used. DATA_LOSS naming the line of a damaged file; the
+  // search then begins with nothing.
+  Status Load();
+  // Writes the file, if anything was measured since Load. What others have written meanwhile is
+  // kept; for a problem that they have too, theirs. PERMISSION_DENIED naming the file.
+  Status Save();
+
+  using Measure = std::function<StatusOr<std::vector<ConvMeasurement>>()>;
+  // Name of the fastest algorithm of `problem` that is content with `scratch_max` bytes; `measure`
+  // is called for a problem that is not known. UNIMPLEMENTED when there is none.
+  StatusOr<std::string> Fastest(const std::string& problem, size_t scratch_max,
+                                const Measure& measure);
+
+  int64_t measured() const { return measured_; }  // problems, by this search
+  int64_t found() const { return found_; }        // times that a problem was known
+  const std::string& path() const { return path_; }
+
+ private:
+  // By machine and problem.
+  using Table = std::map<std::string, std::vector<ConvMeasurement>>;
+  static Status Read(const std::string& path, Table* table);
+
+  const std::string path_;
+  const std::string machine_;
+  Table table_;
+  bool dirty_ = false;
+  int64_t measured_ = 0, found_ = 0;
+};
+
+// Microseconds of the fastest of a few runs of `kernel`, made for `view`, on memory of its own.
+// After the first run it is given up when that took more than twice `best_us`.
+StatusOr<double> MeasureKernel(const Kernel& kernel, const OpView& view, double best_us);
+
+// `own`, a kernel of an operator on images, unless it takes more scratch memory than is allowed or
+// a search finds `other` to be faster: then UNIMPLEMENTED.
+StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, PrepareFn own,
+                              PrepareFn other);
+
+// What both agree on as one problem: operator, types, shapes and attributes of `view`.
+std::string ConvProblem(const OpView& view);
+
+}  // namespace tandem

@@ -1,0 +1,45 @@
+// benchmark: after each step a line for each of its operators, with time and memory.
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "tests/knobs/knob_programs.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class BenchmarkTest : public KnobProgramTest {};
+
+TEST_F(BenchmarkTest, ALineForEachOperatorOfEachStep) {
+  const Program program = Programs({}).train;
+  const JobRun run =
+      RunJob("on", {"--mode=local"},
+             {"--steps_max=4", "--FLAGS_benchmark=true", "--num_iteration_per_run=4"});
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  std::vector<int> lines(4);
+  int step = -1, conv = 0;
+  for (const auto line : absl::StrSplit(run.output, '\n')) {
+    const std::string text(line);
+    if (text.find("benchmark of step ") != std::string::npos) ++step;
+    if (text.find(" MB written, ") == std::string::npos) continue;
+    ASSERT_TRUE(step >= 0 && step < 4) << text;
+    ++lines[static_cast<size_t>(step)];
+    EXPECT_THAT(text, HasSubstr(" MB alive"));
+    conv += text.find(" conv2d: ") != std::string::npos ? 1 : 0;
+  }
+  for (const int count : lines) EXPECT_EQ(count, static_cast<int>(program.ops.size()));
+  EXPECT_EQ(conv, 4 * Count(program, "conv2d"));
+  const JobRun off = RunJob("off", {"--mode=local"}, {"--steps_max=4"});
+  EXPECT_THAT(off.output, Not(HasSubstr("benchmark of step")));
+  EXPECT_EQ(run.result.params_sha256, off.result.params_sha256);
+}
+
+TEST_F(BenchmarkTest, NotWithAnotherWhoLooksOn) {
+  const auto job = StartJob("two", {"--mode=local"}, {"--benchmark=true", "--check_nan_inf=true"});
+  EXPECT_EQ(job->Wait(), 2);
+  EXPECT_THAT(job->Output(), HasSubstr("benchmark: together with check_nan_inf"));
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,146 @@
+// cudnn_exhaustive_search, conv_search_cache and conv_workspace_size_limit: the algorithms of
+// convolutions are measured once for a machine and kept; a second start measures nothing and gets
+// the same bits. Scratch memory stays within the limit.
+#include <algorithm>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "kernels/ops/conv_search.h"
+#include "proto/job.pb.h"
+#include "tests/knobs/knob_programs.h"
+#include "trainer/job.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::HasSubstr;
+using Args = std::vector<std::string>;
+
+class ConvSearchTest : public KnobProgramTest {
+ protected:
+  void SetUp() override {
+    KnobProgramTest::SetUp();
+    if (IsSkipped()) return;
+    UseModel(
+        "zoo: \"residual_cnn\" arg { name: \"channels\" value: \"8,64\" }"
+        " arg { name: \"blocks\" value: \"1\" }");
+  }
+  // What a plan of this job came to: "type: implementation" of its convolutions, and the scratch
+  // memory of all kernels.
+  struct Chosen {
+    std::vector<std::string> convolutions;
+    size_t scratch_bytes = 0;
+    int64_t measured = 0, found = 0;
+  };
+  Chosen Choose(const Overrides& knobs) {
+    const Program program = Programs(knobs).train;
+    JobSources sources;
+    sources.path = job_;
+    sources.overrides = knobs;
+    const auto job = LoadJob(sources, 1);
+    EXPECT_TRUE(job.ok()) << job.status();
+    auto options = PlanOptionsOf(*job->config, 2);
+    EXPECT_TRUE(options.ok()) << options.status();
+    const auto search = ConvSearchOf(*job->config, dir_ + "/", 2, &notes_);
+    options->conv_search = search.get();
+    CpuDevice device;
+    Scope scope(device);
+    const auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, *options);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    Chosen chosen{.scratch_bytes = (*plan)->scratch_bytes()};
+    for (const std::string& choice : (*plan)->choices()) {
+      if (choice.starts_with("conv2d")) chosen.convolutions.push_back(choice);
+    }
+    if (search == nullptr) return chosen;
+    EXPECT_TRUE(search->Save().ok());
+    chosen.measured = search->measured();
+    chosen.found = search->found();
+    return chosen;
+  }
+
+  std::string notes_;
+};
+
+TEST_F(ConvSearchTest, WhatWasMeasuredIsKept) {
+  const Overrides on = {{"cudnn_exhaustive_search", "true"}};
+  EXPECT_EQ(Choose({}).measured, 0) << "only who asks for it searches";
+  EXPECT_EQ(ReadWholeFile(Path("conv_algorithms.txt")), "");
+  const Chosen first = Choose(on);
+  EXPECT_GT(first.measured, 6);
+  const std::string file = ReadWholeFile(Path("conv_algorithms.txt"));
+  EXPECT_THAT(file, HasSubstr("filter's gradient of conv2d_grad"));
+  const Chosen second = Choose(on);
+  EXPECT_EQ(second.measured, 0);
+  EXPECT_GT(second.found, 6);
+  EXPECT_EQ(second.convolutions, first.convolutions);
+  EXPECT_EQ(ReadWholeFile(Path("conv_algorithms.txt")), file);
+}
+
+// The entries of the file decide, not the clock of this start.
+TEST_F(ConvSearchTest, TheFileDecides) {
+  const Overrides on = {{"cudnn_exhaustive_search", "true"}};
+  Choose(on);
+  for (const auto& [own, expected] :
+       {std::pair("1.0", "conv2d: direct"), std::pair("1e9", "conv2d: onednn")}) {
+    std::string text = ReadWholeFile(Path("conv_algorithms.txt"));
+    const size_t line = text.find("own or oneDNN: conv2d f32[8,8");
+    ASSERT_NE(line, std::string::npos) << text;
+    const size_t at = text.find("\town ", line) + 5, end = text.find(' ', at);
+    Write("conv_algorithms.txt", text.replace(at, end - at, own));
+    const auto chosen = Choose(on).convolutions;
+    EXPECT_NE(std::find(chosen.begin(), chosen.end(), expected), chosen.end()) << own;
+  }
+}
+
+TEST_F(ConvSearchTest, AnotherMachinesMeasurementsDoNotCountAndADamagedFileIsReplaced) {
+  const Overrides on = {{"cudnn_exhaustive_search", "true"}};
+  const int64_t problems = Choose(on).measured;
+  std::string text = ReadWholeFile(Path("conv_algorithms.txt"));
+  for (size_t at = 0; (at = text.find("; oneDNN", at)) != std::string::npos; at += 12) {
+    text.replace(at, 2, " of old; ");
+  }
+  Write("conv_algorithms.txt", text);
+  EXPECT_EQ(Choose(on).measured, problems);
+  EXPECT_THAT(ReadWholeFile(Path("conv_algorithms.txt")), HasSubstr(" of old; "));
+  Write("conv_algorithms.txt", "nonsense\n");
+  EXPECT_EQ(Choose(on).measured, problems);
+  EXPECT_THAT(notes_, HasSubstr("conv_algorithms.txt:1: not a line of measured algorithms"));
+  EXPECT_EQ(Choose(on).measured, 0);
+}
+
+TEST_F(ConvSearchTest, ScratchMemoryStaysWithinTheLimit) {
+  const Chosen free = Choose({});
+  ASSERT_GT(free.scratch_bytes, size_t{1} << 20);
+  EXPECT_LE(Choose({{"conv_workspace_size_limit", "1"}}).scratch_bytes, size_t{1} << 20);
+  EXPECT_LE(Choose({{"conv_workspace_size_limit", "1"}, {"cudnn_exhaustive_search", "true"}})
+                .scratch_bytes,
+            size_t{1} << 20);
+  const auto none = StartJob("none", {"--mode=local"}, {"--conv_workspace_size_limit=0"});
+  EXPECT_NE(none->Wait(), 0);
+  EXPECT_THAT(none->Output(), HasSubstr("more scratch memory than conv_workspace_size_limit"));
+}
+
+TEST_F(ConvSearchTest, WithoutScratchMemoryPlainLoopsServePlainImages) {
+  job_ = Path("job.pbtxt");  // LeNet
+  for (const std::string& choice : Choose({}).convolutions) {
+    EXPECT_THAT(choice, HasSubstr(": direct"));
+  }
+  for (const std::string& choice : Choose({{"conv_workspace_size_limit", "0"}}).convolutions) {
+    EXPECT_THAT(choice, HasSubstr(": plain"));
+  }
+}
+
+TEST_F(ConvSearchTest, TheTrainerSearchesOnceAndLearnsTheSame) {
+  const Args steps = {"--steps_max=3"};
+  const Args searching = {"--steps_max=3", "--cudnn_exhaustive_search=true"};
+  const JobRun plain = RunJob("plain", {"--mode=local"}, steps);
+  const JobRun first = RunJob("first", {"--mode=local"}, searching);
+  const JobRun second = RunJob("second", {"--mode=local"}, searching);
+  EXPECT_THAT(first.output, ::testing::Not(HasSubstr("convolutions: 0 measured")));
+  EXPECT_THAT(second.output, HasSubstr("convolutions: 0 measured"));
+  EXPECT_EQ(second.result.params_sha256, first.result.params_sha256);
+  EXPECT_NEAR(first.result.loss, plain.result.loss, 1e-3 * plain.result.loss);
+}
+
+}  // namespace
+}  // namespace tandem

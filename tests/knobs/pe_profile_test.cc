@@ -1,0 +1,58 @@
+// pe_profile_fname: samples of the processor's profiler, a file of each process.
+#include <dlfcn.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PeProfileTest : public JobTest {
+ protected:
+  // Samples of a file in gperftools' format (docs/cpuprofile-fileformat.html): a header of five
+  // words, then records of a count, a depth and so many addresses; -1 when it is none.
+  static int64_t Samples(const std::string& path) {
+    const std::string text = ReadWholeFile(path);
+    std::vector<uint64_t> words(text.size() / sizeof(uint64_t));
+    std::memcpy(words.data(), text.data(), words.size() * sizeof(uint64_t));
+    if (words.size() < 5 || words[0] != 0 || words[1] != 3) return -1;
+    int64_t samples = 0;
+    for (size_t at = 5; at + 2 < words.size() && words[at] > 0; at += 2 + words[at + 1]) {
+      samples += static_cast<int64_t>(words[at]);
+    }
+    return samples;
+  }
+};
+
+TEST_F(PeProfileTest, EachProcessWritesItsSamples) {
+  const std::vector<std::string> args = {"--steps_max=150", "--pe_profile_fname=samples"};
+  if (dlopen("libprofiler.so.0", RTLD_LAZY) == nullptr) {
+    const auto job = StartJob("without", {"--mode=local"}, args);
+    EXPECT_EQ(job->Wait(), 69);
+    EXPECT_THAT(job->Output(), HasSubstr("needs gperftools (Debian's libgoogle-perftools4)"));
+    return;
+  }
+  const JobRun plain = RunJob("plain", {"--mode=local"}, {"--steps_max=150"});
+  const JobRun one = RunJob("one", {"--mode=local"}, args);
+  EXPECT_EQ(one.result.params_sha256, plain.result.params_sha256);
+  EXPECT_GT(Samples(Path("samples")), 10);
+  EXPECT_EQ(RunJob("two", {"--mode=collective", "--nproc=2"}, args).exit_code, 0);
+  EXPECT_GT(Samples(Path("samples.0")), 10);
+  EXPECT_GT(Samples(Path("samples.1")), 10);
+}
+
+TEST_F(PeProfileTest, AFileThatCannotBeWrittenIsNamed) {
+  if (dlopen("libprofiler.so.0", RTLD_LAZY) == nullptr) GTEST_SKIP() << "libgoogle-perftools4";
+  const auto job =
+      StartJob("nowhere", {"--mode=local"}, {"--steps_max=1", "--pe_profile_fname=/proc/nowhere"});
+  EXPECT_EQ(job->Wait(), 77);
+  EXPECT_THAT(job->Output(), HasSubstr("pe_profile_fname: /proc/nowhere cannot be written"));
+}
+
+}  // namespace
+}  // namespace tandem

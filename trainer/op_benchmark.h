@@ -1,0 +1,32 @@
+// What every operator of a step took, in program order: the knob `benchmark`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/exec/executor.h"
+
+namespace tandem {
+
+class OpBenchmark final : public ExecObserver {
+ public:
+  explicit OpBenchmark(const Plan& plan);  // Not owned; must outlive this.
+
+  Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
+
+  // A line for each operator that was run since the last call: its time, the bytes that it writes,
+  // and those of all temporaries that are alive while it runs. Then it begins anew.
+  std::string TakeText();
+
+ private:
+  struct Row {
+    int op;
+    const char* what;  // of a communication: "start ", "wait for "
+    double seconds;
+  };
+  const Plan& plan_;
+  std::vector<size_t> written_, alive_;  // bytes, by operator
+  std::vector<Row> rows_;
+};
+
+}  // namespace tandem
