@@ -198,8 +198,8 @@ StatusOr<RowValues> FromProto(const TableRows& rows) {
   std::copy(rows.content().begin(), rows.content().end(),
             reinterpret_cast<char*>(values.content.data()));
   const int used = rows.score_size(), waiting = rows.waiting_id_size();
-  if ((used != 0 && used != rows.id_size()) || rows.last_version_size() != used ||
-      rows.waiting_seen_size() != waiting || rows.waiting_last_size() != waiting) {
+  if ((used != 0 && used != rows.id_size()) || rows.age_size() != used ||
+      rows.waiting_seen_size() != waiting || rows.waiting_age_size() != waiting) {
     return InvalidArgument("rows of table %s: lists of different lengths", rows.variable());
   }
   for (int i = 0; i < used; ++i) {
@@ -207,10 +207,10 @@ StatusOr<RowValues> FromProto(const TableRows& rows) {
       return InvalidArgument("row %d of table %s: its score is not finite", rows.id(i),
                              rows.variable());
     }
-    values.use.push_back({rows.score(i), rows.last_version(i)});
+    values.use.push_back({rows.score(i), rows.age(i)});
   }
   for (int i = 0; i < waiting; ++i) {
-    values.waiting.push_back({rows.waiting_id(i), rows.waiting_seen(i), rows.waiting_last(i)});
+    values.waiting.push_back({rows.waiting_id(i), rows.waiting_seen(i), rows.waiting_age(i)});
   }
   return values;
 }
@@ -222,12 +222,12 @@ void ToProto(const RowValues& rows, TableRows* out) {
   out->set_last(rows.last);
   for (const RowUse& use : rows.use) {
     out->add_score(use.score);
-    out->add_last_version(use.last);
+    out->add_age(use.age);
   }
   for (const WaitingRow& row : rows.waiting) {
     out->add_waiting_id(row.id);
     out->add_waiting_seen(row.seen);
-    out->add_waiting_last(row.last);
+    out->add_waiting_age(row.age);
   }
 }
 

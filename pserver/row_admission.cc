@@ -29,12 +29,14 @@ void RowAdmission::Forget(uint32_t version, uint32_t ttl) {
   absl::erase_if(waiting_, [=](const auto& row) { return version - row.second.last > ttl; });
 }
 
-std::vector<std::vector<WaitingRow>> RowAdmission::ByBucket(int begin, int end) const {
+std::vector<std::vector<WaitingRow>> RowAdmission::ByBucket(int begin, int end,
+                                                            uint32_t version) const {
   std::vector<std::vector<WaitingRow>> buckets(static_cast<size_t>(std::max(0, end - begin)));
   for (const auto& [id, seen] : waiting_) {
     const int bucket = RowBucket(id);
     if (bucket < begin || bucket >= end) continue;
-    buckets[static_cast<size_t>(bucket - begin)].push_back({id, seen.versions, seen.last});
+    buckets[static_cast<size_t>(bucket - begin)].push_back(
+        {id, seen.versions, version - seen.last});
   }
   for (auto& rows : buckets) {
     std::sort(rows.begin(), rows.end(),

@@ -24,9 +24,11 @@ class RowAdmission {
 
   // Rows that had gradients, but too few.
   size_t waiting() const { return waiting_.size(); }
-  // Those of each bucket of [begin, end), by ascending ids.
-  std::vector<std::vector<WaitingRow>> ByBucket(int begin, int end) const;
-  void Set(const WaitingRow& row) { waiting_[row.id] = {row.seen, row.last}; }
+  // Those of each bucket of [begin, end), by ascending ids, as they are at `version`.
+  std::vector<std::vector<WaitingRow>> ByBucket(int begin, int end, uint32_t version) const;
+  void Set(const WaitingRow& row, uint32_t version) {
+    waiting_[row.id] = {row.seen, version - row.age};
+  }
 
  private:
   struct Seen {

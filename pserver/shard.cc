@@ -185,7 +185,7 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
       where.push_back(slice);
     }
     for (const SlotValues& s : slots) TD_RETURN_IF_ERROR(InitSlot(s));
-    TD_RETURN_IF_ERROR(InitRows(rows));
+    TD_RETURN_IF_ERROR(InitRows(rows, version));
     for (size_t i = 0; i < params.size(); ++i) {
       TD_RETURN_IF_ERROR(table_->SetParam(where[i], Floats(params[i].values, params[i].numel)));
       if (!has_values_[where[i]]) --values_missing_;

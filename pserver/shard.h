@@ -186,7 +186,7 @@ class Shard {
   bool IsTable(int index) const TD_REQUIRES(mu_) {
     return index >= static_cast<int>(table_->size());
   }
-  Status InitRows(const std::vector<RowValues>& rows) TD_REQUIRES(mu_);
+  Status InitRows(const std::vector<RowValues>& rows, uint64_t version) TD_REQUIRES(mu_);
   Status InitSlot(const SlotValues& slot) TD_REQUIRES(mu_);
   Status CheckPullRows(const PullQuery& query) const TD_REQUIRES(mu_);
   Status AddRows(const PullRows& rows, bool previous, PullResult& result) TD_REQUIRES(mu_);

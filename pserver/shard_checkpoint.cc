@@ -25,7 +25,7 @@ StatusOr<ShardImage> Shard::MakeImage() {
     image.slices.push_back(std::move(slice));
   }
   for (size_t i = 0; i < sparse_->size(); ++i) {
-    image.tables.push_back(sparse_->table(static_cast<int>(i)).Image());
+    image.tables.push_back(sparse_->table(static_cast<int>(i)).Image(version_));
   }
   return image;
 }

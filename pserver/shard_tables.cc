@@ -137,11 +137,11 @@ Status Shard::InitSlot(const SlotValues& slot) {
   return table_->SetSlot(slice, slot.slot, Floats(slot.values, slot.numel));
 }
 
-Status Shard::InitRows(const std::vector<RowValues>& rows) {
+Status Shard::InitRows(const std::vector<RowValues>& rows, uint64_t version) {
   for (const RowValues& r : rows) {
     const int table = sparse_->Find(r.variable);
     if (table < 0) return NotFound("there is no table \"%s\" here", r.variable);
-    TD_RETURN_IF_ERROR(sparse_->table(table).SetRows(r));
+    TD_RETURN_IF_ERROR(sparse_->table(table).SetRows(r, version));
     if (!r.last) continue;
     const size_t index = table_->size() + static_cast<size_t>(table);
     if (!has_values_[index]) --values_missing_;
@@ -184,7 +184,7 @@ StatusOr<std::unique_ptr<SparseTables>> Shard::RestoreTables(const ShardImage& i
   for (size_t i = 0; i < image.tables.size(); ++i) {
     SparseTable& table = tables->table(static_cast<int>(i));
     for (const auto& [bucket, rows] : image.tables[i].buckets) {
-      TD_RETURN_IF_ERROR(table.SetRows(rows));
+      TD_RETURN_IF_ERROR(table.SetRows(rows, image.version));
     }
     for (const auto& [slot, value] : image.tables[i].scalars) {
       TD_RETURN_IF_ERROR(table.SetScalar(slot, value));
@@ -203,7 +203,7 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
   }
   const int table = sparse_->Find(variable);
   if (table < 0) return NotFound("there is no table \"%s\" here", variable);
-  TablePage page = sparse_->table(table).Page(bucket, slots, bytes_max);
+  TablePage page = sparse_->table(table).Page(bucket, slots, bytes_max, version_);
   page.version = version_;
   return page;
 }

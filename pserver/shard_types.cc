@@ -179,7 +179,7 @@ size_t ShardImage::bytes() const {
   }
   for (const TableImage& table : tables) {
     for (const auto& [bucket, rows] : table.buckets) {
-      sum += rows.ids.size() * (sizeof(uint64_t) + sizeof(RowUse)) +
+      sum += rows.ids.size() * (sizeof(uint64_t) + sizeof(RowAge)) +
              rows.content.size() * sizeof(float) + rows.waiting.size() * sizeof(WaitingRow);
     }
   }

@@ -13,7 +13,6 @@
 #include "common/tensor/table_rules.h"
 #include "common/tensor/types.h"
 #include "kernels/graph/optimizer.h"
-#include "pserver/row_store.h"
 #include "pserver/sequence_window.h"
 
 namespace tandem {
@@ -93,11 +92,15 @@ struct SlotValues {
   Buffer values;
 };
 
-// A row that had gradients in `seen` versions, the last of them `last` (modulo 2^32), and is not
-// admitted yet.
+// What rules count of a row: versions with a gradient for it, faded, and versions since the last.
+struct RowAge {
+  float score = 0;
+  uint32_t age = 0;
+};
+// A row that is not admitted yet: versions with a gradient for it, and since the last of them.
 struct WaitingRow {
   uint64_t id = 0;
-  uint32_t seen = 0, last = 0;
+  uint32_t seen = 0, age = 0;
   friend bool operator==(const WaitingRow&, const WaitingRow&) = default;
 };
 
@@ -107,7 +110,7 @@ struct RowValues {
   std::vector<uint64_t> ids;
   std::vector<float> content;  // of each row its values, then its slots
   bool last = false;
-  std::vector<RowUse> use;  // of each row, or empty: as of a row that was touched now
+  std::vector<RowAge> use;  // of each row, or empty: as of rows that are touched now
   std::vector<WaitingRow> waiting;
 };
 struct TablePage {

@@ -328,7 +328,7 @@ void SparseTable::PullPrevious(std::span<const uint64_t> ids, float* out) const 
   }
 }
 
-Status SparseTable::SetRows(const RowValues& values) {
+Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
   TD_RETURN_IF_ERROR(CheckIds(values.ids, false));
   for (const WaitingRow& row : values.waiting) {
     TD_RETURN_IF_ERROR(CheckIds({&row.id, 1}, false));
@@ -344,9 +344,12 @@ Status SparseTable::SetRows(const RowValues& values) {
   for (size_t i = 0; i < values.ids.size(); ++i) {  // one may come twice
     TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd({&values.ids[i], 1}));
     std::copy_n(values.content.data() + i * static_cast<size_t>(width_), width_, store_.Row(at[0]));
-    store_.Use(at[0]) = values.use.empty() ? RowUse{1, version_} : values.use[i];
+    const RowAge use = values.use.empty() ? RowAge{1, 0} : values.use[i];
+    store_.Use(at[0]) = {use.score, static_cast<uint32_t>(version) - use.age};
   }
-  for (const WaitingRow& row : values.waiting) admission_.Set(row);
+  for (const WaitingRow& row : values.waiting) {
+    admission_.Set(row, static_cast<uint32_t>(version));
+  }
   return OkStatus();
 }
 
@@ -363,7 +366,7 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
 }
 
 void SparseTable::AppendBucket(int bucket, bool with_slots, const std::vector<WaitingRow>& waiting,
-                               RowValues& out) const {
+                               uint32_t version, RowValues& out) const {
   const std::vector<uint64_t> ids = store_.IdsOf(bucket);
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
@@ -371,12 +374,15 @@ void SparseTable::AppendBucket(int bucket, bool with_slots, const std::vector<Wa
   for (const uint32_t place : at) {
     const float* row = store_.Row(place);
     out.content.insert(out.content.end(), row, row + (with_slots ? width_ : dim_));
-    if (with_slots) out.use.push_back(store_.Use(place));
+    if (!with_slots) continue;
+    const RowUse& use = store_.Use(place);
+    out.use.push_back({use.score, version - use.last});
   }
   if (with_slots) out.waiting.insert(out.waiting.end(), waiting.begin(), waiting.end());
 }
 
-TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max) const {
+TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
+                            uint64_t version) const {
   TablePage page;
   page.rows.variable = spec_.variable;
   if (with_slots) {
@@ -384,25 +390,28 @@ TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max) con
     page.slot_start = slot_start_;
   }
   bucket = std::max(bucket, spec_.bucket_begin);
-  const auto waiting = admission_.ByBucket(bucket, spec_.bucket_end);
+  const auto now = static_cast<uint32_t>(version);
+  const auto waiting = admission_.ByBucket(bucket, spec_.bucket_end, now);
   const auto bytes = [&page] {
     return page.rows.content.size() * sizeof(float) + page.rows.waiting.size() * sizeof(WaitingRow);
   };
   for (size_t i = 0; bucket < spec_.bucket_end && bytes() < bytes_max; ++i, ++bucket) {
-    AppendBucket(bucket, with_slots, waiting[i], page.rows);
+    AppendBucket(bucket, with_slots, waiting[i], now, page.rows);
   }
   page.next_bucket = bucket >= spec_.bucket_end ? kRowBuckets : bucket;
   return page;
 }
 
-TableImage SparseTable::Image() const {
+TableImage SparseTable::Image(uint64_t version) const {
   TableImage image;
   image.scalars = scalars_;
-  const auto waiting = admission_.ByBucket(spec_.bucket_begin, spec_.bucket_end);
+  const auto now = static_cast<uint32_t>(version);
+  const auto waiting = admission_.ByBucket(spec_.bucket_begin, spec_.bucket_end, now);
   for (int bucket = spec_.bucket_begin; bucket < spec_.bucket_end; ++bucket) {
     RowValues rows;
     rows.variable = spec_.variable;
-    AppendBucket(bucket, true, waiting[static_cast<size_t>(bucket - spec_.bucket_begin)], rows);
+    AppendBucket(bucket, true, waiting[static_cast<size_t>(bucket - spec_.bucket_begin)], now,
+                 rows);
     if (rows.ids.empty() && rows.waiting.empty()) continue;
     image.buckets.emplace_back(bucket, std::move(rows));
   }

@@ -56,14 +56,14 @@ class SparseTable {
   // Weights of `ids` to `out` [ids, dim]; `previous`: before the last Begin. REQUIRES: CheckIds.
   void Pull(std::span<const uint64_t> ids, bool previous, float* out) const;
 
-  // Replaces or adds rows, each with its slots; all or nothing.
-  Status SetRows(const RowValues& values);
+  // Replaces or adds rows, each with its slots, as they are at `version`; all or nothing.
+  Status SetRows(const RowValues& values, uint64_t version);
   // A slot of one number. NOT_FOUND with the nearest name.
   Status SetScalar(const std::string& slot, float value);
   const std::vector<std::pair<std::string, float>>& scalars() const { return scalars_; }
   // Rows of whole buckets from `bucket` on, until there are `bytes_max` bytes.
-  TablePage Page(int bucket, bool with_slots, uint64_t bytes_max) const;
-  TableImage Image() const;
+  TablePage Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version) const;
+  TableImage Image(uint64_t version) const;
 
  private:
   // Rows of a chunk on their way through the update program.
@@ -96,7 +96,7 @@ class SparseTable {
   Status Run(Chunk& chunk, float rate);
   // `waiting`: of RowAdmission::ByBucket.
   void AppendBucket(int bucket, bool with_slots, const std::vector<WaitingRow>& waiting,
-                    RowValues& out) const;
+                    uint32_t version, RowValues& out) const;
 
   const TableSpec spec_;
   const IdleRows idle_;

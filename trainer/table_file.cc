@@ -18,9 +18,9 @@ PsTableRows FromProto(const TableRecord& record) {
             reinterpret_cast<char*>(rows.content.data()));
   rows.slots.assign(record.slot().begin(), record.slot().end());
   rows.score.assign(from.score().begin(), from.score().end());
-  rows.last_version.assign(from.last_version().begin(), from.last_version().end());
+  rows.age.assign(from.age().begin(), from.age().end());
   for (int i = 0; i < from.waiting_id_size(); ++i) {
-    rows.waiting.push_back({from.waiting_id(i), from.waiting_seen(i), from.waiting_last(i)});
+    rows.waiting.push_back({from.waiting_id(i), from.waiting_seen(i), from.waiting_age(i)});
   }
   return rows;
 }
@@ -30,8 +30,8 @@ bool IsWhole(const TableRecord& record) {
   const int used = rows.score_size(), waiting = rows.waiting_id_size();
   const auto ids = static_cast<size_t>(rows.id_size());
   return (ids == 0 ? rows.content().empty() : rows.content().size() % (ids * sizeof(float)) == 0) &&
-         used == rows.id_size() && rows.last_version_size() == used &&
-         rows.waiting_seen_size() == waiting && rows.waiting_last_size() == waiting;
+         used == rows.id_size() && rows.age_size() == used && rows.waiting_seen_size() == waiting &&
+         rows.waiting_age_size() == waiting;
 }
 
 }  // namespace
@@ -54,14 +54,14 @@ Status TableFileWriter::Add(const PsTableRows& rows) {
     for (; row < rows.ids.size() && RowBucket(rows.ids[row]) == bucket; ++row) {
       to.add_id(rows.ids[row]);
       to.add_score(rows.score.at(row));
-      to.add_last_version(rows.last_version.at(row));
+      to.add_age(rows.age.at(row));
     }
     to.set_content(rows.content.data() + first * width, (row - first) * width * sizeof(float));
     for (; waiting < rows.waiting.size() && RowBucket(rows.waiting[waiting].id) == bucket;
          ++waiting) {
       to.add_waiting_id(rows.waiting[waiting].id);
       to.add_waiting_seen(rows.waiting[waiting].seen);
-      to.add_waiting_last(rows.waiting[waiting].last_version);
+      to.add_waiting_age(rows.waiting[waiting].age);
     }
     const std::string text = record.SerializeAsString();
     const uint64_t bytes = text.size();

@@ -69,6 +69,7 @@ StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::str
     TD_ASSIGN_OR_RETURN(server->channel, MakeChannel(server->endpoint, impl.options.tls));
     impl.servers.push_back(std::move(server));
   }
+  impl.FillOwners();
   if (impl.options.wait_for_servers) TD_RETURN_IF_ERROR(impl.WaitForServers());
   return client;
 }

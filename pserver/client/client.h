@@ -89,10 +89,10 @@ struct PsTableRows {
   std::vector<float> slot_start;   // what they begin with
   // What the table's rules count (TableRows of proto/pserver.proto), of each row, or none.
   std::vector<float> score;
-  std::vector<uint32_t> last_version;
+  std::vector<uint32_t> age;
   struct Waiting {
     uint64_t id = 0;
-    uint32_t seen = 0, last_version = 0;
+    uint32_t seen = 0, age = 0;
   };
   std::vector<Waiting> waiting;
 };

@@ -12,6 +12,7 @@
 
 #include "common/base/mutex.h"
 #include "common/rpc/tensor_codec.h"
+#include "common/tensor/row_buckets.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/client.h"
 #include "pserver/client/raw_call.h"
@@ -76,6 +77,7 @@ struct PullPart {
 struct RowsPart {
   PullRequest request;
   std::vector<std::vector<float*>> to;
+  std::vector<int64_t> dims;  // of the tables
 };
 
 struct PsClient::Impl {
@@ -118,7 +120,8 @@ struct PsClient::Impl {
                   const RowSource& rows);
   // client_rows.cc
   StatusOr<int> TableIndex(const std::string& name) const;
-  size_t ServerOf(uint64_t id) const;
+  void FillOwners();
+  size_t ServerOf(uint64_t id) const { return owners[static_cast<size_t>(RowBucket(id))]; }
   void FillTables(size_t server, ConfigureRequest* request) const;
   // Adds the rows to the parts of their servers; every server gets some of every table, or none.
   Status AppendRows(const std::vector<PsConstRows>& rows, std::vector<PushPart>& parts) const;
@@ -146,6 +149,7 @@ struct PsClient::Impl {
   PsOptions options;
   std::string token;
   std::vector<std::unique_ptr<Server>> servers;
+  std::vector<size_t> owners;  // the server of each bucket of rows
   // Constant after Configure.
   bool sync = true;
   std::vector<PsVariable> variables;

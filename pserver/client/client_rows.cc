@@ -44,6 +44,23 @@ void AppendSlices(const std::string& table, int64_t dim, std::shared_ptr<const O
   part.slices.push_back(std::move(values));
 }
 
+// Rows [places of `to`, dim] of the message, each to its place.
+Status CopyRows(const ReceivedMessage& message, const CodedSlice& rows, int64_t dim,
+                const std::vector<float*>& to) {
+  if (to.empty()) return OkStatus();
+  size_t next = 1;
+  while (next < to.size() && to[next] == to[next - 1] + dim) ++next;
+  if (next == to.size()) return CopyContent(message.fragments(), rows, to[0]);
+  const auto values = std::make_unique_for_overwrite<float[]>(to.size() * static_cast<size_t>(dim));
+  TD_RETURN_IF_ERROR(CopyContent(message.fragments(), rows, values.get()));
+  const float* from = values.get();
+  for (float* const place : to) {
+    std::copy_n(from, dim, place);
+    from += dim;
+  }
+  return OkStatus();
+}
+
 // Takes apart the answer to `part`.
 StatusOr<uint64_t> TakeRows(const RowsPart& part, const grpc::ByteBuffer& bytes) {
   const ReceivedMessage message(bytes);
@@ -52,21 +69,15 @@ StatusOr<uint64_t> TakeRows(const RowsPart& part, const grpc::ByteBuffer& bytes)
     return DataLoss("the answer holds %d tables, %d were asked for", reply.slices.size(),
                     part.to.size());
   }
-  std::vector<float> values;
   for (size_t i = 0; i < part.to.size(); ++i) {
     const CodedSlice& s = reply.slices[i];
     const std::string& table = part.request.rows(static_cast<int>(i)).variable();
     const auto n = static_cast<int64_t>(part.to[i].size());
-    if (s.variable != table || s.desc.dtype != DType::kF32 || s.desc.shape.rank() != 2 ||
-        s.desc.shape[0] != n) {
+    if (s.variable != table || s.desc.dtype != DType::kF32 ||
+        s.desc.shape != Shape{n, part.dims[i]}) {
       return DataLoss("asked for %d rows of %s, got %s %s", n, table, s.variable, ToString(s.desc));
     }
-    values.resize(static_cast<size_t>(s.desc.shape.numel()));
-    TD_RETURN_IF_ERROR(CopyContent(message.fragments(), s, values.data()));
-    const int64_t dim = s.desc.shape[1];
-    for (int64_t r = 0; r < n; ++r) {
-      std::copy_n(values.data() + r * dim, dim, part.to[i][static_cast<size_t>(r)]);
-    }
+    TD_RETURN_IF_ERROR(CopyRows(message, s, part.dims[i], part.to[i]));
   }
   return reply.version;
 }
@@ -82,13 +93,12 @@ StatusOr<int> PsClient::Impl::TableIndex(const std::string& name) const {
   return NotFound("unknown table \"%s\"%s", name, OrDidYouMean(name, names));
 }
 
-// The inverse of FirstBucket.
-size_t PsClient::Impl::ServerOf(uint64_t id) const {
+void PsClient::Impl::FillOwners() {
   const auto count = static_cast<int>(servers.size());
-  const int bucket = RowBucket(id);
-  auto server = static_cast<int>(int64_t{bucket} * count / kRowBuckets);
-  while (FirstBucket(server + 1, count) <= bucket) ++server;
-  return static_cast<size_t>(server);
+  for (int server = 0; server < count; ++server) {
+    const int end = FirstBucket(server + 1, count);
+    while (static_cast<int>(owners.size()) < end) owners.push_back(static_cast<size_t>(server));
+  }
 }
 
 void PsClient::Impl::FillTables(size_t server, ConfigureRequest* request) const {
@@ -152,20 +162,28 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
     FillWhen(when, &parts[s]->request);
   }
   for (const PsRows& r : rows) {
-    TD_RETURN_IF_ERROR(TableIndex(r.variable).status());
+    TD_ASSIGN_OR_RETURN(const int table, TableIndex(r.variable));
     if (r.ids.size() != r.to.size()) {
       return InvalidArgument("%d rows of %s, and places for %d", r.ids.size(), r.variable,
                              r.to.size());
     }
+    struct Own {
+      RowsRange* range;
+      std::vector<float*>* to;
+    };
+    std::vector<Own> own;  // by server
     for (auto& [server, part] : parts) {
-      part->request.add_rows()->set_variable(r.variable);
-      part->to.emplace_back();
+      RowsRange* const range = part->request.add_rows();
+      range->set_variable(r.variable);
+      part->dims.push_back(tables[table].dim);
+      range->mutable_id()->Reserve(static_cast<int>(r.ids.size() / servers.size()));
+      own.push_back({range, &part->to.emplace_back()});
     }
     for (size_t i = 0; i < r.ids.size(); ++i) {
       const auto id = static_cast<uint64_t>(r.ids[i]);
-      RowsPart& part = *parts[ServerOf(id)];
-      part.request.mutable_rows(part.request.rows_size() - 1)->add_id(id);
-      part.to.back().push_back(r.to[i]);
+      const Own& part = own[ServerOf(id)];
+      part.range->add_id(id);
+      part.to->push_back(r.to[i]);
     }
   }
   for (const auto& [server, part] : parts) {
@@ -219,9 +237,9 @@ PsTableRows FromReply(const PullTableReply& reply) {
   page.slots.assign(reply.slot().begin(), reply.slot().end());
   page.slot_start.assign(reply.slot_start().begin(), reply.slot_start().end());
   page.score.assign(rows.score().begin(), rows.score().end());
-  page.last_version.assign(rows.last_version().begin(), rows.last_version().end());
+  page.age.assign(rows.age().begin(), rows.age().end());
   for (int i = 0; i < rows.waiting_id_size(); ++i) {
-    page.waiting.push_back({rows.waiting_id(i), rows.waiting_seen(i), rows.waiting_last(i)});
+    page.waiting.push_back({rows.waiting_id(i), rows.waiting_seen(i), rows.waiting_age(i)});
   }
   return page;
 }
@@ -232,8 +250,8 @@ bool Fits(const PullTableReply& reply, size_t dim, uint32_t bucket) {
   const int used = rows.score_size(), waiting = rows.waiting_id_size();
   return rows.content().size() == static_cast<size_t>(rows.id_size()) * width * sizeof(float) &&
          reply.slot_size() == reply.slot_start_size() && reply.next_bucket() > bucket &&
-         (used == 0 || used == rows.id_size()) && rows.last_version_size() == used &&
-         rows.waiting_seen_size() == waiting && rows.waiting_last_size() == waiting;
+         (used == 0 || used == rows.id_size()) && rows.age_size() == used &&
+         rows.waiting_seen_size() == waiting && rows.waiting_age_size() == waiting;
 }
 
 template <typename T>
@@ -282,7 +300,7 @@ StatusOr<PsTableRows> PsClient::PullTable(const std::string& variable, bool slot
         Append(page.ids, all.ids);
         Append(page.content, all.content);
         Append(page.score, all.score);
-        Append(page.last_version, all.last_version);
+        Append(page.age, all.age);
         Append(page.waiting, all.waiting);
         return OkStatus();
       }));
@@ -320,7 +338,7 @@ class PsClient::Impl::InitRows {
                                        width * sizeof(float));
       if (!r.score.empty()) {
         rows_->add_score(r.score[i]);
-        rows_->add_last_version(r.last_version[i]);
+        rows_->add_age(r.age[i]);
       }
       if (rows_->content().size() >= kInitBytesMax) TD_RETURN_IF_ERROR(Send(false));
     }
@@ -328,7 +346,7 @@ class PsClient::Impl::InitRows {
       if (impl_.ServerOf(w.id) != server_) continue;
       rows_->add_waiting_id(w.id);
       rows_->add_waiting_seen(w.seen);
-      rows_->add_waiting_last(w.last_version);
+      rows_->add_waiting_age(w.age);
       if (rows_->waiting_id_size() >= kWaitingMax) TD_RETURN_IF_ERROR(Send(false));
     }
     return OkStatus();

@@ -215,9 +215,9 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
     ASSERT_TRUE(Step(*table, one).ok());
   }
   // Through pages onto three servers, through an image onto one; then one step more everywhere.
-  const TableImage image = table->Image();
+  const TableImage image = table->Image(0);
   auto copy = Make(TableOf(), adam);
-  for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(copy->SetRows(rows).ok());
+  for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(copy->SetRows(rows, 0).ok());
   for (const auto& [name, value] : image.scalars) ASSERT_TRUE(copy->SetScalar(name, value).ok());
   EXPECT_EQ(copy->rows(), table->rows());
   std::vector<std::unique_ptr<SparseTable>> three;
@@ -229,7 +229,7 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
   }
   int pages = 0;
   for (int bucket = 0; bucket < kRowBuckets; ++pages) {
-    const TablePage page = table->Page(bucket, true, 4000);
+    const TablePage page = table->Page(bucket, true, 4000, 0);
     ASSERT_EQ(page.slots.size(), 2u);
     const size_t width = kDim * 3;
     for (size_t i = 0; i < page.rows.ids.size(); ++i) {
@@ -239,7 +239,7 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
           RowBucket(page.rows.ids[i]) >= FirstBucket(server + 1, 3) ? server + 1 : server;
       ASSERT_TRUE(
           three[exact]
-              ->SetRows({"emb", {page.rows.ids[i]}, {content, content + width}, false, {}, {}})
+              ->SetRows({"emb", {page.rows.ids[i]}, {content, content + width}, false, {}, {}}, 0)
               .ok());
     }
     ASSERT_GT(page.next_bucket, bucket);
@@ -274,8 +274,8 @@ TEST_F(SparseTableTest, BadRowsAreRefusedByName) {
   EXPECT_THAT(message({mine[1], mine[0]}), HasSubstr("do not ascend"));
   EXPECT_THAT(message({mine[0], mine[0]}), HasSubstr("do not ascend"));
   EXPECT_THAT(message({others[0]}), HasSubstr("this server owns buckets 0 to 511"));
-  EXPECT_FALSE(table->SetRows({"emb", {mine[0]}, {1, 2}, false, {}, {}}).ok());
-  EXPECT_FALSE(table->SetRows({"emb", {mine[0]}, {1, 2, 3, 4, 5, 6, NAN}, false, {}, {}}).ok());
+  EXPECT_FALSE(table->SetRows({"emb", {mine[0]}, {1, 2}, false, {}, {}}, 0).ok());
+  EXPECT_FALSE(table->SetRows({"emb", {mine[0]}, {1, 2, 3, 4, 5, 6, NAN}, false, {}, {}}, 0).ok());
   EXPECT_EQ(table->rows(), 0u);
   EXPECT_THAT(std::string(table->SetScalar("emb@beta1_pow", 1).message()), HasSubstr("no slot"));
 }

@@ -195,9 +195,9 @@ TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
     spec.bucket_end = FirstBucket(s + 1, 3);
     auto part = SparseTable::Make(spec, {"adagrad", {}}, backend_, device_);
     ASSERT_TRUE(part.ok());
-    for (const auto& [bucket, rows] : whole->Image().buckets) {
+    for (const auto& [bucket, rows] : whole->Image(5).buckets) {
       if (bucket >= spec.bucket_begin && bucket < spec.bucket_end) {
-        ASSERT_TRUE((*part)->SetRows(rows).ok());
+        ASSERT_TRUE((*part)->SetRows(rows, 5).ok());
       }
     }
     three.push_back(*std::move(part));
@@ -224,6 +224,28 @@ TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
     }
   }
   EXPECT_GT(whole->Info().removed, 0u);
+}
+
+// A job that goes on may count its versions from another number (a_sync: those of each server).
+TEST_F(TableRulesTest, AgesGoOnAtAnotherVersion) {
+  auto table = Make("admit_count=2 shrink_every=1 ttl=3");
+  Update(*table, 100, {1, 2, 3});
+  Update(*table, 101, {1, 2});
+  Update(*table, 102, {1});
+  const TableImage image = table->Image(103);
+  auto other = Make("admit_count=2 shrink_every=1 ttl=3");
+  for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(other->SetRows(rows, 7).ok());
+  EXPECT_EQ(other->rows(), 2u);
+  EXPECT_EQ(other->Info().waiting, 1u);
+  Update(*other, 7, {});
+  EXPECT_EQ(other->Info().waiting, 1u);
+  Update(*other, 8, {});
+  EXPECT_EQ(other->rows(), 2u);
+  EXPECT_EQ(other->Info().waiting, 0u) << "4 versions old";
+  Update(*other, 9, {});
+  EXPECT_EQ(other->rows(), 1u);
+  Update(*other, 10, {});
+  EXPECT_EQ(other->rows(), 0u);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ PsTableRows Rows(int begin, int end) {
       }
       rows.ids.push_back(id);
       rows.score.push_back(static_cast<float>(id) * 0.5f);
-      rows.last_version.push_back(static_cast<uint32_t>(id + 1));
+      rows.age.push_back(static_cast<uint32_t>(id + 1));
       for (int i = 0; i < 4; ++i) rows.content.push_back(static_cast<float>(id * 4 + i));
     }
   }
