@@ -8,9 +8,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "common/base/clock.h"
 #include "common/base/rng.h"
+#include "common/tensor/row_buckets.h"
 #include "kernels/exec/comm.h"
 #include "pserver/client/client.h"
 #include "pserver/pserver.h"
+#include "pserver/sparse_table.h"
 #include "tests/bench/report.h"
 
 namespace tandem::bench {
@@ -102,6 +104,38 @@ class Table {
   std::unique_ptr<PsClient> client_;
 };
 
+// The servers' table without a lane.
+class Direct {
+ public:
+  Status Start() {
+    TableSpec spec{"emb", Shape{kHeight, kDim}, {Init::kUniform, -0.1f, 0.1f}, 1, 0, kRowBuckets};
+    TD_ASSIGN_OR_RETURN(spec.rules, ParseTableRules("admit_count=2"));
+    TD_ASSIGN_OR_RETURN(table_, SparseTable::Make(spec, {"sgd", {}}, backend_, device_));
+    std::vector<uint64_t> ids;
+    for (uint64_t i = 0; i < kRows; ++i) ids.push_back(static_cast<uint64_t>(IdOf(i)));
+    std::sort(ids.begin(), ids.end());
+    const std::vector<float> ones(kRows * kDim, 1.0f);
+    const RowsGradient all[] = {{ids, ones.data()}};
+    for (const uint64_t version : {0, 1}) {
+      table_->Begin(version, false);
+      TD_RETURN_IF_ERROR(table_->Apply(all, 0.01f));
+    }
+    return table_->rows() == kRows ? OkStatus() : Internal("%d rows", table_->rows());
+  }
+  Status Pull(const std::vector<int64_t>& ids) {
+    const std::span keys(reinterpret_cast<const uint64_t*>(ids.data()), ids.size());
+    TD_RETURN_IF_ERROR(table_->CheckIds(keys, false));
+    table_->Pull(keys, false, out_.data());
+    return OkStatus();
+  }
+
+ private:
+  CpuDevice device_;
+  Backend backend_ = Backend::Cpu();
+  std::unique_ptr<SparseTable> table_;
+  std::vector<float> out_ = std::vector<float>(kKeys * kDim);
+};
+
 // Hash table and rows in plain arrays, looked up in groups.
 class Bare {
  public:
@@ -153,6 +187,8 @@ StatusOr<double> RowsPerSecond(const std::vector<std::vector<int64_t>>& requests
 StatusOr<Report> PsSparsePull(const RunOptions& options) {
   Table table;
   TD_RETURN_IF_ERROR(table.Start());
+  Direct direct;
+  TD_RETURN_IF_ERROR(direct.Start());
   Bare bare;
   Report report;
   for (const bool zipf : {false, true}) {
@@ -166,6 +202,8 @@ StatusOr<Report> PsSparsePull(const RunOptions& options) {
         measure("pull_rows_per_s", [&](const auto& ids) { return table.Pull(ids); }));
     TD_RETURN_IF_ERROR(
         measure("push_rows_per_s", [&](const auto& ids) { return table.Push(ids); }));
+    TD_RETURN_IF_ERROR(
+        measure("table_rows_per_s", [&](const auto& ids) { return direct.Pull(ids); }));
     TD_RETURN_IF_ERROR(
         measure("bare_rows_per_s", [&](const auto& ids) { return bare.Gather(ids); }));
   }
