@@ -235,8 +235,8 @@ class Bench:
         out["limit_name"] = "the same loop"
         out["lane"] = "gRPC over loopback"
         out["push_rows_per_s"] = statistics.median(r["push_rows_per_s"] for r in runs)
-        for name in ("pull", "push", "bare"):
-            field = f"zipf_{name}_rows_per_s"
+        for field in ("table_rows_per_s", "zipf_table_rows_per_s", "zipf_pull_rows_per_s",
+                      "zipf_push_rows_per_s", "zipf_bare_rows_per_s"):
             out[field] = statistics.median(r[field] for r in runs)
         out["zipf_ratio"] = round(out["zipf_pull_rows_per_s"] / out["zipf_bare_rows_per_s"], 3)
         out["others_share"] = round(others, 3)
