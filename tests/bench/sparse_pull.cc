@@ -1,7 +1,7 @@
 // ps_sparse_pull: rows of a growing table with admission on a pserver over loopback, pulled and
 // pushed in requests of 10 000 different keys, uniform and zipf, beside a bare loop that gathers
-// the same rows from a hash table in the process; between
-// the two the servers' table, asked directly.
+// the same rows from a hash table in the process; between the two the servers' table, asked
+// directly.
 #include <algorithm>
 #include <cmath>
 

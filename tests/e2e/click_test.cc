@@ -216,6 +216,13 @@ TEST_F(ClickTest, TablesLearnInEveryRegime) {
     const JobRun run = RunJob("regime", {"--servers=2", "--workers=2"}, {});
     EXPECT_THAT(run.output, testing::HasSubstr("2 tables on the servers"));
     EXPECT_NEAR(run.result.auc, sync.result.auc, 0.05) << regime;
+    Write("job.pbtxt", SparseJob({{"model {", "model { arg { name: \"distributed\" value: \"1\" }"},
+                                  {"type: \"adam\"", "type: \"adagrad\""},
+                                  {"0.01", "0.1"}}) +
+                           "strategy { a_sync: true a_sync_configs { " + regime + " } }\n");
+    const JobRun alone = RunJob("alone", {"--servers=2", "--workers=2"}, {});
+    EXPECT_THAT(alone.output, testing::HasSubstr("2 tables on the servers, 2 of them alone"));
+    EXPECT_NEAR(alone.result.auc, sync.result.auc, 0.05) << regime;
   }
 }
 

@@ -34,6 +34,7 @@ class LedgerTest : public JobTest {
  protected:
   struct Sum {
     int64_t lost = 0, doubled = 0, pushes = 0;
+    int64_t rows = 0, waiting = 0;  // that there should be, less those that there are
     void Count(int64_t expected, int64_t applied) {
       lost += std::max<int64_t>(0, expected - applied);
       doubled += std::max<int64_t>(0, applied - expected);
@@ -185,6 +186,14 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
     int64_t expected = -2;
     for (int t = 0; t < kTrainers; ++t) expected += of_rows[t][r];
     sum.Count(std::max<int64_t>(0, expected), static_cast<int64_t>(rows[r]));
+    sum.rows += expected > 0;
+    sum.waiting += expected == 0 || expected == -1;
+  }
+  const auto info = clients[0]->ServerInfo();
+  EXPECT_TRUE(info.ok()) << info.status();
+  for (int i = 0; info.ok() && i < kServers; ++i) {
+    sum.rows -= static_cast<int64_t>((*info)[i].rows);
+    sum.waiting -= static_cast<int64_t>((*info)[i].waiting);
   }
   return sum;
 }
@@ -198,6 +207,8 @@ TEST_F(LedgerTest, NothingIsLostAndNothingIsDoubled) {
   EXPECT_GT(sum.pushes, 100);
   EXPECT_EQ(sum.lost, 0);
   EXPECT_EQ(sum.doubled, 0);
+  EXPECT_EQ(sum.rows, 0);
+  EXPECT_EQ(sum.waiting, 0);
 }
 
 // The same test must fail with a server that is wrong.
