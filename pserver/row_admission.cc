@@ -8,11 +8,14 @@
 namespace tandem {
 
 RowAdmission::RowAdmission(const TableRules& rules, uint64_t seed, const std::string& table)
-    : rules_(rules), key_(StreamKey(seed, "admit:" + table)) {}
+    : rules_(rules), key_(StreamKey(seed, "admit:" + table)), buckets_(kRowBuckets) {}
 
 bool RowAdmission::Admit(uint64_t id, uint32_t version) {
+  auto& waiting = buckets_[static_cast<size_t>(RowBucket(id))];
   if (rules_.admit_count > 1) {
-    Seen& seen = waiting_[id];
+    const auto [row, added] = waiting.try_emplace(id);
+    count_ += added;
+    Seen& seen = row->second;
     seen.last = version;
     if (seen.versions < rules_.admit_count) ++seen.versions;
     if (seen.versions < rules_.admit_count) return false;
@@ -21,28 +24,30 @@ bool RowAdmission::Admit(uint64_t id, uint32_t version) {
     const uint64_t of_version = key_ ^ (uint64_t{version} * 0x9e3779b97f4a7c15);
     if (UniformAt(of_version, id) >= rules_.admit_probability) return false;
   }
-  waiting_.erase(id);
+  count_ -= waiting.erase(id);
   return true;
 }
 
 void RowAdmission::Forget(uint32_t version, uint32_t ttl) {
-  absl::erase_if(waiting_, [=](const auto& row) { return version - row.second.last > ttl; });
+  for (auto& waiting : buckets_) {
+    count_ -=
+        absl::erase_if(waiting, [=](const auto& row) { return version - row.second.last > ttl; });
+  }
 }
 
-std::vector<std::vector<WaitingRow>> RowAdmission::ByBucket(int begin, int end,
-                                                            uint32_t version) const {
-  std::vector<std::vector<WaitingRow>> buckets(static_cast<size_t>(std::max(0, end - begin)));
-  for (const auto& [id, seen] : waiting_) {
-    const int bucket = RowBucket(id);
-    if (bucket < begin || bucket >= end) continue;
-    buckets[static_cast<size_t>(bucket - begin)].push_back(
-        {id, seen.versions, version - seen.last});
+std::vector<WaitingRow> RowAdmission::OfBucket(int bucket, uint32_t version) const {
+  std::vector<WaitingRow> rows;
+  for (const auto& [id, seen] : buckets_[static_cast<size_t>(bucket)]) {
+    rows.push_back({id, seen.versions, version - seen.last});
   }
-  for (auto& rows : buckets) {
-    std::sort(rows.begin(), rows.end(),
-              [](const WaitingRow& a, const WaitingRow& b) { return a.id < b.id; });
-  }
-  return buckets;
+  std::sort(rows.begin(), rows.end(),
+            [](const WaitingRow& a, const WaitingRow& b) { return a.id < b.id; });
+  return rows;
+}
+
+void RowAdmission::Set(const WaitingRow& row, uint32_t version) {
+  auto& waiting = buckets_[static_cast<size_t>(RowBucket(row.id))];
+  count_ += waiting.insert_or_assign(row.id, Seen{row.seen, version - row.age}).second;
 }
 
 }  // namespace tandem

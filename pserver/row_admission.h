@@ -23,12 +23,11 @@ class RowAdmission {
   void Forget(uint32_t version, uint32_t ttl);
 
   // Rows that had gradients, but too few.
-  size_t waiting() const { return waiting_.size(); }
-  // Those of each bucket of [begin, end), by ascending ids, as they are at `version`.
-  std::vector<std::vector<WaitingRow>> ByBucket(int begin, int end, uint32_t version) const;
-  void Set(const WaitingRow& row, uint32_t version) {
-    waiting_[row.id] = {row.seen, version - row.age};
-  }
+  size_t waiting() const { return count_; }
+  // Those of a bucket (common/tensor/row_buckets.h), by ascending ids, as they are at `version`.
+  std::vector<WaitingRow> OfBucket(int bucket, uint32_t version) const;
+  // Adds or replaces one.
+  void Set(const WaitingRow& row, uint32_t version);
 
  private:
   struct Seen {
@@ -36,7 +35,8 @@ class RowAdmission {
   };
   const TableRules rules_;
   const uint64_t key_;
-  absl::flat_hash_map<uint64_t, Seen> waiting_;
+  std::vector<absl::flat_hash_map<uint64_t, Seen>> buckets_;
+  size_t count_ = 0;  // in all of them
 };
 
 }  // namespace tandem

@@ -365,8 +365,8 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
                   OrDidYouMean(slot, names));
 }
 
-void SparseTable::AppendBucket(int bucket, bool with_slots, const std::vector<WaitingRow>& waiting,
-                               uint32_t version, RowValues& out) const {
+void SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version,
+                               RowValues& out) const {
   const std::vector<uint64_t> ids = store_.IdsOf(bucket);
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
@@ -378,7 +378,9 @@ void SparseTable::AppendBucket(int bucket, bool with_slots, const std::vector<Wa
     const RowUse& use = store_.Use(place);
     out.use.push_back({use.score, version - use.last});
   }
-  if (with_slots) out.waiting.insert(out.waiting.end(), waiting.begin(), waiting.end());
+  if (!with_slots) return;
+  const std::vector<WaitingRow> waiting = admission_.OfBucket(bucket, version);
+  out.waiting.insert(out.waiting.end(), waiting.begin(), waiting.end());
 }
 
 TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
@@ -390,13 +392,11 @@ TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
     page.slot_start = slot_start_;
   }
   bucket = std::max(bucket, spec_.bucket_begin);
-  const auto now = static_cast<uint32_t>(version);
-  const auto waiting = admission_.ByBucket(bucket, spec_.bucket_end, now);
   const auto bytes = [&page] {
     return page.rows.content.size() * sizeof(float) + page.rows.waiting.size() * sizeof(WaitingRow);
   };
-  for (size_t i = 0; bucket < spec_.bucket_end && bytes() < bytes_max; ++i, ++bucket) {
-    AppendBucket(bucket, with_slots, waiting[i], now, page.rows);
+  for (; bucket < spec_.bucket_end && bytes() < bytes_max; ++bucket) {
+    AppendBucket(bucket, with_slots, static_cast<uint32_t>(version), page.rows);
   }
   page.next_bucket = bucket >= spec_.bucket_end ? kRowBuckets : bucket;
   return page;
@@ -405,13 +405,10 @@ TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
 TableImage SparseTable::Image(uint64_t version) const {
   TableImage image;
   image.scalars = scalars_;
-  const auto now = static_cast<uint32_t>(version);
-  const auto waiting = admission_.ByBucket(spec_.bucket_begin, spec_.bucket_end, now);
   for (int bucket = spec_.bucket_begin; bucket < spec_.bucket_end; ++bucket) {
     RowValues rows;
     rows.variable = spec_.variable;
-    AppendBucket(bucket, true, waiting[static_cast<size_t>(bucket - spec_.bucket_begin)], now,
-                 rows);
+    AppendBucket(bucket, true, static_cast<uint32_t>(version), rows);
     if (rows.ids.empty() && rows.waiting.empty()) continue;
     image.buckets.emplace_back(bucket, std::move(rows));
   }

@@ -94,9 +94,7 @@ class SparseTable {
   Status UpdateAll(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);
   void Append(Chunk& chunk, uint32_t at, const float* gradient);
   Status Run(Chunk& chunk, float rate);
-  // `waiting`: of RowAdmission::ByBucket.
-  void AppendBucket(int bucket, bool with_slots, const std::vector<WaitingRow>& waiting,
-                    uint32_t version, RowValues& out) const;
+  void AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out) const;
 
   const TableSpec spec_;
   const IdleRows idle_;
