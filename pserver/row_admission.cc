@@ -30,8 +30,9 @@ bool RowAdmission::Admit(uint64_t id, uint32_t version) {
 
 void RowAdmission::Forget(uint32_t version, uint32_t ttl) {
   for (auto& waiting : buckets_) {
-    count_ -=
-        absl::erase_if(waiting, [=](const auto& row) { return version - row.second.last > ttl; });
+    count_ -= waiting.size();
+    absl::erase_if(waiting, [=](const auto& row) { return version - row.second.last > ttl; });
+    count_ += waiting.size();
   }
 }
 
