@@ -220,7 +220,7 @@ void ToProto(const RowValues& rows, TableRows* out) {
   out->mutable_id()->Add(rows.ids.begin(), rows.ids.end());
   out->set_content(rows.content.data(), rows.content.size() * sizeof(float));
   out->set_last(rows.last);
-  for (const RowUse& use : rows.use) {
+  for (const RowAge& use : rows.use) {
     out->add_score(use.score);
     out->add_age(use.age);
   }
