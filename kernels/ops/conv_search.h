@@ -31,7 +31,8 @@ class ConvSearch {
   // search then begins with nothing.
   Status Load();
   // Writes the file, if anything was measured since Load. What others have written meanwhile is
-  // kept; for a problem that they have too, theirs. PERMISSION_DENIED naming the file.
+  // kept; for a problem that they have too, theirs (PATH.lock keeps writers apart, and stays).
+  // PERMISSION_DENIED naming the file.
   Status Save();
 
   using Measure = std::function<StatusOr<std::vector<ConvMeasurement>>()>;

@@ -8,7 +8,6 @@
 #include "kernels/ops/conv_search.h"
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
-#include "trainer/job.h"
 
 namespace tandem {
 namespace {
@@ -34,14 +33,10 @@ class ConvSearchTest : public KnobProgramTest {
   };
   Chosen Choose(const Overrides& knobs) {
     const Program program = Programs(knobs).train;
-    JobSources sources;
-    sources.path = job_;
-    sources.overrides = knobs;
-    const auto job = LoadJob(sources, 1);
-    EXPECT_TRUE(job.ok()) << job.status();
-    auto options = PlanOptionsOf(*job->config, 2);
+    const EffectiveJob job = Job(knobs);
+    auto options = PlanOptionsOf(*job.config, 2);
     EXPECT_TRUE(options.ok()) << options.status();
-    const auto search = ConvSearchOf(*job->config, dir_ + "/", 2, &notes_);
+    const auto search = ConvSearchOf(*job.config, dir_ + "/", 2, &notes_);
     options->conv_search = search.get();
     CpuDevice device;
     Scope scope(device);
@@ -80,16 +75,18 @@ TEST_F(ConvSearchTest, WhatWasMeasuredIsKept) {
 TEST_F(ConvSearchTest, TheFileDecides) {
   const Overrides on = {{"cudnn_exhaustive_search", "true"}};
   Choose(on);
-  for (const auto& [own, expected] :
-       {std::pair("1.0", "conv2d: direct"), std::pair("1e9", "conv2d: onednn")}) {
-    std::string text = ReadWholeFile(Path("conv_algorithms.txt"));
-    const size_t line = text.find("own or oneDNN: conv2d f32[8,8");
-    ASSERT_NE(line, std::string::npos) << text;
-    const size_t at = text.find("\town ", line) + 5, end = text.find(' ', at);
-    Write("conv_algorithms.txt", text.replace(at, end - at, own));
+  const std::string measured = ReadWholeFile(Path("conv_algorithms.txt"));
+  const size_t line = measured.find("own or oneDNN: conv2d f32[8,8");
+  ASSERT_NE(line, std::string::npos) << measured;
+  const size_t at = measured.find("\town ", line) + 5, end = measured.find(' ', at);
+  // Forward convolutions by our own kernel when it is said to take so long.
+  const auto own = [&](const char* us) {
+    std::string text = measured;
+    Write("conv_algorithms.txt", text.replace(at, end - at, us));
     const auto chosen = Choose(on).convolutions;
-    EXPECT_NE(std::find(chosen.begin(), chosen.end(), expected), chosen.end()) << own;
-  }
+    return std::count(chosen.begin(), chosen.end(), "conv2d: direct");
+  };
+  EXPECT_GT(own("0.1"), own("1e9"));
 }
 
 TEST_F(ConvSearchTest, AnotherMachinesMeasurementsDoNotCountAndADamagedFileIsReplaced) {

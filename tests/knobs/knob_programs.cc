@@ -3,26 +3,30 @@
 #include "kernels/exec/executor.h"
 #include "kernels/graph/optimizer.h"
 #include "proto/job.pb.h"
-#include "trainer/job.h"
 
 namespace tandem {
 
-JobPrograms KnobProgramTest::Programs(const Overrides& knobs, int ranks, int index) {
+EffectiveJob KnobProgramTest::Job(const Overrides& knobs, int workers) const {
   JobSources sources;
   sources.path = job_;
   sources.overrides = knobs;
-  const auto job = LoadJob(sources, ranks);
+  auto job = LoadJob(sources, workers);
   EXPECT_TRUE(job.ok()) << job.status();
+  return *std::move(job);
+}
+
+JobPrograms KnobProgramTest::Programs(const Overrides& knobs, int ranks, int index) {
+  const EffectiveJob job = Job(knobs, ranks);
   RankInfo rank;
   rank.rank = index;
   rank.size = ranks;
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
-  const auto options = ModeOptionsOf(*job->config, rank, "secret");
+  const auto options = ModeOptionsOf(*job.config, rank, "secret");
   EXPECT_TRUE(options.ok()) << options.status();
-  const auto mode = MakeMode(*job->config, *options);
+  const auto mode = MakeMode(*job.config, *options);
   EXPECT_TRUE(mode.ok()) << mode.status();
-  auto programs = BuildPrograms(*job->config, "", 8, 8 * ranks, **mode);
+  auto programs = BuildPrograms(*job.config, "", 8, 8 * ranks, **mode);
   EXPECT_TRUE(programs.ok()) << programs.status();
   return *std::move(programs);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/process_test_util.h"
+#include "trainer/job.h"
 #include "trainer/programs.h"
 
 namespace tandem {
@@ -15,6 +16,8 @@ using Overrides = std::vector<std::pair<std::string, std::string>>;
 
 class KnobProgramTest : public JobTest {
  protected:
+  // The test's job with these settings. Fails the test when something is wrong with it.
+  EffectiveJob Job(const Overrides& knobs, int workers = 1) const;
   // Programs of the test's job with these settings, as rank `rank` of `ranks` in the job's mode
   // builds them. Fails the test when they cannot be built.
   JobPrograms Programs(const Overrides& knobs, int ranks = 1, int rank = 0);

@@ -3,7 +3,6 @@
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
-#include "trainer/job.h"
 
 namespace tandem {
 namespace {
@@ -20,12 +19,8 @@ class MkldnnTest : public KnobProgramTest {
   // How many operators of each type a plan of this job runs in oneDNN.
   std::map<std::string, int> InOneDnn(const Overrides& knobs) {
     const Program program = Programs(knobs).train;
-    JobSources sources;
-    sources.path = job_;
-    sources.overrides = knobs;
-    const auto job = LoadJob(sources, 1);
-    EXPECT_TRUE(job.ok()) << job.status();
-    const auto options = PlanOptionsOf(*job->config, 1);
+    const EffectiveJob job = Job(knobs);
+    const auto options = PlanOptionsOf(*job.config, 1);
     EXPECT_TRUE(options.ok()) << options.status();
     CpuDevice device;
     Scope scope(device);

@@ -28,11 +28,7 @@ class ThreadBarrierTest : public KnobProgramTest {
                                {"steps_max", std::to_string(kSteps)},
                                {"cpu_num", std::to_string(places_count)},
                                {"threads", "1"}});
-    JobSources sources;
-    sources.path = job_;
-    sources.overrides = knobs;
-    const auto job = LoadJob(sources, 1);
-    EXPECT_TRUE(job.ok()) << job.status();
+    const EffectiveJob job = Job(knobs);
     Metrics metrics;
     const auto server = Pserver::Start({}, metrics);
     EXPECT_TRUE(server.ok()) << server.status();
@@ -40,7 +36,7 @@ class ThreadBarrierTest : public KnobProgramTest {
     options.rank.pservers = {ToString((*server)->endpoint())};
     options.sink = [](std::string_view) {};
     const RealClock clock;
-    const auto places = Places::Make(*job->config, options, {}, clock);
+    const auto places = Places::Make(*job.config, options, {}, clock);
     EXPECT_TRUE(places.ok()) << places.status();
     const auto result = (*places)->Run();
     EXPECT_TRUE(result.ok()) << result.status();
