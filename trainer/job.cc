@@ -84,10 +84,6 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
                            OrDidYouMean(config.data().format(), formats),
                        absl::StrJoin(formats, ", ") + " there are");
   }
-  if (config.mode() == HYBRID) {
-    diagnostics->Error(origins.Of("mode").place, "mode HYBRID is not built yet",
-                       "LOCAL, PSERVER and COLLECTIVE are");
-  }
   if (const auto place = ParsePlace(config.place()); !place.ok()) {
     diagnostics->Error(origins.Of("place").place, std::string(place.status().message()));
   }
@@ -222,7 +218,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   }
   options.start_timeout = std::chrono::milliseconds(config.start_timeout_ms());
   options.step_timeout = std::chrono::milliseconds(config.step_timeout_ms());
-  if (config.mode() == PSERVER) {
+  if (config.mode() == PSERVER || config.mode() == HYBRID) {
     options.step_timeout =
         std::min<Duration>(options.step_timeout,
                            std::chrono::milliseconds(strategy.runtime_flags().rpc_deadline_ms()));
@@ -244,6 +240,20 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
 
 StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
                                                const ModeOptions& options) {
+  const bool servers = config.mode() == PSERVER || config.mode() == HYBRID;
+  if (servers && options.servers.empty()) {
+    return InvalidArgument(
+        "mode %s needs servers: start the job with tandemrun "
+        "--servers=N, or give --pservers=host:port,...",
+        Mode_Name(config.mode()));
+  }
+  const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
+  if (meets && options.ranks > 1 && options.rendezvous.empty()) {
+    return InvalidArgument(
+        "mode %s needs a rendezvous: start the job with tandemrun "
+        "%s, or give --rendezvous=host:port of rank 0",
+        Mode_Name(config.mode()), servers ? "--mode=hybrid" : "--nproc=N");
+  }
   switch (config.mode()) {
     case LOCAL:
       if (options.ranks != 1) {
@@ -254,23 +264,13 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
       }
       return MakeLocalMode(options);
     case PSERVER:
-      if (options.servers.empty()) {
-        return InvalidArgument(
-            "mode PSERVER needs servers: start the job with tandemrun "
-            "--servers=N, or give --pservers=host:port,...");
-      }
       return MakePserverMode(options);
     case COLLECTIVE:
-      if (options.ranks > 1 && options.rendezvous.empty()) {
-        return InvalidArgument(
-            "mode COLLECTIVE needs a rendezvous: start the job with tandemrun "
-            "--nproc=N, or give --rendezvous=host:port of rank 0");
-      }
       return MakeCollectiveMode(options, {});
     case HYBRID:
-      break;
+      return MakeHybridMode(options);
   }
-  return Unimplemented("mode HYBRID is not built yet");
+  return InvalidArgument("mode %d is unknown", static_cast<int>(config.mode()));
 }
 
 }  // namespace tandem

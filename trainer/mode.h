@@ -128,6 +128,8 @@ std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
 std::unique_ptr<ModeDriver> MakeMeetingMode(const ModeOptions& options,
                                             std::unique_ptr<ModeDriver> places,
                                             std::unique_ptr<ModeDriver> servers);
+// Tables as in pserver mode, everything else as in collective mode.
+StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options);
 
 // ---- Shared by the modes that communicate ------------------------------------------------------
 

@@ -40,7 +40,8 @@ StatusOr<JobHeader> ReadJobHeader(const std::string& path) {
       header.mode = LaunchMode::kCollective;
       break;
     case HYBRID:
-      return InvalidArgument("%s: mode: HYBRID is not built yet", path);
+      header.mode = LaunchMode::kHybrid;
+      break;
   }
   return header;
 }

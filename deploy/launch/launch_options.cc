@@ -21,9 +21,9 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
   if (text == "local") return std::optional(LaunchMode::kLocal);
   if (text == "pserver" || text == "ps") return std::optional(LaunchMode::kPserver);
   if (text == "collective") return std::optional(LaunchMode::kCollective);
-  if (text == "hybrid") return InvalidArgument("--mode=hybrid is not built yet");
-  return InvalidArgument("--mode: expected local, pserver or collective, got \"%s\"%s", text,
-                         HintText(text, {"local", "pserver", "collective"}));
+  if (text == "hybrid") return std::optional(LaunchMode::kHybrid);
+  return InvalidArgument("--mode: expected local, pserver, collective or hybrid, got \"%s\"%s",
+                         text, HintText(text, {"local", "pserver", "collective", "hybrid"}));
 }
 
 // Mode by flag, by what the other flags are about, by the job file: in this order.
@@ -43,7 +43,10 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
         about_servers, about_ranks);
   }
   TD_ASSIGN_OR_RETURN(const std::optional<LaunchMode> flag, ModeFlag(args));
-  if (flag && *flag != LaunchMode::kPserver && !about_servers.empty()) {
+  const LaunchMode with_servers =
+      of_file == LaunchMode::kHybrid ? LaunchMode::kHybrid : LaunchMode::kPserver;
+  if (flag && *flag != LaunchMode::kPserver && *flag != LaunchMode::kHybrid &&
+      !about_servers.empty()) {
     return InvalidArgument("%s contradicts --mode=%s: it belongs to pserver mode", about_servers,
                            ModeName(*flag));
   }
@@ -52,7 +55,7 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
                            ModeName(*flag));
   }
   if (flag) return *flag;
-  if (!about_servers.empty()) return LaunchMode::kPserver;
+  if (!about_servers.empty()) return with_servers;
   if (!about_ranks.empty()) return LaunchMode::kCollective;
   return of_file;
 }
@@ -68,9 +71,12 @@ StatusOr<std::vector<Endpoint>> CountOrList(const ParsedArgs& args, const std::s
 Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   for (const char* name : {"servers", "workers"}) {
     if (!args.Has(name)) {
-      return InvalidArgument("pserver mode needs --%s; hint: tandemrun --servers=2 --workers=2 %s",
-                             name, options.job_file);
+      return InvalidArgument("%s mode needs --%s; hint: tandemrun --servers=2 --workers=2 %s",
+                             ModeName(options.mode), name, options.job_file);
     }
+  }
+  if (options.mode == LaunchMode::kHybrid && args.Has("max_restarts")) {
+    return InvalidArgument("%s is not built yet in hybrid mode", Spelled(args, "max_restarts"));
   }
   TD_ASSIGN_OR_RETURN(options.servers, CountOrList(args, "servers"));
   TD_ASSIGN_OR_RETURN(options.workers, CountOrList(args, "workers"));
@@ -139,6 +145,8 @@ const char* ModeName(LaunchMode mode) {
       return "pserver";
     case LaunchMode::kCollective:
       return "collective";
+    case LaunchMode::kHybrid:
+      return "hybrid";
   }
   return "";
 }
@@ -146,9 +154,10 @@ const char* ModeName(LaunchMode mode) {
 const std::vector<FlagSpec>& LaunchFlags() {
   static const std::vector<FlagSpec> kFlags = {
       {"mode", "", "MODE",
-       "local, pserver or collective; else told from the flags below or the job"},
+       "local, pserver, collective or hybrid; else told from the flags below or the job"},
       {"servers", "server_num", "N|LIST", "pservers: a number, or host:port,host:port of the job"},
-      {"workers", "worker_num", "N|LIST", "trainers of pserver mode: a number, or host:port list"},
+      {"workers", "worker_num", "N|LIST",
+       "trainers of pserver and hybrid mode: a number, or host:port list"},
       {"nproc", "nproc_per_node", "N", "collective mode: ranks on each host"},
       {"ips", "hosts", "LIST", "collective mode: hosts of the job, host,host"},
       {"gpus", "", "LIST", "cards, one trainer on each: 0,1"},
@@ -201,6 +210,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
       options.workers = {Endpoint{"127.0.0.1", 0, true}};
       break;
     case LaunchMode::kPserver:
+    case LaunchMode::kHybrid:
       TD_RETURN_IF_ERROR(FillPserver(args, options));
       break;
     case LaunchMode::kCollective:

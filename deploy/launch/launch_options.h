@@ -11,7 +11,7 @@
 
 namespace tandem::deploy {
 
-enum class LaunchMode { kLocal, kPserver, kCollective };
+enum class LaunchMode { kLocal, kPserver, kCollective, kHybrid };
 const char* ModeName(LaunchMode mode);  // "local", ...: the spelling of --mode
 
 struct LaunchOptions {
@@ -32,6 +32,8 @@ struct LaunchOptions {
   int max_restarts = 0;                   // of processes that died, pserver mode alone
   bool quiet = false;
   bool dry_run = false;
+
+  bool has_servers() const { return mode == LaunchMode::kPserver || mode == LaunchMode::kHybrid; }
 };
 
 // What a job file says about itself.

@@ -25,10 +25,10 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
   if (options.mode != LaunchMode::kLocal) {
     env["PADDLE_TRAINER_ENDPOINTS"] = JoinEndpoints(options.workers);
   }
-  if (options.mode == LaunchMode::kPserver) {
+  if (options.has_servers()) {
     env["PADDLE_PSERVERS_IP_PORT_LIST"] = JoinEndpoints(options.servers);
   }
-  if (options.mode == LaunchMode::kCollective) {
+  if (options.mode == LaunchMode::kCollective || options.mode == LaunchMode::kHybrid) {
     env["TANDEM_RENDEZVOUS"] = options.workers[0].Text();
   }
   return env;

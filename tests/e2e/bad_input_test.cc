@@ -48,7 +48,7 @@ TEST_F(BadInputTest, FlagsAndKnobs) {
       {{"--optimizer.type=momentun"}, 2, {"\"momentun\""}},
       {{"--epochs=0"}, 2, {"epochs", "must be positive"}},
       {{"--batch_size=64"}, 2, {"exactly one of batch_size"}},
-      {{"--mode=hybrid"}, 2, {"HYBRID", "not built yet"}},
+      {{"--mode=hybrid"}, 2, {"HYBRID needs servers"}},
       {{"--data.dir=/nowhere/at/all"}, 2, {"/nowhere/at/all"}},
       {{"--epochs"}, 2, {"--epochs", "needs a value"}},
   };

@@ -138,6 +138,55 @@ TEST_F(ClickTest, ATableGoesOnOnAnotherNumberOfServers) {
   EXPECT_EQ(second.result.params_sha256, whole.result.params_sha256);
 }
 
+// Tables on the servers, everything dense by allreduce, in one step: the bits of either mode alone.
+TEST_F(ClickTest, HybridHasTheBitsOfBothModes) {
+  Write("job.pbtxt", SparseJob({}));
+  const JobRun local = RunJob("local", {"--mode=local"}, kOneEpoch);
+  const JobRun both = RunJob("both", {"--mode=collective", "--nproc=2"}, kOneEpoch);
+  ASSERT_FALSE(HasFailure());
+  const auto hybrid = [&](const std::string& name, const char* workers,
+                          std::vector<std::string> args) {
+    args.insert(args.end(), kOneEpoch.begin(), kOneEpoch.end());
+    return RunJob(name, {"--mode=hybrid", "--servers=2", workers}, args);
+  };
+  const JobRun two = hybrid("two", "--workers=2", {});
+  EXPECT_EQ(hybrid("one", "--workers=1", {}).result.params_sha256, local.result.params_sha256);
+  EXPECT_EQ(two.result.params_sha256, both.result.params_sha256);
+  EXPECT_EQ(two.result.auc, both.result.auc);
+  EXPECT_THAT(two.output, testing::HasSubstr("2 tables on the servers"));
+  // Dense optimizer slots on one rank each.
+  EXPECT_EQ(hybrid("reduce", "--workers=2", {"--reduce_strategy=Reduce"}).result.params_sha256,
+            both.result.params_sha256);
+}
+
+TEST_F(ClickTest, HybridGoesOnFromOtherModesAndTheyFromIt) {
+  Write("job.pbtxt", SparseJob({}));
+  const std::vector<std::string> hybrid = {"--mode=hybrid", "--servers=2", "--workers=2"},
+                                 pserver = {"--servers=1", "--workers=2"};
+  const auto run = [&](const std::string& name, const std::vector<std::string>& launch,
+                       int epochs) {
+    return RunJob(name, launch,
+                  {"--epochs=" + std::to_string(epochs), "--checkpoint.dir=" + dir_ + "/ck"})
+        .result.params_sha256;
+  };
+  const std::string want = RunJob("whole", pserver, {"--epochs=4"}).result.params_sha256;
+  run("first", hybrid, 1);
+  run("second", pserver, 2);
+  run("third", {"--mode=collective", "--nproc=2"}, 3);
+  EXPECT_EQ(run("fourth", hybrid, 4), want);
+}
+
+TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
+  const auto expect = [&](const std::vector<std::string>& args, const std::string& words) {
+    const auto job = StartJob("refused", {"--mode=hybrid", "--servers=1", "--workers=1"}, args);
+    EXPECT_NE(job->Wait(), 0);
+    EXPECT_THAT(job->Output(), testing::HasSubstr(words));
+  };
+  expect({}, "use mode collective");  // no sparse gradient
+  Write("job.pbtxt", SparseJob({}));
+  expect({"--a_sync=true", "--a_sync_configs.k_steps=4"}, "not built yet in hybrid mode");
+}
+
 // Trainers without a copy of the tables, of 2^40 rows: with two trainers the bits of collective
 // mode, with one those of local mode, which keep small tables of the same rows whole.
 TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
@@ -159,6 +208,9 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
     EXPECT_EQ(two.result.auc, both.result.auc);
     EXPECT_EQ(two.result.loss, both.result.loss);
     EXPECT_THAT(two.output, testing::HasSubstr("2 tables on the servers, 2 of them alone"));
+    const JobRun hybrid = RunJob("hybrid", {"--mode=hybrid", servers, "--workers=2"}, kOneEpoch);
+    EXPECT_EQ(hybrid.result.params_sha256, two.result.params_sha256);
+    EXPECT_EQ(hybrid.result.auc, both.result.auc);
   }
   const auto whole = StartJob("whole", {"--mode=local"}, kOneEpoch);
   EXPECT_NE(whole->Wait(), 0);
@@ -216,6 +268,8 @@ TEST_F(ClickTest, TablesLearnInEveryRegime) {
     const JobRun run = RunJob("regime", {"--servers=2", "--workers=2"}, {});
     EXPECT_THAT(run.output, testing::HasSubstr("2 tables on the servers"));
     EXPECT_NEAR(run.result.auc, sync.result.auc, 0.05) << regime;
+    const JobRun hybrid = RunJob("hybrid", {"--mode=hybrid", "--servers=2", "--workers=2"}, {});
+    EXPECT_NEAR(hybrid.result.auc, sync.result.auc, 0.05) << regime << " in hybrid mode";
     Write("job.pbtxt", SparseJob({{"model {", "model { arg { name: \"distributed\" value: \"1\" }"},
                                   {"type: \"adam\"", "type: \"adagrad\""},
                                   {"0.01", "0.1"}}) +

@@ -50,6 +50,7 @@ class LaunchOptionsTest : public ::testing::Test {
 // Hosts that are not this one: 240.0.0.0/4 is given to nobody (RFC 1112).
 
 TEST_F(LaunchOptionsTest, UnderstoodLines) {
+  WriteJob("hybrid.pbtxt", "mode: HYBRID\n");
   struct Case {
     const char* line;
     LaunchMode mode;
@@ -67,6 +68,9 @@ TEST_F(LaunchOptionsTest, UnderstoodLines) {
       {"--nproc_per_node=2 @/ps.pbtxt", LaunchMode::kCollective, 0, 2},
       {"--mode=collective --gpus=0,1,2 @/job.pbtxt", LaunchMode::kCollective, 0, 3},
       {"--ips=127.0.0.1,localhost --nproc=2 @/job.pbtxt", LaunchMode::kCollective, 0, 4},
+      {"--mode=hybrid --servers=2 --workers=3 @/job.pbtxt", LaunchMode::kHybrid, 2, 3},
+      {"--servers=1 --workers=2 @/hybrid.pbtxt", LaunchMode::kHybrid, 1, 2},
+      {"--mode=pserver --servers=1 --workers=2 @/hybrid.pbtxt", LaunchMode::kPserver, 1, 2},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.line);
@@ -91,7 +95,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"", "no job file given"},
       {"@/none.pbtxt", "none.pbtxt"},
       {"@/bad_name.pbtxt", "../evil"},
-      {"@/hybrid.pbtxt", "HYBRID is not built yet"},
+      {"@/hybrid.pbtxt", "hybrid mode needs --servers"},
       {"@/typo.pbtxt", "typo.pbtxt:1:1: error:"},
       {"@/job.pbtxt @/ps.pbtxt", "go after --"},
       {"--sevrers=2 @/job.pbtxt", "hint: did you mean \"--servers\"?"},
@@ -109,7 +113,10 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--mode=pserver --nproc=2 @/job.pbtxt", "contradicts --mode=pserver"},
       {"--mode=local --workers=2 @/job.pbtxt", "contradicts --mode=local"},
       {"--status_port=0 --mode=local @/job.pbtxt", "--status_port: expected a whole number from 1"},
-      {"--mode=hybrid @/job.pbtxt", "not built yet"},
+      {"--mode=hybrid @/job.pbtxt", "hybrid mode needs --servers"},
+      {"--servers=1 --workers=1 --max_restarts=1 @/hybrid.pbtxt",
+       "--max_restarts is not built yet in hybrid mode"},
+      {"--mode=hybrid --nproc=2 @/job.pbtxt", "contradicts --mode=hybrid"},
       {"--mode=colective @/job.pbtxt", "hint: did you mean \"collective\"?"},
       {"--http_port=1 @/job.pbtxt", "not built yet"},
       {"--quiet=maybe @/job.pbtxt", "takes no value"},

@@ -1,0 +1,101 @@
+// mode=hybrid: tables lie on the pservers, everything dense is reduced among the trainers, in the
+// same step. The two modes do their parts; this joins them.
+#include <algorithm>
+#include <utility>
+
+#include "collective/communicator.h"
+#include "trainer/mode.h"
+
+namespace tandem {
+namespace {
+
+class HybridMode final : public ModeDriver, public CommHandler {
+ public:
+  explicit HybridMode(const ModeOptions& options)
+      : tables_(MakePserverMode(options)), dense_(MakeCollectiveMode(options, {})) {}
+
+  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
+  Status DistributeForward(Program& program) override {
+    return tables_->DistributeForward(program);
+  }
+  CommHandler* comm() override { return this; }
+  CommHandler* evaluation_comm() override { return tables_->evaluation_comm(); }
+  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
+                          int64_t step) override {
+    TD_ASSIGN_OR_RETURN(step, tables_->Start(program, scope, state, step));
+    return dense_->Start(program, scope, state, step);
+  }
+  Status BeginStep(int64_t step, float learning_rate) override {
+    TD_RETURN_IF_ERROR(tables_->BeginStep(step, learning_rate));
+    return dense_->BeginStep(step, learning_rate);
+  }
+  bool state_is_spread() const override { return dense_->state_is_spread(); }
+  StatusOr<bool> Stopping(bool mine) override { return dense_->Stopping(mine); }
+  Status Gather() override { return tables_->Gather(); }
+  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
+  std::function<Status(const std::string& path)> table_writer() override {
+    return tables_->table_writer();
+  }
+  Status TakeTables(const std::string& path) override { return tables_->TakeTables(path); }
+  Status Finish() override {
+    TD_RETURN_IF_ERROR(tables_->Finish());
+    return dense_->Finish();
+  }
+  void Abort(const Status& why) override {
+    dense_->Abort(why);
+    tables_->Abort(why);
+  }
+
+  StatusOr<int> Register(const CommNode& node) override;
+  void Start(int index, int64_t step, CommDone* done) override {
+    const auto [handler, own] = nodes_[static_cast<size_t>(index)];
+    handler->Start(own, step, done);
+  }
+  Duration timeout() const override {
+    return std::max(tables_->comm()->timeout(), dense_->comm()->timeout());
+  }
+
+ private:
+  const std::unique_ptr<ModeDriver> tables_, dense_;
+  std::vector<std::pair<CommHandler*, int>> nodes_;  // of the plan: whose, and its number there
+};
+
+Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
+  std::vector<ParamGrad> sparse, dense;
+  for (const ParamGrad& pair : grads) (pair.rows.empty() ? dense : sparse).push_back(pair);
+  if (sparse.empty() || dense.empty()) {
+    return InvalidArgument(
+        "mode hybrid is for networks with sparse and dense gradients, and this "
+        "one has %d and %d: use mode %s",
+        sparse.size(), dense.size(), sparse.empty() ? "collective" : "pserver");
+  }
+  TD_RETURN_IF_ERROR(tables_->Distribute(program, sparse));
+  return dense_->Distribute(program, dense);
+}
+
+StatusOr<int> HybridMode::Register(const CommNode& node) {
+  const bool collective = node.op->type.starts_with("c_");
+  CommHandler* const handler = (collective ? dense_ : tables_)->comm();
+  TD_ASSIGN_OR_RETURN(const int own, handler->Register(node));
+  nodes_.emplace_back(handler, own);
+  return static_cast<int>(nodes_.size()) - 1;
+}
+
+StatusOr<TensorMap> HybridMode::State(const Program& program, const Scope& scope, Device& device) {
+  TD_ASSIGN_OR_RETURN(TensorMap state, dense_->State(program, scope, device));
+  TD_ASSIGN_OR_RETURN(TensorMap of_tables, tables_->State(program, scope, device));
+  state.merge(of_tables);  // both have what is in the scope
+  return state;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options) {
+  if (options.regime == PsRegime::kGeo) {
+    return Unimplemented("geo (a_sync_configs.k_steps) is not built yet in hybrid mode");
+  }
+  if (options.average) return Unimplemented("localsgd is not built yet in hybrid mode");
+  return std::make_unique<HybridMode>(options);
+}
+
+}  // namespace tandem
