@@ -1,4 +1,6 @@
 // Networks on categorical columns, from a csv file to the same bits in every mode.
+#include <signal.h>
+
 #include <filesystem>
 
 #include "absl/strings/str_format.h"
@@ -174,6 +176,24 @@ TEST_F(ClickTest, HybridGoesOnFromOtherModesAndTheyFromIt) {
   run("second", pserver, 2);
   run("third", {"--mode=collective", "--nproc=2"}, 3);
   EXPECT_EQ(run("fourth", hybrid, 4), want);
+}
+
+TEST_F(ClickTest, AKilledProcessOfAHybridJobIsNamedAndNobodyIsLeft) {
+  Write("job.pbtxt", SparseJob({}));
+  for (const std::string victim : {"tandem-trainer", "tandem-pserver"}) {
+    const auto job = StartJob("killed", {"--mode=hybrid", "--servers=2", "--workers=2"},
+                              {"--epochs=100000", "--log_every_steps=1"});
+    ASSERT_TRUE(job->WaitForText("step=3 ")) << job->Output();
+    std::vector<pid_t> all = ChildrenOf(job->pid(), "tandem-trainer");
+    const std::vector<pid_t> servers = ChildrenOf(job->pid(), "tandem-pserver");
+    kill(victim == "tandem-trainer" ? all.back() : servers.back(), SIGKILL);
+    EXPECT_NE(job->Wait(60), 0);
+    EXPECT_THAT(job->Output(), testing::HasSubstr("killed by SIGKILL"));
+    all.insert(all.end(), servers.begin(), servers.end());
+    for (const pid_t pid : all) {
+      EXPECT_TRUE(WaitUntil([pid] { return kill(pid, 0) != 0; }, 5)) << victim << ": " << pid;
+    }
+  }
 }
 
 TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
