@@ -1,9 +1,9 @@
 // mode=hybrid: tables lie on the pservers, everything dense is reduced among the trainers, in the
 // same step. The two modes do their parts; this joins them.
-#include <algorithm>
 #include <utility>
 
 #include "collective/communicator.h"
+#include "trainer/comm_routes.h"
 #include "trainer/mode.h"
 
 namespace tandem {
@@ -46,18 +46,16 @@ class HybridMode final : public ModeDriver, public CommHandler {
     tables_->Abort(why);
   }
 
-  StatusOr<int> Register(const CommNode& node) override;
-  void Start(int index, int64_t step, CommDone* done) override {
-    const auto [handler, own] = nodes_[static_cast<size_t>(index)];
-    handler->Start(own, step, done);
+  StatusOr<int> Register(const CommNode& node) override {
+    const bool collective = node.op->type.starts_with("c_");
+    return routes_.Register((collective ? dense_ : tables_)->comm(), node);
   }
-  Duration timeout() const override {
-    return std::max(tables_->comm()->timeout(), dense_->comm()->timeout());
-  }
+  void Start(int index, int64_t step, CommDone* done) override { routes_.Start(index, step, done); }
+  Duration timeout() const override { return routes_.timeout(); }
 
  private:
   const std::unique_ptr<ModeDriver> tables_, dense_;
-  std::vector<std::pair<CommHandler*, int>> nodes_;  // of the plan: whose, and its number there
+  CommRoutes routes_;
 };
 
 Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
@@ -71,14 +69,6 @@ Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& gr
   }
   TD_RETURN_IF_ERROR(tables_->Distribute(program, sparse));
   return dense_->Distribute(program, dense);
-}
-
-StatusOr<int> HybridMode::Register(const CommNode& node) {
-  const bool collective = node.op->type.starts_with("c_");
-  CommHandler* const handler = (collective ? dense_ : tables_)->comm();
-  TD_ASSIGN_OR_RETURN(const int own, handler->Register(node));
-  nodes_.emplace_back(handler, own);
-  return static_cast<int>(nodes_.size()) - 1;
 }
 
 StatusOr<TensorMap> HybridMode::State(const Program& program, const Scope& scope, Device& device) {

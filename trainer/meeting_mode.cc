@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "collective/communicator.h"
 #include "kernels/graph/passes/update_by_owner.h"
+#include "trainer/comm_routes.h"
 #include "trainer/mode.h"
 
 namespace tandem {
@@ -60,27 +61,16 @@ class MeetingMode final : public ModeDriver, public CommHandler {
 
   StatusOr<int> Register(const CommNode& node) override {
     const bool within = node.op->type == "c_reduce_sum" || node.op->type == "c_broadcast";
-    CommHandler* const handler = within ? places_->comm() : servers_->comm();
-    TD_ASSIGN_OR_RETURN(const int index, handler->Register(node));
-    nodes_.push_back({handler, index});
-    return static_cast<int>(nodes_.size()) - 1;
+    return routes_.Register(within ? places_->comm() : servers_->comm(), node);
   }
-  void Start(int index, int64_t step, CommDone* done) override {
-    const Node& node = nodes_[static_cast<size_t>(index)];
-    node.handler->Start(node.index, step, done);
-  }
+  void Start(int index, int64_t step, CommDone* done) override { routes_.Start(index, step, done); }
   Duration timeout() const override { return places_->comm()->timeout(); }
 
  private:
-  struct Node {
-    CommHandler* handler;
-    int index;
-  };
-
   const ModeOptions options_;
   const std::unique_ptr<ModeDriver> places_;   // collective, among the places
   const std::unique_ptr<ModeDriver> servers_;  // pserver, of the first place; elsewhere nullptr
-  std::vector<Node> nodes_;
+  CommRoutes routes_;
 };
 
 }  // namespace

@@ -1,0 +1,38 @@
+// Communication of a plan that several handlers share, each with nodes of its own.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/exec/comm.h"
+
+namespace tandem {
+
+class CommRoutes {
+ public:
+  // Registers the node with `handler`, which must outlive this, and gives its number among all.
+  StatusOr<int> Register(CommHandler* handler, const CommNode& node) {
+    TD_ASSIGN_OR_RETURN(const int index, handler->Register(node));
+    routes_.push_back({handler, index});
+    return static_cast<int>(routes_.size()) - 1;
+  }
+  void Start(int index, int64_t step, CommDone* done) const {
+    const Route& route = routes_[static_cast<size_t>(index)];
+    route.handler->Start(route.index, step, done);
+  }
+  // The longest of all handlers.
+  Duration timeout() const {
+    Duration longest{};
+    for (const Route& route : routes_) longest = std::max(longest, route.handler->timeout());
+    return longest;
+  }
+
+ private:
+  struct Route {
+    CommHandler* handler;
+    int index;  // there
+  };
+  std::vector<Route> routes_;  // by number
+};
+
+}  // namespace tandem
