@@ -1,5 +1,7 @@
 #include "collective/communicator.h"
 
+#include <cstdlib>
+
 namespace tandem {
 
 const char* Name(CollectiveOp op) {
@@ -56,8 +58,8 @@ std::string ToString(const Collective& call) {
 }
 
 namespace {
-Collective Call(CollectiveOp op, const void* in, void* out, size_t count, DType dtype,
-                CallOptions options) {
+Collective MakeCall(CollectiveOp op, const void* in, void* out, size_t count, DType dtype,
+                    CallOptions options) {
   Collective call;
   call.op = op;
   call.in = in;
@@ -70,16 +72,24 @@ Collective Call(CollectiveOp op, const void* in, void* out, size_t count, DType 
 }
 }  // namespace
 
+StatusOr<Buffer> Communicator::Allocate(size_t bytes) {
+  constexpr size_t kAlign = Device::kAlignment;
+  const size_t rounded = (std::max<size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
+  auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlign, rounded));
+  if (memory == nullptr) return ResourceExhausted("no memory for %d bytes", bytes);
+  return Buffer(memory, [](std::byte* p) { std::free(p); });
+}
+
 std::shared_ptr<Work> Communicator::AllReduce(const void* in, void* out, size_t count, DType dtype,
                                               ReduceOp reduce, CallOptions options) {
-  Collective call = Call(CollectiveOp::kAllReduce, in, out, count, dtype, std::move(options));
+  Collective call = MakeCall(CollectiveOp::kAllReduce, in, out, count, dtype, std::move(options));
   call.reduce = reduce;
   return Start(std::move(call));
 }
 
 std::shared_ptr<Work> Communicator::Reduce(const void* in, void* out, size_t count, DType dtype,
                                            ReduceOp reduce, int root, CallOptions options) {
-  Collective call = Call(CollectiveOp::kReduce, in, out, count, dtype, std::move(options));
+  Collective call = MakeCall(CollectiveOp::kReduce, in, out, count, dtype, std::move(options));
   call.reduce = reduce;
   call.root = root;
   return Start(std::move(call));
@@ -87,18 +97,20 @@ std::shared_ptr<Work> Communicator::Reduce(const void* in, void* out, size_t cou
 
 std::shared_ptr<Work> Communicator::Broadcast(void* data, size_t count, DType dtype, int root,
                                               CallOptions options) {
-  Collective call = Call(CollectiveOp::kBroadcast, data, data, count, dtype, std::move(options));
+  Collective call =
+      MakeCall(CollectiveOp::kBroadcast, data, data, count, dtype, std::move(options));
   call.root = root;
   return Start(std::move(call));
 }
 
 std::shared_ptr<Work> Communicator::AllGather(const void* in, void* out, size_t count, DType dtype,
                                               CallOptions options) {
-  return Start(Call(CollectiveOp::kAllGather, in, out, count, dtype, std::move(options)));
+  return Start(MakeCall(CollectiveOp::kAllGather, in, out, count, dtype, std::move(options)));
 }
 
 std::shared_ptr<Work> Communicator::Barrier(CallOptions options) {
-  return Start(Call(CollectiveOp::kBarrier, nullptr, nullptr, 0, DType::kU8, std::move(options)));
+  return Start(
+      MakeCall(CollectiveOp::kBarrier, nullptr, nullptr, 0, DType::kU8, std::move(options)));
 }
 
 }  // namespace tandem

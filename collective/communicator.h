@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/tensor/device.h"
 #include "common/tensor/types.h"
 
 namespace tandem {
@@ -50,6 +51,13 @@ struct Collective {
 // `AllReduce(sum, f32[1000]) of "fc_0.w_0@GRAD"`.
 std::string ToString(const Collective& call);
 
+// What carries collectives between ranks that are processes.
+enum class Carrier : uint8_t {
+  kAuto,          // shared memory where all ranks are on one host, else TCP
+  kTcp,           // on one host too
+  kSharedMemory,  // or an error that names the rank which cannot reach it
+};
+
 // An operation under way. Thread-safe.
 class Work {
  public:
@@ -79,8 +87,14 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const std::string& name() const = 0;  // "tcp", "inproc"
+  virtual const std::string& name() const = 0;  // "tcp", "shm", "inproc"
   virtual std::shared_ptr<Work> Start(Collective call) = 0;
+  // Start and Wait in one. Runs on the calling thread where nothing else is pending, which saves
+  // two changes of threads.
+  virtual Status Call(Collective call) { return Start(std::move(call))->Wait(Time::max()); }
+  // Memory that collectives of this communicator move fastest: in shared memory the others work on
+  // it in place. It may outlive the communicator; what it holds at first is undefined.
+  virtual StatusOr<Buffer> Allocate(size_t bytes);
   // Fails everything pending and later, here and on the other ranks, with `reason`. Never blocks.
   virtual void Abort(const std::string& reason) = 0;
 

@@ -64,11 +64,13 @@ class HostWork final : public Work {
 };
 
 HostCommunicator::HostCommunicator(std::unique_ptr<Transport> transport,
-                                   const HostCommunicatorConfig& config)
+                                   const HostCommunicatorConfig& config,
+                                   std::shared_ptr<SharedMemory> memory)
     : config_(config),
       transport_(std::move(transport)),
       queue_(config.queue_max),
       exchange_(*transport_, config.piece_bytes_max),
+      board_(memory == nullptr ? nullptr : std::make_unique<Board>(memory, *transport_)),
       thread_([this] { Loop(); }) {}
 
 HostCommunicator::~HostCommunicator() {
@@ -142,10 +144,38 @@ std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
   return work;
 }
 
+Status HostCommunicator::Call(Collective call) {
+  TD_RETURN_IF_ERROR(CheckCall(call));
+  order_mu_.Lock();
+  const bool idle = pending_.load() == 0;
+  if (!idle) {
+    order_mu_.Unlock();
+    return Start(std::move(call))->Wait(Time::max());
+  }
+  pending_.fetch_add(1);
+  const uint64_t sequence = ++sequence_;
+  MutexLock run(run_mu_);  // before the next operation can be queued
+  order_mu_.Unlock();
+  const Status status = Execute(call, sequence);
+  pending_.fetch_sub(1);
+  return status;
+}
+
+StatusOr<Buffer> HostCommunicator::Allocate(size_t bytes) {
+  if (board_ != nullptr) {
+    if (Buffer buffer = board_->Allocate(bytes)) return buffer;
+  }
+  return Communicator::Allocate(bytes);
+}
+
 void HostCommunicator::Loop() {
   SetThreadName("comm-" + config_.name);
   while (auto work = queue_.Pop(Time::max())) {
-    const Status status = Execute((*work)->call(), (*work)->sequence);
+    Status status;
+    {
+      MutexLock run(run_mu_);
+      status = Execute((*work)->call(), (*work)->sequence);
+    }
     pending_.fetch_sub(1);
     (*work)->Finish(status);
   }
@@ -175,6 +205,10 @@ bool HostCommunicator::Direct(size_t bytes) const {
 
 Status HostCommunicator::Run(const Collective& call, const MessageHeader& header, Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
+  if (board_ != nullptr) {  // in the order in which the schedules below add
+    const bool tree = Pair(bytes) || Direct(bytes) || config_.tree_order;
+    return board_->Run(call, header, tree, deadline);
+  }
   std::byte* const out = static_cast<std::byte*>(call.out);
   switch (call.op) {
     case CollectiveOp::kAllReduce:
@@ -263,13 +297,12 @@ Status HostCommunicator::ReduceInPlace(const Collective& call, const Schedule& s
 
 void HostCommunicator::ReduceParts(const Collective& call, size_t bytes) {
   if (bytes == 0) return;
-  const auto part = [&](int r) { return scratch_.data() + static_cast<size_t>(r) * bytes; };
-  for (int distance = 1; distance < size(); distance *= 2) {
-    for (int r = 0; r + distance < size(); r += 2 * distance) {
-      ReduceInto(call.reduce, call.dtype, part(r), part(r + distance), call.count, true);
-    }
+  std::vector<const std::byte*> parts;
+  for (size_t r = 0; r < static_cast<size_t>(size()); ++r) {
+    parts.push_back(scratch_.data() + r * bytes);
   }
-  std::memcpy(call.out, scratch_.data(), bytes);
+  std::byte* const out = static_cast<std::byte*>(call.out);
+  ReduceTree(call.reduce, call.dtype, parts, {&out, 1}, call.count);
 }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 // The communicator of host memory: one communication thread that runs collectives, in call order,
-// over any Transport.
+// over any Transport, or through memory that all ranks share.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "collective/board.h"
 #include "collective/communicator.h"
 #include "collective/exchange.h"
 #include "collective/hierarchy.h"
@@ -40,28 +41,35 @@ class HostWork;
 
 class HostCommunicator final : public Communicator {
  public:
-  HostCommunicator(std::unique_ptr<Transport> transport, const HostCommunicatorConfig& config);
+  // With `memory`, which all ranks have or none, everything goes through it.
+  HostCommunicator(std::unique_ptr<Transport> transport, const HostCommunicatorConfig& config,
+                   std::shared_ptr<SharedMemory> memory = nullptr);
   ~HostCommunicator() override;
 
   int rank() const override { return transport_->rank(); }
   int size() const override { return transport_->size(); }
   const std::string& name() const override { return config_.name; }
   std::shared_ptr<Work> Start(Collective call) override;
+  Status Call(Collective call) override;
+  StatusOr<Buffer> Allocate(size_t bytes) override;
   void Abort(const std::string& reason) override;
 
  private:
   Status CheckCall(const Collective& call) const;
   void Loop();
-  Status Execute(const Collective& call, uint64_t sequence);
-  Status Run(const Collective& call, const MessageHeader& header, Time deadline);
-  Status RunAllReduce(const Collective& call, const MessageHeader& header, Time deadline);
-  Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline);
+  Status Execute(const Collective& call, uint64_t sequence) TD_REQUIRES(run_mu_);
+  Status Run(const Collective& call, const MessageHeader& header, Time deadline)
+      TD_REQUIRES(run_mu_);
+  Status RunAllReduce(const Collective& call, const MessageHeader& header, Time deadline)
+      TD_REQUIRES(run_mu_);
+  Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline)
+      TD_REQUIRES(run_mu_);
   Status ExchangeParts(const Collective& call, const Schedule& schedule,
-                       const MessageHeader& header, Time deadline);
+                       const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
   Status ReduceInPlace(const Collective& call, const Schedule& schedule,
-                       const MessageHeader& header, Time deadline);
+                       const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
   // Sums the `size` parts of scratch_, as a tree, into `out`.
-  void ReduceParts(const Collective& call, size_t bytes);
+  void ReduceParts(const Collective& call, size_t bytes) TD_REQUIRES(run_mu_);
   bool Pair(size_t bytes) const;
   bool Direct(size_t bytes) const;
   bool Hierarchical() const {
@@ -78,9 +86,10 @@ class HostCommunicator final : public Communicator {
   Mutex order_mu_;  // makes numbering and queueing one act
   uint64_t sequence_ TD_GUARDED_BY(order_mu_) = 0;
 
-  // The communication thread's own.
-  Exchange exchange_;
-  std::vector<std::byte> scratch_;
+  Mutex run_mu_;  // held by whoever runs an operation: the communication thread, or a Call
+  Exchange exchange_ TD_GUARDED_BY(run_mu_);
+  std::vector<std::byte> scratch_ TD_GUARDED_BY(run_mu_);
+  const std::unique_ptr<Board> board_;  // null without shared memory; run_mu_, but for Allocate
 
   std::thread thread_;  // last: it uses everything above
 };

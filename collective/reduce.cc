@@ -1,7 +1,9 @@
 #include "collective/reduce.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "common/base/check.h"
@@ -127,6 +129,51 @@ __attribute__((target("avx,f16c"))) void F16Vector(uint16_t* acc, const uint16_t
 }
 #endif
 
+// The first elements of a sum of f32 in one pass over all inputs and outputs, in whole vectors of
+// kBytes; returns how many. What gradients take, and bound by memory: each line is touched once.
+template <int kBytes>
+[[gnu::always_inline]] inline size_t SumAcross(std::span<const std::byte* const> in,
+                                               std::span<std::byte* const> out, size_t count) {
+  typedef float Vector __attribute__((vector_size(kBytes)));
+  constexpr size_t kVectors = 4, kStep = kVectors * kBytes;
+  const size_t end = count * sizeof(float) / kStep * kStep;
+  for (size_t at = 0; at < end; at += kStep) {
+    Vector sum[kVectors], next;
+    for (size_t v = 0; v < kVectors; ++v) std::memcpy(&sum[v], in[0] + at + v * kBytes, kBytes);
+    for (size_t k = 1; k < in.size(); ++k) {
+      for (size_t v = 0; v < kVectors; ++v) {
+        std::memcpy(&next, in[k] + at + v * kBytes, kBytes);
+        sum[v] += next;
+      }
+    }
+    for (std::byte* const to : out) {
+      for (size_t v = 0; v < kVectors; ++v) std::memcpy(to + at + v * kBytes, &sum[v], kBytes);
+    }
+  }
+  return end / sizeof(float);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) size_t SumAcross512(std::span<const std::byte* const> in,
+                                                       std::span<std::byte* const> out,
+                                                       size_t count) {
+  return SumAcross<64>(in, out, count);
+}
+__attribute__((target("avx2"))) size_t SumAcross256(std::span<const std::byte* const> in,
+                                                    std::span<std::byte* const> out, size_t count) {
+  return SumAcross<32>(in, out, count);
+}
+#endif
+
+size_t SumAcrossBest(std::span<const std::byte* const> in, std::span<std::byte* const> out,
+                     size_t count) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return SumAcross512(in, out, count);
+  if (__builtin_cpu_supports("avx2")) return SumAcross256(in, out, count);
+#endif
+  return SumAcross<16>(in, out, count);
+}
+
 template <typename Op>
 void ByType(DType dtype, void* acc, const void* in, size_t count) {
   const auto run = [&]<typename T>(void (*loop)(T*, const T*, size_t)) {
@@ -172,6 +219,58 @@ void ReduceInto(ReduceOp op, DType dtype, void* acc, const void* in, size_t coun
       return ByOrder<Min>(dtype, acc, in, count, acc_first);
     case ReduceOp::kProd:
       return ByOrder<Prod>(dtype, acc, in, count, acc_first);
+  }
+}
+
+namespace {
+
+constexpr size_t kBlockBytes = 4 << 10;  // stays in the L1 cache
+
+// The tree over `count` elements of `in` from byte `at` on, into the first of `blocks`; the others
+// are scratch, one for each level.
+void TreeOf(ReduceOp op, DType dtype, std::span<const std::byte* const> in, size_t at, size_t count,
+            std::byte* blocks) {
+  std::memcpy(blocks, in[0] + at, count * SizeOf(dtype));
+  for (size_t done = 1; done < in.size(); done *= 2) {  // `done` ranks are in, as a whole tree
+    const auto next = in.subspan(done, std::min(done, in.size() - done));
+    const std::byte* from = next[0] + at;
+    if (next.size() > 1) {
+      TreeOf(op, dtype, next, at, count, blocks + kBlockBytes);
+      from = blocks + kBlockBytes;
+    }
+    ReduceInto(op, dtype, blocks, from, count, true);
+  }
+}
+
+}  // namespace
+
+void ReduceAcross(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
+                  std::span<std::byte* const> out, size_t count) {
+  alignas(64) std::byte block[kBlockBytes];
+  const size_t element = SizeOf(dtype), bytes = count * element;
+  const bool gradients = op == ReduceOp::kSum && dtype == DType::kF32;
+  const size_t done = gradients ? SumAcrossBest(in, out, count) * element : 0;
+  for (size_t at = done; at < bytes; at += kBlockBytes) {
+    const size_t n = std::min(kBlockBytes, bytes - at);
+    std::memcpy(block, in[0] + at, n);
+    for (const std::byte* from : in.subspan(1)) {
+      ReduceInto(op, dtype, block, from + at, n / element, true);
+    }
+    for (std::byte* to : out) std::memcpy(to + at, block, n);
+  }
+}
+
+void ReduceTree(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
+                std::span<std::byte* const> out, size_t count) {
+  if (in.size() <= 3) return ReduceAcross(op, dtype, in, out, count);  // the same order
+  constexpr size_t kLevelsMax = 20;
+  CHECK_LE(in.size(), size_t{1} << (kLevelsMax - 1));
+  alignas(64) std::byte blocks[kLevelsMax * kBlockBytes];
+  const size_t element = SizeOf(dtype), bytes = count * element;
+  for (size_t at = 0; at < bytes; at += kBlockBytes) {
+    const size_t n = std::min(kBlockBytes, bytes - at);
+    TreeOf(op, dtype, in, at, n / element, blocks);
+    for (std::byte* to : out) std::memcpy(to + at, blocks, n);
   }
 }
 

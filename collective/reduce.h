@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "collective/communicator.h"
 
@@ -15,5 +16,13 @@ bool CanReduce(DType dtype);
 // computed in f32 and rounded to nearest even; integer overflow wraps; max and min of a NaN and
 // anything is NaN. REQUIRES: CanReduce(dtype).
 void ReduceInto(ReduceOp op, DType dtype, void* acc, const void* in, size_t count, bool acc_first);
+
+// out[k][i] = ((in[0][i] op in[1][i]) op in[2][i]) ... for each k, as ReduceInto computes it. An
+// out may be one of the ins; else none overlap. REQUIRES: CanReduce(dtype); `in` is not empty.
+void ReduceAcross(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
+                  std::span<std::byte* const> out, size_t count);
+// The same as the tree of ring.h: of six (((0 op 1) op (2 op 3)) op (4 op 5)).
+void ReduceTree(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
+                std::span<std::byte* const> out, size_t count);
 
 }  // namespace tandem

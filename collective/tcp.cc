@@ -17,7 +17,6 @@
 #include "collective/handshake.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
-#include "common/base/rng.h"
 #include "common/base/runner.h"
 
 namespace tandem {
@@ -319,15 +318,6 @@ void TcpTransport::Obey(int peer, const ControlMessage& message) {
 
 std::unique_ptr<Transport> MakeTcpTransport(Mesh mesh, Duration spin) {
   return std::make_unique<TcpTransport>(std::move(mesh), spin);
-}
-
-StatusOr<std::unique_ptr<Communicator>> ConnectTcp(const WorldConfig& world,
-                                                   HostCommunicatorConfig config) {
-  TD_ASSIGN_OR_RETURN(Mesh mesh, JoinWorld(world));
-  config.name = "tcp";
-  config.id = StreamKey(world.generation, world.job);
-  return std::unique_ptr<Communicator>(
-      std::make_unique<HostCommunicator>(MakeTcpTransport(std::move(mesh)), config));
 }
 
 }  // namespace tandem

@@ -1,10 +1,10 @@
-// The communicator of ranks on several hosts: collectives over TCP.
+// The transport of ranks on several hosts.
 #pragma once
 
 #include <memory>
 
-#include "collective/host_communicator.h"
 #include "collective/rendezvous.h"
+#include "collective/transport.h"
 
 namespace tandem {
 
@@ -14,10 +14,5 @@ namespace tandem {
 // bytes for `spin` before it sleeps.
 std::unique_ptr<Transport> MakeTcpTransport(Mesh mesh,
                                             Duration spin = std::chrono::microseconds(20));
-
-// JoinWorld (blocks until all ranks are there; its errors), then a communicator over the mesh.
-// `config.name` and `config.id` are set.
-StatusOr<std::unique_ptr<Communicator>> ConnectTcp(const WorldConfig& world,
-                                                   HostCommunicatorConfig config = {});
 
 }  // namespace tandem

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "collective/communicator.h"
-#include "collective/tcp.h"
+#include "collective/connect.h"
 #include "kernels/graph/passes/sync_batch_norm.h"
 #include "kernels/graph/passes/update_by_owner.h"
 #include "trainer/mode.h"
@@ -16,21 +15,22 @@ namespace tandem {
 namespace {
 
 // One communication of the plan. What is several tensors, or travels in another type, is gathered
-// in a flat buffer.
+// in a flat buffer of its communicator, where the others can reach it.
 struct Bucket {
   CollectiveOp op = CollectiveOp::kAllReduce;
   int root = 0;
   std::vector<CommTensor> tensors;
   std::string name;
-  DType dtype = DType::kF32;        // on its way
-  std::vector<std::byte> flat;      // empty for a tensor that travels from where it is
+  DType dtype = DType::kF32;  // on its way
+  bool is_flat = false;       // else a tensor that travels from where it is
+  Buffer flat;
   bool gives = true, takes = true;  // this rank
   size_t count = 0;
   size_t index = 0;  // in program order
 
-  void* data() { return flat.empty() ? tensors[0].data : flat.data(); }
+  void* data() { return is_flat ? flat.get() : tensors[0].data; }
   void Gather() {
-    std::byte* at = flat.data();
+    std::byte* at = flat.get();
     for (const CommTensor& t : tensors) {
       const auto n = static_cast<size_t>(t.desc.shape.numel());
       if (t.desc.dtype == dtype) {
@@ -44,7 +44,7 @@ struct Bucket {
     }
   }
   void Scatter() {
-    const std::byte* at = flat.data();
+    const std::byte* at = flat.get();
     for (const CommTensor& t : tensors) {
       const auto n = static_cast<size_t>(t.desc.shape.numel());
       if (t.desc.dtype == dtype) {
@@ -105,7 +105,11 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   Duration timeout() const override { return 2 * options_.step_timeout; }
 
  private:
-  Status Connect();
+  Status ConnectAll();
+  Communicator& CommunicatorOf(const Bucket& bucket) const {
+    return *communicators_[bucket.index % communicators_.size()];
+  }
+  Status GiveMemory(Bucket& bucket);
   Status DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads,
                            const std::vector<std::vector<ParamGrad>>& groups);
   std::shared_ptr<Work> Start(const Bucket& bucket, void* data);
@@ -167,7 +171,7 @@ Status CollectiveMode::DistributeByOwner(Program& program, const std::vector<Par
   return AppendBroadcast(program, SplitByOwner(single, grads, owners));
 }
 
-Status CollectiveMode::Connect() {
+Status CollectiveMode::ConnectAll() {
   WorldConfig world;
   world.job = options_.job;
   world.rank = options_.rank;
@@ -190,9 +194,18 @@ Status CollectiveMode::Connect() {
       TD_RETURN_IF_ERROR(
           communicators_.back()->Barrier({.what = "next communicator"})->Wait(Time::max()));
     }
-    TD_ASSIGN_OR_RETURN(auto communicator, ConnectTcp(world, config));
+    TD_ASSIGN_OR_RETURN(auto communicator, Connect(world, config, {options_.carrier}));
     communicators_.push_back(std::move(communicator));
   }
+  if (options_.rank == 0) LOG(INFO) << "collectives go over " << communicators_[0]->name();
+  for (const auto& bucket : buckets_) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
+  return OkStatus();
+}
+
+Status CollectiveMode::GiveMemory(Bucket& bucket) {
+  if (!bucket.is_flat) return OkStatus();
+  TD_ASSIGN_OR_RETURN(bucket.flat,
+                      CommunicatorOf(bucket).Allocate(bucket.count * SizeOf(bucket.dtype)));
   return OkStatus();
 }
 
@@ -200,7 +213,7 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
                                         const TensorMap& state, int64_t step) {
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   scope_ = &scope;
-  if (communicators_.empty()) TD_RETURN_IF_ERROR(Connect());
+  if (communicators_.empty()) TD_RETURN_IF_ERROR(ConnectAll());
 
   // Rank 0's word counts: its step, parameters and state.
   int64_t agreed = step;
@@ -268,8 +281,9 @@ StatusOr<int> CollectiveMode::Register(const CommNode& node) {
   const size_t n = node.out.size();
   bucket->name =
       n == 1 ? node.out[0].var : absl::StrFormat("%s and %d more", node.out[0].var, n - 1);
-  if (n > 1 || half) bucket->flat.resize(bucket->count * SizeOf(bucket->dtype));
+  bucket->is_flat = n > 1 || half;
   bucket->index = buckets_.size();
+  if (!communicators_.empty()) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
   buckets_.push_back(std::move(bucket));
   return static_cast<int>(buckets_.size()) - 1;
 }
@@ -303,7 +317,7 @@ void CollectiveMode::LaunchNext() {
 }
 
 std::shared_ptr<Work> CollectiveMode::Start(const Bucket& bucket, void* data) {
-  Communicator& communicator = *communicators_[bucket.index % communicators_.size()];
+  Communicator& communicator = CommunicatorOf(bucket);
   const CallOptions options = {.what = bucket.name};
   if (bucket.op == CollectiveOp::kBroadcast) {
     return communicator.Broadcast(data, bucket.count, bucket.dtype, bucket.root, options);
@@ -317,7 +331,7 @@ std::shared_ptr<Work> CollectiveMode::Start(const Bucket& bucket, void* data) {
 
 void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   Bucket* bucket = flight.bucket;
-  const bool flat = !bucket->flat.empty();
+  const bool flat = bucket->is_flat;
   if (flat) bucket->Gather();
   Start(*bucket, bucket->data())
       ->OnDone([flight, flat, then = std::move(then)](const Status& status) {

@@ -165,6 +165,18 @@ int64_t GlobalBatch(const JobConfig& config, int workers) {
 
 int PlacesOf(const JobConfig& config) { return config.strategy().execution_strategy().cpu_num(); }
 
+Carrier CarrierOf(DistributedStrategy::CollectiveTransport transport) {
+  switch (transport) {
+    case DistributedStrategy::Auto:
+      return Carrier::kAuto;
+    case DistributedStrategy::Tcp:
+      return Carrier::kTcp;
+    case DistributedStrategy::Shm:
+      return Carrier::kSharedMemory;
+  }
+  return Carrier::kAuto;
+}
+
 // The regime of pserver mode, and its details.
 void SetRegime(const DistributedStrategy& strategy, ModeOptions* options) {
   const A_SyncConfigs& c = strategy.a_sync_configs();
@@ -228,6 +240,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.slice_var_up = strategy.runtime_flags().slice_var_up();
   options.min_block_size = strategy.runtime_flags().min_block_size();
   options.rendezvous = rank.rendezvous;
+  options.carrier = CarrierOf(strategy.collective_transport());
   options.comm_num = strategy.nccl_comm_num();
   options.one_comm_at_a_time = strategy.sync_nccl_allreduce();
   if (strategy.use_hierarchical_allreduce()) {

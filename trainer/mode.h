@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/communicator.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
@@ -64,11 +65,12 @@ struct ModeOptions {
   int64_t min_block_size = 8192;  // elements
   TlsFiles tls;                   // towards the servers
   // collective
-  std::string rendezvous;          // host:port where rank 0 listens
-  int comm_num = 1;                // communicators; bucket i travels on number i modulo this
-  bool one_comm_at_a_time = true;  // whatever their number
-  int group = 1;                   // ranks of a group of the hierarchical allreduce; 1: none
-  bool group_by_leaders = false;   // HierarchyForm::kLeaders (collective/hierarchy.h)
+  std::string rendezvous;            // host:port where rank 0 listens
+  Carrier carrier = Carrier::kAuto;  // what connects the ranks (collective/connect.h)
+  int comm_num = 1;                  // communicators; bucket i travels on number i modulo this
+  bool one_comm_at_a_time = true;    // whatever their number
+  int group = 1;                     // ranks of a group of the hierarchical allreduce; 1: none
+  bool group_by_leaders = false;     // HierarchyForm::kLeaders (collective/hierarchy.h)
 };
 
 // One thread, except that communication ends on threads of the mode's own.

@@ -242,6 +242,66 @@ class Bench:
         out["others_share"] = round(others, 3)
         return out
 
+    # ---- Allreduce among processes ----
+
+    def mpi(self, ranks, *more):
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), *more,
+                   peer_setup.allreduce(self.build_dir, "mpi"), str(self.args.seconds)]
+        return run_json(command, what="Open MPI")["us"]
+
+    def gloo(self, ranks):
+        with tempfile.TemporaryDirectory() as folder:
+            return run_json([peer_setup.allreduce(self.build_dir, "gloo"), str(self.args.seconds),
+                             str(ranks), folder], what="Gloo")["us"]
+
+    def rounds_of(self, sides):
+        """{name: [microseconds by size]} of each side, the median over alternating rounds."""
+        taken = {name: [] for name in sides}
+        for round_index in range(self.args.rounds):
+            progress(f"round {round_index + 1} of {self.args.rounds}")
+            for name, side in sides.items():
+                taken[name].append(side())
+        return {name: [statistics.median(column) for column in zip(*rows)]
+                for name, rows in taken.items()}
+
+    def allreduce_shm(self):
+        work = machine.OtherWork()
+        tables, worst = {}, {}
+        for ranks in (2, 4):
+            def both(ranks=ranks):
+                one = self.ours("allreduce_shm", ranks, self.args.seconds)
+                return one["arena_us"] + one["private_us"]
+            us = self.rounds_of({"ours": both, "Open MPI": lambda ranks=ranks: self.mpi(ranks)})
+            table = by_size({"arena": us["ours"][:len(ALLREDUCE_SIZES)],
+                             "private": us["ours"][len(ALLREDUCE_SIZES):],
+                             "Open MPI": us["Open MPI"]})
+            tables[f"{ranks} ranks"] = table
+            worst[ranks] = least(table, "Open MPI", "arena", ALLREDUCE_SIZES[1:])
+        out = compare([worst[2][1]["arena"]], [worst[2][1]["Open MPI"]], 0, lower_is_better=True)
+        out.update(peer_name="Open MPI, its own choice of transport and algorithm",
+                   limit_name="none", runs=self.args.rounds, us=tables,
+                   others_share=round(work.share(), 3),
+                   ratio_with_4_ranks=round(worst[4][0], 3),
+                   ratio_of_private_buffers=round(min(
+                       row["Open MPI"] / row["private"] for table in tables.values()
+                       for row in table.values()), 3))
+        return out
+
+    def allreduce_tcp(self):
+        work = machine.OtherWork()
+        us = self.rounds_of({
+            "tcp": lambda: self.ours("allreduce_tcp", 2, self.args.seconds)["us"],
+            "Gloo": lambda: self.gloo(2),
+            "Open MPI": lambda: self.mpi(2, "--mca", "btl", "tcp,self")})
+        table = by_size(us)
+        worst = least(table, "Gloo", "tcp", ALLREDUCE_SIZES[3:])
+        out = compare([worst[1]["tcp"]], [worst[1]["Gloo"]], 0, lower_is_better=True)
+        out.update(peer_name="Gloo over TCP, its own choice of algorithm", limit_name="none",
+                   runs=self.args.rounds, us={"2 ranks": table},
+                   others_share=round(work.share(), 3),
+                   ratio_at_4_bytes=round(table["4 B"]["Gloo"] / table["4 B"]["tcp"], 3))
+        return out
+
     # ---- The executor alone ----
 
     def op_overhead(self):
@@ -257,6 +317,21 @@ class Bench:
         out["scale_of_one_element"] = statistics.median(
             r["ns_per_op_scale_one_element"] for r in runs)
         return out
+
+
+ALLREDUCE_SIZES = ("4 B", "64 KB", "256 KB", "1 MB", "4 MB", "16 MB")  # kSizes of allreduce.h
+
+
+def by_size(columns):
+    """{size: {side: microseconds}}."""
+    return {size: {name: round(us[i], 2) for name, us in columns.items()}
+            for i, size in enumerate(ALLREDUCE_SIZES)}
+
+
+def least(table, peer, ours, sizes):
+    """(ratio, row) of the size where the peer is least slower."""
+    rows = [table[size] for size in sizes]
+    return min(((row[peer] / row[ours], row) for row in rows), key=lambda pair: pair[0])
 
 
 def compare(ours, peer, limit, lower_is_better):
@@ -293,6 +368,8 @@ FIGURES = {
     "transformer_lm_bf16": Bench.transformer_lm_bf16,
     "resnet18_cifar_bf16": Bench.resnet18_cifar_bf16,
     "ps_sparse_pull": Bench.ps_sparse_pull,
+    "allreduce_shm": Bench.allreduce_shm,
+    "allreduce_tcp": Bench.allreduce_tcp,
 }
 
 

@@ -6,7 +6,7 @@
 #include "tests/bench/report.h"
 
 DEFINE_double(seconds, 1, "measured time, at least, in seconds");
-DEFINE_int32(threads, 1, "compute threads");
+DEFINE_int32(threads, 1, "compute threads; of allreduce: ranks");
 DEFINE_int32(num_threads, 1, "training: operators that run at the same time");
 DEFINE_int32(check_steps, 0, "training: losses of the first steps to report");
 DEFINE_string(export_dir, "", "training: folder for the first parameters and the data");
@@ -26,7 +26,8 @@ constexpr Row kRows[] = {
     {"transformer_lm", TransformerLm}, {"transformer_lm_bf16", TransformerLm, true},
     {"resnet18_cifar", Resnet18Cifar}, {"resnet18_cifar_bf16", Resnet18Cifar, true},
     {"resnet50_f32", Resnet50F32},     {"resnet50_bf16", Resnet50F32, true},
-    {"ps_sparse_pull", PsSparsePull},
+    {"ps_sparse_pull", PsSparsePull},  {"allreduce_shm", AllReduceShm},
+    {"allreduce_tcp", AllReduceTcp},
 };
 
 int Usage() {

@@ -46,6 +46,27 @@ def torch_python(build_dir):
     return python
 
 
+def allreduce(build_dir, peer):
+    """Path of peer_allreduce.cc, built with "mpi" or "gloo" where it is not there yet."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peer_allreduce.cc")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(source)))
+    program = os.path.join(build_dir, "bench", "peer-allreduce-" + peer)
+    if os.path.exists(program) and os.path.getmtime(program) > os.path.getmtime(source):
+        return program
+    compiler, libraries = ("mpicxx", []) if peer == "mpi" else ("g++", ["-lgloo"])
+    os.makedirs(os.path.dirname(program), exist_ok=True)
+    packages = {"mpi": "openmpi-bin libopenmpi-dev", "gloo": "libgloo-dev"}[peer]
+    hint = f"hint: apt-get install --no-install-recommends g++ {packages}"
+    if not shutil.which(compiler):
+        raise Missing(f"{compiler}, which builds the peer\n{hint}")
+    done = subprocess.run(
+        [compiler, "-O3", "-march=native", "-std=c++20", "-I" + root, "-DWITH_" + peer.upper(),
+         source, "-o", program, *libraries], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Missing(f"a peer that builds: {done.stderr[-500:]}\n{hint}")
+    return program
+
+
 def tcmalloc(build_dir):
     """Path of libtcmalloc_minimal, or None. Unpacked from Debian's package where not installed."""
     name = "libtcmalloc_minimal.so.4"

@@ -11,7 +11,7 @@ namespace tandem::bench {
 // Flags of the program, as tests/bench/main.cc reads them.
 struct RunOptions {
   double seconds = 1;      // measured time, at least
-  int threads = 1;         // compute threads
+  int threads = 1;         // compute threads; of allreduce: ranks
   int num_threads = 1;     // PlanOptions::num_threads
   int check_steps = 0;     // training: losses of the first steps to report
   std::string export_dir;  // training: folder for first parameters and data; empty: none
@@ -41,6 +41,8 @@ StatusOr<Report> TransformerLm(const RunOptions& options);
 StatusOr<Report> Resnet18Cifar(const RunOptions& options);
 StatusOr<Report> Resnet50F32(const RunOptions& options);
 StatusOr<Report> PsSparsePull(const RunOptions& options);
+StatusOr<Report> AllReduceShm(const RunOptions& options);
+StatusOr<Report> AllReduceTcp(const RunOptions& options);
 
 // Middle value. REQUIRES: not empty.
 double Median(std::vector<double> values);

@@ -38,6 +38,7 @@ World MakeNarrow(int size) {
   return world;
 }
 World MakeTcp(int size) { return MakeTcpWorld(size); }
+World MakeShm(int size) { return MakeShmWorld(size); }
 World MakeGroups(int size, HierarchyForm form) {
   HostCommunicatorConfig config;
   config.direct_bytes_max = 16;
@@ -55,7 +56,8 @@ World MakeTree(int size) {
   config.tree_order = true;
   return MakeInprocCommunicators(size, config);
 }
-const Backend kBackends[] = {{"inproc", MakeInproc}, {"narrow", MakeNarrow}, {"tcp", MakeTcp}};
+const Backend kBackends[] = {
+    {"inproc", MakeInproc}, {"narrow", MakeNarrow}, {"tcp", MakeTcp}, {"shm", MakeShm}};
 const Backend kGroups[] = {{"leaders", MakeLeaders}, {"shards", MakeShards}};
 
 const Backend kTrees[] = {{"tree", MakeTree}};

@@ -1,6 +1,4 @@
 // What only happens between processes: strangers, wrong secrets, missing and dying ranks.
-#include "collective/tcp.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

@@ -47,11 +47,11 @@ WorldConfig TestWorld(const Door& door, int rank, int size) {
   return world;
 }
 
-World MakeTcpWorld(int size, const HostCommunicatorConfig& config) {
+World MakeTcpWorld(int size, const HostCommunicatorConfig& config, const ConnectOptions& options) {
   const Door door = OpenDoor();
   World world(static_cast<size_t>(size));
   OnEveryRank(size, [&](int r) {
-    auto made = ConnectTcp(TestWorld(door, r, size), config);
+    auto made = Connect(TestWorld(door, r, size), config, options);
     CHECK(made.ok()) << made.status();
     world[static_cast<size_t>(r)] = std::move(*made);
   });

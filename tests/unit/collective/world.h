@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "collective/communicator.h"
+#include "collective/connect.h"
 #include "collective/inproc.h"
-#include "collective/tcp.h"
 
 namespace tandem {
 
@@ -41,7 +41,17 @@ Fd Dial(int port);
 // What all ranks of a small test job share. Rank 0 is given the door's socket.
 WorldConfig TestWorld(const Door& door, int rank, int size);
 
-// All ranks of a TCP world.
-World MakeTcpWorld(int size, const HostCommunicatorConfig& config = {});
+inline StatusOr<std::unique_ptr<Communicator>> ConnectTcp(
+    const WorldConfig& world, const HostCommunicatorConfig& config = {}) {
+  return Connect(world, config, {.carrier = Carrier::kTcp});
+}
+
+// All ranks of a world of sockets.
+World MakeTcpWorld(int size, const HostCommunicatorConfig& config = {},
+                   const ConnectOptions& options = {.carrier = Carrier::kTcp});
+// All ranks of a world that shares memory, 64 MB of it a rank.
+inline World MakeShmWorld(int size, const HostCommunicatorConfig& config = {}) {
+  return MakeTcpWorld(size, config, {Carrier::kSharedMemory, size_t{64} << 20});
+}
 
 }  // namespace tandem

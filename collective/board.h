@@ -1,0 +1,126 @@
+// Collectives among ranks that share memory: each posts what it runs where all others see it, and
+// they read (and write) each other's buffers in place, or pass pieces through a staging area.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collective/arena.h"
+#include "collective/communicator.h"
+#include "collective/message.h"
+#include "collective/schedule.h"
+#include "collective/shared_memory.h"
+#include "collective/transport.h"
+
+namespace tandem {
+
+// What lies at the begin of each rank's part of the shared memory. Written by its rank; what others
+// find there is copied out before it is looked at.
+struct BoardSeat {
+  // Of data that is posted with the header instead of being fetched.
+  static constexpr size_t kInlineMax = 4 << 10;
+  static constexpr size_t kStagingBytes = 1 << 20;
+
+  struct alignas(64) Posting {
+    MessageHeader header;
+    // Where the rank's buffers begin in the arena of its part, plus 1; 0: elsewhere, out of reach.
+    uint64_t in = 0, out = 0;
+    alignas(64) std::byte data[kInlineMax];
+  };
+
+  alignas(64) std::atomic<uint64_t> phase;  // that its rank has ended, since the first operation
+  std::atomic<int32_t> waits_for;           // 1 + the rank that shall wake it up; 0: none
+  alignas(64) std::atomic<uint64_t> claims[2];  // rank 0's: pieces of work that somebody took
+  Posting postings[2];                          // of this operation and of the last
+  alignas(64) std::byte staging[kStagingBytes];
+};
+
+// For one thread, but Allocate. Needs all ranks in one memory.
+//
+// An operation is a few phases; a rank ends each by counting `phase` up, and goes on when all
+// others have ended it. The first is the posting: behind it a rank knows that all run the same
+// operation and have left the one before. Waiting is a short spin, then yields (the peer may need
+// this processor), then sleep: the peer that ends a phase writes a byte on the connection to a rank
+// that sleeps for it. So a peer that died, left or aborted is known as the transport knows it.
+//
+// With everybody's buffers in the arena, an allreduce reads all inputs and writes all outputs in
+// one pass, in pieces of which each rank takes the next that nobody has taken: a rank that has no
+// processor holds nobody up. Otherwise a part of each rank is copied into its staging area, the
+// owner of a chunk reduces it there, and all copy the result out (reduce-scatter and all-gather,
+// piece by piece). The order of each sum is that of ring.h in either case.
+class Board {
+ public:
+  // `transport` is not owned, and is used for nothing else.
+  Board(std::shared_ptr<SharedMemory> memory, Transport& transport);
+
+  // Bytes of each rank's part for so many bytes of arena.
+  static size_t PartBytes(size_t arena_bytes);
+
+  // `tree`: sums are added as the tree of ring.h, else chunk by chunk in the ring's order. On
+  // failure the transport must be aborted.
+  Status Run(const Collective& call, const MessageHeader& header, bool tree, Time deadline);
+
+  // Memory in reach of all ranks, or null when the arena is full.
+  Buffer Allocate(size_t bytes) { return arena_->Allocate(bytes); }
+
+ private:
+  // The operation under way.
+  struct Job {
+    const Collective* call;
+    size_t element, bytes;  // of an element; of what each rank gives
+    bool tree;
+    bool takes;  // this rank
+    Time deadline;
+    const std::byte* in;
+    std::byte* out;
+  };
+
+  BoardSeat& Seat(int rank) const { return *seats_[static_cast<size_t>(rank)]; }
+  BoardSeat& Own() const { return Seat(transport_.rank()); }
+  const BoardSeat::Posting& Posted(int rank) const { return Seat(rank).postings[turn_ % 2]; }
+
+  // Ends a phase of this rank, and waits until all others have ended it.
+  Status EndPhase(Time deadline);
+  Status Await(int peer, Time deadline);
+  Status Sleep(int peer, Time deadline);
+
+  Status Post(const Job& job, const MessageHeader& header);
+  // Whether all buffers that `job` touches are in the arena: then they are in arena_ins_ and
+  // arena_outs_.
+  StatusOr<bool> Reach(const Job& job);
+  StatusOr<std::byte*> Locate(const Job& job, int rank, uint64_t posted) const;
+  Status Dispatch(const Job& job);
+
+  Range Chunk(const Job& job, int chunk) const;
+  bool Gives(const Job& job, int rank) const {
+    return job.call->op != CollectiveOp::kBroadcast || job.call->root == rank;
+  }
+  // Which rank's value comes first in the sum of `chunk`.
+  int First(const Job& job, int chunk) const { return job.tree ? 0 : chunk; }
+  // Reduces `bytes` at ins_ (of each rank, in the order from rank `first` on) into all of outs_.
+  void ReduceInputs(const Job& job, int first, size_t bytes);
+
+  void FinishPosted(const Job& job);
+  Status ReduceInArena(const Job& job);
+  Status ReduceStaged(const Job& job);
+  Status CopyInArena(const Job& job);
+  // Everybody's data (kAllGather) or the root's, through the staging areas.
+  Status CopyStaged(const Job& job);
+
+  const std::shared_ptr<SharedMemory> memory_;
+  Transport& transport_;
+  std::vector<BoardSeat*> seats_;
+  std::vector<std::span<std::byte>> arenas_;
+  const std::shared_ptr<Arena> arena_;  // of this rank
+  const int spins_;
+
+  uint64_t phase_ = 0;                              // that this rank has ended
+  uint64_t turn_ = 0;                               // operations
+  std::vector<std::byte*> arena_ins_, arena_outs_;  // of each rank; null: out of reach
+  std::vector<const std::byte*> ins_, ordered_;
+  std::vector<std::byte*> outs_;
+};
+
+}  // namespace tandem

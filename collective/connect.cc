@@ -1,0 +1,32 @@
+#include "collective/connect.h"
+
+#include "collective/shared_memory.h"
+#include "collective/tcp.h"
+#include "common/base/rng.h"
+
+namespace tandem {
+
+StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
+                                                const HostCommunicatorConfig& config,
+                                                const ConnectOptions& options) {
+  const Time deadline = SteadyNow() + world.timeout;
+  const bool groups = config.group > 1 && world.size > config.group;
+  const bool required = options.carrier == Carrier::kSharedMemory;
+  if (groups && required) {
+    return InvalidArgument("groups of %d ranks are served by TCP alone, and not by shared memory",
+                           config.group);
+  }
+  TD_ASSIGN_OR_RETURN(Mesh mesh, JoinWorld(world));
+  std::shared_ptr<SharedMemory> memory;
+  if (world.size > 1 && options.carrier != Carrier::kTcp && !groups) {
+    TD_ASSIGN_OR_RETURN(
+        memory, ShareMemory(mesh, Board::PartBytes(options.arena_bytes), required, deadline));
+  }
+  HostCommunicatorConfig named = config;
+  named.name = memory == nullptr ? "tcp" : "shm";
+  named.id = StreamKey(world.generation, world.job);
+  return std::unique_ptr<Communicator>(std::make_unique<HostCommunicator>(
+      MakeTcpTransport(std::move(mesh)), named, std::move(memory)));
+}
+
+}  // namespace tandem

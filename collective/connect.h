@@ -1,0 +1,24 @@
+// The communicator of ranks that are processes, over what carries best.
+#pragma once
+
+#include <memory>
+
+#include "collective/host_communicator.h"
+#include "collective/rendezvous.h"
+
+namespace tandem {
+
+// The same on all ranks.
+struct ConnectOptions {
+  Carrier carrier = Carrier::kAuto;
+  // Of shared memory that a rank can allocate. Pages that nobody touches take none.
+  size_t arena_bytes = size_t{8} << 30;
+};
+
+// JoinWorld (blocks until all ranks are there; its errors), then an agreement on what carries.
+// `config.name` and `config.id` are set. Groups (config.group) are served by TCP.
+StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
+                                                const HostCommunicatorConfig& config = {},
+                                                const ConnectOptions& options = {});
+
+}  // namespace tandem
