@@ -23,9 +23,9 @@ constexpr int kSpins = 40, kSpinsCrowded = 1;
 constexpr Duration kYield = std::chrono::microseconds(100);
 constexpr std::byte kBell{0x5b};
 
-constexpr size_t kPieceBytes = 16 << 10;        // of an input in the arena
-constexpr size_t kStagedPieceBytes = 64 << 10;  // most of a chunk in the staging area
-constexpr size_t kCopySlotBytes = 128 << 10;    // two of them in the staging area
+constexpr size_t kPieceBytes = 16 << 10;         // of an input in the arena
+constexpr size_t kStagedPieceBytes = 128 << 10;  // most of a chunk in the staging area
+constexpr size_t kCopySlotBytes = 128 << 10;     // two of them in the staging area
 
 constexpr size_t kSeatBytes =
     (sizeof(BoardSeat) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;

@@ -91,7 +91,6 @@ class Board {
   // arena_outs_.
   StatusOr<bool> Reach(const Job& job);
   StatusOr<std::byte*> Locate(const Job& job, int rank, uint64_t posted) const;
-  Status Dispatch(const Job& job);
 
   Range Chunk(const Job& job, int chunk) const;
   bool Gives(const Job& job, int rank) const {

@@ -2,13 +2,14 @@
 // this machine, each of which rewrites its whole input before each call. RunOptions::threads is the
 // number of ranks. peer_allreduce.cc does the same with Open MPI and Gloo.
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <functional>
+#include <thread>
 
 #include "collective/connect.h"
 #include "common/base/check.h"
@@ -70,6 +71,17 @@ Status RunRank(const WorldConfig& world, Carrier carrier, bool arena, double sec
   return comm->Call({});
 }
 
+// A processor for each rank where there are enough, as mpirun binds its ranks.
+void Bind(int rank, int ranks) {
+  if (static_cast<unsigned>(ranks) > std::thread::hardware_concurrency()) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(rank, &one);
+  if (::sched_setaffinity(0, sizeof(one), &one) != 0) {
+    std::fprintf(stderr, "rank %d is not bound to a processor\n", rank);
+  }
+}
+
 // A process per rank. The median over the calls of each size, of the time of the slowest rank.
 StatusOr<std::vector<double>> RunWorld(int ranks, Carrier carrier, bool arena, double seconds) {
   int port = 0;
@@ -87,6 +99,7 @@ StatusOr<std::vector<double>> RunWorld(int ranks, Carrier carrier, bool arena, d
       children.push_back(child);
       continue;
     }
+    Bind(r, ranks);
     WorldConfig world;
     world.rank = r;
     world.size = ranks;
