@@ -295,7 +295,7 @@ TEST(ShmTest, GarbageIsNamed) {
             return false;
           }());
           mine->postings[1].header = theirs->postings[1].header;
-          mine->postings[1].in = mine->postings[1].out = kArenaBytes - 100;
+          mine->postings[1].in = mine->postings[1].out = kArenaBytes - 99;  // and its end behind it
           mine->phase.store(1);
         } else {
           const std::string text(100, 'x');
