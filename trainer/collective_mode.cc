@@ -1,4 +1,6 @@
 // mode=collective: trainers reduce gradients among themselves; each runs the optimizer on the sum.
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -96,6 +98,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   StatusOr<bool> Stopping(bool mine) override;
   StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
   Status Finish() override;
+  void AddCounts(std::map<std::string, double>* counts) const override;
   void Abort(const Status& why) override {
     for (const auto& communicator : communicators_) communicator->Abort(ToString(why));
   }
@@ -121,6 +124,9 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   Scope* scope_ = nullptr;
   SpreadState spread_;  // with update_by_owner
   std::vector<std::unique_ptr<Bucket>> buckets_;
+
+  std::atomic<int64_t> launched_{0}, launched_max_{0};  // under way, at once
+  std::atomic<int64_t> bytes_{0};                       // of this rank's buffers
 
   // With one_comm_at_a_time and several communicators.
   Mutex mu_;
@@ -333,12 +339,21 @@ void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   Bucket* bucket = flight.bucket;
   const bool flat = bucket->is_flat;
   if (flat) bucket->Gather();
+  launched_max_ = std::max(launched_max_.load(), ++launched_);
+  bytes_ += static_cast<int64_t>(bucket->count * SizeOf(bucket->dtype));
   Start(*bucket, bucket->data())
-      ->OnDone([flight, flat, then = std::move(then)](const Status& status) {
+      ->OnDone([this, flight, flat, then = std::move(then)](const Status& status) {
+        --launched_;
         if (status.ok() && flat) flight.bucket->Scatter();
         flight.done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", flight.step))));
         if (then != nullptr) then();
       });
+}
+
+void CollectiveMode::AddCounts(std::map<std::string, double>* counts) const {
+  (*counts)["comm_at_once"] = static_cast<double>(launched_max_.load());
+  (*counts)["comm_bytes"] = static_cast<double>(bytes_.load());
+  (*counts)["communicators"] = static_cast<double>(communicators_.size());
 }
 
 Status CollectiveMode::Finish() {

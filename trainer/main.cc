@@ -105,6 +105,14 @@ Status WriteResult(const std::string& path, const SessionResult& result) {
   json["data_wait_seconds"] = result.data_wait_seconds;
   json["batches_ready"] = result.batches_ready;
   if (!result.speed_test) json["params_sha256"] = result.params_sha256;
+  json["counts"] = result.counts;
+  auto& history = json["history"] = {{"step", {}}, {"steps", {}}, {"seconds", {}}, {"loss", {}}};
+  for (const RunHistory::Entry& run : result.history.entries()) {
+    history["step"].push_back(run.step);
+    history["steps"].push_back(run.steps);
+    history["seconds"].push_back(run.seconds);
+    history["loss"].push_back(run.loss);  // NaN is written as null
+  }
   std::ofstream file(path);
   file << json.dump() << "\n";
   file.close();

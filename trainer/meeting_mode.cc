@@ -50,6 +50,9 @@ class MeetingMode final : public ModeDriver, public CommHandler {
     return servers_ != nullptr ? servers_->State(program, scope, device)
                                : ScopeState(program, scope, device);
   }
+  void AddCounts(std::map<std::string, double>* counts) const override {
+    if (servers_ != nullptr) servers_->AddCounts(counts);
+  }
   Status Finish() override {
     TD_RETURN_IF_ERROR(places_->Finish());
     return servers_ != nullptr ? servers_->Finish() : OkStatus();

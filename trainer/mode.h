@@ -115,6 +115,8 @@ class ModeDriver {
   }
   // Everybody has finished. Called once, after the last step; an error before it: Abort.
   virtual Status Finish() = 0;
+  // What the mode counted (trainer/run_counts.h), by name. Behind Finish.
+  virtual void AddCounts(std::map<std::string, double>*) const {}
   // Tells the others that this trainer gives up, and why (CANCELLED: it was asked to). Blocks for
   // one call at most.
   virtual void Abort(const Status& why) = 0;

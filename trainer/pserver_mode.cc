@@ -1,5 +1,6 @@
 // mode=pserver: gradients go to the pservers, which run the optimizer; parameters come back.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -61,6 +62,12 @@ class PserverMode final : public ModeDriver, public CommHandler {
   std::function<Status(const std::string& path)> table_writer() override;
   Status TakeTables(const std::string& path) override;
   Status Finish() override;
+  void AddCounts(std::map<std::string, double>* counts) const override {
+    (*counts)["ps.pushes"] = static_cast<double>(pushes_.load());
+    (*counts)["ps.pulls"] = static_cast<double>(pulls_.load());
+    (*counts)["ps.slices"] = static_cast<double>(slices_);
+    (*counts)["ps.largest_share"] = static_cast<double>(largest_share_);
+  }
   // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
   // name it to the others.
   void Abort(const Status& why) override {
@@ -75,6 +82,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   bool sync() const { return options_.regime == PsRegime::kSync; }
   bool geo() const { return options_.regime == PsRegime::kGeo; }
   PsOptions ClientOptions() const;
+  Status CountSlices(const std::vector<PsVariable>& variables);
   StatusOr<std::vector<PsSlot>> SlotsOf(const TensorMap& state) const;
   std::vector<PsTensor> View(ValueSets& values) const;
   // AsyncCommunicator::Exchange
@@ -104,10 +112,12 @@ class PserverMode final : public ModeDriver, public CommHandler {
   Scope* scope_ = nullptr;
   int64_t step_ = 0;
   float learning_rate_ = 0;
-  uint64_t behind_ = 0;               // sync: the version behind the last step
-  ValueSets base_, delta_, pulled_;   // geo: the parameters behind the last exchange, ...
-  int64_t geo_pending_ = 0;           // steps since then
-  std::unique_ptr<PsClient> client_;  // its destructor waits for calls into the above
+  uint64_t behind_ = 0;                        // sync: the version behind the last step
+  ValueSets base_, delta_, pulled_;            // geo: the parameters behind the last exchange, ...
+  int64_t geo_pending_ = 0;                    // steps since then
+  std::atomic<int64_t> pushes_{0}, pulls_{0};  // messages to the servers, one for all of them
+  int64_t slices_ = 0, largest_share_ = 0;     // of all servers; elements of the fullest
+  std::unique_ptr<PsClient> client_;           // its destructor waits for calls into the above
   std::unique_ptr<AsyncCommunicator> communicator_;  // its threads use all of the above
 };
 
@@ -226,6 +236,17 @@ PsOptions PserverMode::ClientOptions() const {
   return ps;
 }
 
+Status PserverMode::CountSlices(const std::vector<PsVariable>& variables) {
+  PartitionOptions options = ClientOptions().partition;
+  options.servers = static_cast<int>(options_.servers.size());
+  TD_ASSIGN_OR_RETURN(const std::vector<PsBlock> blocks, Partition(variables, options));
+  std::vector<int64_t> elements(options_.servers.size());
+  for (const PsBlock& block : blocks) elements[static_cast<size_t>(block.server)] += block.numel;
+  slices_ = static_cast<int64_t>(blocks.size());
+  largest_share_ = *std::max_element(elements.begin(), elements.end());
+  return OkStatus();
+}
+
 StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const TensorMap& state,
                                      int64_t step) {
   scope_ = &scope;
@@ -239,6 +260,7 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
     variables.push_back({name, program.FindVar(name)->desc.shape});
     tensors.push_back({name, static_cast<float*>(tensor->data()), tensor->numel()});
   }
+  TD_RETURN_IF_ERROR(CountSlices(variables));
   PsOptimizer optimizer;  // geo: sgd, which adds differences up
   std::vector<PsSlot> slots;
   if (!geo()) {
@@ -295,6 +317,8 @@ StatusOr<uint64_t> PserverMode::Exchange(const GradientSet* push, ValueSets* pul
   if (tensors_.empty()) pull = nullptr;  // tables alone
   const std::vector<PsConstRows> rows =
       push == nullptr ? std::vector<PsConstRows>() : tables_.View(push->rows);
+  pushes_ += push != nullptr ? 1 : 0;
+  pulls_ += pull != nullptr ? 1 : 0;
   if (push == nullptr && pull == nullptr) {
     done.Complete(OkStatus());
   } else if (push == nullptr) {
@@ -325,6 +349,8 @@ Status PserverMode::SendAndReceive() {
 // local += s - (base + delta), base = s. Source: Paddle 1.6's GeoSgdCommunicator.
 void PserverMode::GeoExchange(CommDone* done) {
   geo_pending_ = 0;
+  ++pushes_;
+  ++pulls_;
   const float share = 1.0f / static_cast<float>(options_.ranks);
   std::vector<PsConstTensor> push;
   for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -397,10 +423,12 @@ void PserverMode::StartPushPull(CommDone* done) {
   }
   const std::vector<RowSet> pushed = std::exchange(pushing_, {});
   const std::vector<PsConstRows> rows = tables_.View(pushed);
+  ++pushes_;
   if (tensors_.empty()) {
     return client_->Push(
         step, learning_rate_, {}, [done](const Status& status) { done->Complete(status); }, rows);
   }
+  ++pulls_;
   const PsWhen when{.version = sync() ? step + 1 : 0, .step = StepBound(step + 1)};
   client_->PushPull(
       step, learning_rate_, gradients_, when, tensors_,

@@ -1,6 +1,7 @@
 #include "trainer/session.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -84,6 +85,7 @@ class Session::Impl {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Scope> scope_;
   JobPrograms programs_;
+  std::unique_ptr<CountingComm> comm_;  // nullptr: the mode has no communication
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Executor> executor_;
   std::vector<Tensor> inputs_;
@@ -102,6 +104,7 @@ class Session::Impl {
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
   int64_t batch_ = 0;  // samples of a step on this rank
   double train_seconds_ = 0;
+  RunHistory history_;
   std::string metric_name_;       // "accuracy"; empty: none
   double loss_ = 0, metric_ = 0;  // of the step, where it is reported
   Evaluation evaluation_;
@@ -144,8 +147,9 @@ Status Session::Impl::BuildPlan() {
   const PlanOptions evaluation = plan_options;
   plan_options.fetch = programs_.train.metrics;
   plan_options.fetch.push_back(programs_.train.loss);
+  if (CommHandler* comm = mode_.comm()) comm_ = std::make_unique<CountingComm>(*comm);
   TD_ASSIGN_OR_RETURN(plan_,
-                      Plan::Make(programs_.train, *backend_, *scope_, mode_.comm(), plan_options));
+                      Plan::Make(programs_.train, *backend_, *scope_, comm_.get(), plan_options));
   KeepSearch();
   executor_ = std::make_unique<Executor>(*plan_);
   TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *options_.train));
@@ -312,6 +316,7 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   if (due) AddResults(parts);
   const double seconds = Seconds(clock_.Now() - begin) - wait_seconds_;
   train_seconds_ += seconds;
+  history_.Add({last, steps, seconds, due ? loss_ : std::numeric_limits<double>::quiet_NaN()});
   const double each = seconds / static_cast<double>(steps);
   if (options_.board) options_.board->Step(last, each, prefetcher_->stats().wait_seconds);
   return OkStatus();
@@ -459,6 +464,8 @@ StatusOr<SessionResult> Session::Impl::Result() {
   result.batches_ready = static_cast<int64_t>(prefetcher_->stats().ready);
   TD_ASSIGN_OR_RETURN(const TensorMap params, ParamsOf(programs_.train, *scope_, host_));
   TD_ASSIGN_OR_RETURN(result.params_sha256, Sha256Params(params));
+  result.history = history_;
+  result.counts = CountsOf({programs_, *plan_, *executor_, *scope_, history_, comm_.get(), mode_});
   return result;
 }
 

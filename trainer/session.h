@@ -14,6 +14,7 @@
 #include "trainer/mode.h"
 #include "trainer/progress.h"
 #include "trainer/rank_env.h"
+#include "trainer/run_counts.h"
 
 namespace tandem {
 
@@ -45,6 +46,8 @@ struct SessionResult {
   // reader_queue_speed_test_mode: times alone mean anything.
   bool speed_test = false;
   std::string params_sha256;  // Sha256Params of the parameters (trainer/safetensors.h)
+  RunHistory history;
+  RunCounts counts;
 };
 
 // One thread, but RequestStop.

@@ -7,6 +7,7 @@ namespace tandem::deploy {
 const std::vector<Command>& Commands() {
   static const std::vector<Command> kCommands = {
       {"demo", RunDemo, "train a network on real images in pserver and collective mode"},
+      {"bench", RunBench, "measure what each setting of a strategy does on this machine"},
       {"knobs", RunKnobs, "list and explain the settings of a job's strategy"},
       {"lint", RunLint, "check job and strategy files"},
       {"graph", RunGraph, "print or draw the program of a job, before and after each pass"},

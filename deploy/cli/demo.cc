@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,9 +9,7 @@
 #include "deploy/cli/console.h"
 #include "deploy/cli/demo_data.h"
 #include "deploy/cli/demo_report.h"
-#include "deploy/launch/launch_options.h"
-#include "deploy/launch/launch_plan.h"
-#include "deploy/launch/supervisor.h"
+#include "deploy/cli/launch_job.h"
 
 namespace tandem::deploy {
 namespace {
@@ -36,46 +33,16 @@ const std::vector<FlagSpec>& DemoFlags() {
   return kFlags;
 }
 
-// The demo's folder: removed at the end unless it is to stay.
-class WorkFolder {
- public:
-  WorkFolder() = default;
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  ~WorkFolder() {
-    std::error_code error;
-    if (temporary_) std::filesystem::remove_all(path_, error);
+Status OpenFolder(const ParsedArgs& args, WorkFolder& folder) {
+  const bool stays = args.Has("dir") || args.Has("keep");
+  TD_RETURN_IF_ERROR(folder.Open(stays ? args.Get("dir", "tandem-demo") : "", "demo"));
+  // What an earlier demo left would be taken up where it stopped.
+  std::error_code error;
+  for (const char* part : {"pserver", "collective"}) {
+    std::filesystem::remove_all(folder.path() + "/" + part, error);
   }
-
-  Status Open(const ParsedArgs& args) {
-    std::error_code error;
-    if (!args.Has("dir") && !args.Has("keep")) {
-      std::string name = std::filesystem::temp_directory_path(error) / "tandem-demo-XXXXXX";
-      if (mkdtemp(name.data()) == nullptr) {
-        return PermissionDenied("cannot make a folder like %s", name);
-      }
-      temporary_ = true;
-      path_ = name;
-      return OkStatus();
-    }
-    path_ = std::filesystem::absolute(args.Get("dir", "tandem-demo"), error);
-    std::filesystem::create_directories(path_, error);
-    if (error) return PermissionDenied("cannot make %s: %s", path_, error.message());
-    // What an earlier demo left would be taken up where it stopped.
-    for (const char* part : {"pserver", "collective"}) {
-      std::filesystem::remove_all(path_ + "/" + part, error);
-    }
-    return OkStatus();
-  }
-
-  void Keep() { temporary_ = false; }
-  bool temporary() const { return temporary_; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool temporary_ = false;
-};
+  return OkStatus();
+}
 
 StatusOr<std::string> FindData(const ParsedArgs& args) {
   const std::string dir = args.Get("data", kFashionMnistDir);
@@ -89,35 +56,22 @@ StatusOr<std::string> FindData(const ParsedArgs& args) {
 }
 
 // One of the two runs. Returns the exit code of the job.
-StatusOr<int> RunJob(const ParsedArgs& args, const std::string& data, const std::string& dir,
-                     const std::vector<std::string>& launch_args) {
+StatusOr<int> RunPart(const ParsedArgs& args, const std::string& data, const std::string& dir,
+                      const std::vector<std::string>& launch_args) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   TD_ASSIGN_OR_RETURN(const int epochs, args.GetInt("epochs", 0, 1, 100000));
   TD_ASSIGN_OR_RETURN(const std::string job, DemoJob(data, dir + "/checkpoints", epochs));
   const std::string job_file = dir + "/job.pbtxt";
   std::ofstream(job_file) << job;
-
-  std::vector<std::string> line = launch_args;
-  line.insert(line.end(), {job_file, "--log_dir=" + dir + "/log"});
-  for (const char* flag : {"pserver_bin", "trainer_bin"}) {
-    if (args.Has(flag)) line.push_back(std::string("--") + flag + "=" + args.Get(flag));
-  }
-  line.insert(line.end(), {"--", "--result_json=" + dir + "/result.json"});
-  TD_ASSIGN_OR_RETURN(const ParsedArgs parsed, ParseArgs(LaunchFlags(), line));
-  TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(parsed, ProgramFolder()));
-  const Environment env = WithoutRanks(CurrentEnvironment());
-  TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
-  TD_RETURN_IF_ERROR(PrepareFiles(plan));
-  Supervisor::Options supervisor_options;
-  supervisor_options.env = env;
-  supervisor_options.grace_s = options.grace_s;
-  supervisor_options.only_stderr = args.Has("json");
-  supervisor_options.name = "tandem demo";
-  Supervisor supervisor(plan, supervisor_options);
-  StatusOr<int> code = supervisor.Run();
-  RemoveSecret(plan);
-  return code;
+  return RunJob({.name = "tandem demo",
+                 .job_file = job_file,
+                 .dir = dir,
+                 .launch_args = launch_args,
+                 .trainer_args = {},
+                 .pserver_bin = args.Get("pserver_bin"),
+                 .trainer_bin = args.Get("trainer_bin"),
+                 .only_stderr = args.Has("json")});
 }
 
 // Runs both and fills `result`. The value is the exit code of the first run that failed, or 0.
@@ -147,7 +101,7 @@ StatusOr<int> RunBoth(const ParsedArgs& args, const WorkFolder& folder, DemoResu
                  Paint(fileno(screen), Color::kBold, title).c_str(), command.c_str());
     std::fflush(screen);
     const std::string dir = folder.path() + "/" + part.name;
-    TD_ASSIGN_OR_RETURN(const int code, RunJob(args, data, dir, part.launch_args));
+    TD_ASSIGN_OR_RETURN(const int code, RunPart(args, data, dir, part.launch_args));
     if (code != 0) return code;
     TD_ASSIGN_OR_RETURN(part.run, ReadDemoRun(dir + "/result.json"));
   }
@@ -165,7 +119,7 @@ int RunDemo(const Args& args) {
   }
   const Time start = SteadyNow();
   WorkFolder folder;
-  if (const Status opened = folder.Open(parsed); !opened.ok()) return Fail("demo", opened);
+  if (const Status opened = OpenFolder(parsed, folder); !opened.ok()) return Fail("demo", opened);
 
   DemoResult result;
   const StatusOr<int> code = RunBoth(parsed, folder, result);

@@ -73,7 +73,7 @@ TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
 }
 
 TEST_F(CliTest, EveryCommandExplainsItself) {
-  for (const char* name : {"demo", "doctor", "graph", "knobs", "lint"}) {
+  for (const char* name : {"bench", "demo", "doctor", "graph", "knobs", "lint"}) {
     EXPECT_EQ(Tandem({name, "--help"}), 0) << name;
     EXPECT_THAT(Out(), StartsWith(std::string("tandem ") + name));
     EXPECT_EQ(Tandem({name, "--hlep"}), kExitUsage) << name;
