@@ -262,7 +262,7 @@ Rows ExecutionRows() {
       {.knob = "execution_strategy.num_iteration_per_run", .changed = "8", .counter = "runs"},
       {.knob = "execution_strategy.use_thread_barrier",
        .changed = "true",
-       .counter = "ps.pushes",
+       .counter = "",
        .launch = kPs,
        .tolerance = kNotComparable,
        .with = {"a_sync=true", "cpu_num=2"}},
