@@ -51,6 +51,9 @@ std::string LossText(const KnobResult& r) {
   const double difference = r.LossDifference();
   if (r.SameLosses()) return "same bits";
   if (r.row->tolerance < 0) return absl::StrFormat("not comparable (%.2g)", difference);
+  if (difference > r.row->tolerance || r.row->tolerance == kSameBits) {
+    return absl::StrFormat("differ (%.2g)", difference);
+  }
   return absl::StrFormat("within %.2g (%.2g)", r.row->tolerance, difference);
 }
 
