@@ -40,6 +40,7 @@ Rows CollectiveRows() {
        .launch = kFour,
        .tolerance = kOtherOrder,
        .with = {"use_hierarchical_allreduce=true", "hierarchical_allreduce_inter_nranks=2"}},
+      {.knob = "collective_transport", .changed = "Tcp", .counter = "", .launch = kTwo},
       {.knob = "sync_batch_norm",
        .changed = "true",
        .counter = "comm",
