@@ -194,7 +194,7 @@ std::string KnobBenchJson(const KnobReport& report) {
 
 std::string KnobBenchMarkdown(const KnobReport& report) {
   std::string text = "# Knobs on CPU\n\n";
-  text += absl::StrFormat("%s UTC, %s. tandem %s%s. %d rounds.\n\n", report.date, report.machine,
+  text += absl::StrFormat("%s UTC, %s. tandem %s%s. Rounds: %d.\n\n", report.date, report.machine,
                           report.version, report.commit.empty() ? "" : ", commit " + report.commit,
                           report.rounds);
   text += kLegend;
