@@ -28,8 +28,8 @@ struct HostCommunicatorConfig {
   size_t pair_bytes_max = 256 << 10;   // up to here two ranks exchange everything in one step
   size_t piece_bytes_max = 256 << 10;  // what is reduced at a time; fits the L2 cache
   // Sums as the tree of ring.h, whatever their size: the same bits as a parameter server's, and as
-  // one process that adds parts of a batch. REQUIRES: the size is a power of two. No groups then:
-  // the tree begins with the nearest ranks anyway.
+  // one process that adds parts of a batch. No groups then: the tree begins with the nearest ranks
+  // anyway.
   bool tree_order = false;
   // Ranks of a group, for hierarchical allreduce of what is not small; 1: no groups. The size must
   // be a multiple.

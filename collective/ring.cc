@@ -2,8 +2,6 @@
 
 #include <functional>
 
-#include "common/base/check.h"
-
 namespace tandem {
 namespace {
 
@@ -80,62 +78,6 @@ Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_b
   Schedule steps = RingReduceScatter(rank, size, count, element_bytes);
   const auto owned = [&](int r) { return RingChunk(count, element_bytes, size, Mod(r + 1, size)); };
   AppendGather(rank, size, root, owned, &steps);
-  return steps;
-}
-
-namespace {
-
-// Elements that `rank` works on after `rounds` halvings, in bytes. Round k is with the rank whose
-// number differs in bit k: of what both have, the lower rank keeps the first half.
-Range HalvedRange(int rank, int rounds, size_t count, size_t element_bytes) {
-  size_t begin = 0, end = count;
-  for (int k = 0; k < rounds; ++k) {
-    const size_t middle = begin + (end - begin) / 2;
-    ((rank >> k & 1) == 0 ? end : begin) = middle;
-  }
-  return {begin * element_bytes, end * element_bytes};
-}
-
-int Rounds(int size) {
-  CHECK((size & (size - 1)) == 0) << size << " ranks";
-  int rounds = 0;
-  while (1 << rounds < size) ++rounds;
-  return rounds;
-}
-
-Schedule Halve(int rank, int size, size_t count, size_t element_bytes) {
-  Schedule steps;
-  for (int k = 0; k < Rounds(size); ++k) {
-    const int peer = rank ^ (1 << k);
-    Step step;
-    step.send_to = step.recv_from = peer;
-    step.send = HalvedRange(peer, k + 1, count, element_bytes);
-    step.recv = HalvedRange(rank, k + 1, count, element_bytes);
-    step.land = rank < peer ? Land::kReduceHereFirst : Land::kReduceInFirst;
-    steps.push_back(step);
-  }
-  return steps;
-}
-
-}  // namespace
-
-Schedule HalvingDoublingAllReduce(int rank, int size, size_t count, size_t element_bytes) {
-  Schedule steps = Halve(rank, size, count, element_bytes);
-  for (int k = Rounds(size) - 1; k >= 0; --k) {
-    const int peer = rank ^ (1 << k);
-    Step step;
-    step.send_to = step.recv_from = peer;
-    step.send = HalvedRange(rank, k + 1, count, element_bytes);
-    step.recv = HalvedRange(peer, k + 1, count, element_bytes);
-    steps.push_back(step);
-  }
-  return steps;
-}
-
-Schedule HalvingReduce(int rank, int size, int root, size_t count, size_t element_bytes) {
-  Schedule steps = Halve(rank, size, count, element_bytes);
-  const auto part = [&](int r) { return HalvedRange(r, Rounds(size), count, element_bytes); };
-  AppendGather(rank, size, root, part, &steps);
   return steps;
 }
 

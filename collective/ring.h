@@ -31,8 +31,11 @@ Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes);
 Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_bytes);
 // Recursive halving, then doubling, nearest ranks first: the bits of the tree at the bytes of the
 // ring, in 2 log2(size) steps. Ranks that are near each other carry most of the bytes. Source:
-// Rabenseifner, "Optimization of collective reduction operations", ICCS 2004. REQUIRES: `size` is a
-// power of two.
+// Rabenseifner, "Optimization of collective reduction operations", ICCS 2004. For sizes that are no
+// powers of two by blocks that are (7 = 4 + 2 + 1), which add their sums from the last to the
+// first, with at most twice the bytes of the buffer from each rank. Source: "binary blocks" of
+// Rabenseifner and Träff, "More efficient reduction algorithms for non-power-of-two number of
+// processors in message-passing parallel systems", EuroPVM/MPI 2004.
 Schedule HalvingDoublingAllReduce(int rank, int size, size_t count, size_t element_bytes);
 // Halving as above, then every rank sends its part to `root`: the same bits.
 Schedule HalvingReduce(int rank, int size, int root, size_t count, size_t element_bytes);

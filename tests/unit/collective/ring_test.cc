@@ -60,10 +60,14 @@ TEST(RingTest, SendsAndReceivesPairUp) {
       }
     }
   };
+  for (int n = 1; n <= 17; ++n) {
+    check(n, [&](int r) { return HalvingDoublingAllReduce(r, n, 101, 4); });
+    check(n, [&](int r) { return HalvingReduce(r, n, n / 2, 101, 4); });
+    check(n, [&](int r) { return HalvingReduce(r, n, n - 1, 11, 4); });
+  }
   for (const int n : {1, 2, 3, 4, 7}) {
     check(n, [&](int r) { return RingAllReduce(r, n, 11, 4); });
     check(n, [&](int r) { return RingAllGather(r, n, 12); });
-    check(1 << (n % 4), [&](int r) { return HalvingDoublingAllReduce(r, 1 << (n % 4), 11, 4); });
     for (const HierarchyForm form : {HierarchyForm::kLeaders, HierarchyForm::kShards}) {
       check(n * 2, [&](int r) { return HierarchicalAllReduce(form, r, n * 2, 2, 11, 4); });
       check(n * 3, [&](int r) { return HierarchicalAllReduce(form, r, n * 3, 3, 11, 4); });
@@ -75,6 +79,26 @@ TEST(RingTest, SendsAndReceivesPairUp) {
       check(n, [&](int r) { return ChainBroadcast(r, n, root, 12); });
       check(n, [&](int r) { return DirectGather(r, n, root, 12); });
       check(n, [&](int r) { return DirectBroadcast(r, n, root, 12); });
+    }
+  }
+}
+
+// With a power of two the lower bound leaves each rank; else at most all bytes twice.
+TEST(HalvingTest, BytesOfEachRank) {
+  const size_t count = 6720, bytes = count * 4;
+  for (int size = 1; size <= 17; ++size) {
+    const bool power = (size & (size - 1)) == 0;
+    for (int rank = 0; rank < size; ++rank) {
+      size_t sent = 0;
+      for (const Step& step : HalvingDoublingAllReduce(rank, size, count, 4)) {
+        sent += step.send.size();
+      }
+      const size_t least = 2 * bytes * static_cast<size_t>(size - 1) / static_cast<size_t>(size);
+      if (power) {
+        EXPECT_NEAR(static_cast<double>(sent), static_cast<double>(least), 64) << size;
+      } else {
+        EXPECT_LE(sent, 2 * bytes + 64) << rank << " of " << size;
+      }
     }
   }
 }
