@@ -10,7 +10,9 @@
 #include "collective/connect.h"
 #include "kernels/graph/passes/sync_batch_norm.h"
 #include "kernels/graph/passes/update_by_owner.h"
+#include "trainer/dgc_state.h"
 #include "trainer/mode.h"
+#include "trainer/selection_gather.h"
 #include "trainer/spread_state.h"
 
 namespace tandem {
@@ -26,12 +28,28 @@ struct Bucket {
   DType dtype = DType::kF32;  // on its way
   bool is_flat = false;       // else a tensor that travels from where it is
   Buffer flat;
-  bool gives = true, takes = true;  // this rank
-  size_t count = 0;
-  size_t index = 0;  // in program order
+  std::optional<SelectionGather> selections;  // of kAllGather
+  bool gives = true, takes = true;            // this rank
+  size_t count = 0;                           // elements; of kAllGather those of all ranks at most
+  size_t index = 0;                           // in program order
 
   void* data() { return is_flat ? flat.get() : tensors[0].data; }
-  void Gather() {
+  int32_t* words() { return reinterpret_cast<int32_t*>(flat.get()); }
+  // Puts together what this rank gives, and says how many elements that is.
+  StatusOr<size_t> Gather() {
+    if (selections) return selections->Pack(words());
+    if (is_flat) Join();
+    return count;
+  }
+  // Gives back what came, of as many elements.
+  Status Scatter(size_t given) {
+    if (selections) return selections->Unpack(words(), given);
+    if (is_flat) Split();
+    return OkStatus();
+  }
+
+ private:
+  void Join() {
     std::byte* at = flat.get();
     for (const CommTensor& t : tensors) {
       const auto n = static_cast<size_t>(t.desc.shape.numel());
@@ -45,7 +63,7 @@ struct Bucket {
       at += n * SizeOf(dtype);
     }
   }
-  void Scatter() {
+  void Split() {
     const std::byte* at = flat.get();
     for (const CommTensor& t : tensors) {
       const auto n = static_cast<size_t>(t.desc.shape.numel());
@@ -91,14 +109,16 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   CommHandler* comm() override { return this; }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                           int64_t step) override;
-  Status BeginStep(int64_t, float learning_rate) override {
+  Status BeginStep(int64_t step, float learning_rate) override {
+    if (dgc_) TD_RETURN_IF_ERROR(dgc_->BeginStep(*scope_, step));
     return SetLearningRate(*scope_, learning_rate);
   }
-  bool state_is_spread() const override { return options_.update_by_owner; }
+  bool state_is_spread() const override { return options_.update_by_owner || dgc_; }
   StatusOr<bool> Stopping(bool mine) override;
   StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
   Status Finish() override;
   void AddCounts(std::map<std::string, double>* counts) const override;
+  std::string News(int64_t step) override;
   void Abort(const Status& why) override {
     for (const auto& communicator : communicators_) communicator->Abort(ToString(why));
   }
@@ -113,16 +133,21 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
     return *communicators_[bucket.index % communicators_.size()];
   }
   Status GiveMemory(Bucket& bucket);
-  Status DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads,
-                           const std::vector<std::vector<ParamGrad>>& groups);
-  std::shared_ptr<Work> Start(const Bucket& bucket, void* data);
+  std::vector<std::vector<ParamGrad>> Grouped(const Program& program,
+                                              const std::vector<ParamGrad>& grads) const;
+  Status DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads);
+  Status DistributeCompressed(Program& program, const std::vector<ParamGrad>& grads);
+  std::shared_ptr<Work> Start(Bucket& bucket, size_t count);
   // `then` is called behind the flight's own end.
   void Launch(const Flight& flight, std::function<void()> then);
   void LaunchNext() TD_EXCLUDES(mu_);
+  int AverageSteps() const;  // k of adaptive_localsgd; 0 without it
 
   const ModeOptions options_;
   Scope* scope_ = nullptr;
-  SpreadState spread_;  // with update_by_owner
+  int told_steps_ = 0;           // AverageSteps, as told
+  SpreadState spread_;           // with update_by_owner
+  std::optional<DgcState> dgc_;  // with dgc, where there is anything to compress
   std::vector<std::unique_ptr<Bucket>> buckets_;
 
   std::atomic<int64_t> launched_{0}, launched_max_{0};  // under way, at once
@@ -142,22 +167,44 @@ Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>
   if (options_.sync_batch_norm) {
     TD_RETURN_IF_ERROR(SyncBatchNorm(program, options_.rank, options_.ranks).status());
   }
-  GroupRule rule = options_.group_rule;
-  std::vector<std::vector<ParamGrad>> groups;
-  if (options_.fuse_all_reduce) {
-    groups = GroupGradients(program, grads, rule);
-  } else {
-    for (const ParamGrad& pair : grads) groups.push_back({pair});
-  }
-  if (options_.update_by_owner) return DistributeByOwner(program, grads, groups);
+  if (options_.update_by_owner) return DistributeByOwner(program, grads);
+  if (options_.dgc) return DistributeCompressed(program, grads);
+  const auto groups = Grouped(program, grads);
   if (!options_.average) TD_RETURN_IF_ERROR(InsertAllReduce(program, groups));
   TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, grads));
   if (!options_.average) return OkStatus();
   return AppendAverage(program, groups, *options_.average, options_.ranks);
 }
 
-Status CollectiveMode::DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads,
-                                         const std::vector<std::vector<ParamGrad>>& groups) {
+std::vector<std::vector<ParamGrad>> CollectiveMode::Grouped(
+    const Program& program, const std::vector<ParamGrad>& grads) const {
+  if (options_.fuse_all_reduce) return GroupGradients(program, grads, options_.group_rule);
+  std::vector<std::vector<ParamGrad>> groups;
+  for (const ParamGrad& pair : grads) groups.push_back({pair});
+  return groups;
+}
+
+Status CollectiveMode::DistributeCompressed(Program& program, const std::vector<ParamGrad>& grads) {
+  std::vector<ParamGrad> large, small;
+  for (const ParamGrad& pair : grads) {
+    (IsCompressed(program, pair) ? large : small).push_back(pair);
+  }
+  if (options_.rank == 0) {
+    LOG(INFO) << absl::StrFormat(
+        "dgc: %d of %d parameters have at least %d elements and are compressed", large.size(),
+        grads.size(), kDgcElementsMin);
+  }
+  TD_RETURN_IF_ERROR(InsertAllReduce(program, Grouped(program, small)));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, small));
+  if (large.empty()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(auto slots,
+                      AppendCompressed(program, options_.optimizer, Grouped(program, large),
+                                       *options_.dgc, options_.ranks));
+  dgc_.emplace(*options_.dgc, std::move(slots));
+  return OkStatus();
+}
+
+Status CollectiveMode::DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads) {
   TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(options_.optimizer));
   if (reach == UpdateReach::kAll) {
     return Unimplemented(
@@ -171,7 +218,7 @@ Status CollectiveMode::DistributeByOwner(Program& program, const std::vector<Par
     single.push_back({grads[i]});
   }
   TD_ASSIGN_OR_RETURN(spread_, SpreadState::Make(program, options_.optimizer, grads, owners));
-  TD_RETURN_IF_ERROR(InsertReduce(program, SplitByOwner(groups, grads, owners)));
+  TD_RETURN_IF_ERROR(InsertReduce(program, SplitByOwner(Grouped(program, grads), grads, owners)));
   TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, own));
   if (options_.fuse_broadcast) single = {grads};
   return AppendBroadcast(program, SplitByOwner(single, grads, owners));
@@ -234,6 +281,7 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   const Time deadline = SteadyNow() + options_.start_timeout;
   for (const auto& work : works) TD_RETURN_IF_ERROR(work->Wait(deadline));
   TD_RETURN_IF_ERROR(spread_.Scatter(first, state, scope, deadline));
+  if (dgc_) TD_RETURN_IF_ERROR(dgc_->Split(scope, agreed, options_.ranks));
   return agreed;
 }
 
@@ -250,8 +298,9 @@ StatusOr<bool> CollectiveMode::Stopping(bool mine) {
 StatusOr<TensorMap> CollectiveMode::State(const Program& program, const Scope& scope,
                                           Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
-  TD_RETURN_IF_ERROR(
-      Lost(spread_.Gather(*communicators_[0], scope, device, &state, SteadyNow() + timeout())));
+  const Time deadline = SteadyNow() + timeout();
+  TD_RETURN_IF_ERROR(Lost(spread_.Gather(*communicators_[0], scope, device, &state, deadline)));
+  if (dgc_) TD_RETURN_IF_ERROR(Lost(dgc_->Sum(*communicators_[0], &state, deadline)));
   return state;
 }
 
@@ -263,10 +312,12 @@ StatusOr<int> CollectiveMode::Register(const CommNode& node) {
     bucket->op = CollectiveOp::kReduce;
   } else if (node.op->type == "c_broadcast") {
     bucket->op = CollectiveOp::kBroadcast;
+  } else if (node.op->type == "c_allgather_selected") {
+    bucket->op = CollectiveOp::kAllGather;
   } else {
     return Unimplemented("%s is not built yet in collective mode", node.op->type);
   }
-  if (bucket->op != CollectiveOp::kAllReduce) {
+  if (bucket->op == CollectiveOp::kReduce || bucket->op == CollectiveOp::kBroadcast) {
     bucket->root = static_cast<int>(std::get<int64_t>(node.op->attrs.at("root")));
     const bool is_root = bucket->root == options_.rank,
                reduce = bucket->op == CollectiveOp::kReduce;
@@ -280,6 +331,9 @@ StatusOr<int> CollectiveMode::Register(const CommNode& node) {
       return InvalidArgument("one %s of several element types", node.op->type);
     bucket->count += static_cast<size_t>(t.desc.shape.numel());
   }
+  if (bucket->op == CollectiveOp::kAllGather) {
+    bucket->selections.emplace(node.in, node.out, options_.rank, options_.ranks);
+  }
   // Gradients alone: parameters and statistics travel as they are.
   const bool half = options_.half_communication && dtype == DType::kF32 &&
                     node.op->role == OpRole::kComm && bucket->op != CollectiveOp::kBroadcast;
@@ -287,7 +341,7 @@ StatusOr<int> CollectiveMode::Register(const CommNode& node) {
   const size_t n = node.out.size();
   bucket->name =
       n == 1 ? node.out[0].var : absl::StrFormat("%s and %d more", node.out[0].var, n - 1);
-  bucket->is_flat = n > 1 || half;
+  bucket->is_flat = n > 1 || half || bucket->selections;
   bucket->index = buckets_.size();
   if (!communicators_.empty()) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
   buckets_.push_back(std::move(bucket));
@@ -322,38 +376,59 @@ void CollectiveMode::LaunchNext() {
   Launch(next, [this] { LaunchNext(); });
 }
 
-std::shared_ptr<Work> CollectiveMode::Start(const Bucket& bucket, void* data) {
+// `count`: what Gather said.
+std::shared_ptr<Work> CollectiveMode::Start(Bucket& bucket, size_t count) {
   Communicator& communicator = CommunicatorOf(bucket);
   const CallOptions options = {.what = bucket.name};
+  void* data = bucket.data();
   if (bucket.op == CollectiveOp::kBroadcast) {
-    return communicator.Broadcast(data, bucket.count, bucket.dtype, bucket.root, options);
+    return communicator.Broadcast(data, count, bucket.dtype, bucket.root, options);
   }
   if (bucket.op == CollectiveOp::kReduce) {
-    return communicator.Reduce(data, data, bucket.count, bucket.dtype, ReduceOp::kSum, bucket.root,
+    return communicator.Reduce(data, data, count, bucket.dtype, ReduceOp::kSum, bucket.root,
                                options);
   }
-  return communicator.AllReduce(data, data, bucket.count, bucket.dtype, ReduceOp::kSum, options);
+  if (bucket.op == CollectiveOp::kAllGather) {
+    const int32_t* own = bucket.words() + count * static_cast<size_t>(options_.rank);
+    return communicator.AllGather(own, data, count, bucket.dtype, options);
+  }
+  return communicator.AllReduce(data, data, count, bucket.dtype, ReduceOp::kSum, options);
 }
 
 void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   Bucket* bucket = flight.bucket;
-  const bool flat = bucket->is_flat;
-  if (flat) bucket->Gather();
+  const auto end = [flight, then = std::move(then)](const Status& status) {
+    flight.done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", flight.step))));
+    if (then != nullptr) then();
+  };
+  const StatusOr<size_t> given = bucket->Gather();
+  if (!given.ok()) return end(given.status());
   launched_max_ = std::max(launched_max_.load(), ++launched_);
-  bytes_ += static_cast<int64_t>(bucket->count * SizeOf(bucket->dtype));
-  Start(*bucket, bucket->data())
-      ->OnDone([this, flight, flat, then = std::move(then)](const Status& status) {
-        --launched_;
-        if (status.ok() && flat) flight.bucket->Scatter();
-        flight.done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", flight.step))));
-        if (then != nullptr) then();
-      });
+  bytes_ += static_cast<int64_t>(*given * SizeOf(bucket->dtype));
+  Start(*bucket, *given)->OnDone([this, bucket, count = *given, end](const Status& status) {
+    --launched_;
+    end(status.ok() ? bucket->Scatter(count) : status);
+  });
 }
 
 void CollectiveMode::AddCounts(std::map<std::string, double>* counts) const {
   (*counts)["comm_at_once"] = static_cast<double>(launched_max_.load());
   (*counts)["comm_bytes"] = static_cast<double>(bytes_.load());
   (*counts)["communicators"] = static_cast<double>(communicators_.size());
+  if (const int steps = AverageSteps(); steps > 0) (*counts)["localsgd.k_steps"] = steps;
+}
+
+int CollectiveMode::AverageSteps() const {
+  const Tensor* steps = scope_ == nullptr ? nullptr : scope_->Find(kAverageStepsVar);
+  if (steps == nullptr || steps->place().kind != PlaceKind::kCpu) return 0;
+  return static_cast<int>(steps->span<float>()[0]);
+}
+
+std::string CollectiveMode::News(int64_t step) {
+  if (dgc_) return dgc_->News();
+  const int now = AverageSteps(), before = std::exchange(told_steps_, now);
+  if (now == before) return "";
+  return absl::StrFormat("adaptive_localsgd: k_steps=%d behind step %d", now, step);
 }
 
 Status CollectiveMode::Finish() {

@@ -37,6 +37,7 @@ class HybridMode final : public ModeDriver, public CommHandler {
     return tables_->table_writer();
   }
   Status TakeTables(const std::string& path) override { return tables_->TakeTables(path); }
+  std::string News(int64_t step) override { return dense_->News(step); }
   Status Finish() override {
     TD_RETURN_IF_ERROR(tables_->Finish());
     return dense_->Finish();
@@ -84,7 +85,8 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options)
   if (options.regime == PsRegime::kGeo) {
     return Unimplemented("geo (a_sync_configs.k_steps) is not built yet in hybrid mode");
   }
-  if (options.average) return Unimplemented("localsgd is not built yet in hybrid mode");
+  if (options.average)
+    return Unimplemented("localsgd and adaptive_localsgd are not built yet in hybrid mode");
   return std::make_unique<HybridMode>(options);
 }
 

@@ -89,6 +89,26 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
   }
 }
 
+// Remainder JOIN leaves ranks out of a mean: it is for those who take one mean over all ranks.
+void CheckJoin(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+  if (config.data().remainder() != DataConfig::JOIN) return;
+  const DistributedStrategy& s = config.strategy();
+  const BuildStrategy& build = s.build_strategy();
+  const std::pair<bool, const char*> rows[] = {
+      {s.a_sync(), "a_sync: updates are not made of all ranks' gradients"},
+      {s.localsgd() || s.adaptive_localsgd(), "LocalSGD: each rank steps alone"},
+      {s.deterministic(), "deterministic: who has samples depends on the number of ranks"},
+      {s.sync_batch_norm(), "sync_batch_norm: it is not built yet that moments leave ranks out"},
+      {build.gradient_scale_strategy() != BuildStrategy::CoeffNumDevice,
+       "gradient_scale_strategy: no mean over the samples is taken"},
+  };
+  for (const auto& [given, what] : rows) {
+    if (!given) continue;
+    diagnostics->Error(origins.Of("data.remainder").place,
+                       absl::StrCat("remainder JOIN does not go with ", what), "PAD or DROP");
+  }
+}
+
 // a_sync_configs.lr_decay_steps stands for the decay_steps that an exponential schedule leaves
 // open.
 void SetDecaySteps(JobConfig* config) {
@@ -135,6 +155,7 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
   CheckBatch(config, origins, workers, diagnostics);
   CheckOptimizer(config, origins, diagnostics);
   CheckRest(config, origins, diagnostics);
+  CheckJoin(config, origins, diagnostics);
   SetDecaySteps(job.config.get());
   job.text = EffectiveText(config, origins);
   SetLogicalShards(context.ranks, job.config.get());
@@ -227,6 +248,16 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   if (strategy.localsgd()) {
     const LocalSgdConfigs& local = strategy.localsgd_configs();
     options.average = AverageRule{local.k_steps(), local.begin_step()};
+  } else if (strategy.adaptive_localsgd()) {
+    const AdaptiveLocalSgdConfigs& local = strategy.adaptive_localsgd_configs();
+    options.average = AverageRule{local.init_k_steps(), local.begin_step(), /*adaptive=*/true};
+  }
+  if (strategy.dgc()) {
+    const DgcConfigs& dgc = strategy.dgc_configs();
+    options.dgc = DgcRule{dgc.rampup_begin_step(), dgc.rampup_step()};
+    if (dgc.sparsity_size() > 0) {
+      options.dgc->sparsity.assign(dgc.sparsity().begin(), dgc.sparsity().end());
+    }
   }
   options.start_timeout = std::chrono::milliseconds(config.start_timeout_ms());
   options.step_timeout = std::chrono::milliseconds(config.step_timeout_ms());

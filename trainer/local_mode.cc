@@ -62,10 +62,10 @@ Status RefuseTableRules(const Program& program) {
   return OkStatus();
 }
 
-Status SetLearningRate(Scope& scope, float learning_rate) {
-  const Tensor* tensor = scope.Find(kLearningRateVar);
-  if (tensor == nullptr) return OkStatus();  // nothing to train
-  return scope.device().CopyFromHost(tensor->data(), &learning_rate, sizeof(learning_rate));
+Status SetScalar(Scope& scope, const char* var, float value) {
+  const Tensor* tensor = scope.Find(var);
+  if (tensor == nullptr) return OkStatus();
+  return scope.device().CopyFromHost(tensor->data(), &value, sizeof(value));
 }
 
 Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope) {

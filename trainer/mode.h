@@ -17,6 +17,7 @@
 #include "kernels/exec/scope.h"
 #include "kernels/graph/autodiff.h"
 #include "kernels/graph/optimizer.h"
+#include "kernels/graph/passes/dgc.h"
 #include "kernels/graph/passes/distribute.h"
 #include "kernels/graph/program.h"
 #include "pserver/client/partition.h"
@@ -50,6 +51,7 @@ struct ModeOptions {
   bool update_by_owner = false;        // reduce_strategy Reduce
   bool fuse_broadcast = false;         // with it
   std::optional<AverageRule> average;  // LocalSGD: parameters travel, not gradients
+  std::optional<DgcRule> dgc;          // of large gradients a few elements travel
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);
   // pserver
@@ -117,6 +119,9 @@ class ModeDriver {
   virtual Status Finish() = 0;
   // What the mode counted (trainer/run_counts.h), by name. Behind Finish.
   virtual void AddCounts(std::map<std::string, double>*) const {}
+  // Behind each run of steps, of which `step` was the last: a line for people about what the mode
+  // has decided since it was last asked; "" for nothing.
+  virtual std::string News(int64_t) { return ""; }
   // Tells the others that this trainer gives up, and why (CANCELLED: it was asked to). Blocks for
   // one call at most.
   virtual void Abort(const Status& why) = 0;
@@ -146,7 +151,11 @@ Status RefuseTableRules(const Program& program);
 
 // ---- Shared by the modes that update parameters in the trainer itself ---------------------------
 
-Status SetLearningRate(Scope& scope, float learning_rate);
+// Sets a state of one f32, where the program has it.
+Status SetScalar(Scope& scope, const char* var, float value);
+inline Status SetLearningRate(Scope& scope, float learning_rate) {
+  return SetScalar(scope, kLearningRateVar, learning_rate);
+}
 // The parameters of `program`: those on the CPU share the scope's memory, others are copied into
 // memory of `host`.
 StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host);

@@ -94,6 +94,7 @@ void CheckStrategy(const JobConfig& job, const Origins& origins, Diagnostics* di
   };
   check(job.strategy().lars(), "lars", "momentum");
   check(job.strategy().lamb(), "lamb", "adam");
+  check(job.strategy().dgc(), "dgc", "momentum");
   if (job.strategy().lars() && job.optimizer().use_nesterov()) {
     diagnostics->Error(origins.Of("optimizer.use_nesterov").place, "lars has no use_nesterov",
                        "remove one of the two");

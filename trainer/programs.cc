@@ -41,8 +41,11 @@ StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& jo
 // ranks' means (One), or what the job says (Customized; CheckJob has seen that it does).
 float LossScale(const JobConfig& config, double share) {
   switch (config.strategy().build_strategy().gradient_scale_strategy()) {
-    case BuildStrategy::CoeffNumDevice:
-      return config.strategy().localsgd() ? 1.0f : static_cast<float>(share);  // no sum is taken
+    case BuildStrategy::CoeffNumDevice: {
+      const DistributedStrategy& strategy = config.strategy();
+      const bool alone = strategy.localsgd() || strategy.adaptive_localsgd();  // no sum is taken
+      return alone ? 1.0f : static_cast<float>(share);
+    }
     case BuildStrategy::One:
       return 1.0f;
     case BuildStrategy::Customized:
@@ -87,6 +90,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   TD_RETURN_IF_ERROR(passes.Observe("model", train));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kForward, train, grads));
   TD_ASSIGN_OR_RETURN(grads, AppendBackward(train, LossScale(config, share)));
+  if (config.data().remainder() == DataConfig::JOIN) TD_RETURN_IF_ERROR(WeightSteps(train));
   TD_RETURN_IF_ERROR(passes.Observe("autodiff", train));
   if (config.strategy().deterministic()) TD_RETURN_IF_ERROR(CheckAllDense(grads));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kBackward, train, grads));

@@ -30,6 +30,7 @@ namespace tandem {
 //   comm_bytes              what collectives carried, of this rank's buffers
 //   comm_at_once            most that were under way at once
 //   communicators
+//   localsgd.k_steps        of adaptive_localsgd, behind the last step
 //   ps.pushes, ps.pulls     messages to all servers
 //   ps.slices               of parameters; ps.largest_share: elements of the fullest server
 //   peak_bytes              largest resident memory of the process

@@ -291,6 +291,7 @@ Status Session::Impl::NextBatch(int64_t step) {
   wait_seconds_ += Seconds(end - begin);
   if (watch_.profiler())
     watch_.profiler()->Add("wait for data", executor_->steps_run(), begin, end);
+  TD_RETURN_IF_ERROR(SetScalar(*scope_, kStepWeightVar, static_cast<float>(data_->weight)));
   return mode_.BeginStep(step, schedule_->At(step));
 }
 
@@ -367,6 +368,7 @@ void Session::Impl::Tell(const std::string& lines) {
 }
 
 Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
+  if (leader()) Tell(mode_.News(step));
   if (progress_->Due(step, steps)) Report(step, steps);
   if (speed_test()) return OkStatus();
   const int64_t epoch = step / steps_per_epoch();

@@ -266,21 +266,21 @@ void Validator::CheckExclusions() {
   };
   const DistributedStrategy& s = strategy_;
   const bool by_owner = s.build_strategy().reduce_strategy() == BuildStrategy::Reduce;
+  const bool alone = s.localsgd() || s.adaptive_localsgd();
+  const char* local = s.localsgd() ? "localsgd" : "adaptive_localsgd";
   const Exclusion exclusions[] = {
       {s.dgc() && s.amp(), "dgc", "amp", "gradients are compressed in 32 bit only"},
       {s.localsgd() && s.adaptive_localsgd(), "localsgd", "adaptive_localsgd",
        "each sets the steps between two averages"},
-      {s.localsgd() && s.gradient_merge(), "localsgd", "gradient_merge",
-       "localsgd sends no gradients"},
-      {s.localsgd() && s.fp16_allreduce(), "localsgd", "fp16_allreduce",
-       "localsgd sends no gradients"},
-      {by_owner && s.localsgd(), "build_strategy.reduce_strategy", "localsgd",
+      {alone && s.gradient_merge(), local, "gradient_merge", "localsgd sends no gradients"},
+      {alone && s.fp16_allreduce(), local, "fp16_allreduce", "localsgd sends no gradients"},
+      {by_owner && alone, "build_strategy.reduce_strategy", local,
        "localsgd sends no gradients, and Reduce gives them to an owner"},
       {s.sync_batch_norm() && s.amp(), "sync_batch_norm", "amp",
        "moments of several ranks are joined in 32 bit, and with amp images have 16"},
       {s.deterministic() && s.a_sync(), "deterministic", "a_sync",
        "nothing says in which order updates come"},
-      {s.deterministic() && s.localsgd(), "deterministic", "localsgd",
+      {s.deterministic() && alone, "deterministic", local,
        "what ranks do alone depends on their number"},
       {s.deterministic() && s.fp16_allreduce(), "deterministic", "fp16_allreduce",
        "what is rounded on its way depends on the number of ranks"},
@@ -297,7 +297,16 @@ void Validator::CheckExclusions() {
        "execution_strategy.use_thread_barrier", "a_sync_configs.k_steps",
        "with geo every place steps alone"},
       {s.lars() && s.lamb(), "lars", "lamb", "each is an optimizer of its own"},
-      {s.dgc() && s.localsgd(), "dgc", "localsgd", "localsgd sends no gradients"},
+      {s.dgc() && s.gradient_merge(), "dgc", "gradient_merge",
+       "each adds gradients up before they are sent"},
+      {s.dgc() && s.batch_merge_repeats() > 1, "dgc", "batch_merge_repeats",
+       "each adds gradients up before they are sent"},
+      {s.dgc() && by_owner, "dgc", "build_strategy.reduce_strategy",
+       "what is compressed goes to everybody"},
+      {s.dgc() && s.lars(), "dgc", "lars", "norms of compressed gradients mean nothing"},
+      {s.deterministic() && s.dgc(), "deterministic", "dgc",
+       "what is sent depends on the number of ranks"},
+      {s.dgc() && alone, "dgc", local, "localsgd sends no gradients"},
   };
   for (const Exclusion& e : exclusions) {
     if (!e.both) continue;

@@ -74,6 +74,18 @@ Rows MethodRows() {
        .launch = kTwo,
        .tolerance = kNotComparable,
        .also = {"localsgd_configs.k_steps=4"}},
+      {.knob = "adaptive_localsgd",
+       .changed = "true",
+       .counter = "comm",
+       .launch = kTwo,
+       .tolerance = kNotComparable,
+       .also = {"adaptive_localsgd_configs.init_k_steps=8"}},
+      {.knob = "dgc",
+       .changed = "true",
+       .counter = "comm_bytes",
+       .network = "mlp",
+       .launch = kTwo,
+       .tolerance = kNotComparable},
       {.knob = "gradient_merge",
        .changed = "true",
        .counter = "comm",
@@ -336,8 +348,6 @@ Rows AmpRows() {
 }
 
 Rows MethodConfigRows() {
-  static constexpr char kLars[] = "lars=true", kLamb[] = "lamb=true",
-                        kAdam[] = "optimizer.type=adam";
   return {
       {.knob = "recompute_configs.checkpoints",
        .changed = "relu_2.out",
@@ -356,6 +366,51 @@ Rows MethodConfigRows() {
        .launch = kTwo,
        .tolerance = kNotComparable,
        .with = {"localsgd=true", "localsgd_configs.k_steps=4"}},
+  };
+}
+
+Rows LessSentRows() {
+  return {
+      {.knob = "adaptive_localsgd_configs.init_k_steps",
+       .changed = "8",
+       .counter = "comm",
+       .launch = kTwo,
+       .tolerance = kNotComparable,
+       .with = {"adaptive_localsgd=true"}},
+      {.knob = "adaptive_localsgd_configs.begin_step",
+       .changed = "20",
+       .counter = "comm",
+       .launch = kTwo,
+       .tolerance = kNotComparable,
+       .with = {"adaptive_localsgd=true", "adaptive_localsgd_configs.init_k_steps=8"}},
+      {.knob = "dgc_configs.rampup_begin_step",
+       .changed = "100",
+       .counter = "comm_bytes",
+       .network = "mlp",
+       .launch = kTwo,
+       .tolerance = kNotComparable,
+       .with = {"dgc=true"}},
+      {.knob = "dgc_configs.rampup_step",
+       .changed = "100",
+       .counter = "comm_bytes",
+       .network = "mlp",
+       .launch = kTwo,
+       .tolerance = kNotComparable,
+       .with = {"dgc=true", "dgc_configs.sparsity=0.75,0.9375,0.984375,0.996,0.999"}},
+      {.knob = "dgc_configs.sparsity",
+       .changed = "0.99",
+       .counter = "comm_bytes",
+       .network = "mlp",
+       .launch = kTwo,
+       .tolerance = kNotComparable,
+       .with = {"dgc=true"}},
+  };
+}
+
+Rows UpdateConfigRows() {
+  static constexpr char kLars[] = "lars=true", kLamb[] = "lamb=true",
+                        kAdam[] = "optimizer.type=adam";
+  return {
       {.knob = "gradient_merge_configs.k_steps",
        .changed = "4",
        .counter = "comm",
@@ -437,31 +492,15 @@ Rows RuntimeRows() {
 const std::vector<KnobBench>& KnobBenches() {
   static const std::vector<KnobBench> kAll = [] {
     Rows all;
-    for (const auto part : {CollectiveRows, MethodRows, PserverRows, PserverRuleRows, BuildRows,
-                            ExecutionRows, AmpRows, MethodConfigRows, RuntimeRows}) {
+    for (const auto part :
+         {CollectiveRows, MethodRows, PserverRows, PserverRuleRows, BuildRows, ExecutionRows,
+          AmpRows, MethodConfigRows, LessSentRows, UpdateConfigRows, RuntimeRows}) {
       const Rows rows = part();
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;
   }();
   return kAll;
-}
-
-const std::vector<UnbenchedKnob>& UnbenchedKnobs() {
-  static const std::vector<UnbenchedKnob> kUnbenched = {
-      {"mode", "it has to be the job's mode; `tandem demo` compares pserver and collective"},
-      {"conv_workspace_size_limit", "a bound: below what an algorithm needs plain loops serve"},
-      {"conv_search_cache", "where cudnn_exhaustive_search keeps what it measured"},
-      {"a_sync_configs.launch_barrier", "a matter of the start: who waits for the servers"},
-      {"build_strategy.cache_runtime_context", "always so: a plan looks nothing up"},
-      {"build_strategy.debug_graphviz_path", "writes drawings before the first step"},
-      {"runtime_flags.cpu_deterministic", "always so: false changes nothing"},
-      {"runtime_flags.reader_queue_speed_test_mode", "measures by itself, and trains nothing"},
-      {"runtime_flags.pe_profile_fname", "writes a file of samples"},
-      {"runtime_flags.rpc_deadline_ms", "counts when a server does not answer"},
-      {"runtime_flags.rpc_retry_times", "counts when a server does not answer"},
-  };
-  return kUnbenched;
 }
 
 }  // namespace tandem::deploy

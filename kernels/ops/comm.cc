@@ -1,7 +1,9 @@
 // Communication operators: no kernels; a CommHandler (kernels/exec/comm.h) runs them. All but
-// push_pull, push_rows and prefetch_rows work in place: the variables of Out are those of X or W.
+// push_pull, push_rows, prefetch_rows and c_allgather_selected work in place: the variables of Out
+// are those of X or W.
 #include "kernels/ops/comm.h"
 
+#include "kernels/ops/dgc.h"
 #include "kernels/ops/infer.h"
 #include "kernels/ops/sparse_rows.h"
 
@@ -15,6 +17,23 @@ Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!view.has_in(i)) return view.Error("at least one X is needed");
     outputs[i] = view.in(i);
+  }
+  return OkStatus();
+}
+
+Status InferAllGatherSelected(const OpView& view, std::span<TensorDesc> outputs) {
+  const auto ranks = view.attr<int64_t>("ranks");
+  if (ranks < 1 || ranks > 65536) return view.Error(absl::StrFormat("ranks=%d", ranks));
+  if (view.in_count() != outputs.size()) {
+    return view.Error("as many outputs as inputs are needed");
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!view.has_in(i)) return view.Error("at least one X is needed");
+    if (view.in(i).dtype != DType::kI32) return view.Error("X must be i32");
+    TD_RETURN_IF_ERROR(NeedRank(view, i, "X", 1));
+    const int64_t words = view.in(i).shape[0];
+    TD_RETURN_IF_ERROR(SelectionCapacity(view, "X", words).status());
+    outputs[i] = {DType::kI32, {ranks, words}};
   }
   return OkStatus();
 }
@@ -70,6 +89,19 @@ const OpDef kRankReduceSum = {
     .outputs = {{"Out", Arity::kMany}},
     .attrs = {{"root", int64_t{0}, "rank that gets the sum"}},
     .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
+const OpDef kAllGatherSelected = {
+    .type = "c_allgather_selected",
+    .doc =
+        "Out [ranks, n]: the selections X [n] (kernels/ops/dgc.h) of all ranks, by rank; what they "
+        "use of them travels. All ranks must have selected equally many elements.",
+    .inputs = {{"X", Arity::kMany}},
+    .outputs = {{"Out", Arity::kMany}},
+    .attrs = {{"ranks", int64_t{1}, "number of ranks"}},
+    .infer = InferAllGatherSelected,
     .is_comm = true,
     .has_side_effect = true,
 };

@@ -6,18 +6,20 @@ namespace {
 
 struct State {
   float n;
+  bool given;  // as input N
 };
 
 Status Run(State& s, const KernelArgs& args) {
   const float before = *InF32(args, 0), count = before + 1.0f;
-  const bool due = before < 0.0f || count >= s.n;
-  *OutF32(args, 0) = count >= s.n ? 0.0f : count;
+  const float n = s.given ? *InF32(args, 1) : s.n;
+  const bool due = before < 0.0f || count >= n;
+  *OutF32(args, 0) = count >= n ? 0.0f : count;
   *OutF32(args, 1) = due ? 1.0f : 0.0f;
   return OkStatus();
 }
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
-  return MakeKernel<State, Run>({static_cast<float>(view.attr<int64_t>("n"))});
+  return MakeKernel<State, Run>({static_cast<float>(view.attr<int64_t>("n")), view.has_in(1)});
 }
 
 }  // namespace

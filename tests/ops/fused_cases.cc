@@ -134,12 +134,6 @@ std::vector<OpCase> FusedCases() {
   AddChain({3, 5, 7}, false, cases);
   AddChain({1 << 20}, true, cases);
   AddLossScaling(cases);
-  for (const int64_t n : {1, 2, 5}) {
-    for (const double counted : {-3.0, -1.0, 0.0, 1.0, 4.0}) {
-      cases.push_back(
-          {.op = "every_nth", .inputs = {{F32({1}, counted, counted)}}, .attrs = {{"n", n}}});
-    }
-  }
   for (const char* type : {"sgd", "momentum", "adam"}) {
     AddUpdates(type, {5}, false, cases);
     AddUpdates(type, {1, 4096, 0, 33, 9000}, false, cases);

@@ -121,8 +121,39 @@ TEST(Infer, RefusesBadLossScaling) {
       {"shrinking", Make("update_loss_scaling", four, {{"decr_ratio", 1.5}}), "decr_ratio=1.5"},
       {"steps", Make("update_loss_scaling", four, {{"incr_every_n_steps", int64_t{0}}}),
        "incr_every_n_steps=0"},
-      {"n", Make("every_nth", {{one}}, {{"n", int64_t{0}}}), "from 1"},
-      {"Counter", Make("every_nth", {{F32({2})}}), "Counter"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
+TEST(Infer, RefusesBadRegimes) {
+  const Draw one = F32({1}), four = F32({4}), words = Of(DType::kI32, {2, 5});
+  const std::vector<std::vector<Draw>> ones(5, {one}), compress = {{four}, {four}, {four}, {one}};
+  const auto with = [](std::vector<std::vector<Draw>> slots, size_t i, const Draw& other) {
+    slots[i] = {other};
+    return slots;
+  };
+  const Bad table[] = {
+      {"n", Make("every_nth", {{one}, {}}, {{"n", int64_t{0}}}), "from 1"},
+      {"Counter", Make("every_nth", {{F32({2})}, {}}), "Counter"},
+      {"N", Make("every_nth", {{one}, {F32({2})}}), "N must"},
+      {"Loss", Make("adaptive_steps", with(ones, 0, four)), "Loss"},
+      {"Steps", Make("adaptive_steps", with(ones, 4, four)), "Steps"},
+      {"first", Make("adaptive_steps", ones, {{"init_k_steps", int64_t{17}}}), "init_k_steps=17"},
+      {"Velocity", Make("dgc_compress", with(compress, 1, one)), "Velocity"},
+      {"Residual", Make("dgc_compress", with(compress, 2, one)), "Residual"},
+      {"Sparsity", Make("dgc_compress", with(compress, 3, four)), "Sparsity"},
+      {"no room", Make("dgc_compress", compress, {{"capacity", int64_t{0}}}), "capacity=0"},
+      {"too much room", Make("dgc_compress", compress, {{"capacity", int64_t{5}}}), "capacity=5"},
+      {"type", Make("dgc_update", {{four}, {Of(DType::kI64, {2, 5})}, {one}}), "i32"},
+      {"words", Make("dgc_update", {{four}, {Of(DType::kI32, {2, 4})}, {one}}), "odd"},
+      {"rank", Make("dgc_update", {{four}, {Of(DType::kI32, {5})}, {one}}), "2 dimensions"},
+      {"LearningRate", Make("dgc_update", {{four}, {words}, {four}}), "LearningRate"},
+      {"no X", Make("c_allgather_selected", {{}}), "at least one"},
+      {"X", Make("c_allgather_selected", {{words}}), "X must have 1 dimension"},
+      {"X's type", Make("c_allgather_selected", {{Of(DType::kF32, {5})}}), "i32"},
+      {"X's words", Make("c_allgather_selected", {{Of(DType::kI32, {4})}}), "odd"},
+      {"ranks", Make("c_allgather_selected", {{Of(DType::kI32, {5})}}, {{"ranks", int64_t{0}}}),
+       "ranks=0"},
   };
   for (const Bad& bad : table) ExpectRefused(bad);
 }

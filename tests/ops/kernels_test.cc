@@ -113,6 +113,7 @@ TEST(Kernels, Fused) { CheckCases(FusedCases()); }
 
 TEST(Kernels, Half) { CheckCases(HalfCases()); }
 TEST(Kernels, Update) { CheckCases(UpdateCases()); }
+TEST(Kernels, Regime) { CheckCases(RegimeCases()); }
 
 TEST(Kernels, RandomShapes) {
   constexpr uint64_t kRandomSeed = 7;
@@ -178,8 +179,9 @@ TEST(Kernels, EveryOperatorHasACase) {
 TEST(Kernels, CaseNamesAreUnique) {
   std::set<std::string> names;
   for (const OpCase& c : AllCases()) {
-    if (c.op == "adam" || c.op == "every_nth" || c.op == "update_loss_scaling" ||
-        c.op == "accuracy" || c.op == "auc" || c.op == "pool2d_grad" || c.op == "relu_grad" ||
+    if (c.op == "adam" || c.op == "adaptive_steps" || c.op == "every_nth" ||
+        c.op.starts_with("dgc_") || c.op == "update_loss_scaling" || c.op == "accuracy" ||
+        c.op == "auc" || c.op == "pool2d_grad" || c.op == "relu_grad" ||
         c.op.starts_with("softmax") || c.op.starts_with("sigmoid") || c.op.starts_with("tanh_")) {
       continue;  // rows that differ in their draws alone
     }

@@ -19,6 +19,7 @@ std::vector<OpCase> OptimizerCases();
 // The others: sparse gradients, whole-parameter norms, what is done to gradients before.
 std::vector<OpCase> UpdateCases();
 std::vector<OpCase> FusedCases();   // fused_*
+std::vector<OpCase> RegimeCases();  // every_nth, adaptive_steps, dgc_*
 std::vector<OpCase> DenseCases();   // gelu, sigmoid, tanh, softmax, layer_norm, dropout, ...
 std::vector<OpCase> LayoutCases();  // transpose, concat, split, slice, cast
 std::vector<OpCase> HalfCases();    // rows of the families above with f16 and bf16

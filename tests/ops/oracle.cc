@@ -265,14 +265,6 @@ Values UpdateLossScaling(const OracleArgs& a) {
   return {scale, good, bad};
 }
 
-Values EveryNth(const OracleArgs& a) {
-  Value count = a.in[0], due = a.in[0];
-  const bool full = count.v[0] + 1 >= static_cast<double>(a.Get<int64_t>("n"));
-  due.v[0] = full || count.v[0] < 0 ? 1 : 0;
-  count.v[0] = full ? 0 : count.v[0] + 1;
-  return {count, due};
-}
-
 struct Row {
   const char* op;
   Oracle oracle;
@@ -283,6 +275,7 @@ constexpr Row kRows[] = {
     {"adagrad", OracleOptimizer},
     {"adam", OracleOptimizer},
     {"adamax", OracleOptimizer},
+    {"adaptive_steps", OracleAdaptiveSteps},
     {"auc", OracleAuc},
     {"batch_norm", OracleBatchNorm},
     {"batch_norm_grad", OracleBatchNormGrad},
@@ -303,6 +296,8 @@ constexpr Row kRows[] = {
     {"conv2d_transpose", OracleConv2dTranspose},
     {"conv2d_transpose_grad", OracleConv2dTransposeGrad},
     {"decayed_adagrad", OracleOptimizer},
+    {"dgc_compress", OracleDgcCompress},
+    {"dgc_update", OracleDgcUpdate},
     {"dropout", OracleDropout},
     {"elementwise_add", Elementwise},
     {"elementwise_add_grad", ElementwiseGrad},
@@ -314,7 +309,7 @@ constexpr Row kRows[] = {
     {"elementwise_mul_grad", ElementwiseGrad},
     {"elementwise_sub", Elementwise},
     {"elementwise_sub_grad", ElementwiseGrad},
-    {"every_nth", EveryNth},
+    {"every_nth", OracleEveryNth},
     {"fc", Fc},
     {"fc_grad", FcGrad},
     {"fill_constant", FillConstant},

@@ -103,6 +103,12 @@ std::vector<Value> OracleOptimizer(const OracleArgs& a);
 std::vector<Value> OracleClip(const OracleArgs& a);
 std::vector<Value> OracleClipByNorm(const OracleArgs& a);
 
+// Regimes of training (oracle_regime.cc).
+std::vector<Value> OracleEveryNth(const OracleArgs& a);
+std::vector<Value> OracleAdaptiveSteps(const OracleArgs& a);
+std::vector<Value> OracleDgcCompress(const OracleArgs& a);
+std::vector<Value> OracleDgcUpdate(const OracleArgs& a);
+
 // An attribute as the f32 that state kept from step to step (Beta2Pow) is.
 inline double Rounded(const OracleArgs& a, const char* name) {
   return static_cast<float>(a.Get<double>(name));

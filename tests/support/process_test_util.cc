@@ -266,6 +266,7 @@ JobResult JobTest::ResultOf(const std::string& name) const {
   result.loss = json.value("loss", 0.0);
   result.steps = json.value("steps", int64_t{0});
   result.params_sha256 = json.value("params_sha256", "");
+  result.counts = json.value("counts", result.counts);
   return result;
 }
 

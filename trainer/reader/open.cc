@@ -154,8 +154,9 @@ StatusOr<std::unique_ptr<Prefetcher>> OpenReader(const JobConfig& config, const 
   sampling.rank = static_cast<uint32_t>(share.rank);
   sampling.shuffle = config.data().shuffle();
   sampling.seed = config.seed();
-  sampling.remainder =
-      config.data().remainder() == DataConfig::DROP ? Remainder::kDrop : Remainder::kPad;
+  sampling.remainder = config.data().remainder() == DataConfig::DROP   ? Remainder::kDrop
+                       : config.data().remainder() == DataConfig::JOIN ? Remainder::kJoin
+                                                                       : Remainder::kPad;
   TD_ASSIGN_OR_RETURN(const Sampler sampler, Sampler::Make(sampling));
   const RuntimeFlags& flags = config.strategy().runtime_flags();
   const ReadMode mode = flags.reader_queue_speed_test_mode() ? ReadMode::kRepeat

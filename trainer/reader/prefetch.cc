@@ -105,6 +105,7 @@ Status Prefetcher::Fill(uint64_t epoch, uint64_t step, Batch& batch) {
   batch.step = step;
   batch.last_of_epoch = step + 1 == sampler_.steps_per_epoch();
   batch.real_samples = sampler_.RealSamples(step);
+  batch.weight = sampler_.Weight(step);
   std::array<void*, 16> out;
   CHECK_LE(batch.fields.size(), out.size());
   for (size_t f = 0; f < batch.fields.size(); ++f) out[f] = batch.fields[f].data();

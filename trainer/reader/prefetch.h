@@ -23,6 +23,7 @@ struct Batch {
   uint64_t step = 0;  // in its epoch, from 0
   bool last_of_epoch = false;
   uint32_t real_samples = 0;   // the first so many are no padding
+  double weight = 1;           // Sampler::Weight
   std::vector<Tensor> fields;  // as Dataset::fields(), each [batch, sample dims...]
 };
 

@@ -27,7 +27,7 @@ StatusOr<Sampler> Sampler::Make(const SamplerOptions& options) {
                            options.global_batch, options.ranks);
   }
   const uint64_t rounded_up =
-      options.remainder == Remainder::kPad ? uint64_t{options.global_batch} - 1 : 0;
+      options.remainder == Remainder::kDrop ? 0 : uint64_t{options.global_batch} - 1;
   const uint64_t steps = (options.samples + rounded_up) / options.global_batch;
   if (steps == 0) {
     return InvalidArgument(
@@ -62,6 +62,19 @@ uint32_t Sampler::RealSamples(uint64_t step) const {
   const uint64_t first = step * options_.global_batch + share_.first;
   if (first >= options_.samples) return 0;
   return static_cast<uint32_t>(std::min<uint64_t>(batch(), options_.samples - first));
+}
+
+double Sampler::Weight(uint64_t step) const {
+  const uint64_t left =
+      options_.samples - std::min<uint64_t>(options_.samples, step * options_.global_batch);
+  if (options_.remainder != Remainder::kJoin || left >= options_.global_batch) return 1;
+  if (share_.first >= left) return 0;
+  uint32_t counted = 0;
+  for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    const BatchShare share = ShareOf(options_.global_batch, rank, options_.ranks);
+    if (share.first < left) counted += share.size;
+  }
+  return static_cast<double>(options_.global_batch) / counted;
 }
 
 }  // namespace tandem

@@ -28,6 +28,7 @@ BatchShare ShareOf(uint32_t global_batch, uint32_t rank, uint32_t ranks);
 enum class Remainder : uint8_t {
   kPad,   // the last batch is filled with the first samples of the epoch's order
   kDrop,  // they are left out of this epoch
+  kJoin   // as kPad, but what is padding alone on a rank has no weight
 };
 
 struct SamplerOptions {
@@ -56,6 +57,10 @@ class Sampler {
   std::span<const uint32_t> Batch(uint64_t epoch, uint64_t step);
   // How many of them are not padding: the first so many. They are what an evaluation counts.
   uint32_t RealSamples(uint64_t step) const;
+  // What this rank's samples count for in the mean over a step, in units of what they count for in
+  // one without padding: 1, but with kJoin 0 where they are padding alone, and global_batch /
+  // samples of the other ranks' parts on those. The parts of all ranks always add up to a mean.
+  double Weight(uint64_t step) const;
 
  private:
   Sampler(const SamplerOptions& options, uint64_t steps)

@@ -26,7 +26,6 @@ class Scaler {
   static bool IsUpdate(const Op& op);
   void FindGradients();
   Status AddState(const std::string& name, double value, bool saved);
-  Status MultiplyLossGradient();
   Status InsertUnscale();
   Status AgreeOverRanks();
   Status SendZeros();
@@ -69,20 +68,6 @@ Status Scaler::AddState(const std::string& name, double value, bool saved) {
                           .desc = {DType::kF32, {1}},
                           .init = {Init::kConstant, static_cast<float>(value)},
                           .saved = saved});
-}
-
-Status Scaler::MultiplyLossGradient() {
-  TD_ASSIGN_OR_RETURN(const size_t at, FindLossGradient(program_));
-  const std::string grad = program_.ops[at].outputs[0][0];
-  const std::string unscaled = program_.FreshName(grad + "@UNSCALED");
-  TD_RETURN_IF_ERROR(program_.AddVar({.name = unscaled, .desc = program_.FindVar(grad)->desc}));
-  program_.ops[at].outputs[0][0] = unscaled;
-  ++update_;
-  return InsertOp(program_, at + 1,
-                  {.type = "elementwise_mul",
-                   .inputs = {{unscaled}, {kLossScalingVar}},
-                   .outputs = {{grad}},
-                   .role = OpRole::kLoss});
 }
 
 Status Scaler::InsertUnscale() {
@@ -175,7 +160,8 @@ StatusOr<int64_t> Scaler::Run() {
   // A fixed scale is the job file's, whatever a checkpoint says.
   TD_RETURN_IF_ERROR(
       AddState(kLossScalingVar, configs_.init_loss_scaling(), configs_.use_dynamic_loss_scaling()));
-  TD_RETURN_IF_ERROR(MultiplyLossGradient());
+  TD_RETURN_IF_ERROR(MultiplyLossGradient(program_, kLossScalingVar));
+  ++update_;
   TD_RETURN_IF_ERROR(InsertUnscale());
   if (Has("push_pull") || Has("push_rows")) TD_RETURN_IF_ERROR(SendZeros());
   return static_cast<int64_t>(grads_.size());

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "absl/strings/str_join.h"
+#include "kernels/graph/optimizer.h"
 #include "kernels/graph/passes/rewrite.h"
 
 namespace tandem {
@@ -81,39 +81,90 @@ StatusOr<std::vector<ParamGrad>> DensifyAll(Program& program, const std::vector<
   return dense;
 }
 
-Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups) {
+Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
+                       const std::string& run_if) {
   for (const auto& group : groups) {
     const std::vector<std::string> names = GradNames(group);
-    TD_RETURN_IF_ERROR(InsertOp(
-        program, BehindWritersOf(program, names),
-        {.type = "c_allreduce_sum", .inputs = {names}, .outputs = {names}, .role = OpRole::kComm}));
+    TD_RETURN_IF_ERROR(InsertOp(program, BehindWritersOf(program, names),
+                                {.type = "c_allreduce_sum",
+                                 .inputs = {names},
+                                 .outputs = {names},
+                                 .role = OpRole::kComm,
+                                 .run_if = run_if}));
   }
   return OkStatus();
 }
 
-Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
-                     const AverageRule& rule, int ranks) {
-  TD_ASSIGN_OR_RETURN(const std::string due,
-                      InsertEveryNth(program, 0, "localsgd", rule.k_steps, rule.begin_step,
-                                     /*saved=*/true));
-  for (const auto& group : groups) {
-    std::vector<std::string> params;
-    for (const ParamGrad& pair : group) {
-      params.push_back(pair.param);
-      TD_RETURN_IF_ERROR(AppendOp(program, {.type = "scale",
-                                            .inputs = {{pair.param}},
-                                            .outputs = {{pair.param}},
-                                            .attrs = {{"scale", 1.0 / ranks}},
-                                            .role = OpRole::kOptimize,
-                                            .run_if = due}));
-    }
-    TD_RETURN_IF_ERROR(AppendOp(program, {.type = "c_allreduce_sum",
-                                          .inputs = {params},
-                                          .outputs = {params},
-                                          .role = OpRole::kComm,
+namespace {
+
+// means[i] becomes the mean of vars[i] over the ranks, where `due` says so; one communication. Both
+// may be the same.
+Status AppendMeans(Program& program, const std::vector<std::string>& vars,
+                   const std::vector<std::string>& means, const std::string& due, int ranks) {
+  for (size_t i = 0; i < vars.size(); ++i) {
+    TD_RETURN_IF_ERROR(AppendOp(program, {.type = "scale",
+                                          .inputs = {{vars[i]}},
+                                          .outputs = {{means[i]}},
+                                          .attrs = {{"scale", 1.0 / ranks}},
+                                          .role = OpRole::kOptimize,
                                           .run_if = due}));
   }
-  return OkStatus();
+  return AppendOp(program, {.type = "c_allreduce_sum",
+                            .inputs = {means},
+                            .outputs = {means},
+                            .role = OpRole::kComm,
+                            .run_if = due});
+}
+
+Status AddScalarState(Program& program, const std::string& name, double value, bool saved = true) {
+  return program.AddVar({.name = name,
+                         .kind = VarKind::kState,
+                         .desc = {DType::kF32, {1}},
+                         .init = {Init::kConstant, static_cast<float>(value)},
+                         .saved = saved});
+}
+
+// The mean loss of the step, and from it the steps to the next average.
+Status AppendAdaptiveSteps(Program& program, const AverageRule& rule, const std::string& due,
+                           int ranks) {
+  const std::string loss = program.FreshName("adaptive_localsgd@LOSS");
+  TD_RETURN_IF_ERROR(AppendMeans(program, {program.loss}, {loss}, due, ranks));
+  const std::string base_loss = program.FreshName("adaptive_localsgd@BASE_LOSS");
+  const std::string base_rate = program.FreshName("adaptive_localsgd@BASE_LEARNING_RATE");
+  TD_RETURN_IF_ERROR(AddScalarState(program, base_loss, 0));
+  TD_RETURN_IF_ERROR(AddScalarState(program, base_rate, 0));
+  return AppendOp(
+      program,
+      {.type = "adaptive_steps",
+       .inputs = {{loss}, {kLearningRateVar}, {base_loss}, {base_rate}, {kAverageStepsVar}},
+       .outputs = {{base_loss}, {base_rate}, {kAverageStepsVar}},
+       .attrs = {{"init_k_steps", rule.k_steps}},
+       .role = OpRole::kOptimize,
+       .run_if = due});
+}
+
+}  // namespace
+
+Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
+                     const AverageRule& rule, int ranks) {
+  Period period = {rule.k_steps};
+  if (rule.adaptive) {
+    period.var = kAverageStepsVar;
+    TD_RETURN_IF_ERROR(AddScalarState(program, period.var, static_cast<double>(rule.k_steps)));
+  }
+  TD_ASSIGN_OR_RETURN(const std::string due, InsertEveryNth(program, 0, "localsgd", period,
+                                                            rule.begin_step, /*saved=*/true));
+  for (const auto& group : groups) {
+    std::vector<std::string> params;
+    for (const ParamGrad& pair : group) params.push_back(pair.param);
+    TD_RETURN_IF_ERROR(AppendMeans(program, params, params, due, ranks));
+  }
+  return rule.adaptive ? AppendAdaptiveSteps(program, rule, due, ranks) : OkStatus();
+}
+
+Status WeightSteps(Program& program) {
+  TD_RETURN_IF_ERROR(AddScalarState(program, kStepWeightVar, 1, /*saved=*/false));
+  return MultiplyLossGradient(program, kStepWeightVar);
 }
 
 Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads) {

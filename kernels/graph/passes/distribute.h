@@ -26,8 +26,15 @@ std::vector<std::vector<ParamGrad>> GroupGradients(const Program& program,
 // tensors alone. The result is the same; the saving is lost.
 StatusOr<std::vector<ParamGrad>> DensifyAll(Program& program, const std::vector<ParamGrad>& grads);
 
-// One c_allreduce_sum per group, right behind the operator that finishes the group's gradients.
-Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups);
+// One c_allreduce_sum per group, right behind the operator that finishes the group's gradients;
+// under the condition `run_if` where one is given.
+Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
+                       const std::string& run_if = "");
+
+// The state (f32 [1], 1 at first) by which the gradient of the loss is then multiplied: what a
+// rank's samples count for in the mean over the step (Sampler::Weight).
+inline constexpr const char* kStepWeightVar = "step@WEIGHT";
+Status WeightSteps(Program& program);
 
 // At the end one geo_exchange of these parameters.
 Status AppendGeoExchange(Program& program, const std::vector<std::string>& params);
@@ -37,7 +44,12 @@ Status AppendGeoExchange(Program& program, const std::vector<std::string>& param
 // group, of which the parameters count.
 struct AverageRule {
   int64_t k_steps = 1, begin_step = 1;
+  // k follows loss and learning rate (the operator adaptive_steps) and is computed anew at each
+  // average, from the mean of the ranks' losses, so that all have the same; k_steps is the first.
+  bool adaptive = false;
 };
+// The state (f32 [1]) that holds k with `adaptive`.
+inline constexpr const char* kAverageStepsVar = "adaptive_localsgd@STEPS";
 Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
                      const AverageRule& rule, int ranks);
 

@@ -32,9 +32,9 @@ StatusOr<PassOutcome> KeepFirstState(Program& program, PassContext& context) {
   const std::vector<std::string> state = StateOfForward(program);
   if (state.empty()) return PassOutcome{0, "forward keeps no state"};
   // Steps 1, 1 + n, 1 + 2n, ...
-  TD_ASSIGN_OR_RETURN(
-      const std::string first,
-      InsertEveryNth(program, 0, "first_state", context.strategy.batch_merge_repeats(), 1, false));
+  TD_ASSIGN_OR_RETURN(const std::string first,
+                      InsertEveryNth(program, 0, "first_state",
+                                     {context.strategy.batch_merge_repeats()}, 1, false));
   for (const std::string& name : state) {
     const std::string kept = name + "@FIRST";
     TD_RETURN_IF_ERROR(program.AddVar({.name = kept,

@@ -72,7 +72,7 @@ Status Merger::InsertConditions() {
   for (const int64_t stage : stages_) {
     every *= stage;
     TD_ASSIGN_OR_RETURN(const std::string due,
-                        InsertEveryNth(program_, 0, "gradient_merge", every, 0, false));
+                        InsertEveryNth(program_, 0, "gradient_merge", {every}, 0, false));
     due_.push_back(due);
   }
   return OkStatus();

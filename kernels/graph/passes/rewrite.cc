@@ -56,17 +56,18 @@ void RemoveOps(Program& program, const std::vector<bool>& marks) {
 }
 
 StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::string& prefix,
-                                     int64_t n, int64_t first, bool saved) {
+                                     const Period& period, int64_t first, bool saved) {
   const std::string counter = program.FreshName(prefix + "@COUNTER");
   const std::string due = program.FreshName(prefix + "@DUE");
   Var var = {.name = counter, .kind = VarKind::kState, .desc = {DType::kF32, {1}}, .saved = saved};
   var.init.a = -static_cast<float>(first);
   TD_RETURN_IF_ERROR(program.AddVar(std::move(var)));
-  TD_RETURN_IF_ERROR(InsertOp(program, at,
-                              {.type = "every_nth",
-                               .inputs = {{counter}},
-                               .outputs = {{counter}, {due}},
-                               .attrs = {{"n", n}}}));
+  Op op = {.type = "every_nth",
+           .inputs = {{counter}, {}},
+           .outputs = {{counter}, {due}},
+           .attrs = {{"n", period.n}}};
+  if (!period.var.empty()) op.inputs[1] = {period.var};
+  TD_RETURN_IF_ERROR(InsertOp(program, at, std::move(op)));
   return due;
 }
 
@@ -87,6 +88,19 @@ StatusOr<size_t> FindLossGradient(const Program& program) {
     if (op.role == OpRole::kLoss && op.type == "fill_constant") return i;
   }
   return Internal("the program has no loss gradient");
+}
+
+Status MultiplyLossGradient(Program& program, const std::string& factor) {
+  TD_ASSIGN_OR_RETURN(const size_t at, FindLossGradient(program));
+  const std::string grad = program.ops[at].outputs[0][0];
+  const std::string unscaled = program.FreshName(grad + "@UNSCALED");
+  TD_RETURN_IF_ERROR(program.AddVar({.name = unscaled, .desc = program.FindVar(grad)->desc}));
+  program.ops[at].outputs[0][0] = unscaled;
+  return InsertOp(program, at + 1,
+                  {.type = "elementwise_mul",
+                   .inputs = {{unscaled}, {factor}},
+                   .outputs = {{grad}},
+                   .role = OpRole::kLoss});
 }
 
 bool Conflict(const Op& a, const Op& b) {

@@ -32,10 +32,15 @@ Status ReplaceOp(Program& program, size_t at, Op op);
 // Takes out the operators whose mark is set.
 void RemoveOps(Program& program, const std::vector<bool>& marks);
 
+// Steps from one to the next: `n`, or what the variable `var` (f32 [1]) says where there is one.
+struct Period {
+  int64_t n = 1;
+  std::string var = "";
+};
 // Puts before operator `at` what makes a condition (Op::run_if) of every n-th step, and of each of
 // the first `first` steps; returns its variable. `saved`: checkpoints count on.
 StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::string& prefix,
-                                     int64_t n, int64_t first, bool saved);
+                                     const Period& period, int64_t first, bool saved);
 
 // Index behind the last operator that writes one of `vars`; 0 when none does.
 size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars);
@@ -43,6 +48,10 @@ size_t BehindWritersOf(const Program& program, const std::vector<std::string>& v
 // Index of the operator that begins backward: a fill_constant that says what the gradient of the
 // loss is. INTERNAL when there is none.
 StatusOr<size_t> FindLossGradient(const Program& program);
+
+// Multiplies the gradient of the loss by the variable `factor` (f32 [1]): one operator more, behind
+// that one.
+Status MultiplyLossGradient(Program& program, const std::string& factor);
 
 // True when the order of the two operators matters: one writes what the other reads or writes.
 bool Conflict(const Op& a, const Op& b);

@@ -62,7 +62,7 @@ TEST(Validate, NotBuiltYetUnlessDefault) {
   const std::pair<const char*, const char*> refused[] = {
       {"sharding: true", "sharding: true is not built yet"},
       {"elastic: true", "elastic: true is not built yet"},
-      {"adaptive_localsgd: true", "adaptive_localsgd: true is not built yet"},
+      {"pipeline: true", "pipeline: true is not built yet"},
       {"a_sync_configs { enable_dc_asgd: true }", "enable_dc_asgd: true is not built yet"},
       {"runtime_flags { rocksdb_path: \"x\" }", "rocksdb_path: x is not built yet"},
   };
@@ -129,6 +129,8 @@ TEST(Validate, Contradictions) {
       {"dgc: true amp: true", TrainMode::kCollective,
        "dgc and amp (job.pbtxt:2:11) exclude each other"},
       {"localsgd: true adaptive_localsgd: true", TrainMode::kCollective, "exclude each other"},
+      {"adaptive_localsgd: true gradient_merge: true", TrainMode::kCollective,
+       "adaptive_localsgd and gradient_merge (job.pbtxt:2:25) exclude each other"},
       {"lars: true lamb: true", TrainMode::kCollective, "exclude each other"},
   };
   for (const Row& row : rows) {

@@ -57,6 +57,31 @@ TEST(Sampler, RanksShareTheBatchOfOneProcess) {
   }
 }
 
+// 23 samples in batches of 10 over 4 ranks with shares of 2, 3, 2, 3: of the last batch 3 are left.
+TEST(Sampler, WhoHasPaddingAloneHasNoWeight) {
+  SamplerOptions options{.samples = 23, .global_batch = 10, .ranks = 4};
+  const auto weights = [&options](uint64_t step) {
+    std::vector<double> all;
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      SamplerOptions own = options;
+      own.rank = rank;
+      all.push_back(Make(own).Weight(step));
+    }
+    return all;
+  };
+  EXPECT_THAT(weights(2), ElementsAre(1, 1, 1, 1));
+  options.remainder = Remainder::kJoin;
+  EXPECT_EQ(Make(options).steps_per_epoch(), 3u);
+  EXPECT_THAT(weights(1), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(weights(2), ElementsAre(2, 2, 0, 0)) << "5 of 10 are in parts that are used";
+  options.samples = 26;
+  EXPECT_THAT(weights(2), ElementsAre(10.0 / 7, 10.0 / 7, 10.0 / 7, 0));
+  options.samples = 30;
+  EXPECT_THAT(weights(2), ElementsAre(1, 1, 1, 1));
+  options.samples = 1;
+  EXPECT_THAT(weights(0), ElementsAre(5, 0, 0, 0));
+}
+
 TEST(Sampler, SharesDifferByAtMostOneSample) {
   for (uint32_t batch = 1; batch < 40; ++batch) {
     for (uint32_t ranks = 1; ranks <= batch; ++ranks) {

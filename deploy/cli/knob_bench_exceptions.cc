@@ -1,0 +1,23 @@
+// The built knobs that `tandem bench knobs` leaves out.
+#include "deploy/cli/knob_bench.h"
+
+namespace tandem::deploy {
+
+const std::vector<UnbenchedKnob>& UnbenchedKnobs() {
+  static const std::vector<UnbenchedKnob> kUnbenched = {
+      {"mode", "it has to be the job's mode; `tandem demo` compares pserver and collective"},
+      {"conv_workspace_size_limit", "a bound: below what an algorithm needs plain loops serve"},
+      {"conv_search_cache", "where cudnn_exhaustive_search keeps what it measured"},
+      {"a_sync_configs.launch_barrier", "a matter of the start: who waits for the servers"},
+      {"build_strategy.cache_runtime_context", "always so: a plan looks nothing up"},
+      {"build_strategy.debug_graphviz_path", "writes drawings before the first step"},
+      {"runtime_flags.cpu_deterministic", "always so: false changes nothing"},
+      {"runtime_flags.reader_queue_speed_test_mode", "measures by itself, and trains nothing"},
+      {"runtime_flags.pe_profile_fname", "writes a file of samples"},
+      {"runtime_flags.rpc_deadline_ms", "counts when a server does not answer"},
+      {"runtime_flags.rpc_retry_times", "counts when a server does not answer"},
+  };
+  return kUnbenched;
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,64 @@
+// Data that does not divide among the ranks: every epoch ends on all ranks at the same step, with
+// padding (PAD), without the rest (DROP), or with ranks left out (JOIN).
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::HasSubstr;
+using Args = std::vector<std::string>;
+
+class UnevenDataTest : public JobTest {
+ protected:
+  // Two epochs over `samples` samples.
+  JobResult Run(const std::string& name, const Args& launch, int samples, int batch,
+                const std::string& remainder) const {
+    return RunJob(name, launch,
+                  {"--epochs=2", "--data.shuffle=false", "--threads=1",
+                   "--data.train_samples_max=" + std::to_string(samples),
+                   "--global_batch_size=" + std::to_string(batch), "--data.remainder=" + remainder})
+        .result;
+  }
+};
+
+const Args kTwoRanks = {"--mode=collective", "--nproc=2"};
+const Args kPserver = {"--servers=1", "--workers=2"};
+const Args kLocal = {"--mode=local"};
+
+// 21 pieces of 16 samples: 11 for the first rank and 10 for the second.
+TEST_F(UnevenDataTest, AllRanksEndTheEpoch) {
+  const JobResult pad = Run("pad", kTwoRanks, 21 * 16, 32, "PAD");
+  const JobResult drop = Run("drop", kTwoRanks, 21 * 16, 32, "DROP");
+  const JobResult join = Run("join", kTwoRanks, 21 * 16, 32, "JOIN");
+  EXPECT_EQ(pad.steps, 22);
+  EXPECT_EQ(drop.steps, 20);
+  EXPECT_EQ(join.steps, 22);
+  EXPECT_NE(join.params_sha256, pad.params_sha256);
+  EXPECT_NE(join.params_sha256, drop.params_sha256);
+  EXPECT_EQ(Run("servers", kPserver, 21 * 16, 32, "JOIN").params_sha256, join.params_sha256);
+}
+
+// The second rank never has a sample: every step is that of the first one alone, with the divisor
+// of one rank.
+TEST_F(UnevenDataTest, WhoHasNoSamplesAddsNothingAndIsNotCounted) {
+  const JobResult one = Run("one", kLocal, 32, 32, "PAD");
+  EXPECT_EQ(Run("two", kTwoRanks, 32, 64, "JOIN").params_sha256, one.params_sha256);
+  EXPECT_EQ(Run("servers", kPserver, 32, 64, "JOIN").params_sha256, one.params_sha256);
+  EXPECT_NE(Run("half", kTwoRanks, 31, 64, "PAD").params_sha256, one.params_sha256);
+}
+
+TEST_F(UnevenDataTest, WithFullBatchesNothingChanges) {
+  EXPECT_EQ(Run("join", kTwoRanks, 64, 32, "JOIN").params_sha256,
+            Run("pad", kTwoRanks, 64, 32, "PAD").params_sha256);
+}
+
+TEST_F(UnevenDataTest, RefusesWhereThereIsNoMeanOverRanks) {
+  const auto job =
+      StartJob("local", kTwoRanks, {"--data.remainder=JOIN", "--adaptive_localsgd=true"});
+  EXPECT_EQ(job->Wait(), 2);
+  EXPECT_THAT(job->Output(), HasSubstr("JOIN does not go with LocalSGD"));
+}
+
+}  // namespace
+}  // namespace tandem

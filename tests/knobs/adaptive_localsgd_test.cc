@@ -1,0 +1,111 @@
+// adaptive_localsgd, init_k_steps and begin_step: how many steps ranks take alone follows loss and
+// learning rate.
+#include "gmock/gmock.h"
+#include "tests/knobs/knob_programs.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Args = std::vector<std::string>;
+
+const Args kTwoRanks = {"--mode=collective", "--nproc=2"};
+
+class AdaptiveLocalSgdTest : public KnobProgramTest {
+ protected:
+  static Overrides Knobs(const std::string& first, const std::string& begin) {
+    return {{"mode", "collective"},
+            {"adaptive_localsgd", "true"},
+            {"adaptive_localsgd_configs.init_k_steps", first},
+            {"adaptive_localsgd_configs.begin_step", begin}};
+  }
+  // A job whose parameters hardly move, so that the learning rate alone decides.
+  std::string AlmostStill(const std::string& schedule) const {
+    std::string text = ReadWholeFile(job_);
+    const std::string rate = "learning_rate: 0.01";
+    text.replace(text.find(rate), rate.size(),
+                 "learning_rate: 1e-20 schedule { kind: PIECEWISE " + schedule + " }");
+    return Write("still.pbtxt", text);
+  }
+};
+
+// With a loss that stays as it is k is the root of init_k_steps, rounded up, from the first average
+// on. Each average is two communications: of the parameters and of the loss.
+TEST_F(AdaptiveLocalSgdTest, FollowsTheRule) {
+  struct Row {
+    const char *first, *begin;
+    int steps, averages, k;
+  };
+  const Row rows[] = {
+      {"16", "1", 12, 3, 4},      // behind steps 0, 4, 8
+      {"16", "0", 24, 1 + 2, 4},  // 15, 19, 23
+      {"5", "3", 12, 3 + 3, 3},   // 0, 1, 2, then 5, 8, 11
+      {"1", "1", 12, 12, 1},      // 1 stays 1
+  };
+  for (const Row& row : rows) {
+    const Ran ran = Run(Programs(Knobs(row.first, row.begin)).train, row.steps, 1e-20f);
+    EXPECT_EQ(ran.communications, 2 * row.averages) << row.first << ", " << row.begin;
+    EXPECT_EQ(ran.state.at(kAverageStepsVar), std::vector<float>{static_cast<float>(row.k)});
+  }
+}
+
+TEST_F(AdaptiveLocalSgdTest, TheMeanOfOneIsItself) {
+  EXPECT_EQ(Run(Programs(Knobs("3", "2")).train, 8).params, Run(Programs({}).train, 8).params);
+}
+
+// The rate falls to a quarter at step 5, to next to nothing at 10 and rises at 20; k follows at the
+// next average. All ranks must come to the same k: else they would wait for each other in vain.
+TEST_F(AdaptiveLocalSgdTest, FollowsTheLearningRate) {
+  job_ = AlmostStill("boundary: [5, 10, 20] value: [1, 0.25, 1e-6, 16]");
+  const JobRun run = RunJob(
+      "rate", kTwoRanks,
+      {"--steps_max=30", "--adaptive_localsgd=true", "--adaptive_localsgd_configs.init_k_steps=8"});
+  const std::string log = run.output + ReadWholeFile(Path("rate.log/trainer.0.log"));
+  std::vector<std::string> told;
+  const std::string words = "adaptive_localsgd: k_";
+  for (size_t at = log.find(words); at != std::string::npos; at = log.find(words, at + 1)) {
+    const size_t from = log.find("k_", at);
+    told.push_back(log.substr(from, log.find('\n', from) - from));
+  }
+  EXPECT_THAT(told,
+              ::testing::ElementsAre("k_steps=3 behind step 0", "k_steps=6 behind step 6",
+                                     "k_steps=16 behind step 12", "k_steps=1 behind step 28"));
+  EXPECT_EQ(run.result.counts.at("localsgd.k_steps"), 1);
+}
+
+TEST_F(AdaptiveLocalSgdTest, LearnsAsWell) {
+  const Args sgd = {"--optimizer.type=sgd", "--steps_max=60"};
+  Args adaptive = sgd;
+  adaptive.insert(adaptive.end(),
+                  {"--adaptive_localsgd=true", "--adaptive_localsgd_configs.init_k_steps=16"});
+  const JobRun plain = RunJob("plain", kTwoRanks, sgd), run = RunJob("run", kTwoRanks, adaptive);
+  EXPECT_NEAR(run.result.loss, plain.result.loss, 0.1 * plain.result.loss);
+  EXPECT_LT(run.result.counts.at("comm"), 0.8 * plain.result.counts.at("comm"));
+}
+
+// A checkpoint holds the count of steps, k and what it is compared with.
+TEST_F(AdaptiveLocalSgdTest, GoesOnFromACheckpoint) {
+  const auto run = [this](const std::string& name, const std::string& store, int steps) {
+    return RunJob(name, kTwoRanks,
+                  {"--adaptive_localsgd=true", "--adaptive_localsgd_configs.init_k_steps=12",
+                   "--optimizer.type=sgd", "--checkpoint.dir=" + Path(store),
+                   "--checkpoint.every_steps=13", "--steps_max=" + std::to_string(steps)})
+        .result;
+  };
+  const JobResult whole = run("whole", "a", 26);
+  run("first", "b", 13);
+  const JobResult then = run("then", "b", 26);
+  // The ranks' own parameters between two averages are rank 0's behind a checkpoint.
+  EXPECT_NEAR(then.loss, whole.loss, 0.02 * whole.loss);
+  EXPECT_EQ(then.counts.at("localsgd.k_steps"), whole.counts.at("localsgd.k_steps"));
+}
+
+TEST_F(AdaptiveLocalSgdTest, ExcludesWhatSendsGradients) {
+  const auto job = StartJob("both", kTwoRanks, {"--adaptive_localsgd=true", "--dgc=true"});
+  EXPECT_EQ(job->Wait(), 2);
+  EXPECT_THAT(job->Output(), HasSubstr("dgc and adaptive_localsgd"));
+}
+
+}  // namespace
+}  // namespace tandem

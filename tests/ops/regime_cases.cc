@@ -1,0 +1,111 @@
+#include <bit>
+
+#include "kernels/ops/dgc.h"
+#include "tests/ops/op_cases.h"
+
+namespace tandem::optest {
+namespace {
+
+Draw One(double value) { return F32({1}, value, value); }
+
+void AddAdaptiveSteps(std::vector<OpCase>& cases) {
+  struct Row {
+    double loss, rate, base_loss, base_rate, steps;
+    int64_t first;
+  };
+  const Row rows[] = {
+      {2.5, 0.1, 0, 0, 1, 4},        // the first: there is no base yet
+      {2.5, 0.1, 2.5, 0.1, 7, 9},    // as at first: 3
+      {1.25, 0.1, 2.5, 0.1, 7, 9},   // half the loss: 3
+      {0.5, 0.1, 2.5, 0.1, 7, 9},    // 2
+      {2.5, 0.025, 2.5, 0.1, 7, 9},  // a quarter of the rate: 6
+      {2.5, 1e-9, 2.5, 0.1, 7, 9},   // at most 16
+      {1e-9, 0.1, 2.5, 0.1, 7, 9},   // at least 1
+      {2.5, 0, 2.5, 0.1, 7, 9},      // no learning: 16
+      {-1, 0.1, 2.5, 0.1, 7, 9},     // no root: as before
+      {2.5, 0, 0, 0, 7, 9},          // no base with a rate of 0: as before
+      {3e38, 3e38, 1e-38, 1e-30, 7, 16},
+  };
+  for (const Row& r : rows) {
+    cases.push_back(
+        {.op = "adaptive_steps",
+         .inputs =
+             {{One(r.loss)}, {One(r.rate)}, {One(r.base_loss)}, {One(r.base_rate)}, {One(r.steps)}},
+         .attrs = {{"init_k_steps", r.first}}});
+  }
+}
+
+void AddEveryNth(std::vector<OpCase>& cases) {
+  for (const int64_t n : {1, 2, 5}) {
+    for (const double counted : {-3.0, -1.0, 0.0, 1.0, 4.0, 7.0}) {
+      cases.push_back({.op = "every_nth", .inputs = {{One(counted)}, {}}, .attrs = {{"n", n}}});
+      cases.push_back(
+          {.op = "every_nth", .inputs = {{One(counted)}, {One(static_cast<double>(n))}}});
+    }
+  }
+}
+
+void AddCompress(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
+  const int64_t n = shape.numel();
+  for (const float sparsity : {0.0f, 0.5f, 0.9f, 0.999f}) {
+    if (bench && sparsity < 0.99f) continue;
+    const int64_t k = SelectedOf(n, sparsity);
+    OpCase c = {.op = "dgc_compress",
+                .inputs = {{F32(shape)}, {F32(shape)}, {F32(shape)}, {One(sparsity)}},
+                .attrs = {{"capacity", k}, {"use_nesterov", sparsity == 0.9f}},
+                .bench = bench};
+    cases.push_back(c);
+    if (bench || n < 2) continue;
+    c.attrs["capacity"] = n;                                    // more room than is needed
+    for (size_t i = 0; i < 3; ++i) c.inputs[i] = {Few(shape)};  // many are alike
+    c.attrs["mu"] = 0.5;
+    cases.push_back(c);
+  }
+}
+
+// `rows` selections of up to `capacity` of n elements.
+Draw Selections(int64_t rows, int64_t capacity, int64_t n) {
+  const TensorDesc desc = {DType::kI32, {rows, SelectionWords(capacity)}};
+  const auto derive = [desc, rows, capacity, n](std::span<const Value>) {
+    Value value{desc, std::vector<double>(static_cast<size_t>(desc.shape.numel()), 0.0)};
+    for (int64_t r = 0; r < rows; ++r) {
+      double* words = value.v.data() + r * SelectionWords(capacity);
+      const int64_t k = std::min(n, capacity - std::min(capacity, r % 2));
+      words[0] = static_cast<double>(k);
+      for (int64_t j = 0; j < k; ++j) {
+        const float x = static_cast<float>((j + 3 * r) % 11 - 5) / 4.0f;
+        words[1 + j] = static_cast<double>(k == 0 ? 0 : j * n / k);
+        words[1 + k + j] = static_cast<double>(std::bit_cast<int32_t>(x));
+      }
+    }
+    return value;
+  };
+  return {.desc = desc, .kind = Draw::kDerived, .derive = derive};
+}
+
+void AddUpdate(int64_t n, int64_t rows, int64_t capacity, bool bench, std::vector<OpCase>& cases) {
+  cases.push_back({.op = "dgc_update",
+                   .inputs = {{F32({n})}, {Selections(rows, capacity, n)}, {F32({1}, 0.01, 0.1)}},
+                   .tolerance = {.rel = 3e-7, .of_max = 3e-7},
+                   .bench = bench});
+}
+
+}  // namespace
+
+std::vector<OpCase> RegimeCases() {
+  std::vector<OpCase> cases;
+  AddAdaptiveSteps(cases);
+  AddEveryNth(cases);
+  for (const int64_t n : {0, 1, 2, 17, 100, 4095, 4097, 100001}) AddCompress({n}, false, cases);
+  AddCompress({3, 50, 7}, false, cases);
+  AddCompress({1 << 20}, true, cases);
+  AddUpdate(1, 1, 1, false, cases);
+  AddUpdate(100, 3, 7, false, cases);
+  AddUpdate(100, 2, 100, false, cases);
+  AddUpdate(100, 4, 0, false, cases);
+  AddUpdate(0, 2, 0, false, cases);
+  AddUpdate(1 << 20, 4, 1 << 12, true, cases);
+  return cases;
+}
+
+}  // namespace tandem::optest

@@ -1,0 +1,42 @@
+#include "trainer/dgc_state.h"
+
+#include "trainer/mode.h"
+
+namespace tandem {
+
+Status DgcState::BeginStep(Scope& scope, int64_t step) {
+  step_ = step;
+  if (selected()) sparsity_ = rule_.SparsityAt(step);
+  TD_RETURN_IF_ERROR(SetScalar(scope, kDgcWholeVar, selected() ? 0.0f : 1.0f));
+  TD_RETURN_IF_ERROR(SetScalar(scope, kDgcBeginsVar, step == rule_.begin_step ? 1.0f : 0.0f));
+  TD_RETURN_IF_ERROR(SetScalar(scope, kDgcSelectedVar, selected() ? 1.0f : 0.0f));
+  return SetScalar(scope, kDgcSparsityVar, sparsity_);
+}
+
+// Up to begin_step there is one velocity for all and nothing else; that step itself divides it.
+Status DgcState::Split(Scope& scope, int64_t step, int ranks) const {
+  if (step <= rule_.begin_step) return OkStatus();
+  for (const std::string& slot : slots_) {
+    for (float& x : scope.Find(slot)->span<float>()) x /= static_cast<float>(ranks);
+  }
+  return OkStatus();
+}
+
+Status DgcState::Sum(Communicator& communicator, TensorMap* state, Time deadline) const {
+  if (!selected()) return OkStatus();
+  for (const std::string& slot : slots_) {
+    const Tensor& copy = state->at(slot);
+    TD_RETURN_IF_ERROR(communicator
+                           .AllReduce(copy.data(), copy.data(), static_cast<size_t>(copy.numel()),
+                                      copy.dtype(), ReduceOp::kSum, {.what = slot})
+                           ->Wait(deadline));
+  }
+  return OkStatus();
+}
+
+std::string DgcState::News() {
+  if (!selected() || std::exchange(told_, sparsity_) == sparsity_) return "";
+  return absl::StrFormat("dgc: sparsity=%g at step %d", sparsity_, step_);
+}
+
+}  // namespace tandem
