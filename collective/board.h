@@ -7,12 +7,12 @@
 #include <span>
 #include <vector>
 
-#include "collective/arena.h"
 #include "collective/communicator.h"
 #include "collective/message.h"
 #include "collective/schedule.h"
 #include "collective/shared_memory.h"
 #include "collective/transport.h"
+#include "common/shm/arena.h"
 
 namespace tandem {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "collective/fd.h"
 #include "collective/host_port.h"
 #include "common/base/clock.h"
+#include "common/base/fd.h"
 #include "common/base/status.h"
 
 namespace tandem {

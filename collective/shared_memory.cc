@@ -1,11 +1,7 @@
 #include "collective/shared_memory.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,11 +10,10 @@
 
 #include "collective/handshake.h"
 #include "common/base/check.h"
+#include "common/shm/unix_socket.h"
 
 namespace tandem {
 namespace {
-
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // ---- What travels on the data connections
 // --------------------------------------------------------
@@ -38,19 +33,6 @@ struct Verdict {
   char text[240] = {};  // why not; ends with 0
 };
 
-// Waits for `events` on `fd`; DEADLINE_EXCEEDED.
-Status Ready(int fd, short events, Time deadline) {
-  while (true) {
-    const Duration left = std::max(deadline - SteadyNow(), Duration::zero());
-    pollfd one = {fd, events, 0};
-    const timespec wait = {left.count() / 1'000'000'000, left.count() % 1'000'000'000};
-    const int ready = ::ppoll(&one, 1, &wait, nullptr);
-    if (ready > 0) return OkStatus();
-    if (ready < 0 && errno != EINTR) return Internal("poll: %s", ErrnoText(errno));
-    if (ready == 0) return DeadlineExceeded("no answer in time");
-  }
-}
-
 // The whole of `message`, in or out.
 template <typename Message, typename Move>
 Status Transfer(int fd, Message& message, short events, Time deadline, Move move) {
@@ -66,7 +48,7 @@ Status Transfer(int fd, Message& message, short events, Time deadline, Move move
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
       return Unavailable("%s", ErrnoText(errno));
     }
-    TD_RETURN_IF_ERROR(Ready(fd, events, deadline));
+    TD_RETURN_IF_ERROR(WaitReady(fd, events, deadline));
   }
   return OkStatus();
 }
@@ -93,86 +75,24 @@ Verdict VerdictOf(const Status& status) {
   return verdict;
 }
 
-// ---- File descriptors over Unix sockets
-// ----------------------------------------------------------
+// ---- Handing the memory over
+// -----------------------------------------------------------------------
 
-// An abstract name: it needs no folder and is gone with its socket.
-sockaddr_un AbstractAddress(const std::string& name, socklen_t* length) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  *length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return address;
-}
-
-bool SameUser(int fd) {
-  ucred peer = {};
-  socklen_t length = sizeof(peer);
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
-}
-
-struct FdMessage {
-  explicit FdMessage(int fd) {
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    if (fd < 0) return;
-    cmsghdr* const head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-  }
-  char byte = 0;
-  iovec part = {&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message = {};
-};
-
-StatusOr<Fd> ReceiveFd(const std::string& name, Time deadline) {
-  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  socklen_t length = 0;
-  const sockaddr_un address = AbstractAddress(name, &length);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    return Unavailable(
-        "it does not see the others' Unix sockets (%s): it is on another host, or in"
-        " another network namespace",
-        ErrnoText(errno));
-  }
-  if (!SameUser(fd.get())) return PermissionDenied("the memory belongs to another user");
-  TD_RETURN_IF_ERROR(Ready(fd.get(), POLLIN, deadline));
-  FdMessage got(-1);
-  if (::recvmsg(fd.get(), &got.message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) {
-    return Unavailable("the memory was not handed over");
-  }
-  const cmsghdr* const head = CMSG_FIRSTHDR(&got.message);
-  if (head == nullptr || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int))) {
-    return Unavailable("the memory was not handed over");
-  }
-  int memory = -1;
-  std::memcpy(&memory, CMSG_DATA(head), sizeof(memory));
-  return Fd(memory);
+StatusOr<Fd> ReceiveMemory(const std::string& name, Time deadline) {
+  TD_ASSIGN_OR_RETURN(const Fd host, ConnectAbstract(name));
+  if (!IsSameUser(host.get())) return PermissionDenied("the memory belongs to another user");
+  std::byte nothing;
+  TD_ASSIGN_OR_RETURN(std::vector<Fd> fds, ReceiveFds(host.get(), {&nothing, 1}, 1, deadline));
+  return std::move(fds[0]);
 }
 
 // Hands `memory` to whoever connects and is of the same user.
 void ServeOne(int listener, int memory) {
   const Fd guest(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-  if (!guest.valid() || !SameUser(guest.get())) return;
-  FdMessage give(memory);
-  if (::sendmsg(guest.get(), &give.message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) return;
-  LOG(WARNING) << "shared memory was not handed over: " << ErrnoText(errno);
-}
-
-StatusOr<Fd> ListenAt(const std::string& name, int ranks) {
-  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  socklen_t length = 0;
-  const sockaddr_un address = AbstractAddress(name, &length);
-  if (!fd.valid() || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      ::listen(fd.get(), ranks) != 0) {
-    return Unavailable("no Unix socket: %s", ErrnoText(errno));
-  }
-  return fd;
+  if (!guest.valid() || !IsSameUser(guest.get())) return;
+  const std::byte nothing{};
+  const Status given = SendFds(guest.get(), {&nothing, 1}, {&memory, 1});
+  LOG_IF(WARNING, !given.ok()) << given.message();
 }
 
 // ---- The agreement
@@ -213,7 +133,7 @@ Status Agreement::MakeOffer(Offer* offer) {
   TD_ASSIGN_OR_RETURN(memory_, SharedMemory::Create(mesh_.size, part_bytes_));
   std::string name = "tandem-";
   for (const uint8_t byte : FreshNonce()) name += absl::StrFormat("%02x", byte);
-  TD_ASSIGN_OR_RETURN(listener_, ListenAt(name, mesh_.size));
+  TD_ASSIGN_OR_RETURN(listener_, ListenAbstract(name, mesh_.size));
   offer->part_bytes = part_bytes_;
   PutText(name, offer->socket);
   return OkStatus();
@@ -269,7 +189,7 @@ StatusOr<std::shared_ptr<SharedMemory>> Agreement::Lead() {
 StatusOr<std::shared_ptr<SharedMemory>> Agreement::Take(const Offer& offer) {
   if (offer.part_bytes == 0) return Unavailable("nothing was offered");
   if (offer.part_bytes != part_bytes_) return FailedPrecondition("it expects another size");
-  TD_ASSIGN_OR_RETURN(Fd fd, ReceiveFd(GetText(offer.socket), deadline_));
+  TD_ASSIGN_OR_RETURN(Fd fd, ReceiveMemory(GetText(offer.socket), deadline_));
   return SharedMemory::Map(std::move(fd), mesh_.size, part_bytes_);
 }
 
@@ -292,41 +212,21 @@ StatusOr<std::shared_ptr<SharedMemory>> Agreement::End(const Verdict& verdict) {
   return FailedPrecondition("no shared memory, which was asked for: %s", GetText(verdict.text));
 }
 
-StatusOr<std::byte*> MapAll(int fd, size_t bytes) {
-  void* const base =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (base == MAP_FAILED) {
-    return Unavailable("cannot map %d bytes of shared memory: %s", bytes, ErrnoText(errno));
-  }
-  ::madvise(base, bytes, MADV_DONTDUMP);
-  return static_cast<std::byte*>(base);
-}
-
 }  // namespace
 
 StatusOr<std::shared_ptr<SharedMemory>> SharedMemory::Create(int ranks, size_t part_bytes) {
-  Fd fd(::memfd_create("tandem-collective", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  const size_t bytes = static_cast<size_t>(ranks) * part_bytes;
-  if (!fd.valid() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
-      ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
-    return Unavailable("no shared memory from this kernel: %s", ErrnoText(errno));
-  }
-  TD_ASSIGN_OR_RETURN(std::byte* const base, MapAll(fd.get(), bytes));
-  return std::shared_ptr<SharedMemory>(new SharedMemory(std::move(fd), base, ranks, part_bytes));
+  TD_ASSIGN_OR_RETURN(
+      auto all, SealedMemory::Create("tandem-collective", static_cast<size_t>(ranks) * part_bytes,
+                                     SealedMemory::Others::kWrite));
+  return std::make_shared<SharedMemory>(std::move(all), part_bytes);
 }
 
 StatusOr<std::shared_ptr<SharedMemory>> SharedMemory::Map(Fd fd, int ranks, size_t part_bytes) {
-  const size_t bytes = static_cast<size_t>(ranks) * part_bytes;
-  struct stat about = {};
-  if (::fstat(fd.get(), &about) != 0 || static_cast<size_t>(about.st_size) != bytes ||
-      ::fcntl(fd.get(), F_GET_SEALS) != kSeals) {
-    return PermissionDenied("the memory that was handed over has another size, or could shrink");
-  }
-  TD_ASSIGN_OR_RETURN(std::byte* const base, MapAll(fd.get(), bytes));
-  return std::shared_ptr<SharedMemory>(new SharedMemory(std::move(fd), base, ranks, part_bytes));
+  TD_ASSIGN_OR_RETURN(auto all,
+                      SealedMemory::Map(std::move(fd), static_cast<size_t>(ranks) * part_bytes,
+                                        SealedMemory::Others::kWrite));
+  return std::make_shared<SharedMemory>(std::move(all), part_bytes);
 }
-
-SharedMemory::~SharedMemory() { ::munmap(base_, static_cast<size_t>(ranks_) * part_bytes_); }
 
 StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(const Mesh& mesh, size_t part_bytes,
                                                     bool required, Time deadline) {

@@ -1,42 +1,36 @@
-// Memory that the ranks of one host share: made by rank 0, sealed so that nobody can take it away
-// from under another (a shrunken file is a SIGBUS), handed to the others over a Unix socket.
+// Memory that the ranks of one host share (common/shm/sealed_memory.h): made by rank 0, handed to
+// the others over a Unix socket.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
 
-#include "collective/fd.h"
 #include "collective/rendezvous.h"
 #include "common/base/clock.h"
+#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/shm/sealed_memory.h"
 
 namespace tandem {
 
-// One mapping of `ranks` parts of equal size. Pages take memory once they are touched.
+// `ranks` parts of equal size. Pages take memory once they are touched.
 class SharedMemory {
  public:
-  // A new object (memfd_create) without a name, of ranks * part_bytes (a multiple of the page
-  // size).
+  // A new object, of ranks * part_bytes (a multiple of the page size).
   static StatusOr<std::shared_ptr<SharedMemory>> Create(int ranks, size_t part_bytes);
   // Of a peer: refused unless it has this very size and can neither shrink nor grow.
   static StatusOr<std::shared_ptr<SharedMemory>> Map(Fd fd, int ranks, size_t part_bytes);
-  ~SharedMemory();
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
+  SharedMemory(std::shared_ptr<SealedMemory> all, size_t part_bytes)
+      : all_(std::move(all)), part_bytes_(part_bytes) {}
 
   std::span<std::byte> Part(int rank) const {
-    return {base_ + static_cast<size_t>(rank) * part_bytes_, part_bytes_};
+    return all_->bytes().subspan(static_cast<size_t>(rank) * part_bytes_, part_bytes_);
   }
-  int fd() const { return fd_.get(); }
+  int fd() const { return all_->fd(); }
 
  private:
-  SharedMemory(Fd fd, std::byte* base, int ranks, size_t part_bytes)
-      : fd_(std::move(fd)), base_(base), ranks_(ranks), part_bytes_(part_bytes) {}
-
-  const Fd fd_;
-  std::byte* const base_;
-  const int ranks_;
+  const std::shared_ptr<SealedMemory> all_;
   const size_t part_bytes_;
 };
 

@@ -10,58 +10,60 @@
 namespace tandem {
 
 struct BufferPool::State {
-  explicit State(size_t max) : spare_bytes_max(max) {}
-  ~State() {
-    for (auto& [bytes, blocks] : spare) {
-      for (void* block : blocks) std::free(block);
-    }
-  }
+  State(size_t max, std::shared_ptr<Arena> from) : spare_bytes_max(max), arena(std::move(from)) {}
 
   // Keeps the block, or frees it when enough is kept.
-  void GiveBack(void* block, size_t bytes) {
-    {
-      MutexLock lock(mu);
-      if (open && spare_bytes + bytes <= spare_bytes_max) {
-        spare[bytes].push_back(block);
-        spare_bytes += bytes;
-        return;
-      }
+  void GiveBack(Buffer block, size_t bytes) {
+    MutexLock lock(mu);
+    if (!open || spare_bytes + bytes > spare_bytes_max) return;
+    spare[bytes].push_back(std::move(block));
+    spare_bytes += bytes;
+  }
+  Buffer Fresh(size_t bytes) const {
+    if (arena != nullptr) {
+      if (Buffer block = arena->Allocate(bytes); block != nullptr) return block;
     }
-    std::free(block);
+    auto* const block = static_cast<std::byte*>(std::aligned_alloc(Device::kAlignment, bytes));
+    return block == nullptr ? nullptr : Buffer(block, &std::free);
   }
 
   const size_t spare_bytes_max;
+  const std::shared_ptr<Arena> arena;
   mutable Mutex mu;
-  std::map<size_t, std::vector<void*>> spare TD_GUARDED_BY(mu);
+  std::map<size_t, std::vector<Buffer>> spare TD_GUARDED_BY(mu);
   size_t spare_bytes TD_GUARDED_BY(mu) = 0;
   bool open TD_GUARDED_BY(mu) = true;
 };
 
-BufferPool::BufferPool(size_t spare_bytes_max) : state_(std::make_shared<State>(spare_bytes_max)) {}
+BufferPool::BufferPool(size_t spare_bytes_max, std::shared_ptr<Arena> arena)
+    : state_(std::make_shared<State>(spare_bytes_max, std::move(arena))) {}
 
 BufferPool::~BufferPool() {
   MutexLock lock(state_->mu);
   state_->open = false;
+  state_->spare.clear();
 }
 
 StatusOr<Buffer> BufferPool::Take(size_t bytes) {
   // aligned_alloc wants a multiple of the alignment.
   const size_t rounded =
       std::max(bytes + Device::kAlignment - 1, Device::kAlignment) & ~(Device::kAlignment - 1);
-  void* block = nullptr;
+  Buffer block;
   {
     MutexLock lock(state_->mu);
     auto it = state_->spare.find(rounded);
     if (it != state_->spare.end() && !it->second.empty()) {
-      block = it->second.back();
+      block = std::move(it->second.back());
       it->second.pop_back();
       state_->spare_bytes -= rounded;
     }
   }
-  if (block == nullptr) block = std::aligned_alloc(Device::kAlignment, rounded);
+  if (block == nullptr) block = state_->Fresh(rounded);
   if (block == nullptr) return ResourceExhausted("no memory for %d bytes", rounded);
-  return Buffer(static_cast<std::byte*>(block),
-                [state = state_, rounded](std::byte* b) { state->GiveBack(b, rounded); });
+  std::byte* const data = block.get();
+  return Buffer(data, [state = state_, rounded, block = std::move(block)](std::byte*) mutable {
+    state->GiveBack(std::move(block), rounded);
+  });
 }
 
 size_t BufferPool::spare_bytes() const {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "common/base/status.h"
+#include "common/shm/arena.h"
 #include "common/tensor/device.h"
 
 namespace tandem {
@@ -13,8 +14,9 @@ namespace tandem {
 // Thread-safe. Blocks may outlive the pool; then they are freed with their last reference.
 class BufferPool {
  public:
-  // Keeps at most `spare_bytes_max` bytes of blocks that nobody uses.
-  explicit BufferPool(size_t spare_bytes_max);
+  // Keeps at most `spare_bytes_max` bytes of blocks that nobody uses. Blocks are pieces of `arena`
+  // as long as it has room; null: never.
+  explicit BufferPool(size_t spare_bytes_max, std::shared_ptr<Arena> arena = nullptr);
   ~BufferPool();
 
   // `bytes` of memory aligned to Device::kAlignment, not initialised. It comes back to the pool

@@ -8,6 +8,9 @@
 
 namespace tandem {
 
+// `timeout_ms` as a client says it, from now on: at least 1 ms, at most a day.
+Time DeadlineAfter(uint64_t timeout_ms);
+
 // Thread-safe. Calls shard.ExpireWaiters() when shard.NextDeadline() has come; REQUIRES that the
 // shard's clock is the real one.
 class DeadlineDriver {

@@ -25,12 +25,13 @@ Status CheckCut(const SliceSpec& slice, const OptimizerSpec& optimizer) {
 }  // namespace
 
 StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config,
-                                                       const Backend& backend, Device& device) {
+                                                       const Backend& backend, Device& device,
+                                                       std::shared_ptr<Arena> arena) {
   size_t bytes = 0;
   for (const SliceSpec& s : config.slices) bytes += static_cast<size_t>(s.numel) * sizeof(float);
   // Spare blocks for one gradient of every trainer and three snapshots.
-  auto table = std::unique_ptr<DenseTable>(
-      new DenseTable((static_cast<size_t>(config.trainers) + 3) * (bytes + 4096)));
+  auto table = std::unique_ptr<DenseTable>(new DenseTable(
+      (static_cast<size_t>(config.trainers) + 3) * (bytes + 4096), std::move(arena)));
   table->gathered_.assign(config.trainers, 0);
   for (const SliceSpec& spec : config.slices) {
     TD_RETURN_IF_ERROR(Annotate(CheckCut(spec, config.optimizer), "slice of " + spec.variable));
@@ -101,11 +102,13 @@ Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate
       CHECK(gradient != nullptr);
       contributions[r] = reinterpret_cast<const float*>(gradient.get());
     }
-    SumAsTree(contributions, s.update->grad());
+    const bool one = contributions.size() == 1;
+    if (!one) SumAsTree(contributions, s.update->grad());
     // Free in training: everybody asked for them.
     TD_ASSIGN_OR_RETURN(s.previous, Snapshot(static_cast<int>(&s - slices_.data())));
     s.snapshot.reset();
-    if (Status status = s.update->Apply(learning_rate); !status.ok()) {
+    const float* const sum = one ? contributions[0] : s.update->grad().data();
+    if (Status status = s.update->Apply(sum, learning_rate); !status.ok()) {
       return Annotate(status, "update of " + s.spec.variable);
     }
   }
@@ -118,9 +121,8 @@ Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate
 Status DenseTable::Apply(int slice, std::span<const float> gradient, float learning_rate) {
   Slice& s = slices_[slice];
   CHECK_EQ(gradient.size(), s.update->grad().size());
-  std::copy(gradient.begin(), gradient.end(), s.update->grad().begin());
   s.snapshot.reset();
-  return Annotate(s.update->Apply(learning_rate), "update of " + s.spec.variable);
+  return Annotate(s.update->Apply(gradient.data(), learning_rate), "update of " + s.spec.variable);
 }
 
 Status DenseTable::SetParam(int slice, std::span<const float> values) {

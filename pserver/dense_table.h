@@ -18,9 +18,11 @@ namespace tandem {
 // changes and may be read by any thread.
 class DenseTable {
  public:
-  // One update program per slice. `backend` and `device` must outlive the table.
+  // One update program per slice. `backend` and `device` must outlive the table; `arena`: of the
+  // pool.
   static StatusOr<std::unique_ptr<DenseTable>> Make(const ShardConfig& config,
-                                                    const Backend& backend, Device& device);
+                                                    const Backend& backend, Device& device,
+                                                    std::shared_ptr<Arena> arena = nullptr);
 
   size_t size() const { return slices_.size(); }
   const SliceSpec& spec(int slice) const { return slices_[slice].spec; }
@@ -69,7 +71,8 @@ class DenseTable {
     Buffer previous;               // of the step before
   };
 
-  explicit DenseTable(size_t pool_bytes) : pool_(pool_bytes) {}
+  DenseTable(size_t pool_bytes, std::shared_ptr<Arena> arena)
+      : pool_(pool_bytes, std::move(arena)) {}
   StatusOr<Buffer> CopyOf(std::span<const float> values);
 
   BufferPool pool_;

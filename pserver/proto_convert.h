@@ -1,6 +1,8 @@
 // Messages of proto/pserver.proto <-> the shard's own types.
 #pragma once
 
+#include <algorithm>
+
 #include "common/base/status.h"
 #include "pserver/shard_types.h"
 
@@ -14,6 +16,13 @@ class TableRows;
 // INVALID_ARGUMENT for unknown enumerators, bad shapes, and modes that are not built yet.
 StatusOr<ShardConfig> FromProto(const ConfigureRequest& request);
 void ToProto(const ShardConfig& config, ConfigureRequest* request);
+
+// Of any request that says who calls.
+template <typename Request>
+Caller CallerOf(const Request& r) {
+  return {r.job(), static_cast<int>(std::min<uint32_t>(r.trainer_id(), INT32_MAX)),
+          r.incarnation()};
+}
 
 // Copies the values. INVALID_ARGUMENT unless the tensor is f32 [n] with n elements in content;
 // DATA_LOSS when a checksum does not match.

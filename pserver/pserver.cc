@@ -8,14 +8,27 @@
 
 #include "common/base/check.h"
 #include "common/base/runner.h"
+#include "common/lane/lane_server.h"
+#include "proto/pserver.pb.h"
 #include "pserver/deadline_driver.h"
 #include "pserver/group_log.h"
 #include "pserver/service.h"
 #include "pserver/shard.h"
 #include "pserver/storage.h"
+#include "pserver/tensor_calls.h"
 
 namespace tandem {
 namespace {
+
+// Of everything that clients on this host read in place. Pages that nobody touches take none.
+constexpr size_t kLaneMemoryBytes = size_t{32} << 30;
+
+std::optional<LaneMemory> MakeLaneMemory() {
+  StatusOr<LaneMemory> memory = LaneMemory::Make(kLaneMemoryBytes);
+  if (memory.ok()) return *std::move(memory);
+  LOG(WARNING) << "no lanes: " << memory.status().message();
+  return std::nullopt;
+}
 
 uint64_t NewIncarnation() {
   std::random_device random;
@@ -38,9 +51,32 @@ struct Pserver::Impl {
   std::unique_ptr<DeadlineDriver> deadlines;
   std::unique_ptr<ThreadPool> saver;  // one thread, one waiting image
   std::unique_ptr<ThreadPool> workers;
+  std::unique_ptr<TensorCalls> calls;
+  std::unique_ptr<LaneServer> lanes;  // null: this machine gives no shared memory
   std::unique_ptr<grpc::Service> service;
   std::unique_ptr<RpcServer> server;
 
+  // `memory`: null where there is none.
+  void StartLanes(const std::optional<LaneMemory>& memory) {
+    if (!memory) return;
+    StatusOr<std::unique_ptr<LaneServer>> started =
+        LaneServer::Start(*memory, [this](uint32_t method, Fragments request, LaneAnswer answer) {
+          switch (method) {
+            case LANE_METHOD_PUSH:
+              return calls->Push(request, std::move(answer));
+            case LANE_METHOD_PULL:
+              return calls->Pull(request, std::move(answer));
+            default:
+              answer(Unimplemented("a lane has no method %d", method), {});
+          }
+        });
+    if (started.ok()) lanes = *std::move(started);
+    LOG_IF(WARNING, !started.ok()) << "no lanes: " << started.status().message();
+  }
+  StatusOr<LaneInvitation> Invite() {
+    if (lanes == nullptr) return Unimplemented("this server has no lanes");
+    return lanes->Invite();
+  }
   StatusOr<std::pair<uint64_t, size_t>> Write(const ShardImage& image) {
     TD_ASSIGN_OR_RETURN(const size_t bytes, storage->Write(image));
     checkpoint_version = image.version;
@@ -126,6 +162,8 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   Impl* impl = pserver->impl_.get();
   const uint64_t incarnation = NewIncarnation();
   Shard::Options shard{incarnation, options.job, options.trainers, 0, nullptr};
+  const auto lane_memory = options.lanes ? MakeLaneMemory() : std::nullopt;
+  if (lane_memory) shard.arena = lane_memory->arena;
   if (!options.data_dir.empty()) {
     TD_ASSIGN_OR_RETURN(impl->storage, OpenRocksdbStorage(options.data_dir + "/shard-" +
                                                           std::to_string(options.index)));
@@ -161,11 +199,13 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   impl->deadlines = std::make_unique<DeadlineDriver>(*impl->shard);
   impl->saver = std::make_unique<ThreadPool>("saver", 1, 1);
   impl->workers = std::make_unique<ThreadPool>("worker", options.threads, options.queue_max);
-  impl->service =
-      MakePserverService({options.index, incarnation, options.secret,
-                          [impl] { return impl->checkpoint_version.load(); },
-                          [impl] { return impl->Save(); }, [impl] { return impl->Restore(); }},
-                         *impl->shard, *impl->workers, *impl->deadlines);
+  impl->calls = std::make_unique<TensorCalls>(incarnation, *impl->shard, *impl->deadlines);
+  impl->StartLanes(lane_memory);
+  impl->service = MakePserverService(
+      {options.index, incarnation, options.secret,
+       [impl] { return impl->checkpoint_version.load(); }, [impl] { return impl->Save(); },
+       [impl] { return impl->Restore(); }, [impl] { return impl->Invite(); }},
+      *impl->shard, *impl->calls, *impl->workers, *impl->deadlines);
   TD_ASSIGN_OR_RETURN(impl->server, RpcServer::Start(options.rpc, {impl->service.get()}));
   impl->server->SetServing(true);
   return pserver;

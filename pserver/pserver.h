@@ -37,6 +37,7 @@ struct PserverOptions {
   uint64_t log_bytes_max = uint64_t{256} << 20;  // then a checkpoint is written
   int threads = 2;                               // workers
   size_t queue_max = 1024;         // calls that may wait for a worker; more are refused
+  bool lanes = true;               // shared memory for clients on this host
   ShardBug bug = ShardBug::kNone;  // for tests
 };
 

@@ -15,15 +15,12 @@ constexpr size_t kGroup = 16;  // rows looked up together
 
 }  // namespace
 
-size_t RowStore::RowBytes(int64_t floats) {
-  const size_t bytes = kHeadBytes + static_cast<size_t>(floats) * sizeof(float);
-  return (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
-}
-
-RowStore::RowStore(int64_t floats) : row_bytes_(RowBytes(floats)), buckets_(kRowBuckets) {
-  while ((row_bytes_ << (slab_shift_ + 1)) <= kSlabBytes) ++slab_shift_;
+RowStore::RowStore(int64_t floats)
+    : row_bytes_(static_cast<size_t>(floats) * sizeof(float)), buckets_(kRowBuckets) {
+  while (((row_bytes_ + sizeof(Head)) << (slab_shift_ + 1)) <= kSlabBytes) ++slab_shift_;
   slab_mask_ = (uint32_t{1} << slab_shift_) - 1;
-  slab_bytes_ = row_bytes_ << slab_shift_;
+  heads_at_ = ((row_bytes_ << slab_shift_) + alignof(Head) - 1) / alignof(Head) * alignof(Head);
+  slab_bytes_ = heads_at_ + (sizeof(Head) << slab_shift_);
 }
 
 void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
@@ -35,9 +32,9 @@ void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
       const auto it = bucket.find(ids[i]);
       at[i] = it == bucket.end() ? kNone : it->second;
       if (at[i] == kNone) continue;
-      // The first two cache lines: further ones the machine fetches by itself.
+      // The first two lines of the cache: further ones the machine fetches by itself.
       __builtin_prefetch(Row(at[i]));
-      __builtin_prefetch(Row(at[i]) + 16);
+      if (row_bytes_ > 64) __builtin_prefetch(Row(at[i]) + 16);
     }
   }
 }
@@ -51,8 +48,7 @@ StatusOr<uint32_t> RowStore::Add(uint64_t id) {
     slabs_.emplace_back(static_cast<std::byte*>(slab));
   }
   const uint32_t at = size_++;
-  *reinterpret_cast<uint64_t*>(Place(at)) = id;
-  Use(at) = {};
+  HeadOf(at) = {id, {}};
   const bool added = buckets_[RowBucket(id)].emplace(id, at).second;
   CHECK(added) << "row " << id << " is there already";
   return at;
@@ -62,7 +58,8 @@ void RowStore::Remove(uint32_t at) {
   const uint32_t last = size_ - 1;
   buckets_[RowBucket(Id(at))].erase(Id(at));
   if (at != last) {
-    std::memcpy(Place(at), Place(last), row_bytes_);
+    std::memcpy(Row(at), Row(last), row_bytes_);
+    HeadOf(at) = HeadOf(last);
     buckets_[RowBucket(Id(at))][Id(at)] = at;
   }
   size_ = last;

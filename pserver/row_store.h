@@ -1,6 +1,7 @@
 // Rows of f32 by 64-bit id: for each bucket (common/tensor/row_buckets.h) a hash table with open
-// addressing, from ids to places in slabs. A row is its id, what is known about its use, and its
-// floats, contiguous; it stays where it is, but for Remove.
+// addressing, from ids to places in slabs. A slab holds the floats of its rows side by side, so
+// that a row of 16 is one line of the cache, and behind them of each its id and what is known about
+// its use. A row stays where it is, but for Remove.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +37,12 @@ class RowStore {
   // The last row moves to its place.
   void Remove(uint32_t at);
 
-  float* Row(uint32_t at) { return reinterpret_cast<float*>(Place(at) + kHeadBytes); }
-  const float* Row(uint32_t at) const { return const_cast<RowStore*>(this)->Row(at); }
-  uint64_t Id(uint32_t at) const {
-    return *reinterpret_cast<const uint64_t*>(const_cast<RowStore*>(this)->Place(at));
+  float* Row(uint32_t at) {
+    return reinterpret_cast<float*>(Slab(at) + (at & slab_mask_) * row_bytes_);
   }
-
-  RowUse& Use(uint32_t at) { return *reinterpret_cast<RowUse*>(Place(at) + sizeof(uint64_t)); }
+  const float* Row(uint32_t at) const { return const_cast<RowStore*>(this)->Row(at); }
+  uint64_t Id(uint32_t at) const { return const_cast<RowStore*>(this)->HeadOf(at).id; }
+  RowUse& Use(uint32_t at) { return HeadOf(at).use; }
   const RowUse& Use(uint32_t at) const { return const_cast<RowStore*>(this)->Use(at); }
 
   // Places are [0, size()).
@@ -52,18 +52,21 @@ class RowStore {
   std::vector<uint64_t> IdsOf(int bucket) const;
 
  private:
-  static constexpr size_t kHeadBytes = sizeof(uint64_t) + sizeof(RowUse);
-
-  static size_t RowBytes(int64_t floats);
-  std::byte* Place(uint32_t at) {
-    return slabs_[at >> slab_shift_].get() + (at & slab_mask_) * row_bytes_;
+  struct Head {
+    uint64_t id;
+    RowUse use;
+  };
+  std::byte* Slab(uint32_t at) { return slabs_[at >> slab_shift_].get(); }
+  Head& HeadOf(uint32_t at) {
+    return reinterpret_cast<Head*>(Slab(at) + heads_at_)[at & slab_mask_];
   }
   struct Free {
     void operator()(std::byte* slab) const { std::free(slab); }
   };
 
-  const size_t row_bytes_;
-  int slab_shift_ = 0;  // rows of a slab, as a power of two
+  const size_t row_bytes_;  // floats alone
+  size_t heads_at_ = 0;     // in a slab
+  int slab_shift_ = 0;      // rows of a slab, as a power of two
   uint32_t slab_mask_ = 0;
   size_t slab_bytes_ = 0;
   uint32_t size_ = 0;

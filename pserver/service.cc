@@ -6,7 +6,6 @@
 #include "common/base/mutex.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
-#include "common/rpc/tensor_codec.h"
 #include "common/rpc/token.h"
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.grpc.pb.h"
@@ -33,26 +32,28 @@ using Plain = ParameterServer::WithCallbackMethod_Configure<
                     ParameterServer::WithCallbackMethod_RestoreCheckpoint<
                         ParameterServer::WithCallbackMethod_PullState<
                             ParameterServer::WithCallbackMethod_PullTable<
-                                ParameterServer::Service>>>>>>>>>>;
+                                ParameterServer::WithCallbackMethod_OpenLane<
+                                    ParameterServer::Service>>>>>>>>>>>;
 using Base =
     ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
 
-template <typename Request>
-Caller CallerOf(const Request& r) {
-  return {r.job(), static_cast<int>(std::min<uint32_t>(r.trainer_id(), INT32_MAX)),
-          r.incarnation()};
-}
-
-Time DeadlineAfter(uint64_t timeout_ms) {
-  constexpr uint64_t kMsMax = uint64_t{24} * 3600 * 1000;
-  return SteadyNow() + std::chrono::milliseconds(std::clamp<uint64_t>(timeout_ms, 1, kMsMax));
+// Writes the answer of a call that carries tensors, and ends it.
+TensorCalls::Answer Into(ByteBuffer* reply, ServerUnaryReactor* reactor) {
+  return [reply, reactor](const Status& status, EncodedMessage answer) {
+    if (status.ok()) *reply = ToByteBuffer(std::move(answer));
+    reactor->Finish(ToGrpc(status));
+  };
 }
 
 class PserverService final : public Base {
  public:
-  PserverService(PserverServiceOptions options, Shard& shard, Runner& workers,
+  PserverService(PserverServiceOptions options, Shard& shard, TensorCalls& calls, Runner& workers,
                  DeadlineDriver& deadlines)
-      : options_(std::move(options)), shard_(shard), workers_(workers), deadlines_(deadlines) {}
+      : options_(std::move(options)),
+        shard_(shard),
+        calls_(calls),
+        workers_(workers),
+        deadlines_(deadlines) {}
 
   ServerUnaryReactor* Configure(CallbackServerContext* context, const ConfigureRequest* request,
                                 ConfigureReply* reply) override {
@@ -118,6 +119,16 @@ class PserverService final : public Base {
                                 PullTableReply* reply) override {
     return Work(context, [this, request, reply] { return DoPullTable(*request, reply); });
   }
+  ServerUnaryReactor* OpenLane(CallbackServerContext* context, const OpenLaneRequest* request,
+                               OpenLaneReply* reply) override {
+    return Work(context, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(shard_.Greet(CallerOf(*request)));
+      TD_ASSIGN_OR_RETURN(LaneInvitation invitation, options_.invite());
+      reply->set_socket(std::move(invitation.socket));
+      reply->set_ticket(std::move(invitation.ticket));
+      return OkStatus();
+    });
+  }
 
  private:
   Status CheckToken(const CallbackServerContext& context) const;
@@ -137,18 +148,14 @@ class PserverService final : public Base {
 
   Status DoConfigure(const ConfigureRequest& request, ConfigureReply* reply);
   Status DoInitParams(const InitParamsRequest& request, InitParamsReply* reply);
-  void DoPush(const ByteBuffer& request, ByteBuffer* reply, ServerUnaryReactor* reactor);
-  StatusOr<PushOutcome> TakePush(Fragments message, const CodedPush& push);
-  // Calls `done` with an answer, at once or when the version is there.
-  void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done);
   Status DoPullTable(const PullTableRequest& request, PullTableReply* reply);
   Status DoGetStatus(StatusReply* reply);
-  CodedPullReply Coded(const PullResult& result) const;
   // The token of the job that is served.
   std::string Expected() const;
 
   const PserverServiceOptions options_;
   Shard& shard_;
+  TensorCalls& calls_;
   Runner& workers_;
   DeadlineDriver& deadlines_;
   mutable Mutex mu_;
@@ -275,101 +282,17 @@ ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const B
   const bool is_short = request->Length() <= kShortBytesMax;
   return Hand(
       context,
-      [this, request, reply](ServerUnaryReactor* reactor) { DoPush(*request, reply, reactor); },
+      [this, request, reply](ServerUnaryReactor* reactor) {
+        calls_.Push(ReceivedMessage(*request).fragments(), Into(reply, reactor));
+      },
       is_short);
-}
-
-StatusOr<PushOutcome> PserverService::TakePush(Fragments message, const CodedPush& push) {
-  PushHead head;
-  head.caller = {push.job, static_cast<int>(std::min<uint32_t>(push.trainer_id, INT32_MAX)),
-                 push.incarnation};
-  head.sequence = push.sequence;
-  head.step = push.step;
-  head.learning_rate = push.learning_rate;
-  for (const CodedSlice& s : push.slices) head.slices.push_back({s.variable, s.offset, s.desc});
-  TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_.AdmitPush(head));
-  for (size_t i = 0; i < ticket.buffers.size(); ++i) {
-    TD_RETURN_IF_ERROR(CopyContent(message, push.slices[i], ticket.buffers[i].get()));
-  }
-  return shard_.Push(head, std::move(ticket));
-}
-
-void PserverService::DoPush(const ByteBuffer& request, ByteBuffer* reply,
-                            ServerUnaryReactor* reactor) {
-  const ReceivedMessage message(request);
-  const StatusOr<CodedPush> push = DecodePush(message.fragments());
-  PullRequest pull;
-  Status status = push.status();
-  if (status.ok() && !push->pull.empty() && !pull.ParseFromString(push->pull)) {
-    status = InvalidArgument("PushRequest.pull is not a PullRequest");
-  }
-  StatusOr<PushOutcome> pushed = PushOutcome();
-  if (status.ok()) {
-    pushed = TakePush(message.fragments(), *push);
-    status = pushed.status();
-  }
-  if (!status.ok()) return reactor->Finish(ToGrpc(status));
-  CodedPushReply answer{pushed->version, options_.server_incarnation, pushed->duplicate, {}};
-  if (push->pull.empty()) {
-    *reply = ToByteBuffer(EncodePushReply(answer, false));
-    return shard_.WhenWritten(
-        [reactor](const Status& written) { reactor->Finish(ToGrpc(written)); });
-  }
-  const Caller caller{push->job, static_cast<int>(push->trainer_id), push->incarnation};
-  StartPull(caller, pull,
-            [this, answer, crc32c = pull.crc32c(), reply,
-             reactor](const StatusOr<PullResult>& result) mutable {
-              if (result.ok()) {
-                answer.pulled = Coded(*result);
-                *reply = ToByteBuffer(EncodePushReply(answer, crc32c));
-              }
-              reactor->Finish(ToGrpc(result.status()));
-            });
-}
-
-void PserverService::StartPull(const Caller& caller, const PullRequest& pull,
-                               Shard::Done<PullResult> done) {
-  PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step(), {}, {}};
-  if (pull.has_at_version()) query.at_version = pull.at_version();
-  for (const SliceRange& r : pull.range()) {
-    query.ranges.push_back({r.variable(), r.offset(), r.numel()});
-  }
-  for (const RowsRange& r : pull.rows()) {
-    query.rows.push_back({r.variable(), {r.id().begin(), r.id().end()}});
-  }
-  const Time deadline = DeadlineAfter(pull.timeout_ms());
-  shard_.Pull(query, deadline, std::move(done));
-  deadlines_.Poke(deadline);
 }
 
 ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
-  const auto body = [this, request, reply](ServerUnaryReactor* reactor) {
-    PullRequest pull;
-    if (Status status = ParseMessage(*request, &pull); !status.ok()) {
-      return reactor->Finish(ToGrpc(status));
-    }
-    StartPull(CallerOf(pull), pull,
-              [this, crc32c = pull.crc32c(), reply, reactor](const StatusOr<PullResult>& result) {
-                if (result.ok()) *reply = ToByteBuffer(EncodePullReply(Coded(*result), crc32c));
-                reactor->Finish(ToGrpc(result.status()));
-              });
-  };
-  return Hand(context, body);
-}
-
-CodedPullReply PserverService::Coded(const PullResult& result) const {
-  CodedPullReply coded{result.version, options_.server_incarnation, {}};
-  for (const PulledSlice& s : result.slices) {
-    CodedSlice slice;
-    slice.variable = s.variable;
-    slice.offset = s.offset;
-    slice.desc = {DType::kF32, s.dim == 0 ? Shape{s.numel} : Shape{s.numel / s.dim, s.dim}};
-    slice.data = reinterpret_cast<const float*>(s.values.get()) + s.first;
-    slice.keep = s.values;
-    coded.slices.push_back(std::move(slice));
-  }
-  return coded;
+  return Hand(context, [this, request, reply](ServerUnaryReactor* reactor) {
+    calls_.Pull(ReceivedMessage(*request).fragments(), Into(reply, reactor));
+  });
 }
 
 Status PserverService::DoPullTable(const PullTableRequest& request, PullTableReply* reply) {
@@ -430,8 +353,9 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
 }  // namespace
 
 std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options, Shard& shard,
-                                                  Runner& workers, DeadlineDriver& deadlines) {
-  return std::make_unique<PserverService>(std::move(options), shard, workers, deadlines);
+                                                  TensorCalls& calls, Runner& workers,
+                                                  DeadlineDriver& deadlines) {
+  return std::make_unique<PserverService>(std::move(options), shard, calls, workers, deadlines);
 }
 
 }  // namespace tandem

@@ -7,8 +7,10 @@
 #include <string>
 
 #include "common/base/runner.h"
+#include "common/lane/handshake.h"
 #include "pserver/deadline_driver.h"
 #include "pserver/shard.h"
+#include "pserver/tensor_calls.h"
 
 namespace grpc {
 class Service;
@@ -24,10 +26,12 @@ struct PserverServiceOptions {
   std::function<uint64_t()> checkpoint_version;
   std::function<StatusOr<std::pair<uint64_t, size_t>>()> save;  // version, bytes
   std::function<StatusOr<uint64_t>()> restore;                  // version
+  std::function<StatusOr<LaneInvitation>()> invite;             // to a lane
 };
 
 // Everything handed in must outlive the service; the service must outlive its server.
 std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options, Shard& shard,
-                                                  Runner& workers, DeadlineDriver& deadlines);
+                                                  TensorCalls& calls, Runner& workers,
+                                                  DeadlineDriver& deadlines);
 
 }  // namespace tandem

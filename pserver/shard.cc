@@ -108,7 +108,7 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   TD_RETURN_IF_ERROR(broken_);
   if (table_ == nullptr) {
     TD_ASSIGN_OR_RETURN(sparse_, SparseTables::Make(config, backend_, device_));
-    TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_));
+    TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_, options_.arena));
     config_ = config;
     values_missing_ = config.slices.size() + config.tables.size();
     has_values_.assign(values_missing_, false);
@@ -206,15 +206,27 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
   return whole;
 }
 
-StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head) {
+Status Shard::Greet(const Caller& caller) {
+  MutexLock lock(mu_);
+  return CheckCaller(caller);
+}
+
+StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void* const> in_place) {
   MutexLock lock(mu_);
   auto admit = [&]() TD_NO_ANALYSIS -> StatusOr<PushTicket> {
     PushTicket ticket;
     TD_ASSIGN_OR_RETURN(ticket.duplicate, CheckPush(head));
     if (ticket.duplicate) return ticket;
     TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
-    for (const PushHead::Slice& s : head.slices) {
-      TD_ASSIGN_OR_RETURN(Buffer buffer, table_->pool().Take(s.desc.bytes()));
+    const bool keeps = config_.mode == ShardMode::kSync || options_.log != nullptr;
+    for (size_t i = 0; i < head.slices.size(); ++i) {
+      const TensorDesc& desc = head.slices[i].desc;
+      if (!keeps && !in_place.empty() && in_place[i] != nullptr && desc.dtype == DType::kF32) {
+        auto* const values = static_cast<std::byte*>(const_cast<void*>(in_place[i]));
+        ticket.buffers.emplace_back(Buffer(), values);  // not owned
+        continue;
+      }
+      TD_ASSIGN_OR_RETURN(Buffer buffer, table_->pool().Take(desc.bytes()));
       ticket.buffers.push_back(std::move(buffer));
     }
     return ticket;

@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ class Shard {
     // With a log: keeps the first values, from which it counts. Called with the lock held, once.
     std::function<Status(const ShardImage&)> keep_first;
     ShardBug bug = ShardBug::kNone;
+    // Where to have what is given out; null, or full: elsewhere.
+    std::shared_ptr<Arena> arena = nullptr;
   };
   template <typename T>
   using Done = std::function<void(StatusOr<T>)>;
@@ -69,9 +72,15 @@ class Shard {
   // `done` gets the version.
   void WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done);
 
+  // OK when `caller` may call: it is of this job, and was not replaced.
+  Status Greet(const Caller& caller);
+
   // A push has two halves, so that values are copied once, outside the lock, to where they stay.
-  // AdmitPush checks everything but the values and gives memory for them.
-  StatusOr<PushTicket> AdmitPush(const PushHead& head);
+  // AdmitPush checks everything but the values and gives memory for them. `in_place`: where the
+  // values of each slice are already, until Push returns; or null. They stay there where nobody
+  // needs them for longer (a_sync without a log); only f32, for which any bits do no harm but to
+  // the parameters.
+  StatusOr<PushTicket> AdmitPush(const PushHead& head, std::span<const void* const> in_place = {});
   // Takes the values now in the ticket's buffers. REQUIRES: the ticket came from AdmitPush(head).
   // INVALID_ARGUMENT naming trainer, step, variable and element for NaN and infinity.
   StatusOr<PushOutcome> Push(const PushHead& head, PushTicket ticket);

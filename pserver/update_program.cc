@@ -1,5 +1,6 @@
 #include "pserver/update_program.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -68,8 +69,9 @@ StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(const Program& p
   return update;
 }
 
-Status UpdateProgram::Apply(float learning_rate) {
+Status UpdateProgram::Apply(const float* gradient, float learning_rate) {
   learning_rate_.span<float>()[0] = learning_rate;
+  if (gradient != grad().data()) std::copy_n(gradient, grad().size(), grad().data());
   return executor_->Run();
 }
 

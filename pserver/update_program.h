@@ -48,7 +48,9 @@ class UpdateProgram {
   const std::vector<Slot>& slots() const { return slots_; }
 
   // One optimizer step with what stands in grad().
-  Status Apply(float learning_rate);
+  Status Apply(float learning_rate) { return Apply(grad().data(), learning_rate); }
+  // The same with a gradient that lies elsewhere.
+  Status Apply(const float* gradient, float learning_rate);
 
  private:
   explicit UpdateProgram(Device& device) : scope_(device) {}

@@ -52,7 +52,9 @@ const std::map<std::string, std::vector<std::string>>& Directions() {
   static const std::map<std::string, std::vector<std::string>> directions = {
       {"common/base", {}},
       {"common/tensor", {"common/base"}},
+      {"common/shm", {"common/tensor", "common/base"}},
       {"common/rpc", {"common/tensor", "common/base", "proto"}},
+      {"common/lane", {"common/rpc", "common/shm", "common/tensor", "common/base"}},
       {"common/http", {"common/rpc", "common/base"}},
       {"common/strategy", {"common/base", "proto"}},
       {"kernels/ops", {"common", "proto"}},

@@ -36,16 +36,23 @@ ReceivedMessage::ReceivedMessage(const grpc::ByteBuffer& buffer) {
   }
 }
 
-Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* message) {
-  const ReceivedMessage received(buffer);
-  std::string bytes;
-  for (const auto& piece : received.fragments()) {
-    bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+Status ParseMessage(Fragments bytes, google::protobuf::MessageLite* message) {
+  std::string whole;  // a copy, also of one piece: shared memory may change while it is read
+  for (const auto& piece : bytes) {
+    whole.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   }
-  if (!message->ParseFromString(bytes)) {
+  if (!message->ParseFromString(whole)) {
     return InvalidArgument("these bytes are not a %s", message->GetTypeName());
   }
   return OkStatus();
+}
+
+Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* message) {
+  return ParseMessage(ReceivedMessage(buffer).fragments(), message);
+}
+
+EncodedMessage EncodedProto(const google::protobuf::MessageLite& message) {
+  return {{{message.SerializeAsString(), nullptr, 0, nullptr}}};
 }
 
 grpc::ByteBuffer SerializeMessage(const google::protobuf::MessageLite& message) {

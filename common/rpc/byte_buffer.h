@@ -29,7 +29,9 @@ class ReceivedMessage {
 };
 
 // For small messages. INVALID_ARGUMENT when the bytes are not such a message.
+Status ParseMessage(Fragments bytes, google::protobuf::MessageLite* message);
 Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* message);
 grpc::ByteBuffer SerializeMessage(const google::protobuf::MessageLite& message);
+EncodedMessage EncodedProto(const google::protobuf::MessageLite& message);
 
 }  // namespace tandem

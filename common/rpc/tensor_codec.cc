@@ -337,4 +337,14 @@ Status CopyContent(Fragments message, const CodedSlice& slice, void* to) {
                   slice.variable, slice.offset, sum, *slice.crc32c);
 }
 
+const void* ContentInPlace(Fragments message, const CodedSlice& slice) {
+  ByteRange at = slice.content;
+  if (slice.crc32c || at.bytes == 0) return nullptr;
+  while (at.offset == message[at.fragment].size()) at = {at.fragment + 1, 0, at.bytes};
+  if (at.bytes > message[at.fragment].size() - at.offset) return nullptr;
+  const std::byte* const data = message[at.fragment].data() + at.offset;
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % SizeOf(slice.desc.dtype) == 0;
+  return aligned ? data : nullptr;
+}
+
 }  // namespace tandem

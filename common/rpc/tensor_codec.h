@@ -78,4 +78,8 @@ StatusOr<CodedPushReply> DecodePushReply(Fragments message);
 // match; `to` then holds what came.
 Status CopyContent(Fragments message, const CodedSlice& slice, void* to);
 
+// Where the content lies in the message; null unless it is in one piece, aligned for its elements,
+// and without a checksum to compare.
+const void* ContentInPlace(Fragments message, const CodedSlice& slice);
+
 }  // namespace tandem

@@ -9,7 +9,7 @@ if(TARGET tandem_cuda)
 endif()
 
 set_target_properties(tandem_pserver_client PROPERTIES EXPORT_NAME client)
-install(TARGETS tandem_pserver_client tandem_rpc tandem_tensor tandem_base tandem_grpc tandem_proto
+install(TARGETS tandem_pserver_client tandem_lane tandem_shm tandem_rpc tandem_tensor tandem_base tandem_grpc tandem_proto
   EXPORT TandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tandem)
 # pserver/client/client.h and what it includes. The headers of the installed libraries alone.
 foreach(header common/base/check.h common/base/clock.h common/base/status.h common/rpc/channel.h

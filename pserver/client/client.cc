@@ -48,6 +48,8 @@ bool PsLeases::WaitForNone(Time deadline) {
 PsClient::PsClient() : impl_(std::make_unique<Impl>()) {}
 PsClient::~PsClient() { impl_->Close(); }
 const std::vector<PsBlock>& PsClient::blocks() const { return impl_->blocks; }
+int PsClient::lanes() const { return impl_->lanes; }
+uint64_t PsClient::lane_calls() const { return impl_->lane_calls; }
 
 StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::string>& endpoints,
                                                       PsOptions options) {
@@ -168,6 +170,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
                                         impl.options.start_timeout));
   }
   TD_RETURN_IF_ERROR(impl.CheckStates(replies, mode));
+  TD_RETURN_IF_ERROR(impl.OpenLanes());
   PsState state{true, false, UINT64_MAX};
   for (size_t i = 0; i < replies.size(); ++i) {
     impl.initialised.push_back(replies[i].initialised());
@@ -249,6 +252,12 @@ void PsClient::Impl::Close() {
       if (call != nullptr) running.push_back(call);
     }
     for (auto& call : running) call->Cancel();
+  }
+  for (auto& server : servers) {
+    if (server->lane != nullptr) server->lane->Stop();
+  }
+  {
+    MutexLock lock(mu);
     const Time deadline = SteadyNow() + std::chrono::seconds(60);
     while (!calls.empty()) {
       CHECK(idle.WaitUntil(mu, deadline) || calls.empty()) << "cancelled calls do not end";

@@ -23,6 +23,13 @@ namespace tandem {
 
 enum class PsMode : uint8_t { kSync, kASync };
 
+// What carries pushes and pulls; all else goes by gRPC. The bits do not depend on it.
+enum class PsTransport : uint8_t {
+  kAuto,  // shared memory towards servers on this host, gRPC towards others
+  kGrpc,
+  kShm  // shared memory; Configure fails, naming the server, where there is none
+};
+
 struct PsOptimizer {
   std::string type = "sgd";  // as in kernels/graph/optimizer.h
   std::map<std::string, std::variant<bool, int64_t, double, std::string>> attrs;
@@ -39,8 +46,9 @@ struct PsOptions {
   Duration step_timeout = std::chrono::seconds(60);   // for pushes, pulls and barriers
   bool wait_for_servers = true;  // Connect returns when all answer; false: at once
   int retries = 3;               // times that a call is repeated when its connection breaks
-  bool crc32c = false;           // checksums over all tensors, both ways
-  PartitionOptions partition;    // `servers` is set by Connect
+  PsTransport transport = PsTransport::kAuto;
+  bool crc32c = false;         // checksums over all tensors, both ways
+  PartitionOptions partition;  // `servers` is set by Connect
   // Called about once a second while Connect waits: "waiting for pserver 1 of 2 at 127.0.0.1:1234
   // (12 s of 60 s)". May be empty.
   std::function<void(const std::string&)> on_wait;
@@ -128,8 +136,8 @@ struct PsServerInfo {
   uint64_t waiting = 0, dropped = 0, removed = 0;  // as in TableStatus of proto/pserver.proto
 };
 
-// Thread-safe. Callbacks come on a gRPC thread and must not block nor destroy the client; each is
-// called exactly once.
+// Thread-safe. Callbacks come on a thread of gRPC or of the client and must not block nor destroy
+// the client; each is called exactly once.
 class PsClient {
  public:
   using Done = std::function<void(Status)>;
@@ -203,6 +211,8 @@ class PsClient {
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
 
   const std::vector<PsBlock>& blocks() const;  // as placed by Configure
+  int lanes() const;                           // servers that shared memory reached in Configure
+  uint64_t lane_calls() const;                 // pushes and pulls that it carried
 
  private:
   PsClient();

@@ -16,6 +16,7 @@
 #include "proto/pserver.pb.h"
 #include "pserver/client/client.h"
 #include "pserver/client/raw_call.h"
+#include "pserver/client/server_lane.h"
 
 namespace tandem {
 
@@ -87,8 +88,11 @@ struct PsClient::Impl {
     std::shared_ptr<grpc::Channel> channel;
     std::vector<size_t> blocks;  // what it owns, indexes into blocks_
     std::atomic<uint64_t> sequence{0};
+    std::unique_ptr<ServerLane> lane;  // constant after Configure; null: gRPC alone
   };
   using Reply = std::function<void(Status, const grpc::ByteBuffer&)>;
+  // The answer is there during the call alone.
+  using Take = std::function<void(const Status&, Fragments answer)>;
 
   // ---- client.cc
   Status WaitForServers();
@@ -102,6 +106,12 @@ struct PsClient::Impl {
   Status CallAndWait(Server& server, const char* method,
                      const google::protobuf::MessageLite& request,
                      google::protobuf::MessageLite* reply, Duration timeout);
+  // The same for Push and Pull, over the server's lane where there is one. What a lane did not
+  // bring back is sent again by gRPC: a push counts once.
+  void Send(Server& server, LaneMethod method, EncodedMessage request, Time deadline, Take take);
+  void SendByGrpc(Server& server, LaneMethod method, EncodedMessage request, Time deadline,
+                  Take take);
+  Status OpenLanes();
   void EndCall(uint64_t id);
   void Close();
 
@@ -160,6 +170,8 @@ struct PsClient::Impl {
   std::vector<PsTable> tables;
   std::vector<bool> initialised;  // by server, as Configure found it
 
+  int lanes = 0;  // that Configure opened
+  std::atomic<uint64_t> lane_calls{0};
   std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();       // memory being sent
   std::shared_ptr<PsLeases> call_leases = std::make_shared<PsLeases>();  // RawCall objects
   Mutex mu;

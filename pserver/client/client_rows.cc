@@ -45,15 +45,19 @@ void AppendSlices(const std::string& table, int64_t dim, std::shared_ptr<const O
 }
 
 // Rows [places of `to`, dim] of the message, each to its place.
-Status CopyRows(const ReceivedMessage& message, const CodedSlice& rows, int64_t dim,
+Status CopyRows(Fragments message, const CodedSlice& rows, int64_t dim,
                 const std::vector<float*>& to) {
   if (to.empty()) return OkStatus();
   size_t next = 1;
   while (next < to.size() && to[next] == to[next - 1] + dim) ++next;
-  if (next == to.size()) return CopyContent(message.fragments(), rows, to[0]);
-  const auto values = std::make_unique_for_overwrite<float[]>(to.size() * static_cast<size_t>(dim));
-  TD_RETURN_IF_ERROR(CopyContent(message.fragments(), rows, values.get()));
-  const float* from = values.get();
+  if (next == to.size()) return CopyContent(message, rows, to[0]);
+  std::unique_ptr<float[]> values;
+  auto* from = static_cast<const float*>(ContentInPlace(message, rows));
+  if (from == nullptr) {
+    values = std::make_unique_for_overwrite<float[]>(to.size() * static_cast<size_t>(dim));
+    TD_RETURN_IF_ERROR(CopyContent(message, rows, values.get()));
+    from = values.get();
+  }
   for (float* const place : to) {
     std::copy_n(from, dim, place);
     from += dim;
@@ -62,9 +66,8 @@ Status CopyRows(const ReceivedMessage& message, const CodedSlice& rows, int64_t 
 }
 
 // Takes apart the answer to `part`.
-StatusOr<uint64_t> TakeRows(const RowsPart& part, const grpc::ByteBuffer& bytes) {
-  const ReceivedMessage message(bytes);
-  TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message.fragments()));
+StatusOr<uint64_t> TakeRows(const RowsPart& part, Fragments message) {
+  TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message));
   if (reply.slices.size() != part.to.size()) {
     return DataLoss("the answer holds %d tables, %d were asked for", reply.slices.size(),
                     part.to.size());
@@ -207,12 +210,12 @@ void PsClient::PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done)
       });
   for (auto& [index, part] : *parts) {
     Impl::Server& server = *impl_->servers[index];
-    impl_->Call(
-        server, "Pull", SerializeMessage(part->request),
+    impl_->Send(
+        server, LANE_METHOD_PULL, EncodedProto(part->request),
         SteadyNow() + impl_->options.step_timeout + kGrace,
-        [part = part, &server, join](const Status& status, const grpc::ByteBuffer& bytes) {
+        [part = part, &server, join](const Status& status, Fragments answer) {
           if (!status.ok()) return join->Arrive(status);
-          StatusOr<uint64_t> version = TakeRows(*part, bytes);
+          StatusOr<uint64_t> version = TakeRows(*part, answer);
           join->Arrive(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
         });
   }

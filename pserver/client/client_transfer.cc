@@ -35,19 +35,17 @@ StatusOr<uint64_t> TakePull(const PullPart& part, Fragments message, const Coded
   return reply.version;
 }
 
-StatusOr<uint64_t> TakePullReply(const PullPart& part, const grpc::ByteBuffer& bytes) {
-  const ReceivedMessage message(bytes);
-  TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message.fragments()));
-  return TakePull(part, message.fragments(), reply);
+StatusOr<uint64_t> TakePullReply(const PullPart& part, Fragments message) {
+  TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message));
+  return TakePull(part, message, reply);
 }
 
 // `pull`: what was asked for with the push; null: nothing.
-StatusOr<uint64_t> TakePushReply(const PullPart* pull, const grpc::ByteBuffer& bytes) {
-  const ReceivedMessage message(bytes);
-  TD_ASSIGN_OR_RETURN(const CodedPushReply reply, DecodePushReply(message.fragments()));
+StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message) {
+  TD_ASSIGN_OR_RETURN(const CodedPushReply reply, DecodePushReply(message));
   if (pull == nullptr) return reply.version;
   if (!reply.pulled) return DataLoss("the answer lacks the parameters");
-  return TakePull(*pull, message.fragments(), *reply.pulled);
+  return TakePull(*pull, message, *reply.pulled);
 }
 
 }  // namespace
@@ -129,24 +127,24 @@ void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate
                  learning_rate,
                  std::move(part.slices),
                  pull == nullptr ? "" : pull->request.SerializeAsString()};
-  Call(server, "Push", ToByteBuffer(EncodePush(push, options.crc32c)),
+  Send(server, LANE_METHOD_PUSH, EncodePush(push, options.crc32c),
        SteadyNow() + options.step_timeout + (pull == nullptr ? Duration::zero() : kGrace),
        [pull = std::move(pull), &server, done = std::move(done)](const Status& status,
-                                                                 const grpc::ByteBuffer& bytes) {
+                                                                 Fragments answer) {
          if (!status.ok()) return done(status);
-         StatusOr<uint64_t> version = TakePushReply(pull.get(), bytes);
+         StatusOr<uint64_t> version = TakePushReply(pull.get(), answer);
          done(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
        });
 }
 
 void PsClient::Impl::SendPull(size_t index, std::shared_ptr<PullPart> part, DoneVersion done) {
   Server& server = *servers[index];
-  grpc::ByteBuffer request = SerializeMessage(part->request);
-  Call(server, "Pull", std::move(request), SteadyNow() + options.step_timeout + kGrace,
+  EncodedMessage request = EncodedProto(part->request);
+  Send(server, LANE_METHOD_PULL, std::move(request), SteadyNow() + options.step_timeout + kGrace,
        [part = std::move(part), &server, done = std::move(done)](const Status& status,
-                                                                 const grpc::ByteBuffer& bytes) {
+                                                                 Fragments answer) {
          if (!status.ok()) return done(status);
-         StatusOr<uint64_t> version = TakePullReply(*part, bytes);
+         StatusOr<uint64_t> version = TakePullReply(*part, answer);
          done(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
        });
 }

@@ -26,8 +26,9 @@ constexpr Row kRows[] = {
     {"transformer_lm", TransformerLm}, {"transformer_lm_bf16", TransformerLm, true},
     {"resnet18_cifar", Resnet18Cifar}, {"resnet18_cifar_bf16", Resnet18Cifar, true},
     {"resnet50_f32", Resnet50F32},     {"resnet50_bf16", Resnet50F32, true},
-    {"ps_sparse_pull", PsSparsePull},  {"allreduce_shm", AllReduceShm},
-    {"allreduce_tcp", AllReduceTcp},
+    {"ps_dense_tcp", PsDenseTcp},      {"ps_dense_fast", PsDenseFast},
+    {"ps_pull_fast", PsPullFast},      {"ps_sparse_pull", PsSparsePull},
+    {"allreduce_shm", AllReduceShm},   {"allreduce_tcp", AllReduceTcp},
 };
 
 int Usage() {

@@ -1,7 +1,7 @@
-// ps_sparse_pull: rows of a growing table with admission on a pserver over loopback, pulled and
-// pushed in requests of 10 000 different keys, uniform and zipf, beside a bare loop that gathers
-// the same rows from a hash table in the process; between the two the servers' table, asked
-// directly.
+// ps_sparse_pull: rows of a growing table with admission on a pserver on this host, pulled (through
+// shared memory and over gRPC, two requests under way) and pushed in requests of 10 000 different
+// keys, uniform and zipf, beside a bare loop that gathers the same rows from a hash table in the
+// process; between the two the servers' table, asked directly.
 #include <algorithm>
 #include <cmath>
 
@@ -61,9 +61,10 @@ std::vector<double> Zipf() {
 
 class Table {
  public:
-  Status Start() {
+  Status Start(PsTransport transport) {
     TD_ASSIGN_OR_RETURN(server_, Pserver::Start({}, metrics_));
     PsOptions options;
+    options.transport = transport;
     TD_ASSIGN_OR_RETURN(client_, PsClient::Connect({ToString(server_->endpoint())}, options));
     const PsTable table = {"emb", kHeight, kDim, PsTable::InitKind::kUniform,
                            -0.1f, 0.1f,    1,    "admit_count=2"};
@@ -87,19 +88,41 @@ class Table {
                   {{"emb", ids, ones_.data()}});
     return done.Wait(Time::max());
   }
+  // Starts the next pull once the one before the last has ended.
   Status Pull(const std::vector<int64_t>& ids) {
+    UnderWay& next = under_way_[pulls_++ % 2];
+    TD_RETURN_IF_ERROR(Await(next));
     PsRows rows{"emb", ids, {}};
-    for (size_t i = 0; i < ids.size(); ++i) rows.to.push_back(out_.data() + i * kDim);
-    CommDone done;
+    rows.to.reserve(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) rows.to.push_back(next.out.data() + i * kDim);
+    next.started = true;
     client_->PullRows({}, {std::move(rows)},
-                      [&done](const StatusOr<uint64_t>& v) { done.Complete(v.status()); });
-    return done.Wait(Time::max());
+                      [&next](const StatusOr<uint64_t>& v) { next.done.Complete(v.status()); });
+    return OkStatus();
+  }
+  Status AwaitPulls() {
+    TD_RETURN_IF_ERROR(Await(under_way_[0]));
+    return Await(under_way_[1]);
   }
 
  private:
+  struct UnderWay {
+    std::vector<float> out = std::vector<float>(kKeys * kDim);
+    bool started = false;
+    CommDone done;
+  };
+  static Status Await(UnderWay& pull) {
+    if (!pull.started) return OkStatus();
+    TD_RETURN_IF_ERROR(pull.done.Wait(Time::max()));
+    pull.done.Reset();
+    pull.started = false;
+    return OkStatus();
+  }
+
   Metrics metrics_;
   std::vector<float> ones_ = std::vector<float>(kKeys * kDim, 1.0f);
-  std::vector<float> out_ = std::vector<float>(kKeys * kDim);
+  UnderWay under_way_[2];
+  uint64_t pulls_ = 0;
   uint64_t step_ = 0;
   std::unique_ptr<Pserver> server_;
   std::unique_ptr<PsClient> client_;
@@ -186,8 +209,9 @@ StatusOr<double> RowsPerSecond(const std::vector<std::vector<int64_t>>& requests
 }  // namespace
 
 StatusOr<Report> PsSparsePull(const RunOptions& options) {
-  Table table;
-  TD_RETURN_IF_ERROR(table.Start());
+  Table table, by_grpc;
+  TD_RETURN_IF_ERROR(table.Start(PsTransport::kShm));
+  TD_RETURN_IF_ERROR(by_grpc.Start(PsTransport::kGrpc));
   Direct direct;
   TD_RETURN_IF_ERROR(direct.Start());
   Bare bare;
@@ -201,6 +225,10 @@ StatusOr<Report> PsSparsePull(const RunOptions& options) {
     };
     TD_RETURN_IF_ERROR(
         measure("pull_rows_per_s", [&](const auto& ids) { return table.Pull(ids); }));
+    TD_RETURN_IF_ERROR(table.AwaitPulls());
+    TD_RETURN_IF_ERROR(
+        measure("grpc_pull_rows_per_s", [&](const auto& ids) { return by_grpc.Pull(ids); }));
+    TD_RETURN_IF_ERROR(by_grpc.AwaitPulls());
     TD_RETURN_IF_ERROR(
         measure("push_rows_per_s", [&](const auto& ids) { return table.Push(ids); }));
     TD_RETURN_IF_ERROR(

@@ -34,6 +34,7 @@ class LedgerTest : public JobTest {
  protected:
   struct Sum {
     int64_t lost = 0, doubled = 0, pushes = 0;
+    int64_t by_lane = 0;            // pushes to one server through shared memory
     int64_t rows = 0, waiting = 0;  // that there should be, less those that there are
     void Count(int64_t expected, int64_t applied) {
       lost += std::max<int64_t>(0, expected - applied);
@@ -70,6 +71,8 @@ class LedgerTest : public JobTest {
     options.trainer = trainer;
     options.trainers = kTrainers;
     options.retries = 100000;
+    // Both roads at once.
+    options.transport = trainer == 0 ? PsTransport::kShm : PsTransport::kGrpc;
     options.partition.min_block_size = kSlots / kServers;
     auto client = PsClient::Connect(endpoints_, options);
     CHECK(client.ok()) << client.status();
@@ -191,6 +194,7 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
   }
   const auto info = clients[0]->ServerInfo();
   EXPECT_TRUE(info.ok()) << info.status();
+  sum.by_lane = static_cast<int64_t>(clients[0]->lane_calls());
   for (int i = 0; info.ok() && i < kServers; ++i) {
     sum.rows -= static_cast<int64_t>((*info)[i].rows);
     sum.waiting -= static_cast<int64_t>((*info)[i].waiting);
@@ -201,10 +205,11 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
 TEST_F(LedgerTest, NothingIsLostAndNothingIsDoubled) {
   const int kills = FromEnvironment("TANDEM_LEDGER_KILLS", 20);
   const Sum sum = Run(kills, "", "none");
-  std::printf("ledger: %d kills, %lld pushes, lost %lld, doubled %lld\n", kills,
-              static_cast<long long>(sum.pushes), static_cast<long long>(sum.lost),
-              static_cast<long long>(sum.doubled));
+  std::printf("ledger: %d kills, %lld pushes (%lld messages by lanes), lost %lld, doubled %lld\n",
+              kills, static_cast<long long>(sum.pushes), static_cast<long long>(sum.by_lane),
+              static_cast<long long>(sum.lost), static_cast<long long>(sum.doubled));
   EXPECT_GT(sum.pushes, 100);
+  EXPECT_GT(sum.by_lane, 100);
   EXPECT_EQ(sum.lost, 0);
   EXPECT_EQ(sum.doubled, 0);
   EXPECT_EQ(sum.rows, 0);

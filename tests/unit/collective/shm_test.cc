@@ -7,7 +7,6 @@
 #include <cstring>
 #include <latch>
 
-#include "collective/arena.h"
 #include "collective/shared_memory.h"
 #include "tests/unit/collective/world.h"
 
@@ -22,26 +21,6 @@ std::string Text(const Status& status) { return std::string(status.message()); }
 
 StatusOr<std::unique_ptr<Communicator>> ConnectShm(const WorldConfig& world) {
   return Connect(world, {}, {Carrier::kSharedMemory, kArenaBytes});
-}
-
-TEST(ArenaTest, PiecesAreFoundAndGivenBack) {
-  alignas(4096) static std::byte memory[8 * 4096];
-  const auto arena = std::make_shared<Arena>(memory, nullptr);
-  EXPECT_EQ(arena->Allocate(sizeof(memory) + 1), nullptr);
-  Buffer a = arena->Allocate(1), b = arena->Allocate(4097), c = arena->Allocate(0);
-  EXPECT_EQ(a.get(), memory);
-  EXPECT_EQ(b.get(), memory + 4096);
-  EXPECT_EQ(c.get(), memory + 3 * 4096);
-  EXPECT_EQ(arena->Allocate(5 * 4096), nullptr);
-  EXPECT_EQ(arena->OffsetOf(b.get(), 8192), 4096);
-  EXPECT_EQ(arena->OffsetOf(c.get(), sizeof(memory)), -1);
-  const int elsewhere = 0;
-  EXPECT_EQ(arena->OffsetOf(&elsewhere, 1), -1);
-  b.reset();
-  EXPECT_EQ(arena->Allocate(8192).get(), memory + 4096);
-  a.reset();
-  c.reset();  // all pieces join
-  EXPECT_EQ(arena->Allocate(sizeof(memory)).get(), memory);
 }
 
 TEST(SharedMemoryTest, WhatCouldShrinkIsRefused) {

@@ -1,4 +1,4 @@
-#include "collective/arena.h"
+#include "common/shm/arena.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,0 +1,67 @@
+#include "common/lane/message.h"
+
+#include <cstring>
+
+namespace tandem {
+namespace {
+
+size_t Aligned(size_t bytes) {
+  return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+}
+
+}  // namespace
+
+StatusOr<LaneMessage> PutMessage(const EncodedMessage& message, Arena& arena) {
+  std::vector<LanePiece> table;
+  size_t bytes = Aligned(message.pieces.size() * sizeof(LanePiece));
+  for (const EncodedMessage::Piece& piece : message.pieces) {
+    const size_t size = piece.data != nullptr ? piece.bytes : piece.owned.size();
+    const int64_t at = piece.data != nullptr ? arena.OffsetOf(piece.data, size) : -1;
+    table.push_back({at < 0 ? bytes : static_cast<uint64_t>(at), size});
+    if (at < 0) bytes += Aligned(size);
+  }
+  LaneMessage placed;
+  placed.head = arena.Allocate(bytes);
+  if (placed.head == nullptr) return ResourceExhausted("shared memory is full");
+  const auto begin = static_cast<uint64_t>(arena.OffsetOf(placed.head.get(), bytes));
+  for (size_t i = 0; i < table.size(); ++i) {
+    const EncodedMessage::Piece& piece = message.pieces[i];
+    if (piece.data != nullptr && arena.OffsetOf(piece.data, piece.bytes) >= 0) {
+      placed.keep.push_back(piece.keep);
+      continue;
+    }
+    const void* const from = piece.data != nullptr ? piece.data : piece.owned.data();
+    std::memcpy(placed.head.get() + table[i].offset, from, table[i].bytes);
+    table[i].offset += begin;
+  }
+  std::memcpy(placed.head.get(), table.data(), table.size() * sizeof(LanePiece));
+  placed.entry.pieces = static_cast<uint32_t>(table.size());
+  placed.entry.table = begin;
+  return placed;
+}
+
+StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const LaneEntry& entry,
+                                                             std::span<const std::byte> arena) {
+  const auto inside = [&arena](uint64_t offset, uint64_t bytes) {
+    return offset <= arena.size() && bytes <= arena.size() - offset;
+  };
+  if (entry.pieces > kLanePiecesMax || entry.table % alignof(LanePiece) != 0 ||
+      !inside(entry.table, entry.pieces * sizeof(LanePiece))) {
+    return DataLoss("a message of %d pieces outside the shared memory", entry.pieces);
+  }
+  std::vector<LanePiece> table(entry.pieces);
+  std::memcpy(table.data(), arena.data() + entry.table, table.size() * sizeof(LanePiece));
+  std::vector<std::span<const std::byte>> pieces;
+  size_t left = arena.size();
+  for (const LanePiece& piece : table) {
+    if (!inside(piece.offset, piece.bytes) || piece.bytes > left) {
+      return DataLoss("a piece of %d bytes at %d of %d bytes of shared memory", piece.bytes,
+                      piece.offset, arena.size());
+    }
+    left -= piece.bytes;
+    if (piece.bytes != 0) pieces.push_back(arena.subspan(piece.offset, piece.bytes));
+  }
+  return pieces;
+}
+
+}  // namespace tandem

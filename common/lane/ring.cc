@@ -1,0 +1,82 @@
+#include "common/lane/ring.h"
+
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "common/base/clock.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tandem {
+namespace {
+
+constexpr int kSpins = 40;
+constexpr Duration kYield = std::chrono::microseconds(50);
+constexpr char kBell = 0x5b;
+
+int64_t Nanos() { return SteadyNow().time_since_epoch().count(); }
+
+}  // namespace
+
+bool LaneSender::Write(const LaneEntry& entry) {
+  ring_.entries[written_ % LaneRing::kEntries] = entry;
+  ring_.written.store(++written_, std::memory_order_seq_cst);
+  return ring_.sleeps.load(std::memory_order_seq_cst) != 0;
+}
+
+StatusOr<uint64_t> LaneSender::Taken() {
+  const uint64_t taken = ring_.taken.load(std::memory_order_acquire);
+  if (taken < taken_ || taken > written_) {
+    return DataLoss("%d of %d entries are said to be taken, %d were", taken, written_, taken_);
+  }
+  return taken_ = taken;
+}
+
+StatusOr<std::optional<LaneEntry>> LaneReceiver::Read() {
+  const uint64_t waiting = ring_.written.load(std::memory_order_acquire) - read_;
+  if (waiting == 0) return std::optional<LaneEntry>();
+  if (waiting > LaneRing::kEntries) return DataLoss("%d entries in a ring", waiting);
+  return std::optional<LaneEntry>(ring_.entries[read_++ % LaneRing::kEntries]);
+}
+
+bool LaneReceiver::FallAsleep() {
+  ring_.sleeps.store(1, std::memory_order_seq_cst);
+  return ring_.written.load(std::memory_order_seq_cst) == read_;
+}
+
+bool LanePause::Wait() {
+  if (rounds_ < kSpins) {
+    ++rounds_;
+#if defined(__x86_64__)
+    _mm_pause();
+#endif
+    return true;
+  }
+  if (rounds_ == kSpins) {
+    ++rounds_;
+    until_ns_ = Nanos() + kYield.count();
+  }
+  if (Nanos() >= until_ns_) return false;
+  ::sched_yield();
+  return true;
+}
+
+bool RingBell(int socket) {
+  const ssize_t sent = ::send(socket, &kBell, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  return sent == 1 || errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+bool DrainBells(int socket) {
+  char bells[64];
+  while (true) {
+    const ssize_t got = ::recv(socket, bells, sizeof(bells), MSG_DONTWAIT);
+    if (got == 0) return false;
+    if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,90 @@
+// What the two ends of a lane see of each other: rings of entries in memory that both map. Whatever
+// is found there was perhaps written by a stranger, and may change while it is read: it is copied
+// out first and looked at then.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+// A call, or the answer to one.
+struct LaneEntry {
+  uint64_t id = 0;      // of the call, chosen by the client
+  uint32_t what = 0;    // a call: the method; an answer: its StatusCode
+  uint32_t pieces = 0;  // of the message (of an error: its text)
+  uint64_t table = 0;   // where the LanePieces lie in the sender's arena, aligned as they are
+};
+struct LanePiece {
+  uint64_t offset = 0, bytes = 0;  // in the sender's arena
+};
+
+struct LaneRing {
+  static constexpr uint64_t kEntries = 64;
+  alignas(64) std::atomic<uint64_t> written;  // entries; by the sender
+  alignas(64) std::atomic<uint64_t> taken;    // entries that the sender may forget; by the receiver
+  std::atomic<uint32_t> sleeps;  // the receiver waits on the socket: it wants a byte there
+  alignas(64) LaneEntry entries[kEntries];
+};
+
+// At the begin of a lane's memory, which is zero at first; behind it the arena of the calls.
+struct LaneControl {
+  LaneRing calls, answers;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared by processes");
+inline constexpr size_t kLaneControlBytes = (sizeof(LaneControl) + 4095) / 4096 * 4096;
+
+// One thread at a time.
+class LaneSender {
+ public:
+  explicit LaneSender(LaneRing& ring) : ring_(ring) {}
+  // True: the receiver sleeps; ring its bell. REQUIRES: less than kEntries that are not taken.
+  bool Write(const LaneEntry& entry);
+  // How many entries, since the begin, the receiver has done with. DATA_LOSS when that cannot be.
+  StatusOr<uint64_t> Taken();
+
+ private:
+  LaneRing& ring_;
+  uint64_t written_ = 0, taken_ = 0;
+};
+
+// One thread.
+class LaneReceiver {
+ public:
+  explicit LaneReceiver(LaneRing& ring) : ring_(ring) {}
+  // The next entry, if there is one. DATA_LOSS when what is there cannot be.
+  StatusOr<std::optional<LaneEntry>> Read();
+  uint64_t read() const { return read_; }
+  // Done with all that was read.
+  void Done() { ring_.taken.store(read_, std::memory_order_release); }
+  // False: something came meanwhile, do not sleep. Behind a sleep, or no sleep: WakeUp.
+  bool FallAsleep();
+  void WakeUp() { ring_.sleeps.store(0, std::memory_order_relaxed); }
+
+ private:
+  LaneRing& ring_;
+  uint64_t read_ = 0;
+};
+
+// Waiting without a sleep: looks, then offers the processor to others. For as long as a sleep and
+// the wake-up would cost.
+class LanePause {
+ public:
+  // False: that was long enough.
+  bool Wait();
+  void Reset() { rounds_ = 0; }
+
+ private:
+  int rounds_ = 0;
+  int64_t until_ns_ = 0;
+};
+
+// The bell of whoever sleeps: a byte on the socket. False: the other end is gone.
+bool RingBell(int socket);
+bool DrainBells(int socket);
+
+}  // namespace tandem

@@ -1,0 +1,45 @@
+// The lane to one server of a PsClient: opened, served, and opened again after it was lost.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "common/base/mutex.h"
+#include "common/lane/lane_client.h"
+
+namespace tandem {
+
+// Thread-safe.
+class ServerLane {
+ public:
+  // Asks the server for an invitation; blocks. `name`: of the server, for the log.
+  using Invite = std::function<StatusOr<LaneInvitation>()>;
+  ServerLane(std::string name, Invite invite);
+  ~ServerLane() { Stop(); }
+  // For good; calls under way end with UNAVAILABLE.
+  void Stop();
+
+  // How the first attempt ended.
+  Status WaitForFirst();
+  // LaneClient::Call; false also while there is no lane.
+  bool Call(uint32_t method, const EncodedMessage& request, Time deadline, LaneClient::Reply reply);
+
+ private:
+  void Loop();
+  StatusOr<std::shared_ptr<LaneClient>> Open();
+  // True: serve it. False: stop.
+  bool Show(std::shared_ptr<LaneClient> lane);
+  bool Sleep(Duration duration);
+
+  const std::string name_;
+  const Invite invite_;
+  Mutex mu_;
+  CondVar cv_;
+  bool stopped_ TD_GUARDED_BY(mu_) = false, tried_ TD_GUARDED_BY(mu_) = false;
+  Status first_ TD_GUARDED_BY(mu_);
+  std::shared_ptr<LaneClient> lane_ TD_GUARDED_BY(mu_);
+  std::thread thread_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,106 @@
+#include "pserver/tensor_calls.h"
+
+#include <utility>
+
+#include "common/rpc/byte_buffer.h"
+#include "proto/pserver.pb.h"
+#include "pserver/proto_convert.h"
+
+namespace tandem {
+namespace {
+
+Caller CallerOfPush(const CodedPush& push) {
+  return {push.job, static_cast<int>(std::min<uint32_t>(push.trainer_id, INT32_MAX)),
+          push.incarnation};
+}
+
+}  // namespace
+
+StatusOr<PushOutcome> TensorCalls::TakePush(Fragments message, const CodedPush& push) {
+  PushHead head;
+  head.caller = CallerOfPush(push);
+  head.sequence = push.sequence;
+  head.step = push.step;
+  head.learning_rate = push.learning_rate;
+  std::vector<const void*> in_place;
+  for (const CodedSlice& s : push.slices) {
+    head.slices.push_back({s.variable, s.offset, s.desc});
+    in_place.push_back(ContentInPlace(message, s));
+  }
+  TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_.AdmitPush(head, in_place));
+  for (size_t i = 0; i < ticket.buffers.size(); ++i) {
+    if (ticket.buffers[i].get() == in_place[i]) continue;
+    TD_RETURN_IF_ERROR(CopyContent(message, push.slices[i], ticket.buffers[i].get()));
+  }
+  return shard_.Push(head, std::move(ticket));
+}
+
+void TensorCalls::Push(Fragments request, Answer answer) {
+  const StatusOr<CodedPush> push = DecodePush(request);
+  PullRequest pull;
+  Status status = push.status();
+  if (status.ok() && !push->pull.empty() && !pull.ParseFromString(push->pull)) {
+    status = InvalidArgument("PushRequest.pull is not a PullRequest");
+  }
+  StatusOr<PushOutcome> pushed = PushOutcome();
+  if (status.ok()) {
+    pushed = TakePush(request, *push);
+    status = pushed.status();
+  }
+  if (!status.ok()) return answer(status, {});
+  CodedPushReply reply{pushed->version, server_incarnation_, pushed->duplicate, {}};
+  if (push->pull.empty()) {
+    return shard_.WhenWritten([answer = std::move(answer), reply](const Status& written) {
+      answer(written, EncodePushReply(reply, false));
+    });
+  }
+  StartPull(CallerOfPush(*push), pull,
+            [this, reply, crc32c = pull.crc32c(),
+             answer = std::move(answer)](const StatusOr<PullResult>& result) mutable {
+              if (!result.ok()) return answer(result.status(), {});
+              reply.pulled = Coded(*result);
+              answer(OkStatus(), EncodePushReply(reply, crc32c));
+            });
+}
+
+void TensorCalls::StartPull(const Caller& caller, const PullRequest& pull,
+                            Shard::Done<PullResult> done) {
+  PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step(), {}, {}};
+  if (pull.has_at_version()) query.at_version = pull.at_version();
+  for (const SliceRange& r : pull.range()) {
+    query.ranges.push_back({r.variable(), r.offset(), r.numel()});
+  }
+  for (const RowsRange& r : pull.rows()) {
+    query.rows.push_back({r.variable(), {r.id().begin(), r.id().end()}});
+  }
+  const Time deadline = DeadlineAfter(pull.timeout_ms());
+  shard_.Pull(query, deadline, std::move(done));
+  deadlines_.Poke(deadline);
+}
+
+void TensorCalls::Pull(Fragments request, Answer answer) {
+  PullRequest pull;
+  if (Status status = ParseMessage(request, &pull); !status.ok()) return answer(status, {});
+  StartPull(CallerOf(pull), pull,
+            [this, crc32c = pull.crc32c(),
+             answer = std::move(answer)](const StatusOr<PullResult>& result) {
+              if (!result.ok()) return answer(result.status(), {});
+              answer(OkStatus(), EncodePullReply(Coded(*result), crc32c));
+            });
+}
+
+CodedPullReply TensorCalls::Coded(const PullResult& result) const {
+  CodedPullReply coded{result.version, server_incarnation_, {}};
+  for (const PulledSlice& s : result.slices) {
+    CodedSlice slice;
+    slice.variable = s.variable;
+    slice.offset = s.offset;
+    slice.desc = {DType::kF32, s.dim == 0 ? Shape{s.numel} : Shape{s.numel / s.dim, s.dim}};
+    slice.data = reinterpret_cast<const float*>(s.values.get()) + s.first;
+    slice.keep = s.values;
+    coded.slices.push_back(std::move(slice));
+  }
+  return coded;
+}
+
+}  // namespace tandem

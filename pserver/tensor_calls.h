@@ -1,0 +1,41 @@
+// Push and Pull of proto/pserver.proto, from the bytes of a request to those of its answer,
+// whatever carries them: gRPC (service.cc) or a lane (pserver.cc).
+#pragma once
+
+#include <functional>
+
+#include "common/rpc/tensor_codec.h"
+#include "pserver/deadline_driver.h"
+#include "pserver/shard.h"
+
+namespace tandem {
+
+class PullRequest;
+
+// Thread-safe.
+class TensorCalls {
+ public:
+  // Called exactly once: at once, or when others have come or a deadline has passed.
+  using Answer = std::function<void(const Status&, EncodedMessage)>;
+
+  // Both must outlive this, and what it still has to answer.
+  TensorCalls(uint64_t server_incarnation, Shard& shard, DeadlineDriver& deadlines)
+      : server_incarnation_(server_incarnation), shard_(shard), deadlines_(deadlines) {}
+
+  // `request` is not used any more when these return. It may change meanwhile (a lane's client
+  // writes it): then other values are taken, and nothing worse.
+  void Push(Fragments request, Answer answer);
+  void Pull(Fragments request, Answer answer);
+
+ private:
+  StatusOr<PushOutcome> TakePush(Fragments message, const CodedPush& push);
+  // Calls `done` with an answer, at once or when the version is there.
+  void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done);
+  CodedPullReply Coded(const PullResult& result) const;
+
+  const uint64_t server_incarnation_;
+  Shard& shard_;
+  DeadlineDriver& deadlines_;
+};
+
+}  // namespace tandem

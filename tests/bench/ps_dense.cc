@@ -1,0 +1,275 @@
+// ps_dense_fast, ps_dense_tcp, ps_pull_fast: 64 MB of parameters on one pserver, in variables of
+// 1 MB. Pushes of a variable each, eight under way, apply SGD; a pull brings all of them. Each
+// beside its peer: a bare ring in shared memory whose reader runs the same loop of SGD; a plain
+// gRPC service with the gradient in a protobuf field and the same loop; memcpy of as many bytes.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/server_builder.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/lane/ring.h"
+#include "common/rpc/grpc_status.h"
+#include "common/shm/sealed_memory.h"
+#include "kernels/exec/comm.h"
+#include "kernels/ops/update_loops.h"
+#include "proto/pserver.grpc.pb.h"
+#include "pserver/client/client.h"
+#include "pserver/pserver.h"
+#include "tests/bench/report.h"
+
+namespace tandem::bench {
+namespace {
+
+constexpr int kVariables = 64, kUnderWay = 8;
+constexpr int64_t kNumel = 1 << 18;
+constexpr size_t kBytes = kNumel * sizeof(float), kAllBytes = kVariables * kBytes;
+constexpr float kRate = 1e-6f;
+
+// One value for each element of all variables.
+using Values = std::vector<float>;
+Values Filled(float value) { return Values(kVariables * kNumel, value); }
+
+void Sgd(float* param, const float* gradient) {
+  BestUpdateLoops().sgd({.lr = kRate},
+                        {.p = param, .g = gradient, .s = {}, .po = param, .so = {}, .n = kNumel});
+}
+
+// A server and its client, by either road.
+class Tandem {
+ public:
+  Status Start(PsTransport transport) {
+    TD_ASSIGN_OR_RETURN(server_, Pserver::Start({}, metrics_));
+    PsOptions options;
+    options.transport = transport;
+    TD_ASSIGN_OR_RETURN(client_, PsClient::Connect({ToString(server_->endpoint())}, options));
+    std::vector<PsVariable> variables;
+    for (int v = 0; v < kVariables; ++v) {
+      variables.push_back({"w" + std::to_string(v), Shape{kNumel}});
+      params_.push_back({variables.back().name, values_.data() + v * kNumel, kNumel});
+    }
+    TD_RETURN_IF_ERROR(client_->Configure(variables, PsMode::kASync, {"sgd", {}}).status());
+    return client_->InitOrFetch(params_).status();
+  }
+  // Every variable once.
+  Status PushAll(const Values& gradients) {
+    for (int v = 0; v < kVariables; ++v) {
+      {
+        MutexLock lock(mu_);
+        while (under_way_ == kUnderWay) done_.WaitUntil(mu_, Time::max());
+        ++under_way_;
+      }
+      client_->Push(step_++, kRate, {{params_[v].variable, gradients.data() + v * kNumel, kNumel}},
+                    [this](const Status& status) {
+                      MutexLock lock(mu_);
+                      if (first_.ok()) first_ = status;
+                      --under_way_;
+                      done_.NotifyOne();
+                    });
+    }
+    MutexLock lock(mu_);
+    while (under_way_ > 0) done_.WaitUntil(mu_, Time::max());
+    return first_;
+  }
+  Status PullAll() {
+    CommDone done;
+    client_->Pull(0, params_, [&](const StatusOr<uint64_t>& v) { done.Complete(v.status()); });
+    return done.Wait(Time::max());
+  }
+
+ private:
+  Metrics metrics_;
+  Values values_ = Filled(1);
+  std::vector<PsTensor> params_;
+  uint64_t step_ = 0;
+  Mutex mu_;
+  CondVar done_;
+  int under_way_ TD_GUARDED_BY(mu_) = 0;
+  Status first_ TD_GUARDED_BY(mu_);
+  std::unique_ptr<Pserver> server_;
+  std::unique_ptr<PsClient> client_;
+};
+
+// Slots of shared memory between a thread that copies gradients into them and one that applies
+// them. Nothing is checked, and nobody ever sleeps.
+class BareRing {
+ public:
+  Status Start() {
+    TD_ASSIGN_OR_RETURN(
+        memory_, SealedMemory::Create("bench", kUnderWay * kBytes, SealedMemory::Others::kWrite));
+    reader_ = std::thread([this] {
+      for (uint64_t i = 0;; ++i) {
+        while (written_.load(std::memory_order_acquire) <= i) {
+          if (stop_) return;
+          ::sched_yield();
+        }
+        Sgd(params_.data() + i % kVariables * kNumel, Slot(i));
+        read_.store(i + 1, std::memory_order_release);
+      }
+    });
+    return OkStatus();
+  }
+  ~BareRing() {
+    stop_ = true;
+    if (reader_.joinable()) reader_.join();
+  }
+  Status PushAll(const Values& gradients) {
+    uint64_t at = written_.load();
+    for (int v = 0; v < kVariables; ++v, ++at) {
+      while (at - read_.load(std::memory_order_acquire) >= kUnderWay) ::sched_yield();
+      std::memcpy(Slot(at), gradients.data() + v * kNumel, kBytes);
+      written_.store(at + 1, std::memory_order_release);
+    }
+    while (read_.load(std::memory_order_acquire) != at) ::sched_yield();
+    return OkStatus();
+  }
+
+ private:
+  float* Slot(uint64_t i) const {
+    return reinterpret_cast<float*>(memory_->bytes().data() + i % kUnderWay * kBytes);
+  }
+  std::shared_ptr<SealedMemory> memory_;
+  Values params_ = Filled(1);
+  alignas(64) std::atomic<uint64_t> written_ = 0;
+  alignas(64) std::atomic<uint64_t> read_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::thread reader_;
+};
+
+// What one writes first: unary calls, the gradient a field of the message, four callers.
+class PlainGrpc final : public ParameterServer::Service {
+ public:
+  Status Start() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.SetMaxReceiveMessageSize(-1);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) return Unavailable("no server");
+    stub_ = ParameterServer::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+                                                         grpc::InsecureChannelCredentials()));
+    return OkStatus();
+  }
+  grpc::Status Push(grpc::ServerContext*, const PushRequest* request, PushReply*) override {
+    const TensorProto& tensor = request->slice(0).tensor();
+    Sgd(params_.data() + request->slice(0).offset(),
+        reinterpret_cast<const float*>(tensor.content().data()));
+    return grpc::Status::OK;
+  }
+  Status PushAll(const Values& gradients) {
+    constexpr int kCallers = 4;
+    std::vector<Status> results(kCallers);
+    std::vector<std::thread> callers;
+    for (int c = 0; c < kCallers; ++c) {
+      callers.emplace_back([&, c] {
+        for (int v = c; v < kVariables && results[c].ok(); v += kCallers) {
+          grpc::ClientContext context;
+          PushRequest request;
+          PushReply reply;
+          SliceTensor* const slice = request.add_slice();
+          slice->set_offset(v * kNumel);
+          slice->mutable_tensor()->set_content(gradients.data() + v * kNumel, kBytes);
+          results[c] = FromGrpc(stub_->Push(&context, request, &reply));
+        }
+      });
+    }
+    for (auto& caller : callers) caller.join();
+    for (const Status& result : results) TD_RETURN_IF_ERROR(result);
+    return OkStatus();
+  }
+
+ private:
+  Values params_ = Filled(1);
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ParameterServer::Stub> stub_;
+};
+
+double CpuSeconds() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// MB/s of `run`, which moves kAllBytes, and the processor's seconds for each GB.
+template <typename Run>
+Status Measure(const std::string& name, double seconds, const Run& run, Report& report) {
+  for (int warm = 0; warm < 3; ++warm) TD_RETURN_IF_ERROR(run());
+  const double cpu = CpuSeconds();
+  const Time start = SteadyNow();
+  double taken = 0, moved = 0;
+  while (taken < seconds) {
+    TD_RETURN_IF_ERROR(run());
+    moved += static_cast<double>(kAllBytes);
+    taken = Seconds(SteadyNow() - start);
+  }
+  report.Add(name + "_mb_per_s", moved / taken / 1e6);
+  report.Add(name + "_cpu_s_per_gb", (CpuSeconds() - cpu) / moved * 1e9);
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Report> PsDenseFast(const RunOptions& options) {
+  const Values gradients = Filled(0.5f);
+  Report report;
+  {
+    Tandem tandem;
+    TD_RETURN_IF_ERROR(tandem.Start(PsTransport::kShm));
+    TD_RETURN_IF_ERROR(Measure(
+        "push", options.seconds, [&] { return tandem.PushAll(gradients); }, report));
+  }
+  BareRing bare;
+  TD_RETURN_IF_ERROR(bare.Start());
+  TD_RETURN_IF_ERROR(Measure(
+      "bare", options.seconds, [&] { return bare.PushAll(gradients); }, report));
+  return report;
+}
+
+StatusOr<Report> PsDenseTcp(const RunOptions& options) {
+  const Values gradients = Filled(0.5f);
+  Report report;
+  {
+    Tandem tandem;
+    TD_RETURN_IF_ERROR(tandem.Start(PsTransport::kGrpc));
+    TD_RETURN_IF_ERROR(Measure(
+        "push", options.seconds, [&] { return tandem.PushAll(gradients); }, report));
+  }
+  PlainGrpc plain;
+  TD_RETURN_IF_ERROR(plain.Start());
+  TD_RETURN_IF_ERROR(Measure(
+      "plain", options.seconds, [&] { return plain.PushAll(gradients); }, report));
+  return report;
+}
+
+StatusOr<Report> PsPullFast(const RunOptions& options) {
+  Report report;
+  Tandem tandem;
+  TD_RETURN_IF_ERROR(tandem.Start(PsTransport::kShm));
+  TD_RETURN_IF_ERROR(Measure(
+      "pull", options.seconds, [&] { return tandem.PullAll(); }, report));
+  const Values gradients = Filled(0.5f);
+  const auto train = [&]() -> Status {
+    TD_RETURN_IF_ERROR(tandem.PushAll(gradients));
+    return tandem.PullAll();
+  };
+  TD_RETURN_IF_ERROR(Measure("push_and_pull", options.seconds, train, report));
+  Values to = Filled(0);
+  const auto copy = [&] {
+    std::memcpy(to.data(), gradients.data(), kAllBytes);
+    asm volatile("" : : "r"(to.data()) : "memory");
+    return OkStatus();
+  };
+  TD_RETURN_IF_ERROR(Measure("memcpy", options.seconds, copy, report));
+  return report;
+}
+
+}  // namespace tandem::bench

@@ -1,0 +1,387 @@
+// Lanes: calls and answers, their order and bounds, and what strangers and the dead do to them.
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <latch>
+#include <random>
+#include <thread>
+
+#include "common/base/check.h"
+#include "common/lane/lane_client.h"
+#include "common/lane/lane_server.h"
+#include "common/shm/unix_socket.h"
+#include "gmock/gmock.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+constexpr size_t kServerBytes = size_t{64} << 20, kCallBytes = size_t{16} << 20;
+enum Method : uint32_t { kEcho = 1, kKeep = 2, kFail = 3, kBig = 4 };
+
+Time In(int s) { return SteadyNow() + seconds(s); }
+
+std::string Text(Fragments pieces) {
+  std::string text;
+  for (const auto& p : pieces) text.append(reinterpret_cast<const char*>(p.data()), p.size());
+  return text;
+}
+EncodedMessage Message(std::string text) { return {{{std::move(text), nullptr, 0, nullptr}}}; }
+
+// Waits for the answer to one call.
+class Reply {
+ public:
+  LaneClient::Reply Callback() {
+    return [this](const Status& status, Fragments answer) {
+      MutexLock lock(mu_);
+      CHECK(!status_) << "answered twice";
+      status_ = status;
+      text_ = Text(answer);
+      cv_.NotifyAll();
+    };
+  }
+  Status Get(std::string* text = nullptr) {
+    MutexLock lock(mu_);
+    const Time deadline = In(60);
+    while (!status_ && cv_.WaitUntil(mu_, deadline)) {
+    }
+    CHECK(status_.has_value()) << "no answer";
+    if (text != nullptr) *text = text_;
+    return *status_;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar cv_;
+  std::optional<Status> status_ TD_GUARDED_BY(mu_);
+  std::string text_ TD_GUARDED_BY(mu_);
+};
+
+// A client and the thread that serves it.
+class Served {
+ public:
+  explicit Served(const LaneInvitation& invitation) {
+    auto made = LaneClient::Connect(invitation, In(10));
+    CHECK(made.ok()) << made.status();
+    client_ = *std::move(made);
+    thread_ = std::thread([this] { ended_ = client_->Run(); });
+  }
+  ~Served() {
+    if (thread_.joinable()) End().IgnoreError();
+  }
+  Status End() {
+    client_->Stop();
+    return Join();
+  }
+  Status Join() {
+    thread_.join();
+    return ended_;
+  }
+  LaneClient* operator->() { return client_.get(); }
+  Status Call(uint32_t method, EncodedMessage message, std::string* answer = nullptr) {
+    Reply reply;
+    if (!client_->Call(method, message, In(60), reply.Callback())) return Internal("not sent");
+    return reply.Get(answer);
+  }
+
+ private:
+  std::unique_ptr<LaneClient> client_;
+  Status ended_;
+  std::thread thread_;
+};
+
+class LaneTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto memory = LaneMemory::Make(kServerBytes);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    memory_ = *memory;
+    auto server = LaneServer::Start(
+        memory_,
+        [this](uint32_t method, Fragments message, LaneAnswer answer) {
+          Handle(method, message, std::move(answer));
+        },
+        kCallBytes);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  void Handle(uint32_t method, Fragments message, LaneAnswer answer) {
+    ++calls_;
+    if (method == kEcho) return answer(OkStatus(), Message(Text(message)));
+    if (method == kFail) return answer(NotFound("there is no \"%s\"", Text(message)), {});
+    if (method == kBig) return answer(OkStatus(), Message(std::string(kServerBytes, 'x')));
+    MutexLock lock(mu_);
+    kept_.push_back(std::move(answer));
+  }
+  std::vector<LaneAnswer> Kept(size_t count) {
+    const Time deadline = In(60);
+    while (SteadyNow() < deadline) {
+      MutexLock lock(mu_);
+      if (kept_.size() >= count) return std::exchange(kept_, {});
+    }
+    return {};
+  }
+  bool LanesBecome(int lanes) {
+    const Time deadline = In(60);
+    while (server_->lanes() != lanes && SteadyNow() < deadline) std::this_thread::yield();
+    return server_->lanes() == lanes;
+  }
+
+  LaneMemory memory_;
+  std::atomic<int> calls_ = 0;
+  Mutex mu_;
+  std::vector<LaneAnswer> kept_ TD_GUARDED_BY(mu_);
+  std::unique_ptr<LaneServer> server_;
+};
+
+TEST_F(LaneTest, CallsOfAllSizesAroundTheRing) {
+  Served client(*server_->Invite());
+  std::mt19937 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    std::string text(i % 50 == 0 ? 3'000'000 : random() % 300, 'a'), answer;
+    for (char& c : text) c = static_cast<char>(random());
+    EncodedMessage message = Message(text.substr(0, text.size() / 3));
+    message.pieces.push_back(
+        {"", text.data() + text.size() / 3, text.size() - text.size() / 3, nullptr});
+    ASSERT_TRUE(client.Call(kEcho, message, &answer).ok()) << i;
+    ASSERT_EQ(answer, text) << i;
+  }
+  EXPECT_EQ(client.Call(kFail, Message("w")), NotFound("there is no \"w\""));
+  EXPECT_TRUE(client.End().ok());
+  EXPECT_TRUE(LanesBecome(0));
+}
+
+TEST_F(LaneTest, ManyCallersOnManyLanes) {
+  std::vector<std::thread> threads;
+  Served clients[] = {Served(*server_->Invite()), Served(*server_->Invite())};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 300; ++i) {
+        const std::string text = std::to_string(t * 1000 + i);
+        std::string answer;
+        EXPECT_TRUE(clients[t % 2].Call(kEcho, Message(text), &answer).ok());
+        EXPECT_EQ(answer, text);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST_F(LaneTest, AnswersComeInAnyOrderFromAnyThread) {
+  Served client(*server_->Invite());
+  Reply replies[LaneRing::kEntries];
+  for (auto& reply : replies) {
+    ASSERT_TRUE(client->Call(kKeep, Message("?"), In(60), reply.Callback()));
+  }
+  Reply none;
+  EXPECT_FALSE(client->Call(kKeep, Message("one too many"), In(60), none.Callback()));
+  auto kept = Kept(LaneRing::kEntries);
+  ASSERT_EQ(kept.size(), LaneRing::kEntries);
+  std::thread other([&kept] {
+    for (size_t i = kept.size(); i-- > 0;) kept[i](OkStatus(), Message(std::to_string(i)));
+  });
+  for (size_t i = 0; i < LaneRing::kEntries; ++i) {
+    std::string answer;
+    ASSERT_TRUE(replies[i].Get(&answer).ok());
+    EXPECT_EQ(answer, std::to_string(i));
+  }
+  other.join();
+  EXPECT_TRUE(client.Call(kEcho, Message("there is room again")).ok());
+}
+
+// What lies in the server's memory is read where it is.
+TEST_F(LaneTest, AnswersInSharedMemoryAreNotCopied) {
+  Served client(*server_->Invite());
+  Buffer values = memory_.arena->Allocate(1 << 20);
+  const std::weak_ptr<std::byte> alive = values;
+  Reply reply;
+  ASSERT_TRUE(client->Call(kKeep, Message(""), In(60), reply.Callback()));
+  values.get()[77] = std::byte{'x'};
+  auto kept = Kept(1);
+  ASSERT_EQ(kept.size(), 1u);
+  kept[0](OkStatus(), {{{"", values.get() + 77, 1, values}}});
+  values.reset();
+  std::string answer;
+  ASSERT_TRUE(reply.Get(&answer).ok());
+  EXPECT_EQ(answer, "x");
+  EXPECT_TRUE(client.Call(kEcho, Message("")).ok());  // now the server forgets the answer before
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_F(LaneTest, WhatHasNoRoomIsRefused) {
+  Served client(*server_->Invite());
+  Reply reply;
+  const std::string large(kCallBytes, 'x');
+  EXPECT_FALSE(client->Call(kEcho, Message(large), In(60), reply.Callback()));
+  EXPECT_EQ(client.Call(kBig, Message("")).code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(client.Call(kEcho, Message("small")).ok());
+}
+
+TEST_F(LaneTest, DeadlinesPassAndLateAnswersDoNoHarm) {
+  Served client(*server_->Invite());
+  Reply late;
+  ASSERT_TRUE(client->Call(kKeep, Message(""), SteadyNow() + milliseconds(50), late.Callback()));
+  EXPECT_EQ(late.Get().code(), StatusCode::kDeadlineExceeded);
+  auto kept = Kept(1);
+  ASSERT_EQ(kept.size(), 1u);
+  kept[0](OkStatus(), Message("late"));
+  std::string answer;
+  EXPECT_TRUE(client.Call(kEcho, Message("in time"), &answer).ok());
+  EXPECT_EQ(answer, "in time");
+}
+
+TEST_F(LaneTest, AServerThatGoesIsNoticedAtOnce) {
+  Served client(*server_->Invite());
+  Reply reply;
+  ASSERT_TRUE(client->Call(kKeep, Message(""), In(600), reply.Callback()));
+  const auto kept = Kept(1);
+  server_.reset();
+  EXPECT_EQ(reply.Get().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(client.Join().code(), StatusCode::kUnavailable);
+  Reply none;
+  EXPECT_FALSE(client->Call(kEcho, Message(""), In(60), none.Callback()));
+  kept[0](OkStatus(), Message("in vain"));
+}
+
+TEST_F(LaneTest, AClientThatGoesIsNoticedAtOnce) {
+  {
+    Served client(*server_->Invite());
+    Reply reply;
+    ASSERT_TRUE(client->Call(kKeep, Message(""), In(600), reply.Callback()));
+    EXPECT_TRUE(LanesBecome(1));
+    EXPECT_EQ(Kept(1).size(), 1u);
+    EXPECT_TRUE(client.End().ok());
+    EXPECT_EQ(reply.Get().code(), StatusCode::kUnavailable);
+  }
+  EXPECT_TRUE(LanesBecome(0));
+}
+
+// ---- Strangers
+// -----------------------------------------------------------------------------------
+
+// A client that does as it likes.
+struct Hostile {
+  Hostile(const LaneInvitation& invitation, size_t server_bytes) {
+    socket = *ConnectAbstract(invitation.socket);
+    LaneHello hello;
+    std::memcpy(hello.ticket, invitation.ticket.data(), sizeof(hello.ticket));
+    CHECK_EQ(::send(socket.get(), &hello, sizeof(hello), 0), ssize_t{sizeof(hello)});
+    LaneWelcome welcome;
+    auto fds = ReceiveFds(socket.get(), std::as_writable_bytes(std::span(&welcome, 1)), 2, In(10));
+    CHECK(fds.ok()) << fds.status();
+    CHECK_EQ(welcome.server_bytes, server_bytes);
+    memory =
+        *SealedMemory::Map(std::move((*fds)[0]), welcome.lane_bytes, SealedMemory::Others::kWrite);
+    control = reinterpret_cast<LaneControl*>(memory->bytes().data());
+  }
+  void Ring() { (void)RingBell(socket.get()); }
+  Fd socket;
+  std::shared_ptr<SealedMemory> memory;
+  LaneControl* control;
+};
+
+TEST_F(LaneTest, WhoWasNotInvitedIsRefused) {
+  LaneInvitation invitation = *server_->Invite();
+  const LaneInvitation good = invitation;
+  invitation.ticket[3] = static_cast<char>(invitation.ticket[3] ^ 1);
+  EXPECT_FALSE(LaneClient::Connect(invitation, In(10)).ok());
+  invitation.ticket = "short";
+  EXPECT_FALSE(LaneClient::Connect(invitation, In(10)).ok());
+  const Fd garbage = *ConnectAbstract(good.socket);
+  ASSERT_EQ(::send(garbage.get(), "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
+  EXPECT_TRUE(LaneClient::Connect(good, In(10)).ok());
+  EXPECT_FALSE(LaneClient::Connect(good, In(10)).ok()) << "a ticket is good for one";
+  EXPECT_FALSE(LaneClient::Connect({"tandem-nobody", good.ticket}, In(10)).ok());
+}
+
+// Each row is one thing that no client does; the lane is closed for it.
+TEST_F(LaneTest, GarbageClosesTheLaneAndNothingElse) {
+  Served bystander(*server_->Invite());
+  using Do = std::function<void(Hostile&)>;
+  const uint64_t arena = kCallBytes;
+  const auto post = [](LaneEntry entry, std::vector<LanePiece> table) -> Do {
+    return [entry, table](Hostile& h) {
+      if (!table.empty()) {
+        std::memcpy(h.memory->bytes().data() + kLaneControlBytes, table.data(),
+                    table.size() * sizeof(LanePiece));
+      }
+      h.control->calls.entries[0] = entry;
+      h.control->calls.written = 1;
+    };
+  };
+  const std::vector<std::pair<const char*, Do>> rows = {
+      {"too many", [](Hostile& h) { h.control->calls.written = LaneRing::kEntries + 1; }},
+      {"backwards", [](Hostile& h) { h.control->calls.written = UINT64_MAX; }},
+      {"table outside", post({1, kEcho, 1, arena}, {})},
+      {"table far outside", post({1, kEcho, 1, UINT64_MAX - 15}, {})},
+      {"table across the end", post({1, kEcho, 2, arena - 16}, {})},
+      {"table not aligned", post({1, kEcho, 1, 3}, {})},
+      {"pieces without end", post({1, kEcho, UINT32_MAX, 0}, {})},
+      {"piece outside", post({1, kEcho, 1, 0}, {{arena, 1}})},
+      {"piece across the end", post({1, kEcho, 1, 0}, {{arena - 8, 9}})},
+      {"piece around the end", post({1, kEcho, 1, 0}, {{16, UINT64_MAX}})},
+      {"the same twice", post({1, kEcho, 2, 0}, {{0, arena}, {0, arena}})},
+      {"answers taken that were not given", [&](Hostile& h) {
+         h.control->answers.taken = 5;
+         post({1, kEcho, 0, 0}, {})(h);
+       }}};
+  for (const auto& [what, garbage] : rows) {
+    Hostile hostile(*server_->Invite(), kServerBytes);
+    ASSERT_TRUE(LanesBecome(2)) << what;
+    garbage(hostile);
+    hostile.Ring();
+    EXPECT_TRUE(LanesBecome(1)) << what;
+    EXPECT_TRUE(bystander.Call(kEcho, Message("alive")).ok()) << what;
+  }
+}
+
+TEST_F(LaneTest, RandomMemoryHurtsNobody) {
+  Served bystander(*server_->Invite());
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    Hostile hostile(*server_->Invite(), kServerBytes);
+    for (int i = 0; i < 50; ++i) {
+      auto* const words = reinterpret_cast<uint64_t*>(hostile.memory->bytes().data());
+      for (int w = 0; w < 40; ++w) {
+        const uint64_t small = random() % 200, any = random();
+        words[random() % (kLaneControlBytes / 8 + 512)] = random() % 2 == 0 ? small : any;
+      }
+      hostile.control->calls.written = random() % 80;
+      hostile.Ring();
+    }
+    EXPECT_TRUE(bystander.Call(kEcho, Message("alive")).ok());
+  }
+  EXPECT_GT(calls_, 200);
+}
+
+// Values that change while they are read are other values, and nothing worse.
+TEST_F(LaneTest, AMessageThatChangesWhileItIsRead) {
+  Hostile hostile(*server_->Invite(), kServerBytes);
+  std::atomic<bool> stop = false;
+  std::thread changer([&] {
+    std::mt19937_64 random(3);
+    auto* const words =
+        reinterpret_cast<uint64_t*>(hostile.memory->bytes().data() + kLaneControlBytes);
+    while (!stop) {
+      words[random() % 16] = random() % 4 == 0 ? random() : random() % kCallBytes;
+    }
+  });
+  for (uint64_t i = 1; i < 2000; ++i) {
+    hostile.control->calls.entries[(i - 1) % LaneRing::kEntries] = {i, kEcho, 4, 0};
+    hostile.control->calls.written = i;
+    hostile.Ring();
+    if (server_->lanes() == 0) break;
+    hostile.control->answers.taken = hostile.control->answers.written.load();
+  }
+  stop = true;
+  changer.join();
+  Served after(*server_->Invite());
+  EXPECT_TRUE(after.Call(kEcho, Message("alive")).ok());
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,222 @@
+// Pushes and pulls through shared memory: the bits of gRPC, and what faults and strangers do.
+#include "common/lane/lane_client.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <random>
+#include <thread>
+
+#include "proto/pserver.grpc.pb.h"
+#include "tests/unit/pserver/pserver_fixture.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+class PserverLaneTest : public PserverTest {
+ protected:
+  static PsTable Table() {
+    return {"emb", 1000, 3, PsTable::InitKind::kUniform, -1.0f, 1.0f, 5, "admit_count=2"};
+  }
+  static std::vector<float> Rows(PsClient& client, uint64_t version) {
+    std::vector<float> all(3000);
+    PsRows rows{"emb", {}, {}};
+    for (int64_t id = 0; id < 1000; ++id) {
+      rows.ids.push_back(id);
+      rows.to.push_back(all.data() + 3 * (999 - id));  // each to a place of its own
+    }
+    Answer<StatusOr<uint64_t>> answer;
+    client.PullRows({.version = version}, {rows}, answer.Callback());
+    const StatusOr<uint64_t> got = answer.Get();
+    EXPECT_TRUE(got.ok()) << got.status();
+    return all;
+  }
+  // Dense parameters and rows behind ten steps of two trainers, one after another.
+  std::vector<std::vector<float>> Train(PsMode mode, PsTransport a, PsTransport b) {
+    servers_.clear();
+    endpoints_.clear();
+    StartServers(2);
+    Model model;
+    model.variables.push_back({"large", Shape{40000}});  // of a size that is not copied
+    model.params.emplace_back(40000, 0.5f);
+    std::unique_ptr<PsClient> clients[2] = {*Client(0, 2, {.transport = a}),
+                                            *Client(1, 2, {.transport = b})};
+    for (auto& client : clients) {
+      EXPECT_TRUE(client->Configure(model.variables, mode, {"momentum", {}}, {Table()}).ok());
+    }
+    for (auto& client : clients) EXPECT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+    for (uint64_t step = 0; step < 10; ++step) {
+      for (int t : {0, 1}) {
+        const auto g = model.Gradients(t, step);
+        std::vector<int64_t> ids;
+        for (int64_t id = t; id < 1000; id += 7 + static_cast<int64_t>(step % 3)) ids.push_back(id);
+        const std::vector<float> values(ids.size() * 3, 0.25f * static_cast<float>(step + 1));
+        Answer<Status> pushed;
+        clients[t]->Push(step, 0.05f, model.View(g), pushed.Callback(),
+                         {{"emb", ids, values.data()}});
+        const Status status = pushed.Get();
+        EXPECT_TRUE(status.ok()) << status;
+      }
+      const auto pulled =
+          PullAndWait(*clients[step % 2], mode == PsMode::kSync ? step + 1 : 0, model.Tensors());
+      EXPECT_TRUE(pulled.ok()) << pulled.status();
+    }
+    for (int t : {0, 1}) {
+      const bool shm = (t == 0 ? a : b) != PsTransport::kGrpc;
+      EXPECT_EQ(clients[t]->lanes(), shm ? 2 : 0);
+      // To two servers: ten pushes, five pulls and that of the first values.
+      EXPECT_EQ(clients[t]->lane_calls(), shm ? 32u : 0u);
+    }
+    auto all = model.params;
+    all.push_back(Rows(*clients[0], mode == PsMode::kSync ? 10 : 0));
+    EXPECT_EQ(all.back(), Rows(*clients[1], 0));
+    return all;
+  }
+};
+
+TEST_F(PserverLaneTest, TheSameBitsByEitherRoad) {
+  for (const PsMode mode : {PsMode::kSync, PsMode::kASync}) {
+    const auto grpc = Train(mode, PsTransport::kGrpc, PsTransport::kGrpc);
+    EXPECT_EQ(Train(mode, PsTransport::kAuto, PsTransport::kShm), grpc);
+    EXPECT_EQ(Train(mode, PsTransport::kShm, PsTransport::kGrpc), grpc);
+  }
+}
+
+// With a log values outlive the call that brought them.
+TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) {
+  PserverOptions options;
+  options.data_dir = dir_;
+  options.durability = Durability::kLogged;
+  StartServers(1, options);
+  options.rpc.listen = servers_[0]->endpoint();
+  const std::vector<float> one(1000, 1.0f);
+  std::vector<float> values(1000, 0.0f);
+  const PsTensor tensor = {"w", values.data(), 1000};
+  auto client = *Client(0, 1, {.transport = PsTransport::kShm});
+  ASSERT_TRUE(client->Configure({{"w", Shape{1000}}}, PsMode::kASync, {}).ok());
+  ASSERT_TRUE(client->InitOrFetch({&tensor, 1}).ok());
+  uint64_t step = 0;
+  const auto push = [&] {
+    const Status status = PushAndWait(*client, step++, -1.0f, {{"w", one.data(), 1000}});
+    ASSERT_TRUE(status.ok()) << status;
+  };
+  for (int restart = 0; restart < 3; ++restart) {
+    for (int i = 0; i < 5; ++i) push();
+    servers_.clear();
+    auto again = Pserver::Start(options, metrics_);
+    ASSERT_TRUE(again.ok()) << again.status();
+    servers_.push_back(*std::move(again));
+    const uint64_t before = client->lane_calls();
+    push();  // whatever carries it
+    const Time deadline = SteadyNow() + seconds(60);
+    while (client->lane_calls() < before + 3 && SteadyNow() < deadline) push();
+    EXPECT_GE(client->lane_calls(), before + 3) << "no lane to the server that was started again";
+  }
+  ASSERT_TRUE(PullAndWait(*client, 0, {tensor}).ok());
+  EXPECT_EQ(values, std::vector<float>(1000, static_cast<float>(step)));
+}
+
+TEST_F(PserverLaneTest, AServerWithoutLanesIsNamedOrReachedByGrpc) {
+  StartServers(1);
+  PserverOptions options;
+  options.lanes = false;
+  StartServers(1, options);
+  Model model;
+  auto asked = *Client(0, 1, {.transport = PsTransport::kShm});
+  const Status refused = asked->Configure(model.variables, PsMode::kSync, {}).status();
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(endpoints_[1]));
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  EXPECT_EQ(client->lanes(), 1);
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  Status status;
+  TrainSync(client.get(), &model, 0, 0, 3, &status);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(PserverLaneTest, ATrainerThatWasReplacedIsRefusedOnItsLane) {
+  StartServers(1);
+  Model model;
+  auto old = *Client(0, 1, {.incarnation = 1, .transport = PsTransport::kShm});
+  ASSERT_TRUE(old->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(old->InitOrFetch(model.Tensors()).ok());
+  auto now = *Client(0, 1, {.incarnation = 2});
+  ASSERT_TRUE(now->Configure(model.variables, PsMode::kSync, {}).ok());
+  const Status late = PushAndWait(*old, 0, 0.1f, model.View(model.params));
+  EXPECT_EQ(late.code(), StatusCode::kFailedPrecondition) << late;
+  EXPECT_THAT(std::string(late.message()), HasSubstr("was started again"));
+  EXPECT_GT(old->lane_calls(), 0u);
+}
+
+// What is no push is refused, the server lives, and parameters stay.
+TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
+  StartServers(1);
+  Model model;
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(client->Configure(model.variables, PsMode::kASync, {}).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  const auto before = model.params;
+  const auto stub = ParameterServer::NewStub(
+      grpc::CreateChannel(endpoints_[0], grpc::InsecureChannelCredentials()));
+  const auto invite = [&](uint32_t trainer) {
+    grpc::ClientContext context;
+    OpenLaneRequest request;
+    OpenLaneReply reply;
+    request.set_job("job");
+    request.set_trainer_id(trainer);
+    request.set_incarnation(UINT64_MAX / 2);
+    const grpc::Status status = stub->OpenLane(&context, request, &reply);
+    return std::make_pair(status, LaneInvitation{reply.socket(), reply.ticket()});
+  };
+  EXPECT_EQ(invite(9).first.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  auto [invited, invitation] = invite(0);
+  ASSERT_TRUE(invited.ok()) << invited.error_message();
+  auto lane = LaneClient::Connect(invitation, SteadyNow() + seconds(10));
+  ASSERT_TRUE(lane.ok()) << lane.status();
+  std::thread serve([&] { (void)(*lane)->Run(); });
+  std::mt19937 random(5);
+  const auto call = [&](uint32_t method, EncodedMessage message) {
+    Answer<Status> answer;
+    const auto done = answer.Callback();
+    CHECK((*lane)->Call(method, message, SteadyNow() + seconds(30),
+                        [&done](const Status& status, Fragments) { done(status); }));
+    return answer.Get();
+  };
+  const CodedPush good{
+      "job",
+      0,
+      UINT64_MAX / 2,
+      1,
+      0,
+      0.1f,
+      {{.variable = "fc_0.w", .offset = 0, .desc = {DType::kF32, {407}}, .data = before[0].data()}},
+      ""};
+  std::string bytes;
+  for (const auto& piece : EncodePush(good, false).pieces) {
+    bytes += piece.data == nullptr ? piece.owned
+                                   : std::string(static_cast<const char*>(piece.data), piece.bytes);
+  }
+  for (int i = 0; i < 2000; ++i) {
+    std::string bad = bytes.substr(0, random() % 60);  // never a whole gradient
+    for (int flips = 0; flips < 3 && !bad.empty(); ++flips) {
+      bad[random() % bad.size()] = static_cast<char>(random());
+    }
+    EXPECT_FALSE(
+        call(random() % 2 == 0 ? LANE_METHOD_PUSH : 77, {{{bad, nullptr, 0, nullptr}}}).ok());
+    call(LANE_METHOD_PULL, {{{bad, nullptr, 0, nullptr}}}).IgnoreError();
+  }
+  auto again = *Client(0, 1, {.incarnation = UINT64_MAX / 2 + 1});
+  ASSERT_TRUE(again->Configure(model.variables, PsMode::kASync, {}).ok());
+  ASSERT_EQ(*PullAndWait(*again, 0, model.Tensors()), 0u);
+  EXPECT_EQ(model.params, before);
+  (*lane)->Stop();
+  serve.join();
+}
+
+}  // namespace
+}  // namespace tandem
