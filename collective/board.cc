@@ -6,9 +6,9 @@
 #include <cstring>
 #include <thread>
 
-#include "collective/reduce.h"
 #include "collective/ring.h"
 #include "common/base/check.h"
+#include "common/tensor/reduce.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -73,8 +73,7 @@ Board::Board(std::shared_ptr<SharedMemory> memory, Transport& transport)
   outs_.reserve(seats_.size());
 }
 
-// ---- Phases
-// --------------------------------------------------------------------------------------
+// ---- Phases -------------------------------------------------------------------------------------
 
 Status Board::EndPhase(Time deadline) {
   const int rank = transport_.rank(), size = transport_.size();
@@ -125,8 +124,7 @@ Status Board::Sleep(int peer, Time deadline) {
   return theirs.load(std::memory_order_acquire) >= phase_ ? OkStatus() : status;
 }
 
-// ---- What the ranks tell each other
-// --------------------------------------------------------------
+// ---- What the ranks tell each other -------------------------------------------------------------
 
 Status Board::Post(const Job& job, const MessageHeader& header) {
   ++turn_;
@@ -176,8 +174,7 @@ StatusOr<bool> Board::Reach(const Job& job) {
   return true;
 }
 
-// ---- Operations
-// ----------------------------------------------------------------------------------
+// ---- Operations ---------------------------------------------------------------------------------
 
 Status Board::Run(const Collective& call, const MessageHeader& header, bool tree, Time deadline) {
   Job job;

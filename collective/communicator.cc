@@ -20,20 +20,6 @@ const char* Name(CollectiveOp op) {
   return "an unknown operation";
 }
 
-const char* Name(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return "sum";
-    case ReduceOp::kMax:
-      return "max";
-    case ReduceOp::kMin:
-      return "min";
-    case ReduceOp::kProd:
-      return "prod";
-  }
-  return "an unknown reduction";
-}
-
 std::string ToString(const Collective& call) {
   const std::string data = absl::StrFormat("%s[%d]", Name(call.dtype), call.count);
   std::string args;

@@ -13,11 +13,12 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/tensor/device.h"
+#include "common/tensor/reduce.h"
 #include "common/tensor/types.h"
 
 namespace tandem {
 
-// The numbers of both enums travel in message headers: never reuse one.
+// The numbers travel in message headers: never reuse one.
 enum class CollectiveOp : uint8_t {
   kAllReduce = 1,
   kReduce = 2,
@@ -25,10 +26,8 @@ enum class CollectiveOp : uint8_t {
   kAllGather = 4,
   kBarrier = 5,
 };
-enum class ReduceOp : uint8_t { kSum = 1, kMax = 2, kMin = 3, kProd = 4 };
 
 const char* Name(CollectiveOp op);  // "AllReduce", ...
-const char* Name(ReduceOp op);      // "sum", "max", "min", "prod"
 
 // One call of a collective. Every rank of a communicator makes the same calls in the same order,
 // with the same op, count, dtype, reduce and root; a difference is an error on all ranks.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collective/reduce.h"
 #include "common/base/check.h"
+#include "common/tensor/reduce.h"
 
 namespace tandem {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <utility>
 
-#include "collective/reduce.h"
 #include "collective/ring.h"
 #include "common/base/check.h"
 #include "common/base/runner.h"
+#include "common/tensor/reduce.h"
 
 namespace tandem {
 

@@ -15,8 +15,7 @@
 namespace tandem {
 namespace {
 
-// ---- What travels on the data connections
-// --------------------------------------------------------
+// ---- What travels on the data connections -------------------------------------------------------
 
 // Rank 0 to all: the memory can be had at this Unix socket.
 struct Offer {
@@ -75,8 +74,7 @@ Verdict VerdictOf(const Status& status) {
   return verdict;
 }
 
-// ---- Handing the memory over
-// -----------------------------------------------------------------------
+// ---- Handing the memory over --------------------------------------------------------------------
 
 StatusOr<Fd> ReceiveMemory(const std::string& name, Time deadline) {
   TD_ASSIGN_OR_RETURN(const Fd host, ConnectAbstract(name));
@@ -95,8 +93,7 @@ void ServeOne(int listener, int memory) {
   LOG_IF(WARNING, !given.ok()) << given.message();
 }
 
-// ---- The agreement
-// -------------------------------------------------------------------------------
+// ---- The agreement ------------------------------------------------------------------------------
 
 class Agreement {
  public:

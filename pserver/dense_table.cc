@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/nearest.h"
+#include "common/tensor/reduce.h"
 
 namespace tandem {
 namespace {
@@ -95,15 +96,21 @@ void DenseTable::Drop(int trainer) {
 }
 
 Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate) {
-  std::vector<const float*> contributions(ranks.size());
+  std::vector<const std::byte*> contributions(ranks.size());
   for (Slice& s : slices_) {
     for (size_t r = 0; r < ranks.size(); ++r) {
       const Buffer& gradient = s.gathered[ranks[r]];
       CHECK(gradient != nullptr);
-      contributions[r] = reinterpret_cast<const float*>(gradient.get());
+      contributions[r] = gradient.get();
     }
+<<<<<<< HEAD
     const bool one = contributions.size() == 1;
     if (!one) SumAsTree(contributions, s.update->grad());
+=======
+    const std::span<float> sum = s.update->grad();
+    std::byte* const out = reinterpret_cast<std::byte*>(sum.data());
+    ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1}, sum.size());
+>>>>>>> c7412c2 (common: one tree sum, one reader of rows, one name of the processor)
     // Free in training: everybody asked for them.
     TD_ASSIGN_OR_RETURN(s.previous, Snapshot(static_cast<int>(&s - slices_.data())));
     s.snapshot.reset();

@@ -4,7 +4,7 @@
 //
 // Sync mode. A step is gathered: gradients may come in any order and in any number of messages.
 // When every trainer that has not completed gave every slice and every table's rows (there may be
-// none), they are added, gradients of slices as a tree over the ranks (SumAsTree), the optimizer
+// none), they are added, gradients of slices as a tree over the ranks (ReduceTree), the optimizer
 // runs once on each, and the version goes up by one. Parameters change for all slices together, so
 // a trainer that is replaced within a step finds the parameters its predecessor had.
 // a_sync mode. Each push is applied at once and raises the version by one.
@@ -165,6 +165,9 @@ class Shard {
     Counter &pushes, &push_bytes, &duplicates, &refused, &pulls, &pull_bytes, &updates;
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness;
   };
+  struct TableGauges {  // TableInfo's
+    Gauge &rows, &bytes, &waiting, &dropped, &removed;
+  };
 
   void Run(Ready ready);
   void Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values) TD_REQUIRES(mu_);
@@ -188,6 +191,7 @@ class Shard {
   Status CheckTableRows(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
   void GatherPush(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Status ApplyPush(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
+  void SetTables(std::unique_ptr<SparseTables> tables) TD_REQUIRES(mu_);
   void ShowTables() TD_REQUIRES(mu_);  // in the metrics
   bool GaveAll(int trainer) const TD_REQUIRES(mu_);
   void DropGathered(int trainer) TD_REQUIRES(mu_);
@@ -234,6 +238,7 @@ class Shard {
   bool restored_ TD_GUARDED_BY(mu_) = false;
   std::unique_ptr<DenseTable> table_ TD_GUARDED_BY(mu_);  // null: not configured
   std::unique_ptr<SparseTables> sparse_ TD_GUARDED_BY(mu_);
+  std::vector<TableGauges> table_gauges_ TD_GUARDED_BY(mu_);
   bool has_previous_ TD_GUARDED_BY(mu_) = false;     // the version before is there too
   std::vector<bool> has_values_ TD_GUARDED_BY(mu_);  // by slice, then by table
   size_t values_missing_ TD_GUARDED_BY(mu_) = 0;

@@ -61,7 +61,7 @@ Status Shard::Restore(const ShardImage& image) {
     FailAllWaiters(Aborted("this server went back to the checkpoint of version %d", image.version),
                    ready);
     table_ = std::move(table);
-    sparse_ = std::move(tables);
+    SetTables(std::move(tables));
     has_previous_ = false;
     config_ = image.config;
     has_values_.assign(image.slices.size() + image.tables.size(), true);

@@ -67,18 +67,32 @@ bool Shard::TakesTwice(int index, int trainer) const {
                         : table_->Has(index, trainer);
 }
 
+void Shard::SetTables(std::unique_ptr<SparseTables> tables) {
+  sparse_ = std::move(tables);
+  table_gauges_.clear();
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    const Metrics::Labels labels = {{"table", sparse_->table(static_cast<int>(i)).spec().variable}};
+    const auto gauge = [&](const char* what, const char* help) TD_NO_ANALYSIS -> Gauge& {
+      return metrics_.GetGauge(std::string("tandem_pserver_table_") + what, help, labels);
+    };
+    table_gauges_.push_back(
+        {.rows = gauge("rows", "Rows that are there"),
+         .bytes = gauge("row_bytes", "Memory for rows"),
+         .waiting = gauge("waiting_rows", "Rows that are not admitted yet"),
+         .dropped = gauge("dropped_gradients", "Gradients of rows that were not admitted"),
+         .removed = gauge("removed_rows", "Rows that the rules removed")});
+  }
+}
+
 void Shard::ShowTables() {
   for (size_t i = 0; i < sparse_->size(); ++i) {
     const TableInfo info = sparse_->table(static_cast<int>(i)).Info();
-    const auto show = [&](const char* what, const char* help, uint64_t value) TD_NO_ANALYSIS {
-      const std::string name = std::string("tandem_pserver_table_") + what;
-      metrics_.GetGauge(name, help, {{"table", info.variable}}).Set(static_cast<double>(value));
-    };
-    show("rows", "Rows that are there", info.rows);
-    show("row_bytes", "Memory for rows", info.bytes);
-    show("waiting_rows", "Rows that are not admitted yet", info.waiting);
-    show("dropped_gradients", "Gradients of rows that were not admitted", info.dropped);
-    show("removed_rows", "Rows that the rules removed", info.removed);
+    const TableGauges& gauges = table_gauges_[i];
+    gauges.rows.Set(static_cast<double>(info.rows));
+    gauges.bytes.Set(static_cast<double>(info.bytes));
+    gauges.waiting.Set(static_cast<double>(info.waiting));
+    gauges.dropped.Set(static_cast<double>(info.dropped));
+    gauges.removed.Set(static_cast<double>(info.removed));
   }
 }
 

@@ -75,41 +75,6 @@ Status UpdateProgram::Apply(const float* gradient, float learning_rate) {
   return executor_->Run();
 }
 
-void SumAsTree(std::span<const float* const> contributions, std::span<float> out) {
-  CHECK(!contributions.empty());
-  const size_t n = contributions.size();
-  if (n <= 2) {
-    const float* const a = contributions[0];
-    if (n == 1) return void(std::memcpy(out.data(), a, out.size_bytes()));
-    const float* const b = contributions[1];
-    for (size_t i = 0; i < out.size(); ++i) out[i] = a[i] + b[i];
-    return;
-  }
-  constexpr size_t kBlock = 1024;  // n / 2 of them fit the cache
-  std::vector<float> sums((n + 1) / 2 * kBlock);
-  const auto add = [](const float* a, const float* b, float* to, size_t size) {
-    for (size_t i = 0; i < size; ++i) to[i] = a[i] + b[i];
-  };
-  for (size_t begin = 0; begin < out.size(); begin += kBlock) {
-    const size_t size = std::min(kBlock, out.size() - begin);
-    for (size_t c = 0; c < n; c += 2) {
-      float* const sum = &sums[c / 2 * kBlock];
-      if (c + 1 < n) {
-        add(contributions[c] + begin, contributions[c + 1] + begin, sum, size);
-      } else {
-        std::memcpy(sum, contributions[c] + begin, size * sizeof(float));
-      }
-    }
-    const size_t count = (n + 1) / 2;
-    for (size_t distance = 1; distance < count; distance *= 2) {
-      for (size_t p = 0; p + distance < count; p += 2 * distance) {
-        add(&sums[p * kBlock], &sums[(p + distance) * kBlock], &sums[p * kBlock], size);
-      }
-    }
-    std::memcpy(out.data() + begin, sums.data(), size * sizeof(float));
-  }
-}
-
 int64_t FirstNotFinite(std::span<const float> values) {
   constexpr uint32_t kExponent = 0x7f800000;
   constexpr size_t kBlock = 4096;  // the inner loop has no way out, so that it is vectorised

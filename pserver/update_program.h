@@ -66,11 +66,6 @@ class UpdateProgram {
   std::vector<Slot> slots_;
 };
 
-// out = the sum of the contributions, added as a binary tree over their numbers: neighbours first,
-// then pairs of neighbours, ... (of six: ((c0 + c1) + (c2 + c3)) + (c4 + c5)), the order of the
-// collectives (collective/ring.h) too. REQUIRES: at least one contribution, all as long as `out`.
-void SumAsTree(std::span<const float* const> contributions, std::span<float> out);
-
 // Index of the first NaN or infinity, or -1.
 int64_t FirstNotFinite(std::span<const float> values);
 

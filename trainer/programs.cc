@@ -169,9 +169,7 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
 std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
                                          int threads, std::string* notes) {
   const DistributedStrategy& strategy = config.strategy();
-  if (!strategy.has_cudnn_exhaustive_search() || !strategy.cudnn_exhaustive_search()) {
-    return nullptr;
-  }
+  if (!strategy.cudnn_exhaustive_search()) return nullptr;
   const auto& types = strategy.build_strategy().mkldnn_enabled_op_types();
   const auto listed = [&types](const char* type) {
     return std::find(types.begin(), types.end(), type) != types.end();

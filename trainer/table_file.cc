@@ -4,26 +4,12 @@
 
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.pb.h"
+#include "pserver/client/table_rows.h"
 
 namespace tandem {
 namespace {
 
 constexpr uint64_t kRecordBytesMax = uint64_t{1} << 31;
-
-PsTableRows FromProto(const TableRecord& record) {
-  const TableRows& from = record.rows();
-  PsTableRows rows{.variable = from.variable(), .ids = {from.id().begin(), from.id().end()}};
-  rows.content.resize(from.content().size() / sizeof(float));
-  std::copy(from.content().begin(), from.content().end(),
-            reinterpret_cast<char*>(rows.content.data()));
-  rows.slots.assign(record.slot().begin(), record.slot().end());
-  rows.score.assign(from.score().begin(), from.score().end());
-  rows.age.assign(from.age().begin(), from.age().end());
-  for (int i = 0; i < from.waiting_id_size(); ++i) {
-    rows.waiting.push_back({from.waiting_id(i), from.waiting_seen(i), from.waiting_age(i)});
-  }
-  return rows;
-}
 
 bool IsWhole(const TableRecord& record) {
   const TableRows& rows = record.rows();
@@ -89,7 +75,9 @@ Status ReadTableFile(const std::string& path, const RowSink& take) {
       return DataLoss("%s: record %d is damaged", path, number);
     }
     at += sizeof(bytes) + bytes;
-    TD_RETURN_IF_ERROR(Annotate(take(FromProto(record)), path));
+    PsTableRows rows = FromProto(record.rows());
+    rows.slots.assign(record.slot().begin(), record.slot().end());
+    TD_RETURN_IF_ERROR(Annotate(take(rows), path));
   }
   return OkStatus();
 }

@@ -16,12 +16,11 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kUsage[] =
-    "tandem bench knobs    what each setting of the strategy does here: a job is run with the "
-    "setting\n"
-    "                      at its default and changed, in turns, and a table tells the counter "
-    "that\n"
-    "                      moved, the time, the memory, and whether the losses are the same.\n"
-    "                      Exit code 0 only if every knob did what it promises.\n";
+    R"(tandem bench knobs    what each setting of the strategy does here: a job is run with it at
+                      its default and changed, in turns, and a table tells the counter that moved,
+                      the time, the memory, and whether the losses are the same. Exit code 0 only
+                      if every knob did what it promises.
+)";
 
 const std::vector<FlagSpec>& BenchFlags() {
   static const std::vector<FlagSpec> kFlags = {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "common/base/cpu_model.h"
 #include "deploy/cli/console.h"
 
 namespace tandem::deploy {
@@ -117,17 +118,16 @@ std::string Escaped(const std::string& text) {
 
 // What the columns mean.
 constexpr char kLegend[] =
-    "Written by `tandem bench knobs --markdown=FILE`. Each knob's job is run at the default and "
-    "with "
-    "the changed\nvalue in turns. Time: a step with the changed value to one at the default, "
-    "median "
-    "and range over the rounds;\nbelow 1 the change is faster. Peak: largest resident memory of "
-    "trainer 0. Losses, of trainer 0: the same bits at\nevery step, or within the tolerance over "
-    "the "
-    "first 30 steps, relative to the largest loss (in brackets: what it\nwas); not comparable "
-    "where "
-    "the knob changes the method, or whose loss it is.\n\n"
-    "| Knob | Job | Change | Counter | Time | Peak MB | Losses |\n|--|--|--|--|--|--|--|\n";
+    R"(Written by `tandem bench knobs --markdown=FILE`. Each knob's job is run at the default and
+with the changed value in turns. Time: a step with the changed value to one at the default, median and
+range over the rounds; below 1 the change is faster. Peak: largest resident memory of trainer 0.
+Losses, of trainer 0: the same bits at every step, or within the tolerance over the first 30 steps,
+relative to the largest loss (in brackets: what it was); not comparable where the knob changes the
+method, or whose loss it is.
+
+| Knob | Job | Change | Counter | Time | Peak MB | Losses |
+|--|--|--|--|--|--|--|
+)";
 
 std::string ProblemList(const std::vector<KnobResult>& results) {
   std::string text;
@@ -141,21 +141,12 @@ std::string ProblemList(const std::vector<KnobResult>& results) {
 }  // namespace
 
 std::string DescribeMachine() {
-  std::ifstream cpu("/proc/cpuinfo");
-  std::string model = "unknown processor";
-  for (std::string line; std::getline(cpu, line);) {
-    const size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) {
-      model = line.substr(colon + 2);
-      break;
-    }
-  }
   std::ifstream memory("/proc/meminfo");
   std::string name;
   double kib = 0;
   memory >> name >> kib;
   return absl::StrFormat("%d cores, %s, %.0f GB of memory", std::thread::hardware_concurrency(),
-                         model, kib * 1024 / 1e9);
+                         CpuModel(), kib * 1024 / 1e9);
 }
 
 std::string KnobBenchText(const KnobReport& report, int color_fd) {

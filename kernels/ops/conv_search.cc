@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/clock.h"
+#include "common/base/cpu_model.h"
 #include "common/tensor/device.h"
 #include "kernels/ops/dnnl_program.h"
 
@@ -21,15 +22,6 @@ namespace tandem {
 namespace {
 
 constexpr char kHeader[] = "tandem: measured algorithms of convolutions, version 1";
-
-std::string CpuModel() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
-}
 
 std::string Machine(int threads) {
   const dnnl_version_t* version = dnnl_version();

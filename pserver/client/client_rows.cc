@@ -229,16 +229,11 @@ Status PsClient::Impl::WaitForVersion(Server& server, uint64_t version) {
   return CallAndWait(server, "Pull", request, &reply, options.step_timeout);
 }
 
-namespace {
-
-PsTableRows FromReply(const PullTableReply& reply) {
-  const TableRows& rows = reply.rows();
+PsTableRows FromProto(const TableRows& rows) {
   PsTableRows page{.variable = rows.variable(), .ids = {rows.id().begin(), rows.id().end()}};
   page.content.resize(rows.content().size() / sizeof(float));
   std::copy(rows.content().begin(), rows.content().end(),
             reinterpret_cast<char*>(page.content.data()));
-  page.slots.assign(reply.slot().begin(), reply.slot().end());
-  page.slot_start.assign(reply.slot_start().begin(), reply.slot_start().end());
   page.score.assign(rows.score().begin(), rows.score().end());
   page.age.assign(rows.age().begin(), rows.age().end());
   for (int i = 0; i < rows.waiting_id_size(); ++i) {
@@ -246,6 +241,8 @@ PsTableRows FromReply(const PullTableReply& reply) {
   }
   return page;
 }
+
+namespace {
 
 bool Fits(const PullTableReply& reply, size_t dim, uint32_t bucket) {
   const TableRows& rows = reply.rows();
@@ -280,7 +277,10 @@ Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_
       if (!Fits(reply, static_cast<size_t>(table.dim), bucket)) {
         return DataLoss("%s: rows of table %s do not fit", server->name, table.variable);
       }
-      TD_RETURN_IF_ERROR(take(FromReply(reply)));
+      PsTableRows page = FromProto(reply.rows());
+      page.slots.assign(reply.slot().begin(), reply.slot().end());
+      page.slot_start.assign(reply.slot_start().begin(), reply.slot_start().end());
+      TD_RETURN_IF_ERROR(take(page));
       bucket = reply.next_bucket();
     }
   }

@@ -22,7 +22,7 @@ parser.add_argument("--build", required=True)
 arguments, rest = parser.parse_known_args()
 sys.path.insert(0, os.path.join(arguments.build, "python"))
 import tandem_pserver  # pylint: disable=wrong-import-position
-from tandem_pserver import PserverError, Table  # pylint: disable=wrong-import-position
+from tandem_pserver import PserverError, Table, row_buckets  # pylint: disable=wrong-import-position
 
 F32 = numpy.float32
 SHAPES = {"fc.w": (300, 40), "fc.b": (40,), "scale": (1,)}
@@ -220,6 +220,23 @@ class Tables(Test):
             numpy.testing.assert_array_equal(values, after[1:3])
             rows[count] = after
         numpy.testing.assert_array_equal(rows[1], rows[3])
+
+    def test_rules(self):
+        rules = {"emb": self.TABLES["emb"]._replace(rules="admit_count=2")}
+        client = self.client(self.servers(1))
+        client.configure({}, tables=rules)
+        client.init_or_fetch({})
+        for step, stored in enumerate([[], [5]]):
+            client.push(step, 1.0, {}, {"emb": ([5], numpy.ones((1, 4), F32))})
+            numpy.testing.assert_array_equal(client.pull_table("emb")[0], stored)
+        wrong = {"emb": self.TABLES["emb"]._replace(rules="admit_cuont=2")}
+        client = self.client(self.servers(1))
+        self.fails("INVALID_ARGUMENT", "admit_count", client.configure, {}, tables=wrong)
+
+    def test_buckets(self):
+        ids = [0, 1, 5, 10**12 - 1, 2**63 - 1]
+        buckets = [(i * 0x9e3779b97f4a7c15) % 2**64 >> 54 for i in ids]
+        numpy.testing.assert_array_equal(row_buckets(ids), buckets)
 
     def test_bad_rows(self):
         client = self.client(self.servers(1))

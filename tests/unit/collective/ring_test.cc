@@ -1,4 +1,4 @@
-// Schedules, the reductions and message headers, without any communicator.
+// Schedules and message headers, without any communicator.
 #include "collective/ring.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,6 @@
 
 #include "collective/hierarchy.h"
 #include "collective/message.h"
-#include "collective/reduce.h"
 
 namespace tandem {
 namespace {
@@ -149,78 +148,6 @@ TEST(HierarchyTest, GroupsAreDescribed) {
   EXPECT_EQ(DescribeGroups(6, 1),
             "groups [0..0] [1..1] [2..2] [3..3] (1 more) [5..5]; "
             "leaders 0 1 2 3 ... 5");
-}
-
-TEST(ReduceTest, MatchesScalarsForEveryType) {
-  const size_t n = 37;  // not a multiple of any vector
-  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd}) {
-    const auto expect = [op](auto a, auto b) -> decltype(a) {
-      switch (op) {
-        case ReduceOp::kSum:
-          return a + b;
-        case ReduceOp::kMax:
-          return a > b ? a : b;
-        case ReduceOp::kMin:
-          return a < b ? a : b;
-        case ReduceOp::kProd:
-          return a * b;
-      }
-      return a;
-    };
-    std::vector<float> f(n), g(n);
-    std::vector<int32_t> i(n), j(n);
-    std::vector<int64_t> k(n), l(n);
-    std::vector<uint16_t> h(n), p(n), b(n), q(n);
-    for (size_t x = 0; x < n; ++x) {
-      f[x] = 0.37f * static_cast<float>(x) - 5;
-      g[x] = 3 - 0.11f * static_cast<float>(x);
-      i[x] = static_cast<int32_t>(x) - 5;
-      j[x] = 7 - static_cast<int32_t>(x);
-      k[x] = (int64_t{1} << 33) + i[x];
-      l[x] = j[x];
-      h[x] = F32ToF16(f[x]);
-      p[x] = F32ToF16(g[x]);
-      b[x] = F32ToBF16(f[x]);
-      q[x] = F32ToBF16(g[x]);
-    }
-    auto f1 = f;
-    auto i1 = i;
-    auto k1 = k;
-    auto h1 = h, b1 = b;
-    ReduceInto(op, DType::kF32, f1.data(), g.data(), n, true);
-    ReduceInto(op, DType::kI32, i1.data(), j.data(), n, true);
-    ReduceInto(op, DType::kI64, k1.data(), l.data(), n, false);
-    ReduceInto(op, DType::kF16, h1.data(), p.data(), n, true);
-    ReduceInto(op, DType::kBF16, b1.data(), q.data(), n, false);
-    for (size_t x = 0; x < n; ++x) {
-      EXPECT_EQ(f1[x], expect(f[x], g[x]));
-      EXPECT_EQ(i1[x], expect(i[x], j[x]));
-      EXPECT_EQ(k1[x], expect(k[x], l[x]));
-      EXPECT_EQ(h1[x], F32ToF16(expect(F16ToF32(h[x]), F16ToF32(p[x]))));
-      EXPECT_EQ(b1[x], F32ToBF16(expect(BF16ToF32(b[x]), BF16ToF32(q[x]))));
-    }
-  }
-}
-
-TEST(ReduceTest, NotANumberWinsAndOverflowWraps) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const bool acc_first : {true, false}) {
-    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin}) {
-      std::vector<float> acc = {nan, 1, 2}, in = {1, nan, 3};
-      ReduceInto(op, DType::kF32, acc.data(), in.data(), 3, acc_first);
-      EXPECT_TRUE(std::isnan(acc[0]) && std::isnan(acc[1]) && !std::isnan(acc[2]));
-      for (const DType dtype : {DType::kF16, DType::kBF16}) {
-        const bool half = dtype == DType::kF16;
-        const auto bits = [&](float v) { return half ? F32ToF16(v) : F32ToBF16(v); };
-        std::vector<uint16_t> a(9, bits(nan)), b(9, bits(1));
-        ReduceInto(op, dtype, a.data(), b.data(), 9, acc_first);
-        for (const uint16_t v : a) EXPECT_TRUE(std::isnan(half ? F16ToF32(v) : BF16ToF32(v)));
-      }
-    }
-    int32_t big = std::numeric_limits<int32_t>::max(), one = 1;
-    ReduceInto(ReduceOp::kSum, DType::kI32, &big, &one, 1, acc_first);
-    EXPECT_EQ(big, std::numeric_limits<int32_t>::min());
-  }
 }
 
 TEST(MessageTest, DifferencesAreNamedOnBothSides) {

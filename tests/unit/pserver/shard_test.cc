@@ -2,7 +2,6 @@
 #include <limits>
 
 #include "gmock/gmock.h"
-#include "pserver/update_program.h"
 #include "tests/unit/pserver/shard_fixture.h"
 
 namespace tandem {
@@ -50,32 +49,6 @@ TEST_F(ShardTest, GradientsMayComeInSeveralMessagesAndAnyOrder) {
     if (first_bits.empty()) first_bits = Values(*pulled);
     EXPECT_EQ(Values(*pulled), first_bits);
     EXPECT_THAT(Values(*pulled), Each(-0.5f * ((g[0] + g[1]) + g[2])));
-  }
-}
-
-// Each order of adding gives something else; more than one block of elements.
-TEST(SumAsTreeTest, NeighboursFirst) {
-  constexpr size_t kElements = 2500;
-  const auto value = [](size_t c, size_t i) {
-    return 1.0f / static_cast<float>(3 * i + 7 * c + 1) * (c % 3 == 0 ? 1 : -1e3f);
-  };
-  for (size_t n = 1; n <= 9; ++n) {
-    std::vector<std::vector<float>> values(n, std::vector<float>(kElements));
-    std::vector<const float*> contributions;
-    for (size_t c = 0; c < n; ++c) {
-      for (size_t i = 0; i < kElements; ++i) values[c][i] = value(c, i);
-      contributions.push_back(values[c].data());
-    }
-    std::vector<float> sum(kElements);
-    SumAsTree(contributions, sum);
-    for (size_t i = 0; i < kElements; ++i) {
-      const auto of = [&](auto self, size_t from, size_t size) -> float {  // size: power of two
-        if (size == 1) return value(from, i);
-        const float left = self(self, from, size / 2);
-        return from + size / 2 < n ? left + self(self, from + size / 2, size / 2) : left;
-      };
-      ASSERT_EQ(sum[i], of(of, 0, 16)) << "element " << i << " of " << n << " contributions";
-    }
   }
 }
 

@@ -15,8 +15,8 @@ is proto/pserver.proto; trainers in C++ and in Python may share a job.
 
 from .client import Client, ServerStatus, State
 from .errors import PserverError
-from .partition import Block, partition, row_bucket
+from .partition import Block, partition, row_buckets
 from .table import Table
 
 __all__ = ["Block", "Client", "PserverError", "ServerStatus", "State", "Table", "partition",
-           "row_bucket"]
+           "row_buckets"]

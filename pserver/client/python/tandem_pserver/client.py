@@ -7,7 +7,7 @@ import numpy
 
 from .channel import Server, job_token
 from .messages import METHODS, NUMBER
-from .partition import first_bucket, partition, row_bucket
+from .partition import ROW_BUCKETS, first_bucket, partition, row_buckets
 from .table import INIT_KINDS
 
 MODES = {"sync": "UPDATE_MODE_SYNC", "a_sync": "UPDATE_MODE_A_SYNC"}
@@ -192,7 +192,7 @@ class Client:
         ids, values = [], []
         for server in self._servers:
             bucket = 0
-            while bucket < 1024:
+            while bucket < ROW_BUCKETS:
                 reply = server.call("PullTable", METHODS["PullTable"][0](
                     job=self.job, variable=table, bucket_begin=bucket), self._start_timeout)
                 ids.append(numpy.array(reply.rows.id, numpy.int64))
@@ -251,8 +251,7 @@ class Client:
     def _owners(self, ids):
         servers = len(self._servers)
         ends = [first_bucket(i + 1, servers) for i in range(servers)]
-        buckets = numpy.array([row_bucket(int(id)) for id in ids], numpy.int64)
-        return numpy.searchsorted(ends, buckets, side="right")
+        return numpy.searchsorted(ends, row_buckets(ids), side="right")
 
     def _table(self, name):
         if name not in self._tables:
@@ -270,7 +269,7 @@ class Client:
         if table.init not in INIT_KINDS:
             raise ValueError(f'table {name}: there is no init "{table.init}": {INIT_KINDS}')
         definition = request.table.add(variable=name, dims=(table.height, table.dim),
-                                       seed=table.seed,
+                                       seed=table.seed, rules=table.rules,
                                        bucket_begin=first_bucket(server, len(self._servers)),
                                        bucket_end=first_bucket(server + 1, len(self._servers)))
         definition.init.kind = INIT_KINDS.index(table.init)

@@ -6,6 +6,8 @@ Every trainer of a job computes the same placement, in whatever language.
 import math
 from typing import NamedTuple
 
+import numpy
+
 ROW_BUCKETS = 1024  # of a table (common/tensor/row_buckets.h)
 
 
@@ -75,9 +77,10 @@ def partition(variables, servers, slice_var_up=True, min_block_size=8192,
     return [Block(*piece, server) for piece, server in zip(pieces, owner)]
 
 
-def row_bucket(row):
-    """Bucket of a row of a table."""
-    return ((row * 0x9e3779b97f4a7c15) % 2**64) >> 54
+def row_buckets(ids):
+    """Buckets of rows of a table, an array of int64."""
+    products = numpy.asarray(ids).astype(numpy.uint64) * numpy.uint64(0x9e3779b97f4a7c15)
+    return (products >> numpy.uint64(54)).astype(numpy.int64)
 
 
 def first_bucket(server, servers):

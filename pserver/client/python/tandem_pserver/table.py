@@ -8,6 +8,9 @@ INIT_KINDS = ("constant", "uniform", "normal", "xavier_uniform", "msra_normal")
 class Table(NamedTuple):
     """A variable [height, dim]. A row without a gradient is what `seed`, the variable's name and
     the row's id make of `init`: constant (a), uniform in [a, b), normal (mean a, deviation b), ...
+    `rules` say when rows come and go: "admit_count=5 shrink_every=1000 ttl=20000", as the job
+    file's table_rules; "": at the first gradient, and never. A wrong one: InvalidArgument from
+    `configure`.
     """
     height: int
     dim: int
@@ -15,3 +18,4 @@ class Table(NamedTuple):
     a: float = 0.0
     b: float = 0.0
     seed: int = 0
+    rules: str = ""

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
-#include "collective/communicator.h"
+#include "common/tensor/types.h"
 
 namespace tandem {
+
+// The numbers travel in headers of messages: never reuse one.
+enum class ReduceOp : uint8_t { kSum = 1, kMax = 2, kMin = 3, kProd = 4 };
+const char* Name(ReduceOp op);  // "sum", "max", "min", "prod"
 
 // f32, f16, bf16, i32, i64; not u8.
 bool CanReduce(DType dtype);
@@ -21,7 +26,9 @@ void ReduceInto(ReduceOp op, DType dtype, void* acc, const void* in, size_t coun
 // out may be one of the ins; else none overlap. REQUIRES: CanReduce(dtype); `in` is not empty.
 void ReduceAcross(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
                   std::span<std::byte* const> out, size_t count);
-// The same as the tree of ring.h: of six (((0 op 1) op (2 op 3)) op (4 op 5)).
+// The same as a binary tree over the ins: neighbours first, then pairs of neighbours, ... (of six
+// (((0 op 1) op (2 op 3)) op (4 op 5))). The order of sums on parameter servers, and of the
+// collectives' tree (collective/ring.h).
 void ReduceTree(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
                 std::span<std::byte* const> out, size_t count);
 

@@ -1,4 +1,4 @@
-#include "collective/reduce.h"
+#include "common/tensor/reduce.h"
 
 #include <algorithm>
 #include <bit>
@@ -14,6 +14,20 @@
 #endif
 
 namespace tandem {
+
+const char* Name(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return "sum";
+    case ReduceOp::kMax:
+      return "max";
+    case ReduceOp::kMin:
+      return "min";
+    case ReduceOp::kProd:
+      return "prod";
+  }
+  return "an unknown reduction";
+}
 namespace {
 
 struct Sum {
