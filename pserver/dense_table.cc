@@ -103,18 +103,15 @@ Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate
       CHECK(gradient != nullptr);
       contributions[r] = gradient.get();
     }
-<<<<<<< HEAD
     const bool one = contributions.size() == 1;
-    if (!one) SumAsTree(contributions, s.update->grad());
-=======
-    const std::span<float> sum = s.update->grad();
-    std::byte* const out = reinterpret_cast<std::byte*>(sum.data());
-    ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1}, sum.size());
->>>>>>> c7412c2 (common: one tree sum, one reader of rows, one name of the processor)
+    const std::span<float> grad = s.update->grad();
+    std::byte* const out = reinterpret_cast<std::byte*>(grad.data());
+    if (!one) ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1}, grad.size());
     // Free in training: everybody asked for them.
     TD_ASSIGN_OR_RETURN(s.previous, Snapshot(static_cast<int>(&s - slices_.data())));
     s.snapshot.reset();
-    const float* const sum = one ? contributions[0] : s.update->grad().data();
+    const float* const sum =
+        one ? reinterpret_cast<const float*>(contributions[0]) : s.update->grad().data();
     if (Status status = s.update->Apply(sum, learning_rate); !status.ok()) {
       return Annotate(status, "update of " + s.spec.variable);
     }

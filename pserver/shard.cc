@@ -107,14 +107,9 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   if (table_ == nullptr) {
-<<<<<<< HEAD
-    TD_ASSIGN_OR_RETURN(sparse_, SparseTables::Make(config, backend_, device_));
-    TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_, options_.arena));
-=======
     TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(config, backend_, device_));
     SetTables(std::move(tables));
-    TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_));
->>>>>>> c7412c2 (common: one tree sum, one reader of rows, one name of the processor)
+    TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_, options_.arena));
     config_ = config;
     values_missing_ = config.slices.size() + config.tables.size();
     has_values_.assign(values_missing_, false);

@@ -144,6 +144,10 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
     const Status status = ApplyOverride(job.config.get(), name, value, origin, &origins);
     if (!status.ok()) diagnostics->Error(origin.place, std::string(status.message()));
   }
+  for (const auto& [name, value] : sources.chosen) {
+    const Status status = ApplyOverride(job.config.get(), name, value, AutoOrigin(), &origins);
+    if (!status.ok()) diagnostics->Error(AutoOrigin().place, std::string(status.message()));
+  }
 
   const JobConfig& config = *job.config;
   StrategyContext context;

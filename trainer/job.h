@@ -17,10 +17,14 @@ class Diagnostics;
 class JobConfig;
 struct TextFile;
 
+// Names of fields of the job or knobs, each with a value as text.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
 struct JobSources {
   std::string path;                                            // job file; empty: flags alone
-  std::vector<std::pair<std::string, std::string>> overrides;  // name of a field or knob, value
+  Settings overrides;  // by flags
   std::map<std::string, std::string> environment;
+  Settings chosen;  // by `auto`: what is set anywhere else stays
 };
 
 struct EffectiveJob {

@@ -17,7 +17,9 @@
 #include "common/http/http_server.h"
 #include "common/http/status_page.h"
 #include "common/rpc/endpoint.h"
+#include "common/strategy/strategy.h"
 #include "proto/job.pb.h"
+#include "trainer/auto_tune.h"
 #include "trainer/cpu_samples.h"
 #include "trainer/job.h"
 #include "trainer/models/models.h"
@@ -27,6 +29,7 @@
 
 DEFINE_string(job_file, "", "job file (JobConfig in text form, proto/job.proto)");
 DEFINE_string(result_json, "", "rank 0 writes its result there, as one JSON object");
+DEFINE_string(strategy_out, "", "rank 0 writes the strategy there as a file, with what auto chose");
 DEFINE_string(log_format, "auto", "auto, bar, plain, fleet or json");
 DEFINE_string(pservers, "", "pservers as host:port,host:port (default: from the environment)");
 DEFINE_string(rendezvous, "", "host:port where rank 0 listens (default: from the environment)");
@@ -56,8 +59,8 @@ Environment ReadEnvironment() {
 
 // Takes every --name=value that is no flag of this program out of argv: a field of the job or a
 // knob.
-StatusOr<std::vector<std::pair<std::string, std::string>>> TakeOverrides(int* argc, char** argv) {
-  std::vector<std::pair<std::string, std::string>> overrides;
+StatusOr<Settings> TakeOverrides(int* argc, char** argv) {
+  Settings overrides;
   int kept = 1;
   for (int i = 1; i < *argc; ++i) {
     const std::string arg = argv[i];
@@ -120,11 +123,11 @@ Status WriteResult(const std::string& path, const SessionResult& result) {
   return OkStatus();
 }
 
-// Asks the places to stop on SIGTERM or SIGINT; a second signal ends the process at once.
+// Asks what runs to stop on SIGTERM or SIGINT; a second signal ends the process at once.
 class StopOnSignal {
  public:
-  explicit StopOnSignal(Places& places) {
-    thread_ = std::thread([this, &places] {
+  explicit StopOnSignal(StopSwitch& stop) {
+    thread_ = std::thread([this, &stop] {
       SetThreadName("signals");
       sigset_t set = Signals();
       const timespec tick = {0, 100'000'000};
@@ -132,7 +135,7 @@ class StopOnSignal {
         if (sigtimedwait(&set, nullptr, &tick) < 0) continue;
         if (asked_) _exit(kExitLostPeer);
         asked_ = true;
-        places.RequestStop();
+        stop.Stop();
       }
     });
   }
@@ -184,6 +187,41 @@ StatusOr<std::unique_ptr<CpuSamples>> SampleCpu(const JobConfig& config, const R
   return CpuSamples::Start(path);
 }
 
+// The strategy as a file of its own. What auto chose of the job's other fields stands in it as
+// comments.
+Status WriteStrategy(const std::string& path, const JobConfig& config, const Settings& chosen) {
+  DistributedStrategy strategy = config.strategy();
+  strategy.clear_auto_();
+  std::ofstream file(path);
+  file << "# Written by tandem-trainer --strategy_out\n";
+  for (const auto& [name, value] : chosen) {
+    if (name == "threads") file << "# with " << name << ": " << value << " in the job\n";
+  }
+  file << SaveText(strategy);
+  file.close();
+  return file ? OkStatus() : Internal("the strategy cannot be written to %s", path);
+}
+
+// What `auto` asks for: the job becomes the one with the settings that were chosen.
+Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const ModeSecrets& secrets,
+                      StopSwitch& stop, const Clock& clock, EffectiveJob* job) {
+  JobSources with = sources;
+  if (job->config->strategy().auto_()) {
+    AutoTuneContext context;
+    context.sources = sources;
+    context.session.job_dir = JobDir(FLAGS_job_file);
+    context.session.rank = rank;
+    context.secrets = secrets;
+    context.tell = [](const std::string& line) {
+      std::fprintf(stderr, "auto: %s\n", line.c_str());
+    };
+    TD_ASSIGN_OR_RETURN(with.chosen, AutoTune(context, *job->config, stop, clock));
+    TD_ASSIGN_OR_RETURN(*job, LoadJob(with, rank.size));
+  }
+  if (rank.rank != 0 || FLAGS_strategy_out.empty()) return OkStatus();
+  return WriteStrategy(FLAGS_strategy_out, *job->config, with.chosen);
+}
+
 Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
@@ -192,7 +230,11 @@ Status Train(const JobSources& sources) {
   if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
 
   TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecret(rank.secret_file));
+  const ModeSecrets secrets = {secret, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}};
   const RealClock clock;
+  StopSwitch stop;
+  const StopOnSignal signals(stop);
+  TD_RETURN_IF_ERROR(ChooseSettings(sources, rank, secrets, stop, clock, &job));
   Metrics metrics;
   StatusBoard board(metrics, clock);
   const auto page = ServeStatus(
@@ -204,12 +246,10 @@ Status Train(const JobSources& sources) {
   }
   SessionOptions options = OptionsOf(job, rank, format, sources.environment);
   options.board = &board;
-  const ModeSecrets secrets = {secret, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}};
   TD_ASSIGN_OR_RETURN(const auto places,
                       Places::Make(*job.config, std::move(options), secrets, clock));
-  const StopOnSignal stop(*places);
   TD_ASSIGN_OR_RETURN(const auto samples, SampleCpu(*job.config, rank));
-  TD_ASSIGN_OR_RETURN(const SessionResult result, places->Run());
+  TD_ASSIGN_OR_RETURN(const SessionResult result, stop.Run(*places));
   if (rank.rank == 0 && !FLAGS_result_json.empty()) return WriteResult(FLAGS_result_json, result);
   return OkStatus();
 }

@@ -3,7 +3,6 @@
 #include <thread>
 
 #include "collective/inproc.h"
-#include "common/base/mutex.h"
 #include "common/base/runner.h"
 #include "proto/job.pb.h"
 #include "trainer/job.h"
@@ -140,6 +139,25 @@ StatusOr<SessionResult> Places::Run() {
 
 void Places::RequestStop() {
   for (Place& place : places_) place.session->RequestStop();
+}
+
+StatusOr<SessionResult> StopSwitch::Run(Places& places) {
+  Set(&places);
+  StatusOr<SessionResult> result = places.Run();
+  Set(nullptr);
+  return result;
+}
+
+void StopSwitch::Stop() {
+  MutexLock lock(mu_);
+  stopped_ = true;
+  if (running_ != nullptr) running_->RequestStop();
+}
+
+void StopSwitch::Set(Places* places) {
+  MutexLock lock(mu_);
+  running_ = places;
+  if (stopped_ && running_ != nullptr) running_->RequestStop();
 }
 
 }  // namespace tandem

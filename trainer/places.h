@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
 #include "trainer/reader/open.h"
@@ -51,6 +52,21 @@ class Places {
 
   OpenedData data_;
   std::vector<Place> places_;
+};
+
+// Runs places one after another and stops those that run, from any thread: then they and all later
+// ones end with CANCELLED.
+class StopSwitch {
+ public:
+  StatusOr<SessionResult> Run(Places& places);
+  void Stop();
+
+ private:
+  void Set(Places* places);
+
+  Mutex mu_;
+  Places* running_ TD_GUARDED_BY(mu_) = nullptr;
+  bool stopped_ TD_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace tandem

@@ -6,6 +6,13 @@ std::string Origin::ToString() const {
   return kind == OriginKind::kDefault ? "default" : place.ToString();
 }
 
+Origin AutoOrigin() {
+  Origin origin;
+  origin.kind = OriginKind::kAuto;
+  origin.place.file = "chosen by auto";
+  return origin;
+}
+
 Origin FlagOrigin(std::string_view flag) {
   Origin origin;
   origin.kind = OriginKind::kFlag;

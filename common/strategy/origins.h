@@ -1,5 +1,5 @@
 // Where each value of a configuration came from. Precedence: flag, then environment, then file,
-// then default.
+// then what `auto` chose, then default.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 namespace tandem {
 
 // In rising precedence.
-enum class OriginKind { kDefault = 0, kFile = 1, kEnvironment = 2, kFlag = 3 };
+enum class OriginKind { kDefault = 0, kAuto = 1, kFile = 2, kEnvironment = 3, kFlag = 4 };
 
 struct Origin {
   OriginKind kind = OriginKind::kDefault;
@@ -25,6 +25,7 @@ struct Origin {
 
 Origin FlagOrigin(std::string_view flag);  // name without dashes
 Origin EnvironmentOrigin(std::string_view variable);
+Origin AutoOrigin();  // "chosen by auto"
 
 // Origin by path of the field from the root message, such as
 // "strategy.build_strategy.reduce_strategy". Only what is not a default is listed. Not thread-safe.

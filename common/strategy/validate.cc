@@ -280,6 +280,8 @@ void Validator::CheckExclusions() {
        "moments of several ranks are joined in 32 bit, and with amp images have 16"},
       {s.deterministic() && s.a_sync(), "deterministic", "a_sync",
        "nothing says in which order updates come"},
+      {s.deterministic() && s.auto_(), "deterministic", "auto",
+       "what is fastest differs between machines, and settings differ in their bits"},
       {s.deterministic() && alone, "deterministic", local,
        "what ranks do alone depends on their number"},
       {s.deterministic() && s.fp16_allreduce(), "deterministic", "fp16_allreduce",

@@ -11,6 +11,7 @@ using Rows = std::vector<KnobBench>;
 
 Rows CollectiveRows() {
   return {
+      {.knob = "auto", .changed = "true", .counter = "", .tolerance = kNotComparable},
       {.knob = "sync_nccl_allreduce",
        .changed = "false",
        .counter = "comm_at_once",

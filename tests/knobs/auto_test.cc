@@ -1,0 +1,100 @@
+// auto: settings are tried on this machine, the choice is printed, kept and used. Which settings
+// win is the machine's affair; what the choice does is not.
+#include <filesystem>
+
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "tests/knobs/knob_programs.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class AutoTest : public KnobProgramTest {
+ protected:
+  // The flags that stand for a choice as it is kept beside checkpoints.
+  std::vector<std::string> Kept(const std::string& dir) const {
+    std::vector<std::string> flags;
+    const std::string text = ReadWholeFile(Path(dir) + "/auto_choice");
+    EXPECT_NE(text, "");
+    for (const std::string line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+      if (line != "nothing") flags.push_back("--" + line);
+    }
+    return flags;
+  }
+  // Runs the job with `args`, then without auto but with the flags that auto chose: the same bits.
+  JobRun ExpectSameAsChosen(const std::vector<std::string>& launch, std::vector<std::string> args) {
+    auto with = args;
+    with.insert(with.end(), {"--auto=true", "--checkpoint.dir=kept"});
+    const JobRun tuned = RunJob("tuned", launch, with);
+    const auto chosen = Kept("kept");
+    args.insert(args.end(), chosen.begin(), chosen.end());
+    EXPECT_EQ(RunJob("plain", launch, args).result.params_sha256, tuned.result.params_sha256);
+    return tuned;
+  }
+};
+
+TEST_F(AutoTest, TrainsWithWhatItChose) {
+  const JobRun run = ExpectSameAsChosen(
+      {"--mode=local"}, {"--steps_max=5", "--threads=2", "--strategy_out=" + Path("best.pbtxt")});
+  EXPECT_THAT(run.output, HasSubstr("auto: a step takes"));
+  EXPECT_THAT(run.output, ContainsRegex("auto: precision: amp=true (takes|is not tried)"));
+  EXPECT_THAT(run.output, Not(HasSubstr("auto: threads")));  // a flag set them
+  EXPECT_EQ(run.result.steps, 5);
+
+  // The file is a strategy like any other.
+  const std::string lint = Path("lint.out");
+  ChildProcess check("tandem", {"lint", Path("best.pbtxt")}, {}, lint);
+  EXPECT_EQ(check.Wait(), 0) << ReadWholeFile(lint);
+  EXPECT_THAT(ReadWholeFile(Path("best.pbtxt")), Not(HasSubstr("auto: true")));
+}
+
+// All ranks must come to the same choice, or they would not build the same program.
+TEST_F(AutoTest, RanksChooseTogether) {
+  const JobRun run = ExpectSameAsChosen({"--mode=collective", "--nproc=2"}, {"--steps_max=5"});
+  EXPECT_THAT(run.output, ContainsRegex("auto: buckets of gradients: fuse_grad_size_in_MB=1"));
+}
+
+TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
+  const std::vector<std::string> args = {"--auto=true", "--checkpoint.dir=kept", "--amp=false"};
+  auto first = args, second = args;
+  first.push_back("--steps_max=2");
+  second.push_back("--steps_max=4");
+  RunJob("first", {"--mode=local"}, first);
+  Write("kept/auto_choice", "enable_auto_fusion=true\nthreads=1\n");
+  const JobRun run = RunJob("second", {"--mode=local"}, second);
+  EXPECT_THAT(run.output, ContainsRegex("auto: as .*auto_choice says: enable_auto_fusion=true"));
+  EXPECT_THAT(run.output, HasSubstr("threads: 1"));
+  EXPECT_THAT(run.output, HasSubstr("chosen by auto"));
+  EXPECT_EQ(run.result.steps, 2);
+
+  Write("kept/auto_choice", "threads\n");
+  const auto damaged = StartJob("damaged", {"--mode=local"}, second);
+  EXPECT_NE(damaged->Wait(), 0);
+  EXPECT_THAT(damaged->Output(), HasSubstr("\"threads\" is no setting"));
+}
+
+// With servers each trainer measures alone; they see nothing of it.
+TEST_F(AutoTest, ServersSeeNoTrial) {
+  const std::vector<std::string> launch = {"--mode=pserver", "--servers=1", "--workers=2"};
+  const std::vector<std::string> args = {"--steps_max=4", "--threads=1"};
+  auto tuned = args;
+  // Everything it could choose is set: the steps are the very same then.
+  tuned.insert(tuned.end(), {"--auto=true", "--use_mkldnn=true", "--fuse_elewise_add_act_ops=false",
+                             "--fuse_bn_act_ops=false", "--enable_auto_fusion=false"});
+  const JobRun run = RunJob("tuned", launch, tuned);
+  EXPECT_THAT(run.output, HasSubstr("auto: everything stays as it is"));
+  EXPECT_EQ(run.result.params_sha256, RunJob("plain", launch, args).result.params_sha256);
+}
+
+TEST_F(AutoTest, NotWhereBitsArePromised) {
+  const auto job = StartJob("both", {"--mode=local"}, {"--auto=true", "--deterministic=true"});
+  EXPECT_EQ(job->Wait(), 2);
+  EXPECT_THAT(job->Output(), HasSubstr("differs between machines"));
+}
+
+}  // namespace
+}  // namespace tandem
