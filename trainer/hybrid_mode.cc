@@ -38,6 +38,11 @@ class HybridMode final : public ModeDriver, public CommHandler {
   }
   Status TakeTables(const std::string& path) override { return tables_->TakeTables(path); }
   std::string News(int64_t step) override { return dense_->News(step); }
+  void AddCounts(std::map<std::string, double>* counts) const override {
+    tables_->AddCounts(counts);
+    dense_->AddCounts(counts);
+  }
+  const RpcLog* rpc_log() const override { return tables_->rpc_log(); }
   Status Finish() override {
     TD_RETURN_IF_ERROR(tables_->Finish());
     return dense_->Finish();

@@ -84,6 +84,11 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
                            OrDidYouMean(config.data().format(), formats),
                        absl::StrJoin(formats, ", ") + " there are");
   }
+  if (config.strategy().runtime_flags().enable_rpc_profiler() && config.profile().dir().empty()) {
+    diagnostics->Error(origins.Of("strategy.runtime_flags.enable_rpc_profiler").place,
+                       "enable_rpc_profiler shows calls in the profile of steps, and there is none",
+                       "profile { dir: \"profile\" }");
+  }
   if (const auto place = ParsePlace(config.place()); !place.ok()) {
     diagnostics->Error(origins.Of("place").place, std::string(place.status().message()));
   }
@@ -271,6 +276,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
                            std::chrono::milliseconds(strategy.runtime_flags().rpc_deadline_ms()));
   }
   options.servers = rank.pservers;
+  options.rpc_profiler = strategy.runtime_flags().enable_rpc_profiler();
   SetRegime(strategy, &options);
   options.slice_var_up = strategy.runtime_flags().slice_var_up();
   options.min_block_size = strategy.runtime_flags().min_block_size();

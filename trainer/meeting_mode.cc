@@ -53,6 +53,9 @@ class MeetingMode final : public ModeDriver, public CommHandler {
   void AddCounts(std::map<std::string, double>* counts) const override {
     if (servers_ != nullptr) servers_->AddCounts(counts);
   }
+  const RpcLog* rpc_log() const override {
+    return servers_ != nullptr ? servers_->rpc_log() : nullptr;
+  }
   Status Finish() override {
     TD_RETURN_IF_ERROR(places_->Finish());
     return servers_ != nullptr ? servers_->Finish() : OkStatus();

@@ -27,6 +27,7 @@
 namespace tandem {
 
 class Communicator;
+class RpcLog;
 
 // When a trainer's gradients change the parameters on the servers, and for what it waits.
 enum class PsRegime : uint8_t {
@@ -61,6 +62,7 @@ struct ModeOptions {
   int64_t geo_steps = 0;       // of kGeo: steps between two exchanges
   int64_t max_staleness = -1;  // of kHalfAsync; -1: no bound
   bool launch_barrier = true;
+  bool rpc_profiler = false;  // calls are recorded
   int rpc_retries = 3;
   PsDispatcher dispatcher = PsDispatcher::kRoundRobin;
   bool slice_var_up = true;
@@ -115,6 +117,8 @@ class ModeDriver {
     return FailedPrecondition("%s: tables that lie on pservers alone cannot go on in this mode",
                               path);
   }
+  // The calls to pservers, where the job wants them recorded; else nullptr.
+  virtual const RpcLog* rpc_log() const { return nullptr; }
   // Everybody has finished. Called once, after the last step; an error before it: Abort.
   virtual Status Finish() = 0;
   // What the mode counted (trainer/run_counts.h), by name. Behind Finish.

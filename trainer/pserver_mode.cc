@@ -9,6 +9,7 @@
 #include "pserver/client/client.h"
 #include "trainer/mode.h"
 #include "trainer/ps_tables.h"
+#include "trainer/rpc_log.h"
 #include "trainer/table_file.h"
 
 namespace tandem {
@@ -68,6 +69,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
     (*counts)["ps.slices"] = static_cast<double>(slices_);
     (*counts)["ps.largest_share"] = static_cast<double>(largest_share_);
   }
+  const RpcLog* rpc_log() const override { return options_.rpc_profiler ? &rpc_log_ : nullptr; }
   // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
   // name it to the others.
   void Abort(const Status& why) override {
@@ -81,7 +83,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
  private:
   bool sync() const { return options_.regime == PsRegime::kSync; }
   bool geo() const { return options_.regime == PsRegime::kGeo; }
-  PsOptions ClientOptions() const;
+  PsOptions ClientOptions();
   Status CountSlices(const std::vector<PsVariable>& variables);
   StatusOr<std::vector<PsSlot>> SlotsOf(const TensorMap& state) const;
   std::vector<PsTensor> View(ValueSets& values) const;
@@ -117,7 +119,8 @@ class PserverMode final : public ModeDriver, public CommHandler {
   int64_t geo_pending_ = 0;                    // steps since then
   std::atomic<int64_t> pushes_{0}, pulls_{0};  // messages to the servers, one for all of them
   int64_t slices_ = 0, largest_share_ = 0;     // of all servers; elements of the fullest
-  std::unique_ptr<PsClient> client_;           // its destructor waits for calls into the above
+  RpcLog rpc_log_;
+  std::unique_ptr<PsClient> client_;  // its destructor waits for calls into the above
   std::unique_ptr<AsyncCommunicator> communicator_;  // its threads use all of the above
 };
 
@@ -213,7 +216,7 @@ StatusOr<std::vector<PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const
   return slots;
 }
 
-PsOptions PserverMode::ClientOptions() const {
+PsOptions PserverMode::ClientOptions() {
   PsOptions ps;
   ps.job = options_.job;
   ps.trainer = options_.rank;
@@ -233,6 +236,7 @@ PsOptions PserverMode::ClientOptions() const {
   ps.partition.min_block_size = options_.min_block_size;
   ps.partition.dispatcher = options_.dispatcher;
   ps.on_wait = [](const std::string& message) { LOG(INFO) << message; };
+  if (options_.rpc_profiler) ps.on_call = [this](const PsCall& call) { rpc_log_.Add(call); };
   return ps;
 }
 

@@ -163,7 +163,8 @@ Status Session::Impl::BuildPlan() {
                                               {.dir = Resolve(options_.job_dir, profiles),
                                                .job = config_.name(),
                                                .rank = options_.rank.rank,
-                                               .threads = threads},
+                                               .threads = threads,
+                                               .calls = mode_.rpc_log()},
                                               *plan_));
   return OkStatus();
 }

@@ -4,8 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "proto/job.pb.h"
+#include "trainer/rpc_log.h"
 
 namespace tandem {
 namespace {
@@ -68,39 +71,90 @@ Status WriteText(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-std::string ChromeTrace(const Profiler& profiler, const std::string& job, int rank) {
-  const Program& program = profiler.plan().program();
-  Time first = Time::max();
-  for (const Span& span : profiler.spans()) first = std::min(first, span.begin);
-  const auto us = [first](Time t) { return Seconds(t - first) * 1e6; };
-  json events = json::array();
-  const auto name = [&](const char* what, int lane, const std::string& value) {
-    events.push_back(
-        {{"ph", "M"}, {"pid", rank}, {"tid", lane}, {"name", what}, {"args", {{"name", value}}}});
-  };
-  name("process_name", 0, absl::StrFormat("%s rank %d", job, rank));
-  for (const Lane lane : {Lane::kCompute, Lane::kComm, Lane::kFeed}) {
-    name("thread_name", static_cast<int>(lane), NameOf(lane));
+namespace {
+
+// Events of one rank's trace.
+class TraceEvents {
+ public:
+  TraceEvents(Time first, int rank) : first_(first), rank_(rank) {}
+
+  void Name(const char* what, int lane, const std::string& value) {
+    events_.push_back(
+        {{"ph", "M"}, {"pid", rank_}, {"tid", lane}, {"name", what}, {"args", {{"name", value}}}});
   }
-  int64_t id = 0;
-  for (const Span& span : profiler.spans()) {
-    json event = EventOf(program, span, rank);
-    event["ts"] = us(span.begin);
-    if (span.lane != Lane::kComm) {
-      event["ph"] = "X";
-      event["dur"] = us(span.end) - us(span.begin);
-      events.push_back(std::move(event));
-      continue;
-    }
+  // One after another in its lane.
+  void AddSpan(json event, Time begin, Time end) {
+    event["ph"] = "X";
+    event["ts"] = Microseconds(begin);
+    event["dur"] = Microseconds(end) - Microseconds(begin);
+    events_.push_back(std::move(event));
+  }
+  // Beside others in its lane.
+  void AddAsync(json event, Time begin, Time end) {
     event["ph"] = "b";
-    event["id"] = id++;
-    json end = event;
-    end["ph"] = "e";
-    end["ts"] = us(span.end);
-    events.push_back(std::move(event));
-    events.push_back(std::move(end));
+    event["id"] = id_++;
+    event["ts"] = Microseconds(begin);
+    events_.push_back(event);
+    event["ph"] = "e";
+    event["ts"] = Microseconds(end);
+    events_.push_back(std::move(event));
   }
-  const json trace = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+  json Take() { return std::move(events_); }
+
+ private:
+  double Microseconds(Time t) const { return Seconds(t - first_) * 1e6; }
+
+  const Time first_;
+  const int rank_;
+  int64_t id_ = 0;
+  json events_ = json::array();
+};
+
+constexpr int kServerLane = 16;  // of the first server: behind those of the trainer itself
+
+void AddCalls(const std::vector<PsCall>& calls, int rank, TraceEvents* events) {
+  std::set<int> servers;
+  for (const PsCall& call : calls) {
+    const int lane = kServerLane + call.server;
+    if (servers.insert(call.server).second) {
+      events->Name("thread_name", lane, absl::StrFormat("calls to pserver %d", call.server));
+    }
+    const json args = {{"sent", call.sent}, {"received", call.received}, {"ok", call.ok}};
+    events->AddAsync(
+        {{"pid", rank}, {"tid", lane}, {"name", call.method}, {"cat", "rpc"}, {"args", args}},
+        call.begin, call.end);
+  }
+}
+
+// When the profiled steps began and ended.
+std::pair<Time, Time> Extent(const Profiler& profiler) {
+  std::pair<Time, Time> extent = {Time::max(), Time::min()};
+  for (const Span& span : profiler.spans()) {
+    extent.first = std::min(extent.first, span.begin);
+    extent.second = std::max(extent.second, span.end);
+  }
+  return extent;
+}
+
+}  // namespace
+
+std::string ChromeTrace(const Profiler& profiler, const std::vector<PsCall>& calls,
+                        const std::string& job, int rank) {
+  TraceEvents events(Extent(profiler).first, rank);
+  events.Name("process_name", 0, absl::StrFormat("%s rank %d", job, rank));
+  for (const Lane lane : {Lane::kCompute, Lane::kComm, Lane::kFeed}) {
+    events.Name("thread_name", static_cast<int>(lane), NameOf(lane));
+  }
+  for (const Span& span : profiler.spans()) {
+    json event = EventOf(profiler.plan().program(), span, rank);
+    if (span.lane == Lane::kComm) {
+      events.AddAsync(std::move(event), span.begin, span.end);
+    } else {
+      events.AddSpan(std::move(event), span.begin, span.end);
+    }
+  }
+  AddCalls(calls, rank, &events);
+  const json trace = {{"traceEvents", events.Take()}, {"displayTimeUnit", "ms"}};
   return trace.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -134,12 +188,18 @@ StatusOr<std::string> StepProfile::Write() {
   std::error_code error;
   std::filesystem::create_directories(place_.dir, error);
   const auto order = static_cast<ProfileOrder>(config_->order());
-  const std::string table =
+  std::string table =
       ProfileTable(SumUp(profiler_, order, config_->op_detail()), MeasurePeak(place_.threads));
+  std::vector<PsCall> calls;
+  if (place_.calls != nullptr) {
+    const auto [begin, end] = Extent(profiler_);
+    calls = place_.calls->Between(begin, end);
+    table += "\n" + RpcTable(calls);
+  }
   const std::string path = absl::StrFormat("%s/profile.%d.txt", place_.dir, place_.rank);
   const std::string timeline = absl::StrFormat("%s/timeline.%d.json", place_.dir, place_.rank);
   TD_RETURN_IF_ERROR(WriteText(path, table));
-  TD_RETURN_IF_ERROR(WriteText(timeline, ChromeTrace(profiler_, place_.job, place_.rank)));
+  TD_RETURN_IF_ERROR(WriteText(timeline, ChromeTrace(profiler_, calls, place_.job, place_.rank)));
   int64_t steps = 0, run = -1;
   for (const Span& span : profiler_.spans()) {
     steps += span.run != run ? 1 : 0;

@@ -12,12 +12,15 @@
 namespace tandem {
 
 class ProfileConfig;
+class RpcLog;
+struct PsCall;
 
 struct ProfilePlace {
   std::string dir;  // is made
   std::string job;
   int rank = 0;
-  int threads = 1;  // of the kernels, for what they are measured against
+  int threads = 1;                // of the kernels, for what they are measured against
+  const RpcLog* calls = nullptr;  // to pservers; must outlive the profile. nullptr: none are shown
 };
 
 // One thread.
@@ -46,7 +49,9 @@ class StepProfile {
 };
 
 // Chrome's trace event format, timestamps in microseconds since the first span: one process (the
-// rank), a thread for each lane; communications, which overlap, as asynchronous events.
-std::string ChromeTrace(const Profiler& profiler, const std::string& job, int rank);
+// rank), a thread for each lane and for each server of `calls`; communications and calls, which
+// overlap, as asynchronous events.
+std::string ChromeTrace(const Profiler& profiler, const std::vector<PsCall>& calls,
+                        const std::string& job, int rank);
 
 }  // namespace tandem

@@ -66,6 +66,7 @@ StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::str
   impl.options = std::move(options);
   for (const std::string& text : endpoints) {
     auto server = std::make_unique<Impl::Server>();
+    server->index = static_cast<int>(impl.servers.size());
     TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(text));
     server->name = absl::StrFormat("pserver %d (%s)", impl.servers.size(), text);
     TD_ASSIGN_OR_RETURN(server->channel, MakeChannel(server->endpoint, impl.options.tls));
@@ -209,6 +210,20 @@ Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, P
   return OkStatus();
 }
 
+PsClient::Impl::Reply PsClient::Impl::Observed(const Server& server, const char* method,
+                                               size_t bytes, Reply reply) const {
+  PsCall call{
+      .server = server.index, .method = method, .begin = SteadyNow(), .end = {}, .sent = bytes};
+  return [this, call, reply = std::move(reply)](Status status,
+                                                const grpc::ByteBuffer& answer) mutable {
+    call.end = SteadyNow();
+    call.received = answer.Length();
+    call.ok = status.ok();
+    options.on_call(call);
+    reply(std::move(status), answer);
+  };
+}
+
 void PsClient::Impl::Call(Server& server, const char* method, grpc::ByteBuffer request,
                           Time deadline, Reply reply) {
   uint64_t id = 0;
@@ -223,6 +238,7 @@ void PsClient::Impl::Call(Server& server, const char* method, grpc::ByteBuffer r
     reply(Cancelled("the client is going away"), grpc::ByteBuffer());
     return;
   }
+  if (options.on_call) reply = Observed(server, method, request.Length(), std::move(reply));
   auto call = RawCall::Start(
       PsLeases::Take(call_leases), server.channel, std::string("/tandem.ParameterServer/") + method,
       token, std::move(request), deadline, options.retries,

@@ -35,6 +35,15 @@ struct PsOptimizer {
   std::map<std::string, std::variant<bool, int64_t, double, std::string>> attrs;
 };
 
+// A call to one server, with its repetitions.
+struct PsCall {
+  int server = 0;
+  const char* method = "";  // "Push", a literal
+  Time begin, end;
+  size_t sent = 0, received = 0;  // bytes of the messages
+  bool ok = true;
+};
+
 struct PsOptions {
   std::string job = "job";
   int trainer = 0, trainers = 1;  // rank and number of trainers
@@ -52,6 +61,9 @@ struct PsOptions {
   // Called about once a second while Connect waits: "waiting for pserver 1 of 2 at 127.0.0.1:1234
   // (12 s of 60 s)". May be empty.
   std::function<void(const std::string&)> on_wait;
+  // Told each call when it has ended, before whoever made it: on a gRPC thread, must not block.
+  // May be empty.
+  std::function<void(const PsCall&)> on_call;
 };
 
 struct PsTensor {

@@ -83,6 +83,7 @@ struct RowsPart {
 
 struct PsClient::Impl {
   struct Server {
+    int index = 0;
     Endpoint endpoint;
     std::string name;  // "pserver 0 (127.0.0.1:1234)"
     std::shared_ptr<grpc::Channel> channel;
@@ -102,6 +103,8 @@ struct PsClient::Impl {
   // Starts a call and sees to it that the destructor can end and await it.
   void Call(Server& server, const char* method, grpc::ByteBuffer request, Time deadline,
             Reply reply);
+  // `reply` behind a word to options.on_call.
+  Reply Observed(const Server& server, const char* method, size_t bytes, Reply reply) const;
   // A small call, blocking.
   Status CallAndWait(Server& server, const char* method,
                      const google::protobuf::MessageLite& request,

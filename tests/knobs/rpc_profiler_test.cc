@@ -1,0 +1,82 @@
+// enable_rpc_profiler: the profile of steps shows the calls to the servers.
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "gmock/gmock.h"
+#include "tests/knobs/knob_programs.h"
+#include "trainer/rpc_log.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class RpcProfilerTest : public KnobProgramTest {
+ protected:
+  static constexpr int kSteps = 5;
+  const std::vector<std::string> launch_ = {"--mode=pserver", "--servers=2", "--workers=1"};
+  std::vector<std::string> Args(const std::vector<std::string>& more) const {
+    std::vector<std::string> args = {"--steps_max=12", "--profile.dir=" + Path("prof"),
+                                     "--profile.first_step=4",
+                                     "--profile.steps=" + std::to_string(kSteps)};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  std::string File(const std::string& name) const { return ReadWholeFile(Path("prof/" + name)); }
+};
+
+TEST_F(RpcProfilerTest, CallsAreInTheTimelineAndInTheTable) {
+  const JobRun plain = RunJob("plain", launch_, Args({}));
+  EXPECT_THAT(File("profile.0.txt"), Not(HasSubstr("Bytes out")));
+  const JobRun run = RunJob("profiled", launch_, Args({"--enable_rpc_profiler=true"}));
+  EXPECT_EQ(run.result.params_sha256, plain.result.params_sha256);
+  // In sync mode gradients go out and parameters come back in one call a step to each server.
+  EXPECT_THAT(File("profile.0.txt"), ContainsRegex("Call +Server +Calls"));
+  EXPECT_THAT(File("profile.0.txt"), ContainsRegex("Push[A-Za-z]* +1 +5 +0 "));
+  const json trace = json::parse(File("timeline.0.json"), nullptr, false);
+  ASSERT_TRUE(trace.is_object());
+  std::map<int, int> begun;
+  std::map<int, double> open;
+  double sent = 0;
+  for (const json& event : trace["traceEvents"]) {
+    if (event.value("cat", "") != "rpc") continue;
+    const int id = event["id"];
+    if (event["ph"] == "b") {
+      ++begun[event["tid"].get<int>()];
+      open[id] = event["ts"];
+      sent += event["args"]["sent"].get<double>();
+      EXPECT_TRUE(event["args"]["ok"].get<bool>());
+    } else {
+      EXPECT_GT(event["ts"].get<double>(), open[id]);
+      open.erase(id);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_EQ(begun.size(), 2U) << "a lane for each server";
+  for (const auto& [lane, calls] : begun) EXPECT_GE(calls, kSteps);
+  EXPECT_GT(sent, kSteps * 61706 * 4.0) << "LeNet's gradients, 4 bytes each";
+}
+
+TEST_F(RpcProfilerTest, NeedsAProfile) {
+  const auto job = StartJob("none", launch_, {"--enable_rpc_profiler=true"});
+  EXPECT_EQ(job->Wait(), 2);
+  EXPECT_THAT(job->Output(), HasSubstr("profile { dir: \"profile\" }"));
+}
+
+TEST_F(RpcProfilerTest, TheTableAddsUpCallsOfOneKind) {
+  const Time t = SteadyNow();
+  const auto ms = [](int n) { return std::chrono::milliseconds(n); };
+  RpcLog log;
+  log.Add({1, "Push", t, t + ms(2), 100, 10, true});
+  log.Add({1, "Push", t + ms(5), t + ms(9), 300, 30, false});
+  log.Add({0, "Pull", t + ms(20), t + ms(21), 1, 1, true});
+  EXPECT_THAT(RpcTable(log.Between(t, t + ms(10))),
+              ContainsRegex("Push +1 +2 +1 +6.000 +2.000 +4.000 +3.000 +200 +20\n$"));
+  EXPECT_EQ(RpcTable(log.Between(t + ms(10), t + ms(20))), "");
+}
+
+}  // namespace
+}  // namespace tandem
