@@ -4,6 +4,13 @@ import numpy as np
 import torch
 
 RELATIVE = 1e-5  # of the largest element
+RELATIVE_HALF = 2e-2
+
+
+def to_bf16(array):
+    """The nearest values that bf16 has, ties to even."""
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    return ((bits + 0x7fff + (bits >> 16 & 1)) & np.uint32(0xffff0000)).view(np.float32)
 
 
 def names(slot, value):
@@ -37,18 +44,21 @@ def var_text(name, kind, array):
 
 class Written:
     """Case `number` (ops.py) of an operator as a program, with PyTorch's answers. `draw` gives an
-    array of a shape: the weights of the mean."""
+    array of a shape: the weights of the mean. `half`: to be run in bf16, on values that it has."""
 
-    def __init__(self, op, case, number, draw):
+    def __init__(self, op, case, number, draw, half=False):
         self.name = f"{op}.{number:03d}"
-        self.op, self.case = op, case
+        self.op, self.case, self.half = op, case, half
         self.arrays, self.kinds, self.tensors = {}, {}, {}
         for slot, value in case.slots:
             for name, array in zip(names(slot, value), value if isinstance(value, list) else [value]):
-                self.arrays[name] = np.asarray(array)
+                self.arrays[name] = self.given(np.asarray(array))
                 state = slot in case.state.values()
                 self.kinds[name] = "PARAM" if slot in case.params else "STATE" if state else "DATA"
         self.answer(draw)
+
+    def given(self, array):
+        return to_bf16(array) if self.half and array.dtype == np.float32 else array
 
     def answer(self, draw):
         by_slot = {}
@@ -73,7 +83,7 @@ class Written:
         if not self.case.params:
             return
         self.first = next(name for name in self.results if name.startswith("out."))
-        self.arrays["weight"] = draw(tuple(self.results[self.first].shape))
+        self.arrays["weight"] = self.given(draw(tuple(self.results[self.first].shape)))
         self.kinds["weight"] = "DATA"
         loss = (self.results[self.first] * torch.from_numpy(self.arrays["weight"]).double()).mean()
         loss.backward()
@@ -113,5 +123,5 @@ class Written:
                 yield f"{name} has the shape {ours.shape}, expected {theirs.shape}"
             elif theirs.size:
                 worst = np.abs(ours - theirs).max() / max(np.abs(theirs).max(), 1e-30)
-                if not worst <= RELATIVE:
+                if not worst <= (RELATIVE_HALF if self.half else RELATIVE):
                     yield f"{name} differs by {worst:.2g} of its largest element"

@@ -3,8 +3,9 @@
 For each case a program of one operator and a weighted mean of its result is written, run by
 tests/torch/program_run.cc, and compared with PyTorch in f64: differences of at most 1e-5 of the
 largest element. Every operator whose gradient docs/op_support.md lists must have a row here.
+With --half the operators that amp runs in 16 bits, as its pass rewrites them for bf16: 2e-2.
 
-usage: ops.py --build=DIR [--seed=1] [--only=op,...] [--rounds=8]
+usage: ops.py --build=DIR [--seed=1] [--only=op,...] [--rounds=8] [--half]
 Exit codes: 0 equal, 1 not equal, 77 torch is missing.
 """
 
@@ -32,6 +33,7 @@ from op_program import Written
 
 DICE = random.Random()
 RNG = None
+HALF = False
 
 
 class Case:
@@ -60,6 +62,10 @@ def real(dims, low=-1.0, high=1.0):
 def apart(dims):
     """No two alike, so that the largest stays the largest."""
     n = int(np.prod(dims))
+    if HALF:  # of the 2048 values of bf16 that are from 2^-8 to 1
+        bits = RNG.permutation(2048)[:n].astype(np.uint32)
+        sign, rest = (bits & 1) << 31, (bits >> 1) + 0x3b80
+        return (sign | rest << 16).view(np.float32).reshape(dims)
     return (RNG.permutation(n) / max(n, 1) * 2 - 1).astype(np.float32).reshape(dims)
 
 
@@ -72,13 +78,22 @@ def unary(function, draw=real, **attrs):
     return lambda: Case([("X", draw(shape()))], lambda t: {"Out": function(t["X"])}, attrs, ("X",))
 
 
-def pair(function, draw=real):
+def grid(dims):
+    return (RNG.integers(-64, 64, dims) / 64).astype(np.float32)
+
+
+def between(dims):
+    """Never what grid() gives."""
+    return grid(dims) + np.float32(1 / 128)
+
+
+def pair(function, draw=real, draw_x=real):
     def make():
         x = shape()
         begin = DICE.randint(0, len(x) - 1)
         end = DICE.randint(begin + 1, len(x))
         tail = (1,) * (len(x) - end)
-        return Case([("X", real(x)), ("Y", draw(x[begin:end]))],
+        return Case([("X", draw_x(x)), ("Y", draw(x[begin:end]))],
                     lambda t: {"Out": function(t["X"], t["Y"].reshape(t["Y"].shape + tail))},
                     {"axis": begin}, ("X", "Y"))
     return make
@@ -368,7 +383,7 @@ CASES = {
     "dropout": dropout,
     "elementwise_add": pair(torch.add),
     "elementwise_div": pair(torch.div, nonzero),
-    "elementwise_max": pair(torch.maximum),
+    "elementwise_max": pair(torch.maximum, between, grid),
     "elementwise_mul": pair(torch.mul),
     "elementwise_sub": pair(torch.sub),
     "fc": fc,
@@ -410,6 +425,13 @@ def uncovered():
     return [op for op in documented("yes") if op not in CASES]
 
 
+def halved():
+    """The operators that amp runs in 16 bits."""
+    path = os.path.join(ROOT, "kernels", "graph", "passes", "amp.cc")
+    with open(path, encoding="utf-8") as source:
+        return re.findall(r'^    {"(\w+)", List::k(?:White|Gray)', source.read(), re.M)
+
+
 def output_slots(op):
     with open(os.path.join(ROOT, "docs", "op_support.md"), encoding="utf-8") as page:
         section = re.search(rf"^## {op}$(.*?)(^## |\Z)", page.read(), re.M | re.S).group(1)
@@ -418,31 +440,36 @@ def output_slots(op):
 
 
 def main():
-    global RNG
+    global RNG, HALF
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--only", default=",".join(op for op in CASES if op in documented()))
+    parser.add_argument("--half", action="store_true")
+    parser.add_argument("--only")
     args = parser.parse_args()
+    HALF = args.half
+    ops = halved() if HALF else [op for op in CASES if op in documented()]
+    if args.only:
+        ops = args.only.split(",")
     if uncovered():
         print("no comparison with PyTorch: " + ", ".join(uncovered()))
         return 1
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="tandem-torch-") as folder:
         written = []
-        for op in args.only.split(","):
+        for op in ops:
             slots = [name for name, optional in output_slots(op) if not optional]
             for i in range(args.rounds):
                 DICE.seed(f"{args.seed} {op} {i}")
                 RNG = np.random.default_rng(DICE.getrandbits(32))
-                case = Written(op, CASES[op](), i, real)
+                case = Written(op, CASES[op](), i, real, HALF)
                 written.append(case)
                 with open(f"{folder}/{case.name}.pbtxt", "w", encoding="utf-8") as file:
                     file.write(case.text(slots))
                 safetensors_io.write(f"{folder}/{case.name}.safetensors", case.arrays)
         program = os.path.join(args.build, "tests", "program_run")
-        done = subprocess.run([program, folder], capture_output=True, text=True, timeout=300,
+        done = subprocess.run([program, folder] + ["--half"] * HALF, capture_output=True, text=True, timeout=300,
                               check=False)
         if done.returncode != 0:
             print(done.stderr)
@@ -453,7 +480,7 @@ def main():
             for line in found:
                 print(f"{case.name}: {line}\n{case.text([])}")
             wrong += bool(found)
-    print(f"{len(written)} cases of {len(args.only.split(','))} operators, {wrong} wrong")
+    print(f"{len(written)} cases of {len(ops)} operators, {wrong} wrong")
     return 1 if wrong else 0
 
 

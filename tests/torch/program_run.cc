@@ -1,10 +1,11 @@
 // Runs programs on given tensors: the side of Tandem in tests/torch/ops.py.
 //
-//   program_run DIR
+//   program_run DIR [--half]
 //
 // For each DIR/x.pbtxt (proto/program.proto) the variables get the values of DIR/x.safetensors;
 // with a loss the gradients are added; then it runs once. DIR/x.out.safetensors gets every variable
-// the program computes, gradients of parameters as "<parameter>@GRAD", dense.
+// the program computes, gradients of parameters as "<parameter>@GRAD", dense. --half: amp is asked
+// to run the first operator in bf16.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -14,8 +15,10 @@
 #include "common/tensor/device.h"
 #include "kernels/exec/executor.h"
 #include "kernels/graph/autodiff.h"
+#include "kernels/graph/passes/pass.h"
 #include "kernels/graph/program_io.h"
 #include "proto/program.pb.h"
+#include "proto/strategy.pb.h"
 #include "trainer/safetensors.h"
 
 namespace tandem {
@@ -41,8 +44,18 @@ Status Feed(const Plan& plan, const TensorMap& tensors) {
   return OkStatus();
 }
 
-Status RunOne(const std::string& stem, int threads) {
+// The pass of the product on a program whose first operator is asked to be 16-bit.
+Status CastFirst(Program& program) {
+  DistributedStrategy strategy;
+  strategy.set_amp(true);
+  strategy.mutable_amp_configs()->add_custom_white_list(program.ops[0].type);
+  std::vector<ParamGrad> grads;
+  return PassPipeline(strategy, nullptr).Run(PassStage::kForward, program, grads);
+}
+
+Status RunOne(const std::string& stem, int threads, bool half) {
   TD_ASSIGN_OR_RETURN(Program program, ReadProgram(stem + ".pbtxt"));
+  if (half) TD_RETURN_IF_ERROR(CastFirst(program));
   std::vector<ParamGrad> grads;
   if (!program.loss.empty()) {
     TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 1.0f));
@@ -72,7 +85,7 @@ Status RunOne(const std::string& stem, int threads) {
   return WriteSafetensors(stem + ".out.safetensors", out, {});
 }
 
-int RunAll(const std::string& dir) {
+int RunAll(const std::string& dir, bool half) {
   std::vector<std::string> stems;
   for (const auto& entry : std::filesystem::directory_iterator(dir)) {
     std::filesystem::path path = entry.path();
@@ -81,7 +94,7 @@ int RunAll(const std::string& dir) {
   std::sort(stems.begin(), stems.end());
   int failed = 0;
   for (size_t i = 0; i < stems.size(); ++i) {
-    const Status status = RunOne(stems[i], 1 + static_cast<int>(i % 2));
+    const Status status = RunOne(stems[i], 1 + static_cast<int>(i % 2), half);
     if (status.ok()) continue;
     std::cerr << stems[i] << ": " << status << "\n";
     ++failed;
@@ -93,9 +106,10 @@ int RunAll(const std::string& dir) {
 }  // namespace tandem
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: program_run DIR\n";
+  const bool half = argc == 3 && std::string_view(argv[2]) == "--half";
+  if (argc != (half ? 3 : 2)) {
+    std::cerr << "usage: program_run DIR [--half]\n";
     return 2;
   }
-  return tandem::RunAll(argv[1]);
+  return tandem::RunAll(argv[1], half);
 }

@@ -23,9 +23,13 @@ def read(path):
         if name == "__metadata__":
             continue
         begin, end = entry["data_offsets"]
+        if entry["dtype"] == "BF16":  # numpy has none: the upper half of a f32
+            bits = np.frombuffer(body[begin:end], dtype=np.uint16).astype(np.uint32) << 16
+            arrays[name] = bits.view(np.float32).reshape(entry["shape"])
+            continue
         dtype = DTYPES.get(entry["dtype"])
         if dtype is None:
-            continue  # 16-bit floats: numpy has no bf16
+            continue
         arrays[name] = np.frombuffer(body[begin:end], dtype=dtype).reshape(entry["shape"]).copy()
     return arrays
 
