@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tempfile
 
+import data_parallel
 import machine
 import peer_setup
+from peer_setup import Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -22,10 +24,6 @@ RUN_TIMEOUT_S = 600
 TUNE_FINALISTS = 3
 ROUNDS_MIN = 5  # of a figure to be quoted
 EXIT_FAILED = 1
-
-
-class Failed(Exception):
-    """A run ended badly, or the sides do not compute the same."""
 
 
 def run_json(command, env=None, what=""):
@@ -332,6 +330,34 @@ class Bench:
                    ratio_at_4_bytes=round(table["4 B"]["Gloo"] / table["4 B"]["tcp"], 3))
         return out
 
+    # ---- Two ranks against two processes alone ----
+
+    def dp_efficiency(self):
+        python = peer_setup.torch_python(self.build_dir)
+        bin_dir, work = os.path.join(self.build_dir, "bin"), machine.OtherWork()
+        taken = {name: [] for name in (*data_parallel.NETWORKS, "PyTorch DDP, mlp")}
+        for round_index in range(self.args.rounds):
+            progress(f"round {round_index + 1} of {self.args.rounds}")
+            for name, network in data_parallel.NETWORKS.items():
+                taken[name].append(data_parallel.round_of(network, bin_dir))
+            with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
+                taken["PyTorch DDP, mlp"].append(data_parallel.peer_round(python, folder))
+        table = {}
+        for name, pairs in taken.items():
+            percents = [100 * alone / together for alone, together in pairs]
+            table[name] = {"percent": round(statistics.median(percents), 1),
+                           "spread": [round(min(percents), 1), round(max(percents), 1)],
+                           "alone_ms": round(1e3 * statistics.median(a for a, _ in pairs), 3),
+                           "together_ms": round(1e3 * statistics.median(t for _, t in pairs), 3)}
+            if name in data_parallel.NETWORKS:
+                table[name]["goal"] = data_parallel.NETWORKS[name].goal
+        percents = [100 * alone / together for alone, together in taken["mlp"]]
+        out = compare(percents, [data_parallel.NETWORKS["mlp"].goal], 100, lower_is_better=False)
+        out.update(peer_name="the goal itself, for the mlp of 12.6 M parameters",
+                   limit_name="two processes alone", networks=table,
+                   others_share=round(work.share(), 3))
+        return out
+
     # ---- The executor alone ----
 
     def op_overhead(self):
@@ -403,6 +429,7 @@ FIGURES = {
     "ps_sparse_pull": Bench.ps_sparse_pull,
     "allreduce_shm": Bench.allreduce_shm,
     "allreduce_tcp": Bench.allreduce_tcp,
+    "dp_efficiency": Bench.dp_efficiency,
 }
 
 
@@ -414,7 +441,7 @@ def take(bench, name):
                            for part in (figure, figure.get("one_thread", {}))])
     figure["trusted"] = others <= machine.BUSY_SHARE_MAX and figure["runs"] >= ROUNDS_MIN
     # Where the goal is a bound, the bound is the peer. Nothing is met by a run not to be trusted.
-    met = figure["ratio"] >= (1 if goal.startswith("<=") else float(goal))
+    met = figure["ratio"] >= (1 if goal.startswith(("<=", ">=")) else float(goal))
     figure["goal_met"] = met if figure["trusted"] else None
     figure.update(busy_at_start=round(busy, 3), machine=machine.describe(), date=machine.today(),
                   commit=machine.commit(ROOT))

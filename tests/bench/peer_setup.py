@@ -10,6 +10,10 @@ EXIT_MISSING = 3
 CHECK = "import torch, numpy; print(torch.__version__)"
 
 
+class Failed(Exception):
+    """A run ended badly, or the sides do not compute the same."""
+
+
 class Missing(Exception):
     """Something a peer needs is not here and cannot be had; the text says what to do."""
 
