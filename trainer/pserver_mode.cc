@@ -66,10 +66,11 @@ class PserverMode final : public ModeDriver, public CommHandler {
   void AddCounts(std::map<std::string, double>* counts) const override {
     (*counts)["ps.pushes"] = static_cast<double>(pushes_.load());
     (*counts)["ps.pulls"] = static_cast<double>(pulls_.load());
+    calls_.AddBytes(counts);
     (*counts)["ps.slices"] = static_cast<double>(slices_);
     (*counts)["ps.largest_share"] = static_cast<double>(largest_share_);
   }
-  const RpcLog* rpc_log() const override { return options_.rpc_profiler ? &rpc_log_ : nullptr; }
+  const RpcLog* rpc_log() const override { return options_.rpc_profiler ? &calls_ : nullptr; }
   // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
   // name it to the others.
   void Abort(const Status& why) override {
@@ -119,7 +120,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   int64_t geo_pending_ = 0;                    // steps since then
   std::atomic<int64_t> pushes_{0}, pulls_{0};  // messages to the servers, one for all of them
   int64_t slices_ = 0, largest_share_ = 0;     // of all servers; elements of the fullest
-  RpcLog rpc_log_;
+  RpcLog calls_{options_.rpc_profiler};
   std::unique_ptr<PsClient> client_;  // its destructor waits for calls into the above
   std::unique_ptr<AsyncCommunicator> communicator_;  // its threads use all of the above
 };
@@ -236,7 +237,7 @@ PsOptions PserverMode::ClientOptions() {
   ps.partition.min_block_size = options_.min_block_size;
   ps.partition.dispatcher = options_.dispatcher;
   ps.on_wait = [](const std::string& message) { LOG(INFO) << message; };
-  if (options_.rpc_profiler) ps.on_call = [this](const PsCall& call) { rpc_log_.Add(call); };
+  ps.on_call = [this](const PsCall& call) { calls_.Add(call); };
   return ps;
 }
 

@@ -2,13 +2,21 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <utility>
 
 namespace tandem {
 
 void RpcLog::Add(const PsCall& call) {
   MutexLock lock(mu_);
-  if (calls_.size() < kCallsMax) calls_.push_back(call);
+  sent_ += call.sent;
+  received_ += call.received;
+  if (keep_ && calls_.size() < kCallsMax) calls_.push_back(call);
+}
+
+void RpcLog::AddBytes(std::map<std::string, double>* counts) const {
+  MutexLock lock(mu_);
+  (*counts)["ps.sent_bytes"] = static_cast<double>(sent_);
+  (*counts)["ps.received_bytes"] = static_cast<double>(received_);
 }
 
 std::vector<PsCall> RpcLog::Between(Time begin, Time end) const {

@@ -32,6 +32,7 @@ namespace tandem {
 //   communicators
 //   localsgd.k_steps        of adaptive_localsgd, behind the last step
 //   ps.pushes, ps.pulls     messages to all servers
+//   ps.sent_bytes, ps.received_bytes  of these and all other messages
 //   ps.slices               of parameters; ps.largest_share: elements of the fullest server
 //   peak_bytes              largest resident memory of the process
 // A name that is not there stands for 0.

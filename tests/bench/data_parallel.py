@@ -1,16 +1,13 @@
 """How much of two processes' speed is left when they train one model: the step of two processes
 that know nothing of each other against that of two ranks in collective mode, a thread each."""
 
-import json
 import os
 import statistics
-import subprocess
 import tempfile
 
-from peer_setup import Failed
+from jobs import read_json, run_job, run_together
 
 THREADS, RANKS = 1, 2
-RUN_TIMEOUT_S = 600
 WARM_SHARE = 0.2  # of the steps are not counted
 
 JOB = """
@@ -48,30 +45,9 @@ NETWORKS = {
 }
 
 
-def _run_together(commands, folder):
-    """Runs all at once; what a failing one wrote is in the error."""
-    logs = [open(os.path.join(folder, f"{i}.log"), "w+", encoding="utf-8")
-            for i in range(len(commands))]
-    started = [subprocess.Popen(command, stdout=log, stderr=log)
-               for command, log in zip(commands, logs)]
-    try:
-        codes = [process.wait(timeout=RUN_TIMEOUT_S) for process in started]
-    except subprocess.TimeoutExpired as error:
-        raise Failed(f"{commands[0][0]} did not end within {RUN_TIMEOUT_S} s") from error
-    finally:
-        for process in started:
-            process.kill()
-    for code, command, log in zip(codes, commands, logs):
-        if code != 0:
-            log.seek(0)
-            raise Failed(f"{' '.join(command)} ended with {code}:\n{log.read()[-2000:]}")
-        log.close()
-
-
-def _step_seconds(path):
+def _step_seconds(result):
     """The median step of a run's history, behind the first ones."""
-    with open(path, encoding="utf-8") as file:
-        history = json.load(file)["history"]
+    history = result["history"]
     each = [s / n for s, n in zip(history["seconds"], history["steps"])]
     return statistics.median(each[int(len(each) * WARM_SHARE):])
 
@@ -84,21 +60,17 @@ def round_of(network, bin_dir):
             file.write(network.job)
         results = [os.path.join(folder, f"alone{i}.json") for i in range(RANKS)]
         trainer = os.path.join(bin_dir, "tandem-trainer")
-        _run_together([[trainer, f"--job_file={job}", f"--result_json={path}"]
-                       for path in results], folder)
-        alone = statistics.mean(_step_seconds(path) for path in results)
-        path = os.path.join(folder, "together.json")
-        _run_together([[os.path.join(bin_dir, "tandemrun"), "--mode=collective",
-                        f"--nproc={RANKS}", "--quiet", f"--log_dir={folder}/log", job, "--",
-                        f"--result_json={path}"]], folder)
-        return alone, _step_seconds(path)
+        run_together([[trainer, f"--job_file={job}", f"--result_json={path}"]
+                      for path in results], folder)
+        alone = statistics.mean(_step_seconds(read_json(path)) for path in results)
+        together = run_job(bin_dir, ["--mode=collective", f"--nproc={RANKS}"], job, folder)
+        return alone, _step_seconds(together)
 
 
 def peer_round(python, folder):
     """The same of PyTorch's DistributedDataParallel over Gloo, for the mlp."""
     here = os.path.dirname(os.path.abspath(__file__))
     path = os.path.join(folder, "ddp.json")
-    _run_together([[python, os.path.join(here, "peer_ddp.py"), f"--out={path}"]], folder)
-    with open(path, encoding="utf-8") as file:
-        result = json.load(file)
+    run_together([[python, os.path.join(here, "peer_ddp.py"), f"--out={path}"]], folder)
+    result = read_json(path)
     return result["alone"], result["together"]

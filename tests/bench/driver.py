@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 import data_parallel
+import hybrid_deepfm
 import machine
 import peer_setup
 from peer_setup import Failed
@@ -358,6 +359,23 @@ class Bench:
                    others_share=round(work.share(), 3))
         return out
 
+    def hybrid_deepfm(self):
+        bin_dir, work, rounds = os.path.join(self.build_dir, "bin"), machine.OtherWork(), []
+        with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
+            job = hybrid_deepfm.write_job(folder)
+            for round_index in range(self.args.rounds):
+                progress(f"round {round_index + 1} of {self.args.rounds}")
+                rounds.append(hybrid_deepfm.round_of(bin_dir, job))
+        speed = {mode: [one[mode][0] for one in rounds] for mode in hybrid_deepfm.MODES}
+        best = max(("pserver", "collective"), key=lambda mode: statistics.median(speed[mode]))
+        out = compare(speed["hybrid"], speed[best], 0, lower_is_better=False)
+        out.update(peer_name=best + " mode, the faster of the pure ones", limit_name="none",
+                   modes={mode: {"samples_per_s": round(statistics.median(speed[mode])),
+                                 "auc": rounds[-1][mode][1], "bytes_per_step": rounds[-1][mode][2]}
+                          for mode in hybrid_deepfm.MODES},
+                   others_share=round(work.share(), 3))
+        return out
+
     # ---- The executor alone ----
 
     def op_overhead(self):
@@ -430,6 +448,7 @@ FIGURES = {
     "allreduce_shm": Bench.allreduce_shm,
     "allreduce_tcp": Bench.allreduce_tcp,
     "dp_efficiency": Bench.dp_efficiency,
+    "hybrid_deepfm": Bench.hybrid_deepfm,
 }
 
 

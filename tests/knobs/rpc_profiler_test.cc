@@ -69,7 +69,7 @@ TEST_F(RpcProfilerTest, NeedsAProfile) {
 TEST_F(RpcProfilerTest, TheTableAddsUpCallsOfOneKind) {
   const Time t = SteadyNow();
   const auto ms = [](int n) { return std::chrono::milliseconds(n); };
-  RpcLog log;
+  RpcLog log(/*keep=*/true);
   log.Add({1, "Push", t, t + ms(2), 100, 10, true});
   log.Add({1, "Push", t + ms(5), t + ms(9), 300, 30, false});
   log.Add({0, "Pull", t + ms(20), t + ms(21), 1, 1, true});
