@@ -190,6 +190,7 @@ StatusOr<std::string> StepProfile::Write() {
   const auto order = static_cast<ProfileOrder>(config_->order());
   std::string table =
       ProfileTable(SumUp(profiler_, order, config_->op_detail()), MeasurePeak(place_.threads));
+  table += ToString(OverlapOf(profiler_.spans()));
   std::vector<PsCall> calls;
   if (place_.calls != nullptr) {
     const auto [begin, end] = Extent(profiler_);

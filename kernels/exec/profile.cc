@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -150,6 +152,37 @@ std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak&
   text += absl::StrFormat("times in ms; peak of this machine: %.1f GFLOP/s, %.1f GB/s copied\n",
                           peak.flops / 1e9, peak.bytes / 1e9);
   return text;
+}
+
+CommOverlap OverlapOf(std::span<const Span> spans) {
+  CommOverlap overlap;
+  std::vector<std::pair<Time, Time>> on_way;
+  std::set<int64_t> steps;
+  for (const Span& span : spans) {
+    steps.insert(span.run);
+    if (span.lane == Lane::kComm) on_way.emplace_back(span.begin, span.end);
+    if (span.lane == Lane::kCompute && std::string_view(span.what) == "wait") {
+      overlap.exposed += Seconds(span.end - span.begin);
+    }
+  }
+  overlap.steps = static_cast<int64_t>(steps.size());
+  std::sort(on_way.begin(), on_way.end());
+  Time covered = Time::min();
+  for (const auto& [begin, end] : on_way) {
+    const Time from = std::max(begin, covered);
+    if (end > from) overlap.on_way += Seconds(end - from);
+    covered = std::max(covered, end);
+  }
+  return overlap;
+}
+
+std::string ToString(const CommOverlap& overlap) {
+  if (overlap.steps == 0 || overlap.on_way <= 0) return "";
+  const double hidden = std::max(0.0, 1 - overlap.exposed / overlap.on_way);
+  const double ms = 1e3 / static_cast<double>(overlap.steps);
+  return absl::StrFormat(
+      "communication: %.3f ms a step, %.3f of it exposed; %.0f %% is hidden behind other work\n",
+      overlap.on_way * ms, overlap.exposed * ms, 100 * hidden);
 }
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 // What the steps of a plan cost: recorded as spans of time, summed up by operator.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,5 +64,16 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
 // The seeds' columns (Event, Calls, Total, Min., Max., Ave., Ratio.), times in ms, and of each row
 // the operations and the bytes a second, each with its share of `peak`.
 std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak);
+
+// How much of communication is hidden behind other work.
+struct CommOverlap {
+  int64_t steps = 0;
+  double on_way = 0;   // seconds in which at least one communication was under way
+  double exposed = 0;  // of them: seconds in which the executor did nothing but wait for one
+};
+CommOverlap OverlapOf(std::span<const Span> spans);
+// "communication: 1.234 ms a step, 0.234 of it exposed; 81 % is hidden behind other work"; "" when
+// there was none.
+std::string ToString(const CommOverlap& overlap);
 
 }  // namespace tandem

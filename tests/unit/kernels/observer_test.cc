@@ -114,6 +114,31 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
   EXPECT_NEAR(Find(rows, "feed")->total, 0.005, 1e-9);
 }
 
+TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
+  const Time t = SteadyNow();
+  const auto span = [t](const char* what, Lane lane, int64_t run, int begin_ms, int end_ms) {
+    return Span{0,
+                what,
+                lane,
+                run,
+                t + std::chrono::milliseconds(begin_ms),
+                t + std::chrono::milliseconds(end_ms)};
+  };
+  const std::vector<Span> spans = {
+      span("", Lane::kCompute, 0, 0, 10),      span("", Lane::kComm, 0, 2, 8),
+      span("", Lane::kComm, 0, 4, 12),         span("wait", Lane::kCompute, 0, 10, 12),
+      span("", Lane::kCompute, 1, 20, 30),     span("", Lane::kComm, 1, 30, 40),
+      span("wait", Lane::kCompute, 1, 30, 40), span("feed", Lane::kFeed, 1, 18, 20)};
+  const CommOverlap overlap = OverlapOf(spans);
+  EXPECT_EQ(overlap.steps, 2);
+  EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // 2 to 12, and 30 to 40
+  EXPECT_NEAR(overlap.exposed, 0.012, 1e-9);
+  EXPECT_EQ(ToString(overlap),
+            "communication: 10.000 ms a step, 6.000 of it exposed; 40 % is hidden behind other "
+            "work\n");
+  EXPECT_EQ(ToString(OverlapOf(std::span(spans).first(1))), "");
+}
+
 TEST_F(ObserverTest, TableAndOrders) {
   const auto plan = Trained();
   Executor executor(*plan);
