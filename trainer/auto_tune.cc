@@ -232,7 +232,8 @@ std::string ToLines(const Settings& settings) {
 StatusOr<Settings> FromLines(const std::string& path, const std::string& text) {
   Settings settings;
   if (text == kNothing) return settings;
-  for (const std::string line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  for (const std::string& line : lines) {
     const size_t eq = line.find('=');
     if (eq == std::string::npos) return DataLoss("%s: \"%s\" is no setting", path, line);
     settings.emplace_back(line.substr(0, eq), line.substr(eq + 1));

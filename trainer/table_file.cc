@@ -75,7 +75,7 @@ Status ReadTableFile(const std::string& path, const RowSink& take) {
       return DataLoss("%s: record %d is damaged", path, number);
     }
     at += sizeof(bytes) + bytes;
-    PsTableRows rows = FromProto(record.rows());
+    PsTableRows rows = RowsFromProto(record.rows());
     rows.slots.assign(record.slot().begin(), record.slot().end());
     TD_RETURN_IF_ERROR(Annotate(take(rows), path));
   }

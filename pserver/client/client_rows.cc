@@ -229,7 +229,7 @@ Status PsClient::Impl::WaitForVersion(Server& server, uint64_t version) {
   return CallAndWait(server, "Pull", request, &reply, options.step_timeout);
 }
 
-PsTableRows FromProto(const TableRows& rows) {
+PsTableRows RowsFromProto(const TableRows& rows) {
   PsTableRows page{.variable = rows.variable(), .ids = {rows.id().begin(), rows.id().end()}};
   page.content.resize(rows.content().size() / sizeof(float));
   std::copy(rows.content().begin(), rows.content().end(),
@@ -277,7 +277,7 @@ Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_
       if (!Fits(reply, static_cast<size_t>(table.dim), bucket)) {
         return DataLoss("%s: rows of table %s do not fit", server->name, table.variable);
       }
-      PsTableRows page = FromProto(reply.rows());
+      PsTableRows page = RowsFromProto(reply.rows());
       page.slots.assign(reply.slot().begin(), reply.slot().end());
       page.slot_start.assign(reply.slot_start().begin(), reply.slot_start().end());
       TD_RETURN_IF_ERROR(take(page));

@@ -9,6 +9,6 @@ class TableRows;
 
 // All of PsTableRows but the slots, of which `rows` says nothing. REQUIRES: lists of `rows` that
 // belong together are of one length (the caller looked: what came from outside may be damaged).
-PsTableRows FromProto(const TableRows& rows);
+PsTableRows RowsFromProto(const TableRows& rows);
 
 }  // namespace tandem

@@ -20,7 +20,8 @@ class AutoTest : public KnobProgramTest {
     std::vector<std::string> flags;
     const std::string text = ReadWholeFile(Path(dir) + "/auto_choice");
     EXPECT_NE(text, "");
-    for (const std::string line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+    for (const std::string& line : lines) {
       if (line != "nothing") flags.push_back("--" + line);
     }
     return flags;
