@@ -1,10 +1,13 @@
 #include "kernels/ops/conv_dnnl.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "kernels/ops/conv2d.h"
+#include "kernels/ops/conv_product.h"
 #include "kernels/ops/conv_search.h"
 #include "kernels/ops/dnnl_program.h"
 
@@ -268,6 +271,10 @@ Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk
 Status BuildForward(DnnlProgram& program, const Case& c) {
   const Problem& p = c.p;
   const bool with_bias = c.view.has_in(2);
+  if (IsPointwise(c.s, p.type)) {
+    AddPointwiseOutput(program, c.s, with_bias);
+    return OkStatus();
+  }
   return AddPart(
       program, c, "output",
       [&](algorithm how, const auto& visit) {
@@ -282,6 +289,10 @@ Status BuildForward(DnnlProgram& program, const Case& c) {
 
 Status BuildInputGrad(DnnlProgram& program, const Case& c) {
   const Problem& p = c.p;
+  if (IsPointwise(c.s, p.type)) {
+    AddPointwiseInputGrad(program, c.s);
+    return OkStatus();
+  }
   return AddPart(
       program, c, "input's gradient",
       [&](algorithm how, const auto& visit) {
@@ -294,9 +305,26 @@ Status BuildInputGrad(DnnlProgram& program, const Case& c) {
       });
 }
 
+constexpr int kColumns = 3;  // input of the kernel behind the operator's own
+
+// The columns that the filter's gradient is computed from; none: oneDNN's own algorithms are taken.
+std::optional<Columns> ColumnsFor(const OpView& view, const ConvShape& s,
+                                  const PrepareContext& ctx) {
+  const bool wanted = view.has_out(1) && !view.has_out(2);
+  if (!wanted || !Columns::Serve(s, DnnlTypeOf(view.in(0).dtype))) return std::nullopt;
+  const Columns columns(s, ctx.threads);
+  if (columns.bytes() > ctx.conv_scratch_max) return std::nullopt;
+  return columns;
+}
+
 Status BuildFilterGrad(DnnlProgram& program, const Case& c) {
   const Problem& p = c.p;
   const bool of_bias = c.view.has_out(2);
+  if (const auto columns = ColumnsFor(c.view, c.s, c.ctx)) {
+    program.ReuseScratch();
+    AddFilterGradOfColumns(program, c.s, columns->trivial() ? 0 : kColumns);
+    return OkStatus();
+  }
   return AddPart(
       program, c, "filter's gradient",
       [&](algorithm how, const auto& visit) {
@@ -360,10 +388,26 @@ Status CheckShape(const ConvShape& s) {
   return Unimplemented("an empty convolution");
 }
 
-// The kernel that `build` makes.
-StatusOr<Kernel> Prepare(const OpView& view, const StatusOr<ConvShape>& shape,
-                         const PrepareContext& ctx,
-                         Status (*build)(DnnlProgram& program, const Case& c)) {
+// A program that has columns as one more input.
+struct ColumnsState {
+  DnnlProgram program;
+  Columns columns;
+  size_t columns_at;  // in scratch, behind the program's
+};
+
+Status RunWithColumns(ColumnsState& s, const KernelArgs& args) {
+  std::byte* const columns = static_cast<std::byte*>(args.scratch) + s.columns_at;
+  s.columns.Gather(args.in[0], columns);
+  const std::array<const void*, kColumns + 1> in = {args.in[0], args.in[1], args.in[2], columns};
+  KernelArgs inner = args;
+  inner.in = in.data();
+  return s.program.Run(inner);
+}
+
+// What `build` makes.
+StatusOr<DnnlProgram> Build(const OpView& view, const StatusOr<ConvShape>& shape,
+                            const PrepareContext& ctx,
+                            Status (*build)(DnnlProgram& program, const Case& c)) {
   TD_RETURN_IF_ERROR(CheckDnnlTypes(view));
   TD_RETURN_IF_ERROR(shape.status());
   TD_RETURN_IF_ERROR(CheckShape(*shape));
@@ -373,6 +417,13 @@ StatusOr<Kernel> Prepare(const OpView& view, const StatusOr<ConvShape>& shape,
                         built = build(program, {view, ctx, *shape, Problem(*shape, type)});
                       }));
   TD_RETURN_IF_ERROR(built);
+  return program;
+}
+
+StatusOr<Kernel> Prepare(const OpView& view, const StatusOr<ConvShape>& shape,
+                         const PrepareContext& ctx,
+                         Status (*build)(DnnlProgram& program, const Case& c)) {
+  TD_ASSIGN_OR_RETURN(DnnlProgram program, Build(view, shape, ctx, build));
   return ToKernel(std::move(program));
 }
 
@@ -383,7 +434,14 @@ StatusOr<Kernel> PrepareDnnlConv(const OpView& view, const PrepareContext& ctx) 
 }
 
 StatusOr<Kernel> PrepareDnnlConvGrad(const OpView& view, const PrepareContext& ctx) {
-  return Prepare(view, ConvShapeOf(view), ctx, BuildGrad);
+  const StatusOr<ConvShape> shape = ConvShapeOf(view);
+  TD_ASSIGN_OR_RETURN(DnnlProgram program, Build(view, shape, ctx, BuildGrad));
+  const auto columns = ColumnsFor(view, *shape, ctx);
+  if (!columns || columns->trivial()) return ToKernel(std::move(program));
+  constexpr size_t kAlign = 64;
+  const size_t at = (program.scratch_bytes() + kAlign - 1) / kAlign * kAlign;
+  return MakeKernel<ColumnsState, RunWithColumns>({std::move(program), *columns, at},
+                                                  at + columns->bytes());
 }
 
 StatusOr<Kernel> PrepareDnnlConvTranspose(const OpView& view, const PrepareContext& ctx) {

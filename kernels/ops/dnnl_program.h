@@ -37,6 +37,11 @@ class DnnlProgram {
   int Out(int i, const dnnl::memory::desc& desc) { return AddMemory(Source::kOut, i, desc); }
   int Scratch(const dnnl::memory::desc& desc);
 
+  // The bytes of `memory`, described otherwise.
+  int View(int memory, const dnnl::memory::desc& desc) {
+    return AddMemory(memories_[memory].source, memories_[memory].at, desc);
+  }
+
   dnnl::memory::desc DescOf(int memory) const { return memories_[memory].memory.get_desc(); }
 
   // `memory` in the layout `wanted`: itself, or a copy made by a reorder that is appended here.
