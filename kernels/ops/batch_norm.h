@@ -15,6 +15,11 @@ struct BatchNormShape {
   bool blocked() const { return layout == ImageLayout::kBlocked; }
 };
 
+// One step of a running statistic. As one expression in f32: the same bits on every machine.
+inline float AdvanceStatistic(float momentum, float running, float now) {
+  return running * momentum + now * (1.0f - momentum);
+}
+
 // From input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view);
 

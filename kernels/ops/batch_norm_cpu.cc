@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "kernels/ops/batch_norm_dnnl.h"
+#include "kernels/ops/batch_norm_rows.h"
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/half.h"
 #include "kernels/ops/norm_loops.h"
@@ -82,11 +82,6 @@ Moments MomentsOf(const State& st, const float* x, int64_t first) {
   return moments;
 }
 
-// One step of a running statistic. As one expression in f32: the same bits on every machine.
-float Advance(float momentum, float running, float now) {
-  return running * momentum + now * (1.0f - momentum);
-}
-
 // Writes the statistics of channels [first, first + width) and gives the factor of x.
 Lanes Statistics(const State& st, const KernelArgs& args, int64_t first) {
   const float *mean_in = InF32(args, 3) + first, *variance_in = InF32(args, 4) + first;
@@ -96,8 +91,8 @@ Lanes Statistics(const State& st, const KernelArgs& args, int64_t first) {
   for (int64_t c = 0; c < st.width(); ++c) {
     const float mean = st.is_test ? mean_in[c] : batch.mean[c];
     const float variance = st.is_test ? variance_in[c] : batch.variance[c];
-    mean_out[c] = st.is_test ? mean : Advance(st.momentum, mean_in[c], mean);
-    variance_out[c] = st.is_test ? variance : Advance(st.momentum, variance_in[c], variance);
+    mean_out[c] = st.is_test ? mean : AdvanceStatistic(st.momentum, mean_in[c], mean);
+    variance_out[c] = st.is_test ? variance : AdvanceStatistic(st.momentum, variance_in[c], variance);
     const float inv_std = 1.0f / std::sqrt(variance + st.epsilon);
     OutF32(args, 3)[first + c] = mean;
     OutF32(args, 4)[first + c] = inv_std;
@@ -285,8 +280,8 @@ Status Merge(MergeState& st, const KernelArgs& args) {
     const float running_mean = InF32(args, 1)[c], running_variance = InF32(args, 2)[c];
     OutF32(args, 0)[c] = batch_mean;
     OutF32(args, 1)[c] = batch_variance;
-    OutF32(args, 2)[c] = Advance(st.momentum, running_mean, batch_mean);
-    OutF32(args, 3)[c] = Advance(st.momentum, running_variance, batch_variance);
+    OutF32(args, 2)[c] = AdvanceStatistic(st.momentum, running_mean, batch_mean);
+    OutF32(args, 3)[c] = AdvanceStatistic(st.momentum, running_variance, batch_variance);
   }
   return OkStatus();
 }
@@ -299,19 +294,19 @@ StatusOr<Kernel> PrepareMerge(const OpView& view, const PrepareContext&) {
 }  // namespace
 
 std::vector<KernelImpl> BatchNormCpu() {
-  return {{"onednn", NativeOrWidened<PrepareDnnlBatchNorm>},
+  return {{"rows", NativeOrWidened<PrepareRowsBatchNorm>},
           {"vector", OrWidened<Prepare<Group, false>>}};
 }
 std::vector<KernelImpl> BatchNormGradCpu() {
-  return {{"onednn", NativeOrWidened<PrepareDnnlBatchNormGrad>},
+  return {{"rows", NativeOrWidened<PrepareRowsBatchNormGrad>},
           {"vector", OrWidened<Prepare<GroupGrad, false>>}};
 }
 std::vector<KernelImpl> FusedBnAddActivationCpu() {
-  return {{"onednn", NativeOrWidened<PrepareDnnlBatchNorm>},
+  return {{"rows", NativeOrWidened<PrepareRowsBatchNorm>},
           {"vector", OrWidened<Prepare<Group, true>>}};
 }
 std::vector<KernelImpl> FusedBnAddActivationGradCpu() {
-  return {{"onednn", NativeOrWidened<PrepareDnnlBatchNormGrad>},
+  return {{"rows", NativeOrWidened<PrepareRowsBatchNormGrad>},
           {"vector", OrWidened<Prepare<GroupGrad, true>>}};
 }
 

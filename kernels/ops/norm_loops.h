@@ -1,6 +1,6 @@
 // Vector loops of batch normalisation, compiled once per instruction set like those of loops.h.
 //
-// All work on runs of `n` elements in 16 lanes by index modulo 16, with one value of each statistic
+// Those of runs work on runs of `n` elements in 16 lanes by index modulo 16, with one value of each statistic
 // per lane: a run is a plane of one channel (all lanes alike), or a plane of 16 channels that lie
 // interleaved (a channel per lane). Outputs may be the inputs.
 #pragma once
@@ -36,6 +36,17 @@ struct NormLoops {
   void (*grad_sums)(const Grad& args, int64_t n, float* sum_g, float* sum_gx);
   // gx = scale (g' - mean_g - (x - mean) slope), gz = g'.
   void (*grad)(const Grad& args, int64_t n);
+
+  // The same over `rows` rows of `channels` elements, one value of each statistic per channel. Sums
+  // are added to what is there.
+  void (*row_sums)(const float* x, int64_t rows, int64_t channels, float* sum);
+  // Of x - center, and of its square.
+  void (*row_deviations)(const float* x, const float* center, int64_t rows, int64_t channels,
+                         float* sum, float* squares);
+  void (*row_apply)(const Apply& args, int64_t rows, int64_t channels);
+  void (*row_grad_sums)(const Grad& args, int64_t rows, int64_t channels, float* sum_g,
+                        float* sum_gx);
+  void (*row_grad)(const Grad& args, int64_t rows, int64_t channels);
 };
 
 // The table for the best instruction set of this machine.

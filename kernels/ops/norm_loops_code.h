@@ -163,8 +163,133 @@ void Grad(const NormLoops::Grad& a, int64_t n) {
   a.y != nullptr ? GradFor<true>(a, n) : GradFor<false>(a, n);
 }
 
+// ---- Rows of channels ---------------------------------------------------------------------------
+
+// sum[channel] += term(index, channel) over the rows, in their order: 16 channels at a time stay in
+// registers, to which add(index, channel, &register) adds the terms of 16.
+template <typename Add, typename Term>
+inline void AddRows(int64_t rows, int64_t channels, float* sum, const Add& add, const Term& term) {
+  int64_t c = 0;
+  for (; c + kLanes <= channels; c += kLanes) {
+    Vector acc = TANDEM_LOAD(sum + c);
+    for (int64_t r = 0; r < rows; ++r) add(r * channels + c, c, &acc);
+    *reinterpret_cast<Vector*>(sum + c) = acc;
+  }
+  for (; c < channels; ++c) {
+    for (int64_t r = 0; r < rows; ++r) sum[c] += term(r * channels + c, c);
+  }
+}
+
+void RowSums(const float* x, int64_t rows, int64_t channels, float* sum) {
+  AddRows(
+      rows, channels, sum, [x](int64_t i, int64_t, Vector* acc) { *acc += TANDEM_LOAD(x + i); },
+      [x](int64_t i, int64_t) { return x[i]; });
+}
+
+void RowDeviations(const float* x, const float* center, int64_t rows, int64_t channels, float* sum,
+                   float* squares) {
+  AddRows(
+      rows, channels, sum,
+      [=](int64_t i, int64_t c, Vector* acc) {
+        *acc += TANDEM_LOAD(x + i) - TANDEM_LOAD(center + c);
+      },
+      [=](int64_t i, int64_t c) { return x[i] - center[c]; });
+  AddRows(
+      rows, channels, squares,
+      [=](int64_t i, int64_t c, Vector* acc) {
+        const Vector d = TANDEM_LOAD(x + i) - TANDEM_LOAD(center + c);
+        *acc += d * d;
+      },
+      [=](int64_t i, int64_t c) { return (x[i] - center[c]) * (x[i] - center[c]); });
+}
+
+// Calls body(index, channel) for every element.
+template <typename Body>
+inline void ForRows(int64_t rows, int64_t channels, const Body& body) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t at = r * channels;
+    TANDEM_VECTOR_LOOP
+    for (int64_t c = 0; c < channels; ++c) body(at + c, c);
+  }
+}
+
+template <bool kAdd, bool kRelu>
+void RowApplyAs(const NormLoops::Apply& a, int64_t rows, int64_t channels) {
+  const float *x = a.x, *z = a.z, *mean = a.mean, *scale = a.scale, *bias = a.bias;
+  float* y = a.y;
+  ForRows(rows, channels, [=](int64_t i, int64_t c) {
+    float v = (x[i] - mean[c]) * scale[c] + bias[c];
+    if (kAdd) v += z[i];
+    y[i] = kRelu && 0.0f > v ? 0.0f : v;
+  });
+}
+
+void RowApply(const NormLoops::Apply& a, int64_t rows, int64_t channels) {
+  if (a.z != nullptr) {
+    a.relu ? RowApplyAs<true, true>(a, rows, channels) : RowApplyAs<true, false>(a, rows, channels);
+  } else {
+    a.relu ? RowApplyAs<false, true>(a, rows, channels)
+           : RowApplyAs<false, false>(a, rows, channels);
+  }
+}
+
+template <bool kRelu>
+void RowGradSumsAs(const NormLoops::Grad& a, int64_t rows, int64_t channels, float* sum_g,
+                   float* sum_gx) {
+  const float *x = a.x, *y = a.y, *g = a.g, *mean = a.mean;
+  AddRows(
+      rows, channels, sum_g,
+      [=](int64_t i, int64_t, Vector* acc) {
+        const Vector v = TANDEM_LOAD(g + i), zero = {};
+        *acc += kRelu ? (TANDEM_LOAD(y + i) > zero ? v : zero) : v;
+      },
+      [=](int64_t i, int64_t) { return Masked<kRelu>(y, g, i); });
+  AddRows(
+      rows, channels, sum_gx,
+      [=](int64_t i, int64_t c, Vector* acc) {
+        const Vector v = TANDEM_LOAD(g + i), zero = {};
+        const Vector d = TANDEM_LOAD(x + i) - TANDEM_LOAD(mean + c);
+        *acc += (kRelu ? (TANDEM_LOAD(y + i) > zero ? v : zero) : v) * d;
+      },
+      [=](int64_t i, int64_t c) { return Masked<kRelu>(y, g, i) * (x[i] - mean[c]); });
+}
+
+void RowGradSums(const NormLoops::Grad& a, int64_t rows, int64_t channels, float* sum_g,
+                 float* sum_gx) {
+  a.y != nullptr ? RowGradSumsAs<true>(a, rows, channels, sum_g, sum_gx)
+                 : RowGradSumsAs<false>(a, rows, channels, sum_g, sum_gx);
+}
+
+template <bool kRelu, bool kX, bool kZ>
+void RowGradAs(const NormLoops::Grad& a, int64_t rows, int64_t channels) {
+  const float *x = a.x, *y = a.y, *g = a.g, *mean = a.mean, *scale = a.scale;
+  const float *mean_g = a.mean_g, *slope = a.slope;
+  float *gx = a.gx, *gz = a.gz;
+  ForRows(rows, channels, [=](int64_t i, int64_t c) {
+    const float v = Masked<kRelu>(y, g, i);
+    if (kX) gx[i] = scale[c] * (v - mean_g[c] - (x[i] - mean[c]) * slope[c]);
+    if (kZ) gz[i] = v;
+  });
+}
+
+template <bool kRelu>
+void RowGradFor(const NormLoops::Grad& a, int64_t rows, int64_t channels) {
+  if (a.gx != nullptr && a.gz != nullptr) {
+    RowGradAs<kRelu, true, true>(a, rows, channels);
+  } else if (a.gx != nullptr) {
+    RowGradAs<kRelu, true, false>(a, rows, channels);
+  } else if (a.gz != nullptr) {
+    RowGradAs<kRelu, false, true>(a, rows, channels);
+  }
+}
+
+void RowGrad(const NormLoops::Grad& a, int64_t rows, int64_t channels) {
+  a.y != nullptr ? RowGradFor<true>(a, rows, channels) : RowGradFor<false>(a, rows, channels);
+}
+
 }  // namespace
 
-const NormLoops TANDEM_NORM_LOOPS = {Sums, Squares, Apply, GradSums, Grad};
+const NormLoops TANDEM_NORM_LOOPS = {Sums,    Squares,       Apply,    GradSums,    Grad,
+                                     RowSums, RowDeviations, RowApply, RowGradSums, RowGrad};
 
 }  // namespace tandem
