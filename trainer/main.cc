@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "common/base/float_mode.h"
 #include "common/base/metrics.h"
@@ -202,6 +203,16 @@ Status WriteStrategy(const std::string& path, const JobConfig& config, const Set
   return file ? OkStatus() : Internal("the strategy cannot be written to %s", path);
 }
 
+// The lines of the effective job that auto added.
+void TellChosen(const std::string& text) {
+  const std::string origin = AutoOrigin().ToString();
+  for (const auto line : absl::StrSplit(text, '\n')) {
+    if (absl::StrContains(line, origin)) {
+      std::fprintf(stderr, "%s\n", std::string(line).c_str());
+    }
+  }
+}
+
 // What `auto` asks for: the job becomes the one with the settings that were chosen.
 Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const ModeSecrets& secrets,
                       StopSwitch& stop, const Clock& clock, EffectiveJob* job) {
@@ -217,6 +228,7 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
     };
     TD_ASSIGN_OR_RETURN(with.chosen, AutoTune(context, *job->config, stop, clock));
     TD_ASSIGN_OR_RETURN(*job, LoadJob(with, rank.size));
+    if (rank.rank == 0) TellChosen(job->text);
   }
   if (rank.rank != 0 || FLAGS_strategy_out.empty()) return OkStatus();
   return WriteStrategy(FLAGS_strategy_out, *job->config, with.chosen);

@@ -72,15 +72,11 @@ class Search {
     return OkStatus();
   }
 
-  // What holds, then each candidate that is still worth a trial.
+  // Each candidate that is still worth a trial, and what holds.
   Status Round(std::vector<Candidate>& candidates) {
-    const auto open = [this](const Candidate& c) {
-      return c.skipped.empty() && (c.shares.empty() || c.shares[0] <= options_.hopeless);
-    };
-    if (std::none_of(candidates.begin(), candidates.end(), open)) return OkStatus();
     double held = 0;  // taken once a candidate asks for it
     for (Candidate& c : candidates) {
-      if (!open(c)) continue;
+      if (!c.skipped.empty() || (!c.shares.empty() && Worst(c) >= 1)) continue;
       TD_ASSIGN_OR_RETURN(const TrialResult result, trial_(c.settings));
       c.skipped = result.skipped;
       if (!c.skipped.empty()) continue;

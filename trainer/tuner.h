@@ -29,10 +29,8 @@ using Trial = std::function<StatusOr<TrialResult>(const Settings& settings)>;
 struct TunerOptions {
   int rounds = 3;
   // A choice is taken when its step takes less than this share of the one that holds, in the median
-  // of the rounds, and was faster in each of them.
+  // of the rounds. One that is not faster in a round is not tried again.
   double worth = 0.97;
-  // A choice that takes more than this share in the first round is not tried again.
-  double hopeless = 1.15;
   std::function<void(const std::string& line)> tell;  // what was measured and decided
 };
 

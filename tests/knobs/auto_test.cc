@@ -48,7 +48,7 @@ TEST_F(AutoTest, TrainsWithWhatItChose) {
 
   // The file is a strategy like any other.
   const std::string lint = Path("lint.out");
-  ChildProcess check("tandem", {"lint", Path("best.pbtxt")}, {}, lint);
+  ChildProcess check("tandem", {"lint", "--type=strategy", Path("best.pbtxt")}, {}, lint);
   EXPECT_EQ(check.Wait(), 0) << ReadWholeFile(lint);
   EXPECT_THAT(ReadWholeFile(Path("best.pbtxt")), Not(HasSubstr("auto: true")));
 }
