@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/rpc/crc32c.h"
+#include "common/base/crc32c.h"
 #include "pserver/buffer_pool.h"
 
 namespace tandem {

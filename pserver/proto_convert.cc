@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "common/rpc/crc32c.h"
+#include "common/base/crc32c.h"
 #include "proto/pserver.pb.h"
 #include "pserver/buffer_pool.h"
 

@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
+#include "common/base/crc32c.h"
 #include "common/base/mutex.h"
-#include "common/rpc/crc32c.h"
 #include "proto/pserver.pb.h"
 #include "pserver/buffer_pool.h"
 #include "pserver/log_record.h"

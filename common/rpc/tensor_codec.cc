@@ -3,7 +3,7 @@
 #include <bit>
 #include <utility>
 
-#include "common/rpc/crc32c.h"
+#include "common/base/crc32c.h"
 
 namespace tandem {
 namespace {

@@ -10,6 +10,7 @@ const std::vector<Command>& Commands() {
       {"bench", RunBench, "measure what each setting of a strategy does on this machine"},
       {"knobs", RunKnobs, "list and explain the settings of a job's strategy"},
       {"lint", RunLint, "check job and strategy files"},
+      {"data", RunData, "show data files and convert them into record files"},
       {"graph", RunGraph, "print or draw the program of a job, before and after each pass"},
       {"doctor", RunDoctor, "check this machine and say what to fix"},
       {"version", RunVersion, "print the version"},

@@ -9,6 +9,14 @@ namespace {
 
 constexpr Duration kInviteTimeout = std::chrono::seconds(3);
 
+const char* NameOf(LaneMethod method) { return method == LANE_METHOD_PUSH ? "Push" : "Pull"; }
+
+size_t BytesOf(Fragments message) {
+  size_t bytes = 0;
+  for (const auto& fragment : message) bytes += fragment.size();
+  return bytes;
+}
+
 // What another try may mend: the lane was lost, or the server is on its way down.
 bool WasLost(const Status& status) {
   return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
@@ -40,8 +48,8 @@ Status PsClient::Impl::OpenLanes() {
 
 void PsClient::Impl::SendByGrpc(Server& server, LaneMethod method, EncodedMessage request,
                                 Time deadline, Take take) {
-  Call(server, method == LANE_METHOD_PUSH ? "Push" : "Pull", ToByteBuffer(std::move(request)),
-       deadline, [take = std::move(take)](const Status& status, const grpc::ByteBuffer& bytes) {
+  Call(server, NameOf(method), ToByteBuffer(std::move(request)), deadline,
+       [take = std::move(take)](const Status& status, const grpc::ByteBuffer& bytes) {
          take(status, ReceivedMessage(bytes).fragments());
        });
 }
@@ -56,9 +64,20 @@ void PsClient::Impl::Send(Server& server, LaneMethod method, EncodedMessage requ
     Take take;
   };
   const auto sent = std::make_shared<Sent>(Sent{std::move(request), std::move(take)});
-  const auto reply = [this, &server, method, deadline, sent](const Status& status,
-                                                             Fragments answer) {
-    if (!WasLost(status)) return sent->take(Annotate(status, server.name), answer);
+  PsCall call{.server = server.index,
+              .method = NameOf(method),
+              .begin = SteadyNow(),
+              .end = {},
+              .sent = sent->request.bytes()};
+  const auto reply = [this, &server, method, deadline, sent, call](const Status& status,
+                                                                   Fragments answer) mutable {
+    if (!WasLost(status)) {
+      call.end = SteadyNow();
+      call.received = BytesOf(answer);
+      call.ok = status.ok();
+      if (options.on_call) options.on_call(call);
+      return sent->take(Annotate(status, server.name), answer);
+    }
     SendByGrpc(server, method, std::move(sent->request), deadline, std::move(sent->take));
   };
   if (server.lane->Call(static_cast<uint32_t>(method), sent->request, deadline, reply)) {

@@ -271,6 +271,63 @@ class Bench:
         out["others_share"] = round(others, 3)
         return out
 
+    # ---- Readers ----
+
+    def reader_text(self):
+        python = peer_setup.arrow_python(self.build_dir)
+        formats = ("criteo", "csv", "libsvm")
+        ours, peer, work = [], [], machine.OtherWork()
+        with tempfile.TemporaryDirectory(prefix="tandem-bench-") as data:
+            self.ours("reader_text", 1, 0.1, "--export_dir=" + data)  # writes the files
+            for round_index in range(self.args.rounds):
+                progress(f"reader_text: round {round_index + 1} of {self.args.rounds}")
+                ours.append(self.ours("reader_text", 1, self.args.seconds, "--export_dir=" + data))
+                peer.append(run_json([python, os.path.join(HERE, "peer_arrow.py"), data,
+                                      str(self.args.seconds)], what="pyarrow"))
+                for name in formats:
+                    if ours[-1][name + "_sums"] != peer[-1][name + "_sums"]:
+                        raise Failed(f"{name}: the sides read other records: {ours[-1]}, {peer[-1]}")
+        others = work.share()
+        table = {}
+        for name in formats:
+            mine = [r[name + "_mb_per_s"] for r in ours]
+            best = [max(r[name].values()) for r in peer]
+            table[name] = compare(mine, best, statistics.median(r["lines_mb_per_s"] for r in ours),
+                                  lower_is_better=False)
+        out = dict(min(table.values(), key=lambda row: row["ratio"]))
+        out["peer_name"] = f"pyarrow {peer[0]['version']}, the best of its settings in each round"
+        out["limit_name"] = "lines of the same file found and counted"
+        out["formats"] = {name: {"ours": round(row["ours"]), "peer": round(row["peer"]),
+                                 "ratio": row["ratio"]} for name, row in table.items()}
+        out["peer_settings"] = {name: peer[-1][name] for name in formats}
+        out["others_share"] = round(others, 3)
+        return out
+
+    def reader_jpeg(self):
+        python = peer_setup.images_python(self.build_dir)
+        ours, peer, work = [], [], machine.OtherWork()
+        with tempfile.TemporaryDirectory(prefix="tandem-bench-") as data:
+            self.ours("reader_jpeg", 1, 0.1, "--export_dir=" + data)  # writes the files
+            for round_index in range(self.args.rounds):
+                progress(f"reader_jpeg: round {round_index + 1} of {self.args.rounds}")
+                ours.append(self.ours("reader_jpeg", 1, self.args.seconds, "--export_dir=" + data))
+                peer.append(run_json([python, os.path.join(HERE, "peer_images.py"), data,
+                                      str(self.args.seconds)], what="OpenCV and torchvision"))
+                # Rectangles are drawn on both sides: means over all samples agree nearly.
+                if abs(ours[-1]["mean"] - peer[-1]["mean"]) > 0.05:
+                    raise Failed(f"the samples differ: mean {ours[-1]['mean']:.3f} and "
+                                 f"{peer[-1]['mean']:.3f}")
+        others = work.share()
+        ways = [name for name in peer[0] if name not in ("version", "mean")]
+        out = compare([r["images_per_s"] for r in ours], [max(r[w] for w in ways) for r in peer],
+                      statistics.median(r["whole_decodes_per_s"] for r in ours),
+                      lower_is_better=False)
+        out["peer_name"] = f"the best of OpenCV {peer[0]['version']} and torchvision in each round"
+        out["limit_name"] = "decoding the whole images and nothing else"
+        out["peer_settings"] = {w: statistics.median(r[w] for r in peer) for w in ways}
+        out["others_share"] = round(others, 3)
+        return out
+
     # ---- Allreduce among processes ----
 
     def mpi(self, ranks, *more):
@@ -445,6 +502,8 @@ FIGURES = {
     "ps_dense_fast": Bench.ps_dense_fast,
     "ps_pull_fast": Bench.ps_pull_fast,
     "ps_sparse_pull": Bench.ps_sparse_pull,
+    "reader_text": Bench.reader_text,
+    "reader_jpeg": Bench.reader_jpeg,
     "allreduce_shm": Bench.allreduce_shm,
     "allreduce_tcp": Bench.allreduce_tcp,
     "dp_efficiency": Bench.dp_efficiency,

@@ -9,7 +9,9 @@ DEFINE_double(seconds, 1, "measured time, at least, in seconds");
 DEFINE_int32(threads, 1, "compute threads; of allreduce: ranks");
 DEFINE_int32(num_threads, 1, "training: operators that run at the same time");
 DEFINE_int32(check_steps, 0, "training: losses of the first steps to report");
-DEFINE_string(export_dir, "", "training: folder for the first parameters and the data");
+DEFINE_string(export_dir, "",
+              "training: folder for the first parameters and the data; readers: of "
+              "the files that are read, made where they are not there");
 
 namespace tandem::bench {
 namespace {
@@ -29,6 +31,7 @@ constexpr Row kRows[] = {
     {"ps_dense_tcp", PsDenseTcp},      {"ps_dense_fast", PsDenseFast},
     {"ps_pull_fast", PsPullFast},      {"ps_sparse_pull", PsSparsePull},
     {"allreduce_shm", AllReduceShm},   {"allreduce_tcp", AllReduceTcp},
+    {"reader_text", ReaderText},       {"reader_jpeg", ReaderJpeg},
 };
 
 int Usage() {

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 EXIT_MISSING = 3
-CHECK = "import torch, numpy; print(torch.__version__)"
 
 
 class Failed(Exception):
@@ -18,35 +17,61 @@ class Missing(Exception):
     """Something a peer needs is not here and cannot be had; the text says what to do."""
 
 
-def _version(python):
-    done = subprocess.run([python, "-c", CHECK], capture_output=True, text=True, timeout=300,
+def _version(python, modules):
+    """Version of the first of `modules` where all can be imported, else None."""
+    check = f"import {', '.join(modules)}; print({modules[0]}.__version__)"
+    done = subprocess.run([python, "-c", check], capture_output=True, text=True, timeout=300,
                           check=False)
     return done.stdout.strip() if done.returncode == 0 else None
 
 
 def torch_python(build_dir):
     """Path of a Python that imports torch and numpy. Makes one in build_dir when there is none."""
+    return _python_with(build_dir, ["torch", "numpy"],
+                        "install torch (CPU) and numpy into a virtual environment and set "
+                        "TANDEM_BENCH_VENV to it; with Debian's python3-torch, "
+                        "TANDEM_BENCH_VENV=/usr")
+
+
+def arrow_python(build_dir):
+    """The same with pyarrow."""
+    return _python_with(build_dir, ["pyarrow"],
+                        "install pyarrow into a virtual environment and set TANDEM_BENCH_VENV to it")
+
+
+def images_python(build_dir):
+    """The same with OpenCV and torchvision."""
+    return _python_with(build_dir, ["cv2", "torchvision"],
+                        "install opencv-python-headless and torchvision into a virtual environment "
+                        "and set TANDEM_BENCH_VENV to it; from Debian: python3-opencv and "
+                        "python3-torchvision, TANDEM_BENCH_VENV=/usr")
+
+
+PACKAGES = {"cv2": "opencv-python-headless"}  # where pip has another name
+
+
+def _python_with(build_dir, modules, hint):
     given = os.environ.get("TANDEM_BENCH_VENV")
     folder = given or os.path.join(build_dir, "bench-venv")
     python = os.path.join(folder, "bin", "python3")
-    if os.path.exists(python) and _version(python):
+    if os.path.exists(python) and _version(python, modules):
         return python
-    print(f"bench: installing torch and numpy into {folder} (once)", file=sys.stderr)
+    names = " and ".join(modules)
+    print(f"bench: installing {names} into {folder} (once)", file=sys.stderr)
     log = os.path.join(build_dir, "bench", "peer-setup.log")
     os.makedirs(os.path.dirname(log), exist_ok=True)
-    commands = [[python, "-m", "pip", "install", "--disable-pip-version-check", "torch", "numpy"]]
+    commands = [[python, "-m", "pip", "install", "--disable-pip-version-check",
+                 *(PACKAGES.get(module, module) for module in modules)]]
     if not os.path.exists(python):
         commands.insert(0, [sys.executable, "-m", "venv", folder])
     with open(log, "w", encoding="utf-8") as out:
         for command in commands:
             if subprocess.run(command, stdout=out, stderr=out, check=False).returncode != 0:
                 break
-    version = _version(python) if os.path.exists(python) else None
+    version = _version(python, modules) if os.path.exists(python) else None
     if version is None:
-        raise Missing(
-            f"a Python with torch and numpy in {folder} (the log of the attempt: {log})\n"
-            "hint: install torch (CPU) and numpy into a virtual environment and set "
-            "TANDEM_BENCH_VENV to it; with Debian's python3-torch, TANDEM_BENCH_VENV=/usr")
+        raise Missing(f"a Python with {names} in {folder} (the log of the attempt: {log})\n"
+                      f"hint: {hint}")
     return python
 
 

@@ -10,12 +10,13 @@ namespace tandem::bench {
 
 // Flags of the program, as tests/bench/main.cc reads them.
 struct RunOptions {
-  double seconds = 1;      // measured time, at least
-  int threads = 1;         // compute threads; of allreduce: ranks
-  int num_threads = 1;     // PlanOptions::num_threads
-  int check_steps = 0;     // training: losses of the first steps to report
-  std::string export_dir;  // training: folder for first parameters and data; empty: none
-  bool amp = false;        // training: mixed precision with bf16
+  double seconds = 1;   // measured time, at least
+  int threads = 1;      // compute threads; of allreduce: ranks
+  int num_threads = 1;  // PlanOptions::num_threads
+  int check_steps = 0;  // training: losses of the first steps to report
+  // Training: folder for first parameters and data; empty: none. Readers: of the files.
+  std::string export_dir;
+  bool amp = false;  // training: mixed precision with bf16
 };
 
 // Fields in the order in which they were added.
@@ -46,6 +47,8 @@ StatusOr<Report> PsPullFast(const RunOptions& options);
 StatusOr<Report> PsSparsePull(const RunOptions& options);
 StatusOr<Report> AllReduceShm(const RunOptions& options);
 StatusOr<Report> AllReduceTcp(const RunOptions& options);
+StatusOr<Report> ReaderText(const RunOptions& options);
+StatusOr<Report> ReaderJpeg(const RunOptions& options);
 
 // Middle value. REQUIRES: not empty.
 double Median(std::vector<double> values);

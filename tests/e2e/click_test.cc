@@ -31,8 +31,8 @@ data {
     column { name: "user" ids: 22 }
     column { name: "item" kind: HASH ids: 13 }
     column { name: "age" kind: NUMERIC ids: 10 }
-    bad_records_max: 1
   }
+  max_bad_records: 1
 }
 optimizer { type: "adam" learning_rate: 0.01 }
 global_batch_size: 64

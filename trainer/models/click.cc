@@ -1,4 +1,6 @@
-// Networks for click prediction on categorical columns, each of which is one id.
+// Networks for click prediction on categorical columns, each of which is one id. With `values`
+// every id has a value that its weight and its vector are multiplied by (sparse records); with
+// `dense` there are numbers beside the ids, which go into the deep part alone.
 //   wide_deep: Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016
 //   deepfm: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
 //   IJCAI 2017
@@ -14,6 +16,21 @@ struct Columns {
   std::string deep;     // [batch, 1]
 };
 
+// Vectors [batch, fields, ...], each times its value [batch, fields].
+std::string Weighted(ProgramBuilder& builder, const std::string& vectors,
+                     const std::string& values) {
+  if (values.empty()) return vectors;
+  return builder.Layer("elementwise_mul", {{vectors}, {values}}, {{"axis", int64_t{0}}});
+}
+
+// A layer on x and, where there are numbers, on those beside it: the product with the two side by
+// side is the sum of the products.
+std::string DeepLayer(ProgramBuilder& builder, const std::string& x, const std::string& dense,
+                      int64_t units) {
+  const std::string out = builder.Fc(x, units);
+  return dense.empty() ? out : builder.Add(out, builder.Fc(dense, units));
+}
+
 Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   const int64_t fields = args.Int("fields", 1, 4096);
   const int64_t rows = args.Int("rows", 1, int64_t{1} << 48);
@@ -27,12 +44,19 @@ Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   EmbeddingArgs table{.rows = rows, .dim = 1, .sparse = sparse, .distributed = distributed};
   table.rules = args.Text("table_rules");
   table.init = {Init::kNormal, 0.0f, 0.01f};
-  c.wide = builder.SequencePool(builder.Embedding(c.ids, table), "sum");
+  std::string values, dense;
+  if (args.Int("values", 0, 1) == 1) values = builder.Data("values", DType::kF32, {fields});
+  const int64_t numbers = args.Int("dense", 0, 4096);
+  if (numbers > 0) dense = builder.Data("dense", DType::kF32, {numbers});
+  c.wide = builder.SequencePool(Weighted(builder, builder.Embedding(c.ids, table), values), "sum");
   table.dim = dim;
-  c.vectors = builder.Embedding(c.ids, table);
+  c.vectors = Weighted(builder, builder.Embedding(c.ids, table), values);
   std::string x = builder.Reshape(c.vectors, {0, fields * dim});
-  for (const int64_t units : hidden) x = builder.Fc(x, units, Act::kRelu);
-  c.deep = builder.Fc(x, 1);
+  for (const int64_t units : hidden) {
+    x = builder.Relu(DeepLayer(builder, x, dense, units));
+    dense.clear();
+  }
+  c.deep = DeepLayer(builder, x, dense, 1);
   return c;
 }
 

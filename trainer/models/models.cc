@@ -51,6 +51,8 @@ std::vector<ArgRow> ClickArgs() {
           {"rows", "1000", "ids of all columns together: the sum of data.csv.column.ids"},
           {"dim", "16", "elements of an id's vector"},
           {"hidden", "128,64", "units of the hidden layers"},
+          {"dense", "0", "numbers beside the ids: 13 with data.criteo.numbers: DENSE"},
+          {"values", "0", "1: every id has a value, as in format \"libsvm\""},
           {"sparse", "0", "1: gradients of the tables are sparse rows"},
           kDistributed,
           kTableRules};

@@ -7,11 +7,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "trainer/reader/dataset.h"
+#include "trainer/reader/record_files.h"
 
 namespace tandem {
 
@@ -31,21 +30,15 @@ struct CsvOptions {
   std::string label_column;
   std::vector<std::string> positive_labels, negative_labels;  // label 1 and label 0
   std::vector<CsvColumn> columns;
-  uint32_t samples_max = 0;     // the first so many training records; 0: all
-  int64_t bad_records_max = 0;  // of a file; they are left out
-};
-
-struct CsvData {
-  std::unique_ptr<Dataset> train, test;
-  std::vector<std::string> warnings;  // the first bad records: "file:line: why"
+  uint32_t samples_max = 0;  // the first so many training records; 0: all
+  LineReading reading;       // skip_first_line and records_max are not used
 };
 
 // Fields of both datasets: "ids" i64 [columns] and "label" i64 [1]. A bad record has another number
 // of fields than the first line, a quoted field, a label that is neither positive nor negative, or
 // a number that is none; empty lines are no records.
 // INVALID_ARGUMENT for options that contradict each other or the first line (with the nearest
-// name), NOT_FOUND for a file, DATA_LOSS naming file and line for more than bad_records_max bad
-// records, and for no good one.
-StatusOr<CsvData> OpenCsv(const CsvOptions& options);
+// name); for the files as ReadLines().
+StatusOr<TrainAndTest> OpenCsv(const CsvOptions& options);
 
 }  // namespace tandem

@@ -35,6 +35,12 @@ class Dataset {
   // late turns out damaged. On failure the contents of `out` are undefined.
   virtual Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const = 0;
 
+  // The same for an epoch: of datasets whose samples change from epoch to epoch.
+  virtual Status FillEpoch(uint64_t /*epoch*/, std::span<const uint32_t> ids,
+                           std::span<void* const> out) const {
+    return Fill(ids, out);
+  }
+
   // One line about where the samples come from, for the log.
   virtual std::string Describe() const = 0;
 };

@@ -1,11 +1,16 @@
 #include "trainer/reader/open.h"
 
 #include <algorithm>
+#include <array>
 
 #include "common/base/nearest.h"
 #include "proto/job.pb.h"
 #include "trainer/reader/cifar.h"
+#include "trainer/reader/criteo.h"
 #include "trainer/reader/csv.h"
+#include "trainer/reader/example_records.h"
+#include "trainer/reader/image_list.h"
+#include "trainer/reader/libsvm.h"
 #include "trainer/reader/mnist.h"
 #include "trainer/reader/sampler.h"
 #include "trainer/reader/skipgram.h"
@@ -39,25 +44,141 @@ CsvColumn::Kind KindOf(const CsvColumnConfig& column) {
   }
 }
 
+StatusOr<char> SeparatorOf(const char* field, const std::string& separator) {
+  if (separator.size() == 1) return separator[0];
+  return InvalidArgument("%s.separator \"%s\" must be one character", field, separator);
+}
+
+LineReading ReadingOf(const DataConfig& config) {
+  return {.threads = config.reader_threads(), .bad_records_max = config.max_bad_records()};
+}
+
+// Of the formats with train_file, test_file and test_share.
+template <typename Config>
+RecordFiles FilesOf(const DataConfig& data, const Config& config, const std::string& dir,
+                    bool with_test) {
+  RecordFiles files;
+  for (const std::string& name : config.train_file()) files.train.push_back(dir + "/" + name);
+  for (const std::string& name : config.test_file()) {
+    if (with_test) files.test.push_back(dir + "/" + name);
+  }
+  files.test_share = config.test_share();
+  files.samples_max = static_cast<uint32_t>(data.train_samples_max());
+  files.reading = ReadingOf(data);
+  return files;
+}
+
+// A share of the records is test data whether anybody evaluates or not.
+StatusOr<OpenedData> Opened(const char* format, StatusOr<TrainAndTest> data, bool with_test) {
+  if (!data.ok()) return Annotate(data.status(), std::string("data.") + format);
+  if (with_test && data->test == nullptr) {
+    return InvalidArgument("data.%s: no test data; set test_file or test_share", format);
+  }
+  if (!with_test) data->test = nullptr;
+  return OpenedData{std::move(data->train), std::move(data->test), std::move(data->warnings)};
+}
+
+StatusOr<OpenedData> Criteo(const DataConfig& config, const std::string& dir, bool with_test) {
+  CriteoOptions options;
+  options.files = FilesOf(config, config.criteo(), dir, with_test);
+  TD_ASSIGN_OR_RETURN(options.separator, SeparatorOf("data.criteo", config.criteo().separator()));
+  options.category_ids = config.criteo().category_ids();
+  options.number_ids = config.criteo().number_ids();
+  options.dense = config.criteo().numbers() == CriteoConfig::DENSE;
+  return Opened("criteo", OpenCriteo(options), with_test);
+}
+
+StatusOr<OpenedData> LibSvm(const DataConfig& config, const std::string& dir, bool with_test) {
+  LibSvmOptions options;
+  options.files = FilesOf(config, config.libsvm(), dir, with_test);
+  options.ids = config.libsvm().ids();
+  options.hash = config.libsvm().hash();
+  options.features_max = config.libsvm().features_max();
+  options.classes = config.libsvm().classes();
+  return Opened("libsvm", OpenLibSvm(options), with_test);
+}
+
+ExampleFeature::Kind KindOf(const ExampleFeatureConfig& feature) {
+  switch (feature.kind()) {
+    case ExampleFeatureConfig::INT64:
+      return ExampleFeature::kInt64;
+    case ExampleFeatureConfig::BYTES:
+      return ExampleFeature::kBytes;
+    default:
+      return ExampleFeature::kFloat;
+  }
+}
+
+// Files of either format; each says itself which one it is.
+StatusOr<OpenedData> Examples(const DataConfig& config, const std::string& dir, bool with_test) {
+  ExampleOptions options;
+  options.files = FilesOf(config, config.examples(), dir, with_test);
+  for (const ExampleFeatureConfig& feature : config.examples().feature()) {
+    options.features.push_back({feature.name(),
+                                feature.field(),
+                                KindOf(feature),
+                                {feature.dim().begin(), feature.dim().end()},
+                                feature.limit(),
+                                feature.scale()});
+  }
+  return Opened("examples", OpenExamples(options), with_test);
+}
+
+// One value a channel, or none.
+Status Channels(const char* field, const google::protobuf::RepeatedField<float>& values,
+                std::array<float, 3>& out) {
+  if (values.empty()) return OkStatus();
+  if (values.size() != 3) {
+    return InvalidArgument("data.images.%s has %d values, expected 3", field, values.size());
+  }
+  std::copy(values.begin(), values.end(), out.begin());
+  return OkStatus();
+}
+
+StatusOr<OpenedData> Images(const DataConfig& config, const std::string& dir, bool with_test) {
+  const ImagesConfig& given = config.images();
+  ImageListOptions options;
+  options.list = dir + "/" + given.train_list();
+  options.root = dir;
+  options.classes = given.classes();
+  options.size = given.size();
+  options.nhwc = given.layout() == ImagesConfig::NHWC;
+  options.area_min = given.area_min();
+  options.area_max = given.area_max();
+  options.flip = given.flip();
+  options.resize = given.resize();
+  options.seed = given.seed();
+  TD_RETURN_IF_ERROR(Channels("mean", given.mean(), options.mean));
+  TD_RETURN_IF_ERROR(Channels("stddev", given.stddev(), options.stddev));
+  options.threads = config.reader_threads();
+  options.bad_records_max = config.max_bad_records();
+  options.samples_max = static_cast<uint32_t>(config.train_samples_max());
+  OpenedData data;
+  TD_ASSIGN_OR_RETURN(data.train, OpenImageList(options, &data.warnings));
+  if (!with_test) return data;
+  options.list = dir + "/" + given.test_list();
+  options.random = false;
+  options.samples_max = 0;
+  TD_ASSIGN_OR_RETURN(data.test, OpenImageList(options, &data.warnings));
+  return data;
+}
+
 StatusOr<OpenedData> CsvFiles(const DataConfig& config, const std::string& dir, bool with_test) {
   const CsvConfig& csv = config.csv();
   CsvOptions options;
   options.train_path = dir + "/" + csv.train_file();
   if (with_test) options.test_path = dir + "/" + csv.test_file();
-  if (csv.separator().size() != 1) {
-    return InvalidArgument("data.csv.separator \"%s\" must be one character", csv.separator());
-  }
-  options.separator = csv.separator()[0];
+  TD_ASSIGN_OR_RETURN(options.separator, SeparatorOf("data.csv", csv.separator()));
   options.missing = csv.missing();
   options.label_column = csv.label_column();
   options.positive_labels = {csv.positive_label().begin(), csv.positive_label().end()};
   options.negative_labels = {csv.negative_label().begin(), csv.negative_label().end()};
-  options.bad_records_max = csv.bad_records_max();
+  options.reading = ReadingOf(config);
   options.samples_max = static_cast<uint32_t>(config.train_samples_max());
   for (const CsvColumnConfig& column : csv.column()) {
     options.columns.push_back({column.name(), KindOf(column), column.ids()});
   }
-  TD_ASSIGN_OR_RETURN(CsvData data, OpenCsv(options));
+  TD_ASSIGN_OR_RETURN(TrainAndTest data, OpenCsv(options));
   return OpenedData{std::move(data.train), std::move(data.test), std::move(data.warnings)};
 }
 
@@ -122,9 +243,10 @@ struct FormatRow {
   const char* name;
   StatusOr<OpenedData> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
 };
-constexpr FormatRow kFormats[] = {{"mnist", Mnist},           {"csv", CsvFiles},
-                                  {"skipgram", SkipGramText}, {"text", PlainText},
-                                  {"cifar10", Cifar},         {"synthetic", MadeUp}};
+constexpr FormatRow kFormats[] = {
+    {"mnist", Mnist},       {"csv", CsvFiles},      {"skipgram", SkipGramText}, {"text", PlainText},
+    {"cifar10", Cifar},     {"synthetic", MadeUp},  {"criteo", Criteo},         {"libsvm", LibSvm},
+    {"tfrecord", Examples}, {"recordio", Examples}, {"images", Images}};
 
 }  // namespace
 

@@ -109,7 +109,8 @@ Status Prefetcher::Fill(uint64_t epoch, uint64_t step, Batch& batch) {
   std::array<void*, 16> out;
   CHECK_LE(batch.fields.size(), out.size());
   for (size_t f = 0; f < batch.fields.size(); ++f) out[f] = batch.fields[f].data();
-  Status status = dataset_.Fill(sampler_.Batch(epoch, step), {out.data(), batch.fields.size()});
+  Status status =
+      dataset_.FillEpoch(epoch, sampler_.Batch(epoch, step), {out.data(), batch.fields.size()});
   fill_nanos_ += (SteadyNow() - start).count();
   return status;
 }

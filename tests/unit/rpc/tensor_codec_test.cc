@@ -3,8 +3,8 @@
 #include <cstring>
 #include <random>
 
+#include "common/base/crc32c.h"
 #include "common/rpc/byte_buffer.h"
-#include "common/rpc/crc32c.h"
 #include "gmock/gmock.h"
 #include "proto/pserver.pb.h"
 

@@ -103,7 +103,7 @@ TEST_F(CsvTest, BadRecordsAreLeftOutNamedAndLimited) {
   const std::string text = std::string(kTrain) + "1, smith, Rome\n" + "x, smith, Rome, low\n" +
                            "1, smith, Rome, middle\n" + "1, \"smith\", Rome, low\n";
   CsvOptions options = Options(text);
-  options.bad_records_max = 4;
+  options.reading.bad_records_max = 4;
   const auto data = OpenCsv(options);
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ(data->train->size(), 4u);
@@ -112,11 +112,11 @@ TEST_F(CsvTest, BadRecordsAreLeftOutNamedAndLimited) {
                           HasSubstr("train:8: column \"age\": \"x\" is no number"),
                           HasSubstr("train:9: label \"middle\""), HasSubstr("train:10: quoted"),
                           HasSubstr("4 bad records left out")));
-  options.bad_records_max = 3;
+  options.reading.bad_records_max = 3;
   const Status status = OpenCsv(options).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr("train:10: quoted"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("bad_records_max is 3"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("max_bad_records is 3"));
 }
 
 TEST_F(CsvTest, OptionsThatDoNotFit) {

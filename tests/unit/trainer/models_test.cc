@@ -56,6 +56,12 @@ TEST(Models, HaveTheParametersTheyShould) {
       {"deepfm",
        {{"fields", "3"}, {"rows", "50"}, {"dim", "4"}, {"hidden", "5"}, {"sparse", "1"}},
        50 + 50 * 4 + (12 * 5 + 5) + 6},
+      {"deepfm",
+       {{"fields", "3"}, {"rows", "50"}, {"dim", "4"}, {"hidden", "5"}, {"dense", "7"}},
+       50 + 50 * 4 + (12 * 5 + 5) + (7 * 5 + 5) + 6},
+      {"wide_deep",
+       {{"fields", "3"}, {"rows", "50"}, {"dim", "4"}, {"hidden", ""}, {"values", "1"}},
+       50 + 50 * 4 + 12 + 1},
   };
   for (const auto& c : cases) {
     const auto program = BuildModel(c.name, c.args, 16);

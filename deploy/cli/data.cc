@@ -1,0 +1,275 @@
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+
+#include "common/base/nearest.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "proto/job.pb.h"
+#include "trainer/job.h"
+#include "trainer/reader/bad_records.h"
+#include "trainer/reader/example_records.h"
+#include "trainer/reader/open.h"
+#include "trainer/reader/record_io.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    "tandem data inspect FILE|JOB          shows format, number of records, the first ones, and\n"
+    "                                      those that are damaged\n"
+    "tandem data convert FILE|JOB OUT      writes the records into new files: those of FILE as "
+    "they\n"
+    "                                      are, those of JOB as tf.train.Example messages\n"
+    "FILE is a tfrecord or recordio file; JOB ends with .pbtxt, its data are read in any format.\n"
+    "Fields of the job can be set behind --: tandem data inspect job.pbtxt -- --data.dir=FOLDER\n";
+
+bool IsJob(const std::string& path) { return path.ends_with(".pbtxt"); }
+
+struct OpenedJob {
+  OpenedData data;
+  std::string format;
+};
+
+StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
+  JobSources sources;
+  sources.path = path;
+  for (const std::string& setting : settings) {
+    const size_t equals = setting.find('=');
+    if (!setting.starts_with("--") || equals == std::string::npos) {
+      return InvalidArgument("\"%s\": expected --field=value behind --", setting);
+    }
+    sources.overrides.emplace_back(setting.substr(2, equals - 2), setting.substr(equals + 1));
+  }
+  TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, 1));
+  OpenedJob out;
+  out.format = job.config->data().format();
+  TD_ASSIGN_OR_RETURN(out.data, OpenData(job.config->data(), JobDir(path), true));
+  return out;
+}
+
+// ---- inspect ----
+
+struct Shown {
+  int records = 3;  // the first so many
+  int values = 8;   // of each of their features
+};
+
+void PrintRecord(uint64_t number, const std::string& where, std::string_view record, int values) {
+  std::printf("record %llu%s\n", static_cast<unsigned long long>(number), where.c_str());
+  const auto text = DescribeExample(record, static_cast<size_t>(values));
+  if (!text.ok()) {
+    std::printf("  %zu bytes, which are no tf.train.Example\n", record.size());
+    return;
+  }
+  for (size_t at = 0; at < text->size();) {
+    const size_t end = text->find('\n', at);
+    std::printf("  %s\n", text->substr(at, end - at).c_str());
+    at = end + 1;
+  }
+}
+
+// Calls `visit` for every good record; damaged ones are counted, and those behind which nothing can
+// be found are the end.
+StatusOr<uint64_t> VisitRecords(
+    RecordScanner& scanner, BadRecords& bad,
+    const std::function<Status(uint64_t number, const RecordFrame& frame)>& visit) {
+  uint64_t records = 0;
+  for (;;) {
+    const auto frame = scanner.Next();
+    if (!frame.ok()) {
+      TD_RETURN_IF_ERROR(bad.Add(std::string(frame.status().message())));
+      continue;
+    }
+    if (!frame->has_value()) return records;
+    TD_RETURN_IF_ERROR(visit(records++, **frame));
+  }
+}
+
+Status InspectFile(const std::string& path, const Shown& shown) {
+  TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));
+  std::vector<std::string> warnings;
+  BadRecords bad(path, INT64_MAX, &warnings);
+  const auto visit = [&](uint64_t number, const RecordFrame& frame) {
+    if (number < static_cast<uint64_t>(shown.records)) {
+      const std::string where =
+          absl::StrFormat(", %d bytes at offset %d", frame.bytes.size(), frame.offset);
+      PrintRecord(number, where, frame.bytes, shown.values);
+    }
+    return OkStatus();
+  };
+  TD_ASSIGN_OR_RETURN(const uint64_t records, VisitRecords(*scanner, bad, visit));
+  bad.Finish();
+  std::printf("%s: %s, %llu records, %.1f MB\n", path.c_str(), Name(scanner->format()),
+              static_cast<unsigned long long>(records),
+              static_cast<double>(scanner->file_bytes()) / 1e6);
+  for (const std::string& warning : warnings) std::printf("bad: %s\n", warning.c_str());
+  return warnings.empty() ? OkStatus() : DataLoss("%s: has damaged records", path);
+}
+
+Status InspectPart(const char* part, const Dataset& data, const Shown& shown) {
+  std::printf("%s: %s\n", part, data.Describe().c_str());
+  for (const SampleField& field : data.fields()) {
+    const std::string limit = field.limit > 0 ? absl::StrFormat(", below %d", field.limit) : "";
+    std::printf("  field %s: %s%s\n", field.name.c_str(), ToString(field.desc).c_str(),
+                limit.c_str());
+  }
+  for (uint32_t id = 0; id < std::min(data.size(), static_cast<uint32_t>(shown.records)); ++id) {
+    TD_ASSIGN_OR_RETURN(const std::string record, ExampleOf(data, id));
+    PrintRecord(id, "", record, shown.values);
+  }
+  return OkStatus();
+}
+
+Status InspectJob(const std::string& path, const Args& settings, const Shown& shown) {
+  TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
+  std::printf("%s: format %s\n", path.c_str(), job.format.c_str());
+  TD_RETURN_IF_ERROR(InspectPart("training data", *job.data.train, shown));
+  if (job.data.test != nullptr) {
+    TD_RETURN_IF_ERROR(InspectPart("test data", *job.data.test, {.records = 0}));
+  }
+  for (const std::string& warning : job.data.warnings) std::printf("bad: %s\n", warning.c_str());
+  return OkStatus();
+}
+
+// ---- convert ----
+
+struct Conversion {
+  std::string out;
+  RecordFormat format = RecordFormat::kTfRecord;
+  int shards = 1;
+  int64_t bad_records_max = 0;
+};
+
+// Record i goes to file i modulo their number.
+class Shards {
+ public:
+  static StatusOr<Shards> Create(const Conversion& to) {
+    Shards shards;
+    for (int i = 0; i < to.shards; ++i) {
+      const std::string path =
+          to.shards == 1 ? to.out : absl::StrFormat("%s-%05d-of-%05d", to.out, i, to.shards);
+      TD_ASSIGN_OR_RETURN(shards.writers_.emplace_back(), RecordWriter::Create(path, to.format));
+      shards.paths_.push_back(path);
+    }
+    return shards;
+  }
+  Status Add(std::string_view record) {
+    return writers_[records_++ % writers_.size()]->Add(record);
+  }
+  // Says what was written.
+  Status Finish() {
+    for (const auto& writer : writers_) TD_RETURN_IF_ERROR(writer->Finish());
+    std::printf("%llu records in", static_cast<unsigned long long>(records_));
+    for (const std::string& path : paths_) std::printf(" %s", path.c_str());
+    std::printf("\n");
+    return OkStatus();
+  }
+
+ private:
+  std::vector<std::unique_ptr<RecordWriter>> writers_;
+  std::vector<std::string> paths_;
+  uint64_t records_ = 0;
+};
+
+Status ConvertFile(const std::string& path, const Conversion& to) {
+  TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));
+  TD_ASSIGN_OR_RETURN(Shards shards, Shards::Create(to));
+  std::vector<std::string> warnings;
+  BadRecords bad(path, to.bad_records_max, &warnings);
+  const auto visit = [&](uint64_t, const RecordFrame& frame) { return shards.Add(frame.bytes); };
+  TD_RETURN_IF_ERROR(VisitRecords(*scanner, bad, visit).status());
+  bad.Finish();
+  for (const std::string& warning : warnings) std::fprintf(stderr, "bad: %s\n", warning.c_str());
+  return shards.Finish();
+}
+
+// The lines with which a job reads what was written.
+std::string FeatureLines(const Dataset& data) {
+  std::string text;
+  for (const SampleField& field : data.fields()) {
+    text += absl::StrFormat("    feature { name: \"%s\" kind: %s", field.name,
+                            field.desc.dtype == DType::kF32 ? "FLOAT" : "INT64");
+    for (const int64_t dim : field.desc.shape.dims()) text += absl::StrFormat(" dim: %d", dim);
+    if (field.limit > 0) text += absl::StrFormat(" limit: %d", field.limit);
+    text += " }\n";
+  }
+  return text;
+}
+
+Status ConvertJob(const std::string& path, const Args& settings, const std::string& part,
+                  const Conversion& to) {
+  TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
+  const Dataset* data = part == "test" ? job.data.test.get() : job.data.train.get();
+  TD_ASSIGN_OR_RETURN(Shards shards, Shards::Create(to));
+  for (uint32_t id = 0; id < data->size(); ++id) {
+    TD_ASSIGN_OR_RETURN(const std::string record, ExampleOf(*data, id));
+    TD_RETURN_IF_ERROR(shards.Add(record));
+  }
+  for (const std::string& warning : job.data.warnings) {
+    std::fprintf(stderr, "bad: %s\n", warning.c_str());
+  }
+  TD_RETURN_IF_ERROR(shards.Finish());
+  std::printf("a job reads them with\n  format: \"%s\"\n  examples {\n%s  }\n", Name(to.format),
+              FeatureLines(*data).c_str());
+  return OkStatus();
+}
+
+Status Convert(const ParsedArgs& parsed) {
+  Conversion to;
+  to.out = parsed.positional[2];
+  const std::string format = parsed.Get("to", Name(to.format));
+  const auto known = RecordFormatOf(format);
+  if (!known.has_value()) {
+    return InvalidArgument("--to: there is no record format \"%s\"%s", format,
+                           OrDidYouMean(format, RecordFormatNames()));
+  }
+  to.format = *known;
+  TD_ASSIGN_OR_RETURN(to.shards, parsed.GetInt("shards", 1, 1, 10000));
+  TD_ASSIGN_OR_RETURN(to.bad_records_max, parsed.GetInt("max_bad_records", 0, 0, INT32_MAX));
+  const std::string part = parsed.Get("part", "train");
+  if (part != "train" && part != "test") {
+    return InvalidArgument("--part: expected train or test, got \"%s\"", part);
+  }
+  const std::string& from = parsed.positional[1];
+  return IsJob(from) ? ConvertJob(from, parsed.after_dashes, part, to) : ConvertFile(from, to);
+}
+
+Status Inspect(const ParsedArgs& parsed) {
+  Shown shown;
+  TD_ASSIGN_OR_RETURN(shown.records, parsed.GetInt("records", shown.records, 0, 1000000));
+  TD_ASSIGN_OR_RETURN(shown.values, parsed.GetInt("values", shown.values, 0, 1000000));
+  const std::string& path = parsed.positional[1];
+  return IsJob(path) ? InspectJob(path, parsed.after_dashes, shown) : InspectFile(path, shown);
+}
+
+}  // namespace
+
+int RunData(const Args& args) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  const std::vector<FlagSpec> flags = {
+      {"records", "", "N", "inspect: records to show; 3 unless given"},
+      {"values", "", "N", "inspect: values of a feature to show; 8 unless given"},
+      {"to", "", "FORMAT", "convert: tfrecord (unless given) or recordio"},
+      {"shards", "", "N", "convert: files OUT-00000-of-N ...; 1 unless given: OUT"},
+      {"part", "", "PART", "convert JOB: train (unless given) or test"},
+      {"max_bad_records", "", "N", "convert FILE: damaged records to leave out; 0 unless given"},
+  };
+  if (!ParseOrExplain("data", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
+  const std::string what = parsed.positional.empty() ? "" : parsed.positional[0];
+  if (what != "inspect" && what != "convert") {
+    return Fail("data", InvalidArgument("expected inspect or convert%s",
+                                        OrDidYouMean(what, {"inspect", "convert"})));
+  }
+  const size_t wanted = what == "inspect" ? 2 : 3;
+  if (parsed.positional.size() != wanted) {
+    return Fail("data",
+                InvalidArgument("expected %s",
+                                what == "inspect" ? "one FILE or JOB" : "a FILE or JOB and OUT"));
+  }
+  const Status status = what == "inspect" ? Inspect(parsed) : Convert(parsed);
+  return status.ok() ? 0 : Fail("data", status);
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,44 @@
+// JPEG files made up for tests and benchmarks.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <jpeglib.h>
+
+namespace tandem {
+
+// `pixels` [height, width, channels] as a JPEG file with chroma in half the resolution.
+inline std::string EncodeJpeg(const std::vector<uint8_t>& pixels, int width, int height,
+                              int channels, int quality, bool progressive = false) {
+  jpeg_compress_struct info;
+  jpeg_error_mgr errors;
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* out = nullptr;
+  unsigned long bytes = 0;
+  jpeg_mem_dest(&info, &out, &bytes);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = channels;
+  info.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, quality, TRUE);
+  if (progressive) jpeg_simple_progression(&info);
+  jpeg_start_compress(&info, TRUE);
+  const size_t row_bytes = static_cast<size_t>(width) * static_cast<size_t>(channels);
+  while (info.next_scanline < info.image_height) {
+    auto* row = const_cast<JSAMPLE*>(pixels.data() + info.next_scanline * row_bytes);
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  jpeg_destroy_compress(&info);
+  std::string file(reinterpret_cast<char*>(out), bytes);
+  std::free(out);
+  return file;
+}
+
+}  // namespace tandem

@@ -1,0 +1,108 @@
+// tandem data: what files hold, and conversions, run as a user does.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "common/base/status.h"
+#include "tests/unit/deploy/launcher_fixture.h"
+
+namespace tandem::deploy {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DataTest : public LauncherTest {
+ protected:
+  int Tandem(const std::vector<std::string>& args) {
+    StartProgram("tandem", args);
+    return WaitForLauncher();
+  }
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(dir_ + "/" + name, std::ios::binary) << text;
+  }
+  std::string Read(const std::string& name) {
+    std::ifstream in(dir_ + "/" + name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::string Job(const std::string& data) {
+    Write("job.pbtxt",
+          "model { zoo: \"wide_deep\" }\nglobal_batch_size: 2\ndata { dir: \".\" " + data + " }\n");
+    return dir_ + "/job.pbtxt";
+  }
+  std::string LibSvmJob() {
+    Write("a.libsvm", "1 1:0.5 3:2\n0 2:1\nbad\n1 4:4\n");
+    return Job(
+        "format: \"libsvm\" max_bad_records: 1 libsvm { train_file: \"a.libsvm\" "
+        "test_file: \"a.libsvm\" ids: 5 features_max: 2 }");
+  }
+};
+
+TEST_F(DataTest, InspectShowsTheDataOfAJob) {
+  EXPECT_EQ(Tandem({"data", "inspect", LibSvmJob(), "--records=1"}), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("format libsvm"));
+  EXPECT_THAT(Out(), HasSubstr("a.libsvm: 3 records of up to 2 features"));
+  EXPECT_THAT(Out(), HasSubstr("field ids: i64[2], below 5"));
+  EXPECT_THAT(Out(), HasSubstr("record 0\n  ids: int64 [2] 1 3\n  label: int64 [1] 1\n"
+                               "  values: float [2] 0.5 2\n"));
+  EXPECT_THAT(Out(), Not(HasSubstr("record 1")));
+  EXPECT_THAT(Out(), HasSubstr("a.libsvm:3: label \"bad\""));
+  EXPECT_EQ(Tandem({"data", "inspect", LibSvmJob(), "--", "--data.max_bad_records=0"}), kExitData);
+  EXPECT_THAT(Err(), HasSubstr("a.libsvm:3: label \"bad\""));
+}
+
+TEST_F(DataTest, ConvertsIntoRecordsThatAJobReads) {
+  const std::string out = dir_ + "/out";
+  EXPECT_EQ(Tandem({"data", "convert", LibSvmJob(), out, "--to=recordio", "--shards=2"}), 0)
+      << Err();
+  EXPECT_THAT(Out(),
+              HasSubstr("3 records in " + out + "-00000-of-00002 " + out + "-00001-of-00002"));
+  EXPECT_THAT(Out(), HasSubstr("feature { name: \"ids\" kind: INT64 dim: 2 limit: 5 }"));
+  EXPECT_THAT(Err(), HasSubstr("a.libsvm:3: label \"bad\""));
+  EXPECT_EQ(Tandem({"data", "inspect", out + "-00000-of-00002", "--values=1"}), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("recordio, 2 records"));
+  EXPECT_THAT(Out(), HasSubstr("  ids: int64 [2] 1 ...\n"));
+  // The lines that it prints are those of a job.
+  EXPECT_EQ(Tandem({"data", "convert", LibSvmJob(), out}), 0) << Err();
+  std::string lines = Out();
+  lines = lines.substr(lines.find("  format:"));
+  lines.replace(lines.find("examples {"), 10, "examples { train_file: \"out\" test_share: 0.5 ");
+  EXPECT_EQ(Tandem({"data", "inspect", Job(lines)}), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("format tfrecord"));
+  EXPECT_THAT(Out(), HasSubstr("out: 2 records of 3 features"));
+  EXPECT_THAT(Out(), HasSubstr("record 0\n  ids: int64 [2] 1 3\n"));
+}
+
+TEST_F(DataTest, ConvertsRecordFilesAndNamesDamage) {
+  const std::string a = dir_ + "/a", b = dir_ + "/b", c = dir_ + "/c";
+  ASSERT_EQ(Tandem({"data", "convert", LibSvmJob(), a}), 0) << Err();
+  ASSERT_EQ(Tandem({"data", "convert", a, b, "--to=recordio"}), 0) << Err();
+  ASSERT_EQ(Tandem({"data", "convert", b, c}), 0) << Err();
+  EXPECT_EQ(Read("a"), Read("c"));
+  EXPECT_NE(Read("a"), Read("b"));
+  std::string bytes = Read("a");
+  bytes[20] = static_cast<char>(bytes[20] ^ 1);
+  Write("a", bytes);
+  EXPECT_EQ(Tandem({"data", "inspect", a}), kExitData);
+  EXPECT_THAT(Out(), HasSubstr("a: tfrecord, 2 records"));
+  EXPECT_THAT(Out(), HasSubstr("bad: " + a + ": offset 0: the checksum of a record is wrong"));
+  EXPECT_EQ(Tandem({"data", "convert", a, dir_ + "/d"}), kExitData);
+  EXPECT_EQ(Tandem({"data", "convert", a, dir_ + "/e", "--max_bad_records=1"}), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("2 records in"));
+}
+
+TEST_F(DataTest, WhatIsWrong) {
+  EXPECT_EQ(Tandem({"data", "inspct", "x"}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("did you mean \"inspect\"?"));
+  EXPECT_EQ(Tandem({"data", "inspect"}), kExitUsage);
+  EXPECT_EQ(Tandem({"data", "convert", "a", "b", "--to=tfrecords"}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("did you mean \"tfrecord\"?"));
+  const std::string job = LibSvmJob();
+  EXPECT_EQ(Tandem({"data", "inspect", dir_ + "/a.libsvm"}), kExitData);
+  EXPECT_THAT(Err(), HasSubstr("begins neither as a tfrecord nor as a recordio file"));
+  EXPECT_EQ(Tandem({"data", "convert", job, dir_ + "/a.libsvm"}), kExitUnavailable);
+  EXPECT_THAT(Err(), HasSubstr("is there already"));
+}
+
+}  // namespace
+}  // namespace tandem::deploy

@@ -1,0 +1,42 @@
+// Damaged records of a file: left out, counted and named, up to a number. Internal to the readers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+class BadRecords {
+ public:
+  // `warnings`: gets the first ones and their number; must outlive this.
+  BadRecords(std::string path, int64_t max, std::vector<std::string>* warnings)
+      : path_(std::move(path)), max_(max), warnings_(warnings) {}
+
+  // `what` names file and place. DATA_LOSS when it is one too many.
+  Status Add(const std::string& what) {
+    if (++count_ > max_) {
+      return DataLoss("%s; that is bad record %d of this file, and max_bad_records is %d", what,
+                      count_, max_);
+    }
+    if (count_ <= kNamed) warnings_->push_back(what);
+    return OkStatus();
+  }
+  // At the end of the file.
+  void Finish() {
+    if (count_ == 0) return;
+    warnings_->push_back(absl::StrFormat("%s: %d bad records left out", path_, count_));
+  }
+
+ private:
+  static constexpr int64_t kNamed = 10;
+
+  const std::string path_;
+  const int64_t max_;
+  std::vector<std::string>* const warnings_;
+  int64_t count_ = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,50 @@
+// Records of click prediction in memory: ids of columns, numbers, and a label of two values. What
+// the csv and criteo readers make of their files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/reader/record_files.h"
+
+namespace tandem {
+
+// Records that were read together, back to back.
+struct ClickPiece {
+  std::vector<uint32_t> ids;    // [records, columns], each in the range of its column
+  std::vector<float> dense;     // [records, numbers]
+  std::vector<uint8_t> labels;  // [records]
+};
+
+struct ClickColumns {
+  std::vector<int64_t> ids;  // of each column: ranges follow each other
+  size_t dense = 0;          // numbers of a record
+
+  int64_t all_ids() const;
+};
+
+class ClickRecords {
+ public:
+  explicit ClickRecords(ClickColumns columns);
+
+  void Add(ClickPiece piece);
+  uint64_t size() const { return index_.size(); }
+
+  // Records [begin, begin + size) of `records` as fields "ids" i64 [columns], "dense" f32 [numbers]
+  // where there are numbers, and "label" i64 [1]. `name` is told in messages.
+  // REQUIRES: they are there; size in [1, 2^32).
+  static std::unique_ptr<Dataset> View(std::shared_ptr<const ClickRecords> records, uint64_t begin,
+                                       uint64_t size, std::string name);
+
+ private:
+  friend class ClickView;
+
+  const ClickColumns columns_;
+  std::vector<int64_t> base_;  // the first id of each column
+  PieceIndex index_;
+  std::vector<ClickPiece> pieces_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,172 @@
+#include "trainer/reader/criteo.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "trainer/reader/click_records.h"
+#include "trainer/reader/text_values.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kFields = 1 + kCriteoNumbers + kCriteoCategories;
+constexpr int64_t kIdsMax = int64_t{1} << 32;
+constexpr size_t kRecordBytes = 128;  // about the shortest: what memory is reserved by
+
+// What numbers become: looked up where they are small, as most are.
+class Transform {
+ public:
+  explicit Transform(const CriteoOptions& options)
+      : last_id_(static_cast<double>(options.number_ids - 1)) {
+    for (size_t i = 0; i < kSmall; ++i) {
+      ids_[i] = ComputeId(static_cast<double>(i));
+      logs_[i] = ComputeLog(static_cast<double>(i));
+    }
+  }
+  uint32_t Id(double x) const { return IsSmall(x) ? ids_[Small(x)] : ComputeId(std::floor(x)); }
+  float Log(double x) const {
+    return IsSmall(x) && x == std::floor(x) ? logs_[Small(x)] : ComputeLog(x);
+  }
+
+ private:
+  static constexpr size_t kSmall = 4096;
+  static constexpr double kLowest = -2, kPlain = 2;  // whole numbers with an id of their own
+
+  static bool IsSmall(double x) { return x >= 0 && x < static_cast<double>(kSmall); }
+  static size_t Small(double x) { return static_cast<size_t>(x); }
+  // Of a whole number.
+  uint32_t ComputeId(double x) const {
+    double id = std::max(x, kLowest) - kLowest + 1;
+    if (x > kPlain) id = kPlain - kLowest + 1 + std::floor(std::log(x) * std::log(x));
+    return static_cast<uint32_t>(std::min(id, last_id_));
+  }
+  static float ComputeLog(double x) { return static_cast<float>(std::log1p(std::max(x, 0.0))); }
+
+  const double last_id_;
+  std::array<uint32_t, kSmall> ids_;
+  std::array<float, kSmall> logs_;
+};
+
+class CriteoSink final : public LineSink {
+ public:
+  CriteoSink(const CriteoOptions& options, const Transform& transform, size_t bytes)
+      : separator_(options.separator),
+        dense_(options.dense),
+        columns_(options.dense ? kCriteoCategories : kFields - 1),
+        buckets_(static_cast<uint64_t>(options.category_ids - 1)),
+        transform_(transform) {
+    const size_t records = bytes / kRecordBytes + 1;
+    piece_.labels.reserve(records);
+    piece_.ids.reserve(records * columns_);
+    if (dense_) piece_.dense.reserve(records * kCriteoNumbers);
+  }
+
+  Status Add(std::string_view line) override;
+  uint64_t Finish() override {
+    piece_.labels.shrink_to_fit();
+    piece_.ids.shrink_to_fit();
+    piece_.dense.shrink_to_fit();
+    return piece_.labels.size();
+  }
+  ClickPiece Take() { return std::move(piece_); }
+
+ private:
+  const char separator_;
+  const bool dense_;
+  const size_t columns_;
+  const uint64_t buckets_;
+  const Transform& transform_;
+  ClickPiece piece_;
+};
+
+Status CriteoSink::Add(std::string_view line) {
+  std::string_view fields[kFields];
+  const size_t count = SplitLine(line, separator_, fields, kFields);
+  if (count != kFields) {
+    return DataLoss("%d fields, but a record has %d: a label, %d numbers, %d categories", count,
+                    kFields, kCriteoNumbers, kCriteoCategories);
+  }
+  const std::string_view label = fields[0];
+  if (label.size() != 1 || (label[0] != '0' && label[0] != '1')) {
+    return DataLoss("label \"%s\" is neither 0 nor 1", std::string(label));
+  }
+  uint32_t ids[kFields - 1];
+  float dense[kCriteoNumbers];
+  for (size_t i = 0; i < kCriteoNumbers; ++i) {
+    const std::string_view field = fields[1 + i];
+    std::optional<double> number;
+    if (!field.empty() && !(number = ParseNumber(field)).has_value()) {
+      return DataLoss("I%d: \"%s\" is no number", i + 1, std::string(field));
+    }
+    if (dense_) {
+      dense[i] = number.has_value() ? transform_.Log(*number) : 0.0f;
+    } else {
+      ids[i] = number.has_value() ? transform_.Id(*number) : 0;
+    }
+  }
+  uint32_t* const categories = ids + (columns_ - kCriteoCategories);
+  for (size_t i = 0; i < kCriteoCategories; ++i) {
+    const std::string_view field = fields[1 + kCriteoNumbers + i];
+    categories[i] = field.empty() ? 0 : static_cast<uint32_t>(HashToRange(field, i, buckets_) + 1);
+  }
+  piece_.labels.push_back(static_cast<uint8_t>(label[0] - '0'));
+  piece_.ids.insert(piece_.ids.end(), ids, ids + columns_);
+  if (dense_) piece_.dense.insert(piece_.dense.end(), dense, dense + kCriteoNumbers);
+  return OkStatus();
+}
+
+Status Check(const CriteoOptions& options) {
+  if (options.category_ids < 2 || options.category_ids > kIdsMax) {
+    return InvalidArgument("category_ids is %d; it must be in [2, 2^32]", options.category_ids);
+  }
+  if (options.number_ids < 7 || options.number_ids > kIdsMax) {
+    return InvalidArgument("number_ids is %d; it must be in [7, 2^32]", options.number_ids);
+  }
+  return OkStatus();
+}
+
+ClickColumns ColumnsOf(const CriteoOptions& options) {
+  ClickColumns columns;
+  if (options.dense) {
+    columns.dense = kCriteoNumbers;
+  } else {
+    columns.ids.assign(kCriteoNumbers, options.number_ids);
+  }
+  columns.ids.insert(columns.ids.end(), kCriteoCategories, options.category_ids);
+  return columns;
+}
+
+// Whether the first line of the file names the columns.
+StatusOr<bool> HasNames(const std::string& path) {
+  TD_ASSIGN_OR_RETURN(const std::string line, FirstLine(path));
+  return !line.empty() &&
+         ((line[0] >= 'a' && line[0] <= 'z') || (line[0] >= 'A' && line[0] <= 'Z'));
+}
+
+}  // namespace
+
+StatusOr<TrainAndTest> OpenCriteo(const CriteoOptions& options) {
+  TD_RETURN_IF_ERROR(Check(options));
+  RecordFiles files = options.files;
+  if (!files.train.empty()) {
+    TD_ASSIGN_OR_RETURN(files.reading.skip_first_line, HasNames(files.train[0]));
+  }
+  const Transform transform(options);
+  const auto make = [&](size_t bytes) {
+    return std::make_unique<CriteoSink>(options, transform, bytes);
+  };
+  TD_ASSIGN_OR_RETURN(LineRecords read, ReadLineFiles(files, make));
+  auto records = std::make_shared<ClickRecords>(ColumnsOf(options));
+  for (LinePiece& piece : read.pieces) {
+    records->Add(static_cast<CriteoSink*>(piece.sink.get())->Take());
+    piece.sink.reset();
+  }
+  return MakeViews(files, read.split, std::move(read.warnings),
+                   [&](uint64_t begin, uint64_t size, const auto& name) {
+                     return ClickRecords::View(records, begin, size, name);
+                   });
+}
+
+}  // namespace tandem

@@ -1,0 +1,298 @@
+#include "trainer/reader/image_list.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/mutex.h"
+#include "common/base/rng.h"
+#include "common/base/runner.h"
+#include "trainer/reader/image_resample.h"
+#include "trainer/reader/input_file.h"
+#include "trainer/reader/jpeg.h"
+#include "trainer/reader/text_lines.h"
+#include "trainer/reader/text_values.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kFileBytesMax = uint64_t{1} << 30;
+constexpr uint64_t kDraws = 16;  // a sample's numbers in its epoch's stream
+constexpr uint64_t kTries = 10;  // of a rectangle; the draw behind them is for the mirror
+
+struct ListEntry {
+  std::string path;
+  int32_t label = 0;
+};
+
+class ListSink final : public LineSink {
+ public:
+  explicit ListSink(const ImageListOptions& options) : options_(options) {}
+
+  Status Add(std::string_view line) override {
+    if (line.starts_with('#')) return OkStatus();
+    line = Trimmed(line);
+    const size_t blank = line.find_last_of(" \t");
+    if (blank == std::string_view::npos) return DataLoss("expected a path and a label");
+    const std::string_view label = line.substr(blank + 1);
+    const char* const end = label.data() + label.size();
+    const ScannedIndex number = ScanIndex(label.data(), end);
+    if (number.stop != end || number.value >= options_.classes) {
+      return DataLoss("label \"%s\" is not in [0, %d)", std::string(label), options_.classes);
+    }
+    entries_.push_back(
+        {std::string(Trimmed(line.substr(0, blank))), static_cast<int32_t>(number.value)});
+    return OkStatus();
+  }
+  uint64_t Finish() override { return entries_.size(); }
+  std::vector<ListEntry> Take() { return std::move(entries_); }
+
+ private:
+  const ImageListOptions& options_;
+  std::vector<ListEntry> entries_;
+};
+
+double Unit(uint32_t word) { return word * 0x1p-32; }
+
+// A rectangle of the image for sample `id`, as ImageListOptions says.
+ImageRect RandomRect(const ImageSize& image, const ImageListOptions& options, uint64_t key,
+                     uint64_t id) {
+  const double log_min = std::log(3.0 / 4), log_max = std::log(4.0 / 3);
+  const double all = static_cast<double>(image.width) * image.height;
+  for (uint64_t attempt = 0; attempt < kTries; ++attempt) {
+    const auto word = Philox(key, id * kDraws + attempt);
+    const double area =
+        all * (options.area_min + Unit(word[0]) * (options.area_max - options.area_min));
+    const double ratio = std::exp(log_min + Unit(word[1]) * (log_max - log_min));
+    const auto width = static_cast<int>(std::lround(std::sqrt(area * ratio)));
+    const auto height = static_cast<int>(std::lround(std::sqrt(area / ratio)));
+    if (width < 1 || height < 1 || width > image.width || height > image.height) continue;
+    return {static_cast<int>(Unit(word[2]) * (image.width - width + 1)),
+            static_cast<int>(Unit(word[3]) * (image.height - height + 1)), width, height};
+  }
+  int width = image.width, height = image.height;
+  if (width * 4.0 < height * 3.0) height = static_cast<int>(std::lround(width * 4.0 / 3));
+  if (width * 3.0 > height * 4.0) width = static_cast<int>(std::lround(height * 4.0 / 3));
+  return {(image.width - width) / 2, (image.height - height) / 2, width, height};
+}
+
+ImageRect CentreRect(const ImageSize& image, const ImageListOptions& options) {
+  const int shorter = std::min(image.width, image.height);
+  const double share = static_cast<double>(options.size) / static_cast<double>(options.resize);
+  const int side = std::clamp(static_cast<int>(std::lround(shorter * share)), 1, shorter);
+  return {(image.width - side) / 2, (image.height - side) / 2, side, side};
+}
+
+// What a thread that makes samples keeps from one to the next.
+struct Workbench {
+  JpegDecoder decoder;
+  ImageResampler resampler;
+  std::vector<char> file;
+};
+
+class ImageList final : public Dataset {
+ public:
+  ImageList(const ImageListOptions& options, std::vector<ListEntry> entries, int threads)
+      : options_(options),
+        entries_(std::move(entries)),
+        threads_(static_cast<size_t>(threads)),
+        pool_("decoder", threads, 1024) {
+    const int64_t size = options.size;
+    const Shape shape = options.nhwc ? Shape{size, size, 3} : Shape{3, size, size};
+    fields_ = {{"img", {DType::kF32, shape}}, {"label", {DType::kI64, {1}}, options.classes}};
+  }
+
+  uint32_t size() const override { return static_cast<uint32_t>(entries_.size()); }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const override {
+    return FillEpoch(0, ids, out);
+  }
+  Status FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
+                   std::span<void* const> out) const override;
+  std::string Describe() const override {
+    return absl::StrFormat("%s: %d images of %d classes as %dx%d", options_.list, size(),
+                           options_.classes, options_.size, options_.size);
+  }
+
+ private:
+  struct Job;
+  void Work(Job& job) const;
+  // Sample `id`, or the next one of the list that can be read.
+  Status Make(uint32_t id, uint64_t key, Workbench& bench, float* image, int64_t* label) const;
+  Status MakeOne(uint32_t id, uint64_t key, Workbench& bench, float* image) const;
+  Status NoteBad(uint32_t id, const Status& status) const;
+  std::unique_ptr<Workbench> TakeBench() const;
+
+  const ImageListOptions options_;
+  const std::vector<ListEntry> entries_;
+  const size_t threads_;
+  std::vector<SampleField> fields_;
+  mutable Mutex mu_;
+  mutable std::vector<std::unique_ptr<Workbench>> benches_ TD_GUARDED_BY(mu_);  // not in use
+  mutable std::set<uint32_t> bad_ TD_GUARDED_BY(mu_);
+  mutable ThreadPool pool_;  // last: its threads end before what they use
+};
+
+// One call of FillEpoch, which several threads work on.
+struct ImageList::Job {
+  uint64_t key;
+  std::span<const uint32_t> ids;
+  float* images;
+  int64_t* labels;
+  std::atomic<size_t> next{0};
+  Mutex mu;
+  CondVar changed;
+  size_t helpers TD_GUARDED_BY(mu) = 0;  // that may still use this
+  Status first_error TD_GUARDED_BY(mu);
+};
+
+Status ImageList::MakeOne(uint32_t id, uint64_t key, Workbench& bench, float* image) const {
+  const std::string& name = entries_[id].path;
+  const std::string path = name.starts_with('/') ? name : options_.root + "/" + name;
+  TD_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  if (file.size() > kFileBytesMax) return DataLoss("%s: larger than %d bytes", path, kFileBytesMax);
+  bench.file.resize(file.size());
+  TD_ASSIGN_OR_RETURN(const size_t bytes, file.Read(0, bench.file.data(), bench.file.size()));
+  const auto opened = bench.decoder.Open({bench.file.data(), bytes});
+  if (!opened.ok()) return Annotate(opened.status(), path);
+  ImageTarget target;
+  target.size = static_cast<int>(options_.size);
+  target.nhwc = options_.nhwc;
+  for (size_t c = 0; c < 3; ++c) {
+    target.scale[c] = 1 / (255 * options_.stddev[c]);
+    target.bias[c] = -options_.mean[c] / options_.stddev[c];
+  }
+  ImageRect rect = CentreRect(*opened, options_);
+  if (options_.random) {
+    rect = RandomRect(*opened, options_, key, id);
+    target.flip = options_.flip && (Philox(key, id * kDraws + kTries)[0] & 1) != 0;
+  }
+  const auto pixels = bench.decoder.Decode(rect, {target.size, target.size});
+  if (!pixels.ok()) return Annotate(pixels.status(), path);
+  bench.resampler.Run(*pixels, target, image);
+  return OkStatus();
+}
+
+Status ImageList::NoteBad(uint32_t id, const Status& status) const {
+  MutexLock lock(mu_);
+  const bool is_new = bad_.insert(id).second;
+  const auto count = static_cast<int64_t>(bad_.size());
+  if (count > options_.bad_records_max) {
+    return DataLoss("%s (image %d of %s); that is bad record %d, and max_bad_records is %d",
+                    std::string(status.message()), id + 1, options_.list, count,
+                    options_.bad_records_max);
+  }
+  if (is_new) LOG(WARNING) << status.message() << ": the next image takes its place";
+  return OkStatus();
+}
+
+Status ImageList::Make(uint32_t id, uint64_t key, Workbench& bench, float* image,
+                       int64_t* label) const {
+  for (uint32_t tries = 0; tries < size(); ++tries) {
+    const uint32_t at = static_cast<uint32_t>((uint64_t{id} + tries) % size());
+    const Status status = MakeOne(at, key, bench, image);
+    if (status.ok()) {
+      *label = entries_[at].label;
+      return OkStatus();
+    }
+    TD_RETURN_IF_ERROR(NoteBad(at, status));
+  }
+  return DataLoss("%s: no image of the list can be read", options_.list);
+}
+
+std::unique_ptr<Workbench> ImageList::TakeBench() const {
+  MutexLock lock(mu_);
+  if (benches_.empty()) return std::make_unique<Workbench>();
+  auto bench = std::move(benches_.back());
+  benches_.pop_back();
+  return bench;
+}
+
+void ImageList::Work(Job& job) const {
+  std::unique_ptr<Workbench> bench = TakeBench();
+  const auto elements = static_cast<size_t>(fields_[0].desc.shape.numel());
+  for (size_t i; (i = job.next++) < job.ids.size();) {
+    const Status status =
+        Make(job.ids[i], job.key, *bench, job.images + i * elements, job.labels + i);
+    if (status.ok()) continue;
+    job.next = job.ids.size();
+    MutexLock lock(job.mu);
+    if (job.first_error.ok()) job.first_error = status;
+  }
+  MutexLock lock(mu_);
+  benches_.push_back(std::move(bench));
+}
+
+Status ImageList::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
+                            std::span<void* const> out) const {
+  CHECK_EQ(out.size(), fields_.size());
+  for (const uint32_t id : ids) {
+    if (id >= size()) return OutOfRange("%s: sample %d of %d", options_.list, id, size());
+  }
+  Job job{.key = StreamKey(options_.seed, "image:" + std::to_string(epoch)),
+          .ids = ids,
+          .images = static_cast<float*>(out[0]),
+          .labels = static_cast<int64_t*>(out[1])};
+  for (size_t i = 1; i < std::min(threads_, ids.size()); ++i) {
+    MutexLock lock(job.mu);
+    const Status posted = pool_.Post([this, &job] {
+      Work(job);
+      MutexLock done(job.mu);
+      --job.helpers;
+      job.changed.NotifyAll();
+    });
+    if (posted.ok()) ++job.helpers;  // else the others do it
+  }
+  Work(job);
+  MutexLock lock(job.mu);
+  while (job.helpers > 0) job.changed.WaitUntil(job.mu, Time::max());
+  return job.first_error;
+}
+
+Status Check(const ImageListOptions& options) {
+  const auto check = [](const char* name, int64_t value, int64_t min, int64_t max) {
+    if (value >= min && value <= max) return OkStatus();
+    return InvalidArgument("%s is %d; it must be in [%d, %d]", name, value, min, max);
+  };
+  TD_RETURN_IF_ERROR(check("size", options.size, 1, 4096));
+  TD_RETURN_IF_ERROR(check("resize", options.resize, options.size, 65536));
+  TD_RETURN_IF_ERROR(check("classes", options.classes, 1, 1 << 30));
+  TD_RETURN_IF_ERROR(check("threads", options.threads, 0, 1024));
+  if (!(options.area_min > 0 && options.area_min <= options.area_max && options.area_max <= 1)) {
+    return InvalidArgument("area_min %g and area_max %g must ascend in (0, 1]", options.area_min,
+                           options.area_max);
+  }
+  for (const float stddev : options.stddev) {
+    if (!(stddev > 0)) return InvalidArgument("stddev is %g, it must be above 0", stddev);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Dataset>> OpenImageList(const ImageListOptions& options,
+                                                 std::vector<std::string>* warnings) {
+  TD_RETURN_IF_ERROR(Check(options));
+  const LineReading reading = {.threads = options.threads,
+                               .bad_records_max = options.bad_records_max,
+                               .records_max = options.samples_max};
+  const auto make = [&](size_t) { return std::make_unique<ListSink>(options); };
+  TD_ASSIGN_OR_RETURN(auto pieces, ReadLines(options.list, reading, make, warnings));
+  std::vector<ListEntry> entries;
+  for (LinePiece& piece : pieces) {
+    auto more = static_cast<ListSink*>(piece.sink.get())->Take();
+    std::move(more.begin(), more.end(), std::back_inserter(entries));
+  }
+  if (options.samples_max > 0 && entries.size() > options.samples_max) {
+    entries.resize(options.samples_max);
+  }
+  const auto processors = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = options.threads > 0 ? options.threads : std::max(processors, 1);
+  return std::make_unique<ImageList>(options, std::move(entries), threads);
+}
+
+}  // namespace tandem

@@ -1,0 +1,49 @@
+#include "trainer/reader/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace tandem {
+
+StatusOr<InputFile> InputFile::Open(const std::string& path) {
+  InputFile file(path, open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.descriptor_ < 0) {
+    const int error = errno;
+    if (error == EACCES) return PermissionDenied("%s: %s", path, ErrnoText(error));
+    return NotFound("%s: cannot be read (%s)", path, ErrnoText(error));
+  }
+  struct stat st;
+  if (fstat(file.descriptor_, &st) != 0) return DataLoss("%s: %s", path, ErrnoText(errno));
+  if (!S_ISREG(st.st_mode)) return InvalidArgument("%s is no file of records", path);
+  file.size_ = static_cast<uint64_t>(st.st_size);
+  return file;
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+StatusOr<size_t> InputFile::Read(uint64_t offset, char* to, size_t bytes) const {
+  size_t got = 0;
+  while (got < bytes) {
+    const ssize_t n = pread(descriptor_, to + got, bytes - got, static_cast<off_t>(offset + got));
+    if (n == 0) break;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      return DataLoss("%s: reading failed at offset %d: %s", path_, offset + got, ErrnoText(errno));
+    }
+    got += static_cast<size_t>(n);
+  }
+  return got;
+}
+
+}  // namespace tandem

@@ -1,0 +1,36 @@
+// A file that is read at any offset. Internal to the readers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+// Thread-safe.
+class InputFile {
+ public:
+  // NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT for what is no file.
+  static StatusOr<InputFile> Open(const std::string& path);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&&) = delete;
+  ~InputFile();
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }  // when it was opened
+
+  // As many of `bytes` bytes from `offset` on as there are; a file may have become shorter.
+  // DATA_LOSS naming file and offset when reading fails.
+  StatusOr<size_t> Read(uint64_t offset, char* to, size_t bytes) const;
+
+ private:
+  InputFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+
+  std::string path_;
+  int descriptor_;
+  uint64_t size_ = 0;
+};
+
+}  // namespace tandem

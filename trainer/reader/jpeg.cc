@@ -1,0 +1,160 @@
+#include "trainer/reader/jpeg.h"
+
+#include <csetjmp>
+#include <cstdio>
+#include <vector>
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+constexpr int64_t kPixelsMax = int64_t{1} << 27;
+constexpr int kScansMax = 500;  // more are an attack on the reader's time
+
+// The library's errors end in a jump over its own frames to where it was called.
+struct Errors {
+  jpeg_error_mgr manager;  // first: the library knows it by this address
+  std::jmp_buf jump;
+  char message[JMSG_LENGTH_MAX];
+};
+
+void OnError(j_common_ptr info) {
+  auto* errors = reinterpret_cast<Errors*>(info->err);
+  info->err->format_message(info, errors->message);
+  std::longjmp(errors->jump, 1);
+}
+
+// Warnings that mean that pixels are not what they were.
+bool IsDamage(int code) {
+  switch (code) {
+    case JWRN_ADOBE_XFORM:
+    case JWRN_BOGUS_PROGRESSION:
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_TOO_MUCH_DATA:
+      return false;
+    default:
+      return true;
+  }
+}
+
+void OnMessage(j_common_ptr info, int level) {
+  if (level < 0 && IsDamage(info->err->msg_code)) OnError(info);
+}
+
+void OnProgress(j_common_ptr info) {
+  const auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
+  if (decompress->input_scan_number > kScansMax) ERREXIT(info, JERR_BAD_PROGRESSION);
+}
+
+}  // namespace
+
+struct JpegDecoder::State {
+  jpeg_decompress_struct info;
+  Errors errors;
+  jpeg_progress_mgr progress;
+  std::vector<uint8_t> pixels;
+  std::vector<uint8_t> cmyk;                                   // a row
+  int first_row = 0, rows = 0, first_column = 0, columns = 0;  // that are decoded
+
+  // The library is called by these alone. False: errors.message says why.
+  bool ReadHeader(std::string_view file);
+  bool Start(int denominator);
+  bool ReadRows();
+};
+
+bool JpegDecoder::State::ReadHeader(std::string_view file) {
+  if (setjmp(errors.jump) != 0) return false;
+  jpeg_abort_decompress(&info);
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()),
+               static_cast<unsigned long>(file.size()));
+  jpeg_read_header(&info, TRUE);
+  return true;
+}
+
+bool JpegDecoder::State::Start(int denominator) {
+  if (setjmp(errors.jump) != 0) return false;
+  info.scale_num = 1;
+  info.scale_denom = static_cast<unsigned>(denominator);
+  info.out_color_space = info.num_components == 4 ? JCS_CMYK : JCS_RGB;
+  info.dct_method = JDCT_ISLOW;
+  info.do_fancy_upsampling = FALSE;
+  jpeg_start_decompress(&info);
+  return true;
+}
+
+bool JpegDecoder::State::ReadRows() {
+  if (setjmp(errors.jump) != 0) return false;
+  auto column = static_cast<JDIMENSION>(first_column), width = static_cast<JDIMENSION>(columns);
+  if (width < info.output_width) jpeg_crop_scanline(&info, &column, &width);
+  first_column = static_cast<int>(column);
+  columns = static_cast<int>(width);
+  const size_t row_bytes = size_t{width} * 3;
+  pixels.resize(row_bytes * static_cast<size_t>(rows));
+  cmyk.resize(info.out_color_space == JCS_CMYK ? size_t{width} * 4 : 0);
+  if (first_row > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(first_row));
+  for (int row = 0; row < rows; ++row) {
+    uint8_t* to = pixels.data() + static_cast<size_t>(row) * row_bytes;
+    uint8_t* line = cmyk.empty() ? to : cmyk.data();
+    jpeg_read_scanlines(&info, &line, 1);
+    for (size_t i = 0; i < cmyk.size(); i += 4) {
+      for (size_t c = 0; c < 3; ++c) *to++ = static_cast<uint8_t>(cmyk[i + c] * cmyk[i + 3] / 255);
+    }
+  }
+  jpeg_abort_decompress(&info);
+  return true;
+}
+
+JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
+  state_->info.err = jpeg_std_error(&state_->errors.manager);
+  state_->errors.manager.error_exit = OnError;
+  state_->errors.manager.emit_message = OnMessage;
+  if (setjmp(state_->errors.jump) != 0) CHECK(false) << state_->errors.message;
+  jpeg_create_decompress(&state_->info);
+  state_->progress = {};
+  state_->progress.progress_monitor = OnProgress;
+  state_->info.progress = &state_->progress;
+}
+
+JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
+
+StatusOr<ImageSize> JpegDecoder::Open(std::string_view file) {
+  if (!state_->ReadHeader(file)) {
+    return DataLoss("is no JPEG image that can be read: %s", state_->errors.message);
+  }
+  const int64_t width = state_->info.image_width, height = state_->info.image_height;
+  if (width * height > kPixelsMax) {
+    return DataLoss("an image of %dx%d pixels is not read; at most 2^27", width, height);
+  }
+  return ImageSize{static_cast<int>(width), static_cast<int>(height)};
+}
+
+StatusOr<ImagePixels> JpegDecoder::Decode(const ImageRect& rect, const ImageSize& wanted) {
+  State& state = *state_;
+  CHECK(rect.x >= 0 && rect.y >= 0 && rect.width > 0 && rect.height > 0);
+  int scale = 8;
+  while (scale > 1 && (rect.width / scale < wanted.width || rect.height / scale < wanted.height)) {
+    scale /= 2;
+  }
+  if (!state.Start(scale)) return DataLoss("a damaged JPEG image: %s", state.errors.message);
+  const int width = static_cast<int>(state.info.output_width);
+  const int height = static_cast<int>(state.info.output_height);
+  // One pixel around for interpolation.
+  state.first_row = std::clamp(rect.y / scale - 1, 0, height - 1);
+  state.rows = std::min((rect.y + rect.height - 1) / scale + 2, height) - state.first_row;
+  state.first_column = std::clamp(rect.x / scale - 1, 0, width - 1);
+  state.columns = std::min((rect.x + rect.width - 1) / scale + 2, width) - state.first_column;
+  if (!state.ReadRows()) return DataLoss("a damaged JPEG image: %s", state.errors.message);
+  const double s = scale;
+  return ImagePixels{
+      state.pixels.data(),          state.columns,  state.rows,     rect.x / s - state.first_column,
+      rect.y / s - state.first_row, rect.width / s, rect.height / s};
+}
+
+}  // namespace tandem

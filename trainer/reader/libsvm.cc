@@ -1,0 +1,225 @@
+#include "trainer/reader/libsvm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/check.h"
+#include "trainer/reader/text_values.h"
+
+namespace tandem {
+namespace {
+
+constexpr int64_t kIdsMax = int64_t{1} << 32;
+constexpr int64_t kFeaturesMax = 1 << 20;
+constexpr int64_t kClassesMax = 1 << 20;
+constexpr size_t kFeatureBytes = 6;  // about the shortest: what memory is reserved by
+
+struct LibSvmPiece {
+  std::vector<uint64_t> ends;  // [records]: of each record's features
+  std::vector<uint32_t> ids;
+  std::vector<float> values;
+  std::vector<uint32_t> labels;  // [records]
+};
+
+class LibSvmSink final : public LineSink {
+ public:
+  LibSvmSink(const LibSvmOptions& options, size_t bytes) : options_(options) {
+    piece_.ids.reserve(bytes / kFeatureBytes + 1);
+    piece_.values.reserve(bytes / kFeatureBytes + 1);
+  }
+
+  Status Add(std::string_view line) override;
+  uint64_t Finish() override {
+    piece_.ids.shrink_to_fit();
+    piece_.values.shrink_to_fit();
+    return piece_.labels.size();
+  }
+  LibSvmPiece Take() { return std::move(piece_); }
+
+ private:
+  StatusOr<uint32_t> Label(std::string_view text) const;
+  Status AddFeatures(std::string_view text);
+  StatusOr<uint32_t> Id(std::string_view digits, int64_t index) const;
+
+  const LibSvmOptions& options_;
+  LibSvmPiece piece_;
+};
+
+bool IsBlank(char c) { return c == ' ' || c == '\t'; }
+
+void SkipBlanks(std::string_view& text) {
+  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
+}
+
+// Takes what stands before the next blank off `text`, and the blanks behind it.
+std::string_view NextWord(std::string_view& text) {
+  size_t end = 0;
+  while (end < text.size() && !IsBlank(text[end])) ++end;
+  const std::string_view word = text.substr(0, end);
+  text.remove_prefix(end);
+  SkipBlanks(text);
+  return word;
+}
+
+StatusOr<uint32_t> LibSvmSink::Label(std::string_view text) const {
+  const std::optional<double> number = ParseNumber(text);
+  if (number.has_value()) {
+    const double label = options_.classes == 2 && *number == -1 ? 0 : *number;
+    if (label >= 0 && label < static_cast<double>(options_.classes)) {
+      const auto whole = static_cast<uint32_t>(label);
+      if (static_cast<double>(whole) == label) return whole;
+    }
+  }
+  return DataLoss("label \"%s\" is none of %d classes", std::string(text), options_.classes);
+}
+
+StatusOr<uint32_t> LibSvmSink::Id(std::string_view digits, int64_t index) const {
+  if (options_.hash) {
+    const auto buckets = static_cast<uint64_t>(options_.ids - 1);
+    return static_cast<uint32_t>(1 + HashToRange(digits, 0, buckets));
+  }
+  if (index < options_.ids) return static_cast<uint32_t>(index);
+  return DataLoss("index %d is not below ids: %d", index, options_.ids);
+}
+
+Status LibSvmSink::AddFeatures(std::string_view text) {
+  const size_t before = piece_.ids.size();
+  int64_t last = -1;
+  while (!text.empty()) {
+    const char* const begin = text.data();
+    const char* const end = begin + text.size();
+    const ScannedIndex index = ScanIndex(begin, end);
+    ScannedNumber number;
+    if (index.stop != nullptr && index.stop < end && *index.stop == ':') {
+      number = ScanNumber(index.stop + 1, end);
+    }
+    const auto value = static_cast<float>(number.value);
+    const bool ends = number.stop != nullptr && (number.stop == end || IsBlank(*number.stop));
+    if (!ends || !std::isfinite(value)) {
+      return DataLoss("\"%s\" is no index:value", std::string(NextWord(text)));
+    }
+    if (index.value <= last) {
+      return DataLoss("index %d follows %d; indices must ascend", index.value, last);
+    }
+    last = index.value;
+    const std::string_view digits(begin, static_cast<size_t>(index.stop - begin));
+    TD_ASSIGN_OR_RETURN(const uint32_t id, Id(digits, index.value));
+    piece_.ids.push_back(id);
+    piece_.values.push_back(value);
+    text.remove_prefix(static_cast<size_t>(number.stop - begin));
+    SkipBlanks(text);
+  }
+  const size_t features = piece_.ids.size() - before;
+  if (std::cmp_less_equal(features, options_.features_max)) return OkStatus();
+  return DataLoss("%d features, but features_max is %d", features, options_.features_max);
+}
+
+Status LibSvmSink::Add(std::string_view line) {
+  std::string_view text = Trimmed(line.substr(0, line.find('#')));
+  if (text.empty()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const uint32_t label, Label(NextWord(text)));
+  if (text.starts_with("qid:")) {
+    const std::string_view query = NextWord(text);
+    const char* const end = query.data() + query.size();
+    if (ScanIndex(query.data() + 4, end).stop != end || query.size() == 4) {
+      return DataLoss("\"%s\" is no query", std::string(query));
+    }
+  }
+  const size_t before = piece_.ids.size();
+  const Status status = AddFeatures(text);
+  if (!status.ok()) {
+    piece_.ids.resize(before);
+    piece_.values.resize(before);
+    return status;
+  }
+  piece_.labels.push_back(label);
+  piece_.ends.push_back(piece_.ids.size());
+  return OkStatus();
+}
+
+struct LibSvmRecords {
+  PieceIndex index;
+  std::vector<LibSvmPiece> pieces;
+};
+
+class LibSvm final : public Dataset {
+ public:
+  LibSvm(std::shared_ptr<const LibSvmRecords> records, const LibSvmOptions& options, uint64_t begin,
+         uint64_t size, std::string name)
+      : records_(std::move(records)),
+        begin_(begin),
+        size_(static_cast<uint32_t>(size)),
+        width_(static_cast<size_t>(options.features_max)),
+        name_(std::move(name)) {
+    const Shape shape{options.features_max};
+    fields_ = {{"ids", {DType::kI64, shape}, options.ids},
+               {"values", {DType::kF32, shape}},
+               {"label", {DType::kI64, {1}}, options.classes}};
+  }
+
+  uint32_t size() const override { return size_; }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const override {
+    CHECK_EQ(out.size(), fields_.size());
+    auto* to = static_cast<int64_t*>(out[0]);
+    auto* values = static_cast<float*>(out[1]);
+    auto* labels = static_cast<int64_t*>(out[2]);
+    for (const uint32_t id : ids) {
+      if (id >= size_) return OutOfRange("%s: sample %d of %d", name_, id, size_);
+      const auto [at, record] = records_->index.Find(begin_ + id);
+      const LibSvmPiece& piece = records_->pieces[at];
+      const size_t begin = record == 0 ? 0 : piece.ends[record - 1];
+      const size_t features = piece.ends[record] - begin;
+      std::copy_n(piece.ids.data() + begin, features, to);
+      std::fill(to + features, to + width_, 0);
+      std::copy_n(piece.values.data() + begin, features, values);
+      std::fill(values + features, values + width_, 0.0f);
+      to += width_;
+      values += width_;
+      *labels++ = piece.labels[record];
+    }
+    return OkStatus();
+  }
+  std::string Describe() const override {
+    return absl::StrFormat("%s: %d records of up to %d features", name_, size_, width_);
+  }
+
+ private:
+  const std::shared_ptr<const LibSvmRecords> records_;
+  const uint64_t begin_;
+  const uint32_t size_;
+  const size_t width_;
+  const std::string name_;
+  std::vector<SampleField> fields_;
+};
+
+Status Check(const LibSvmOptions& options) {
+  const auto check = [](const char* name, int64_t value, int64_t min, int64_t max) {
+    if (value >= min && value <= max) return OkStatus();
+    return InvalidArgument("%s is %d; it must be in [%d, %d]", name, value, min, max);
+  };
+  TD_RETURN_IF_ERROR(check("ids", options.ids, 2, kIdsMax));
+  TD_RETURN_IF_ERROR(check("features_max", options.features_max, 1, kFeaturesMax));
+  return check("classes", options.classes, 2, kClassesMax);
+}
+
+}  // namespace
+
+StatusOr<TrainAndTest> OpenLibSvm(const LibSvmOptions& options) {
+  TD_RETURN_IF_ERROR(Check(options));
+  const auto make = [&](size_t bytes) { return std::make_unique<LibSvmSink>(options, bytes); };
+  TD_ASSIGN_OR_RETURN(LineRecords read, ReadLineFiles(options.files, make));
+  auto records = std::make_shared<LibSvmRecords>();
+  for (LinePiece& piece : read.pieces) {
+    records->index.Add(piece.records);
+    records->pieces.push_back(static_cast<LibSvmSink*>(piece.sink.get())->Take());
+    piece.sink.reset();
+  }
+  const auto view = [&](uint64_t begin, uint64_t size, const std::string& name) {
+    return std::make_unique<LibSvm>(records, options, begin, size, name);
+  };
+  return MakeViews(options.files, read.split, std::move(read.warnings), view);
+}
+
+}  // namespace tandem

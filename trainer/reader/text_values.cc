@@ -1,0 +1,88 @@
+#include "trainer/reader/text_values.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+namespace tandem {
+namespace {
+
+uint64_t Mix(uint64_t a, uint64_t b) {
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+ScannedNumber ScanAnyNumber(const char* at, const char* end) {
+  if (at < end && *at == '+') {
+    ++at;
+    if (at < end && *at == '-') return {};
+  }
+  ScannedNumber number;
+  const auto [stop, error] = std::from_chars(at, end, number.value);
+  if (error != std::errc() || !std::isfinite(number.value)) return {};
+  number.stop = stop;
+  return number;
+}
+
+// Reads digits into `mantissa`, which is of use as long as they are few; returns what is behind.
+const char* ScanDigits(const char* at, const char* end, uint64_t& mantissa) {
+  for (; at < end; ++at) {
+    const auto digit = static_cast<unsigned>(*at - '0');
+    if (digit > 9) break;
+    mantissa = mantissa * 10 + digit;
+  }
+  return at;
+}
+
+}  // namespace
+
+// A mantissa and a power of ten that doubles hold exactly have the nearest double as their quotient
+// (Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990). That is most numbers.
+ScannedNumber ScanNumber(const char* const begin, const char* const end) {
+  constexpr ptrdiff_t kDigitsMax = 15;
+  constexpr double kPowers[kDigitsMax + 1] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                              1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+  const bool minus = begin < end && *begin == '-';
+  const char* const first = begin + (minus ? 1 : 0);
+  uint64_t mantissa = 0;
+  const char* at = ScanDigits(first, end, mantissa);
+  ptrdiff_t digits = at - first, fraction = 0;
+  if (at < end && *at == '.') {
+    const char* const point = at + 1;
+    at = ScanDigits(point, end, mantissa);
+    fraction = at - point;
+    digits += fraction;
+  }
+  const bool exponent = at < end && (*at == 'e' || *at == 'E');
+  if (digits == 0 || digits > kDigitsMax || exponent) return ScanAnyNumber(begin, end);
+  double value = static_cast<double>(mantissa);
+  if (fraction > 0) value /= kPowers[fraction];
+  return {minus ? -value : value, at};
+}
+
+std::optional<double> ParseNumber(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  const ScannedNumber number = ScanNumber(text.data(), end);
+  if (number.stop != end || text.empty()) return std::nullopt;
+  return number.value;
+}
+
+uint64_t HashToRange(std::string_view text, uint64_t seed, uint64_t range) {
+  constexpr uint64_t kFirst = 0xa0761d6478bd642f, kSecond = 0xe7037ed1a0b428db;  // of wyhash
+  uint64_t hash = Mix(seed ^ kFirst, text.size() ^ kSecond);
+  const char* at = text.data();
+  size_t left = text.size();
+  uint64_t word = 0;
+  for (; left > 8; left -= 8, at += 8) {
+    std::memcpy(&word, at, 8);
+    hash = Mix(hash ^ word, kSecond);
+  }
+  if (left > 0) {
+    std::memcpy(&word, at, 8);
+    hash = Mix(hash ^ (word & (~uint64_t{0} >> (64 - 8 * left))), kSecond);
+  }
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(Mix(hash, kFirst)) * range) >> 64);
+}
+
+}  // namespace tandem
