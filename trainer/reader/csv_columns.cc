@@ -84,8 +84,14 @@ void ColumnIds::LearnNumbers(std::span<const CsvPiece> pieces, size_t columns) {
 uint32_t ColumnIds::BucketOf(uint32_t bits) const {
   const float number = NumberOf(bits);
   if (std::isnan(number)) return 0;
-  const auto bound = std::upper_bound(bounds_.begin(), bounds_.end(), number);
-  return static_cast<uint32_t>(bound - bounds_.begin()) + 1;
+  // How many bounds are not above it, by halves and without branches, which nobody could predict.
+  size_t below = 0;
+  for (size_t left = bounds_.size(); left > 0;) {
+    const size_t half = (left + 1) / 2;
+    below += bounds_[below + half - 1] <= number ? half : 0;
+    left -= half;
+  }
+  return static_cast<uint32_t>(below) + 1;
 }
 
 void ColumnIds::Encode(CsvPiece& piece) const {

@@ -25,16 +25,6 @@ ScannedNumber ScanAnyNumber(const char* at, const char* end) {
   return number;
 }
 
-// Reads digits into `mantissa`, which is of use as long as they are few; returns what is behind.
-const char* ScanDigits(const char* at, const char* end, uint64_t& mantissa) {
-  for (; at < end; ++at) {
-    const auto digit = static_cast<unsigned>(*at - '0');
-    if (digit > 9) break;
-    mantissa = mantissa * 10 + digit;
-  }
-  return at;
-}
-
 }  // namespace
 
 // A mantissa and a power of ten that doubles hold exactly have the nearest double as their quotient

@@ -52,7 +52,7 @@ TEST_F(DataTest, InspectShowsTheDataOfAJob) {
 }
 
 TEST_F(DataTest, ConvertsIntoRecordsThatAJobReads) {
-  const std::string out = dir_ + "/out";
+  const std::string out = dir_ + "/records";
   EXPECT_EQ(Tandem({"data", "convert", LibSvmJob(), out, "--to=recordio", "--shards=2"}), 0)
       << Err();
   EXPECT_THAT(Out(),
@@ -66,10 +66,11 @@ TEST_F(DataTest, ConvertsIntoRecordsThatAJobReads) {
   EXPECT_EQ(Tandem({"data", "convert", LibSvmJob(), out}), 0) << Err();
   std::string lines = Out();
   lines = lines.substr(lines.find("  format:"));
-  lines.replace(lines.find("examples {"), 10, "examples { train_file: \"out\" test_share: 0.5 ");
+  lines.replace(lines.find("examples {"), 10,
+                "examples { train_file: \"records\" test_share: 0.5 ");
   EXPECT_EQ(Tandem({"data", "inspect", Job(lines)}), 0) << Err();
   EXPECT_THAT(Out(), HasSubstr("format tfrecord"));
-  EXPECT_THAT(Out(), HasSubstr("out: 2 records of 3 features"));
+  EXPECT_THAT(Out(), HasSubstr("records: 2 records of 3 features"));
   EXPECT_THAT(Out(), HasSubstr("record 0\n  ids: int64 [2] 1 3\n"));
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "tests/unit/trainer/dataset_test_util.h"
 #include "tests/unit/trainer/test_files.h"
@@ -178,7 +179,8 @@ TEST(HashToRange, StaysAsItIs) {
   };
   const std::vector<uint64_t> got = {hash(0, 0), hash(1, 0), hash(8, 0),
                                      hash(8, 1), hash(9, 0), hash(17, 25)};
-  EXPECT_THAT(got, ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(got,
+              ElementsAre(886242946, 4088503416, 805200710, 953121050, 2395256460, 1769058977));
 }
 
 TEST(HashToRange, SpreadsEvenly) {
@@ -192,18 +194,38 @@ TEST(HashToRange, SpreadsEvenly) {
   EXPECT_LT(chi, 110);
 }
 
+// With what must not be seen behind it: another digit.
+std::optional<double> Parsed(const std::string& text) {
+  const std::string padded = text + std::string(kTextSlack, '7');
+  return ParseNumber(std::string_view(padded).substr(0, text.size()));
+}
+
 TEST(ParseNumber, TakesNumbersAlone) {
-  EXPECT_EQ(ParseNumber("0"), 0.0);
-  EXPECT_EQ(ParseNumber("-17"), -17.0);
-  EXPECT_EQ(ParseNumber("+1"), 1.0);
-  EXPECT_EQ(ParseNumber("260.0"), 260.0);
-  EXPECT_EQ(ParseNumber("2.5e-3"), 0.0025);
-  EXPECT_EQ(ParseNumber(".5"), 0.5);
-  EXPECT_EQ(ParseNumber("1."), 1.0);
-  EXPECT_EQ(ParseNumber("123456789012345678901"), 123456789012345678901.0);
-  for (const char* text : {"", "-", "+", "+-1", "-+1", "1x", "x1", " 1", "1 ", "nan", "inf",
-                           "1e999", "0x10", "--1", "1.0.", "1e", ".", "-."}) {
-    EXPECT_EQ(ParseNumber(text), std::nullopt) << text;
+  EXPECT_EQ(Parsed("0"), 0.0);
+  EXPECT_EQ(Parsed("-17"), -17.0);
+  EXPECT_EQ(Parsed("+1"), 1.0);
+  EXPECT_EQ(Parsed("260.0"), 260.0);
+  EXPECT_EQ(Parsed("2.5e-3"), 0.0025);
+  EXPECT_EQ(Parsed(".5"), 0.5);
+  EXPECT_EQ(Parsed("1."), 1.0);
+  EXPECT_EQ(Parsed("123456789012345678901"), 123456789012345678901.0);
+  for (const char* text :
+       {"",      "-",    "+",   "+-1",  "-+1", "1x", "x1", " 1", "1 ", "nan", "inf",
+        "1e999", "0x10", "--1", "1.0.", "1e",  ".",  "-.", "1:", "1/", "\xb1"}) {
+    EXPECT_EQ(Parsed(text), std::nullopt) << text;
+  }
+}
+
+// Against the library's conversion, for all numbers of digits.
+TEST(ParseNumber, GivesTheNearestDouble) {
+  uint64_t draw = 1;
+  for (int i = 0; i < 20000; ++i) {
+    draw = draw * 6364136223846793005u + 1442695040888963407u;
+    std::string text = std::to_string(draw >> (i % 60 + 3));
+    const size_t point = (draw >> 20) % (text.size() + 1);
+    if (i % 3 != 0) text.insert(point, ".");
+    if (i % 5 == 0) text.insert(0, "-");
+    ASSERT_EQ(Parsed(text), std::strtod(text.c_str(), nullptr)) << text;
   }
 }
 
