@@ -274,6 +274,8 @@ void Validator::CheckExclusions() {
        "each sets the steps between two averages"},
       {alone && s.gradient_merge(), local, "gradient_merge", "localsgd sends no gradients"},
       {alone && s.fp16_allreduce(), local, "fp16_allreduce", "localsgd sends no gradients"},
+      {alone && s.batch_merge_repeats() > 1, local, "batch_merge_repeats",
+       "steps are counted by the parts of a batch"},
       {by_owner && alone, "build_strategy.reduce_strategy", local,
        "localsgd sends no gradients, and Reduce gives them to an owner"},
       {s.sync_batch_norm() && s.amp(), "sync_batch_norm", "amp",

@@ -1,4 +1,7 @@
 // The rows of `tandem bench knobs`, in the order of proto/strategy.proto.
+#include <string_view>
+#include <utility>
+
 #include "deploy/cli/knob_bench.h"
 
 namespace tandem::deploy {
@@ -369,41 +372,27 @@ Rows MethodConfigRows() {
   };
 }
 
+KnobBench LessSent(const char* knob, const char* changed, std::vector<const char*> with) {
+  const bool dgc = std::string_view(knob).starts_with("dgc");
+  return {.knob = knob,
+          .changed = changed,
+          .counter = dgc ? "comm_bytes" : "comm",
+          .network = dgc ? "mlp" : "lenet",
+          .launch = kTwo,
+          .tolerance = kNotComparable,
+          .with = std::move(with)};
+}
+
 Rows LessSentRows() {
+  static constexpr char kAdaptive[] = "adaptive_localsgd=true", kDgc[] = "dgc=true";
   return {
-      {.knob = "adaptive_localsgd_configs.init_k_steps",
-       .changed = "8",
-       .counter = "comm",
-       .launch = kTwo,
-       .tolerance = kNotComparable,
-       .with = {"adaptive_localsgd=true"}},
-      {.knob = "adaptive_localsgd_configs.begin_step",
-       .changed = "20",
-       .counter = "comm",
-       .launch = kTwo,
-       .tolerance = kNotComparable,
-       .with = {"adaptive_localsgd=true", "adaptive_localsgd_configs.init_k_steps=8"}},
-      {.knob = "dgc_configs.rampup_begin_step",
-       .changed = "100",
-       .counter = "comm_bytes",
-       .network = "mlp",
-       .launch = kTwo,
-       .tolerance = kNotComparable,
-       .with = {"dgc=true"}},
-      {.knob = "dgc_configs.rampup_step",
-       .changed = "100",
-       .counter = "comm_bytes",
-       .network = "mlp",
-       .launch = kTwo,
-       .tolerance = kNotComparable,
-       .with = {"dgc=true", "dgc_configs.sparsity=0.75,0.9375,0.984375,0.996,0.999"}},
-      {.knob = "dgc_configs.sparsity",
-       .changed = "0.99",
-       .counter = "comm_bytes",
-       .network = "mlp",
-       .launch = kTwo,
-       .tolerance = kNotComparable,
-       .with = {"dgc=true"}},
+      LessSent("adaptive_localsgd_configs.init_k_steps", "8", {kAdaptive}),
+      LessSent("adaptive_localsgd_configs.begin_step", "20",
+               {kAdaptive, "adaptive_localsgd_configs.init_k_steps=8"}),
+      LessSent("dgc_configs.rampup_begin_step", "100", {kDgc}),
+      LessSent("dgc_configs.rampup_step", "100",
+               {kDgc, "dgc_configs.sparsity=0.75,0.9375,0.984375,0.996,0.999"}),
+      LessSent("dgc_configs.sparsity", "0.99", {kDgc}),
   };
 }
 

@@ -129,6 +129,8 @@ TEST(Validate, Contradictions) {
       {"dgc: true amp: true", TrainMode::kCollective,
        "dgc and amp (job.pbtxt:2:11) exclude each other"},
       {"localsgd: true adaptive_localsgd: true", TrainMode::kCollective, "exclude each other"},
+      {"localsgd: true batch_merge_repeats: 2", TrainMode::kCollective,
+       "localsgd and batch_merge_repeats (job.pbtxt:2:16) exclude each other"},
       {"adaptive_localsgd: true gradient_merge: true", TrainMode::kCollective,
        "adaptive_localsgd and gradient_merge (job.pbtxt:2:25) exclude each other"},
       {"lars: true lamb: true", TrainMode::kCollective, "exclude each other"},
