@@ -119,8 +119,8 @@ std::string Escaped(const std::string& text) {
 // What the columns mean.
 constexpr char kLegend[] =
     R"(Written by `tandem bench knobs --markdown=FILE`. Each knob's job is run at the default and
-with the changed value in turns. Time: a step with the changed value to one at the default, median and
-range over the rounds; below 1 the change is faster. Peak: largest resident memory of trainer 0.
+with the changed value in turns. Time: a step with the changed value to one at the default, median
+and range over the rounds; below 1 the change is faster. Peak: largest resident memory of trainer 0.
 Losses, of trainer 0: the same bits at every step, or within the tolerance over the first 30 steps,
 relative to the largest loss (in brackets: what it was); not comparable where the knob changes the
 method, or whose loss it is.

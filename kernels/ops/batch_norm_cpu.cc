@@ -92,7 +92,8 @@ Lanes Statistics(const State& st, const KernelArgs& args, int64_t first) {
     const float mean = st.is_test ? mean_in[c] : batch.mean[c];
     const float variance = st.is_test ? variance_in[c] : batch.variance[c];
     mean_out[c] = st.is_test ? mean : AdvanceStatistic(st.momentum, mean_in[c], mean);
-    variance_out[c] = st.is_test ? variance : AdvanceStatistic(st.momentum, variance_in[c], variance);
+    variance_out[c] =
+        st.is_test ? variance : AdvanceStatistic(st.momentum, variance_in[c], variance);
     const float inv_std = 1.0f / std::sqrt(variance + st.epsilon);
     OutF32(args, 3)[first + c] = mean;
     OutF32(args, 4)[first + c] = inv_std;

@@ -271,7 +271,7 @@ Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk
 Status BuildForward(DnnlProgram& program, const Case& c) {
   const Problem& p = c.p;
   const bool with_bias = c.view.has_in(2);
-  if (IsPointwise(c.s, p.type)) {
+  if (IsPointwise(c.s, c.view.in(0).dtype)) {
     AddPointwiseOutput(program, c.s, with_bias);
     return OkStatus();
   }
@@ -289,7 +289,7 @@ Status BuildForward(DnnlProgram& program, const Case& c) {
 
 Status BuildInputGrad(DnnlProgram& program, const Case& c) {
   const Problem& p = c.p;
-  if (IsPointwise(c.s, p.type)) {
+  if (IsPointwise(c.s, c.view.in(0).dtype)) {
     AddPointwiseInputGrad(program, c.s);
     return OkStatus();
   }
@@ -311,7 +311,7 @@ constexpr int kColumns = 3;  // input of the kernel behind the operator's own
 std::optional<Columns> ColumnsFor(const OpView& view, const ConvShape& s,
                                   const PrepareContext& ctx) {
   const bool wanted = view.has_out(1) && !view.has_out(2);
-  if (!wanted || !Columns::Serve(s, DnnlTypeOf(view.in(0).dtype))) return std::nullopt;
+  if (!wanted || !Columns::Serve(s, view.in(0).dtype)) return std::nullopt;
   const Columns columns(s, ctx.threads);
   if (columns.bytes() > ctx.conv_scratch_max) return std::nullopt;
   return columns;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
+#include "kernels/ops/dnnl_program.h"
 #include "kernels/ops/parallel.h"
 
 namespace tandem {
@@ -29,8 +31,8 @@ void AddProduct(DnnlProgram& program, int x, int y, int bias, int out) {
       pd.scratchpad_desc());
 }
 
-bool IsServed(const ConvShape& s, DnnlType type) {
-  return type == DnnlType::bf16 && s.groups == 1 && !s.relu_first &&
+bool IsServed(const ConvShape& s, DType dtype) {
+  return dtype == DType::kBF16 && s.groups == 1 && !s.relu_first &&
          s.in_layout == ImageLayout::kLast && s.out_layout == ImageLayout::kLast &&
          dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
 }
@@ -47,7 +49,7 @@ int64_t Pixels(const ConvShape& s) { return s.batch * s.out_plane(); }
 
 }  // namespace
 
-bool IsPointwise(const ConvShape& s, DnnlType type) { return IsServed(s, type) && SeesPixels(s); }
+bool IsPointwise(const ConvShape& s, DType dtype) { return IsServed(s, dtype) && SeesPixels(s); }
 
 void AddPointwiseOutput(DnnlProgram& program, const ConvShape& s, bool with_bias) {
   const int bias = with_bias ? program.In(2, PlainDesc({1, s.out_c})) : -1;
@@ -70,8 +72,8 @@ size_t Columns::bytes() const {
   return trivial_ ? 0 : static_cast<size_t>(Pixels(s_) * s_.taps()) * sizeof(uint16_t);
 }
 
-bool Columns::Serve(const ConvShape& s, DnnlType type) {
-  if (!IsServed(s, type) || s.in_c < kLayoutBlock) return false;
+bool Columns::Serve(const ConvShape& s, DType dtype) {
+  if (!IsServed(s, dtype) || s.in_c < kLayoutBlock) return false;
   const bool one = s.kernel[0] == 1 && s.kernel[1] == 1;
   return one || s.stride[1] > 1 || s.out[1] < 28;
 }

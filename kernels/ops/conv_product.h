@@ -6,15 +6,17 @@
 // 155. Without AMX nothing is known, and nobody takes these.
 #pragma once
 
-#include <vector>
+#include <cstddef>
 
+#include "common/tensor/types.h"
 #include "kernels/ops/conv2d.h"
-#include "kernels/ops/dnnl_program.h"
 
 namespace tandem {
 
+class DnnlProgram;
+
 // Whether output and gradients are products of the tensors as they lie: 1x1 filters, stride 1.
-bool IsPointwise(const ConvShape& s, DnnlType type);
+bool IsPointwise(const ConvShape& s, DType dtype);
 
 // Output 0 from inputs 0 (Input), 1 (Filter) and, with_bias, 2 (Bias, f32).
 void AddPointwiseOutput(DnnlProgram& program, const ConvShape& s, bool with_bias);
@@ -26,7 +28,7 @@ class Columns {
  public:
   explicit Columns(const ConvShape& s, int threads);
   // Whether the filter's gradient is faster by them.
-  static bool Serve(const ConvShape& s, DnnlType type);
+  static bool Serve(const ConvShape& s, DType dtype);
 
   // They are the input itself.
   bool trivial() const { return trivial_; }

@@ -1,8 +1,8 @@
 // Vector loops of batch normalisation, compiled once per instruction set like those of loops.h.
 //
-// Those of runs work on runs of `n` elements in 16 lanes by index modulo 16, with one value of each statistic
-// per lane: a run is a plane of one channel (all lanes alike), or a plane of 16 channels that lie
-// interleaved (a channel per lane). Outputs may be the inputs.
+// Those of runs work on runs of `n` elements in 16 lanes by index modulo 16, with one value of each
+// statistic per lane: a run is a plane of one channel (all lanes alike), or a plane of 16 channels
+// that lie interleaved (a channel per lane). Outputs may be the inputs.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ TEST(SeedSpellings, EachLandsWhereItBelongs) {
        "0.7", true},
       {"runtime_flags { FLAGS_reader_queue_speed_test_mode: True }",
        "runtime_flags.reader_queue_speed_test_mode", "true", true},
-      {"FLAGS_cudnn_exhaustive_search: 0", "cudnn_exhaustive_search", "false", true},
+      {"FLAGS_cudnn_exhaustive_search: 1", "cudnn_exhaustive_search", "true", true},
       {"FLAGS_enable_cublas_tensor_op_math: 1", "runtime_flags.enable_cublas_tensor_op_math",
        "true", true},
       {"FLAGS_rpc_deadline: 5000", "runtime_flags.rpc_deadline_ms", "5000", true},
