@@ -59,6 +59,7 @@ StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(const Program& p
   if (!pair.rows.empty()) {
     TD_ASSIGN_OR_RETURN(update->rows_, update->plan_->Get(pair.rows));
   }
+  update->grad_readers_ = update->plan_->Readers(pair.grad);
   TD_ASSIGN_OR_RETURN(update->learning_rate_, update->plan_->Get(kLearningRateVar));
   TD_ASSIGN_OR_RETURN(const std::vector<std::string> slots, OptimizerSlots(optimizer, pair.param));
   for (const std::string& name : slots) {
@@ -71,7 +72,10 @@ StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(const Program& p
 
 Status UpdateProgram::Apply(const float* gradient, float learning_rate) {
   learning_rate_.span<float>()[0] = learning_rate;
-  if (gradient != grad().data()) std::copy_n(gradient, grad().size(), grad().data());
+  if (grad_readers_.empty() && gradient != grad().data()) {
+    std::copy_n(gradient, grad().size(), grad().data());
+  }
+  for (const void** reader : grad_readers_) *reader = gradient;
   return executor_->Run();
 }
 

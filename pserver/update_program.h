@@ -49,7 +49,7 @@ class UpdateProgram {
 
   // One optimizer step with what stands in grad().
   Status Apply(float learning_rate) { return Apply(grad().data(), learning_rate); }
-  // The same with a gradient that lies elsewhere.
+  // The same with a gradient that lies elsewhere: not copied where the program allows that.
   Status Apply(const float* gradient, float learning_rate);
 
  private:
@@ -63,6 +63,7 @@ class UpdateProgram {
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Executor> executor_;
   Tensor param_, grad_, rows_, learning_rate_;
+  std::vector<const void**> grad_readers_;  // Plan::Readers of the gradient
   std::vector<Slot> slots_;
 };
 

@@ -207,6 +207,18 @@ Carrier CarrierOf(DistributedStrategy::CollectiveTransport transport) {
   return Carrier::kAuto;
 }
 
+PsTransport TransportOf(RuntimeFlags::PserverTransport transport) {
+  switch (transport) {
+    case RuntimeFlags::Auto:
+      return PsTransport::kAuto;
+    case RuntimeFlags::Grpc:
+      return PsTransport::kGrpc;
+    case RuntimeFlags::Shm:
+      return PsTransport::kShm;
+  }
+  return PsTransport::kAuto;
+}
+
 // The regime of pserver mode, and its details.
 void SetRegime(const DistributedStrategy& strategy, ModeOptions* options) {
   const A_SyncConfigs& c = strategy.a_sync_configs();
@@ -230,6 +242,7 @@ void SetRegime(const DistributedStrategy& strategy, ModeOptions* options) {
   options->launch_barrier = c.launch_barrier();
   const RuntimeFlags& flags = strategy.runtime_flags();
   options->rpc_retries = flags.rpc_retry_times();
+  options->transport = TransportOf(flags.pserver_transport());
   options->dispatcher = flags.dispatcher() == RuntimeFlags::HashName ? PsDispatcher::kHashName
                         : flags.dispatcher() == RuntimeFlags::SizeBalanced
                             ? PsDispatcher::kSizeBalanced

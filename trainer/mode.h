@@ -20,6 +20,7 @@
 #include "kernels/graph/passes/dgc.h"
 #include "kernels/graph/passes/distribute.h"
 #include "kernels/graph/program.h"
+#include "pserver/client/client.h"
 #include "pserver/client/partition.h"
 #include "trainer/async_communicator.h"
 #include "trainer/safetensors.h"
@@ -64,6 +65,7 @@ struct ModeOptions {
   bool launch_barrier = true;
   bool rpc_profiler = false;  // calls are recorded
   int rpc_retries = 3;
+  PsTransport transport = PsTransport::kAuto;  // pserver/client/client.h
   PsDispatcher dispatcher = PsDispatcher::kRoundRobin;
   bool slice_var_up = true;
   int64_t min_block_size = 8192;  // elements

@@ -69,6 +69,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
     calls_.AddBytes(counts);
     (*counts)["ps.slices"] = static_cast<double>(slices_);
     (*counts)["ps.largest_share"] = static_cast<double>(largest_share_);
+    if (client_) (*counts)["ps.lane_calls"] = static_cast<double>(client_->lane_calls());
   }
   const RpcLog* rpc_log() const override { return options_.rpc_profiler ? &calls_ : nullptr; }
   // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
@@ -228,6 +229,7 @@ PsOptions PserverMode::ClientOptions() {
   ps.step_timeout = options_.step_timeout;
   ps.wait_for_servers = options_.launch_barrier;
   ps.retries = options_.rpc_retries;
+  ps.transport = options_.transport;
   // An update that needs the norm of its parameter needs it whole, on one server.
   const bool whole = reach_ != UpdateReach::kElement && !geo();
   LOG_IF(INFO, whole && options_.slice_var_up && options_.rank == 0)
@@ -277,6 +279,8 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
                          ->Configure(variables, sync() ? PsMode::kSync : PsMode::kASync, optimizer,
                                      tables_.Definitions(options_.seed))
                          .status());
+  LOG_IF(INFO, options_.rank == 0) << client_->lanes() << " of " << options_.servers.size()
+                                   << " pservers are reached through shared memory";
   std::vector<PsTableRows> rows;
   if (options_.rank == 0 && step > 0) {
     TD_ASSIGN_OR_RETURN(rows, tables_.Rows(scope, state, options_.seed));

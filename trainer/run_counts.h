@@ -33,6 +33,7 @@ namespace tandem {
 //   localsgd.k_steps        of adaptive_localsgd, behind the last step
 //   ps.pushes, ps.pulls     messages to all servers
 //   ps.sent_bytes, ps.received_bytes  of these and all other messages
+//   ps.lane_calls           of these: to one server, through shared memory
 //   ps.slices               of parameters; ps.largest_share: elements of the fullest server
 //   peak_bytes              largest resident memory of the process
 // A name that is not there stands for 0.

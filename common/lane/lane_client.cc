@@ -153,7 +153,7 @@ Status LaneClient::Sleep() {
 }
 
 Status LaneClient::Serve() {
-  LanePause pause;
+  LanePause pause(3);  // the server's, who calls, and this one
   Time tick = SteadyNow() + kTick;
   while (!stopped_) {
     TD_ASSIGN_OR_RETURN(const bool any, TakeAnswers());

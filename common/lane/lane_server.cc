@@ -188,7 +188,7 @@ StatusOr<LaneInvitation> LaneServer::Loop::Invite() {
 
 void LaneServer::Loop::Run() {
   SetThreadName("lanes");
-  LanePause pause;
+  LanePause pause(2);
   Time look_at = SteadyNow() + kLookEvery;
   while (!stopped_) {
     const bool any = ServeLanes();

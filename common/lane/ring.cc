@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <thread>
 
 #include "common/base/clock.h"
 
@@ -48,7 +49,10 @@ bool LaneReceiver::FallAsleep() {
   return ring_.written.load(std::memory_order_seq_cst) == read_;
 }
 
+LanePause::LanePause(unsigned threads) : crowded_(std::thread::hardware_concurrency() < threads) {}
+
 bool LanePause::Wait() {
+  if (crowded_) return false;
   if (rounds_ < kSpins) {
     ++rounds_;
 #if defined(__x86_64__)

@@ -71,14 +71,17 @@ class LaneReceiver {
 };
 
 // Waiting without a sleep: looks, then offers the processor to others. For as long as a sleep and
-// the wake-up would cost.
+// the wake-up would cost; not at all where there are fewer processors than `threads`, of which one
+// then has something better to do.
 class LanePause {
  public:
+  explicit LanePause(unsigned threads);
   // False: that was long enough.
   bool Wait();
   void Reset() { rounds_ = 0; }
 
  private:
+  const bool crowded_;
   int rounds_ = 0;
   int64_t until_ns_ = 0;
 };

@@ -275,4 +275,22 @@ StatusOr<Tensor> Plan::Get(std::string_view var) const {
   return it->second;
 }
 
+std::vector<const void**> Plan::Readers(std::string_view var) {
+  std::vector<const void**> readers;
+  const StatusOr<Tensor> tensor = Get(var);
+  if (!tensor.ok()) return readers;
+  const void* const data = tensor->data();
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    // An operator's arguments: inputs, then outputs.
+    std::vector<void*>& arguments = pointers_[i];
+    const auto inputs = static_cast<size_t>(steps_[i].args.out - arguments.data());
+    for (size_t a = 0; a < arguments.size(); ++a) {
+      if (arguments[a] != data) continue;
+      if (a >= inputs || steps_[i].run == nullptr) return {};
+      readers.push_back(const_cast<const void**>(&arguments[a]));
+    }
+  }
+  return readers;
+}
+
 }  // namespace tandem

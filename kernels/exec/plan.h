@@ -56,6 +56,9 @@ class Plan {
   // Memory of a kData variable (to be filled before a run), a fetched temporary, or a variable of
   // the scope. NOT_FOUND for others.
   StatusOr<Tensor> Get(std::string_view var) const;
+  // Where the operators' pointers to `var`, a kData variable, stand: who sets all of them, between
+  // runs, has it read from elsewhere. Empty when an operator writes it, or communicates it.
+  std::vector<const void**> Readers(std::string_view var);
 
   std::span<const PlanStep> steps() const { return steps_; }
   const MemoryPlan& memory() const { return memory_; }  // of the temporaries

@@ -17,8 +17,7 @@ namespace {
 constexpr int kWidth = 500, kHeight = 375, kQuality = 90;
 constexpr uint32_t kImages = 64;
 
-// Noise in five octaves, so that a file has as many bytes as a photograph of this size (70 to 110
-// KB).
+// Noise in five octaves: files of about 50 KB, somewhat less than photographs of this size have.
 std::vector<uint8_t> Picture(uint64_t number) {
   std::vector<float> sum(size_t{kWidth} * kHeight * 3, 128.0f);
   for (int octave = 0; octave < 5; ++octave) {
