@@ -37,6 +37,8 @@ struct KnobBench {
 
 // In the order of the proto file.
 const std::vector<KnobBench>& KnobBenches();
+// Those of them that are about parameter servers, which stand one behind another.
+std::vector<KnobBench> PserverKnobBenches();
 
 // A built knob that has no row in KnobBenches(), and why.
 struct UnbenchedKnob {
