@@ -84,7 +84,9 @@ bool JpegDecoder::State::Start(int denominator) {
   info.scale_denom = static_cast<unsigned>(denominator);
   info.out_color_space = info.num_components == 4 ? JCS_CMYK : JCS_RGB;
   info.dct_method = JDCT_ISLOW;
-  info.do_fancy_upsampling = FALSE;
+  // Without it libjpeg-turbo 2.1 upsamples and converts colours in one step, which crashes now and
+  // then (in jcopy_sample_rows) where rows are skipped and columns cut off.
+  info.do_fancy_upsampling = TRUE;
   jpeg_start_decompress(&info);
   return true;
 }
