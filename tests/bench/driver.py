@@ -21,6 +21,8 @@ CHECK_STEPS = 20
 CHECK_STEPS_OF = {"resnet18_cifar": 5, "resnet50_f32": 3, "resnet50_bf16": 3}  # seconds each
 CHECK_RELATIVE = 1e-3  # largest difference of the losses of both sides
 CHECK_RELATIVE_BF16 = 5e-2  # each rounds elsewhere
+# ResNet-50 makes rounding larger, for both sides alike (docs/benchmarks/mixed-precision.md).
+CHECK_RELATIVE_OF = {"resnet50_f32": 3e-2}
 RUN_TIMEOUT_S = 600
 TUNE_FINALISTS = 3
 ROUNDS_MIN = 5  # of a figure to be quoted
@@ -61,7 +63,8 @@ def check_losses(ours, theirs, who, relative=CHECK_RELATIVE):
 
 
 def tolerance(name):
-    return CHECK_RELATIVE_BF16 if name.endswith("_bf16") else CHECK_RELATIVE
+    default = CHECK_RELATIVE_BF16 if name.endswith("_bf16") else CHECK_RELATIVE
+    return CHECK_RELATIVE_OF.get(name, default)
 
 
 class Bench:
