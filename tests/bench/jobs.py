@@ -4,9 +4,7 @@ import json
 import os
 import subprocess
 
-from peer_setup import Failed
-
-RUN_TIMEOUT_S = 600
+from runner import RUN_TIMEOUT_S, Failed
 
 
 def run_together(commands, folder):

@@ -1,0 +1,129 @@
+"""Several processes that train together: allreduce, data parallelism, hybrid mode."""
+
+import statistics
+import tempfile
+
+import data_parallel
+import hybrid_deepfm
+import machine
+import peer_setup
+from runner import Runner, compare, run_json
+
+ALLREDUCE_SIZES = ("4 B", "64 KB", "256 KB", "1 MB", "4 MB", "16 MB")  # kSizes of allreduce.h
+
+
+def by_size(columns):
+    """{size: {side: microseconds}}."""
+    return {size: {name: round(us[i], 2) for name, us in columns.items()}
+            for i, size in enumerate(ALLREDUCE_SIZES)}
+
+
+def least(table, peer, ours, sizes):
+    """(ratio, row) of the size where the peer is least slower."""
+    rows = [table[size] for size in sizes]
+    return min(((row[peer] / row[ours], row) for row in rows), key=lambda pair: pair[0])
+
+
+class RanksFigures(Runner):
+    # ---- Allreduce among processes ----
+
+    def mpi(self, ranks, *more):
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), *more,
+                   peer_setup.allreduce(self.build_dir, "mpi"), str(self.args.seconds)]
+        return run_json(command, what="Open MPI")["us"]
+
+    def gloo(self, ranks):
+        with tempfile.TemporaryDirectory() as folder:
+            return run_json([peer_setup.allreduce(self.build_dir, "gloo"), str(self.args.seconds),
+                             str(ranks), folder], what="Gloo")["us"]
+
+    def rounds_of(self, what, sides):
+        """{name: [microseconds by size]} of each side, the median over alternating rounds."""
+        taken = {name: [] for name in sides}
+        for _ in self.rounds(what):
+            for name, side in sides.items():
+                taken[name].append(side())
+        return {name: [statistics.median(column) for column in zip(*rows)]
+                for name, rows in taken.items()}
+
+    def allreduce_shm(self):
+        work = machine.OtherWork()
+        tables, worst = {}, {}
+        for ranks in (2, 4):
+            def both(ranks=ranks):
+                one = self.ours("allreduce_shm", ranks, self.args.seconds)
+                return one["arena_us"] + one["private_us"]
+            us = self.rounds_of(f"allreduce_shm, {ranks} ranks",
+                                {"ours": both, "Open MPI": lambda ranks=ranks: self.mpi(ranks)})
+            table = by_size({"arena": us["ours"][:len(ALLREDUCE_SIZES)],
+                             "private": us["ours"][len(ALLREDUCE_SIZES):],
+                             "Open MPI": us["Open MPI"]})
+            tables[f"{ranks} ranks"] = table
+            worst[ranks] = least(table, "Open MPI", "arena", ALLREDUCE_SIZES[1:])
+        out = compare([worst[2][1]["arena"]], [worst[2][1]["Open MPI"]], 0, lower_is_better=True)
+        out.update(peer_name="Open MPI, its own choice of transport and algorithm",
+                   limit_name="none", runs=self.args.rounds, us=tables,
+                   others_share=round(work.share(), 3),
+                   ratio_with_4_ranks=round(worst[4][0], 3),
+                   ratio_of_private_buffers=round(min(
+                       row["Open MPI"] / row["private"] for table in tables.values()
+                       for row in table.values()), 3))
+        return out
+
+    def allreduce_tcp(self):
+        work = machine.OtherWork()
+        us = self.rounds_of("allreduce_tcp", {
+            "tcp": lambda: self.ours("allreduce_tcp", 2, self.args.seconds)["us"],
+            "Gloo": lambda: self.gloo(2),
+            "Open MPI": lambda: self.mpi(2, "--mca", "btl", "tcp,self")})
+        table = by_size(us)
+        worst = least(table, "Gloo", "tcp", ALLREDUCE_SIZES[3:])
+        out = compare([worst[1]["tcp"]], [worst[1]["Gloo"]], 0, lower_is_better=True)
+        out.update(peer_name="Gloo over TCP, its own choice of algorithm", limit_name="none",
+                   runs=self.args.rounds, us={"2 ranks": table},
+                   others_share=round(work.share(), 3),
+                   ratio_at_4_bytes=round(table["4 B"]["Gloo"] / table["4 B"]["tcp"], 3))
+        return out
+
+    # ---- Two ranks against two processes alone ----
+
+    def dp_efficiency(self):
+        python = peer_setup.torch_python(self.build_dir)
+        work = machine.OtherWork()
+        taken = {name: [] for name in (*data_parallel.NETWORKS, "PyTorch DDP, mlp")}
+        for _ in self.rounds("dp_efficiency"):
+            for name, network in data_parallel.NETWORKS.items():
+                taken[name].append(data_parallel.round_of(network, self.bin_dir))
+            with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
+                taken["PyTorch DDP, mlp"].append(data_parallel.peer_round(python, folder))
+        table = {}
+        for name, pairs in taken.items():
+            percents = [100 * alone / together for alone, together in pairs]
+            table[name] = {"percent": round(statistics.median(percents), 1),
+                           "spread": [round(min(percents), 1), round(max(percents), 1)],
+                           "alone_ms": round(1e3 * statistics.median(a for a, _ in pairs), 3),
+                           "together_ms": round(1e3 * statistics.median(t for _, t in pairs), 3)}
+            if name in data_parallel.NETWORKS:
+                table[name]["goal"] = data_parallel.NETWORKS[name].goal
+        percents = [100 * alone / together for alone, together in taken["mlp"]]
+        out = compare(percents, [data_parallel.NETWORKS["mlp"].goal], 100, lower_is_better=False)
+        out.update(peer_name="the goal itself, for the mlp of 12.6 M parameters",
+                   limit_name="two processes alone", networks=table,
+                   others_share=round(work.share(), 3))
+        return out
+
+    def hybrid_deepfm(self):
+        work, rounds = machine.OtherWork(), []
+        with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
+            job = hybrid_deepfm.write_job(folder)
+            for _ in self.rounds("hybrid_deepfm"):
+                rounds.append(hybrid_deepfm.round_of(self.bin_dir, job))
+        speed = {mode: [one[mode][0] for one in rounds] for mode in hybrid_deepfm.MODES}
+        best = max(("pserver", "collective"), key=lambda mode: statistics.median(speed[mode]))
+        out = compare(speed["hybrid"], speed[best], 0, lower_is_better=False)
+        out.update(peer_name=best + " mode, the faster of the pure ones", limit_name="none",
+                   modes={mode: {"samples_per_s": round(statistics.median(speed[mode])),
+                                 "auc": rounds[-1][mode][1], "bytes_per_step": rounds[-1][mode][2]}
+                          for mode in hybrid_deepfm.MODES},
+                   others_share=round(work.share(), 3))
+        return out
