@@ -5,6 +5,7 @@
 #include "kernels/ops/half.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/matmul_dnnl.h"
+#include "kernels/ops/matmul_tiles.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
 
@@ -134,13 +135,15 @@ StatusOr<Kernel> PrepareXsmmGrad(const OpView& view, const PrepareContext& ctx) 
 }  // namespace
 
 std::vector<KernelImpl> FcCpu() {
-  return {{"xsmm", F32Alone<PrepareXsmm>},
+  return {{"amx", F32Alone<PrepareTileFc>},
+          {"xsmm", F32Alone<PrepareXsmm>},
           {"onednn", NativeOrWidened<PrepareDnnlFc>},
           {"plain", OrWidened<PreparePlain<RunPlain>>}};
 }
 
 std::vector<KernelImpl> FcGradCpu() {
-  return {{"xsmm", F32Alone<PrepareXsmmGrad>},
+  return {{"amx", F32Alone<PrepareTileFcGrad>},
+          {"xsmm", F32Alone<PrepareXsmmGrad>},
           {"onednn", NativeOrWidened<PrepareDnnlFcGrad>},
           {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 }

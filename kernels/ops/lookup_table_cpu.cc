@@ -27,6 +27,7 @@ Status Run(State& s, const KernelArgs& args) {
   const float* table = InF32(args, 1);
   ParallelFor(s.parts, s.shape.count, [&](int, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
+      if (i + kRowsAhead < end) PrefetchRow(table + ids[i + kRowsAhead] * dim, dim);
       float* out = OutF32(args, 0) + i * dim;
       if (ids[i] == s.shape.padding_idx) {
         std::fill_n(out, dim, 0.0f);
@@ -60,7 +61,8 @@ Status RunGrad(State& s, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const LookupShape shape, LookupShapeOf(view));
-  const int64_t cost = shape.count * shape.dim + (Body == RunGrad ? shape.rows * shape.dim : 0);
+  const int64_t cost =
+      RowsCost(shape.count, shape.dim) + (Body == RunGrad ? shape.rows * shape.dim : 0);
   return MakeKernel<State, Body>({BestLoops(), shape, PartsFor(ctx.threads, cost)});
 }
 
@@ -87,7 +89,7 @@ StatusOr<Kernel> PrepareSparseGrad(const OpView& view, const PrepareContext& ctx
   TD_ASSIGN_OR_RETURN(const LookupShape shape, LookupShapeOf(view));
   if (shape.rows >= int64_t{1} << 32) return Unimplemented("a whole table of 2^32 rows or more");
   const RowMerger merger(shape.count, shape.rows, shape.dim,
-                         PartsFor(ctx.threads, shape.count * shape.dim));
+                         PartsFor(ctx.threads, RowsCost(shape.count, shape.dim)));
   return MakeKernel<SparseState, RunSparseGrad>({shape, merger}, merger.scratch_bytes());
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/ops/loops.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/matmul_dnnl.h"
+#include "kernels/ops/matmul_tiles.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
 
@@ -100,7 +101,8 @@ StatusOr<Kernel> PrepareXsmm(const OpView& view, const PrepareContext& ctx) {
 }  // namespace
 
 std::vector<KernelImpl> MatmulCpu() {
-  return {{"xsmm", F32Alone<PrepareXsmm>},
+  return {{"amx", F32Alone<PrepareTileMatmul>},
+          {"xsmm", F32Alone<PrepareXsmm>},
           {"onednn", NativeOrWidened<PrepareDnnlMatmul>},
           {"plain", OrWidened<PreparePlain>}};
 }

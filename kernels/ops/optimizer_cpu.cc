@@ -25,6 +25,13 @@ UpdateRun RunOf(const UpdateState& s, const KernelArgs& a, const float* g, int64
   return run;
 }
 
+// Row `row` of the parameter and of its slots, which lie anywhere in large matrices.
+void PrefetchRows(const UpdateState& s, const KernelArgs& a, int64_t row) {
+  for (size_t i = 0; i <= s.full; ++i) {
+    if (a.out[i] != nullptr) PrefetchRow(static_cast<float*>(a.out[i]) + row * s.dim, s.dim);
+  }
+}
+
 // Outputs begin as their inputs; programs have them in the same place.
 void CopyThrough(const UpdateState& s, const KernelArgs& a) {
   for (size_t i = 0; i <= s.full; ++i) {
@@ -46,7 +53,10 @@ Status RunSparse(const UpdateState& s, const UpdateArgs& args, const KernelArgs&
   if (!s.every_row) {
     CopyThrough(s, a);
     ParallelFor(s.parts, count, [&](int, int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) update_row(i);
+      for (int64_t i = begin; i < end; ++i) {
+        if (i + kRowsAhead < end) PrefetchRows(s, a, rows[i + kRowsAhead]);
+        update_row(i);
+      }
     });
     return OkStatus();
   }
@@ -92,7 +102,7 @@ StatusOr<UpdateState> MakeUpdate(const OpView& view, const PrepareContext& ctx, 
     s.count = view.in(1).shape[0];
     s.dim = view.in(1).shape[1];
     s.every_row = HasAttr(*FindOp(view.op().type), "lazy_mode") && !view.attr<bool>("lazy_mode");
-    if (!s.every_row) touched = s.count * s.dim;
+    if (!s.every_row) touched = RowsCost(s.count, s.dim);
     if (s.every_row) s.zeros.resize(static_cast<size_t>(std::max(kZeros, s.dim)));
   }
   s.parts = PartsFor(ctx.threads, static_cast<int64_t>(1 + s.full) * touched);

@@ -6,6 +6,7 @@
 // so a plan's memory is fixed.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "kernels/ops/op.h"
@@ -19,6 +20,18 @@ Status NeedSparseRows(const OpView& view, size_t values, size_t rows, int64_t di
 // Number of rows before the first -1. INVALID_ARGUMENT naming the position when they do not ascend,
 // leave [0, height), or follow a -1.
 StatusOr<int64_t> CheckSparseRows(std::span<const int64_t> rows, int64_t height);
+
+// Rows of a large matrix are met in the order of ids: asked for this many rows ahead, they come
+// while others are worked on.
+inline constexpr int64_t kRowsAhead = 16;
+
+inline void PrefetchRow(const float* row, int64_t dim) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  for (int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(row + i);
+}
+
+// What `count` such rows cost (parallel.h): a short one as much as a cache miss.
+inline int64_t RowsCost(int64_t count, int64_t dim) { return count * std::max<int64_t>(dim, 32); }
 
 // Merges a list of (row, values) with duplicates into a sparse gradient. The values of equal rows
 // are added in the order of the list, beginning with 0: the same bits as in a dense gradient.

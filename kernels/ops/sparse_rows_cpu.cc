@@ -96,7 +96,7 @@ StatusOr<Kernel> PrepareSum(const OpView& view, const PrepareContext& ctx) {
     total += counts.back();
   }
   const int64_t height = view.attr<int64_t>("height"), dim = view.in(0).shape[1];
-  const RowMerger merger(total, height, dim, PartsFor(ctx.threads, total * dim));
+  const RowMerger merger(total, height, dim, PartsFor(ctx.threads, RowsCost(total, dim)));
   return MakeKernel<SumState, RunSum>(
       {merger, std::move(counts), height, dim, std::min(total, height)}, merger.scratch_bytes());
 }

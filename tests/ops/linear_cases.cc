@@ -92,7 +92,9 @@ std::vector<OpCase> LinearCases() {
                         {0, 4, 3},
                         {4, 3, 0},
                         {67, 700, 130},
-                        {64, 800, 500, true}};
+                        {64, 800, 500, true},
+                        {70, 3300, 45},  // more than a block of k on tiles, in f32 and in bf16
+                        {512, 256, 768, true}};
   std::vector<OpCase> cases;
   for (const Size& s : sizes) {
     AddFc(s, true, cases);
