@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "trainer/reader/click_records.h"
 #include "trainer/reader/text_values.h"
 
@@ -138,11 +139,8 @@ ClickColumns ColumnsOf(const CriteoOptions& options) {
   return columns;
 }
 
-// Whether the first line of the file names the columns.
-StatusOr<bool> HasNames(const std::string& path) {
-  TD_ASSIGN_OR_RETURN(const std::string line, FirstLine(path));
-  return !line.empty() &&
-         ((line[0] >= 'a' && line[0] <= 'z') || (line[0] >= 'A' && line[0] <= 'Z'));
+bool NamesColumns(std::string_view first_line) {
+  return !first_line.empty() && absl::ascii_isalpha(first_line[0]);
 }
 
 }  // namespace
@@ -150,9 +148,7 @@ StatusOr<bool> HasNames(const std::string& path) {
 StatusOr<TrainAndTest> OpenCriteo(const CriteoOptions& options) {
   TD_RETURN_IF_ERROR(Check(options));
   RecordFiles files = options.files;
-  if (!files.train.empty()) {
-    TD_ASSIGN_OR_RETURN(files.reading.skip_first_line, HasNames(files.train[0]));
-  }
+  files.reading.names_columns = NamesColumns;
   const Transform transform(options);
   const auto make = [&](size_t bytes) {
     return std::make_unique<CriteoSink>(options, transform, bytes);

@@ -31,10 +31,10 @@ struct CriteoOptions {
 };
 
 // Fields of both datasets: "ids" i64 [39], or with `dense` "ids" i64 [26] and "dense" f32 [13], and
-// "label" i64 [1]; ids of the columns follow each other. A first line whose label is a word names
-// the columns and is left out. A bad record has another number of fields than 40, a label but 0 and
-// 1, or a number that is none. Errors: ReadLineFiles(), and INVALID_ARGUMENT for options out of
-// range.
+// "label" i64 [1]; ids of the columns follow each other. A file's first line whose label is a word
+// names the columns and is left out. A bad record has another number of fields than 40, a label but
+// 0 and 1, or a number that is none. Errors: ReadLineFiles(), and INVALID_ARGUMENT for options out
+// of range.
 StatusOr<TrainAndTest> OpenCriteo(const CriteoOptions& options);
 
 }  // namespace tandem

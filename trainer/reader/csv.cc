@@ -156,7 +156,7 @@ Status Opener::Check() {
 
 StatusOr<std::vector<CsvPiece>> Opener::Read(const std::string& path) {
   LineReading reading = options_.reading;
-  reading.skip_first_line = true;
+  reading.names_columns = [](std::string_view) { return true; };
   const auto make = [this](size_t) { return std::make_unique<CsvSink>(options_, places_); };
   TD_ASSIGN_OR_RETURN(auto lines, ReadLines(path, reading, make, &warnings_));
   std::vector<CsvPiece> pieces;

@@ -31,7 +31,7 @@ struct CsvOptions {
   std::vector<std::string> positive_labels, negative_labels;  // label 1 and label 0
   std::vector<CsvColumn> columns;
   uint32_t samples_max = 0;  // the first so many training records; 0: all
-  LineReading reading;       // skip_first_line and records_max are not used
+  LineReading reading;       // names_columns and records_max are not used
 };
 
 // Fields of both datasets: "ids" i64 [columns] and "label" i64 [1]. A bad record has another number

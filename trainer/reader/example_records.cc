@@ -63,7 +63,11 @@ Status Decode(const pb::Example& example, const Field& field, void* out) {
     if (out != nullptr) std::copy(list.begin(), list.end(), static_cast<int64_t*>(out));
     return OkStatus();
   }
-  if (field.feature.kind == ExampleFeature::kBytes && value.bytes_list().value_size() == 1) {
+  if (field.feature.kind == ExampleFeature::kBytes && value.has_bytes_list()) {
+    if (const int texts = value.bytes_list().value_size(); texts != 1) {
+      return DataLoss("feature \"%s\" has %d texts of bytes, expected 1", field.feature.name,
+                      texts);
+    }
     const std::string& bytes = value.bytes_list().value(0);
     TD_RETURN_IF_ERROR(NeedValues(field, static_cast<int64_t>(bytes.size())));
     if (out != nullptr) {

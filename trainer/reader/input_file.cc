@@ -10,7 +10,8 @@
 namespace tandem {
 
 StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  InputFile file(path, open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: a named pipe is told as such, instead of waiting for somebody to write to it.
+  InputFile file(path, open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.descriptor_ < 0) {
     const int error = errno;
     if (error == EACCES) return PermissionDenied("%s: %s", path, ErrnoText(error));

@@ -17,7 +17,7 @@ struct RecordFiles {
   std::vector<std::string> train, test;  // paths
   double test_share = 0;     // of the training records, at their end, are the test data instead
   uint32_t samples_max = 0;  // the first so many training records; 0: all
-  LineReading reading;       // records_max is not used
+  LineReading reading;       // of each file; records_max is not used
 };
 
 // Which records are whose: training data are the first `train`, test data the last `test`. Those

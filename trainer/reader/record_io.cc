@@ -19,6 +19,7 @@ constexpr uint32_t kChunkMagic = 0x01020304;
 constexpr size_t kChunkHeaderBytes = 20;
 constexpr size_t kTfHeaderBytes = 12, kTfFooterBytes = 4;
 constexpr size_t kReadBytes = 1 << 20;
+constexpr uint64_t kFrameBytesMax = INT32_MAX;  // of a record, or of a chunk; messages end there
 // A chunk is closed at so many records or bytes, whichever comes first.
 constexpr uint32_t kChunkRecordsMax = 1000;
 constexpr size_t kChunkBytesMax = 1 << 20;
@@ -86,6 +87,11 @@ Status RecordScanner::Damaged(const std::string& what, bool lost) {
                   lost ? "; what is behind it cannot be found" : "");
 }
 
+Status RecordScanner::TooLarge(const char* what, uint64_t bytes) {
+  return Damaged(
+      absl::StrFormat("a %s of %d bytes; at most %d are read", what, bytes, kFrameBytesMax), false);
+}
+
 StatusOr<std::string_view> RecordScanner::Peek(uint64_t bytes) {
   const uint64_t there = file_.size() - std::min(at_, file_.size());
   const auto wanted = static_cast<size_t>(std::min(bytes, there));
@@ -121,6 +127,11 @@ StatusOr<std::optional<RecordFrame>> RecordScanner::NextTfRecord() {
     return Damaged(absl::StrFormat("the file ends in the middle of a record of %d bytes", size),
                    true);
   }
+  if (size > kFrameBytesMax) {
+    const Status status = TooLarge("record", size);
+    at_ += kTfHeaderBytes + size + kTfFooterBytes;
+    return status;
+  }
   TD_ASSIGN_OR_RETURN(const std::string_view frame, Peek(kTfHeaderBytes + size + kTfFooterBytes));
   if (frame.size() < kTfHeaderBytes + size + kTfFooterBytes) {
     return Damaged("the file became shorter", true);
@@ -147,6 +158,11 @@ Status RecordScanner::OpenChunk() {
   if (bytes > file_.size() - at_ - kChunkHeaderBytes) {
     return Damaged(absl::StrFormat("the file ends in the middle of a chunk of %d bytes", bytes),
                    true);
+  }
+  if (bytes > kFrameBytesMax) {
+    const Status status = TooLarge("chunk", bytes);
+    at_ += kChunkHeaderBytes + uint64_t{bytes};
+    return status;
   }
   TD_ASSIGN_OR_RETURN(const std::string_view chunk, Peek(kChunkHeaderBytes + uint64_t{bytes}));
   if (chunk.size() < kChunkHeaderBytes + uint64_t{bytes}) {

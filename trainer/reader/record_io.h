@@ -40,7 +40,8 @@ class RecordScanner {
   uint64_t file_bytes() const { return file_.size(); }
 
   // The next record, valid until the next call; none at the end. DATA_LOSS naming file and offset
-  // for a damaged record (recordio: chunk); then the next call goes on behind it, unless lost().
+  // for a record (recordio: chunk) that is damaged or longer than 2^31 - 1 bytes; then the next
+  // call goes on behind it, unless lost().
   StatusOr<std::optional<RecordFrame>> Next();
   // What is behind the damage cannot be found.
   bool lost() const { return lost_; }
@@ -54,6 +55,7 @@ class RecordScanner {
   StatusOr<std::optional<RecordFrame>> NextRecordIo();
   Status OpenChunk();
   Status Damaged(const std::string& what, bool lost);
+  Status TooLarge(const char* what, uint64_t bytes);
 
   InputFile file_;
   const RecordFormat format_;

@@ -5,11 +5,13 @@
 #include <bit>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
+#include "absl/strings/ascii.h"
 #include "common/base/mutex.h"
 #include "common/base/runner.h"
 #include "trainer/reader/bad_records.h"
@@ -93,11 +95,20 @@ Status PieceReader::Load(uint64_t begin, uint64_t end) {
   return OkStatus();
 }
 
+// A message with text of a file in it: fit for a terminal, and not all of a long line.
+std::string Shown(std::string message) {
+  constexpr size_t kShownMax = 300;
+  if (message.size() > kShownMax) message.replace(kShownMax, std::string::npos, "...");
+  std::ranges::replace_if(message, absl::ascii_iscntrl, '?');
+  return message;
+}
+
 void PieceReader::AddLine(std::string_view line, uint64_t offset, PieceResult& result) const {
   const Status status = line.size() > kLineMax
                             ? DataLoss("the line is longer than %d bytes", kLineMax)
                             : result.piece.sink->Add(line);
-  if (!status.ok()) result.bad.push_back({result.lines, offset, std::string(status.message())});
+  if (!status.ok())
+    result.bad.push_back({result.lines, offset, Shown(std::string(status.message()))});
 }
 
 bool IsBlank(std::string_view line) {
@@ -115,17 +126,20 @@ PieceResult PieceReader::Read(uint64_t index) {
     return result;
   }
   result.piece.sink = make_(text_.size());
-  for (size_t at = 0; at < text_.size(); ++result.lines) {
+  // With one bad record too many the file is refused, whatever follows.
+  const auto too_many = [&] {
+    return std::cmp_greater(result.bad.size(), reading_.bad_records_max);
+  };
+  for (size_t at = 0; at < text_.size() && !too_many(); ++result.lines) {
     const void* found = std::memchr(text_.data() + at, '\n', text_.size() - at);
     const size_t end = found == nullptr
                            ? text_.size()
                            : static_cast<size_t>(static_cast<const char*>(found) - text_.data());
     std::string_view line = text_.substr(at, end - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    const bool first = offset_ + at == 0;
-    if (!IsBlank(line) && !(first && reading_.skip_first_line)) {
-      AddLine(line, offset_ + at, result);
-    }
+    const bool names =
+        offset_ + at == 0 && reading_.names_columns != nullptr && reading_.names_columns(line);
+    if (!IsBlank(line) && !names) AddLine(line, offset_ + at, result);
     at = end + 1;
   }
   result.piece.records = result.piece.sink->Finish();

@@ -22,7 +22,8 @@ struct LineReading {
   int threads = 0;              // 0: as many as the machine has processors
   int64_t bad_records_max = 0;  // of a file; they are left out
   uint64_t records_max = 0;     // the first so many good records of the file; 0: all
-  bool skip_first_line = false;
+  // Whether a file's first line is no record, but names its columns; null: it is one.
+  bool (*names_columns)(std::string_view line) = nullptr;
 };
 
 // Takes the records of one piece of a file, in order. One thread.

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "tests/unit/trainer/dataset_test_util.h"
-#include "tests/unit/trainer/test_files.h"
+#include "tests/unit/trainer/record_files_test_util.h"
 #include "trainer/reader/text_values.h"
 
 namespace tandem {
@@ -29,20 +29,13 @@ std::string Record(const std::string& label, const std::vector<std::string>& num
 const std::vector<std::string> kNumbers = {"",  "-3",  "-2",   "-1",  "0",   "1",         "2",
                                            "3", "4.0", "1000", "1e6", "2.7", "4294967295"};
 
-class CriteoTest : public testing::Test {
+class CriteoTest : public RecordFilesTest<CriteoOptions, OpenCriteo> {
  protected:
   CriteoOptions Options(const std::string& train) {
-    WriteFile(dir_ / "train", train);
-    CriteoOptions options;
-    options.files.train = {dir_ / "train"};
+    CriteoOptions options = OptionsFor(train);
     options.category_ids = 1000;
     return options;
   }
-  static std::string Error(const CriteoOptions& options) {
-    return std::string(OpenCriteo(options).status().message());
-  }
-
-  TempDir dir_;
 };
 
 // floor(ln(x)^2): 3 -> 1, 4 -> 1, 1000 -> 47, 10^6 -> 190, 2.7 is 2, 2^32 - 1 -> 491.
@@ -132,6 +125,17 @@ TEST_F(CriteoTest, SeveralFilesOneBehindTheOther) {
   data = OpenCriteo(options);
   EXPECT_THAT(ReadField<int64_t>(*data->train, "label"), ElementsAre(0, 1));
   EXPECT_EQ(data->test->size(), 1u);
+}
+
+TEST_F(CriteoTest, EachFileSaysItselfWhetherItNamesTheColumns) {
+  CriteoOptions options = Options("label\tI1\n" + Record("0", kNumbers, "x"));
+  WriteFile(dir_ / "more", Record("1", kNumbers, "x") + Record("0", kNumbers, "x"));
+  WriteFile(dir_ / "last", "label\tI1\n" + Record("1", kNumbers, "x"));
+  options.files.train.push_back(dir_ / "more");
+  options.files.train.push_back(dir_ / "last");
+  const auto data = OpenCriteo(options);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(ReadField<int64_t>(*data->train, "label"), ElementsAre(0, 1, 0, 1));
 }
 
 TEST_F(CriteoTest, BadRecords) {

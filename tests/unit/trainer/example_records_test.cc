@@ -70,20 +70,24 @@ TEST_F(ExampleRecordsTest, BadRecordsAreLeftOut) {
   (*none.mutable_features()->mutable_feature())["x"].mutable_int64_list()->add_value(1);
   wrong_kind = none.SerializeAsString();
   none.mutable_features()->mutable_feature()->erase("label");
+  pb::Example two;
+  two.ParseFromString(Record(1, 2, "ab"));
+  (*two.mutable_features()->mutable_feature())["pixels"].mutable_bytes_list()->add_value("cd");
   ExampleOptions options =
       Options({Record(1, 2, "ab"), "no message", Record(1, 10, "ab"), Record(1, 2, "abc"),
-               wrong_kind, Record(5, 6, "ab"), none.SerializeAsString()});
-  options.files.reading.bad_records_max = 5;
+               two.SerializeAsString(), wrong_kind, Record(5, 6, "ab"), none.SerializeAsString()});
+  options.files.reading.bad_records_max = 6;
   const auto data = OpenExamples(options);
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_THAT(ReadField<int64_t>(*data->train, "label"), ElementsAre(2, 6));
   EXPECT_THAT(data->warnings, ElementsAre(HasSubstr("is no tf.train.Example"),
                                           HasSubstr("feature \"label\": 10 is not in [0, 10)"),
                                           HasSubstr("feature \"pixels\" has 3 values, expected 2"),
+                                          HasSubstr("\"pixels\" has 2 texts of bytes, expected 1"),
                                           HasSubstr("feature \"x\" holds int64"),
                                           testing::AnyOf(HasSubstr("there is no feature \"label\""),
                                                          HasSubstr("feature \"x\" holds int64")),
-                                          HasSubstr("5 bad records left out")));
+                                          HasSubstr("6 bad records left out")));
   options.files.reading.bad_records_max = 1;
   EXPECT_THAT(Error(options), HasSubstr("max_bad_records is 1"));
 }

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/trainer/dataset_test_util.h"
-#include "tests/unit/trainer/test_files.h"
+#include "tests/unit/trainer/record_files_test_util.h"
 
 namespace tandem {
 namespace {
@@ -13,21 +13,14 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class LibSvmTest : public testing::Test {
+class LibSvmTest : public RecordFilesTest<LibSvmOptions, OpenLibSvm> {
  protected:
   LibSvmOptions Options(const std::string& train) {
-    WriteFile(dir_ / "train", train);
-    LibSvmOptions options;
-    options.files.train = {dir_ / "train"};
+    LibSvmOptions options = OptionsFor(train);
     options.ids = 10;
     options.features_max = 3;
     return options;
   }
-  static std::string Error(const LibSvmOptions& options) {
-    return std::string(OpenLibSvm(options).status().message());
-  }
-
-  TempDir dir_;
 };
 
 TEST_F(LibSvmTest, FeaturesAreFilledUp) {

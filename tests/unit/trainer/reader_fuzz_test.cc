@@ -11,6 +11,7 @@
 #include "trainer/reader/criteo.h"
 #include "trainer/reader/csv.h"
 #include "trainer/reader/example_records.h"
+#include "trainer/reader/image_list.h"
 #include "trainer/reader/jpeg.h"
 #include "trainer/reader/libsvm.h"
 #include "trainer/reader/record_io.h"
@@ -163,18 +164,77 @@ TEST(ReaderFuzz, MutatedFiles) {
 TEST(ReaderFuzz, MutatedMessages) {
   const auto [seed, runs] = FuzzRunsOf(2000);
   std::mt19937_64 random(seed);
-  const TempDir dir;
   pb::Example example;
   auto& features = *example.mutable_features()->mutable_feature();
-  features["x"].mutable_float_list()->add_value(1);
+  for (int k = 0; k < 2; ++k) features["x"].mutable_float_list()->add_value(k + 0.5f);
   features["label"].mutable_int64_list()->add_value(2);
   const std::string valid = example.SerializeAsString();
+  int64_t loaded = 0;
   const char* pieces[] = {"\x0a", "\x12", "\x01", "x", "label", "\xff\xff\xff\xff\x0f"};
   for (int64_t i = 0; i < runs; ++i) {
     const std::string record = MutateText(valid, pieces, random);
     const auto text = DescribeExample(record, 4);
     ASSERT_TRUE(text.ok() || text.status().code() == StatusCode::kDataLoss) << seed << " " << i;
+    // Behind and before good ones, so that it alone decides how many there are.
+    const TempDir dir;
+    auto writer = RecordWriter::Create(dir / "file", RecordFormat::kTfRecord);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (const std::string& each : {valid, record, valid, valid, valid}) {
+      ASSERT_EQ((*writer)->Add(each), OkStatus());
+    }
+    ASSERT_EQ((*writer)->Finish(), OkStatus());
+    const auto data = FuzzExamples(dir / "file");
+    ASSERT_TRUE(data.ok()) << data.status() << " seed " << seed << " run " << i;
+    const uint32_t good = data->train->size() + data->test->size();
+    ASSERT_TRUE(good == 5 || (good == 4 && data->warnings.size() == 2)) << seed << " " << i;
+    loaded += good == 5 ? 1 : 0;
+    CheckData(*data->train);
+    CheckData(*data->test);
+    ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " run " << i;
   }
+  EXPECT_GT(loaded, 0);
+  EXPECT_LT(loaded, runs);
+}
+
+// Lists of images: what is kept of a line are a path and a label in its range.
+TEST(ReaderFuzz, MutatedImageLists) {
+  const auto [seed, runs] = FuzzRunsOf(2000);
+  FLAGS_minloglevel = google::GLOG_ERROR;  // each image that is missing is a warning
+  std::mt19937_64 random(seed);
+  const TempDir dir;
+  std::vector<uint8_t> pixels(20 * 10 * 3, 7);
+  WriteFile(dir / "a.jpg", EncodeJpeg(pixels, 20, 10, 3, 80));
+  const std::string valid = "# a list\na.jpg 0\n a.jpg\t4 \n\na.jpg 3\r\na.jpg 1\na.jpg 2\n";
+  const char* pieces[] = {" ", "\t", "\n", "#", "5", "/", "..", "\xff", "99999999999999999999"};
+  ImageListOptions options;
+  options.list = dir / "list";
+  options.root = dir.path();
+  options.classes = 5;
+  options.size = 4;
+  options.threads = 1;
+  options.bad_records_max = kBadMax;
+  int64_t read = 0, refused = 0;
+  for (int64_t i = 0; i < runs; ++i) {
+    WriteFile(options.list, MutateText(valid, pieces, random));
+    std::vector<std::string> warnings;
+    const auto data = OpenImageList(options, &warnings);
+    if (!data.ok()) {
+      ++refused;
+      continue;
+    }
+    std::vector<float> image(3 * 4 * 4);
+    int64_t label = -1;
+    void* const out[] = {image.data(), &label};
+    const uint32_t first = 0;
+    if (!(*data)->Fill({&first, 1}, out).ok()) continue;  // too few of the paths are right
+    ++read;
+    ASSERT_TRUE(label >= 0 && label < options.classes) << seed << " " << i;
+  }
+  std::printf("image list: %lld of %lld mutated files read, %lld refused\n",
+              static_cast<long long>(read), static_cast<long long>(runs),
+              static_cast<long long>(refused));
+  EXPECT_GT(read, 0);
+  EXPECT_GT(refused, 0);
 }
 
 TEST(ReaderFuzz, MutatedImages) {

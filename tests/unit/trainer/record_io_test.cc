@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/crc32c.h"
 #include "tests/unit/trainer/test_files.h"
 
 namespace tandem {
@@ -132,6 +133,32 @@ TEST(TfRecord, IsTensorFlows) {
   ASSERT_EQ(bytes.size(), 19u);
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x03\0\0\0\0\0\0\0", 8));
   EXPECT_EQ(bytes.substr(12, 3), "abc");
+}
+
+// Of a file that is mostly a hole: the memory for such a record is not asked for.
+TEST(TfRecord, ARecordTooLargeToBeOneIsPassedOver) {
+  const TempDir dir;
+  auto writer = RecordWriter::Create(dir / "file", RecordFormat::kTfRecord);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_EQ((*writer)->Add("abc"), OkStatus());
+  ASSERT_EQ((*writer)->Finish(), OkStatus());
+  const std::string small = ReadFile(dir / "file");
+  const uint64_t size = uint64_t{3} << 30;
+  std::string head(reinterpret_cast<const char*>(&size), sizeof(size));
+  const uint32_t crc = Crc32c(0, head.data(), head.size());
+  const uint32_t masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+  head.append(reinterpret_cast<const char*>(&masked), sizeof(masked));
+  WriteFile(dir / "large", head);
+  std::filesystem::resize_file(dir / "large", head.size() + size + 4);
+  std::ofstream(dir / "large", std::ios::binary | std::ios::app) << small;
+  const auto scanner = RecordScanner::Open(dir / "large");
+  ASSERT_TRUE(scanner.ok()) << scanner.status();
+  EXPECT_EQ(std::string((*scanner)->Next().status().message()),
+            dir / "large: offset 0: a record of 3221225472 bytes; at most 2147483647 are read");
+  const auto next = (*scanner)->Next();
+  ASSERT_TRUE(next.ok() && next->has_value()) << next.status();
+  EXPECT_EQ((*next)->bytes, "abc");
+  EXPECT_FALSE((*(*scanner)->Next()).has_value());
 }
 
 TEST(RecordIo, CompressedChunksAreRefusedByName) {

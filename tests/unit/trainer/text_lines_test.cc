@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "tests/unit/trainer/test_files.h"
 
@@ -54,7 +55,10 @@ TEST_F(TextLinesTest, LinesWithAndWithoutEnds) {
   EXPECT_THAT(Read("a\nb c\r\n\n  \t\nd").value(), ElementsAre("a", "b c", "d"));
   EXPECT_THAT(Read("a\nb\n").value(), ElementsAre("a", "b"));
   EXPECT_THAT(Read("\ta\t\n").value(), ElementsAre("\ta\t")) << "blanks belong to the fields";
-  EXPECT_THAT(Read("names\na\n", {.skip_first_line = true}).value(), ElementsAre("a"));
+  const auto names = [](std::string_view line) { return line == "names"; };
+  EXPECT_THAT(Read("names\na\n", {.names_columns = names}).value(), ElementsAre("a"));
+  EXPECT_THAT(Read("a\nnames\n", {.names_columns = names}).value(), ElementsAre("a", "names"));
+  EXPECT_THAT(Read("names\na\n").value(), ElementsAre("names", "a"));
   EXPECT_THAT(warnings_, IsEmpty());
   EXPECT_THAT(FirstLine(dir_ / "file").value(), "names");
 }
@@ -114,14 +118,23 @@ TEST_F(TextLinesTest, LongLinesAreBadRecords) {
   EXPECT_THAT(Read(text, {.bad_records_max = 1}).value(), ElementsAre("a", "b"));
 }
 
+TEST_F(TextLinesTest, MessagesAreShortAndFitForATerminal) {
+  const std::string text = "a\nbad\x1b[2J" + std::string(100000, 'x') + "\n";
+  EXPECT_THAT(Read(text, {.bad_records_max = 1}).value(), ElementsAre("a"));
+  EXPECT_THAT(warnings_[0], HasSubstr("file:2: what a line: bad?[2Jxx"));
+  EXPECT_LT(warnings_[0].size(), 1000u);
+}
+
 TEST_F(TextLinesTest, FilesThatHoldNoRecords) {
   EXPECT_THAT(Error(""), HasSubstr("holds no record"));
   EXPECT_THAT(Error("\n# nothing\n"), HasSubstr("holds no record"));
   EXPECT_THAT(Error("\x1f\x8b\x08text"), HasSubstr("gzip"));
   const auto make = [](size_t) { return std::make_unique<Lines>(); };
   EXPECT_EQ(ReadLines(dir_ / "none", {}, make, &warnings_).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(ReadLines(dir_.path(), {}, make, &warnings_).status().code(),
-            StatusCode::kInvalidArgument);
+  ASSERT_EQ(mkfifo((dir_ / "pipe").c_str(), 0600), 0);
+  for (const std::string& path : {dir_.path(), dir_ / "pipe"}) {
+    EXPECT_EQ(ReadLines(path, {}, make, &warnings_).status().code(), StatusCode::kInvalidArgument);
+  }
 }
 
 // Fields as a plain loop finds them, in lines of all lengths around those of blocks.

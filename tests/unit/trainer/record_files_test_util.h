@@ -1,0 +1,31 @@
+// Readers of files of records, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/trainer/test_files.h"
+#include "trainer/reader/record_files.h"
+
+namespace tandem {
+
+// A reader that is opened with options of the type T, which have `files`.
+template <typename T, StatusOr<TrainAndTest> (*kOpen)(const T&)>
+class RecordFilesTest : public testing::Test {
+ protected:
+  // With one training file of this text.
+  T OptionsFor(const std::string& train) {
+    WriteFile(dir_ / "train", train);
+    T options;
+    options.files.train = {dir_ / "train"};
+    return options;
+  }
+  static std::string Error(const T& options) {
+    return std::string(kOpen(options).status().message());
+  }
+
+  TempDir dir_;
+};
+
+}  // namespace tandem
