@@ -60,6 +60,9 @@ Status SelectionGather::Unpack(const int32_t* all, size_t words) const {
                   used * sizeof(int32_t));
       at += used;
     }
+    if (at != end) {
+      return InvalidArgument("rank %d sent %d words behind its selections", rank, end - at);
+    }
   }
   return OkStatus();
 }

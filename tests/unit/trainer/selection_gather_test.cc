@@ -47,6 +47,8 @@ TEST_F(SelectionGatherTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(unpack({-1, 0, 0, 0, 0, 0, 0, 0}, 4), HasSubstr("all_a"));
   EXPECT_THAT(unpack({2, 0, 0, 0, 0, 0, 0, 0}, 4), HasSubstr("rank 0 sent a part of \"a\""));
   EXPECT_THAT(unpack({1, 0, 0, 1, 0, 0}, 3), HasSubstr("rank 0 sent too few"));
+  EXPECT_THAT(unpack({1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0}, 7),
+              HasSubstr("rank 0 sent 1 words behind its selections"));
   a_[0] = 3;
   Words all(12);
   EXPECT_THAT(std::string(Make(0).Pack(all.data()).status().message()), HasSubstr("room for 2"));
