@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "common/base/file_limit.h"
 #include "common/base/float_mode.h"
 #include "common/base/metrics.h"
 #include "common/base/runner.h"
@@ -282,6 +283,7 @@ int Main(int argc, char** argv) {
   const sigset_t signals = StopOnSignal::Signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  RaiseFileLimit();
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
   gflags::SetUsageMessage(

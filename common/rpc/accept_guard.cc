@@ -1,7 +1,6 @@
 #include "common/rpc/accept_guard.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "common/base/file_limit.h"
 #include "common/base/mutex.h"
 
 namespace tandem {
@@ -62,11 +62,7 @@ bool DropOne(Guard& guard, int fd) TD_REQUIRES(guard.mu) {
 }  // namespace
 
 void InstallAcceptGuard() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-  }
+  RaiseFileLimit();
   Guard& guard = TheGuard();
   MutexLock lock(guard.mu);
   Refill(guard);

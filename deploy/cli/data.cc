@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <functional>
 
+#include "common/base/file_limit.h"
 #include "common/base/nearest.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
@@ -268,6 +269,7 @@ int RunData(const Args& args) {
                 InvalidArgument("expected %s",
                                 what == "inspect" ? "one FILE or JOB" : "a FILE or JOB and OUT"));
   }
+  RaiseFileLimit();  // of many shards each is open
   const Status status = what == "inspect" ? Inspect(parsed) : Convert(parsed);
   return status.ok() ? 0 : Fail("data", status);
 }

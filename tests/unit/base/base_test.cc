@@ -1,6 +1,7 @@
 // common/base: statuses, time, queues, threads, random numbers, metrics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <thread>
 
 #include "common/base/bounded_queue.h"
+#include "common/base/file_limit.h"
 #include "common/base/metrics.h"
 #include "common/base/rng.h"
 #include "common/base/runner.h"
@@ -151,6 +153,19 @@ TEST(Clock, FakeClockMovesWhenTold) {
   EXPECT_EQ(clock.Now() - before, std::chrono::seconds(2));
   EXPECT_EQ(FormatDuration(std::chrono::seconds(2)), "2.0s");
   EXPECT_EQ(FormatDuration(milliseconds(350)), "350ms");
+}
+
+TEST(FileLimit, BecomesTheHardOne) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 128;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  RaiseFileLimit();
+  rlimit now{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &now), 0);
+  EXPECT_EQ(now.rlim_cur, before.rlim_max);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 }  // namespace

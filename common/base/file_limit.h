@@ -1,0 +1,10 @@
+// How many files a process may have open.
+#pragma once
+
+namespace tandem {
+
+// Raises the soft limit to the hard one: 1024, which is usual, is too few for data in a thousand
+// files, or for a thousand peers. Call early in main.
+void RaiseFileLimit();
+
+}  // namespace tandem
