@@ -19,8 +19,7 @@
 #include "kernels/exec/comm.h"
 #include "kernels/ops/update_loops.h"
 #include "proto/pserver.grpc.pb.h"
-#include "pserver/client/client.h"
-#include "pserver/pserver.h"
+#include "tests/bench/ps_pair.h"
 #include "tests/bench/report.h"
 
 namespace tandem::bench {
@@ -44,17 +43,14 @@ void Sgd(float* param, const float* gradient) {
 class Tandem {
  public:
   Status Start(PsTransport transport) {
-    TD_ASSIGN_OR_RETURN(server_, Pserver::Start({}, metrics_));
-    PsOptions options;
-    options.transport = transport;
-    TD_ASSIGN_OR_RETURN(client_, PsClient::Connect({ToString(server_->endpoint())}, options));
+    TD_RETURN_IF_ERROR(ps_.Start(transport));
     std::vector<PsVariable> variables;
     for (int v = 0; v < kVariables; ++v) {
       variables.push_back({"w" + std::to_string(v), Shape{kNumel}});
       params_.push_back({variables.back().name, values_.data() + v * kNumel, kNumel});
     }
-    TD_RETURN_IF_ERROR(client_->Configure(variables, PsMode::kASync, {"sgd", {}}).status());
-    return client_->InitOrFetch(params_).status();
+    TD_RETURN_IF_ERROR(ps_.client->Configure(variables, PsMode::kASync, {"sgd", {}}).status());
+    return ps_.client->InitOrFetch(params_).status();
   }
   // Every variable once.
   Status PushAll(const Values& gradients) {
@@ -64,13 +60,14 @@ class Tandem {
         while (under_way_ == kUnderWay) done_.WaitUntil(mu_, Time::max());
         ++under_way_;
       }
-      client_->Push(step_++, kRate, {{params_[v].variable, gradients.data() + v * kNumel, kNumel}},
-                    [this](const Status& status) {
-                      MutexLock lock(mu_);
-                      if (first_.ok()) first_ = status;
-                      --under_way_;
-                      done_.NotifyOne();
-                    });
+      ps_.client->Push(step_++, kRate,
+                       {{params_[v].variable, gradients.data() + v * kNumel, kNumel}},
+                       [this](const Status& status) {
+                         MutexLock lock(mu_);
+                         if (first_.ok()) first_ = status;
+                         --under_way_;
+                         done_.NotifyOne();
+                       });
     }
     MutexLock lock(mu_);
     while (under_way_ > 0) done_.WaitUntil(mu_, Time::max());
@@ -78,12 +75,11 @@ class Tandem {
   }
   Status PullAll() {
     CommDone done;
-    client_->Pull(0, params_, [&](const StatusOr<uint64_t>& v) { done.Complete(v.status()); });
+    ps_.client->Pull(0, params_, [&](const StatusOr<uint64_t>& v) { done.Complete(v.status()); });
     return done.Wait(Time::max());
   }
 
  private:
-  Metrics metrics_;
   Values values_ = Filled(1);
   std::vector<PsTensor> params_;
   uint64_t step_ = 0;
@@ -91,8 +87,7 @@ class Tandem {
   CondVar done_;
   int under_way_ TD_GUARDED_BY(mu_) = 0;
   Status first_ TD_GUARDED_BY(mu_);
-  std::unique_ptr<Pserver> server_;
-  std::unique_ptr<PsClient> client_;
+  PsPair ps_;  // last: its calls use the rest
 };
 
 // Slots of shared memory between a thread that copies gradients into them and one that applies

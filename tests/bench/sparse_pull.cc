@@ -11,9 +11,8 @@
 #include "common/base/rng.h"
 #include "common/tensor/row_buckets.h"
 #include "kernels/exec/comm.h"
-#include "pserver/client/client.h"
-#include "pserver/pserver.h"
 #include "pserver/sparse_table.h"
+#include "tests/bench/ps_pair.h"
 #include "tests/bench/report.h"
 
 namespace tandem::bench {
@@ -62,14 +61,11 @@ std::vector<double> Zipf() {
 class Table {
  public:
   Status Start(PsTransport transport) {
-    TD_ASSIGN_OR_RETURN(server_, Pserver::Start({}, metrics_));
-    PsOptions options;
-    options.transport = transport;
-    TD_ASSIGN_OR_RETURN(client_, PsClient::Connect({ToString(server_->endpoint())}, options));
+    TD_RETURN_IF_ERROR(ps_.Start(transport));
     const PsTable table = {"emb", kHeight, kDim, PsTable::InitKind::kUniform,
                            -0.1f, 0.1f,    1,    "admit_count=2"};
-    TD_RETURN_IF_ERROR(client_->Configure({}, PsMode::kASync, {"sgd", {}}, {table}).status());
-    TD_RETURN_IF_ERROR(client_->InitOrFetch({}).status());
+    TD_RETURN_IF_ERROR(ps_.client->Configure({}, PsMode::kASync, {"sgd", {}}, {table}).status());
+    TD_RETURN_IF_ERROR(ps_.client->InitOrFetch({}).status());
     std::vector<int64_t> ids;
     for (uint64_t i = 0; i < kRows; ++i) ids.push_back(IdOf(i));
     std::sort(ids.begin(), ids.end());
@@ -78,14 +74,14 @@ class Table {
         TD_RETURN_IF_ERROR(Push(std::span(ids).subspan(i, std::min(kKeys, kRows - i))));
       }
     }
-    TD_ASSIGN_OR_RETURN(const auto info, client_->ServerInfo());
+    TD_ASSIGN_OR_RETURN(const auto info, ps_.client->ServerInfo());
     if (info[0].rows != kRows) return Internal("%d rows, expected %d", info[0].rows, kRows);
     return OkStatus();
   }
   Status Push(std::span<const int64_t> ids) {
     CommDone done;
-    client_->Push(step_++, 0.01f, {}, [&done](const Status& status) { done.Complete(status); },
-                  {{"emb", ids, ones_.data()}});
+    ps_.client->Push(step_++, 0.01f, {}, [&done](const Status& status) { done.Complete(status); },
+                     {{"emb", ids, ones_.data()}});
     return done.Wait(Time::max());
   }
   // Starts the next pull once the one before the last has ended.
@@ -96,8 +92,8 @@ class Table {
     rows.to.reserve(ids.size());
     for (size_t i = 0; i < ids.size(); ++i) rows.to.push_back(next.out.data() + i * kDim);
     next.started = true;
-    client_->PullRows({}, {std::move(rows)},
-                      [&next](const StatusOr<uint64_t>& v) { next.done.Complete(v.status()); });
+    ps_.client->PullRows({}, {std::move(rows)},
+                         [&next](const StatusOr<uint64_t>& v) { next.done.Complete(v.status()); });
     return OkStatus();
   }
   Status AwaitPulls() {
@@ -119,13 +115,11 @@ class Table {
     return OkStatus();
   }
 
-  Metrics metrics_;
   std::vector<float> ones_ = std::vector<float>(kKeys * kDim, 1.0f);
   UnderWay under_way_[2];
   uint64_t pulls_ = 0;
   uint64_t step_ = 0;
-  std::unique_ptr<Pserver> server_;
-  std::unique_ptr<PsClient> client_;
+  PsPair ps_;  // last: its calls use the rest
 };
 
 // The servers' table without a lane.
