@@ -1,14 +1,12 @@
 #include "common/lane/lane_client.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "common/base/check.h"
 #include "common/shm/unix_socket.h"
 
 namespace tandem {
@@ -53,21 +51,20 @@ StatusOr<std::unique_ptr<LaneClient>> LaneClient::Connect(const LaneInvitation& 
                       SealedMemory::Map(std::move(fds[0]), welcome.lane_bytes, Others::kWrite));
   TD_ASSIGN_OR_RETURN(auto server,
                       SealedMemory::Map(std::move(fds[1]), welcome.server_bytes, Others::kRead));
+  TD_ASSIGN_OR_RETURN(Fd wake, MakeEvent());
   return std::unique_ptr<LaneClient>(
-      new LaneClient(std::move(socket), std::move(lane), std::move(server)));
+      new LaneClient(std::move(socket), std::move(wake), std::move(lane), std::move(server)));
 }
 
-LaneClient::LaneClient(Fd socket, std::shared_ptr<SealedMemory> lane,
+LaneClient::LaneClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> lane,
                        std::shared_ptr<SealedMemory> server)
     : socket_(std::move(socket)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wake_(std::move(wake)),
       lane_(std::move(lane)),
       server_(std::move(server)),
       arena_(std::make_shared<Arena>(lane_->bytes().subspan(kLaneControlBytes), lane_)),
       answers_(control().answers),
-      calls_(control().calls) {
-  CHECK(wake_.valid()) << ErrnoText(errno);
-}
+      calls_(control().calls) {}
 
 LaneClient::~LaneClient() { FailAll(Unavailable("the lane is closed")); }
 
@@ -190,8 +187,7 @@ Status LaneClient::Run() {
 
 void LaneClient::Stop() {
   stopped_ = true;
-  const uint64_t one = 1;
-  (void)!::write(wake_.get(), &one, sizeof(one));
+  SetEvent(wake_.get());
 }
 
 }  // namespace tandem

@@ -46,7 +46,8 @@ class LaneClient {
     Buffer memory;  // of the message; null: not sent yet
   };
 
-  LaneClient(Fd socket, std::shared_ptr<SealedMemory> lane, std::shared_ptr<SealedMemory> server);
+  LaneClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> lane,
+             std::shared_ptr<SealedMemory> server);
   LaneControl& control() const { return *reinterpret_cast<LaneControl*>(lane_->bytes().data()); }
   StatusOr<bool> TakeAnswers();
   Status TakeAnswer(const LaneEntry& entry);
@@ -56,7 +57,7 @@ class LaneClient {
   void FailAll(const Status& status);
 
   const Fd socket_;
-  Fd wake_;  // eventfd: Stop
+  const Fd wake_;  // an event: Stop
   const std::shared_ptr<SealedMemory> lane_, server_;
   const std::shared_ptr<Arena> arena_;  // of the calls
   LaneReceiver answers_;

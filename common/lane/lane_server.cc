@@ -1,7 +1,6 @@
 #include "common/lane/lane_server.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -121,21 +120,20 @@ class LaneServer::Lane {
 
 class LaneServer::Loop {
  public:
-  Loop(LaneMemory memory, LaneHandler handler, size_t call_bytes, std::string name, Fd listener)
+  Loop(LaneMemory memory, LaneHandler handler, size_t call_bytes, std::string name, Fd listener,
+       Fd wake)
       : memory_(std::move(memory)),
         handler_(std::move(handler)),
         call_bytes_(call_bytes),
         name_(std::move(name)),
         listener_(std::move(listener)),
-        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    CHECK(wake_.valid()) << ErrnoText(errno);
+        wake_(std::move(wake)) {
     const ShortTimeSlice short_slice;
     thread_ = std::thread([this] { Run(); });
   }
   ~Loop() {
     stopped_ = true;
-    const uint64_t one = 1;
-    (void)!::write(wake_.get(), &one, sizeof(one));
+    SetEvent(wake_.get());
     thread_.join();
     for (const auto& lane : lanes_) lane->Close();
   }
@@ -306,8 +304,10 @@ StatusOr<std::unique_ptr<LaneServer>> LaneServer::Start(LaneMemory memory, LaneH
                                                         size_t call_bytes) {
   const std::string name = "tandem-lane-" + absl::BytesToHexString(Unguessable(16));
   TD_ASSIGN_OR_RETURN(Fd listener, ListenAbstract(name, 64));
-  return std::unique_ptr<LaneServer>(new LaneServer(std::make_unique<Loop>(
-      std::move(memory), std::move(handler), call_bytes, name, std::move(listener))));
+  TD_ASSIGN_OR_RETURN(Fd wake, MakeEvent());
+  return std::unique_ptr<LaneServer>(
+      new LaneServer(std::make_unique<Loop>(std::move(memory), std::move(handler), call_bytes, name,
+                                            std::move(listener), std::move(wake))));
 }
 
 LaneServer::LaneServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}

@@ -32,7 +32,8 @@ class LaneServer {
  public:
   static constexpr size_t kCallBytes = size_t{1} << 30;  // of the calls of one lane
 
-  // UNAVAILABLE where there are no Unix sockets. `call_bytes`: a multiple of the page size.
+  // UNAVAILABLE where there are no Unix sockets, or no file can be opened. `call_bytes`: a multiple
+  // of the page size.
   static StatusOr<std::unique_ptr<LaneServer>> Start(LaneMemory memory, LaneHandler handler,
                                                      size_t call_bytes = kCallBytes);
   ~LaneServer();  // closes all lanes; the handler is not called any more

@@ -1,6 +1,7 @@
 #include "common/lane/ring.h"
 
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -76,11 +77,19 @@ bool RingBell(int socket) {
 
 bool DrainBells(int socket) {
   char bells[64];
-  while (true) {
-    const ssize_t got = ::recv(socket, bells, sizeof(bells), MSG_DONTWAIT);
-    if (got == 0) return false;
-    if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-  }
+  const ssize_t got = ::recv(socket, bells, sizeof(bells), MSG_DONTWAIT);
+  return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+StatusOr<Fd> MakeEvent() {
+  Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event.valid()) return Unavailable("no event: %s", ErrnoText(errno));
+  return event;
+}
+
+void SetEvent(int event) {
+  const uint64_t one = 1;
+  (void)!::write(event, &one, sizeof(one));
 }
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "common/base/fd.h"
 #include "common/base/status.h"
 
 namespace tandem {
@@ -88,6 +89,12 @@ class LanePause {
 
 // The bell of whoever sleeps: a byte on the socket. False: the other end is gone.
 bool RingBell(int socket);
+// Takes some of them, so that who never stops ringing keeps nobody here.
 bool DrainBells(int socket);
+
+// An eventfd, which wakes up who polls it for POLLIN once it is set. UNAVAILABLE when this process
+// may have no more files open.
+StatusOr<Fd> MakeEvent();
+void SetEvent(int event);
 
 }  // namespace tandem

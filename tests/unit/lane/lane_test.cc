@@ -1,5 +1,6 @@
 // Lanes: calls and answers, their order and bounds, and what strangers and the dead do to them.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -260,8 +261,44 @@ TEST_F(LaneTest, AClientThatGoesIsNoticedAtOnce) {
   EXPECT_TRUE(LanesBecome(0));
 }
 
-// ---- Strangers
-// -----------------------------------------------------------------------------------
+// Wherever files run out, that is told; and there is a lane once there are some again.
+TEST_F(LaneTest, NoMoreFilesAreNoEnd) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  int refused = 0;
+  for (rlim_t more = 0; more < 12; ++more) {
+    const LaneInvitation invitation = *server_->Invite();
+    const Fd lowest(::dup(0));
+    rlimit low = before;
+    low.rlim_cur = static_cast<rlim_t>(lowest.get()) + 1 + more;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+    const auto client = LaneClient::Connect(invitation, SteadyNow() + milliseconds(300));
+    refused += client.ok() ? 0 : 1;
+    const auto another = LaneServer::Start(memory_, [](uint32_t, Fragments, LaneAnswer) {});
+    refused += another.ok() ? 0 : 1;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  }
+  EXPECT_GT(refused, 0);
+  Served client(*server_->Invite());
+  EXPECT_TRUE(client.Call(kEcho, Message("alive")).ok());
+}
+
+// ---- Strangers ----------------------------------------------------------------------------------
+
+TEST(BellTest, WhoNeverStopsRingingKeepsNobody) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  Fd near(ends[0]), far(ends[1]);
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(RingBell(far.get()));
+  EXPECT_TRUE(DrainBells(near.get()));
+  char bell;
+  EXPECT_EQ(::recv(near.get(), &bell, 1, MSG_DONTWAIT | MSG_PEEK), 1) << "all were taken at once";
+  while (::recv(near.get(), &bell, 1, MSG_DONTWAIT) == 1) {
+  }
+  EXPECT_TRUE(DrainBells(near.get())) << "nothing to take";
+  far.Reset();
+  EXPECT_FALSE(DrainBells(near.get()));
+}
 
 // A client that does as it likes.
 struct Hostile {
