@@ -245,7 +245,7 @@ StatusOr<Settings> FromLines(const std::string& path, const std::string& text) {
 std::string ChoicePath(const AutoTuneContext& context, const JobConfig& job) {
   const std::string& dir = job.checkpoint().dir();
   if (dir.empty() || !WithoutServers(job)) return "";
-  return (dir[0] == '/' ? dir : context.session.job_dir + dir) + "/auto_choice";
+  return InJobDir(context.session.job_dir, dir) + "/auto_choice";
 }
 
 }  // namespace

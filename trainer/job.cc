@@ -60,6 +60,21 @@ void CheckBatch(const JobConfig& config, const Origins& origins, int workers,
   }
 }
 
+void CheckData(const DataConfig& data, const Origins& origins, Diagnostics* diagnostics) {
+  const struct {
+    const char* field;
+    int64_t value, max;
+  } rows[] = {{"data.train_samples_max", data.train_samples_max(), UINT32_MAX},
+              {"data.max_bad_records", data.max_bad_records(), INT64_MAX},
+              {"data.reader_threads", data.reader_threads(), 1024}};
+  for (const auto& row : rows) {
+    if (row.value >= 0 && row.value <= row.max) continue;
+    diagnostics->Error(
+        origins.Of(row.field).place,
+        absl::StrFormat("%s is %d; it must be in [0, %d]", row.field, row.value, row.max));
+  }
+}
+
 void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
   RequirePositive(origins, "epochs", static_cast<double>(config.epochs()), diagnostics);
   RequirePositive(origins, "start_timeout_ms", static_cast<double>(config.start_timeout_ms()),
@@ -164,6 +179,7 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
   CheckBatch(config, origins, workers, diagnostics);
   CheckOptimizer(config, origins, diagnostics);
   CheckRest(config, origins, diagnostics);
+  CheckData(config.data(), origins, diagnostics);
   CheckJoin(config, origins, diagnostics);
   SetDecaySteps(job.config.get());
   job.text = EffectiveText(config, origins);
@@ -187,6 +203,10 @@ StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers) {
 std::string JobDir(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+std::string InJobDir(const std::string& job_dir, const std::string& path) {
+  return path.empty() || path[0] == '/' ? path : job_dir + path;
 }
 
 int64_t GlobalBatch(const JobConfig& config, int workers) {

@@ -21,7 +21,7 @@ struct TextFile;
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 struct JobSources {
-  std::string path;                                            // job file; empty: flags alone
+  std::string path;    // job file; empty: flags alone
   Settings overrides;  // by flags
   std::map<std::string, std::string> environment;
   Settings chosen;  // by `auto`: what is set anywhere else stays
@@ -49,6 +49,8 @@ StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers);
 
 // The folder of a job file, which its relative paths begin at: "" or ends with a slash.
 std::string JobDir(const std::string& path);
+// `path` of a job in the folder `job_dir`; "" stays.
+std::string InJobDir(const std::string& job_dir, const std::string& path);
 
 // Samples of a step over all workers.
 int64_t GlobalBatch(const JobConfig& config, int workers);
