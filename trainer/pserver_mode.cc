@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/time_slice.h"
 #include "pserver/client/client.h"
+#include "trainer/geo_parameters.h"
 #include "trainer/mode.h"
 #include "trainer/ps_tables.h"
 #include "trainer/rpc_log.h"
@@ -117,8 +118,8 @@ class PserverMode final : public ModeDriver, public CommHandler {
   int64_t step_ = 0;
   float learning_rate_ = 0;
   uint64_t behind_ = 0;                        // sync: the version behind the last step
-  ValueSets base_, delta_, pulled_;            // geo: the parameters behind the last exchange, ...
-  int64_t geo_pending_ = 0;                    // steps since then
+  GeoParameters geo_params_;                   // of geo
+  int64_t geo_pending_ = 0;                    // steps since the last exchange
   std::atomic<int64_t> pushes_{0}, pulls_{0};  // messages to the servers, one for all of them
   int64_t slices_ = 0, largest_share_ = 0;     // of all servers; elements of the fullest
   RpcLog calls_{options_.rpc_profiler};
@@ -293,10 +294,7 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
                       client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots, source));
   std::vector<int64_t> sizes;
   for (const PsTensor& t : tensors_) sizes.push_back(t.numel);
-  if (geo()) {
-    for (const PsTensor& t : tensors_) base_.emplace_back(t.data, t.data + t.numel);
-    delta_ = pulled_ = base_;
-  }
+  if (geo()) geo_params_ = GeoParameters(tensors_, options_.ranks);
   if (options_.regime == PsRegime::kASync) {
     communicator_ = std::make_unique<AsyncCommunicator>(
         options_.async, sizes,
@@ -354,31 +352,15 @@ Status PserverMode::SendAndReceive() {
   return OkStatus();
 }
 
-// With the parameters s of the servers: delta = (local - base) / trainers is added to s, then
-// local += s - (base + delta), base = s. Source: Paddle 1.6's GeoSgdCommunicator.
 void PserverMode::GeoExchange(CommDone* done) {
   geo_pending_ = 0;
   ++pushes_;
   ++pulls_;
-  const float share = 1.0f / static_cast<float>(options_.ranks);
-  std::vector<PsConstTensor> push;
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    const float* const local = tensors_[i].data;
-    for (size_t e = 0; e < base_[i].size(); ++e) {
-      delta_[i][e] = (local[e] - base_[i][e]) * share;
-      base_[i][e] += delta_[i][e];
-    }
-    push.push_back({tensors_[i].variable, delta_[i].data(), tensors_[i].numel});
-  }
-  const auto step = static_cast<uint64_t>(step_);
-  client_->PushPull(step, -1.0f, push, {}, View(pulled_), [this, done](const auto& version) {
-    for (size_t i = 0; version.ok() && i < tensors_.size(); ++i) {
-      float* const local = tensors_[i].data;
-      for (size_t e = 0; e < base_[i].size(); ++e) local[e] += pulled_[i][e] - base_[i][e];
-    }
-    std::swap(base_, pulled_);
-    done->Complete(version.status());
-  });
+  client_->PushPull(static_cast<uint64_t>(step_), -1.0f, geo_params_.Differences(), {},
+                    geo_params_.Pulled(), [this, done](const StatusOr<uint64_t>& version) {
+                      if (version.ok()) geo_params_.Take();
+                      done->Complete(version.status());
+                    });
 }
 
 void PserverMode::Start(int index, int64_t, CommDone* done) {

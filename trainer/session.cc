@@ -10,7 +10,6 @@
 #include "kernels/ops/conv_search.h"
 #include "kernels/ops/dropout.h"
 #include "proto/job.pb.h"
-#include "trainer/checkpoint.h"
 #include "trainer/evaluator.h"
 #include "trainer/job.h"
 #include "trainer/lr_schedule.h"
@@ -18,17 +17,11 @@
 #include "trainer/reader/dataset.h"
 #include "trainer/reader/open.h"
 #include "trainer/reader/prefetch.h"
+#include "trainer/session_checkpoints.h"
 #include "trainer/status_board.h"
 #include "trainer/step_watch.h"
 
 namespace tandem {
-namespace {
-
-std::string Resolve(const std::string& dir, const std::string& path) {
-  return path.empty() || path[0] == '/' ? path : dir + path;
-}
-
-}  // namespace
 
 class Session::Impl {
  public:
@@ -62,7 +55,6 @@ class Session::Impl {
   void Report(int64_t step, int64_t steps);
   Status AfterRun(int64_t step, int64_t steps, bool stopping);
   Status Evaluate(int64_t epoch);
-  Status SaveCheckpoint(int64_t steps_done);
   StatusOr<SessionResult> Result();
 
   bool speed_test() const {
@@ -97,7 +89,7 @@ class Session::Impl {
   StepWatch watch_;
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<LrSchedule> schedule_;
-  std::optional<CheckpointStore> store_;
+  std::optional<SessionCheckpoints> checkpoints_;  // of the leader, where the job has any
   std::unique_ptr<Progress> progress_;
   TensorMap restored_state_;
 
@@ -160,7 +152,7 @@ Status Session::Impl::BuildPlan() {
   }
   const std::string& profiles = config_.profile().dir();
   TD_ASSIGN_OR_RETURN(watch_, StepWatch::Make(config_,
-                                              {.dir = Resolve(options_.job_dir, profiles),
+                                              {.dir = InJobDir(options_.job_dir, profiles),
                                                .job = config_.name(),
                                                .rank = options_.rank.rank,
                                                .threads = threads,
@@ -182,7 +174,7 @@ void Session::Impl::KeepSearch() {
 // What debug_graphviz_path asks for; empty when nothing.
 ProgramObserver Session::Impl::Drawings() const {
   const std::string& dir = config_.strategy().build_strategy().debug_graphviz_path();
-  return dir.empty() || !leader() ? nullptr : DrawInto(Resolve(options_.job_dir, dir));
+  return dir.empty() || !leader() ? nullptr : DrawInto(InJobDir(options_.job_dir, dir));
 }
 
 void Session::Impl::OpenProgress() {
@@ -196,28 +188,13 @@ void Session::Impl::OpenProgress() {
 
 Status Session::Impl::LoadCheckpoint() {
   if (config_.checkpoint().dir().empty() || !leader()) return OkStatus();
-  store_.emplace(Resolve(options_.job_dir, config_.checkpoint().dir()),
-                 config_.checkpoint().keep());
-  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_->Steps());
-  if (there.empty()) return OkStatus();
-  if (!config_.checkpoint().resume()) {
-    return FailedPrecondition(
-        "%s holds checkpoints up to step %d, and checkpoint.resume is false: "
-        "choose another checkpoint.dir, or empty this one",
-        store_->dir(), there.back());
-  }
-  std::vector<std::string> warnings;
-  TD_ASSIGN_OR_RETURN(Checkpoint checkpoint, store_->LoadNewest(host_, &warnings));
-  for (const std::string& warning : warnings) options_.sink("warning: " + warning + "\n");
-  if (checkpoint.job != config_.name()) {
-    return FailedPrecondition("%s holds checkpoints of job \"%s\", not of \"%s\"", store_->dir(),
-                              checkpoint.job, config_.name());
-  }
-  TD_RETURN_IF_ERROR(PutInto(checkpoint.params, store_->dir(), *scope_));
-  TD_RETURN_IF_ERROR(PutInto(checkpoint.state, store_->dir(), *scope_));
-  TD_RETURN_IF_ERROR(mode_.TakeTables(checkpoint.tables));
-  restored_state_ = std::move(checkpoint.state);
-  first_step_ = static_cast<int64_t>(checkpoint.step);
+  checkpoints_.emplace(config_, options_, mode_, host_);
+  TD_ASSIGN_OR_RETURN(SessionCheckpoints::Resumed resumed,
+                      checkpoints_->Resume(*scope_, [this](const std::string& warning) {
+                        options_.sink("warning: " + warning + "\n");
+                      }));
+  first_step_ = resumed.step;
+  restored_state_ = std::move(resumed.state);
   return OkStatus();
 }
 
@@ -381,7 +358,11 @@ Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
   const int64_t save_every = config_.checkpoint().every_steps();
   const bool due = save_every > 0 ? (step + 1) % save_every == 0 : ends_epoch(step);
   if (config_.checkpoint().dir().empty() || !(due || last || stopping)) return OkStatus();
-  if (leader()) return SaveCheckpoint(step + 1);
+  if (leader()) {
+    return checkpoints_->Save(
+        step + 1, steps_per_epoch(), programs_.train, *scope_,
+        [this](const std::string& warning) { progress_->Message("warning: " + warning); });
+  }
   // The leader needs what the others have of the state.
   return mode_.state_is_spread() ? mode_.State(programs_.train, *scope_, host_).status()
                                  : OkStatus();
@@ -399,27 +380,6 @@ Status Session::Impl::Evaluate(int64_t epoch) {
   if (options_.board != nullptr) {
     options_.board->Evaluation(first_step_ + steps_done_, evaluation_.loss, evaluation_.metric);
   }
-  return OkStatus();
-}
-
-// With gradient_merge the state is that of the last update: the steps since then are run again.
-Status Session::Impl::SaveCheckpoint(int64_t steps_done) {
-  if (const auto& strategy = config_.strategy(); strategy.gradient_merge())
-    steps_done -= steps_done % strategy.gradient_merge_configs().k_steps();
-  Checkpoint checkpoint;
-  checkpoint.job = config_.name();
-  checkpoint.step = static_cast<uint64_t>(steps_done);
-  checkpoint.epoch = static_cast<uint64_t>(steps_done / steps_per_epoch());
-  checkpoint.epoch_step = static_cast<uint64_t>(steps_done % steps_per_epoch());
-  checkpoint.seed = config_.seed();
-  checkpoint.job_config = options_.job_text;
-  TD_ASSIGN_OR_RETURN(checkpoint.state, mode_.State(programs_.train, *scope_, host_));
-  TD_ASSIGN_OR_RETURN(checkpoint.params, ParamsOf(programs_.train, *scope_, host_));
-  checkpoint.write_tables = mode_.table_writer();
-  std::vector<std::string> warnings;
-  TD_RETURN_IF_ERROR(store_->Save(checkpoint, &warnings));
-  for (const std::string& warning : warnings) progress_->Message("warning: " + warning);
-  if (options_.board != nullptr) options_.board->Checkpoint(steps_done);
   return OkStatus();
 }
 

@@ -1,0 +1,63 @@
+#include "trainer/session_checkpoints.h"
+
+#include <utility>
+
+#include "proto/job.pb.h"
+#include "trainer/job.h"
+#include "trainer/status_board.h"
+
+namespace tandem {
+
+SessionCheckpoints::SessionCheckpoints(const JobConfig& config, const SessionOptions& options,
+                                       ModeDriver& mode, Device& host)
+    : config_(config),
+      options_(options),
+      mode_(mode),
+      host_(host),
+      store_(InJobDir(options.job_dir, config.checkpoint().dir()), config.checkpoint().keep()) {}
+
+StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(Scope& scope, const Warn& warn) {
+  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_.Steps());
+  if (there.empty()) return Resumed();
+  if (!config_.checkpoint().resume()) {
+    return FailedPrecondition(
+        "%s holds checkpoints up to step %d, and checkpoint.resume is false: "
+        "choose another checkpoint.dir, or empty this one",
+        store_.dir(), there.back());
+  }
+  std::vector<std::string> warnings;
+  TD_ASSIGN_OR_RETURN(Checkpoint checkpoint, store_.LoadNewest(host_, &warnings));
+  for (const std::string& warning : warnings) warn(warning);
+  if (checkpoint.job != config_.name()) {
+    return FailedPrecondition("%s holds checkpoints of job \"%s\", not of \"%s\"", store_.dir(),
+                              checkpoint.job, config_.name());
+  }
+  TD_RETURN_IF_ERROR(PutInto(checkpoint.params, store_.dir(), scope));
+  TD_RETURN_IF_ERROR(PutInto(checkpoint.state, store_.dir(), scope));
+  TD_RETURN_IF_ERROR(mode_.TakeTables(checkpoint.tables));
+  return Resumed{static_cast<int64_t>(checkpoint.step), std::move(checkpoint.state)};
+}
+
+// With gradient_merge the state is that of the last update: the steps since then are run again.
+Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program,
+                                Scope& scope, const Warn& warn) {
+  if (const auto& strategy = config_.strategy(); strategy.gradient_merge())
+    steps_done -= steps_done % strategy.gradient_merge_configs().k_steps();
+  Checkpoint checkpoint;
+  checkpoint.job = config_.name();
+  checkpoint.step = static_cast<uint64_t>(steps_done);
+  checkpoint.epoch = static_cast<uint64_t>(steps_done / steps_per_epoch);
+  checkpoint.epoch_step = static_cast<uint64_t>(steps_done % steps_per_epoch);
+  checkpoint.seed = config_.seed();
+  checkpoint.job_config = options_.job_text;
+  TD_ASSIGN_OR_RETURN(checkpoint.state, mode_.State(program, scope, host_));
+  TD_ASSIGN_OR_RETURN(checkpoint.params, ParamsOf(program, scope, host_));
+  checkpoint.write_tables = mode_.table_writer();
+  std::vector<std::string> warnings;
+  TD_RETURN_IF_ERROR(store_.Save(checkpoint, &warnings));
+  for (const std::string& warning : warnings) warn(warning);
+  if (options_.board != nullptr) options_.board->Checkpoint(steps_done);
+  return OkStatus();
+}
+
+}  // namespace tandem

@@ -1,0 +1,46 @@
+// The checkpoints of a session: what it goes on from, and what it leaves behind.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "kernels/exec/scope.h"
+#include "kernels/graph/program.h"
+#include "trainer/checkpoint.h"
+#include "trainer/mode.h"
+#include "trainer/session.h"
+
+namespace tandem {
+
+// Rank 0's. One thread.
+class SessionCheckpoints {
+ public:
+  using Warn = std::function<void(const std::string& what)>;
+  struct Resumed {
+    int64_t step = 0;  // the first one to run
+    TensorMap state;
+  };
+
+  // In the folder that the job `config` names. All must outlive this; tensors are read into memory
+  // of `host`.
+  SessionCheckpoints(const JobConfig& config, const SessionOptions& options, ModeDriver& mode,
+                     Device& host);
+
+  // The newest one goes into `scope` and to the mode; step 0 when there is none.
+  // FAILED_PRECONDITION for one of another job, and where the job says that there must be none.
+  StatusOr<Resumed> Resume(Scope& scope, const Warn& warn);
+
+  // Called while all ranks are in the mode's State, where the state is spread over them.
+  Status Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program, Scope& scope,
+              const Warn& warn);
+
+ private:
+  const JobConfig& config_;
+  const SessionOptions& options_;
+  ModeDriver& mode_;
+  Device& host_;
+  CheckpointStore store_;
+};
+
+}  // namespace tandem
