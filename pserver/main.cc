@@ -12,6 +12,7 @@
 #include "common/base/float_mode.h"
 #include "common/base/nearest.h"
 #include "common/base/time_slice.h"
+#include "common/http/http_server.h"
 #include "common/rpc/accept_guard.h"
 #include "common/rpc/token.h"
 #include "pserver/pserver.h"
@@ -31,10 +32,15 @@ DEFINE_string(wal_sync, "interval",
               "With durability logged, when the log is on the disk too, against loss of power: "
               "none, interval, always (before a push is acknowledged)");
 DEFINE_int32(wal_sync_interval_ms, 100, "Time between two syncs with wal_sync=interval");
+DEFINE_string(
+    tls_dir, "",
+    "Folder with this server's tls.crt and tls.key, and ca.crt, which must have signed the "
+    "certificates of callers (tandem certs issue). Instead of the next three");
 DEFINE_string(tls_cert, "", "PEM file with this server's certificate");
 DEFINE_string(tls_key, "", "PEM file with the key of tls_cert");
 DEFINE_string(tls_ca, "", "PEM file: trainers must show a certificate signed by it");
-DEFINE_bool(insecure_allow_network, false, "Listen on a network address without TLS");
+DEFINE_bool(insecure_allow_network, false,
+            "Listen on network addresses in the clear, or for anybody");
 DEFINE_string(admin_listen, "",
               "Address of the status page and of /metrics, HOST:PORT; empty: none is served");
 DEFINE_int32(threads, 2, "Worker threads");
@@ -101,7 +107,8 @@ Status SetFlags(int argc, char** argv) {
 StatusOr<PserverOptions> OptionsFromFlags() {
   PserverOptions options;
   TD_ASSIGN_OR_RETURN(options.rpc.listen, ParseEndpoint(FLAGS_listen));
-  options.rpc.tls = {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca};
+  TD_ASSIGN_OR_RETURN(options.rpc.tls,
+                      ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
   options.rpc.insecure_allow_network = FLAGS_insecure_allow_network;
   if (FLAGS_index < 0) return InvalidArgument("--index=%d: expected 0 or more", FLAGS_index);
   if (FLAGS_trainers < 0) return InvalidArgument("--trainers=%d: negative", FLAGS_trainers);
@@ -139,6 +146,26 @@ int WaitForSignal(const sigset_t& signals, int seconds) {
   return signal > 0 ? signal : 0;
 }
 
+// At each start: whoever allowed it may have forgotten.
+void WarnOfExposure(const PserverOptions& options, const HttpServer* page) {
+  if (!IsLoopback(options.rpc.listen)) {
+    const char* what = !options.rpc.tls.enabled()
+                           ? "without TLS; anybody who can reach it reads what "
+                             "is sent"
+                       : !options.rpc.tls.mutual() && options.secret.empty()
+                           ? "for anybody; without tls_ca or a secret no caller is refused"
+                           : nullptr;
+    if (what != nullptr) {
+      std::fprintf(stderr, "tandem-pserver: warning: listening on a network address %s\n", what);
+    }
+  }
+  if (page != nullptr && !IsLoopback(page->endpoint())) {
+    std::fprintf(stderr,
+                 "tandem-pserver: warning: the status page is there for anybody who can reach %s\n",
+                 ToString(page->endpoint()).c_str());
+  }
+}
+
 int Serve(const PserverOptions& options) {
   // Every thread inherits the mask; the signals are then taken one by one below.
   sigset_t signals;
@@ -155,11 +182,7 @@ int Serve(const PserverOptions& options) {
       FLAGS_admin_listen, FLAGS_insecure_allow_network,
       [&] { return StatusOf((*pserver)->Info(), options.index); }, metrics);
   if (!page.ok()) return Fail(Annotate(page.status(), "--admin_listen"));
-  if (!options.rpc.tls.enabled() && !IsLoopback(options.rpc.listen)) {
-    std::fprintf(stderr,
-                 "tandem-pserver: warning: listening on a network address without TLS; anybody who "
-                 "can reach it reads what is sent\n");
-  }
+  WarnOfExposure(options, page->get());
   if (*page != nullptr) {
     std::printf("tandem-pserver %d status page http://%s/\n", options.index,
                 ToString((*page)->endpoint()).c_str());

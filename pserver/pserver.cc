@@ -30,6 +30,19 @@ std::optional<LaneMemory> MakeLaneMemory() {
   return std::nullopt;
 }
 
+// Encryption alone keeps nobody out.
+Status CheckExposure(const PserverOptions& options) {
+  const bool knows_callers = options.rpc.tls.mutual() || !options.secret.empty();
+  if (knows_callers || !options.rpc.tls.enabled() || IsLoopback(options.rpc.listen) ||
+      options.rpc.insecure_allow_network) {
+    return OkStatus();
+  }
+  return PermissionDenied(
+      "listening on %s for anybody: give tls_ca, so that callers must show a certificate, or a "
+      "secret, or allow it with insecure_allow_network",
+      ToString(options.rpc.listen));
+}
+
 uint64_t NewIncarnation() {
   std::random_device random;
   const uint64_t number = (uint64_t{random()} << 32) | random();
@@ -158,6 +171,12 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   if (options.threads < 1 || options.threads > 1024) {
     return InvalidArgument("%d threads; expected 1 to 1024", options.threads);
   }
+  TD_RETURN_IF_ERROR(CheckExposure(options));
+  if (options.rpc.tls.mutual()) {
+    TD_ASSIGN_OR_RETURN(const PeerIdentity self,
+                        RequireIdentity(options.rpc.tls, PeerRole::kPserver, options.job));
+    options.job = self.job;
+  }
   auto pserver = std::unique_ptr<Pserver>(new Pserver());
   Impl* impl = pserver->impl_.get();
   const uint64_t incarnation = NewIncarnation();
@@ -202,7 +221,7 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   impl->calls = std::make_unique<TensorCalls>(incarnation, *impl->shard, *impl->deadlines);
   impl->StartLanes(lane_memory);
   impl->service = MakePserverService(
-      {options.index, incarnation, options.secret,
+      {options.index, incarnation, options.secret, options.rpc.tls.mutual(),
        [impl] { return impl->checkpoint_version.load(); }, [impl] { return impl->Save(); },
        [impl] { return impl->Restore(); }, [impl] { return impl->Invite(); }},
       *impl->shard, *impl->calls, *impl->workers, *impl->deadlines);

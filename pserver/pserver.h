@@ -22,6 +22,8 @@ enum class Durability : uint8_t {
 StatusOr<Durability> ParseDurability(const std::string& text);
 
 struct PserverOptions {
+  // With mutual TLS the certificate must be one for a pserver, of `job` or (job "") of the job that
+  // is served then, and callers may what their role may (pserver/access.h).
   ServerOptions rpc;
   int index = 0;                        // which server of the job
   std::string job;                      // "": serves the first job that configures it

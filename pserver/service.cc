@@ -1,14 +1,18 @@
 #include "pserver/service.h"
 
+#include <grpc/grpc_security_constants.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/token.h"
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.grpc.pb.h"
+#include "pserver/access.h"
 #include "pserver/proto_convert.h"
 
 namespace tandem {
@@ -57,11 +61,13 @@ class PserverService final : public Base {
 
   ServerUnaryReactor* Configure(CallbackServerContext* context, const ConfigureRequest* request,
                                 ConfigureReply* reply) override {
-    return Work(context, [this, request, reply] { return DoConfigure(*request, reply); });
+    return Work(context, PserverCall::kConfigure,
+                [this, request, reply] { return DoConfigure(*request, reply); });
   }
   ServerUnaryReactor* InitParams(CallbackServerContext* context, const InitParamsRequest* request,
                                  InitParamsReply* reply) override {
-    return Work(context, [this, request, reply] { return DoInitParams(*request, reply); });
+    return Work(context, PserverCall::kInitParams,
+                [this, request, reply] { return DoInitParams(*request, reply); });
   }
   ServerUnaryReactor* WaitInit(CallbackServerContext* context, const WaitInitRequest* request,
                                WaitInitReply* reply) override;
@@ -73,7 +79,7 @@ class PserverService final : public Base {
                               BarrierReply*) override;
   ServerUnaryReactor* Complete(CallbackServerContext* context, const CompleteRequest* request,
                                CompleteReply* reply) override {
-    return Work(context, [this, request, reply]() -> Status {
+    return Work(context, PserverCall::kComplete, [this, request, reply]() -> Status {
       TD_ASSIGN_OR_RETURN(const int left, shard_.Complete(CallerOf(*request)));
       reply->set_trainers_left(static_cast<uint32_t>(left));
       return OkStatus();
@@ -81,12 +87,12 @@ class PserverService final : public Base {
   }
   ServerUnaryReactor* GetStatus(CallbackServerContext* context, const StatusRequest*,
                                 StatusReply* reply) override {
-    return Work(context, [this, reply] { return DoGetStatus(reply); });
+    return Work(context, PserverCall::kGetStatus, [this, reply] { return DoGetStatus(reply); });
   }
   ServerUnaryReactor* SaveCheckpoint(CallbackServerContext* context,
                                      const SaveCheckpointRequest* request,
                                      SaveCheckpointReply* reply) override {
-    return Work(context, [this, request, reply]() -> Status {
+    return Work(context, PserverCall::kSaveCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
       TD_ASSIGN_OR_RETURN(const auto saved, options_.save());
       reply->set_version(saved.first);
@@ -97,7 +103,7 @@ class PserverService final : public Base {
   ServerUnaryReactor* RestoreCheckpoint(CallbackServerContext* context,
                                         const RestoreCheckpointRequest* request,
                                         RestoreCheckpointReply* reply) override {
-    return Work(context, [this, request, reply]() -> Status {
+    return Work(context, PserverCall::kRestoreCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
       TD_ASSIGN_OR_RETURN(const uint64_t version, options_.restore());
       reply->set_version(version);
@@ -106,7 +112,7 @@ class PserverService final : public Base {
   }
   ServerUnaryReactor* PullState(CallbackServerContext* context, const PullStateRequest* request,
                                 PullStateReply* reply) override {
-    return Work(context, [this, request, reply]() -> Status {
+    return Work(context, PserverCall::kPullState, [this, request, reply]() -> Status {
       TD_ASSIGN_OR_RETURN(const auto state,
                           shard_.PullState(request->job(), {request->variable().begin(),
                                                             request->variable().end()}));
@@ -117,11 +123,12 @@ class PserverService final : public Base {
   }
   ServerUnaryReactor* PullTable(CallbackServerContext* context, const PullTableRequest* request,
                                 PullTableReply* reply) override {
-    return Work(context, [this, request, reply] { return DoPullTable(*request, reply); });
+    return Work(context, PserverCall::kPullTable,
+                [this, request, reply] { return DoPullTable(*request, reply); });
   }
   ServerUnaryReactor* OpenLane(CallbackServerContext* context, const OpenLaneRequest* request,
                                OpenLaneReply* reply) override {
-    return Work(context, [this, request, reply]() -> Status {
+    return Work(context, PserverCall::kOpenLane, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(shard_.Greet(CallerOf(*request)));
       TD_ASSIGN_OR_RETURN(LaneInvitation invitation, options_.invite());
       reply->set_socket(std::move(invitation.socket));
@@ -133,12 +140,15 @@ class PserverService final : public Base {
  private:
   Status CheckToken(const CallbackServerContext& context) const;
   Status CheckJob(const std::string& job) const;
+  Status CheckCaller(const CallbackServerContext& context, PserverCall call) const;
   // Runs `body`, which answers the call by itself, on a worker, or at once when it is `short`.
-  ServerUnaryReactor* Hand(CallbackServerContext* context,
+  // Everything goes through here: it is where callers are refused.
+  ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call,
                            std::function<void(ServerUnaryReactor*)> body, bool is_short = false);
   // Runs `body` on a worker and answers with its status.
-  ServerUnaryReactor* Work(CallbackServerContext* context, std::function<Status()> body) {
-    return Hand(context, [this, body = std::move(body)](ServerUnaryReactor* reactor) {
+  ServerUnaryReactor* Work(CallbackServerContext* context, PserverCall call,
+                           std::function<Status()> body) {
+    return Hand(context, call, [this, body = std::move(body)](ServerUnaryReactor* reactor) {
       const Status status = body();
       shard_.WhenWritten([status, reactor](const Status& written) {
         reactor->Finish(ToGrpc(status.ok() ? written : status));
@@ -193,11 +203,26 @@ Status PserverService::CheckJob(const std::string& job) const {
   return FailedPrecondition("job \"%s\": this server serves job \"%s\"", job, mine);
 }
 
-ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context,
+Status PserverService::CheckCaller(const CallbackServerContext& context, PserverCall call) const {
+  TD_RETURN_IF_ERROR(CheckToken(context));
+  if (!options_.roles) return OkStatus();
+  const auto peer = context.auth_context();
+  std::vector<std::string_view> uris;
+  for (const grpc::string_ref& uri : peer->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
+    uris.emplace_back(uri.data(), uri.size());
+  }
+  const Status status = CheckAccess(call, shard_.Job(), uris);
+  if (!status.ok()) {
+    LOG_EVERY_T(WARNING, 1.0) << "refused " << context.peer() << ": " << status.message();
+  }
+  return status;
+}
+
+ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context, PserverCall call,
                                          std::function<void(ServerUnaryReactor*)> body,
                                          bool is_short) {
   ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (Status status = CheckToken(*context); !status.ok()) {
+  if (Status status = CheckCaller(*context, call); !status.ok()) {
     reactor->Finish(ToGrpc(status));
     return reactor;
   }
@@ -257,7 +282,7 @@ Status PserverService::DoInitParams(const InitParamsRequest& request, InitParams
 
 ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
                                              const WaitInitRequest* request, WaitInitReply* reply) {
-  return Hand(context, [this, request, reply](ServerUnaryReactor* reactor) {
+  return Hand(context, PserverCall::kWaitInit, [this, request, reply](ServerUnaryReactor* reactor) {
     const Time deadline = DeadlineAfter(request->timeout_ms());
     shard_.WaitInit(CallerOf(*request), deadline, [reply, reactor](StatusOr<uint64_t> version) {
       if (version.ok()) reply->set_version(*version);
@@ -269,7 +294,7 @@ ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
 
 ServerUnaryReactor* PserverService::Barrier(CallbackServerContext* context,
                                             const BarrierRequest* request, BarrierReply*) {
-  return Hand(context, [this, request](ServerUnaryReactor* reactor) {
+  return Hand(context, PserverCall::kBarrier, [this, request](ServerUnaryReactor* reactor) {
     const Time deadline = DeadlineAfter(request->timeout_ms());
     shard_.Barrier(CallerOf(*request), request->name(), request->generation(), deadline,
                    [reactor](Status status) { reactor->Finish(ToGrpc(status)); });
@@ -281,7 +306,7 @@ ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const B
                                          ByteBuffer* reply) {
   const bool is_short = request->Length() <= kShortBytesMax;
   return Hand(
-      context,
+      context, PserverCall::kPush,
       [this, request, reply](ServerUnaryReactor* reactor) {
         calls_.Push(ReceivedMessage(*request).fragments(), Into(reply, reactor));
       },
@@ -290,7 +315,7 @@ ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const B
 
 ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
-  return Hand(context, [this, request, reply](ServerUnaryReactor* reactor) {
+  return Hand(context, PserverCall::kPull, [this, request, reply](ServerUnaryReactor* reactor) {
     calls_.Pull(ReceivedMessage(*request).fragments(), Into(reply, reactor));
   });
 }

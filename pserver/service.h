@@ -22,6 +22,7 @@ struct PserverServiceOptions {
   int index = 0;
   uint64_t server_incarnation = 1;
   std::string secret;  // empty: no token is asked for
+  bool roles = false;  // callers show certificates: pserver/access.h says who may what
   // The newest checkpoint on disk, and what SaveCheckpoint and RestoreCheckpoint do. Thread-safe.
   std::function<uint64_t()> checkpoint_version;
   std::function<StatusOr<std::pair<uint64_t, size_t>>()> save;  // version, bytes

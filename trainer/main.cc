@@ -35,12 +35,17 @@ DEFINE_string(strategy_out, "", "rank 0 writes the strategy there as a file, wit
 DEFINE_string(log_format, "auto", "auto, bar, plain, fleet or json");
 DEFINE_string(pservers, "", "pservers as host:port,host:port (default: from the environment)");
 DEFINE_string(rendezvous, "", "host:port where rank 0 listens (default: from the environment)");
+DEFINE_string(
+    tls_dir, "",
+    "folder with this trainer's tls.crt and tls.key, and ca.crt, which signed those of the "
+    "pservers (tandem certs issue); instead of the next three");
 DEFINE_string(tls_cert, "", "certificate that this trainer shows to the pservers (PEM)");
 DEFINE_string(tls_key, "", "its private key (PEM)");
 DEFINE_string(tls_ca, "", "certificates that pservers must be signed by (PEM); none: no TLS");
 DEFINE_string(admin_listen, "",
               "host:port of the status page and of /metrics (default: none is served)");
-DEFINE_bool(insecure_allow_network, false, "let --admin_listen be a network address");
+DEFINE_bool(insecure_allow_network, false,
+            "let --admin_listen and the rendezvous be network addresses, in the clear");
 DEFINE_bool(list_models, false, "list the models of the zoo and their arguments");
 DEFINE_bool(check, false, "check the job, print what differs from the defaults, and end");
 
@@ -235,6 +240,26 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
   return WriteStrategy(FLAGS_strategy_out, *job->config, with.chosen);
 }
 
+// Ranks prove to each other that they know the secret, but what they send is neither encrypted nor
+// signed.
+Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
+  const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
+  if (!meets || rank.size == 1 || rank.rendezvous.empty()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const Endpoint rendezvous, ParseEndpoint(rank.rendezvous));
+  if (IsLoopback(rendezvous)) return OkStatus();
+  if (!FLAGS_insecure_allow_network) {
+    return PermissionDenied(
+        "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
+        "reads and changes them. In a network that you trust allow it with "
+        "--insecure_allow_network; pserver mode has TLS (docs/threat-model.md)",
+        rank.rendezvous);
+  }
+  std::fprintf(stderr,
+               "tandem-trainer: warning: gradients go in the clear to ranks that meet at %s\n",
+               rank.rendezvous.c_str());
+  return OkStatus();
+}
+
 Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
@@ -243,7 +268,10 @@ Status Train(const JobSources& sources) {
   if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
 
   TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecret(rank.secret_file));
-  const ModeSecrets secrets = {secret, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}};
+  TD_ASSIGN_OR_RETURN(const TlsFiles tls,
+                      ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
+  TD_RETURN_IF_ERROR(CheckNetwork(*job.config, rank));
+  const ModeSecrets secrets = {secret, tls};
   const RealClock clock;
   StopSwitch stop;
   const StopOnSignal signals(stop);
@@ -255,7 +283,8 @@ Status Train(const JobSources& sources) {
       metrics);
   TD_RETURN_IF_ERROR(Annotate(page.status(), "--admin_listen"));
   if (*page != nullptr) {
-    std::fprintf(stderr, "status page http://%s/\n", ToString((*page)->endpoint()).c_str());
+    std::fprintf(stderr, "status page http://%s/%s\n", ToString((*page)->endpoint()).c_str(),
+                 IsLoopback((*page)->endpoint()) ? "" : " (warning: for anybody who can reach it)");
   }
   SessionOptions options = OptionsOf(job, rank, format, sources.environment);
   options.board = &board;

@@ -2,44 +2,69 @@
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include <fstream>
-#include <iterator>
+#include <algorithm>
+
+#include "common/base/check.h"
 
 namespace tandem {
 namespace {
 
-StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const TlsFiles& tls) {
-  if (!tls.enabled()) return grpc::InsecureChannelCredentials();
-  if (tls.cert.empty() != tls.key.empty()) {
-    return InvalidArgument("TLS: certificate and key come together (tls_cert, tls_key)");
+using grpc::experimental::TlsCustomVerificationCheckRequest;
+
+constexpr unsigned kRefreshSeconds = 1;
+
+// The host name as gRPC does it, then the identity.
+class ServerVerifier final : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit ServerVerifier(std::string uri) : uri_(std::move(uri)) {}
+
+  bool Verify(TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
+              grpc::Status* result) override {
+    CHECK(host_name_.Verify(request, nullptr, result)) << "verified at once";
+    if (!result->ok() || uri_.empty()) return true;
+    const auto uris = request->uri_names();
+    if (uris.size() == 1 && uris[0] == grpc::string_ref(uri_)) return true;
+    *result = grpc::Status(
+        grpc::StatusCode::UNAUTHENTICATED,
+        "the server is not " + uri_ +
+            (uris.empty() ? "" : " but " + std::string(uris[0].data(), uris[0].size())));
+    return true;
   }
-  grpc::SslCredentialsOptions options;
-  if (!tls.ca.empty()) {
-    TD_ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem(tls.ca));
-  }
-  if (!tls.cert.empty()) {
-    TD_ASSIGN_OR_RETURN(options.pem_cert_chain, ReadPem(tls.cert));
-    TD_ASSIGN_OR_RETURN(options.pem_private_key, ReadPem(tls.key));
-  }
-  return grpc::SslCredentials(options);
-}
+  void Cancel(TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  const std::string uri_;
+  grpc::experimental::HostNameCertificateVerifier host_name_;
+};
 
 }  // namespace
 
-StatusOr<std::string> ReadPem(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound("TLS file %s cannot be opened", path);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (text.find("-----BEGIN ") == std::string::npos) {
-    return InvalidArgument("TLS file %s is not PEM (no \"-----BEGIN\" in it)", path);
+StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsFiles& tls,
+                                                                    const std::string& server_uri) {
+  if (!tls.enabled()) return grpc::InsecureChannelCredentials();
+  TD_RETURN_IF_ERROR(CheckTlsFiles(tls).status());
+  if (tls.ca.empty()) {
+    return InvalidArgument("TLS: without tls_ca no server could be trusted");
   }
-  return text;
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(
+      std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+          tls.key, tls.cert, tls.ca, kRefreshSeconds));
+  options.watch_root_certs();
+  if (!tls.cert.empty()) options.watch_identity_key_cert_pairs();
+  options.set_certificate_verifier(
+      grpc::experimental::ExternalCertificateVerifier::Create<ServerVerifier>(server_uri));
+  options.set_check_call_host(false);  // calls go to the channel's host, which was verified
+  return grpc::experimental::TlsCredentials(options);
 }
 
-StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, const TlsFiles& tls) {
-  TD_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ChannelCredentials> credentials, Credentials(tls));
+std::shared_ptr<grpc::Channel> MakeChannel(
+    const Endpoint& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(kMessageBytesMax);
   args.SetMaxSendMessageSize(kMessageBytesMax);
@@ -54,6 +79,11 @@ StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, con
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // our own retries carry sequence numbers
   return grpc::CreateCustomChannel(ToString(server), credentials, args);
+}
+
+StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, const TlsFiles& tls) {
+  TD_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(tls));
+  return MakeChannel(server, credentials);
 }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 // Client channels with the settings that every Tandem client uses. The header has no gRPC in it
-// beyond a forward declaration.
+// beyond forward declarations.
 #pragma once
 
 #include <memory>
@@ -7,29 +7,31 @@
 
 #include "common/base/status.h"
 #include "common/rpc/endpoint.h"
+#include "common/rpc/tls_files.h"
 
 namespace grpc {
 class Channel;
-}
+class ChannelCredentials;
+}  // namespace grpc
 
 namespace tandem {
 
-// PEM files. All empty: no TLS. `ca` alone: TLS, the server proves who it is. All three: both do.
-struct TlsFiles {
-  std::string cert, key, ca;
-  bool enabled() const { return !cert.empty() || !key.empty() || !ca.empty(); }
-};
-
-// The file's bytes; NOT_FOUND, or INVALID_ARGUMENT when it is not PEM.
-StatusOr<std::string> ReadPem(const std::string& path);
-
 // Largest message that a client or server takes or sends.
 inline constexpr int kMessageBytesMax = (1 << 30) + (1 << 20);
+
+// Credentials for any number of channels. The files are read again when they change (within
+// seconds); connections that are there stay. A server must prove the host name that was dialled
+// and, where `server_uri` is not empty, that identity (ToUri of identity.h). Errors of
+// CheckTlsFiles.
+StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
+    const TlsFiles& tls, const std::string& server_uri = "");
 
 // A channel that does not connect yet: keepalive 10 s/10 s also without calls, back-off 100 ms to 1
 // s between attempts (measured: with gRPC's defaults a client needs up to 10 s after a server is
 // back, with these 0.6 s), no proxy from the environment, messages up to kMessageBytesMax. Channels
 // to the same address share no connection.
+std::shared_ptr<grpc::Channel> MakeChannel(
+    const Endpoint& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, const TlsFiles& tls);
 
 }  // namespace tandem

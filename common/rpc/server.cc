@@ -4,6 +4,8 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <netdb.h>
@@ -18,22 +20,23 @@
 namespace tandem {
 namespace {
 
+// The files are watched, so that certificates can be renewed while the server runs.
 StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& tls) {
+  constexpr unsigned kRefreshSeconds = 1;
   if (!tls.enabled()) return grpc::InsecureServerCredentials();
   if (tls.cert.empty() || tls.key.empty()) {
     return InvalidArgument("TLS: a server needs certificate and key (tls_cert, tls_key)");
   }
-  grpc::SslServerCredentialsOptions options(
-      tls.ca.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-                     : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  TD_RETURN_IF_ERROR(CheckTlsFiles(tls).status());
+  grpc::experimental::TlsServerCredentialsOptions options(
+      std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+          tls.key, tls.cert, tls.ca, kRefreshSeconds));
+  options.watch_identity_key_cert_pairs();
   if (!tls.ca.empty()) {
-    TD_ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem(tls.ca));
+    options.watch_root_certs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   }
-  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
-  TD_ASSIGN_OR_RETURN(pair.private_key, ReadPem(tls.key));
-  TD_ASSIGN_OR_RETURN(pair.cert_chain, ReadPem(tls.cert));
-  options.pem_key_cert_pairs.push_back(pair);
-  return grpc::SslServerCredentials(options);
+  return grpc::experimental::TlsServerCredentials(options);
 }
 
 // gRPC does not say why it could not listen; trying it ourselves does.
@@ -88,7 +91,7 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& optio
   if (!options.tls.enabled() && !IsLoopback(options.listen) && !options.insecure_allow_network) {
     return PermissionDenied(
         "listening on %s without TLS: anybody in the network could read and change parameters; "
-        "give tls_cert and tls_key, or allow it with insecure_allow_network",
+        "give tls_dir (tandem certs issue makes one), or allow it with insecure_allow_network",
         ToString(options.listen));
   }
   TD_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,

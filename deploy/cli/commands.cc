@@ -12,6 +12,7 @@ const std::vector<Command>& Commands() {
       {"lint", RunLint, "check job and strategy files"},
       {"data", RunData, "show data files and convert them into record files"},
       {"graph", RunGraph, "print or draw the program of a job, before and after each pass"},
+      {"certs", RunCerts, "make and show certificates for TLS between trainers and pservers"},
       {"doctor", RunDoctor, "check this machine and say what to fix"},
       {"version", RunVersion, "print the version"},
       {"help", RunHelp, "print this"},

@@ -10,6 +10,7 @@ namespace tandem::deploy {
 using Args = std::vector<std::string>;
 
 int RunBench(const Args& args);
+int RunCerts(const Args& args);
 int RunData(const Args& args);
 int RunDemo(const Args& args);
 int RunDoctor(const Args& args);

@@ -36,6 +36,13 @@ int Fail(const std::string& command, const Status& status) {
   return ExitCodeOf(status);
 }
 
+StatusOr<bool> WantsJson(const ParsedArgs& args) {
+  const std::string format = args.Get("output", "text");
+  if (format == "text" || format == "json") return format == "json";
+  return InvalidArgument("--output=%s: expected text or json%s", format,
+                         HintText(format, {"text", "json"}));
+}
+
 bool ParseOrExplain(const std::string& command, const std::string& usage,
                     std::vector<FlagSpec> flags, const std::vector<std::string>& args,
                     ParsedArgs* parsed, int* exit_code) {

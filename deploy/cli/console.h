@@ -18,6 +18,9 @@ std::string Paint(int fd, Color color, const std::string& text);
 // Prints the error as "tandem COMMAND: error: ..." on stderr; returns its exit code.
 int Fail(const std::string& command, const Status& status);
 
+// What --output (-o) says: text, the default, or json. INVALID_ARGUMENT for anything else.
+StatusOr<bool> WantsJson(const ParsedArgs& args);
+
 // Parses; on --help prints `usage` and the flags, on an error prints it. Returns true when the
 // command should go on, else `*exit_code` is set.
 bool ParseOrExplain(const std::string& command, const std::string& usage,

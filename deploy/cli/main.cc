@@ -10,7 +10,7 @@ namespace tandem::deploy {
 namespace {
 
 // Planned subcommands, so that asking for one is not answered with "did you mean".
-constexpr const char* kNotBuilt[] = {"certs", "export", "status", "top"};
+constexpr const char* kNotBuilt[] = {"export", "status", "top"};
 
 int UnknownCommand(const std::string& name) {
   for (const char* planned : kNotBuilt) {

@@ -135,6 +135,24 @@ Status CheckRest(const ParsedArgs& args) {
       args.positional[0], args.positional[1]);
 }
 
+Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
+  options.tls_dir = args.Get("tls_dir");
+  options.make_tls = args.Has("tls");
+  options.insecure_allow_network = args.Has("insecure_allow_network");
+  if (!options.make_tls && options.tls_dir.empty()) return OkStatus();
+  const std::string flag = Spelled(args, options.make_tls ? "tls" : "tls_dir");
+  if (options.make_tls && !options.tls_dir.empty()) {
+    return InvalidArgument(
+        "--tls makes certificates and --tls_dir names those that are there: "
+        "give one of the two");
+  }
+  if (!options.has_servers()) {
+    return InvalidArgument("%s: mode %s has no pservers, and TLS between ranks is not built yet",
+                           flag, ModeName(options.mode));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 const char* ModeName(LaunchMode mode) {
@@ -167,6 +185,11 @@ const std::vector<FlagSpec>& LaunchFlags() {
        "status pages and metrics: trainer 0 at http://127.0.0.1:PORT/, the others behind it"},
       {"log_dir", "", "DIR", "one log file per process (default ./log-<job>)"},
       {"secret_file", "", "FILE", "the job's secret (default: a new one; also TANDEM_SECRET_FILE)"},
+      {"tls", "", "",
+       "mutual TLS between trainers and pservers, with certificates made for this job (one host)"},
+      {"tls_dir", "", "DIR",
+       "the same with those of DIR/pserver and DIR/trainer (tandem certs issue)"},
+      {"insecure_allow_network", "", "", "let the job use network addresses in the clear"},
       {"pserver_data_dir", "", "DIR", "pservers keep their state below this folder"},
       {"max_restarts", "", "N",
        "pserver mode: start a trainer that was killed again, N times in all (default 0); with "
@@ -198,6 +221,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
   TD_ASSIGN_OR_RETURN(options.grace_s, args.GetInt("grace_s", 10, 0, 3600));
   TD_ASSIGN_OR_RETURN(options.max_restarts, args.GetInt("max_restarts", 0, 0, 1000000));
   options.secret_file = args.Get("secret_file");
+  TD_RETURN_IF_ERROR(FillTls(args, options));
   options.pserver_data_dir = args.Get("pserver_data_dir");
   options.log_dir = args.Get("log_dir", "./log-" + job.name);
   options.pserver_program = args.Get("pserver_bin", program_folder + "/tandem-pserver");

@@ -25,6 +25,11 @@ struct LaunchOptions {
   int status_port = 0;            // first port of the status pages; 0: none are served
   std::string log_dir;
   std::string secret_file;  // empty: make one for this job
+  // TLS between trainers and pservers: a folder with pserver/ and trainer/ (TlsFilesIn), or
+  // certificates made for this job alone; else none.
+  std::string tls_dir;
+  bool make_tls = false;
+  bool insecure_allow_network = false;  // what goes over the network may go in the clear
   std::string pserver_data_dir;
   std::string pserver_program, trainer_program;
   std::vector<std::string> trainer_args;  // handed on as they are

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
 #include "absl/strings/str_join.h"
+#include "common/rpc/certificates.h"
 
 namespace tandem::deploy {
 namespace {
@@ -34,6 +36,13 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
   return env;
 }
 
+void AddNetworkFlags(const LaunchOptions& options, const LaunchPlan& plan, ProcessPlan& p) {
+  if (!plan.tls_dir.empty()) {
+    p.argv.push_back("--tls_dir=" + plan.tls_dir + "/" + RoleName(p.role));
+  }
+  if (options.insecure_allow_network) p.argv.push_back("--insecure_allow_network");
+}
+
 ProcessPlan Pserver(const LaunchOptions& options, const LaunchPlan& plan, int index) {
   ProcessPlan p;
   p.role = Role::kPserver;
@@ -47,6 +56,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const LaunchPlan& plan, int in
                      std::to_string(index));
     if (options.max_restarts > 0) p.argv.push_back("--durability=logged");
   }
+  AddNetworkFlags(options, plan, p);
   p.can_return = !options.pserver_data_dir.empty();
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";
@@ -67,6 +77,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   p.can_return = options.mode == LaunchMode::kPserver;
   p.argv = {options.trainer_program, "--job_file=" + options.job_file,
             std::string("--mode=") + ModeName(options.mode)};
+  AddNetworkFlags(options, plan, p);
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "TRAINER";
   p.env["PADDLE_TRAINER_ID"] = p.env["RANK"] = std::to_string(rank);
@@ -101,6 +112,32 @@ Status AddStatusPages(int first_port, LaunchPlan& plan) {
   return OkStatus();
 }
 
+bool HasRemote(const LaunchOptions& options) {
+  const auto remote = [](const Endpoint& e) { return !e.local; };
+  return std::any_of(options.servers.begin(), options.servers.end(), remote) ||
+         std::any_of(options.workers.begin(), options.workers.end(), remote);
+}
+
+Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
+  plan.tls_dir = options.tls_dir;
+  plan.make_tls = options.make_tls;
+  if (!plan.make_tls) return OkStatus();
+  if (HasRemote(options)) {
+    return InvalidArgument(
+        "--tls makes certificates for one host; hint: tandem certs init DIR, tandem certs issue "
+        "DIR --job=%s --role=pserver --host=... (and --role=trainer), then --tls_dir=DIR/%s on "
+        "each host",
+        options.job_name, options.job_name);
+  }
+  plan.tls_dir = plan.log_dir + "/tls";
+  for (const Endpoint& e : options.servers) {
+    if (std::count(plan.tls_hosts.begin(), plan.tls_hosts.end(), e.host) == 0) {
+      plan.tls_hosts.push_back(e.host);
+    }
+  }
+  return OkStatus();
+}
+
 Status ChooseSecret(const LaunchOptions& options, const Environment& env, LaunchPlan& plan) {
   plan.secret_file = options.secret_file;
   const auto given = env.find("TANDEM_SECRET_FILE");
@@ -108,10 +145,7 @@ Status ChooseSecret(const LaunchOptions& options, const Environment& env, Launch
   plan.make_secret = plan.secret_file.empty();
   if (!plan.make_secret) return OkStatus();
   plan.secret_file = plan.log_dir + "/job.secret";
-  bool remote = false;
-  for (const Endpoint& e : options.servers) remote = remote || !e.local;
-  for (const Endpoint& e : options.workers) remote = remote || !e.local;
-  if (!remote) return OkStatus();
+  if (!HasRemote(options)) return OkStatus();
   return InvalidArgument(
       "a job on several hosts needs --secret_file=FILE (or TANDEM_SECRET_FILE) with the same "
       "content "
@@ -131,6 +165,28 @@ Status WriteSecret(const std::string& path) {
   const FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (fd.get() < 0 || write(fd.get(), hex.data(), hex.size()) != static_cast<ssize_t>(hex.size())) {
     return PermissionDenied("cannot write %s: %s", path, ErrnoText(errno));
+  }
+  return OkStatus();
+}
+
+// An authority for this job alone, whose key is forgotten at once: nobody can issue another
+// certificate for it.
+Status WriteCertificates(const LaunchPlan& plan) {
+  constexpr int kDays = 30;  // a job that trains longer brings its own, which can be renewed
+  std::error_code error;
+  std::filesystem::remove_all(plan.tls_dir, error);
+  std::filesystem::create_directory(plan.tls_dir, error);
+  if (!error) {
+    std::filesystem::permissions(plan.tls_dir, std::filesystem::perms::owner_all, error);
+  }
+  if (error) return PermissionDenied("cannot make %s: %s", plan.tls_dir, error.message());
+  TD_ASSIGN_OR_RETURN(const CertifiedKey authority, MakeAuthority("this run alone", kDays));
+  for (const PeerRole role : {PeerRole::kPserver, PeerRole::kTrainer, PeerRole::kAdmin}) {
+    LeafRequest request{{plan.job_name, role}, {}, kDays};
+    if (role == PeerRole::kPserver) request.hosts = plan.tls_hosts;
+    TD_ASSIGN_OR_RETURN(const CertifiedKey leaf, IssueCertificate(authority, request));
+    TD_RETURN_IF_ERROR(
+        WriteTlsFolder(plan.tls_dir + "/" + tandem::RoleName(role), leaf, authority.cert));
   }
   return OkStatus();
 }
@@ -188,6 +244,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
     plan.trainers *= each;
   }
   TD_RETURN_IF_ERROR(ChooseSecret(options, env, plan));
+  TD_RETURN_IF_ERROR(ChooseTls(options, plan));
 
   for (int i = 0; i < plan.servers; ++i) {
     if (options.servers[static_cast<size_t>(i)].local) {
@@ -232,10 +289,13 @@ Status PrepareFiles(const LaunchPlan& plan) {
   if (error) return PermissionDenied("cannot make %s: %s", plan.log_dir, error.message());
   std::filesystem::remove(plan.log_dir + "/error.json", error);
   for (const ProcessPlan& p : plan.processes) std::filesystem::remove(p.log_file, error);
+  if (plan.make_tls) TD_RETURN_IF_ERROR(WriteCertificates(plan));
   return plan.make_secret ? WriteSecret(plan.secret_file) : OkStatus();
 }
 
 void RemoveSecret(const LaunchPlan& plan) {
+  std::error_code error;
+  if (plan.make_tls) std::filesystem::remove_all(plan.tls_dir, error);
   if (plan.make_secret) unlink(plan.secret_file.c_str());
 }
 

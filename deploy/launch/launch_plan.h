@@ -33,6 +33,9 @@ struct LaunchPlan {
   std::string log_dir;
   std::string secret_file;
   bool make_secret = false;            // secret_file does not exist yet
+  std::string tls_dir;                 // with pserver/ and trainer/; empty: no TLS
+  bool make_tls = false;               // ... which do not exist yet
+  std::vector<std::string> tls_hosts;  // that the pservers' certificate is for
   std::vector<ProcessPlan> processes;  // of this machine: pservers first, then trainers, by rank
   int servers = 0, workers = 0;        // of the whole job
   int trainers = 0;                    // that the pservers wait for
@@ -51,10 +54,11 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
 std::string Describe(const LaunchPlan& plan);
 
 // Makes the log folder, removes logs that earlier runs left for ranks of this plan, and writes the
-// secret when it has to be made (mode 0600, 256 random bits in hex).
+// secret when it has to be made (mode 0600, 256 random bits in hex), and the certificates (a
+// pserver, a trainer, and an admin for `tandem`; the authority's key is kept nowhere).
 Status PrepareFiles(const LaunchPlan& plan);
 
-// Removes the secret if PrepareFiles made it: it ends with the job.
+// Removes secret and certificates if PrepareFiles made them: they end with the job.
 void RemoveSecret(const LaunchPlan& plan);
 
 }  // namespace tandem::deploy

@@ -6,6 +6,8 @@
 
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
+#include "common/rpc/identity.h"
+#include "common/rpc/tls_probe.h"
 #include "common/rpc/token.h"
 #include "pserver/client/client_impl.h"
 
@@ -64,17 +66,22 @@ StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::str
   options.partition.servers = static_cast<int>(endpoints.size());
   impl.token = JobToken(options.secret, options.job);
   impl.options = std::move(options);
+  TD_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(impl.options.tls, impl.ServerUri()));
   for (const std::string& text : endpoints) {
     auto server = std::make_unique<Impl::Server>();
     server->index = static_cast<int>(impl.servers.size());
     TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(text));
     server->name = absl::StrFormat("pserver %d (%s)", impl.servers.size(), text);
-    TD_ASSIGN_OR_RETURN(server->channel, MakeChannel(server->endpoint, impl.options.tls));
+    server->channel = MakeChannel(server->endpoint, credentials);
     impl.servers.push_back(std::move(server));
   }
   impl.FillOwners();
   if (impl.options.wait_for_servers) TD_RETURN_IF_ERROR(impl.WaitForServers());
   return client;
+}
+
+std::string PsClient::Impl::ServerUri() const {
+  return options.tls.enabled() ? ToUri({options.job, PeerRole::kPserver}) : "";
 }
 
 Status PsClient::Impl::WaitForServers() {
@@ -92,10 +99,12 @@ Status PsClient::Impl::WaitForServers() {
       const std::string where = absl::StrFormat("pserver %d of %d at %s", i + 1, servers.size(),
                                                 ToString(servers[i]->endpoint));
       if (SteadyNow() >= deadline) {
-        return Unavailable("%s did not answer for %.0f s: is it running, is the address right%s?",
-                           where, Seconds(options.start_timeout),
-                           options.tls.enabled() ? ", does it accept our TLS certificate" : "");
+        return Unavailable("%s did not answer for %.0f s: is it running, is the address right?",
+                           where, Seconds(options.start_timeout));
       }
+      // What will not be better in a minute is said now.
+      const Status probe = ProbeConnection(servers[i]->endpoint, options.tls, ServerUri());
+      if (!probe.ok() && probe.code() != StatusCode::kUnavailable) return Annotate(probe, where);
       next_message = SteadyNow() + std::chrono::seconds(1);
       if (options.on_wait) {
         options.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", where,

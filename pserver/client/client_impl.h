@@ -97,6 +97,7 @@ struct PsClient::Impl {
 
   // ---- client.cc
   Status WaitForServers();
+  std::string ServerUri() const;  // whom a TLS connection must reach; "": anybody
   void FillConfigure(const Server& server, PsMode mode, const PsOptimizer& optimizer,
                      ConfigureRequest* request) const;
   Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode) const;

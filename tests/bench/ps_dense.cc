@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "common/base/clock.h"
@@ -21,6 +22,7 @@
 #include "proto/pserver.grpc.pb.h"
 #include "tests/bench/ps_pair.h"
 #include "tests/bench/report.h"
+#include "tests/support/tls_test_util.h"
 
 namespace tandem::bench {
 namespace {
@@ -42,8 +44,9 @@ void Sgd(float* param, const float* gradient) {
 // A server and its client, by either road.
 class Tandem {
  public:
-  Status Start(PsTransport transport) {
-    TD_RETURN_IF_ERROR(ps_.Start(transport));
+  // `authority` null: without TLS.
+  Status Start(PsTransport transport, const TestAuthority* authority = nullptr) {
+    TD_RETURN_IF_ERROR(ps_.Start(transport, authority));
     std::vector<PsVariable> variables;
     for (int v = 0; v < kVariables; ++v) {
       variables.push_back({"w" + std::to_string(v), Shape{kNumel}});
@@ -211,6 +214,24 @@ Status Measure(const std::string& name, double seconds, const Run& run, Report& 
   return OkStatus();
 }
 
+// The same pushes with certificates on both sides.
+Status MeasureTls(const Values& gradients, double seconds, Report& report) {
+  std::string dir = std::filesystem::temp_directory_path().string() + "/tandem_tls_XXXXXX";
+  if (mkdtemp(dir.data()) == nullptr) return PermissionDenied("cannot make %s", dir);
+  Status measured;
+  {
+    const TestAuthority authority(dir, "bench");
+    Tandem tandem;
+    measured = tandem.Start(PsTransport::kGrpc, &authority);
+    if (measured.ok()) {
+      measured = Measure(
+          "push_tls", seconds, [&] { return tandem.PushAll(gradients); }, report);
+    }
+  }
+  std::filesystem::remove_all(dir);
+  return measured;
+}
+
 }  // namespace
 
 StatusOr<Report> PsDenseFast(const RunOptions& options) {
@@ -238,6 +259,7 @@ StatusOr<Report> PsDenseTcp(const RunOptions& options) {
     TD_RETURN_IF_ERROR(Measure(
         "push", options.seconds, [&] { return tandem.PushAll(gradients); }, report));
   }
+  TD_RETURN_IF_ERROR(MeasureTls(gradients, options.seconds, report));
   PlainGrpc plain;
   TD_RETURN_IF_ERROR(plain.Start());
   TD_RETURN_IF_ERROR(Measure(

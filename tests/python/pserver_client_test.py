@@ -323,24 +323,33 @@ class Refusals(Test):
     def test_tls(self):
         folder = self.servers(0).folder.name
 
-        def openssl(*command):
-            subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
+        def certs(*command):
+            subprocess.run([os.path.join(arguments.build, "bin", "tandem"), "certs", *command],
+                           cwd=folder, check=True, capture_output=True)
 
-        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out",
-                "ca.pem", "-subj", "/CN=ca", "-days", "2")
-        with open(os.path.join(folder, "names"), "w", encoding="utf-8") as file:
-            file.write("subjectAltName=IP:127.0.0.1")
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "csr.pem",
-                "-subj", "/CN=tandem")
-        openssl("x509", "-req", "-in", "csr.pem", "-CA", "ca.pem", "-CAkey", "ca.key",
-                "-CAcreateserial", "-out", "cert.pem", "-days", "2", "-extfile", "names")
-        cert, key, ca = (os.path.join(folder, name) for name in ("cert.pem", "key.pem", "ca.pem"))
-        servers = self.servers(1, f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_ca={ca}")
-        client = self.client(servers, tls=(cert, key, ca))
+        def files(authority, role):
+            return os.path.join(folder, authority, "job", role)
+
+        for authority in ("ours", "theirs"):
+            certs("init", authority)
+            for role in ("pserver", "trainer", "observer"):
+                certs("issue", authority, "--job=job", f"--role={role}")
+        servers = self.servers(1, f"--tls_dir={files('ours', 'pserver')}")
+        client = self.client(servers, tls=files("ours", "trainer"))
         client.configure(SHAPES)
         client.init_or_fetch(first_values())
-        with self.assertRaisesRegex(PserverError, "did not answer"):
-            self.client(servers, start_timeout=1.0)
+        watching = self.client(servers, tls=files("ours", "observer"))
+        self.assertTrue(watching.status()[0].initialised)
+        self.fails("PERMISSION_DENIED", "this needs role trainer", watching.configure, SHAPES)
+        mixed = (files("theirs", "trainer") + "/tls.crt", files("theirs", "trainer") + "/tls.key",
+                 files("ours", "trainer") + "/ca.crt")
+        for tls, said in ((None, "speaks TLS, and this client does not"),
+                          (files("theirs", "trainer"), "certificate is not accepted"),
+                          (mixed, "does not accept certificate")):
+            with self.assertRaisesRegex(PserverError, said):
+                self.client(servers, tls=tls)
+        with self.assertRaisesRegex(PserverError, "the server does not speak TLS"):
+            self.client(self.servers(1), tls=files("ours", "trainer"))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // The subcommands of tandem, run as a user does.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <map>
@@ -73,12 +74,48 @@ TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
 }
 
 TEST_F(CliTest, EveryCommandExplainsItself) {
-  for (const char* name : {"bench", "demo", "doctor", "graph", "knobs", "lint"}) {
+  for (const char* name : {"bench", "certs", "demo", "doctor", "graph", "knobs", "lint"}) {
     EXPECT_EQ(Tandem({name, "--help"}), 0) << name;
     EXPECT_THAT(Out(), StartsWith(std::string("tandem ") + name));
     EXPECT_EQ(Tandem({name, "--hlep"}), kExitUsage) << name;
     EXPECT_THAT(Err(), HasSubstr("did you mean \"--help\"?"));
   }
+}
+
+TEST_F(CliTest, CertsAreMadeShownAndJudged) {
+  const std::string dir = dir_ + "/ca", trainer = dir + "/j/trainer";
+  EXPECT_EQ(Tandem({"certs", "init", dir}), 0) << Err();
+  EXPECT_EQ(Tandem({"certs", "init", dir}), kExitUnavailable) << "never over an old one";
+  EXPECT_EQ(Tandem({"certs", "issue", dir, "--job=j", "--role=trainer", "--days=7"}), 0) << Err();
+  EXPECT_THAT(Out(), StartsWith(trainer + ": spiffe://tandem/job/j/role/trainer, valid until "));
+  for (const auto& [file, mode] : std::map<std::string, unsigned>{
+           {dir + "/ca.key", 0600}, {trainer + "/tls.key", 0600}, {trainer + "/tls.crt", 0644}}) {
+    struct stat info {};
+    ASSERT_EQ(stat(file.c_str(), &info), 0) << file;
+    EXPECT_EQ(info.st_mode & 0777, mode) << file;
+  }
+  EXPECT_EQ(Tandem({"certs", "show", dir, trainer}), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("role trainer of job j"));
+  EXPECT_THAT(Out(), Not(HasSubstr("\033[")));
+  EXPECT_EQ(Tandem({"certs", "show", trainer, "-o", "json"}), 0) << Err();
+  const auto json = nlohmann::json::parse(Out(), nullptr, false);
+  ASSERT_EQ(json.size(), 1u) << Out();
+  EXPECT_EQ(json[0]["role"], "trainer");
+  EXPECT_EQ(json[0]["not_after"].get<int64_t>() - json[0]["not_before"].get<int64_t>(),
+            7 * 86400 + 300);
+  ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0640), 0);  // the group may
+  EXPECT_EQ(Tandem({"certs", "show", trainer}), 0) << Err();
+  ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0644), 0);
+  EXPECT_EQ(Tandem({"certs", "show", trainer}), kExitPermission);
+  EXPECT_THAT(Err(), HasSubstr("run chmod 600"));
+
+  EXPECT_EQ(Tandem({"certs", "issue", dir, "--job=j", "--role=boss"}), kExitUsage);
+  EXPECT_EQ(Tandem({"certs", "issue", dir, "--job=j"}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("--role is missing"));
+  EXPECT_EQ(Tandem({"certs", "issue", dir_, "--job=j", "--role=admin"}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("tandem certs init makes one"));
+  EXPECT_EQ(Tandem({"certs", "isue", dir}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("did you mean \"issue\"?"));
 }
 
 TEST_F(CliTest, GraphPrintsAndDrawsAProgramAroundAPass) {

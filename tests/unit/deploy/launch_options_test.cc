@@ -17,6 +17,7 @@
 namespace tandem::deploy {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 class LaunchOptionsTest : public ::testing::Test {
@@ -119,6 +120,8 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--mode=hybrid --nproc=2 @/job.pbtxt", "contradicts --mode=hybrid"},
       {"--mode=colective @/job.pbtxt", "hint: did you mean \"collective\"?"},
       {"--http_port=1 @/job.pbtxt", "not built yet"},
+      {"--tls --mode=collective --nproc=2 @/job.pbtxt", "TLS between ranks is not built yet"},
+      {"--tls --tls_dir=x --servers=1 --workers=1 @/job.pbtxt", "give one of the two"},
       {"--quiet=maybe @/job.pbtxt", "takes no value"},
       {"@/job.pbtxt --log_dir", "needs a value"},
       {"--gpus=0,1,2 --nproc=2 @/job.pbtxt", "3 cards for 2 workers"},
@@ -184,6 +187,23 @@ TEST_F(LaunchOptionsTest, OnManyHostsOnlyLocalProcessesAreStarted) {
   EXPECT_EQ(env.at("TANDEM_SECRET_FILE"), dir_ + "/s");
   EXPECT_EQ(plan->processes[1].argv.back(), "--epochs=3");
   EXPECT_TRUE(plan->remote_workers);
+}
+
+TEST_F(LaunchOptionsTest, TlsIsHandedToEachRole) {
+  const auto given = Plan(
+      "--servers=1 --workers=1 --tls_dir=/pki/job --insecure_allow_network "
+      "@/job.pbtxt");
+  ASSERT_TRUE(given.ok()) << given.status();
+  EXPECT_THAT(given->processes[0].argv, Contains("--tls_dir=/pki/job/pserver"));
+  EXPECT_THAT(given->processes[1].argv, Contains("--tls_dir=/pki/job/trainer"));
+  EXPECT_THAT(given->processes[0].argv, Contains("--insecure_allow_network"));
+  const auto made = Plan("--servers=1 --workers=1 --tls --log_dir=@/log @/job.pbtxt");
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(made->processes[1].argv, Contains("--tls_dir=" + dir_ + "/log/tls/trainer"));
+  const auto many = Plan(
+      "--servers=127.0.0.1:7000,240.0.0.2:7000 --workers=1 --tls "
+      "--secret_file=@/s @/job.pbtxt");
+  EXPECT_THAT(std::string(many.status().message()), HasSubstr("hint: tandem certs init"));
 }
 
 TEST_F(LaunchOptionsTest, ManyHostsNeedACommonSecret) {

@@ -1,14 +1,13 @@
-// TLS on both sides, with certificates made here, and the health service.
+// Who gets in with TLS on both sides and who does not, what is said to those who do not, and
+// certificates that are renewed while programs run.
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
-#include <openssl/ec.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
+#include <grpcpp/security/credentials.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,46 +16,20 @@
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/server.h"
-#include "gtest/gtest.h"
+#include "common/rpc/tls_probe.h"
+#include "gmock/gmock.h"
+#include "tests/support/tls_test_util.h"
 
 namespace tandem {
 namespace {
 
-// A certificate for 127.0.0.1 that signs itself, so that it is its own CA. Writes cert and key.
-TlsFiles MakeCertificate(const std::string& dir, const std::string& name) {
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"),
-                                                                &EVP_PKEY_free);
-  const std::unique_ptr<X509, decltype(&X509_free)> cert(X509_new(), &X509_free);
-  CHECK(key != nullptr && cert != nullptr);
-  X509_set_version(cert.get(), 2);
-  ASN1_INTEGER_set(X509_get_serialNumber(cert.get()), 1);
-  X509_gmtime_adj(X509_getm_notBefore(cert.get()), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(cert.get()), 3600);
-  X509_set_pubkey(cert.get(), key.get());
-  X509_NAME* subject = X509_get_subject_name(cert.get());
-  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
-                             reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
-  X509_set_issuer_name(cert.get(), subject);
-  for (const auto& [nid, value] : {std::pair<int, const char*>{NID_basic_constraints, "CA:TRUE"},
-                                   {NID_subject_alt_name, "IP:127.0.0.1"}}) {
-    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, nid, value);
-    X509_add_ext(cert.get(), extension, -1);
-    X509_EXTENSION_free(extension);
-  }
-  CHECK_GT(X509_sign(cert.get(), key.get(), EVP_sha256()), 0);
-  const TlsFiles files{dir + "/" + name + ".crt", dir + "/" + name + ".key", ""};
-  FILE* out = std::fopen(files.cert.c_str(), "w");
-  PEM_write_X509(out, cert.get());
-  std::fclose(out);
-  out = std::fopen(files.key.c_str(), "w");
-  PEM_write_PrivateKey(out, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-  std::fclose(out);
-  return files;
-}
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kServerUri = "spiffe://tandem/job/j/role/pserver";
 
 // What the health service says: the bytes of a HealthCheckResponse.
-StatusOr<std::string> Health(const Endpoint& server, const TlsFiles& tls, Duration timeout) {
-  TD_ASSIGN_OR_RETURN(const auto channel, MakeChannel(server, tls));
+StatusOr<std::string> Ask(const std::shared_ptr<grpc::Channel>& channel, Duration timeout) {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(channel);
   grpc::ClientContext context;
   TD_RETURN_IF_ERROR(PrepareCall(SteadyNow() + timeout, "", &context));
@@ -84,39 +57,208 @@ StatusOr<std::string> Health(const Endpoint& server, const TlsFiles& tls, Durati
   return bytes;
 }
 
+StatusOr<std::string> Health(const Endpoint& server, const TlsFiles& tls, Duration timeout,
+                             const std::string& server_uri = "") {
+  TD_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(tls, server_uri));
+  return Ask(MakeChannel(server, credentials), timeout);
+}
+
+constexpr Duration kLong = std::chrono::seconds(20), kShort = std::chrono::milliseconds(500);
+
 class TlsTest : public testing::Test {
  protected:
   TlsTest() : dir_(testing::TempDir() + "/tls_XXXXXX") { CHECK(mkdtemp(dir_.data()) != nullptr); }
   ~TlsTest() override { std::filesystem::remove_all(dir_); }
+
+  std::unique_ptr<RpcServer> Serve(const TlsFiles& tls) {
+    ServerOptions options;
+    options.tls = tls;
+    auto server = RpcServer::Start(options, {});
+    CHECK(server.ok()) << server.status();
+    return *std::move(server);
+  }
+
   std::string dir_;
 };
 
 TEST_F(TlsTest, HealthFollowsServing) {
-  auto server = RpcServer::Start({}, {});
-  ASSERT_TRUE(server.ok()) << server.status();
-  const auto ask = [&] { return Health((*server)->endpoint(), {}, std::chrono::seconds(10)); };
+  const auto server = Serve({});
+  const auto ask = [&] { return Health(server->endpoint(), {}, kLong); };
   EXPECT_EQ(*ask(), "\x08\x02");  // NOT_SERVING
-  (*server)->SetServing(true);
+  server->SetServing(true);
   EXPECT_EQ(*ask(), "\x08\x01");  // SERVING
-  (*server)->SetServing(false);
+  server->SetServing(false);
   EXPECT_EQ(*ask(), "\x08\x02");
 }
 
+// Each refused connection fails, and the probe says why.
 TEST_F(TlsTest, OnlyTheRightCertificateGetsIn) {
-  const TlsFiles good = MakeCertificate(dir_, "good"), wrong = MakeCertificate(dir_, "wrong");
-  ServerOptions options;
-  options.tls = {good.cert, good.key, good.cert};
-  auto server = RpcServer::Start(options, {});
-  ASSERT_TRUE(server.ok()) << server.status();
-  const Endpoint& at = (*server)->endpoint();
-  EXPECT_TRUE(Health(at, {good.cert, good.key, good.cert}, std::chrono::seconds(10)).ok());
-  const std::vector<TlsFiles> refused = {{wrong.cert, wrong.key, good.cert},  // unknown client
-                                         {"", "", good.cert},                 // no certificate
-                                         {good.cert, good.key, wrong.cert},   // unknown server
-                                         {}};                                 // plaintext
-  for (const TlsFiles& tls : refused) {
-    EXPECT_FALSE(Health(at, tls, std::chrono::milliseconds(500)).ok());
+  const TestAuthority ours(dir_ + "/ours", "ours"), theirs(dir_ + "/theirs", "theirs");
+  const TlsFiles server_files = ours.Issue("j", PeerRole::kPserver);
+  const TlsFiles client = ours.Issue("j", PeerRole::kTrainer);
+  const TlsFiles stranger = theirs.Issue("j", PeerRole::kTrainer);
+  const auto server = Serve(server_files);
+  const Endpoint& at = server->endpoint();
+  EXPECT_TRUE(Health(at, client, kLong, kServerUri).ok());
+  EXPECT_EQ(ProbeConnection(at, client, kServerUri), OkStatus());
+
+  struct Case {
+    const char* name;
+    TlsFiles tls;
+    std::string uri;
+    const char* said;
+  };
+  const std::vector<Case> cases = {
+      {"another authority's certificate",
+       {stranger.cert, stranger.key, client.ca},
+       kServerUri,
+       "does not accept certificate"},
+      {"no certificate", {"", "", client.ca}, kServerUri, "wants a certificate"},
+      {"plaintext", {}, "", "speaks TLS, and this client does not; hint: give tls_dir"},
+      {"the server is not trusted", stranger, kServerUri, "ca.crt the authority that issued it"},
+      {"a server of another job", client, "spiffe://tandem/job/other/role/pserver",
+       "expected was spiffe://tandem/job/other/role/pserver"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_FALSE(Health(at, c.tls, kShort, c.uri).ok()) << c.name;
+    const Status why = ProbeConnection(at, c.tls, c.uri);
+    EXPECT_NE(why.code(), StatusCode::kUnavailable) << c.name;
+    EXPECT_THAT(std::string(why.message()), HasSubstr(c.said)) << c.name;
   }
+  // The one that does speak TLS to a server that does not.
+  const auto plain = Serve({});
+  EXPECT_FALSE(Health(plain->endpoint(), client, kShort).ok());
+  EXPECT_THAT(std::string(ProbeConnection(plain->endpoint(), client, kServerUri).message()),
+              HasSubstr("does not speak TLS, and this client does"));
+  EXPECT_EQ(ProbeConnection(plain->endpoint(), {}, ""), OkStatus());
+  const Endpoint nobody{"127.0.0.1", 1};
+  EXPECT_EQ(ProbeConnection(nobody, client, "").code(), StatusCode::kUnavailable);
+}
+
+TEST_F(TlsTest, AServerMustHaveTheNameThatWasDialledAndBeAServer) {
+  const TestAuthority ours(dir_, "ours");
+  const TlsFiles client = ours.Issue("j", PeerRole::kTrainer);
+  const auto elsewhere =
+      Serve(ours.Issue("elsewhere", {{"j", PeerRole::kPserver}, {"10.1.2.3", "host-1"}}));
+  EXPECT_FALSE(Health(elsewhere->endpoint(), client, kShort).ok());
+  EXPECT_THAT(std::string(ProbeConnection(elsewhere->endpoint(), client, "").message()),
+              HasSubstr("is for 10.1.2.3, host-1, not for 127.0.0.1"));
+  // A trainer's certificate with the right host does not make a server.
+  const auto trainer = Serve(ours.Issue("impostor", {{"j", PeerRole::kTrainer}, {"127.0.0.1"}}));
+  EXPECT_FALSE(Health(trainer->endpoint(), client, kShort).ok());
+  EXPECT_THAT(std::string(ProbeConnection(trainer->endpoint(), client, "").message()),
+              HasSubstr("is it one for a pserver?"));
+}
+
+TEST_F(TlsTest, ExpiredCertificatesAreRefusedOnBothSides) {
+  const TestAuthority ours(dir_, "ours");
+  const TlsFiles client = ours.Issue("j", PeerRole::kTrainer);
+  const TlsFiles old = ours.IssueExpired("old", "j", PeerRole::kTrainer);
+  const auto server = Serve(ours.Issue("j", PeerRole::kPserver));
+  const Endpoint& at = server->endpoint();
+  // Its owner is told before it dials ...
+  const auto own = Health(at, old, kShort);
+  EXPECT_EQ(own.status().code(), StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(own.status().message()), HasSubstr("old/tls.crt: expired on "));
+  // ... and the server does not take it from those who dial all the same.
+  grpc::SslCredentialsOptions raw{*ReadPem(old.ca), *ReadPem(old.key), *ReadPem(old.cert)};
+  EXPECT_FALSE(Ask(grpc::CreateChannel(ToString(at), grpc::SslCredentials(raw)), kShort).ok());
+  raw = {*ReadPem(client.ca), *ReadPem(client.key), *ReadPem(client.cert)};
+  EXPECT_TRUE(Ask(grpc::CreateChannel(ToString(at), grpc::SslCredentials(raw)), kLong).ok());
+  // A server does not start with one, nor is believed when its own has expired since.
+  ServerOptions options;
+  options.tls = ours.IssueExpired("old-server", "j", PeerRole::kPserver);
+  EXPECT_THAT(std::string(RpcServer::Start(options, {}).status().message()),
+              HasSubstr("expired on "));
+  (void)ours.IssueExpired("j-pserver", "j", PeerRole::kPserver);
+  const Time end = SteadyNow() + std::chrono::seconds(30);
+  Status why;
+  while (why.ok() && SteadyNow() < end) why = ProbeConnection(at, client, kServerUri);
+  EXPECT_THAT(std::string(why.message()), HasSubstr("certificate has expired; hint: renew it"));
+}
+
+// The whole authority is replaced below a running server and a running client.
+TEST_F(TlsTest, RenewedFilesAreTakenUpWithoutARestart) {
+  const TestAuthority before(dir_, "before"), after(dir_, "after");
+  const TlsFiles server_files = before.Issue("j", PeerRole::kPserver);
+  const TlsFiles client = before.Issue("j", PeerRole::kTrainer);
+  const auto server = Serve(server_files);
+  const auto credentials = MakeCredentials(client, kServerUri);
+  ASSERT_TRUE(credentials.ok()) << credentials.status();
+  ASSERT_TRUE(Ask(MakeChannel(server->endpoint(), *credentials), kLong).ok());
+  const auto old_channel = MakeChannel(server->endpoint(), *credentials);
+  ASSERT_TRUE(Ask(old_channel, kLong).ok());
+
+  (void)after.Issue("j", PeerRole::kPserver);
+  (void)after.Issue("j", PeerRole::kTrainer);
+  EXPECT_TRUE(Ask(MakeChannel(server->endpoint(), *credentials), kLong).ok());
+  EXPECT_TRUE(Ask(old_channel, kLong).ok()) << "connections that are there stay";
+  const TlsFiles latecomer = before.Issue("late", {{"j", PeerRole::kTrainer}, {}});
+  EXPECT_FALSE(Health(server->endpoint(), {latecomer.cert, latecomer.key, client.ca}, kShort).ok());
+}
+
+TEST_F(TlsTest, FilesAreCheckedBeforeTheyAreUsed) {
+  const TestAuthority ours(dir_, "ours");
+  const TlsFiles good = ours.Issue("j", PeerRole::kTrainer);
+  const TlsFiles other = ours.Issue("j", PeerRole::kAdmin);
+  EXPECT_EQ(**CheckTlsFiles(good), (PeerIdentity{"j", PeerRole::kTrainer}));
+  EXPECT_FALSE(CheckTlsFiles({})->has_value());
+  const auto said = [](const TlsFiles& files) {
+    return std::string(CheckTlsFiles(files).status().message());
+  };
+  EXPECT_THAT(said({good.cert, other.key, good.ca}), HasSubstr("belongs to another certificate"));
+  EXPECT_THAT(said({good.cert, good.key, good.key}), HasSubstr("holds no certificate"));
+  EXPECT_THAT(said({good.cert, "", good.ca}), HasSubstr("come together"));
+  EXPECT_THAT(said({"/nowhere/tls.crt", good.key, good.ca}), HasSubstr("/nowhere/tls.crt"));
+  ASSERT_EQ(chmod(good.key.c_str(), 0644), 0);
+  EXPECT_THAT(said(good), HasSubstr("may be read or changed by others (mode 644); run chmod 600"));
+  EXPECT_EQ(ChooseTlsFiles(dir_, good).status().code(), StatusCode::kInvalidArgument);
+
+  const auto role = RequireIdentity(other, PeerRole::kPserver, "k");
+  EXPECT_EQ(role.status().code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(role.status().message()),
+              HasSubstr("is for role admin of job \"j\", but this is a pserver of job \"k\""));
+}
+
+TEST_F(TlsTest, IssuedCertificatesSayWhatWasAsked) {
+  const auto authority = MakeAuthority("ours", 1);
+  ASSERT_TRUE(authority.ok()) << authority.status();
+  EXPECT_TRUE(ReadCertificate(authority->cert)->authority);
+  const LeafRequest request{{"j", PeerRole::kPserver}, {"host-1", "10.0.0.1", "::1"}, 30};
+  const auto leaf = IssueCertificate(*authority, request);
+  ASSERT_TRUE(leaf.ok()) << leaf.status();
+  const auto facts = ReadCertificate(leaf->cert);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->identity, request.identity);
+  EXPECT_THAT(facts->hosts, ElementsAre("host-1", "10.0.0.1", "::1"));
+  EXPECT_FALSE(facts->authority);
+  EXPECT_LE(facts->not_after, ReadCertificate(authority->cert)->not_after) << "not a day longer";
+  EXPECT_EQ(CheckKey(leaf->cert, leaf->key), OkStatus());
+  EXPECT_EQ(CheckIssuer(leaf->cert, authority->cert), OkStatus());
+  EXPECT_FALSE(CheckIssuer(leaf->cert, MakeAuthority("ours", 1)->cert).ok()) << "same name";
+  // No leaf can issue, and nothing asked for slips into another extension.
+  EXPECT_FALSE(IssueCertificate(*leaf, request).ok());
+  for (const char* host : {"", "a,URI:spiffe://tandem/job/j/role/admin", "a b", "a\nb"}) {
+    EXPECT_FALSE(IssueCertificate(*authority, {{"j", PeerRole::kPserver}, {host}}).ok()) << host;
+  }
+  for (const char* job : {"", "..", "a/b", "a,b", "a b"}) {
+    EXPECT_FALSE(IssueCertificate(*authority, {{job, PeerRole::kTrainer}, {}}).ok()) << job;
+  }
+}
+
+TEST(PeerIdentityTest, IsReadBackAndNothingElseIs) {
+  for (const PeerRole role : kPeerRoles) {
+    const PeerIdentity identity{"job-1.x_y", role};
+    EXPECT_EQ(*ParseIdentity(ToUri(identity)), identity);
+  }
+  for (const char* uri :
+       {"", "spiffe://tandem", "spiffe://other/job/j/role/admin", "spiffe://tandem/job/j/role/root",
+        "spiffe://tandem/job/j/role/admin/", "spiffe://tandem/job//role/admin",
+        "spiffe://tandem/job/../role/admin", "SPIFFE://tandem/job/j/role/admin",
+        "spiffe://tandem/job/j/role/admin ", "https://tandem/job/j/role/admin"}) {
+    EXPECT_FALSE(ParseIdentity(uri).ok()) << uri;
+  }
+  EXPECT_THAT(std::string(ParsePeerRole("triner").status().message()), HasSubstr("\"trainer\""));
 }
 
 }  // namespace

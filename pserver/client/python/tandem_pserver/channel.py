@@ -2,6 +2,9 @@
 
 import hashlib
 import hmac
+import os
+import socket
+import ssl
 import time
 
 import grpc
@@ -19,7 +22,8 @@ def job_token(secret, job):
 
 
 class Server:
-    """Not for several threads at a time. `tls`: (certificate, key, ca), names of PEM files."""
+    """Not for several threads at a time. `tls`: (certificate, key, ca), names of PEM files, or the
+    folder of tls.crt, tls.key and ca.crt."""
 
     def __init__(self, index, address, token, tls, retries):
         self.address = address
@@ -27,6 +31,9 @@ class Server:
         self._metadata = (("x-tandem-token", token),) if token else ()
         self._retries = retries
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+        if isinstance(tls, (str, os.PathLike)):
+            tls = tuple(os.path.join(tls, name) for name in ("tls.crt", "tls.key", "ca.crt"))
+        self._tls = tls
         if tls is None:
             self._channel = grpc.insecure_channel(address, options)
         else:
@@ -42,13 +49,23 @@ class Server:
         self.sequence = 0  # of pushes
 
     def wait(self, seconds):
-        """Until it answers; PserverError UNAVAILABLE otherwise."""
-        try:
-            grpc.channel_ready_future(self._channel).result(timeout=seconds)
-        except grpc.FutureTimeoutError:
-            raise PserverError("UNAVAILABLE", self.name, "connect",
-                               f"did not answer for {seconds:g} s: is it running, is the address "
-                               "right?") from None
+        """Until it answers; PserverError otherwise, at once where waiting does not help."""
+        ready = grpc.channel_ready_future(self._channel)
+        end = time.monotonic() + seconds
+        while True:
+            left = end - time.monotonic()
+            try:
+                return ready.result(timeout=max(0.0, min(1.0, left)))
+            except grpc.FutureTimeoutError:
+                why = _why_refused(self.address, self._tls)
+                if why is not None:
+                    ready.cancel()
+                    raise PserverError("UNAUTHENTICATED", self.name, "connect", why) from None
+                if left <= 1.0:
+                    ready.cancel()
+                    raise PserverError("UNAVAILABLE", self.name, "connect",
+                                       f"did not answer for {seconds:g} s: is it running, is the "
+                                       "address right?") from None
 
     def start(self, method, request, seconds):
         """Sends the request and returns what `finish` wants."""
@@ -78,6 +95,37 @@ class Server:
     def _send(self, method, request, deadline):
         return self._calls[method].future(request, timeout=max(0.001, deadline - time.monotonic()),
                                           metadata=self._metadata, wait_for_ready=True)
+
+
+def _why_refused(address, tls):
+    """gRPC calls every failure the same, so this dials once more. None: no TLS matter."""
+    host, port = address.rsplit(":", 1)
+    host = host.strip("[]")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["h2"])
+    if tls is None:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    else:
+        context.load_verify_locations(tls[2])
+        context.load_cert_chain(tls[0], tls[1])
+    try:
+        with socket.create_connection((host, int(port)), timeout=1.0) as plain, \
+                context.wrap_socket(plain, server_hostname=host) as connection:
+            if tls is None:
+                return "the server speaks TLS, and this client does not: give tls=FOLDER"
+            # With TLS 1.3 only an answer shows that our certificate was accepted.
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4)) + bytes(5))
+            if connection.recv(9):
+                return None
+            return f"the server does not accept certificate {tls[0]}: is it of the same authority?"
+    except ssl.SSLCertVerificationError as error:
+        return f"the server's certificate is not accepted: {error.verify_message}"
+    except ssl.SSLError as error:
+        if tls is not None and error.reason == "WRONG_VERSION_NUMBER":
+            return "the server does not speak TLS, and this client does"
+        return None
+    except OSError:
+        return None
 
 
 def _read(path):

@@ -55,8 +55,9 @@ class Client:
 
     servers: "host:port" in server order, the same for every trainer. incarnation grows each time
     this trainer is started; None: the wall clock in microseconds. secret: the job's, where the
-    servers have one. tls: (certificate, key, ca), names of PEM files. Timeouts are in seconds:
-    start_timeout for servers and first values, step_timeout for pushes, pulls and barriers.
+    servers have one. tls: a folder with tls.crt, tls.key and ca.crt (`tandem certs issue`), or
+    (certificate, key, ca), names of PEM files. Timeouts are in seconds: start_timeout for servers
+    and first values, step_timeout for pushes, pulls and barriers.
     retries: times that a call is repeated when its connection breaks; repeating is harmless, a
     push counts once.
     """

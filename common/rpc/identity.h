@@ -1,0 +1,40 @@
+// Who the owner of a certificate is: a role in a job, written as the certificate's only URI
+// (subject alternative name) in the form of SPIFFE (github.com/spiffe, SPIFFE-ID):
+// spiffe://tandem/job/NAME/role/ROLE.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+enum class PeerRole : uint8_t {
+  kTrainer,   // trains: pushes and pulls
+  kPserver,   // holds parameters
+  kObserver,  // watches
+  kAdmin      // saves, restores, reads everything
+};
+inline constexpr std::array kPeerRoles = {PeerRole::kTrainer, PeerRole::kPserver,
+                                          PeerRole::kObserver, PeerRole::kAdmin};
+
+const char* RoleName(PeerRole role);  // "trainer"
+// INVALID_ARGUMENT with the nearest name.
+StatusOr<PeerRole> ParsePeerRole(std::string_view text);
+
+struct PeerIdentity {
+  std::string job;
+  PeerRole role = PeerRole::kTrainer;
+  bool operator==(const PeerIdentity&) const = default;
+};
+
+// [A-Za-z0-9._-]{1,64}, but not "." and "..", which no path may hold.
+Status CheckJobName(std::string_view job);
+std::string ToUri(const PeerIdentity& identity);
+// INVALID_ARGUMENT saying what was expected.
+StatusOr<PeerIdentity> ParseIdentity(std::string_view uri);
+
+}  // namespace tandem

@@ -1,0 +1,35 @@
+// Owners of OpenSSL's objects. For .cc files only.
+#pragma once
+
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include <memory>
+#include <string>
+
+namespace tandem {
+
+template <auto Free>
+struct OpensslFree {
+  template <typename T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+using BioPtr = std::unique_ptr<BIO, OpensslFree<BIO_free_all>>;
+using CertPtr = std::unique_ptr<X509, OpensslFree<X509_free>>;
+using KeyPtr = std::unique_ptr<EVP_PKEY, OpensslFree<EVP_PKEY_free>>;
+using SslContextPtr = std::unique_ptr<SSL_CTX, OpensslFree<SSL_CTX_free>>;
+using SslPtr = std::unique_ptr<SSL, OpensslFree<SSL_free>>;
+
+// The oldest error of this thread's queue as people can read it, and the queue emptied.
+std::string OpensslError();
+// What a memory BIO holds.
+std::string TextOf(BIO* bio);
+// The next certificate of a PEM text; null at its end.
+CertPtr NextCert(BIO* pem);
+BioPtr ReadOnlyBio(const std::string& text);
+
+}  // namespace tandem

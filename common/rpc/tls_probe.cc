@@ -1,0 +1,212 @@
+#include "common/rpc/tls_probe.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <openssl/err.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+#include "common/base/fd.h"
+#include "common/rpc/certificates.h"
+#include "common/rpc/openssl_types.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kWaitMillis = 1000;
+// What an HTTP/2 client says first (RFC 9113, 3.4), and an empty SETTINGS frame. A server answers
+// with its own settings.
+constexpr std::string_view kHttp2Hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+
+// OpenSSL writes without MSG_NOSIGNAL, and a peer that hangs up must not end a program that has
+// left SIGPIPE as it is. A signal that comes meanwhile is this thread's, and is taken away.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigset_t pending;
+    sigpending(&pending);
+    pending_ = sigismember(&pending, SIGPIPE) == 1;
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutSigpipe() {
+    const timespec none{};
+    if (!pending_) sigtimedwait(&pipe_, nullptr, &none);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_, before_;
+  bool pending_;
+};
+
+void LimitWaits(int fd) {
+  const timeval limit{kWaitMillis / 1000, 1000 * (kWaitMillis % 1000)};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // connect() too
+}
+
+StatusOr<Fd> Dial(const Endpoint& server) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(server.port);
+  if (const int error = getaddrinfo(server.host.c_str(), port.c_str(), &hints, &found);
+      error != 0) {
+    return Unavailable("%s: %s", server.host, gai_strerror(error));
+  }
+  Fd fd(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  LimitWaits(fd.get());
+  const bool connected = connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
+  const int error = errno;
+  freeaddrinfo(found);
+  if (!connected) return Unavailable("%s: %s", ToString(server), ErrnoText(error));
+  return fd;
+}
+
+// One attempt to speak TLS.
+struct Handshake {
+  Fd socket;
+  SslContextPtr context;
+  SslPtr ssl;
+  bool done = false;
+  int error = 0;       // SSL_get_error, when not done
+  std::string reason;  // OpenSSL's words
+  bool server_spoke() const { return SSL_get_state(ssl.get()) != TLS_ST_CW_CLNT_HELLO; }
+};
+
+Status UseFiles(const TlsFiles& tls, SSL_CTX* context) {
+  const bool used =
+      SSL_CTX_load_verify_locations(context, tls.ca.c_str(), nullptr) == 1 &&
+      (tls.cert.empty() ||
+       (SSL_CTX_use_certificate_chain_file(context, tls.cert.c_str()) == 1 &&
+        SSL_CTX_use_PrivateKey_file(context, tls.key.c_str(), SSL_FILETYPE_PEM) == 1));
+  return used ? OkStatus() : InvalidArgument("TLS files: %s", OpensslError());
+}
+
+// `tls` null: only to see whether anybody answers.
+StatusOr<Handshake> ShakeHands(const Endpoint& server, const TlsFiles* tls) {
+  Handshake shake;
+  TD_ASSIGN_OR_RETURN(shake.socket, Dial(server));
+  shake.context.reset(SSL_CTX_new(TLS_client_method()));
+  CHECK(shake.context != nullptr);
+  SSL_CTX_set_min_proto_version(shake.context.get(), TLS1_2_VERSION);
+  if (tls != nullptr) {
+    TD_RETURN_IF_ERROR(UseFiles(*tls, shake.context.get()));
+    SSL_CTX_set_verify(shake.context.get(), SSL_VERIFY_PEER, nullptr);
+  }
+  constexpr unsigned char kAlpn[] = {2, 'h', '2'};
+  SSL_CTX_set_alpn_protos(shake.context.get(), kAlpn, sizeof(kAlpn));
+  shake.ssl.reset(SSL_new(shake.context.get()));
+  SSL_set_fd(shake.ssl.get(), shake.socket.get());
+  const int result = SSL_connect(shake.ssl.get());
+  shake.done = result == 1;
+  if (!shake.done) {
+    shake.error = SSL_get_error(shake.ssl.get(), result);
+    shake.reason = OpensslError();
+  }
+  return shake;
+}
+
+std::string Named(X509* cert) {
+  const BioPtr bio(BIO_new(BIO_s_mem()));
+  PEM_write_bio_X509(bio.get(), cert);
+  const auto facts = ReadCertificate(TextOf(bio.get()));
+  if (!facts.ok()) return "it";
+  return facts->identity ? ToUri(*facts->identity) : facts->subject;
+}
+
+Status HandshakeFailed(const Endpoint& server, const TlsFiles& tls, const Handshake& shake) {
+  const std::string at = ToString(server);
+  if (const long verdict = SSL_get_verify_result(shake.ssl.get()); verdict != X509_V_OK) {
+    const bool dates =
+        verdict == X509_V_ERR_CERT_HAS_EXPIRED || verdict == X509_V_ERR_CERT_NOT_YET_VALID;
+    return Unauthenticated(
+        "the certificate of the server at %s is not accepted: %s; hint: %s", at,
+        X509_verify_cert_error_string(verdict),
+        dates ? "renew it there with tandem certs issue, if this machine's clock is right"
+              : "is " + tls.ca + " the authority that issued it, and is it one for a pserver?");
+  }
+  if (shake.server_spoke()) {
+    return Unavailable("%s broke off the TLS handshake: %s", at, shake.reason);
+  }
+  if (shake.error == SSL_ERROR_SSL) {
+    return FailedPrecondition(
+        "the server at %s does not speak TLS, and this client does; hint: give tls_dir to both or "
+        "to neither",
+        at);
+  }
+  return Unavailable("%s does not answer a TLS handshake", at);
+}
+
+// The handshake is done, so we accept the server's signature; is it the right server?
+Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_uri) {
+  const CertPtr cert(SSL_get1_peer_certificate(ssl));
+  const BioPtr bio(BIO_new(BIO_s_mem()));
+  PEM_write_bio_X509(bio.get(), cert.get());
+  TD_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(TextOf(bio.get())));
+  if (X509_check_ip_asc(cert.get(), server.host.c_str(), 0) != 1 &&
+      X509_check_host(cert.get(), server.host.c_str(), server.host.size(), 0, nullptr) != 1) {
+    return Unauthenticated(
+        "the certificate of the server at %s is for %s, not for %s; hint: tandem certs issue "
+        "--role=pserver --host=%s",
+        ToString(server), facts.hosts.empty() ? "no host" : absl::StrJoin(facts.hosts, ", "),
+        server.host, server.host);
+  }
+  if (server_uri.empty() || (facts.uris.size() == 1 && facts.uris[0] == server_uri)) {
+    return OkStatus();
+  }
+  return PermissionDenied("the server at %s is %s, expected was %s", ToString(server),
+                          Named(cert.get()), server_uri);
+}
+
+// TLS 1.3 lets the client finish before the server has looked at its certificate; so only an answer
+// shows that it was accepted.
+Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
+  SSL_write(ssl, kHttp2Hello.data(), static_cast<int>(kHttp2Hello.size()));
+  char answer[9];
+  const int got = SSL_read(ssl, answer, sizeof(answer));
+  if (got > 0) return OkStatus();
+  const bool timeout = SSL_get_error(ssl, got) == SSL_ERROR_WANT_READ;
+  ERR_clear_error();
+  if (timeout) return Unavailable("%s does not answer", ToString(server));
+  if (tls.cert.empty()) {
+    return Unauthenticated(
+        "the server at %s wants a certificate, and this client has none; hint: give tls_dir, or "
+        "tls_cert and tls_key",
+        ToString(server));
+  }
+  return Unauthenticated(
+      "the server at %s does not accept certificate %s (%s); hint: was it issued by the authority "
+      "in the server's ca.crt? tandem certs show tells",
+      ToString(server), tls.cert, Named(SSL_get_certificate(ssl)));
+}
+
+// A server that got plaintext where it expected TLS hangs up without a word.
+Status ProbePlain(const Endpoint& server) {
+  TD_ASSIGN_OR_RETURN(const Handshake shake, ShakeHands(server, nullptr));
+  if (!shake.done && !shake.server_spoke()) return OkStatus();
+  return FailedPrecondition(
+      "the server at %s speaks TLS, and this client does not; hint: give tls_dir",
+      ToString(server));
+}
+
+}  // namespace
+
+Status ProbeConnection(const Endpoint& server, const TlsFiles& tls, const std::string& server_uri) {
+  const WithoutSigpipe quiet;
+  if (!tls.enabled()) return ProbePlain(server);
+  TD_RETURN_IF_ERROR(CheckTlsFiles(tls).status());
+  TD_ASSIGN_OR_RETURN(const Handshake shake, ShakeHands(server, &tls));
+  if (!shake.done) return HandshakeFailed(server, tls, shake);
+  TD_RETURN_IF_ERROR(CheckServer(server, shake.ssl.get(), server_uri));
+  return CheckAccepted(server, tls, shake.ssl.get());
+}
+
+}  // namespace tandem

@@ -1,0 +1,198 @@
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/rpc/certificates.h"
+#include "common/rpc/tls_files.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/launch/endpoints.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    "tandem certs init DIR                            makes an authority: DIR/ca.crt and "
+    "DIR/ca.key\n"
+    "tandem certs issue DIR --job=NAME --role=ROLE    signs a certificate into DIR/NAME/ROLE\n"
+    "tandem certs show FOLDER|FILE ...                says what certificates are for, and what is\n"
+    "                                                 wrong with them\n"
+    "Roles: trainer, pserver, observer (watches), admin (saves, restores, reads everything).\n"
+    "Give DIR/NAME/ROLE as --tls_dir to tandem-pserver, tandem-trainer and tandem, or DIR/NAME to\n"
+    "tandemrun. Issue again before a certificate expires: running programs take up the new one.\n"
+    "Whoever has ca.key can take any role: keep it where no job runs.\n";
+
+const std::vector<FlagSpec>& Flags() {
+  static const std::vector<FlagSpec> kFlags = {
+      {"job", "", "NAME", "issue: the job that the certificate is for"},
+      {"role", "", "ROLE", "issue: trainer, pserver, observer or admin"},
+      {"host", "hosts", "LIST",
+       "issue: names and addresses of a pserver (default: those of this machine)"},
+      {"days", "", "N", "how long it is valid (default 30; init: 365)"},
+      {"out", "", "FOLDER", "issue: instead of DIR/NAME/ROLE"},
+      {"name", "", "NAME", "init: of the authority (default: Tandem authority)"},
+      {"output", "o", "FORMAT", "show: text (default) or json"},
+  };
+  return kFlags;
+}
+
+Status Init(const ParsedArgs& args, const std::string& dir) {
+  TD_ASSIGN_OR_RETURN(const int days, args.GetInt("days", 365, 1, 36500));
+  TD_ASSIGN_OR_RETURN(const CertifiedKey authority,
+                      MakeAuthority(args.Get("name", "Tandem authority"), days));
+  TD_RETURN_IF_ERROR(WriteAuthority(dir, authority));
+  std::printf(
+      "authority in %s, valid for %d days; ca.key signs, keep it to yourself\n"
+      "next:  tandem certs issue %s --job=NAME --role=pserver --host=...\n",
+      dir.c_str(), days, dir.c_str());
+  return OkStatus();
+}
+
+std::vector<std::string> Hosts(const ParsedArgs& args, PeerRole role) {
+  if (args.Has("host")) return absl::StrSplit(args.Get("host"), ',');
+  if (role != PeerRole::kPserver) return {};
+  return {"localhost", "127.0.0.1", "::1", HostName()};
+}
+
+Status Issue(const ParsedArgs& args, const std::string& dir) {
+  for (const char* name : {"job", "role"}) {
+    if (!args.Has(name)) {
+      return InvalidArgument(
+          "--%s is missing; hint: tandem certs issue %s --job=NAME --role=pserver", name, dir);
+    }
+  }
+  LeafRequest request;
+  request.identity.job = args.Get("job");
+  TD_ASSIGN_OR_RETURN(request.identity.role, ParsePeerRole(args.Get("role")));
+  request.hosts = Hosts(args, request.identity.role);
+  TD_ASSIGN_OR_RETURN(request.days, args.GetInt("days", 30, 1, 36500));
+  const StatusOr<CertifiedKey> authority = ReadAuthority(dir);
+  if (!authority.ok()) {
+    return Annotate(authority.status(), dir + " holds no authority (tandem certs init makes one)");
+  }
+  TD_ASSIGN_OR_RETURN(const CertifiedKey leaf, IssueCertificate(*authority, request));
+  const std::string out = args.Get(
+      "out", dir + "/" + request.identity.job + "/" + tandem::RoleName(request.identity.role));
+  TD_RETURN_IF_ERROR(WriteTlsFolder(out, leaf, authority->cert));
+  TD_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(leaf.cert));
+  std::printf("%s: %s, valid until %s\n", out.c_str(), ToUri(request.identity).c_str(),
+              DateText(facts.not_after).c_str());
+  return OkStatus();
+}
+
+// ---- show ----
+
+struct Shown {
+  std::string path;
+  CertificateFacts facts;
+  Status verdict;
+};
+
+// A folder is judged as a program would that is given it; a file by its dates.
+StatusOr<Shown> Look(const std::string& path) {
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(path, error);
+  const bool authority = folder && !std::filesystem::exists(TlsFilesIn(path).cert, error);
+  const std::string file = !folder ? path : authority ? path + "/ca.crt" : TlsFilesIn(path).cert;
+  TD_ASSIGN_OR_RETURN(const std::string pem, ReadPem(file));
+  auto facts = ReadCertificate(pem);
+  if (!facts.ok()) return Annotate(facts.status(), file);
+  Shown shown{file, *std::move(facts), OkStatus()};
+  if (!folder || authority) {
+    shown.verdict = CheckValidity(shown.facts, WallSeconds());
+    return shown;
+  }
+  shown.verdict = CheckTlsFiles(TlsFilesIn(path)).status();
+  if (shown.verdict.ok()) {
+    TD_ASSIGN_OR_RETURN(const std::string ca, ReadPem(TlsFilesIn(path).ca));
+    // The other side's authority may be another one, but with one authority this is a mistake.
+    shown.verdict = CheckIssuer(pem, ca);
+  }
+  return shown;
+}
+
+std::string UseOf(const CertificateFacts& facts) {
+  if (facts.authority) return "authority: signs certificates";
+  if (!facts.identity) return "no role in a job";
+  return absl::StrFormat("role %s of job %s", tandem::RoleName(facts.identity->role),
+                         facts.identity->job);
+}
+
+void PrintText(const Shown& shown) {
+  const CertificateFacts& facts = shown.facts;
+  std::printf("%s\n  use      %s\n", shown.path.c_str(), UseOf(facts).c_str());
+  for (const std::string& uri : facts.uris) std::printf("  uri      %s\n", uri.c_str());
+  if (!facts.hosts.empty())
+    std::printf("  hosts    %s\n", absl::StrJoin(facts.hosts, ", ").c_str());
+  std::printf(
+      "  issuer   %s\n  valid    %s to %s\n  sha256   %s\n  verdict  %s\n", facts.issuer.c_str(),
+      DateText(facts.not_before).c_str(), DateText(facts.not_after).c_str(), facts.sha256.c_str(),
+      shown.verdict.ok()
+          ? Paint(fileno(stdout), Color::kGreen, "good").c_str()
+          : Paint(fileno(stdout), Color::kRed, std::string(shown.verdict.message())).c_str());
+}
+
+nlohmann::ordered_json Json(const Shown& shown) {
+  const CertificateFacts& facts = shown.facts;
+  nlohmann::ordered_json json = {{"file", shown.path},
+                                 {"authority", facts.authority},
+                                 {"uris", facts.uris},
+                                 {"hosts", facts.hosts},
+                                 {"subject", facts.subject},
+                                 {"issuer", facts.issuer},
+                                 {"not_before", facts.not_before},
+                                 {"not_after", facts.not_after},
+                                 {"sha256", facts.sha256},
+                                 {"good", shown.verdict.ok()},
+                                 {"verdict", std::string(shown.verdict.message())}};
+  if (facts.identity) {
+    json["job"] = facts.identity->job;
+    json["role"] = tandem::RoleName(facts.identity->role);
+  }
+  return json;
+}
+
+Status Show(const ParsedArgs& args, const std::vector<std::string>& paths) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  Status first;
+  auto all = nlohmann::ordered_json::array();
+  for (const std::string& path : paths) {
+    TD_ASSIGN_OR_RETURN(const Shown shown, Look(path));
+    if (as_json) {
+      all.push_back(Json(shown));
+    } else {
+      PrintText(shown);
+    }
+    if (first.ok()) first = Annotate(shown.verdict, shown.path);
+  }
+  if (as_json) std::puts(all.dump(2).c_str());
+  return first;
+}
+
+Status Certs(const ParsedArgs& args) {
+  const std::vector<std::string>& words = args.positional;
+  const std::string verb = words.empty() ? "" : words[0];
+  if (verb == "show" && words.size() > 1) return Show(args, {words.begin() + 1, words.end()});
+  if ((verb == "init" || verb == "issue") && words.size() == 2) {
+    return verb == "init" ? Init(args, words[1]) : Issue(args, words[1]);
+  }
+  if (verb == "init" || verb == "issue" || verb == "show") {
+    return InvalidArgument("tandem certs %s needs a folder; hint: tandem certs --help", verb);
+  }
+  return InvalidArgument("expected init, issue or show%s",
+                         HintText(verb, {"init", "issue", "show"}));
+}
+
+}  // namespace
+
+int RunCerts(const Args& args) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  if (!ParseOrExplain("certs", kUsage, Flags(), args, &parsed, &exit_code)) return exit_code;
+  const Status status = Certs(parsed);
+  return status.ok() ? 0 : Fail("certs", status);
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,45 @@
+// Who may call what: one row for each call of proto/pserver.proto. Enforced where callers show
+// certificates; without TLS there are no roles.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/rpc/identity.h"
+
+namespace tandem {
+
+enum class PserverCall : uint8_t {
+  kConfigure,
+  kInitParams,
+  kWaitInit,
+  kPush,
+  kPull,
+  kBarrier,
+  kComplete,
+  kGetStatus,
+  kSaveCheckpoint,
+  kRestoreCheckpoint,
+  kPullState,
+  kPullTable,
+  kOpenLane
+};
+
+struct AccessRow {
+  PserverCall call;
+  const char* method;  // of service ParameterServer
+  std::vector<PeerRole> roles;
+};
+// By PserverCall.
+const std::vector<AccessRow>& AccessTable();
+
+// OK when a caller with these URIs in its certificate may make the call on a server of `job`, else
+// PERMISSION_DENIED saying who the caller is and what the call needs.
+Status CheckAccess(PserverCall call, const std::string& job,
+                   std::span<const std::string_view> uris);
+
+}  // namespace tandem

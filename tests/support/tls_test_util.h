@@ -1,0 +1,43 @@
+// Certificates for tests: an authority in memory, and folders with what it issues.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/rpc/certificates.h"
+#include "common/rpc/tls_files.h"
+
+namespace tandem {
+
+class TestAuthority {
+ public:
+  // `dir`: below it lie the folders.
+  TestAuthority(std::string dir, const std::string& name)
+      : dir_(std::move(dir)), authority_(*MakeAuthority(name, 30)) {}
+
+  // In `dir`/`folder`, anew when it is there.
+  TlsFiles Issue(const std::string& folder, const LeafRequest& request) const {
+    const StatusOr<CertifiedKey> leaf = IssueCertificate(authority_, request);
+    CHECK(leaf.ok()) << leaf.status();
+    const std::string path = dir_ + "/" + folder;
+    const Status written = WriteTlsFolder(path, *leaf, authority_.cert);
+    CHECK(written.ok()) << written;
+    return TlsFilesIn(path);
+  }
+  TlsFiles Issue(const std::string& job, PeerRole role) const {
+    return Issue(job + "-" + RoleName(role),
+                 {{job, role}, {"127.0.0.1", "localhost"}, /*days=*/30});
+  }
+  // One that ended ten days ago.
+  TlsFiles IssueExpired(const std::string& folder, const std::string& job, PeerRole role) const {
+    return Issue(folder, {{job, role}, {"127.0.0.1"}, 30, WallSeconds() - 40 * 24 * 3600});
+  }
+  const CertifiedKey& authority() const { return authority_; }
+
+ private:
+  const std::string dir_;
+  const CertifiedKey authority_;
+};
+
+}  // namespace tandem
