@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/rng.h"
+#include "kernels/ops/math_loops.h"
 
 namespace tandem {
 namespace {
@@ -31,10 +32,9 @@ void FillUniform(uint64_t key, int64_t offset, double low, double high, std::spa
 }
 
 void FillNormal(uint64_t key, int64_t offset, double mean, double stddev, std::span<float> out) {
-  for (size_t i = 0; i < out.size(); ++i) {
-    const float z = NormalAt(key, static_cast<uint64_t>(offset) + i);
-    out[i] = static_cast<float>(mean) + static_cast<float>(stddev) * z;
-  }
+  BestMathLoops().normal(key, static_cast<uint64_t>(offset), out.data(),
+                         static_cast<int64_t>(out.size()));
+  for (float& z : out) z = static_cast<float>(mean) + static_cast<float>(stddev) * z;
 }
 
 }  // namespace

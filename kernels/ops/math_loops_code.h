@@ -262,48 +262,116 @@ void NormalizeRowGrad(const float* x, float mean, float r, const float* scale, c
   if (gx != nullptr) NormalizeRowInput(x, mean, r, scale, gy, gx, n);
 }
 
-// Philox-4x32-10 (common/base/rng.cc) of `kCounters` counters at once.
-constexpr int64_t kCounters = 32;
-
-inline void PhiloxWords(uint64_t key, uint64_t counter, uint32_t* words) {
+// Philox-4x32-10 (common/base/rng.cc) of `n` counters at once; c[w] are their words w.
+template <int64_t n>
+inline void PhiloxWords(uint64_t key, uint64_t counter, uint32_t (&c)[4][n]) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  uint32_t c0[kCounters], c1[kCounters], c2[kCounters] = {}, c3[kCounters] = {};
-  for (int64_t l = 0; l < kCounters; ++l) {
-    const uint64_t c = counter + static_cast<uint64_t>(l);
-    c0[l] = static_cast<uint32_t>(c);
-    c1[l] = static_cast<uint32_t>(c >> 32);
+  for (int64_t l = 0; l < n; ++l) {
+    const uint64_t at = counter + static_cast<uint64_t>(l);
+    c[0][l] = static_cast<uint32_t>(at);
+    c[1][l] = static_cast<uint32_t>(at >> 32);
+    c[2][l] = c[3][l] = 0;
   }
   for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
     TANDEM_VECTOR_LOOP
-    for (int64_t l = 0; l < kCounters; ++l) {
-      const uint64_t p0 = uint64_t{0xD2511F53u} * c0[l];
-      const uint64_t p1 = uint64_t{0xCD9E8D57u} * c2[l];
-      c0[l] = static_cast<uint32_t>(p1 >> 32) ^ c1[l] ^ k0;
-      c1[l] = static_cast<uint32_t>(p1);
-      c2[l] = static_cast<uint32_t>(p0 >> 32) ^ c3[l] ^ k1;
-      c3[l] = static_cast<uint32_t>(p0);
+    for (int64_t l = 0; l < n; ++l) {
+      const uint64_t p0 = uint64_t{0xD2511F53u} * c[0][l];
+      const uint64_t p1 = uint64_t{0xCD9E8D57u} * c[2][l];
+      c[0][l] = static_cast<uint32_t>(p1 >> 32) ^ c[1][l] ^ k0;
+      c[1][l] = static_cast<uint32_t>(p1);
+      c[2][l] = static_cast<uint32_t>(p0 >> 32) ^ c[3][l] ^ k1;
+      c[3][l] = static_cast<uint32_t>(p0);
     }
-  }
-  for (int64_t l = 0; l < kCounters; ++l) {
-    words[4 * l] = c0[l];
-    words[4 * l + 1] = c1[l];
-    words[4 * l + 2] = c2[l];
-    words[4 * l + 3] = c3[l];
   }
 }
 
 void DropoutRun(const float* x, float* y, int64_t n, uint64_t key, uint64_t first,
                 uint32_t drop_below, float scale) {
-  uint32_t words[4 * kCounters];
+  constexpr int64_t kCounters = 32;
+  uint32_t c[4][kCounters], words[4 * kCounters];
   uint64_t counter = first / 4;
   for (int64_t i = -static_cast<int64_t>(first % 4); i < n; i += 4 * kCounters) {
-    PhiloxWords(key, counter, words);
+    PhiloxWords(key, counter, c);
+    for (int64_t l = 0; l < kCounters; ++l) {
+      for (int64_t w = 0; w < 4; ++w) words[4 * l + w] = c[w][l];
+    }
     counter += kCounters;
     const int64_t begin = i < 0 ? 0 : i, end = i + 4 * kCounters < n ? i + 4 * kCounters : n;
     TANDEM_VECTOR_LOOP
     for (int64_t j = begin; j < end; ++j) {
       const float v = x[j] * scale;
       y[j] = words[j - i] < drop_below ? 0.0f : v;
+    }
+  }
+}
+
+// log((word + 1) / 2^32), to 1e-12: 2^k m with m in [sqrt(1/2), sqrt(2)), and the series of
+// log m = 2 atanh((m - 1) / (m + 1)).
+inline double LogOf(uint32_t word) {
+  constexpr uint64_t kRoot = 0x3fe6a09e667f3bcd, kBelow = 40;  // sqrt(1/2); u is above 2^-40
+  const double u = (word + 1.0) * 0x1p-32;
+  uint64_t bits;
+  __builtin_memcpy(&bits, &u, sizeof(bits));
+  const uint64_t k = (bits - (kRoot - (kBelow << 52))) >> 52;
+  bits -= (k - kBelow) << 52;
+  double m;
+  __builtin_memcpy(&m, &bits, sizeof(m));
+  const double s = (m - 1.0) / (m + 1.0), z = s * s;
+  double p = 1.0 / 13;
+  p = p * z + 1.0 / 11;
+  p = p * z + 1.0 / 9;
+  p = p * z + 1.0 / 7;
+  p = p * z + 1.0 / 5;
+  p = p * z + 1.0 / 3;
+  p = p * z + 1.0;
+  return (static_cast<double>(static_cast<int32_t>(k)) - 40.0) * 0.69314718055994531 + 2.0 * s * p;
+}
+
+// cos(2 pi word / 2^32), to 1e-11: quarters of a turn, and Taylor's series within [-pi/4, pi/4].
+inline double CosOf(uint32_t word) {
+  const uint32_t quarter = (word + (1u << 29)) >> 30;
+  const double a = static_cast<double>(static_cast<int32_t>(word - (quarter << 30))) *
+                   (6.2831853071795865 * 0x1p-32);
+  const double z = a * a;
+  double c = 1.0 / 479001600;
+  c = c * z - 1.0 / 3628800;
+  c = c * z + 1.0 / 40320;
+  c = c * z - 1.0 / 720;
+  c = c * z + 1.0 / 24;
+  c = c * z - 1.0 / 2;
+  c = c * z + 1.0;
+  double s = -1.0 / 39916800;
+  s = s * z + 1.0 / 362880;
+  s = s * z - 1.0 / 5040;
+  s = s * z + 1.0 / 120;
+  s = s * z - 1.0 / 6;
+  s = s * z + 1.0;
+  const double part = (quarter & 1) != 0 ? -s * a : c;
+  return (quarter & 2) != 0 ? -part : part;
+}
+
+// Box-Muller.
+void NormalsOf(const uint32_t* radius, const uint32_t* turn, float* out, int64_t n) {
+  TANDEM_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = static_cast<float>(__builtin_sqrt(-2.0 * LogOf(radius[i])) * CosOf(turn[i]));
+  }
+}
+
+void NormalRun(uint64_t key, uint64_t first, float* out, int64_t n) {
+  constexpr int64_t kCounters = 8;
+  uint32_t c[4][kCounters];
+  float even[kCounters], odd[kCounters];
+  uint64_t counter = first / 2;
+  for (int64_t i = -static_cast<int64_t>(first % 2); i < n; i += 2 * kCounters) {
+    PhiloxWords(key, counter, c);
+    counter += kCounters;
+    NormalsOf(c[0], c[1], even, kCounters);
+    NormalsOf(c[2], c[3], odd, kCounters);
+    const int64_t begin = i < 0 ? 0 : i, end = i + 2 * kCounters < n ? i + 2 * kCounters : n;
+    for (int64_t j = begin; j < end; ++j) {
+      const int64_t at = j - i;
+      out[j] = at % 2 == 0 ? even[at / 2] : odd[at / 2];
     }
   }
 }
@@ -329,6 +397,7 @@ const MathLoops TANDEM_MATH_LOOPS = {
     .softmax_row = SoftmaxRow,
     .softmax_row_grad = SoftmaxRowGrad,
     .dropout = DropoutRun,
+    .normal = NormalRun,
     .moments = Moments,
     .normalize_row = NormalizeRow,
     .normalize_row_grad = NormalizeRowGrad,

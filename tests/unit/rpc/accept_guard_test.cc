@@ -15,7 +15,7 @@ namespace tandem {
 namespace {
 
 bool Connects(const RpcServer& server, Duration timeout) {
-  const auto channel = MakeChannel(server.endpoint(), {});
+  const auto channel = MakeChannel(server.endpoint(), TlsFiles{});
   return channel.ok() &&
          (*channel)->WaitForConnected(
              std::chrono::system_clock::now() +

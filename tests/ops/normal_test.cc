@@ -1,0 +1,52 @@
+// The vector loop of normal numbers, with which parameters begin.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "kernels/ops/math_loops.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kKey = 0x123456789abcdef;
+
+std::vector<float> Normals(const MathLoops& loops, uint64_t first, int64_t n) {
+  std::vector<float> out(static_cast<size_t>(n));
+  loops.normal(kKey, first, out.data(), n);
+  return out;
+}
+
+TEST(Normal, IsNormalAt) {
+  const auto normals = Normals(BestMathLoops(), 0, 200000);
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < normals.size(); ++i) {
+    ASSERT_NEAR(normals[i], NormalAt(kKey, i), 1e-6 * (1 + std::fabs(normals[i]))) << i;
+    sum += normals[i];
+    squares += normals[i] * normals[i];
+  }
+  EXPECT_NEAR(sum / 2e5, 0, 0.01);
+  EXPECT_NEAR(squares / 2e5, 1, 0.02);
+}
+
+TEST(Normal, AnySliceHasTheSameBits) {
+  const auto all = Normals(BestMathLoops(), 0, 500);
+  for (int64_t first = 0; first < 70; ++first) {
+    for (const int64_t n : {0, 1, 2, 15, 16, 17, 33}) {
+      EXPECT_EQ(Normals(BestMathLoops(), static_cast<uint64_t>(first), n),
+                std::vector<float>(all.begin() + first, all.begin() + first + n));
+    }
+  }
+}
+
+TEST(Normal, EveryTableHasTheSameBits) {
+  const auto want = Normals(kMathLoopsBase, 7, 100000);
+  EXPECT_EQ(Normals(BestMathLoops(), 7, 100000), want);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    EXPECT_EQ(Normals(kMathLoopsAvx2, 7, 100000), want);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
