@@ -36,6 +36,14 @@ DEFINE_string(
     tls_dir, "",
     "Folder with this server's tls.crt and tls.key, and ca.crt, which must have signed the "
     "certificates of callers (tandem certs issue). Instead of the next three");
+DEFINE_uint64(
+    table_memory_mb, 0,
+    "Memory for the rows of tables; those not in use beyond it lie in rocksdb_path. 0: all "
+    "rows are in memory");
+DEFINE_string(
+    rocksdb_path, "database",
+    "With table_memory_mb: folder for rows outside memory; what it has of them is removed "
+    "at the start");
 DEFINE_string(tls_cert, "", "PEM file with this server's certificate");
 DEFINE_string(tls_key, "", "PEM file with the key of tls_cert");
 DEFINE_string(tls_ca, "", "PEM file: trainers must show a certificate signed by it");
@@ -47,6 +55,8 @@ DEFINE_int32(threads, 2, "Worker threads");
 
 namespace tandem {
 namespace {
+
+constexpr uint64_t kTableMemoryMax = 1 << 30;  // MB, as in proto/strategy.proto
 
 constexpr const char* kUsage =
     "tandem-pserver: one parameter server of a Tandem job.\n"
@@ -121,6 +131,12 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   options.data_dir = FLAGS_data_dir;
   options.checkpoint_every_steps = FLAGS_checkpoint_every_steps;
   options.threads = FLAGS_threads;
+  if (FLAGS_table_memory_mb > kTableMemoryMax) {
+    return InvalidArgument("--table_memory_mb=%d: expected 0 to %d", FLAGS_table_memory_mb,
+                           kTableMemoryMax);
+  }
+  options.table_memory_bytes = FLAGS_table_memory_mb << 20;
+  options.cold_dir = FLAGS_rocksdb_path;
   TD_ASSIGN_OR_RETURN(options.durability, ParseDurability(FLAGS_durability));
   TD_ASSIGN_OR_RETURN(options.wal_sync, ParseWalSync(FLAGS_wal_sync));
   if (FLAGS_wal_sync_interval_ms < 1) {
@@ -166,6 +182,16 @@ void WarnOfExposure(const PserverOptions& options, const HttpServer* page) {
   }
 }
 
+void PrintTables(const ShardInfo& info) {
+  for (const TableInfo& t : info.tables) {
+    std::printf(
+        "table %s: %zu rows, %zu of them outside memory; %llu were brought back in %.1f s\n",
+        t.variable.c_str(), t.rows, t.cold_rows, static_cast<unsigned long long>(t.fetched),
+        t.read_seconds);
+  }
+  std::fflush(stdout);
+}
+
 int Serve(const PserverOptions& options) {
   // Every thread inherits the mask; the signals are then taken one by one below.
   sigset_t signals;
@@ -197,6 +223,7 @@ int Serve(const PserverOptions& options) {
 
   while (WaitForSignal(signals, 60) == 0) {
   }
+  if (options.table_memory_bytes != 0) PrintTables((*pserver)->Info());
   // A second signal ends the process at once.
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   const Status drained = (*pserver)->Drain(SteadyNow() + std::chrono::seconds(5));

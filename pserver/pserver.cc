@@ -10,6 +10,7 @@
 #include "common/base/runner.h"
 #include "common/lane/lane_server.h"
 #include "proto/pserver.pb.h"
+#include "pserver/cold_rows.h"
 #include "pserver/deadline_driver.h"
 #include "pserver/group_log.h"
 #include "pserver/service.h"
@@ -59,7 +60,8 @@ struct Pserver::Impl {
   std::unique_ptr<Storage> storage;  // null: no data folder
   std::atomic<uint64_t> checkpoint_version{0};
   uint64_t restored_version = 0;
-  std::unique_ptr<GroupLog> log;  // null: durability none
+  std::unique_ptr<GroupLog> log;    // null: durability none
+  std::unique_ptr<ColdStore> cold;  // null: all rows are in memory
   std::unique_ptr<Shard> shard;
   std::unique_ptr<DeadlineDriver> deadlines;
   std::unique_ptr<ThreadPool> saver;  // one thread, one waiting image
@@ -188,6 +190,12 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
                                                           std::to_string(options.index)));
     shard.checkpoint_every_steps = options.checkpoint_every_steps;
     shard.on_checkpoint = [impl](ShardImage image) { impl->SaveLater(std::move(image)); };
+  }
+  if (options.table_memory_bytes != 0) {
+    TD_ASSIGN_OR_RETURN(impl->cold, ColdStore::Open({options.cold_dir + "/cold-rows-" +
+                                                         std::to_string(options.index),
+                                                     options.table_memory_bytes}));
+    shard.table_memory = {options.table_memory_bytes, impl->cold.get()};
   }
   shard.bug = options.bug;
   if (options.durability == Durability::kLogged) {

@@ -37,7 +37,11 @@ struct PserverOptions {
   WalSync wal_sync = WalSync::kInterval;  // kLogged: and when that of the machine
   Duration wal_sync_interval = std::chrono::milliseconds(100);
   uint64_t log_bytes_max = uint64_t{256} << 20;  // then a checkpoint is written
-  int threads = 2;                               // workers
+  // Memory for the rows of all tables (row_tiers.h); 0: without bound. Rows beyond it lie in
+  // <cold_dir>/cold-rows-<index>, which is emptied at the start.
+  uint64_t table_memory_bytes = 0;
+  std::string cold_dir = "database";
+  int threads = 2;                 // workers
   size_t queue_max = 1024;         // calls that may wait for a worker; more are refused
   bool lanes = true;               // shared memory for clients on this host
   ShardBug bug = ShardBug::kNone;  // for tests

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "common/tensor/device.h"
 #include "common/tensor/row_buckets.h"
@@ -12,15 +13,23 @@ namespace {
 
 constexpr size_t kSlabBytes = 1 << 20;
 constexpr size_t kGroup = 16;  // rows looked up together
+// Of absl::flat_hash_map: a pair and its control byte, at the lowest load between two growths
+// (7/16).
+constexpr size_t kIndexBytes = (sizeof(std::pair<uint64_t, uint32_t>) + 1) * 16 / 7 + 1;
 
 }  // namespace
 
 RowStore::RowStore(int64_t floats)
     : row_bytes_(static_cast<size_t>(floats) * sizeof(float)), buckets_(kRowBuckets) {
-  while (((row_bytes_ + sizeof(Head)) << (slab_shift_ + 1)) <= kSlabBytes) ++slab_shift_;
+  while (((row_bytes_ + sizeof(Head) + 1) << (slab_shift_ + 1)) <= kSlabBytes) ++slab_shift_;
   slab_mask_ = (uint32_t{1} << slab_shift_) - 1;
   heads_at_ = ((row_bytes_ << slab_shift_) + alignof(Head) - 1) / alignof(Head) * alignof(Head);
-  slab_bytes_ = heads_at_ + (sizeof(Head) << slab_shift_);
+  marks_at_ = heads_at_ + (sizeof(Head) << slab_shift_);
+  slab_bytes_ = marks_at_ + (size_t{1} << slab_shift_);
+}
+
+size_t RowStore::BytesOfRow(int64_t floats) {
+  return static_cast<size_t>(floats) * sizeof(float) + sizeof(Head) + 1 + kIndexBytes;
 }
 
 void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
@@ -49,6 +58,7 @@ StatusOr<uint32_t> RowStore::Add(uint64_t id) {
   }
   const uint32_t at = size_++;
   HeadOf(at) = {id, {}};
+  Mark(at) = 0;
   const bool added = buckets_[RowBucket(id)].emplace(id, at).second;
   CHECK(added) << "row " << id << " is there already";
   return at;
@@ -60,6 +70,7 @@ void RowStore::Remove(uint32_t at) {
   if (at != last) {
     std::memcpy(Row(at), Row(last), row_bytes_);
     HeadOf(at) = HeadOf(last);
+    Mark(at) = Mark(last);
     buckets_[RowBucket(Id(at))][Id(at)] = at;
   }
   size_ = last;

@@ -1,7 +1,8 @@
 // Rows of f32 by 64-bit id: for each bucket (common/tensor/row_buckets.h) a hash table with open
 // addressing, from ids to places in slabs. A slab holds the floats of its rows side by side, so
 // that a row of 16 is one line of the cache, and behind them of each its id and what is known about
-// its use. A row stays where it is, but for Remove.
+// its use, and behind these a byte of each for others to mark it. A row stays where it is, but for
+// Remove.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +28,14 @@ class RowStore {
 
   // Rows of `floats` >= 1 values.
   explicit RowStore(int64_t floats);
+  // Bytes that such a row takes, with its part of the hash table where that is emptiest.
+  static size_t BytesOfRow(int64_t floats);
 
   // Places of `ids`, kNone for those that are not there. Looks them up in groups, so that the
   // misses of the cache overlap.
   void Find(std::span<const uint64_t> ids, uint32_t* at) const;
-  // The row's values are not initialised. REQUIRES: it is not there. RESOURCE_EXHAUSTED when there
-  // is no memory.
+  // The row's values are not initialised, its mark is 0. REQUIRES: it is not there.
+  // RESOURCE_EXHAUSTED when there is no memory.
   StatusOr<uint32_t> Add(uint64_t id);
   // The last row moves to its place.
   void Remove(uint32_t at);
@@ -44,6 +47,9 @@ class RowStore {
   uint64_t Id(uint32_t at) const { return const_cast<RowStore*>(this)->HeadOf(at).id; }
   RowUse& Use(uint32_t at) { return HeadOf(at).use; }
   const RowUse& Use(uint32_t at) const { return const_cast<RowStore*>(this)->Use(at); }
+  uint8_t& Mark(uint32_t at) {
+    return reinterpret_cast<uint8_t*>(Slab(at) + marks_at_)[at & slab_mask_];
+  }
 
   // Places are [0, size()).
   uint32_t size() const { return size_; }
@@ -66,7 +72,8 @@ class RowStore {
 
   const size_t row_bytes_;  // floats alone
   size_t heads_at_ = 0;     // in a slab
-  int slab_shift_ = 0;      // rows of a slab, as a power of two
+  size_t marks_at_ = 0;
+  int slab_shift_ = 0;  // rows of a slab, as a power of two
   uint32_t slab_mask_ = 0;
   size_t slab_bytes_ = 0;
   uint32_t size_ = 0;

@@ -107,7 +107,8 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   if (table_ == nullptr) {
-    TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(config, backend_, device_));
+    TD_ASSIGN_OR_RETURN(auto tables,
+                        SparseTables::Make(config, backend_, device_, options_.table_memory));
     SetTables(std::move(tables));
     TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_, options_.arena));
     config_ = config;
@@ -342,7 +343,7 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
       counters_.duplicates.Add(1);
     } else {
       TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
-      if (Status status = CheckTableRows(head, ticket); !status.ok()) {
+      if (Status status = AdmitTableRows(head, ticket); !status.ok()) {
         counters_.refused.Add(1);
         return status;
       }
@@ -394,8 +395,8 @@ void Shard::ApplyStepIfComplete(Ready& ready) {
   }
   if (has_values_.empty() || ranks.empty()) return;
   const Time start = clock_.Now();
-  sparse_->Begin(version_, /*keep_previous=*/true);
-  Status status = table_->ApplyGathered(ranks, step_rate_->second);
+  Status status = sparse_->Begin(version_, /*keep_previous=*/true);
+  if (status.ok()) status = table_->ApplyGathered(ranks, step_rate_->second);
   if (status.ok()) status = sparse_->ApplyGathered(ranks, step_rate_->second);
   if (!status.ok()) return Break(status, ready);
   has_previous_ = true;

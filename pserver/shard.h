@@ -51,6 +51,7 @@ class Shard {
     ShardBug bug = ShardBug::kNone;
     // Where to have what is given out; null, or full: elsewhere.
     std::shared_ptr<Arena> arena = nullptr;
+    TableMemory table_memory = {};  // its store must outlive the shard
   };
   template <typename T>
   using Done = std::function<void(StatusOr<T>)>;
@@ -166,7 +167,7 @@ class Shard {
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness;
   };
   struct TableGauges {  // TableInfo's
-    Gauge &rows, &bytes, &waiting, &dropped, &removed;
+    Gauge &rows, &bytes, &waiting, &dropped, &removed, &cold, &fetched, &written, &read_seconds;
   };
 
   void Run(Ready ready);
@@ -188,7 +189,7 @@ class Shard {
 
   // shard_tables.cc: what slices and tables have in common
   StatusOr<int> FindTablePush(const PushHead& head, size_t i) TD_REQUIRES(mu_);
-  Status CheckTableRows(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
+  Status AdmitTableRows(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
   void GatherPush(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Status ApplyPush(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
   void SetTables(std::unique_ptr<SparseTables> tables) TD_REQUIRES(mu_);

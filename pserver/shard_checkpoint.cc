@@ -25,7 +25,8 @@ StatusOr<ShardImage> Shard::MakeImage() {
     image.slices.push_back(std::move(slice));
   }
   for (size_t i = 0; i < sparse_->size(); ++i) {
-    image.tables.push_back(sparse_->table(static_cast<int>(i)).Image(version_));
+    TD_ASSIGN_OR_RETURN(TableImage table, sparse_->table(static_cast<int>(i)).Image(version_));
+    image.tables.push_back(std::move(table));
   }
   return image;
 }

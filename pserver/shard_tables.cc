@@ -46,12 +46,13 @@ StatusOr<int> Shard::FindTablePush(const PushHead& head, size_t i) {
   return static_cast<int>(table_->size()) + table;
 }
 
-Status Shard::CheckTableRows(const PushHead& head, const PushTicket& ticket) {
+Status Shard::AdmitTableRows(const PushHead& head, const PushTicket& ticket) {
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
     if (!IsTable(ticket.slices[i])) continue;
-    const int table = ticket.slices[i] - static_cast<int>(table_->size());
-    const Status status =
-        sparse_->table(table).CheckIds(Ids(ticket.buffers[i], head.slices[i].desc), true);
+    SparseTable& table = sparse_->table(ticket.slices[i] - static_cast<int>(table_->size()));
+    const auto ids = Ids(ticket.buffers[i], head.slices[i].desc);
+    Status status = table.CheckIds(ids, true);
+    if (status.ok()) status = table.Prepare(ids);
     if (!status.ok()) {
       return Annotate(status,
                       absl::StrFormat("trainer %d step %d", head.caller.trainer, head.step));
@@ -80,7 +81,11 @@ void Shard::SetTables(std::unique_ptr<SparseTables> tables) {
          .bytes = gauge("row_bytes", "Memory for rows"),
          .waiting = gauge("waiting_rows", "Rows that are not admitted yet"),
          .dropped = gauge("dropped_gradients", "Gradients of rows that were not admitted"),
-         .removed = gauge("removed_rows", "Rows that the rules removed")});
+         .removed = gauge("removed_rows", "Rows that the rules removed"),
+         .cold = gauge("cold_rows", "Rows outside memory"),
+         .fetched = gauge("fetched_rows", "Rows that came back into memory"),
+         .written = gauge("written_rows", "Rows that were written to leave memory"),
+         .read_seconds = gauge("read_seconds", "Time spent reading rows back into memory")});
   }
 }
 
@@ -93,6 +98,10 @@ void Shard::ShowTables() {
     gauges.waiting.Set(static_cast<double>(info.waiting));
     gauges.dropped.Set(static_cast<double>(info.dropped));
     gauges.removed.Set(static_cast<double>(info.removed));
+    gauges.cold.Set(static_cast<double>(info.cold_rows));
+    gauges.fetched.Set(static_cast<double>(info.fetched));
+    gauges.written.Set(static_cast<double>(info.written));
+    gauges.read_seconds.Set(info.read_seconds);
   }
 }
 
@@ -122,7 +131,7 @@ void Shard::GatherPush(const PushHead& head, PushTicket& ticket) {
 }
 
 Status Shard::ApplyPush(const PushHead& head, const PushTicket& ticket) {
-  sparse_->Begin(version_, /*keep_previous=*/false);
+  TD_RETURN_IF_ERROR(sparse_->Begin(version_, /*keep_previous=*/false));
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
     const int index = ticket.slices[i];
     if (!IsTable(index)) {
@@ -178,14 +187,17 @@ Status Shard::CheckPullRows(const PullQuery& query) const {
 }
 
 Status Shard::AddRows(const PullRows& rows, bool previous, PullResult& result) {
-  const SparseTable& table = sparse_->table(sparse_->Find(rows.variable));
+  SparseTable& table = sparse_->table(sparse_->Find(rows.variable));
   const int64_t dim = table.spec().dim();
   const auto numel = static_cast<int64_t>(rows.ids.size()) * dim;
   TD_ASSIGN_OR_RETURN(Buffer values,
                       table_->pool().Take(static_cast<size_t>(numel) * sizeof(float)));
-  table.Pull(rows.ids, previous, reinterpret_cast<float*>(values.get()));
+  TD_RETURN_IF_ERROR(
+      Annotate(table.Pull(rows.ids, previous, reinterpret_cast<float*>(values.get())),
+               "pull of table " + rows.variable));
   result.slices.push_back({rows.variable, 0, numel, std::move(values), 0, dim});
   counters_.pull_bytes.Add(static_cast<double>(numel) * sizeof(float));
+  if (options_.table_memory.bytes != 0) ShowTables();  // pulls move rows too
   return OkStatus();
 }
 
@@ -194,7 +206,8 @@ StatusOr<std::unique_ptr<SparseTables>> Shard::RestoreTables(const ShardImage& i
     return DataLoss("the checkpoint holds %d tables, its configuration %d", image.tables.size(),
                     image.config.tables.size());
   }
-  TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(image.config, backend_, device_));
+  TD_ASSIGN_OR_RETURN(auto tables,
+                      SparseTables::Make(image.config, backend_, device_, options_.table_memory));
   for (size_t i = 0; i < image.tables.size(); ++i) {
     SparseTable& table = tables->table(static_cast<int>(i));
     for (const auto& [bucket, rows] : image.tables[i].buckets) {
@@ -217,7 +230,8 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
   }
   const int table = sparse_->Find(variable);
   if (table < 0) return NotFound("there is no table \"%s\" here", variable);
-  TablePage page = sparse_->table(table).Page(bucket, slots, bytes_max, version_);
+  TD_ASSIGN_OR_RETURN(TablePage page,
+                      sparse_->table(table).Page(bucket, slots, bytes_max, version_));
   page.version = version_;
   return page;
 }

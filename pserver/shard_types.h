@@ -188,6 +188,11 @@ struct TableInfo {
   // Since the server started:
   uint64_t dropped = 0;  // gradients of rows that were not admitted
   uint64_t removed = 0;  // rows
+  // With rows outside memory (row_tiers.h); the last three since the table was made:
+  size_t cold_rows = 0;     // of `rows`
+  uint64_t fetched = 0;     // rows that came in
+  uint64_t written = 0;     // rows that were written to go out
+  double read_seconds = 0;  // waited for rows
 };
 struct ShardInfo {
   bool configured = false, initialised = false;

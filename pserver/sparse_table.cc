@@ -1,6 +1,7 @@
 #include "pserver/sparse_table.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "common/base/nearest.h"
@@ -11,6 +12,7 @@ namespace tandem {
 namespace {
 
 constexpr size_t kPullGroup = 64;        // rows that are looked up, then copied
+constexpr size_t kTierGroup = 4096;      // ... for which there is room together
 constexpr int64_t kLine = 16;            // floats of a line of the cache
 constexpr int64_t kChunkFloats = 16384;  // of weights; with gradients and slots they stay in L2
 
@@ -62,6 +64,33 @@ StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
   table->row_slots_ = std::move(row_slots);
   table->scalar_slots_ = std::move(scalar_slots);
   return table;
+}
+
+double SparseTable::bytes_max() const {
+  const double buckets = spec_.bucket_end - spec_.bucket_begin;
+  const double rows = static_cast<double>(spec_.height()) * buckets / kRowBuckets;
+  return rows * static_cast<double>(RowStore::BytesOfRow(width_));
+}
+
+Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
+  CHECK(rows() == 0);
+  if (idle_ == IdleRows::kFade) {
+    return Unimplemented(
+        "the optimizer changes rows without a gradient too, and so must have all rows of table %s "
+        "in memory: say lazy_mode, or allow %.1f MB",
+        spec_.variable, bytes_max() / 1e6);
+  }
+  const uint64_t rows = std::max<uint64_t>(1, bytes / RowStore::BytesOfRow(width_));
+  tiers_ = std::make_unique<RowTiers>(
+      spec_.rules, width_, static_cast<uint32_t>(std::min<uint64_t>(rows, UINT32_MAX - 1)), store_,
+      cold);
+  return OkStatus();
+}
+
+Status SparseTable::Prepare(std::span<const uint64_t> ids) {
+  if (tiers_ == nullptr) return OkStatus();
+  TD_RETURN_IF_ERROR(tiers_->Trim());
+  return tiers_->Fetch(ids);
 }
 
 Status SparseTable::CheckIds(std::span<const uint64_t> ids, bool ascending) const {
@@ -160,27 +189,38 @@ RowsGradient SparseTable::DropRefused(const RowsGradient& gradient) {
   return {merged_ids_, merged_.data()};
 }
 
-void SparseTable::Shrink() {
-  const TableRules& rules = spec_.rules;
-  const auto ttl = static_cast<uint32_t>(rules.ttl);
-  const auto decay = static_cast<float>(rules.decay);
+Status SparseTable::Shrink() {
+  const auto keep = [this](uint64_t id, const void* weights) {
+    if (!keeps_previous_) return;
+    std::vector<float>& kept = previous_removed_[id];
+    kept.resize(static_cast<size_t>(dim_));
+    std::memcpy(kept.data(), weights, kept.size() * sizeof(float));
+  };
+  if (tiers_ != nullptr) {
+    TD_ASSIGN_OR_RETURN(const size_t removed, tiers_->Shrink(version_, [&](const ColdRow& row) {
+      keep(row.id, row.values);
+    }));
+    removed_ += removed;
+  }
   for (uint32_t at = store_.size(); at-- > 0;) {
-    RowUse& use = store_.Use(at);
-    use.score *= decay;
-    const bool old = ttl > 0 && version_ - use.last > ttl;
-    if (!old && use.score >= static_cast<float>(rules.shrink_score)) continue;
-    if (keeps_previous_) {
-      const float* weights = store_.Row(at);
-      previous_removed_[store_.Id(at)] = {weights, weights + dim_};
-    }
+    if (FadeAndStay(spec_.rules, version_, store_.Use(at))) continue;
+    keep(store_.Id(at), store_.Row(at));
     store_.Remove(at);
     ++removed_;
   }
+  const auto ttl = static_cast<uint32_t>(spec_.rules.ttl);
   if (ttl > 0) admission_.Forget(version_, ttl);
+  return OkStatus();
 }
 
 TableInfo SparseTable::Info() const {
-  return {spec_.variable, rows(), bytes(), admission_.waiting(), dropped_, removed_};
+  TableInfo info{spec_.variable, rows(), bytes(), admission_.waiting(), dropped_, removed_};
+  if (tiers_ == nullptr) return info;
+  info.cold_rows = tiers_->cold();
+  info.fetched = tiers_->counts().fetched;
+  info.written = tiers_->counts().written;
+  info.read_seconds = tiers_->counts().read_seconds;
+  return info;
 }
 
 void SparseTable::Append(Chunk& chunk, uint32_t at, const float* gradient) {
@@ -268,33 +308,52 @@ Status SparseTable::UpdateAll(const RowsGradient& gradient, std::span<const uint
   return chunk.at.empty() && store_.size() != 0 ? OkStatus() : Run(chunk, rate);
 }
 
-void SparseTable::Begin(uint64_t version, bool keep_previous) {
+Status SparseTable::Begin(uint64_t version, bool keep_previous) {
   version_ = static_cast<uint32_t>(version);
   keeps_previous_ = keep_previous;
   previous_ids_.clear();
   previous_.clear();
   previous_removed_.clear();
   const auto every = static_cast<uint64_t>(spec_.rules.shrink_every);
-  if (every > 0 && version > 0 && version % every == 0) Shrink();
-  previous_size_ = store_.size();
+  return every > 0 && version > 0 && version % every == 0 ? Shrink() : OkStatus();
 }
 
 Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate) {
-  const RowsGradient gradient = DropRefused(Merge(gradients));
+  const RowsGradient merged = Merge(gradients);
+  if (tiers_ != nullptr) TD_RETURN_IF_ERROR(tiers_->Fetch(merged.ids));
+  previous_size_ = store_.size();
+  const RowsGradient gradient = DropRefused(merged);
   TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd(gradient.ids));
   for (const uint32_t place : at) {
     RowUse& use = store_.Use(place);
     use = {use.score + 1, version_};
+    if (tiers_ != nullptr) tiers_->Change(place);
   }
   next_scalars_ = scalars_;
   TD_RETURN_IF_ERROR(idle_ == IdleRows::kStay ? UpdateTouched(gradient, at, learning_rate)
                                               : UpdateAll(gradient, at, learning_rate));
   scalars_ = next_scalars_;
+  // Where there is no room now, Prepare of the next ones says so.
+  if (tiers_ != nullptr) tiers_->Trim().IgnoreError();
   return OkStatus();
 }
 
-void SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out) const {
-  if (previous) return PullPrevious(ids, out);
+Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out) {
+  if (tiers_ == nullptr) {
+    Gather(ids, out);
+  } else {
+    const size_t group = std::clamp<size_t>(tiers_->rows_max() / 8, kPullGroup, kTierGroup);
+    for (size_t begin = 0; begin < ids.size(); begin += group) {
+      const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));
+      TD_RETURN_IF_ERROR(Prepare(some));
+      Gather(some, out + begin * static_cast<size_t>(dim_));
+    }
+  }
+  if (previous) OverwritePrevious(ids, out);
+  return OkStatus();
+}
+
+void SparseTable::Gather(std::span<const uint64_t> ids, float* out) {
   uint32_t at[kPullGroup];
   for (size_t begin = 0; begin < ids.size(); begin += kPullGroup) {
     const std::span group = ids.subspan(begin, std::min(kPullGroup, ids.size() - begin));
@@ -304,34 +363,30 @@ void SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out)
         FillAbsent(group[i], out);
       } else {
         CopyRow(store_.Row(at[i]), dim_, out);
+        if (tiers_ != nullptr) tiers_->Touch(at[i]);
       }
     }
   }
 }
 
-void SparseTable::PullPrevious(std::span<const uint64_t> ids, float* out) const {
-  std::vector<uint32_t> at(ids.size());
-  store_.Find(ids, at.data());
+// What Begin removed, and what Apply changed since, to `out`, which has the weights of now.
+void SparseTable::OverwritePrevious(std::span<const uint64_t> ids, float* out) const {
   for (size_t i = 0; i < ids.size(); ++i, out += dim_) {
     const auto removed = previous_removed_.find(ids[i]);
     if (removed != previous_removed_.end()) {
       std::copy_n(removed->second.data(), dim_, out);
       continue;
     }
-    if (at[i] == RowStore::kNone) {
-      FillAbsent(ids[i], out);
+    if (idle_ == IdleRows::kFade) {
+      uint32_t at = RowStore::kNone;
+      store_.Find({&ids[i], 1}, &at);
+      if (at == RowStore::kNone || !keeps_previous_) continue;
+      std::copy_n(previous_.data() + static_cast<size_t>(at) * dim_, dim_, out);
       continue;
     }
-    const float* from = store_.Row(at[i]);
-    if (idle_ == IdleRows::kFade) {
-      if (keeps_previous_) from = previous_.data() + static_cast<size_t>(at[i]) * dim_;
-    } else {
-      const auto it = std::lower_bound(previous_ids_.begin(), previous_ids_.end(), ids[i]);
-      if (it != previous_ids_.end() && *it == ids[i]) {
-        from = previous_.data() + (it - previous_ids_.begin()) * dim_;
-      }
-    }
-    std::copy_n(from, dim_, out);
+    const auto it = std::lower_bound(previous_ids_.begin(), previous_ids_.end(), ids[i]);
+    if (it == previous_ids_.end() || *it != ids[i]) continue;
+    std::copy_n(previous_.data() + (it - previous_ids_.begin()) * dim_, dim_, out);
   }
 }
 
@@ -349,6 +404,11 @@ Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
                            spec_.variable, bad % width_);
   }
   for (size_t i = 0; i < values.ids.size(); ++i) {  // one may come twice
+    if (tiers_ != nullptr && i % kTierGroup == 0) {
+      const size_t n = std::min(kTierGroup, values.ids.size() - i);
+      TD_RETURN_IF_ERROR(tiers_->Trim());
+      TD_RETURN_IF_ERROR(tiers_->Discard({&values.ids[i], n}));
+    }
     TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd({&values.ids[i], 1}));
     std::copy_n(values.content.data() + i * static_cast<size_t>(width_), width_, store_.Row(at[0]));
     const RowAge use = values.use.empty() ? RowAge{1, 0} : values.use[i];
@@ -372,26 +432,40 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
                   OrDidYouMean(slot, names));
 }
 
-void SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version,
-                               RowValues& out) const {
+Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version,
+                                 RowValues& out) const {
   const std::vector<uint64_t> ids = store_.IdsOf(bucket);
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
-  out.ids.insert(out.ids.end(), ids.begin(), ids.end());
-  for (const uint32_t place : at) {
-    const float* row = store_.Row(place);
-    out.content.insert(out.content.end(), row, row + (with_slots ? width_ : dim_));
-    if (!with_slots) continue;
-    const RowUse& use = store_.Use(place);
-    out.use.push_back({use.score, version - use.last});
+  const auto floats = static_cast<size_t>(with_slots ? width_ : dim_);
+  const auto append = [&](uint64_t id, const RowUse& use, const void* row) {
+    out.ids.push_back(id);
+    out.content.resize(out.content.size() + floats);
+    std::memcpy(out.content.data() + out.content.size() - floats, row, floats * sizeof(float));
+    if (with_slots) out.use.push_back({use.score, version - use.last});
+  };
+  size_t next = 0;
+  const auto append_below = [&](uint64_t id) {
+    for (; next < ids.size() && ids[next] < id; ++next) {
+      append(ids[next], store_.Use(at[next]), store_.Row(at[next]));
+    }
+  };
+  if (tiers_ != nullptr) {
+    TD_RETURN_IF_ERROR(tiers_->Scan(bucket, [&](const ColdRow& row) {
+      append_below(row.id);
+      append(row.id, row.use, row.values);
+      return OkStatus();
+    }));
   }
-  if (!with_slots) return;
+  append_below(UINT64_MAX);
+  if (!with_slots) return OkStatus();
   const std::vector<WaitingRow> waiting = admission_.OfBucket(bucket, version);
   out.waiting.insert(out.waiting.end(), waiting.begin(), waiting.end());
+  return OkStatus();
 }
 
-TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
-                            uint64_t version) const {
+StatusOr<TablePage> SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
+                                      uint64_t version) const {
   TablePage page;
   page.rows.variable = spec_.variable;
   if (with_slots) {
@@ -403,19 +477,19 @@ TablePage SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
     return page.rows.content.size() * sizeof(float) + page.rows.waiting.size() * sizeof(WaitingRow);
   };
   for (; bucket < spec_.bucket_end && bytes() < bytes_max; ++bucket) {
-    AppendBucket(bucket, with_slots, static_cast<uint32_t>(version), page.rows);
+    TD_RETURN_IF_ERROR(AppendBucket(bucket, with_slots, static_cast<uint32_t>(version), page.rows));
   }
   page.next_bucket = bucket >= spec_.bucket_end ? kRowBuckets : bucket;
   return page;
 }
 
-TableImage SparseTable::Image(uint64_t version) const {
+StatusOr<TableImage> SparseTable::Image(uint64_t version) const {
   TableImage image;
   image.scalars = scalars_;
   for (int bucket = spec_.bucket_begin; bucket < spec_.bucket_end; ++bucket) {
     RowValues rows;
     rows.variable = spec_.variable;
-    AppendBucket(bucket, true, static_cast<uint32_t>(version), rows);
+    TD_RETURN_IF_ERROR(AppendBucket(bucket, true, static_cast<uint32_t>(version), rows));
     if (rows.ids.empty() && rows.waiting.empty()) continue;
     image.buckets.emplace_back(bucket, std::move(rows));
   }

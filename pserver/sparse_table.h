@@ -3,9 +3,10 @@
 // servers matters; before that it reads as the same. TableRules may admit rows later, until when
 // they read as zeros, and remove them again.
 //
-// A row in memory: id, use, weights, optimizer slots (row_store.h). Updates are the optimizer's
-// operator with sparse gradients (update_program.h), run over copies of some rows at a time, in the
-// same bits as over a whole matrix.
+// A row in memory: id, use, weights, optimizer slots (row_store.h). With a bound on their memory
+// those that are not in use lie outside (row_tiers.h), which changes no bit. Updates are the
+// optimizer's operator with sparse gradients (update_program.h), run over copies of some rows at a
+// time, in the same bits as over a whole matrix.
 #pragma once
 
 #include <map>
@@ -17,6 +18,7 @@
 
 #include "pserver/row_admission.h"
 #include "pserver/row_store.h"
+#include "pserver/row_tiers.h"
 #include "pserver/shard_types.h"
 #include "pserver/update_program.h"
 
@@ -36,9 +38,14 @@ class SparseTable {
   static StatusOr<std::unique_ptr<SparseTable>> Make(const TableSpec& spec,
                                                      const OptimizerSpec& optimizer,
                                                      const Backend& backend, Device& device);
+  // Memory that it takes once every row is there that may be.
+  double bytes_max() const;
+  // From now on rows beyond `bytes` of memory go to `cold`, which must outlive the table. REQUIRES:
+  // there are none yet. UNIMPLEMENTED for optimizers that change rows without a gradient.
+  Status Limit(ColdStore& cold, uint64_t bytes);
 
   const TableSpec& spec() const { return spec_; }
-  size_t rows() const { return store_.size(); }
+  size_t rows() const { return store_.size() + (tiers_ == nullptr ? 0 : tiers_->cold()); }
   size_t bytes() const { return store_.bytes(); }
   TableInfo Info() const;
   const std::vector<std::string>& slots() const { return slot_names_; }  // of the rows
@@ -47,23 +54,30 @@ class SparseTable {
   // (`ascending`) not above the one before it.
   Status CheckIds(std::span<const uint64_t> ids, bool ascending) const;
 
+  // ---- With rows outside memory each of these fails when they cannot be read: DATA_LOSS,
+  // UNAVAILABLE.
+
+  // Brings the rows of `ids` in, after making room: RESOURCE_EXHAUSTED when that fails. Apply with
+  // these ids right behind it then does not fail for want of them or of room.
+  Status Prepare(std::span<const uint64_t> ids);
   // Begins the update that makes `version` + 1: removes rows that the rules remove now. With
   // `keep_previous` Pull can give the weights before it.
-  void Begin(uint64_t version, bool keep_previous);
+  Status Begin(uint64_t version, bool keep_previous);
   // One optimizer step with the sum of the gradients, added in their order. REQUIRES:
   // CheckIds(ids, true) for each; once behind Begin.
   Status Apply(std::span<const RowsGradient> gradients, float learning_rate);
   // Weights of `ids` to `out` [ids, dim]; `previous`: before the last Begin. REQUIRES: CheckIds.
-  void Pull(std::span<const uint64_t> ids, bool previous, float* out) const;
+  Status Pull(std::span<const uint64_t> ids, bool previous, float* out);
 
-  // Replaces or adds rows, each with its slots, as they are at `version`; all or nothing.
+  // Replaces or adds rows, each with its slots, as they are at `version`; all or nothing, but where
+  // there is no room for them.
   Status SetRows(const RowValues& values, uint64_t version);
   // A slot of one number. NOT_FOUND with the nearest name.
   Status SetScalar(const std::string& slot, float value);
   const std::vector<std::pair<std::string, float>>& scalars() const { return scalars_; }
   // Rows of whole buckets from `bucket` on, until there are `bytes_max` bytes.
-  TablePage Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version) const;
-  TableImage Image(uint64_t version) const;
+  StatusOr<TablePage> Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version) const;
+  StatusOr<TableImage> Image(uint64_t version) const;
 
  private:
   // Rows of a chunk on their way through the update program.
@@ -86,20 +100,22 @@ class SparseTable {
   StatusOr<uint32_t> AddFresh(uint64_t id);
   // The gradient of rows that are there or admitted now; the result lies in it, or in merged_.
   RowsGradient DropRefused(const RowsGradient& gradient);
-  void Shrink();
+  Status Shrink();
   void FillAbsent(uint64_t id, float* weights) const;
-  void PullPrevious(std::span<const uint64_t> ids, float* out) const;
+  void Gather(std::span<const uint64_t> ids, float* out);
+  void OverwritePrevious(std::span<const uint64_t> ids, float* out) const;
   void FillFresh(uint64_t id, float* weights) const;
   Status UpdateTouched(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);
   Status UpdateAll(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);
   void Append(Chunk& chunk, uint32_t at, const float* gradient);
   Status Run(Chunk& chunk, float rate);
-  void AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out) const;
+  Status AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out) const;
 
   const TableSpec spec_;
   const IdleRows idle_;
   const int64_t dim_, width_;  // floats of the weights, of a row
   RowStore store_;
+  std::unique_ptr<RowTiers> tiers_;  // null: all rows are in store_
   RowAdmission admission_;
   uint32_t version_ = 0;
   uint64_t dropped_ = 0, removed_ = 0;
@@ -116,7 +132,7 @@ class SparseTable {
   bool keeps_previous_ = false;
   std::vector<uint64_t> previous_ids_;
   std::vector<float> previous_;
-  uint32_t previous_size_ = 0;                               // rows before it
+  uint32_t previous_size_ = 0;                               // rows in memory before it
   std::map<uint64_t, std::vector<float>> previous_removed_;  // weights of rows that are gone
 };
 

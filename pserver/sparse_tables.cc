@@ -1,11 +1,27 @@
 #include "pserver/sparse_tables.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace tandem {
 
+std::vector<double> ShareMemory(const std::vector<double>& bytes_max, double bytes) {
+  std::vector<size_t> order(bytes_max.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return bytes_max[a] < bytes_max[b]; });
+  std::vector<double> shares(bytes_max.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    shares[order[i]] = std::min(bytes_max[order[i]], bytes / static_cast<double>(order.size() - i));
+    bytes -= shares[order[i]];
+  }
+  return shares;
+}
+
 StatusOr<std::unique_ptr<SparseTables>> SparseTables::Make(const ShardConfig& config,
-                                                           const Backend& backend, Device& device) {
+                                                           const Backend& backend, Device& device,
+                                                           const TableMemory& memory) {
   auto all = std::make_unique<SparseTables>();
   all->gathered_.assign(config.trainers, 0);
   for (const TableSpec& spec : config.tables) {
@@ -16,7 +32,19 @@ StatusOr<std::unique_ptr<SparseTables>> SparseTables::Make(const ShardConfig& co
     all->tables_.back().gathered.resize(config.trainers);
     all->tables_.back().has.resize(config.trainers);
   }
+  if (memory.bytes != 0) TD_RETURN_IF_ERROR(all->Limit(memory));
   return all;
+}
+
+Status SparseTables::Limit(const TableMemory& memory) {
+  std::vector<double> bytes_max;
+  for (const Table& t : tables_) bytes_max.push_back(t.table->bytes_max());
+  const std::vector<double> shares = ShareMemory(bytes_max, static_cast<double>(memory.bytes));
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    if (shares[i] >= bytes_max[i]) continue;  // all its rows fit
+    TD_RETURN_IF_ERROR(tables_[i].table->Limit(*memory.cold, static_cast<uint64_t>(shares[i])));
+  }
+  return OkStatus();
 }
 
 int SparseTables::Find(const std::string& variable) const {
@@ -39,8 +67,9 @@ void SparseTables::Drop(int trainer) {
   gathered_[trainer] = 0;
 }
 
-void SparseTables::Begin(uint64_t version, bool keep_previous) {
-  for (Table& t : tables_) t.table->Begin(version, keep_previous);
+Status SparseTables::Begin(uint64_t version, bool keep_previous) {
+  for (Table& t : tables_) TD_RETURN_IF_ERROR(t.table->Begin(version, keep_previous));
+  return OkStatus();
 }
 
 Status SparseTables::ApplyGathered(std::span<const int> ranks, float learning_rate) {

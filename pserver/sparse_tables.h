@@ -12,6 +12,15 @@
 
 namespace tandem {
 
+// Memory for the rows of all tables of a server.
+struct TableMemory {
+  uint64_t bytes = 0;         // 0: without bound
+  ColdStore* cold = nullptr;  // with a bound: where the others go
+};
+// What each table may have of `bytes`, when it can use no more than `bytes_max`: all that can use
+// more have the same.
+std::vector<double> ShareMemory(const std::vector<double>& bytes_max, double bytes);
+
 // The two halves of a push to one table.
 struct PushedRows {
   Buffer ids;     // i64 [count]
@@ -26,9 +35,10 @@ struct PushedRows {
 // Not thread-safe (the shard's lock guards it).
 class SparseTables {
  public:
-  // `backend` and `device` must outlive the tables.
+  // `backend`, `device` and `memory.cold` must outlive the tables.
   static StatusOr<std::unique_ptr<SparseTables>> Make(const ShardConfig& config,
-                                                      const Backend& backend, Device& device);
+                                                      const Backend& backend, Device& device,
+                                                      const TableMemory& memory = {});
 
   size_t size() const { return tables_.size(); }
   SparseTable& table(int i) { return *tables_[i].table; }
@@ -42,7 +52,7 @@ class SparseTables {
   int gathered(int trainer) const { return gathered_[trainer]; }
   void Drop(int trainer);
   // SparseTable::Begin of every table.
-  void Begin(uint64_t version, bool keep_previous);
+  Status Begin(uint64_t version, bool keep_previous);
   // REQUIRES: each of `ranks` (ascending) gave every table; Begin before.
   Status ApplyGathered(std::span<const int> ranks, float learning_rate);
 
@@ -52,6 +62,8 @@ class SparseTables {
     std::vector<PushedRows> gathered;  // by trainer
     std::vector<bool> has;
   };
+  Status Limit(const TableMemory& memory);
+
   std::vector<Table> tables_;
   std::vector<int> gathered_;  // tables, by trainer
   std::unordered_map<std::string, int> index_;

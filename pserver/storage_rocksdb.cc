@@ -3,7 +3,6 @@
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +17,7 @@
 #include "common/base/mutex.h"
 #include "proto/pserver.pb.h"
 #include "pserver/buffer_pool.h"
+#include "pserver/disk_space.h"
 #include "pserver/log_record.h"
 #include "pserver/proto_convert.h"
 #include "pserver/storage.h"
@@ -247,16 +247,7 @@ class RocksdbStorage final : public Storage {
 
  private:
   Status CheckSpace(size_t bytes) const {
-    struct statvfs info {};
-    if (statvfs(dir_.c_str(), &info) != 0) {
-      return Unavailable("data folder %s: %s", dir_, ErrnoText(errno));
-    }
-    const uint64_t free = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
-    // The log, the table it becomes, and the older one until it is compacted away.
-    const uint64_t need = free_bytes_min_ + 3 * static_cast<uint64_t>(bytes);
-    if (free >= need) return OkStatus();
-    return ResourceExhausted("data folder %s: %d bytes free, %d needed; nothing was written", dir_,
-                             free, need);
+    return CheckDiskSpace("data folder", dir_, free_bytes_min_, bytes);
   }
 
   std::string AcknowledgedPath() const { return dir_ + "/TANDEM_ACKNOWLEDGED"; }

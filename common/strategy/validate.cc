@@ -230,6 +230,8 @@ void Validator::NoteIdleKnobs() {
   const Idle rows[] = {
       {flags.has_min_block_size() && !flags.slice_var_up(), "runtime_flags.min_block_size",
        "min_block_size has no effect with slice_var_up: false"},
+      {flags.has_rocksdb_path() && flags.table_memory_mb() == 0, "runtime_flags.rocksdb_path",
+       "rocksdb_path has no effect without table_memory_mb: all rows are in memory"},
       {build.fuse_broadcast_ops() && !reduce, "build_strategy.fuse_broadcast_ops",
        "fuse_broadcast_ops has no effect without reduce_strategy: Reduce"},
       {reduce && context_.ranks == 1, "build_strategy.reduce_strategy",

@@ -15,6 +15,8 @@ const std::vector<UnbenchedKnob>& UnbenchedKnobs() {
       {"runtime_flags.reader_queue_speed_test_mode", "measures by itself, and trains nothing"},
       {"runtime_flags.pe_profile_fname", "writes a file of samples"},
       {"runtime_flags.rpc_deadline_ms", "counts when a server does not answer"},
+      {"runtime_flags.rocksdb_path", "where rows lie for which there is no room"},
+      {"runtime_flags.table_memory_mb", "a bound: counts for tables of more rows; ps_vs_stores"},
       {"runtime_flags.rpc_retry_times", "counts when a server does not answer"},
   };
   return kUnbenched;

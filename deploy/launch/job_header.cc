@@ -46,8 +46,9 @@ StatusOr<JobHeader> ReadJobHeader(const std::string& path) {
   return header;
 }
 
-StatusOr<int> TrainersPerWorker(const std::string& path, const std::vector<std::string>& args,
-                                const std::map<std::string, std::string>& environment) {
+StatusOr<ServerSettings> ReadServerSettings(const std::string& path,
+                                            const std::vector<std::string>& args,
+                                            const std::map<std::string, std::string>& environment) {
   JobConfig job;
   Origins origins;
   Diagnostics diagnostics;
@@ -60,7 +61,10 @@ StatusOr<int> TrainersPerWorker(const std::string& path, const std::vector<std::
     (void)ApplyOverride(&job, field, arg.substr(equals + 1), FlagOrigin(field), &origins);
   }
   const ExecutionStrategy& execution = job.strategy().execution_strategy();
-  return execution.use_thread_barrier() && job.strategy().a_sync() ? 1 : execution.cpu_num();
+  const bool meet = execution.use_thread_barrier() && job.strategy().a_sync();
+  const RuntimeFlags& flags = job.strategy().runtime_flags();
+  return ServerSettings{meet ? 1 : execution.cpu_num(), flags.table_memory_mb(),
+                        flags.rocksdb_path()};
 }
 
 }  // namespace tandem::deploy

@@ -49,11 +49,19 @@ struct JobHeader {
 // NOT_FOUND when there is no such file; INVALID_ARGUMENT "file:line:col: error: ..." when it is no
 // job file.
 StatusOr<JobHeader> ReadJobHeader(const std::string& path);
-// How many trainers a worker of this job, with these arguments and environment, is to its pservers:
-// its places (cpu_num), or one where they meet before each push (use_thread_barrier). What is wrong
-// with an argument is for the trainer to say.
-StatusOr<int> TrainersPerWorker(const std::string& path, const std::vector<std::string>& args,
-                                const std::map<std::string, std::string>& environment);
+// What the servers of a job are told of its settings.
+struct ServerSettings {
+  // Trainers that a worker is to them: its places (cpu_num), or one where they meet before each
+  // push (use_thread_barrier).
+  int trainers_per_worker = 1;
+  int64_t table_memory_mb = 0;
+  std::string rocksdb_path;
+};
+// Of this job with these arguments of trainers and this environment. What is wrong with an argument
+// is for the trainer to say.
+StatusOr<ServerSettings> ReadServerSettings(const std::string& path,
+                                            const std::vector<std::string>& args,
+                                            const std::map<std::string, std::string>& environment);
 
 // The table behind --help.
 const std::vector<FlagSpec>& LaunchFlags();

@@ -43,7 +43,8 @@ void AddNetworkFlags(const LaunchOptions& options, const LaunchPlan& plan, Proce
   if (options.insecure_allow_network) p.argv.push_back("--insecure_allow_network");
 }
 
-ProcessPlan Pserver(const LaunchOptions& options, const LaunchPlan& plan, int index) {
+ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings,
+                    const LaunchPlan& plan, int index) {
   ProcessPlan p;
   p.role = Role::kPserver;
   p.rank = index;
@@ -57,6 +58,10 @@ ProcessPlan Pserver(const LaunchOptions& options, const LaunchPlan& plan, int in
     if (options.max_restarts > 0) p.argv.push_back("--durability=logged");
   }
   AddNetworkFlags(options, plan, p);
+  if (settings.table_memory_mb != 0) {
+    p.argv.push_back("--table_memory_mb=" + std::to_string(settings.table_memory_mb));
+    p.argv.push_back("--rocksdb_path=" + settings.rocksdb_path);
+  }
   p.can_return = !options.pserver_data_dir.empty();
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";
@@ -238,17 +243,17 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.log_dir = options.log_dir;
   plan.servers = static_cast<int>(options.servers.size());
   plan.workers = plan.trainers = static_cast<int>(options.workers.size());
+  ServerSettings settings;
   if (plan.servers > 0) {
-    TD_ASSIGN_OR_RETURN(const int each,
-                        TrainersPerWorker(options.job_file, options.trainer_args, env));
-    plan.trainers *= each;
+    TD_ASSIGN_OR_RETURN(settings, ReadServerSettings(options.job_file, options.trainer_args, env));
+    plan.trainers *= settings.trainers_per_worker;
   }
   TD_RETURN_IF_ERROR(ChooseSecret(options, env, plan));
   TD_RETURN_IF_ERROR(ChooseTls(options, plan));
 
   for (int i = 0; i < plan.servers; ++i) {
     if (options.servers[static_cast<size_t>(i)].local) {
-      plan.processes.push_back(Pserver(options, plan, i));
+      plan.processes.push_back(Pserver(options, settings, plan, i));
     }
   }
   int local_size = 0, local_rank = 0;

@@ -135,7 +135,7 @@ class Direct {
     const std::vector<float> ones(kRows * kDim, 1.0f);
     const RowsGradient all[] = {{ids, ones.data()}};
     for (const uint64_t version : {0, 1}) {
-      table_->Begin(version, false);
+      TD_RETURN_IF_ERROR(table_->Begin(version, false));
       TD_RETURN_IF_ERROR(table_->Apply(all, 0.01f));
     }
     return table_->rows() == kRows ? OkStatus() : Internal("%d rows", table_->rows());
@@ -143,8 +143,7 @@ class Direct {
   Status Pull(const std::vector<int64_t>& ids) {
     const std::span keys(reinterpret_cast<const uint64_t*>(ids.data()), ids.size());
     TD_RETURN_IF_ERROR(table_->CheckIds(keys, false));
-    table_->Pull(keys, false, out_.data());
-    return OkStatus();
+    return table_->Pull(keys, false, out_.data());
   }
 
  private:

@@ -77,14 +77,14 @@ class SparseTableTest : public testing::Test {
   }
   static Status Step(SparseTable& table, std::span<const RowsGradient> gradients,
                      uint64_t version = 0) {
-    table.Begin(version, false);
+    TD_RETURN_IF_ERROR(table.Begin(version, false));
     return table.Apply(gradients, 0.1f);
   }
-  static std::vector<float> All(const SparseTable& table) {
+  static std::vector<float> All(SparseTable& table) {
     std::vector<uint64_t> ids(kHeight);
     std::iota(ids.begin(), ids.end(), 0);
     std::vector<float> values(kHeight * kDim);
-    table.Pull(ids, false, values.data());
+    EXPECT_TRUE(table.Pull(ids, false, values.data()).ok());
     return values;
   }
 
@@ -196,10 +196,10 @@ TEST_F(SparseTableTest, PreviousWeightsAreThoseBeforeTheLastStep) {
       const std::vector<float> before = All(*table);
       const Gradient g = RandomGradient(step, 0, 9);
       const RowsGradient one[] = {g.view()};
-      table->Begin(step, true);
+      ASSERT_TRUE(table->Begin(step, true).ok());
       ASSERT_TRUE(table->Apply(one, 0.1f).ok());
       std::vector<float> previous(kHeight * kDim);
-      table->Pull(ids, true, previous.data());
+      ASSERT_TRUE(table->Pull(ids, true, previous.data()).ok());
       EXPECT_EQ(previous, before);
       EXPECT_NE(All(*table), before);
     }
@@ -215,7 +215,7 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
     ASSERT_TRUE(Step(*table, one).ok());
   }
   // Through pages onto three servers, through an image onto one; then one step more everywhere.
-  const TableImage image = table->Image(0);
+  const TableImage image = *table->Image(0);
   auto copy = Make(TableOf(), adam);
   for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(copy->SetRows(rows, 0).ok());
   for (const auto& [name, value] : image.scalars) ASSERT_TRUE(copy->SetScalar(name, value).ok());
@@ -229,7 +229,7 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
   }
   int pages = 0;
   for (int bucket = 0; bucket < kRowBuckets; ++pages) {
-    const TablePage page = table->Page(bucket, true, 4000, 0);
+    const TablePage page = *table->Page(bucket, true, 4000, 0);
     ASSERT_EQ(page.slots.size(), 2u);
     const size_t width = kDim * 3;
     for (size_t i = 0; i < page.rows.ids.size(); ++i) {
@@ -256,8 +256,8 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
   const RowsGradient second[] = {part.view()};
   ASSERT_TRUE(Step(*three[1], second).ok());
   std::vector<float> a(part.ids.size() * kDim), b(a.size());
-  three[1]->Pull(part.ids, false, a.data());
-  table->Pull(part.ids, false, b.data());
+  ASSERT_TRUE(three[1]->Pull(part.ids, false, a.data()).ok());
+  ASSERT_TRUE(table->Pull(part.ids, false, b.data()).ok());
   EXPECT_EQ(a, b);
 }
 

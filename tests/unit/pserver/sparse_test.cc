@@ -123,29 +123,35 @@ TEST_F(SparseTest, TheSameBitsOnOneTwoAndThreeServers) {
 }
 
 TEST_F(SparseTest, ACheckpointAndTheLogBringTheRowsBack) {
-  PserverOptions plain;
-  StartServers(2, plain);
-  std::unique_ptr<PsClient> clients[2];
-  Connect(clients, 0, "adam");
-  const std::vector<float> expected = Train(clients, 0, 9);
-  Stop(clients);
-  for (const Durability durability : {Durability::kNone, Durability::kLogged}) {
-    PserverOptions options;
-    options.data_dir = dir_ + (durability == Durability::kLogged ? "/logged" : "/checkpoint");
-    options.durability = durability;
-    options.log_bytes_max = 8'000;
-    std::vector<float> rows;
-    for (uint64_t begin = 0; begin < 9; begin += 3) {
-      StartServers(2, options);
-      EXPECT_EQ(servers_[0]->restored_version(), begin);
-      Connect(clients, begin, "adam");
-      rows = Train(clients, begin, begin + 3);
-      if (durability == Durability::kNone) {
-        ASSERT_TRUE(clients[0]->Save().ok());
+  for (const uint64_t memory : {0, 4'000}) {  // all rows, and about 50
+    const std::string optimizer = memory == 0 ? "adam" : kAdagrad;
+    StartServers(2);
+    std::unique_ptr<PsClient> clients[2];
+    Connect(clients, 0, optimizer);
+    const std::vector<float> expected = Train(clients, 0, 9);
+    Stop(clients);
+    for (const Durability durability : {Durability::kNone, Durability::kLogged}) {
+      PserverOptions options;
+      options.data_dir = dir_ + (durability == Durability::kLogged ? "/logged" : "/checkpoint") +
+                         std::to_string(memory);
+      options.durability = durability;
+      options.log_bytes_max = 8'000;
+      options.table_memory_bytes = memory;
+      options.cold_dir = dir_ + "/cold";
+      std::vector<float> rows;
+      for (uint64_t begin = 0; begin < 9; begin += 3) {
+        StartServers(2, options);
+        EXPECT_EQ(servers_[0]->restored_version(), begin);
+        Connect(clients, begin, optimizer);
+        rows = Train(clients, begin, begin + 3);
+        EXPECT_EQ(servers_[0]->Info().tables[0].cold_rows != 0, memory != 0);
+        if (durability == Durability::kNone) {
+          ASSERT_TRUE(clients[0]->Save().ok());
+        }
+        Stop(clients);  // nothing is saved here
       }
-      Stop(clients);  // nothing is saved here
+      EXPECT_EQ(rows, expected);
     }
-    EXPECT_EQ(rows, expected);
   }
 }
 

@@ -30,12 +30,12 @@ class TableRulesTest : public testing::Test {
                      bool keep_previous = false) {
     const Floats ones(ids.size() * kDim, 1.0f);
     const RowsGradient gradient[] = {{ids, ones.data()}};
-    table.Begin(version, keep_previous);
+    ASSERT_TRUE(table.Begin(version, keep_previous).ok());
     ASSERT_TRUE(table.Apply(gradient, 0.25f).ok());
   }
-  static Floats Row(const SparseTable& table, uint64_t id, bool previous = false) {
+  static Floats Row(SparseTable& table, uint64_t id, bool previous = false) {
     Floats row(kDim, NAN);
-    table.Pull({&id, 1}, previous, row.data());
+    EXPECT_TRUE(table.Pull({&id, 1}, previous, row.data()).ok());
     return row;
   }
   // Behind `updates` with a gradient of ones.
@@ -195,7 +195,8 @@ TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
     spec.bucket_end = FirstBucket(s + 1, 3);
     auto part = SparseTable::Make(spec, {"adagrad", {}}, backend_, device_);
     ASSERT_TRUE(part.ok());
-    for (const auto& [bucket, rows] : whole->Image(5).buckets) {
+    const TableImage image = *whole->Image(5);
+    for (const auto& [bucket, rows] : image.buckets) {
       if (bucket >= spec.bucket_begin && bucket < spec.bucket_end) {
         ASSERT_TRUE((*part)->SetRows(rows, 5).ok());
       }
@@ -232,7 +233,7 @@ TEST_F(TableRulesTest, AgesGoOnAtAnotherVersion) {
   Update(*table, 100, {1, 2, 3});
   Update(*table, 101, {1, 2});
   Update(*table, 102, {1});
-  const TableImage image = table->Image(103);
+  const TableImage image = *table->Image(103);
   auto other = Make("admit_count=2 shrink_every=1 ttl=3");
   for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(other->SetRows(rows, 7).ok());
   EXPECT_EQ(other->rows(), 2u);
