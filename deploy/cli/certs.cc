@@ -187,12 +187,6 @@ Status Certs(const ParsedArgs& args) {
 
 }  // namespace
 
-int RunCerts(const Args& args) {
-  ParsedArgs parsed;
-  int exit_code = 0;
-  if (!ParseOrExplain("certs", kUsage, Flags(), args, &parsed, &exit_code)) return exit_code;
-  const Status status = Certs(parsed);
-  return status.ok() ? 0 : Fail("certs", status);
-}
+int RunCerts(const Args& args) { return RunBody("certs", kUsage, Flags(), args, Certs); }
 
 }  // namespace tandem::deploy

@@ -11,9 +11,19 @@ const std::vector<Command>& Commands() {
       {"knobs", RunKnobs, "list and explain the settings of a job's strategy"},
       {"lint", RunLint, "check job and strategy files"},
       {"data", RunData, "show data files and convert them into record files"},
+      {"export", RunExport, "write a checkpoint's parameters for NumPy or as safetensors"},
       {"graph", RunGraph, "print or draw the program of a job, before and after each pass"},
+      {"status", RunStatus, "show the pservers and trainers of a running job, and who is slow"},
+      {"top", RunTop, "the same again and again, with updates per second"},
+      {"vars", RunVars, "list the variables that a job's pservers hold, and where"},
+      {"steps", RunSteps, "show loss, metric and speed of a running job's last steps"},
+      {"save", RunSave, "let a job's pservers write checkpoints"},
+      {"restore", RunRestore, "let a job's pservers go back to their checkpoints"},
+      {"drain", RunDrain, "stop a job that tandemrun started on this host"},
+      {"events", RunEvents, "list what became of the processes of a job"},
       {"certs", RunCerts, "make and show certificates for TLS between trainers and pservers"},
       {"doctor", RunDoctor, "check this machine and say what to fix"},
+      {"completion", RunCompletion, "print the completion of commands and flags for bash or zsh"},
       {"version", RunVersion, "print the version"},
       {"help", RunHelp, "print this"},
   };
@@ -23,7 +33,7 @@ const std::vector<Command>& Commands() {
 int RunHelp(const Args&) {
   std::printf("usage: tandem COMMAND [ARGUMENTS]    (tandem COMMAND --help tells more)\n\n");
   for (const Command& command : Commands()) {
-    std::printf("  %-9s %s\n", command.name, command.summary);
+    std::printf("  %-10s %s\n", command.name, command.summary);
   }
   std::printf("\ntandemrun starts jobs: tandemrun --servers=2 --workers=2 job.pbtxt\n");
   return 0;

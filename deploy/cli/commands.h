@@ -11,13 +11,23 @@ using Args = std::vector<std::string>;
 
 int RunBench(const Args& args);
 int RunCerts(const Args& args);
+int RunCompletion(const Args& args);
 int RunData(const Args& args);
 int RunDemo(const Args& args);
 int RunDoctor(const Args& args);
+int RunDrain(const Args& args);
+int RunEvents(const Args& args);
+int RunExport(const Args& args);
 int RunGraph(const Args& args);
 int RunHelp(const Args& args);
 int RunKnobs(const Args& args);
 int RunLint(const Args& args);
+int RunRestore(const Args& args);
+int RunSave(const Args& args);
+int RunStatus(const Args& args);
+int RunSteps(const Args& args);
+int RunTop(const Args& args);
+int RunVars(const Args& args);
 int RunVersion(const Args& args);
 
 struct Command {

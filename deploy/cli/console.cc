@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "deploy/launch/process.h"
@@ -36,6 +37,24 @@ int Fail(const std::string& command, const Status& status) {
   return ExitCodeOf(status);
 }
 
+std::string TableText(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
 StatusOr<bool> WantsJson(const ParsedArgs& args) {
   const std::string format = args.Get("output", "text");
   if (format == "text" || format == "json") return format == "json";
@@ -57,6 +76,26 @@ bool ParseOrExplain(const std::string& command, const std::string& usage,
   std::fputs((usage + "\n" + FlagHelp(flags)).c_str(), stdout);
   *exit_code = 0;
   return false;
+}
+
+int RunBody(const std::string& command, const std::string& usage,
+            const std::vector<FlagSpec>& flags, const std::vector<std::string>& args,
+            StatusOr<int> (*body)(const ParsedArgs&)) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  if (!ParseOrExplain(command, usage, flags, args, &parsed, &exit_code)) return exit_code;
+  const StatusOr<int> code = body(parsed);
+  return code.ok() ? *code : Fail(command, code.status());
+}
+
+int RunBody(const std::string& command, const std::string& usage,
+            const std::vector<FlagSpec>& flags, const std::vector<std::string>& args,
+            Status (*body)(const ParsedArgs&)) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  if (!ParseOrExplain(command, usage, flags, args, &parsed, &exit_code)) return exit_code;
+  const Status status = body(parsed);
+  return status.ok() ? kExitOk : Fail(command, status);
 }
 
 }  // namespace tandem::deploy

@@ -18,6 +18,9 @@ std::string Paint(int fd, Color color, const std::string& text);
 // Prints the error as "tandem COMMAND: error: ..." on stderr; returns its exit code.
 int Fail(const std::string& command, const Status& status);
 
+// Columns as wide as their widest cell, two spaces between them; a line each.
+std::string TableText(const std::vector<std::vector<std::string>>& rows);
+
 // What --output (-o) says: text, the default, or json. INVALID_ARGUMENT for anything else.
 StatusOr<bool> WantsJson(const ParsedArgs& args);
 
@@ -26,5 +29,14 @@ StatusOr<bool> WantsJson(const ParsedArgs& args);
 bool ParseOrExplain(const std::string& command, const std::string& usage,
                     std::vector<FlagSpec> flags, const std::vector<std::string>& args,
                     ParsedArgs* parsed, int* exit_code);
+
+// A subcommand with one body: parses or explains, runs the body and says what went wrong. The exit
+// code, which a body may also choose itself.
+int RunBody(const std::string& command, const std::string& usage,
+            const std::vector<FlagSpec>& flags, const std::vector<std::string>& args,
+            StatusOr<int> (*body)(const ParsedArgs&));
+int RunBody(const std::string& command, const std::string& usage,
+            const std::vector<FlagSpec>& flags, const std::vector<std::string>& args,
+            Status (*body)(const ParsedArgs&));
 
 }  // namespace tandem::deploy

@@ -9,16 +9,7 @@
 namespace tandem::deploy {
 namespace {
 
-// Planned subcommands, so that asking for one is not answered with "did you mean".
-constexpr const char* kNotBuilt[] = {"export", "status", "top"};
-
 int UnknownCommand(const std::string& name) {
-  for (const char* planned : kNotBuilt) {
-    if (name == planned) {
-      std::fprintf(stderr, "tandem: error: \"tandem %s\" is not built yet\n", planned);
-      return kExitUsage;
-    }
-  }
   std::vector<std::string> names;
   for (const Command& command : Commands()) names.push_back(command.name);
   std::string hint = HintText(name, names);

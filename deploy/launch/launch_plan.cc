@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/rpc/certificates.h"
+#include "deploy/launch/job_record.h"
 
 namespace tandem::deploy {
 namespace {
@@ -242,6 +243,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.mode = options.mode;
   plan.log_dir = options.log_dir;
   plan.servers = static_cast<int>(options.servers.size());
+  plan.pservers = JoinEndpoints(options.servers);
   plan.workers = plan.trainers = static_cast<int>(options.workers.size());
   ServerSettings settings;
   if (plan.servers > 0) {
@@ -294,6 +296,7 @@ Status PrepareFiles(const LaunchPlan& plan) {
   if (error) return PermissionDenied("cannot make %s: %s", plan.log_dir, error.message());
   std::filesystem::remove(plan.log_dir + "/error.json", error);
   for (const ProcessPlan& p : plan.processes) std::filesystem::remove(p.log_file, error);
+  TD_RETURN_IF_ERROR(WriteJobRecord(plan));
   if (plan.make_tls) TD_RETURN_IF_ERROR(WriteCertificates(plan));
   return plan.make_secret ? WriteSecret(plan.secret_file) : OkStatus();
 }

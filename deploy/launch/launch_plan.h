@@ -38,6 +38,7 @@ struct LaunchPlan {
   std::vector<std::string> tls_hosts;  // that the pservers' certificate is for
   std::vector<ProcessPlan> processes;  // of this machine: pservers first, then trainers, by rank
   int servers = 0, workers = 0;        // of the whole job
+  std::string pservers;                // all of them: "a:1,b:2"
   int trainers = 0;                    // that the pservers wait for
   bool remote_workers = false;
 };
@@ -53,9 +54,10 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
 // For --dry_run.
 std::string Describe(const LaunchPlan& plan);
 
-// Makes the log folder, removes logs that earlier runs left for ranks of this plan, and writes the
-// secret when it has to be made (mode 0600, 256 random bits in hex), and the certificates (a
-// pserver, a trainer, and an admin for `tandem`; the authority's key is kept nowhere).
+// Makes the log folder with job.json (job_record.h), removes logs that earlier runs left for ranks
+// of this plan, and writes the secret when it has to be made (mode 0600, 256 random bits in hex),
+// and the certificates (a pserver, a trainer, and an admin for `tandem`; the authority's key is
+// kept nowhere).
 Status PrepareFiles(const LaunchPlan& plan);
 
 // Removes secret and certificates if PrepareFiles made them: they end with the job.

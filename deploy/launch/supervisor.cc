@@ -3,14 +3,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <utility>
+
+#include "deploy/launch/job_record.h"
 
 namespace tandem::deploy {
 namespace {
@@ -24,15 +24,6 @@ sigset_t WatchedSignals() {
   sigemptyset(&set);
   for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH}) sigaddset(&set, s);
   return set;
-}
-
-std::string WallClock() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
 }
 
 struct CloseFile {
@@ -111,8 +102,14 @@ Status Supervisor::Start(const ProcessPlan& plan) {
   TD_ASSIGN_OR_RETURN(Process process, Process::Start(request));
   child->process.emplace(std::move(process));
   for (OutputChannel& channel : child->output) channel.CloseChildEnd();
+  Note("started", plan.Name(), child->process->pid(), "");
   children_.push_back(std::move(child));
   return OkStatus();
+}
+
+void Supervisor::Note(const char* event, const std::string& process, int64_t pid,
+                      const std::string& text) const {
+  AddEvent(plan_.log_dir, {"", event, process, pid, text});
 }
 
 Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
@@ -190,6 +187,7 @@ void Supervisor::OnSignal(int signal) {
     return;
   }
   stop_signal_ = signal;
+  Note("stopping", "", 0, SignalName(signal));
   std::fprintf(stderr, "%s: %s: stopping the job; once more to kill it\n", options_.name,
                SignalName(signal).c_str());
   StopTrainers(signal);
@@ -201,6 +199,7 @@ void Supervisor::CollectEnded() {
     if (child->seen_end || !child->process->Poll()) continue;
     child->seen_end = true;
     for (OutputChannel& channel : child->output) channel.Drain();
+    Note("ended", child->plan->Name(), child->process->pid(), child->process->Poll()->Text());
     ended.push_back(child.get());
   }
   if (phase_ == Phase::kRunning && stop_signal_ == 0) {
@@ -221,6 +220,8 @@ void Supervisor::Restart(std::vector<Child*>& ended) {
       continue;
     }
     ++restarts_;
+    Note("restarted", plan.Name(), 0,
+         absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
     std::fprintf(stderr, "%s: %s was killed by %s; starting it again (%d of %d)\n", options_.name,
                  plan.Name().c_str(), SignalName(exit.signal).c_str(), restarts_,
                  options_.max_restarts);
@@ -255,7 +256,7 @@ void Supervisor::Blame(const std::vector<Child*>& ended) {
   failure.early = failure.exit.ok();
   failure.stuck = culprit->stuck;
   failure.after_s = Seconds(SteadyNow() - started_);
-  failure.time = WallClock();
+  failure.time = WallClockText();
   failure.log_file = culprit->plan->log_file;
   failure.last_lines = LastLines(failure.log_file, kReportLines);
   failure_ = std::move(failure);
@@ -324,7 +325,12 @@ void Supervisor::FlushOutput() {
 }
 
 int Supervisor::Conclude() {
-  if (!failure_) return stop_signal_ == 0 ? 0 : 128 + stop_signal_;
+  if (!failure_) {
+    Note("done", "", 0, stop_signal_ == 0 ? "" : "stopped by " + SignalName(stop_signal_));
+    return stop_signal_ == 0 ? 0 : 128 + stop_signal_;
+  }
+  Note("failed", absl::StrFormat("%s %d", failure_->role, failure_->rank), failure_->pid,
+       failure_->exit.Text());
   std::vector<std::string> others;
   for (const auto& child : children_) {
     if (child->process->pid() == failure_->pid) continue;

@@ -61,6 +61,9 @@ class Supervisor {
   void StopPservers();
   void SignalRole(Role role, int signal);
   bool AnyRunning(Role role) const;
+  // Into events.jsonl (job_record.h).
+  void Note(const char* event, const std::string& process, int64_t pid,
+            const std::string& text) const;
   void FlushOutput();
   int Conclude();
 

@@ -21,15 +21,6 @@ class StatusTest : public JobTest {
     }
     return "no fact " + name;
   }
-  // The first of `count` ports that follow one another and were free a moment ago.
-  static int FreePorts(int count) {
-    while (true) {
-      const int first = FreePort();
-      int free = 0;
-      while (free < count && first + free < 65536 && !SendBytes(first + free, "")) ++free;
-      if (free == count) return first;
-    }
-  }
 };
 
 TEST_F(StatusTest, EveryProcessOfAJobShowsItself) {

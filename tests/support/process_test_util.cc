@@ -175,6 +175,15 @@ bool SendBytes(int port, const std::string& bytes) {
   return Exchange(port, bytes, std::chrono::seconds(1)).has_value();
 }
 
+int FreePorts(int count) {
+  while (true) {
+    const int first = FreePort();
+    int free = 0;
+    while (free < count && first + free < 65536 && !SendBytes(first + free, "")) ++free;
+    if (free == count) return first;
+  }
+}
+
 std::string HttpGet(int port, const std::string& path) {
   const std::string answer = Exchange(port, "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n",
                                       std::chrono::seconds(10))

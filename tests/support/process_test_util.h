@@ -69,6 +69,8 @@ bool WaitUntil(const std::function<bool()>& done, int seconds_max = kProcessSeco
 
 // A port of 127.0.0.1 that was free a moment ago.
 int FreePort();
+// The first of `count` such ports that follow one another.
+int FreePorts(int count);
 // Connects to 127.0.0.1:port, sends the bytes and reads until the other side hangs up or a second
 // has passed. False when nobody listens.
 bool SendBytes(int port, const std::string& bytes);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -64,8 +65,6 @@ class CliTest : public LauncherTest {
 TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
   EXPECT_EQ(Tandem({"dmeo"}), kExitUsage);
   EXPECT_EQ(Err(), "tandem: error: unknown command \"dmeo\"\nhint: did you mean \"demo\"?\n");
-  EXPECT_EQ(Tandem({"status"}), kExitUsage);
-  EXPECT_THAT(Err(), HasSubstr("not built yet"));
   EXPECT_EQ(Tandem({}), kExitUsage);
   EXPECT_EQ(Tandem({"help"}), 0);
   for (const Command& command : Commands()) EXPECT_THAT(Out(), HasSubstr(command.name));
@@ -74,12 +73,58 @@ TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
 }
 
 TEST_F(CliTest, EveryCommandExplainsItself) {
-  for (const char* name : {"bench", "certs", "demo", "doctor", "graph", "knobs", "lint"}) {
+  for (const char* name :
+       {"bench", "certs", "completion", "demo", "doctor", "drain", "events", "export", "graph",
+        "knobs", "lint", "restore", "save", "status", "steps", "top", "vars"}) {
     EXPECT_EQ(Tandem({name, "--help"}), 0) << name;
     EXPECT_THAT(Out(), StartsWith(std::string("tandem ") + name));
     EXPECT_EQ(Tandem({name, "--hlep"}), kExitUsage) << name;
     EXPECT_THAT(Err(), HasSubstr("did you mean \"--help\"?"));
   }
+}
+
+TEST_F(CliTest, AJobThatIsNotThereIsNamed) {
+  EXPECT_EQ(Tandem({"status", dir_ + "/none"}), kExitUsage);
+  EXPECT_THAT(Err(),
+              HasSubstr(dir_ + "/none/job.json: there is no such file\nhint: name the folder"));
+  EXPECT_EQ(Tandem({"status", "--pservers=127.0.0.1:1", "--timeout_s=1"}), kExitUnavailable);
+  EXPECT_THAT(Out(),
+              HasSubstr("problem: pserver 0 (127.0.0.1:1): 127.0.0.1:1: Connection refused"));
+  EXPECT_EQ(Tandem({"status", "--pservers=here"}), kExitUsage);
+  EXPECT_EQ(Tandem({"status", "--pservers=127.0.0.1:1", "-o", "yaml"}), kExitUsage);
+  EXPECT_EQ(Tandem({"status", "--pservers=127.0.0.1:1", "--secret_file=" + dir_ + "/none"}),
+            kExitUsage);
+  EXPECT_EQ(Tandem({"steps", "--pservers=127.0.0.1:1"}), kExitConfig);
+  EXPECT_THAT(Err(), HasSubstr("--status_port"));
+  EXPECT_EQ(Tandem({"save", "--pages=127.0.0.1:1"}), kExitConfig);
+  Write("job.json", "{\"job\": 3}");
+  EXPECT_EQ(Tandem({"drain", dir_}), kExitData);
+  Write("job.json",
+        "{\"job\": \"j\", \"mode\": \"local\", \"processes\": [], "
+        "\"launcher_pid\": 1, \"launcher_start\": 5}");
+  EXPECT_EQ(Tandem({"drain", dir_}), kExitConfig) << "pid 1 is somebody else by now";
+  EXPECT_THAT(Err(), HasSubstr("is over"));
+}
+
+TEST_F(CliTest, ShellsCompleteCommandsAndFlags) {
+  ASSERT_EQ(Tandem({"completion", "bash"}), 0) << Err();
+  Write("tandem.bash", Out());
+  const char* folder = std::getenv("TANDEM_BIN_DIR");
+  const std::string bin = (folder != nullptr ? folder : ProgramFolder() + "/../bin") + "/tandem";
+  const auto complete = [&](const std::string& words) {
+    const std::string script =
+        Script("complete", "source $D/tandem.bash\nCOMP_WORDS=(" + words +
+                               ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_tandem\n"
+                               "echo \"${COMPREPLY[@]}\"\n");
+    FILE* out = popen(script.c_str(), "r");
+    char line[256] = "";
+    if (std::fgets(line, sizeof(line), out) == nullptr) line[0] = '\0';
+    pclose(out);
+    return std::string(line);
+  };
+  EXPECT_EQ(complete("tandem sta"), "status\n");
+  EXPECT_EQ(complete(bin + " certs --d"), "--days=\n");
+  EXPECT_EQ(complete(bin + "run --mo"), "--mode=\n");
 }
 
 TEST_F(CliTest, CertsAreMadeShownAndJudged) {

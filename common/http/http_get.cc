@@ -1,0 +1,56 @@
+#include "common/http/http_get.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+
+constexpr uint64_t kBodyBytesMax = 64 << 20;
+constexpr unsigned kHttp11 = 11;
+
+}  // namespace
+
+StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, Duration timeout) {
+  asio::io_context context;
+  beast::tcp_stream stream(context);
+  stream.expires_after(timeout);
+  const std::string at = ToString(server);
+  error_code error;
+  asio::ip::tcp::resolver resolver(context);
+  const auto found = resolver.resolve(server.host, std::to_string(server.port), error);
+  if (error) return Unavailable("%s: %s", at, error.message());
+
+  http::request<http::empty_body> request(http::verb::get, path, kHttp11);
+  request.set(http::field::host, at);
+  request.set(http::field::connection, "close");
+  beast::flat_buffer buffer;
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(kBodyBytesMax);
+  // Deadlines hold for asynchronous calls alone, hence the chain.
+  stream.async_connect(found, [&](error_code e, const asio::ip::tcp::endpoint&) {
+    error = e;
+    if (error) return;
+    http::async_write(stream, request, [&](error_code written, size_t) {
+      error = written;
+      if (error) return;
+      http::async_read(stream, buffer, parser, [&](error_code read, size_t) { error = read; });
+    });
+  });
+  context.run();
+  if (error) return Unavailable("%s: %s", at, error.message());
+  if (parser.get().result() != http::status::ok) {
+    return FailedPrecondition("%s%s: HTTP status %d", at, path, parser.get().result_int());
+  }
+  return std::move(parser.get().body());
+}
+
+}  // namespace tandem

@@ -1,0 +1,241 @@
+#include "deploy/cli/job_access.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_split.h"
+#include "common/http/http_get.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_status.h"
+#include "common/rpc/tls_probe.h"
+#include "common/rpc/token.h"
+#include "proto/pserver.grpc.pb.h"
+
+namespace tandem::deploy {
+namespace {
+
+StatusOr<std::vector<tandem::Endpoint>> ParseList(const std::string& flag,
+                                                  const std::string& list) {
+  std::vector<tandem::Endpoint> all;
+  for (const auto part : absl::StrSplit(list, ',', absl::SkipEmpty())) {
+    auto endpoint = ParseEndpoint(std::string(part));
+    if (!endpoint.ok()) return Annotate(endpoint.status(), flag);
+    all.push_back(*std::move(endpoint));
+  }
+  return all;
+}
+
+// log-JOB is where tandemrun writes by default.
+StatusOr<std::string> OnlyFolderHere() {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(".", error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("log-") && std::filesystem::exists(entry.path() / "job.json", error)) {
+      found.push_back(name);
+    }
+  }
+  if (found.size() == 1) return found[0];
+  if (found.empty()) {
+    return InvalidArgument(
+        "which job? hint: name the folder that tandemrun writes its logs to "
+        "(--log_dir, else log-JOB), or give --pservers=HOST:PORT,...");
+  }
+  std::sort(found.begin(), found.end());
+  return InvalidArgument("which job? there are %s and %s; hint: name one", found[0], found[1]);
+}
+
+Status TakeRecord(const JobRecord& record, JobAccess& access) {
+  access.job = record.job;
+  TD_ASSIGN_OR_RETURN(access.pservers, ParseList("job.json", record.pservers));
+  for (const ProcessRecord& p : record.processes) {
+    if (p.status_page.empty()) continue;
+    std::string address = p.status_page.substr(p.status_page.find("//") + 2);
+    while (address.ends_with('/')) address.pop_back();
+    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint, ParseEndpoint(address));
+    access.pages.push_back({p.role, p.rank, endpoint});
+  }
+  return OkStatus();
+}
+
+Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobAccess& access) {
+  std::error_code error;
+  std::string secret_file = args.Get("secret_file"), tls_dir = args.Get("tls_dir");
+  if (access.record) {
+    const JobRecord& record = *access.record;
+    // The secret and the certificates of a job that is over may be gone with it.
+    const bool there = std::filesystem::exists(record.secret_file, error);
+    if (secret_file.empty() && there) secret_file = record.secret_file;
+    for (const PeerRole role : roles) {
+      if (!tls_dir.empty() || record.tls_dir.empty()) break;
+      const std::string folder = record.tls_dir + "/" + tandem::RoleName(role);
+      if (std::filesystem::exists(folder, error) || role == roles.back()) tls_dir = folder;
+    }
+  }
+  if (!secret_file.empty()) {
+    TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecretFile(secret_file));
+    if (access.job.empty()) return InvalidArgument("a secret belongs to a job: give --job=NAME");
+    access.token = JobToken(secret, access.job);
+  }
+  if (!tls_dir.empty()) {
+    if (access.record && !LauncherRuns(*access.record) &&
+        !std::filesystem::exists(tls_dir, error)) {
+      return NotFound("job %s of %s is over, and so are its certificates", access.job,
+                      access.folder);
+    }
+    access.tls = TlsFilesIn(tls_dir);
+    if (access.job.empty()) {
+      TD_ASSIGN_OR_RETURN(const auto identity, CheckTlsFiles(access.tls));
+      if (identity) access.job = identity->job;
+    }
+  }
+  const std::string uri =
+      access.tls.enabled() ? ToUri({access.job, PeerRole::kPserver}) : std::string();
+  const auto credentials = MakeCredentials(access.tls, uri);
+  if (!credentials.ok()) {
+    return Annotate(credentials.status(),
+                    absl::StrFormat("TLS (this needs role %s: tandem certs issue)",
+                                    tandem::RoleName(roles.back())));
+  }
+  access.credentials = *credentials;
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
+  std::vector<FlagSpec> flags = {
+      {"pservers", "", "LIST", "host:port of each pserver, instead of a log folder"},
+      {"pages", "", "LIST", "host:port of the trainers' status pages, in the order of their ranks"},
+      {"job", "", "NAME", "the job's name, where servers ask for a token"},
+      {"secret_file", "", "FILE", "the job's secret (default: that of the log folder)"},
+      {"tls_dir", "", "DIR", "folder with tls.crt, tls.key, ca.crt of role admin or observer"},
+      {"timeout_s", "", "N", "how long one process may take to answer (default 5)"},
+  };
+  flags.insert(flags.end(), more.begin(), more.end());
+  flags.push_back({"output", "o", "FORMAT", "text (default) or json"});
+  return flags;
+}
+
+StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>& roles) {
+  JobAccess access;
+  if (args.positional.size() > 1) {
+    return InvalidArgument("one log folder expected, got \"%s\" and \"%s\"", args.positional[0],
+                           args.positional[1]);
+  }
+  TD_ASSIGN_OR_RETURN(const int timeout, args.GetInt("timeout_s", 5, 1, 3600));
+  access.timeout = std::chrono::seconds(timeout);
+  if (args.Has("pservers") || args.Has("pages")) {
+    if (!args.positional.empty()) {
+      return InvalidArgument("a log folder, or --pservers and --pages, but not both");
+    }
+    TD_ASSIGN_OR_RETURN(access.pservers, ParseList("--pservers", args.Get("pservers")));
+    TD_ASSIGN_OR_RETURN(const auto pages, ParseList("--pages", args.Get("pages")));
+    for (const auto& page : pages) {
+      access.pages.push_back({"trainer", static_cast<int>(access.pages.size()), page});
+    }
+  } else {
+    access.folder = args.positional.empty() ? "" : args.positional[0];
+    if (access.folder.empty()) {
+      TD_ASSIGN_OR_RETURN(access.folder, OnlyFolderHere());
+    }
+    TD_ASSIGN_OR_RETURN(access.record, ReadJobRecord(access.folder));
+    TD_RETURN_IF_ERROR(TakeRecord(*access.record, access));
+  }
+  if (args.Has("job")) access.job = args.Get("job");
+  TD_RETURN_IF_ERROR(TakeKeys(args, roles, access));
+  return access;
+}
+
+struct ServerAccess::Impl {
+  tandem::Endpoint endpoint;
+  std::string name, job, token, uri;
+  TlsFiles tls;
+  Duration timeout;
+  std::unique_ptr<ParameterServer::Stub> stub;
+
+  // `call`: a method of the stub, with its messages.
+  template <typename Call>
+  Status Do(const Call& call) const {
+    // Quickly, and with a reason that gRPC does not give.
+    TD_RETURN_IF_ERROR(Annotate(ProbeConnection(endpoint, tls, uri), name));
+    grpc::ClientContext context;
+    TD_RETURN_IF_ERROR(PrepareCall(SteadyNow() + timeout, token, &context));
+    return Annotate(FromGrpc(call(&context)), name);
+  }
+};
+
+ServerAccess::ServerAccess(const JobAccess& job, size_t server) : impl_(std::make_unique<Impl>()) {
+  impl_->endpoint = job.pservers[server];
+  impl_->name = absl::StrFormat("pserver %d (%s)", server, ToString(impl_->endpoint));
+  impl_->job = job.job;
+  impl_->token = job.token;
+  impl_->tls = job.tls;
+  if (job.tls.enabled()) impl_->uri = ToUri({job.job, PeerRole::kPserver});
+  impl_->timeout = job.timeout;
+  impl_->stub = ParameterServer::NewStub(MakeChannel(impl_->endpoint, job.credentials));
+}
+ServerAccess::~ServerAccess() = default;
+ServerAccess::ServerAccess(ServerAccess&&) noexcept = default;
+
+Status ServerAccess::GetStatus(StatusReply* reply) {
+  return impl_->Do([this, reply](grpc::ClientContext* context) {
+    return impl_->stub->GetStatus(context, StatusRequest(), reply);
+  });
+}
+
+StatusOr<std::pair<uint64_t, uint64_t>> ServerAccess::Save() {
+  SaveCheckpointRequest request;
+  SaveCheckpointReply reply;
+  request.set_job(impl_->job);
+  TD_RETURN_IF_ERROR(impl_->Do([&](grpc::ClientContext* context) {
+    return impl_->stub->SaveCheckpoint(context, request, &reply);
+  }));
+  return std::make_pair(reply.version(), reply.bytes());
+}
+
+StatusOr<uint64_t> ServerAccess::Restore() {
+  RestoreCheckpointRequest request;
+  RestoreCheckpointReply reply;
+  request.set_job(impl_->job);
+  TD_RETURN_IF_ERROR(impl_->Do([&](grpc::ClientContext* context) {
+    return impl_->stub->RestoreCheckpoint(context, request, &reply);
+  }));
+  return reply.version();
+}
+
+std::string Page::Fact(const std::string& name) const {
+  const auto it = facts.find(name);
+  return it == facts.end() ? "" : it->second;
+}
+
+StatusOr<Page> ReadPage(const tandem::Endpoint& address, Duration timeout) {
+  using nlohmann::json;
+  TD_ASSIGN_OR_RETURN(const std::string body, HttpGet(address, "/status.json", timeout));
+  const json whole = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  Page page;
+  try {
+    page.ready = whole.at("ready").get<bool>();
+    page.progress = whole.at("progress").get<double>();
+    for (const json& fact : whole.at("facts")) {
+      page.facts[fact.at(0).get<std::string>()] = fact.at(1).get<std::string>();
+    }
+    for (const json& series : whole.at("series")) {
+      auto& points = page.series[series.at("name").get<std::string>()];
+      for (const json& point : series.at("points")) {
+        points.emplace_back(point.at(0).get<double>(),
+                            point.at(1).is_null() ? std::nan("") : point.at(1).get<double>());
+      }
+    }
+  } catch (const json::exception& error) {
+    return DataLoss("%s: this is no status page of Tandem: %s", ToString(address), error.what());
+  }
+  return page;
+}
+
+}  // namespace tandem::deploy

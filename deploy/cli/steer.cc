@@ -1,0 +1,156 @@
+// save, restore, drain, events: what an administrator does with a running job.
+#include <poll.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/job_access.h"
+
+namespace tandem::deploy {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+StatusOr<JobAccess> FindServers(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {PeerRole::kAdmin}));
+  if (access.pservers.empty()) {
+    return FailedPrecondition(
+        "job %s has no pservers; checkpoints are the trainers' "
+        "(checkpoint.dir of the job)",
+        access.job);
+  }
+  if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME");
+  return access;
+}
+
+// `act`: one server's turn; gives what to say of it, and fills in the same as JSON. All servers get
+// theirs; the first error is the result.
+Status OnEachServer(const ParsedArgs& args,
+                    StatusOr<std::string> (*act)(ServerAccess& server, Json* facts)) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindServers(args));
+  Status first;
+  Json all = Json::array();
+  for (size_t i = 0; i < access.pservers.size(); ++i) {
+    ServerAccess server(access, i);
+    Json facts = {{"pserver", i}};
+    const StatusOr<std::string> said = act(server, &facts);
+    if (!said.ok()) {
+      if (first.ok()) first = said.status();
+      continue;
+    }
+    all.push_back(facts);
+    if (!as_json) std::printf("pserver %zu: %s\n", i, said->c_str());
+  }
+  if (as_json) std::puts(all.dump(2).c_str());
+  return first;
+}
+
+Status Save(const ParsedArgs& args) {
+  return OnEachServer(args, [](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
+    TD_ASSIGN_OR_RETURN(const auto saved, server.Save());
+    (*facts)["version"] = saved.first;
+    (*facts)["bytes"] = saved.second;
+    return absl::StrFormat("version %d written, %d bytes", saved.first, saved.second);
+  });
+}
+
+Status Restore(const ParsedArgs& args) {
+  return OnEachServer(args, [](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
+    TD_ASSIGN_OR_RETURN(const uint64_t version, server.Restore());
+    (*facts)["version"] = version;
+    return absl::StrFormat("went back to version %d", version);
+  });
+}
+
+StatusOr<std::string> Folder(const ParsedArgs& args) {
+  if (args.positional.size() == 1) return args.positional[0];
+  return InvalidArgument(
+      "the log folder of a job is missing; hint: what tandemrun was given as "
+      "--log_dir, else log-JOB");
+}
+
+Status Drain(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const std::string folder, Folder(args));
+  TD_ASSIGN_OR_RETURN(const int seconds, args.GetInt("wait_s", 60, 0, 86400));
+  TD_ASSIGN_OR_RETURN(const JobRecord record, ReadJobRecord(folder));
+  if (!LauncherRuns(record)) {
+    return FailedPrecondition("job %s of %s is over, or was started on another host", record.job,
+                              folder);
+  }
+  if (kill(static_cast<pid_t>(record.launcher_pid), SIGTERM) != 0) {
+    return PermissionDenied("tandemrun (pid %d): %s", record.launcher_pid, ErrnoText(errno));
+  }
+  std::printf("job %s: told to stop; trainers finish their step and save\n", record.job.c_str());
+  std::fflush(stdout);
+  const Time deadline = SteadyNow() + std::chrono::seconds(seconds);
+  while (LauncherRuns(record)) {
+    if (SteadyNow() >= deadline) {
+      if (seconds == 0) return OkStatus();
+      return DeadlineExceeded(
+          "job %s has not ended within %d s; hint: tandem events %s, or kill %d "
+          "to end it at once",
+          record.job, seconds, folder, record.launcher_pid);
+    }
+    poll(nullptr, 0, 50);
+  }
+  std::printf("job %s: over\n", record.job.c_str());
+  return OkStatus();
+}
+
+Status Events(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const std::string folder, Folder(args));
+  TD_ASSIGN_OR_RETURN(const std::vector<JobEvent> events, ReadEvents(folder));
+  Json all = Json::array();
+  std::vector<std::vector<std::string>> rows = {{"TIME", "EVENT", "PROCESS", "PID", ""}};
+  for (const JobEvent& e : events) {
+    all.push_back({{"time", e.time},
+                   {"event", e.event},
+                   {"process", e.process},
+                   {"pid", e.pid},
+                   {"text", e.text}});
+    rows.push_back({e.time, e.event, e.process.empty() ? "job" : e.process,
+                    e.pid == 0 ? "-" : std::to_string(e.pid), e.text});
+  }
+  std::fputs((as_json ? all.dump(2) + "\n" : TableText(rows)).c_str(), stdout);
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunSave(const Args& args) {
+  return RunBody("save",
+                 "tandem save [LOG_FOLDER]: pservers write checkpoints into their --data_dir\n",
+                 AccessFlags(), args, Save);
+}
+
+int RunRestore(const Args& args) {
+  return RunBody(
+      "restore",
+      "tandem restore [LOG_FOLDER]: pservers go back to the checkpoints that they wrote "
+      "last.\nIn sync mode trainers that go on are refused: their step is not the servers' any "
+      "more.\n",
+      AccessFlags(), args, Restore);
+}
+
+int RunDrain(const Args& args) {
+  return RunBody(
+      "drain",
+      "tandem drain LOG_FOLDER: stops a job that tandemrun started on this host: trainers\n"
+      "finish their step and save a checkpoint where the job has a folder for it\n",
+      {{"wait_s", "", "N", "how long to wait for its end (default 60; 0: not at all)"}}, args,
+      Drain);
+}
+
+int RunEvents(const Args& args) {
+  return RunBody("events",
+                 "tandem events LOG_FOLDER: what became of the processes of a job on this host\n",
+                 {{"output", "o", "FORMAT", "text (default) or json"}}, args, Events);
+}
+
+}  // namespace tandem::deploy

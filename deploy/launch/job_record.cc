@@ -1,0 +1,147 @@
+#include "deploy/launch/job_record.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace tandem::deploy {
+namespace {
+
+using nlohmann::json;
+
+// Field 22 of /proc/PID/stat (proc(5)); 0 when there is no such process, or it has ended and nobody
+// has collected it yet.
+uint64_t StartOf(int64_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream rest(text.substr(name_end + 1));
+  std::string state, skipped;
+  rest >> state;
+  if (state == "Z" || state == "X") return 0;
+  for (int field = 4; field < 22; ++field) rest >> skipped;
+  uint64_t start = 0;
+  rest >> start;
+  return start;
+}
+
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  return path.empty() ? path : std::filesystem::absolute(path, error).string();
+}
+
+}  // namespace
+
+std::string WallClockText() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+Status WriteJobRecord(const LaunchPlan& plan) {
+  json processes = json::array();
+  for (const ProcessPlan& p : plan.processes) {
+    processes.push_back({{"role", RoleName(p.role)},
+                         {"rank", p.rank},
+                         {"endpoint", p.endpoint.port == 0 ? "" : p.endpoint.Text()},
+                         {"status_page", p.status_page},
+                         {"log_file", Absolute(p.log_file)}});
+  }
+  const json whole = {{"job", plan.job_name},
+                      {"mode", ModeName(plan.mode)},
+                      {"pservers", plan.pservers},
+                      {"launcher_pid", getpid()},
+                      {"launcher_start", StartOf(getpid())},
+                      {"secret_file", Absolute(plan.secret_file)},
+                      {"tls_dir", Absolute(plan.tls_dir)},
+                      {"processes", processes}};
+  const std::string path = plan.log_dir + "/job.json";
+  std::ofstream file(path);
+  file << whole.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
+  file.close();
+  if (!file) return PermissionDenied("cannot write %s", path);
+  std::ofstream(plan.log_dir + "/events.jsonl", std::ios::trunc);
+  return OkStatus();
+}
+
+StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
+  const std::string path = log_dir + "/job.json";
+  std::ifstream file(path);
+  if (!file) {
+    return NotFound(
+        "%s: there is no such file; hint: name the folder that tandemrun writes its "
+        "logs to (--log_dir, else log-JOB), or give --pservers=HOST:PORT,...",
+        path);
+  }
+  const json whole = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  JobRecord record;
+  // Files of other versions may lack fields or have others; types that do not fit throw.
+  try {
+    record.job = whole.at("job").get<std::string>();
+    record.mode = whole.at("mode").get<std::string>();
+    record.pservers = whole.value("pservers", "");
+    record.launcher_pid = whole.value("launcher_pid", int64_t{0});
+    record.launcher_start = whole.value("launcher_start", uint64_t{0});
+    record.secret_file = whole.value("secret_file", "");
+    record.tls_dir = whole.value("tls_dir", "");
+    for (const json& p : whole.at("processes")) {
+      record.processes.push_back({p.at("role").get<std::string>(), p.at("rank").get<int>(),
+                                  p.value("endpoint", ""), p.value("status_page", ""),
+                                  p.value("log_file", "")});
+    }
+  } catch (const json::exception& error) {
+    return DataLoss("%s is not what tandemrun writes: %s", path, error.what());
+  }
+  return record;
+}
+
+bool LauncherRuns(const JobRecord& record) {
+  return record.launcher_pid > 0 && record.launcher_start != 0 &&
+         StartOf(record.launcher_pid) == record.launcher_start;
+}
+
+void AddEvent(const std::string& log_dir, const JobEvent& event) {
+  json line = {{"time", event.time.empty() ? WallClockText() : event.time}, {"event", event.event}};
+  if (!event.process.empty()) line["process"] = event.process;
+  if (event.pid != 0) line["pid"] = event.pid;
+  if (!event.text.empty()) line["text"] = event.text;
+  std::ofstream file(log_dir + "/events.jsonl", std::ios::app);
+  file << line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir) {
+  const std::string path = log_dir + "/events.jsonl";
+  std::ifstream file(path);
+  if (!file) {
+    return NotFound(
+        "%s: there is no such file; hint: name the folder that tandemrun writes its "
+        "logs to (--log_dir, else log-JOB)",
+        path);
+  }
+  std::vector<JobEvent> events;
+  for (std::string text; std::getline(file, text);) {
+    const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!line.is_object()) continue;  // being written
+    const auto word = [&line](const char* name) {
+      const auto it = line.find(name);
+      return it != line.end() && it->is_string() ? it->get<std::string>() : std::string();
+    };
+    const auto pid = line.find("pid");
+    events.push_back({word("time"), word("event"), word("process"),
+                      pid != line.end() && pid->is_number_integer() ? pid->get<int64_t>() : 0,
+                      word("text")});
+  }
+  return events;
+}
+
+}  // namespace tandem::deploy

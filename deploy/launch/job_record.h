@@ -1,0 +1,53 @@
+// What tandemrun leaves in a job's log folder, so that `tandem` finds the job by that folder alone:
+// job.json says who the processes are, events.jsonl what became of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "deploy/launch/launch_plan.h"
+
+namespace tandem::deploy {
+
+struct ProcessRecord {
+  std::string role;  // pserver, trainer
+  int rank = 0;
+  std::string endpoint;     // "host:port"; of trainers in pserver mode nobody listens there
+  std::string status_page;  // "http://127.0.0.1:8000/"; empty: none
+  std::string log_file;
+};
+
+struct JobRecord {
+  std::string job, mode;
+  std::string pservers;  // of the whole job, other hosts too: "a:1,b:2"
+  int64_t launcher_pid = 0;
+  // When the launcher began, in clock ticks since the machine did: a pid comes again, both do not.
+  uint64_t launcher_start = 0;
+  std::string secret_file, tls_dir;      // absolute; tls_dir empty: no TLS
+  std::vector<ProcessRecord> processes;  // of this host
+};
+
+// Writes job.json for a plan that this process carries out, and begins an empty events.jsonl.
+Status WriteJobRecord(const LaunchPlan& plan);
+// NOT_FOUND naming what was looked for; DATA_LOSS when it is no job.json.
+StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir);
+// Whether the launcher that wrote it still runs, on this host.
+bool LauncherRuns(const JobRecord& record);
+
+struct JobEvent {
+  std::string time;     // UTC, ISO 8601
+  std::string event;    // started, ended, restarted, stopping, failed, done
+  std::string process;  // "pserver 0"; empty: the job
+  int64_t pid = 0;      // 0: none
+  std::string text;     // "exit code 0", ...
+};
+// Adds a line; what cannot be written is left out, as the job matters more.
+void AddEvent(const std::string& log_dir, const JobEvent& event);
+StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir);
+
+// Now, in UTC: "2026-11-21T19:30:00Z".
+std::string WallClockText();
+
+}  // namespace tandem::deploy

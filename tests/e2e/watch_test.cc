@@ -1,0 +1,121 @@
+// A running job as an administrator sees and steers it, by the folder of its logs alone.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+class WatchTest : public JobTest {
+ protected:
+  struct Said {
+    int code = -1;
+    std::string text;
+    json Json() const { return json::parse(text, nullptr, /*allow_exceptions=*/false); }
+  };
+  Said Tandem(const std::vector<std::string>& args) const {
+    ChildProcess tandem("tandem", args, {}, Path("tandem.out"));
+    Said said;
+    said.code = tandem.Wait();
+    said.text = tandem.Output();
+    return said;
+  }
+};
+
+TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
+  const std::string logs = Path("job.log"), checkpoints = Path("checkpoints");
+  const auto job =
+      StartJob("job",
+               {"--servers=2", "--workers=2", "--tls", "--pserver_data_dir=" + Path("data"),
+                "--status_port=" + std::to_string(FreePorts(4))},
+               {"--steps_max=1000000", "--epochs=100000", "--checkpoint.dir=" + checkpoints});
+  ASSERT_TRUE(WaitUntil([&] {
+    const json now = Tandem({"status", logs, "-o", "json"}).Json();
+    return now.is_object() && now.value("version", 0) > 20 && now["problems"].empty();
+  })) << job->Output();
+
+  const json now = Tandem({"status", logs, "-o", "json"}).Json();
+  EXPECT_EQ(now["job"], "e2e");
+  ASSERT_EQ(now["servers"].size(), 2u);
+  ASSERT_EQ(now["trainers"].size(), 2u);
+  for (const json& server : now["servers"]) {
+    EXPECT_EQ(server["state"], "serving");
+    EXPECT_TRUE(server["answers"]);
+    EXPECT_EQ(server["checkpoint_version"], 0);
+  }
+  EXPECT_EQ(now["servers"][0]["parameters"].get<int64_t>() +
+                now["servers"][1]["parameters"].get<int64_t>(),
+            61706);  // LeNet-5
+  for (const json& trainer : now["trainers"]) {
+    EXPECT_EQ(trainer["state"], "training");
+    EXPECT_GT(trainer["pushes"], 0);
+    EXPECT_THAT(trainer["step"].get<std::string>(), HasSubstr(" of 1000000"));
+  }
+  const Said text = Tandem({"status", logs});
+  EXPECT_EQ(text.code, 0) << text.text;
+  EXPECT_THAT(text.text, HasSubstr("job e2e: 2 pservers, 2 trainers, version "));
+  EXPECT_THAT(text.text, Not(HasSubstr("\033")));
+  EXPECT_THAT(Tandem({"top", logs, "--count=2"}).text, HasSubstr(" updates/s"));
+
+  int64_t elements = 0;
+  for (const json& variable : Tandem({"vars", logs, "-o", "json"}).Json()) {
+    elements += variable["elements"].get<int64_t>();
+  }
+  EXPECT_EQ(elements, 61706);
+  EXPECT_THAT(Tandem({"steps", logs}).text, HasSubstr("training loss"));
+
+  const json saved = Tandem({"save", logs, "-o", "json"}).Json();
+  ASSERT_EQ(saved.size(), 2u);
+  EXPECT_GT(saved[0]["version"], 20);
+  const json after = Tandem({"status", logs, "-o", "json"}).Json();
+  EXPECT_EQ(after["servers"][0]["checkpoint_version"], saved[0]["version"]);
+
+  const Said drained = Tandem({"drain", logs});
+  EXPECT_EQ(drained.code, 0) << drained.text;
+  EXPECT_EQ(job->Wait(), 128 + SIGTERM);
+  EXPECT_FALSE(std::filesystem::is_empty(checkpoints)) << "trainers save before they go";
+  const Said events = Tandem({"events", logs, "-o", "json"});
+  int started = 0, ended = 0;
+  for (const json& event : events.Json()) {
+    started += event["event"] == "started" ? 1 : 0;
+    ended += event["event"] == "ended" ? 1 : 0;
+  }
+  EXPECT_EQ(started, 4);
+  EXPECT_EQ(ended, 4);
+  EXPECT_EQ(events.Json().back()["event"], "done");
+  // It is over now, and that is what is said.
+  const Said over = Tandem({"status", logs});
+  EXPECT_EQ(over.code, 2) << over.text;
+  EXPECT_THAT(over.text, HasSubstr("is over"));
+  EXPECT_EQ(Tandem({"drain", logs}).code, 78);
+}
+
+// A trainer that is stopped in its tracks is named as the one for whom all wait.
+TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
+  const std::string logs = Path("slow.log");
+  const auto job = StartJob("slow", {"--servers=1", "--workers=2"},
+                            {"--steps_max=1000000", "--epochs=100000", "--step_timeout_ms=120000"});
+  ASSERT_TRUE(job->WaitForText("step=")) << job->Output();
+  const auto trainers = ChildrenOf(job->pid(), "tandem-trainer");
+  ASSERT_EQ(trainers.size(), 2u);
+  ::kill(trainers[0], SIGSTOP);
+  json now;
+  EXPECT_TRUE(WaitUntil([&] {
+    now = Tandem({"status", logs, "-o", "json"}).Json();
+    return now.is_object() && now["slow"].dump().find("silent") != std::string::npos;
+  }));
+  ASSERT_EQ(now["slow"].size(), 1u) << now.dump(1);
+  EXPECT_THAT(now["slow"][0].get<std::string>(), HasSubstr("is a step behind and silent for "));
+  ::kill(trainers[0], SIGCONT);
+  job->Signal(SIGTERM);
+  job->Wait();
+}
+
+}  // namespace
+}  // namespace tandem
