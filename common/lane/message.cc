@@ -1,5 +1,6 @@
 #include "common/lane/message.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tandem {
@@ -34,7 +35,7 @@ StatusOr<LaneMessage> PutMessage(const EncodedMessage& message, Arena& arena) {
     std::memcpy(placed.head.get() + table[i].offset, from, table[i].bytes);
     table[i].offset += begin;
   }
-  std::memcpy(placed.head.get(), table.data(), table.size() * sizeof(LanePiece));
+  std::ranges::copy(std::as_bytes(std::span(table)), placed.head.get());
   placed.entry.pieces = static_cast<uint32_t>(table.size());
   placed.entry.table = begin;
   return placed;
@@ -50,7 +51,8 @@ StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const LaneEntry& en
     return DataLoss("a message of %d pieces outside the shared memory", entry.pieces);
   }
   std::vector<LanePiece> table(entry.pieces);
-  std::memcpy(table.data(), arena.data() + entry.table, table.size() * sizeof(LanePiece));
+  const auto bytes = std::as_writable_bytes(std::span(table));
+  std::ranges::copy(arena.subspan(entry.table, bytes.size()), bytes.begin());
   std::vector<std::span<const std::byte>> pieces;
   size_t left = arena.size();
   for (const LanePiece& piece : table) {
