@@ -1,5 +1,7 @@
 #include "trainer/reader/example_records.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -81,6 +83,8 @@ Status Decode(const pb::Example& example, const Field& field, void* out) {
 }
 
 Status Parse(std::string_view record, pb::Example& example) {
+  // Else protobuf prints a line for each name that is no UTF-8, without saying where.
+  const google::protobuf::LogSilencer quiet;
   if (record.size() <= INT32_MAX &&
       example.ParseFromArray(record.data(), static_cast<int>(record.size()))) {
     return OkStatus();

@@ -92,6 +92,17 @@ TEST_F(ExampleRecordsTest, BadRecordsAreLeftOut) {
   EXPECT_THAT(Error(options), HasSubstr("max_bad_records is 1"));
 }
 
+// A name that is no UTF-8 is one of no feature that is asked for, and nothing is printed about it.
+TEST_F(ExampleRecordsTest, NamesThatAreNoText) {
+  std::string record = Record(1, 2, "ab");
+  record[record.find("label")] = '\xff';
+  ExampleOptions options = Options({Record(1, 2, "ab"), record});
+  testing::internal::CaptureStderr();
+  const std::string error = Error(options);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_THAT(error, HasSubstr("there is no feature \"label\""));
+}
+
 TEST_F(ExampleRecordsTest, DamageThatEndsAFile) {
   ExampleOptions options = Options({Record(1, 2, "ab"), Record(3, 4, "ab")});
   options.files.reading.bad_records_max = 100;
