@@ -144,7 +144,13 @@ TEST_F(DgcTest, CheckpointsLoseNothing) {
                     "--dgc_configs.sparsity=0.99"};
   const JobResult whole = run("whole", "a", 60, "2", dgc);
   run("first", "b", 30, "2", dgc);
-  EXPECT_NEAR(run("then", "b", 60, "2", dgc).loss, whole.loss, 0.05 * whole.loss);
+  run("first", "e", 30, "2", dgc);
+  const JobResult then = run("then", "b", 60, "2", dgc);
+  EXPECT_NEAR(then.loss, whole.loss, 0.05 * whole.loss);
+  // A job that begins anew where it goes on does the very same.
+  const Args anew = {"--dgc=true", "--dgc_configs.rampup_begin_step=30",
+                     "--dgc_configs.sparsity=0.99"};
+  EXPECT_EQ(run("anew", "e", 60, "2", anew).params_sha256, then.params_sha256);
   run("two", "c", 30, "2", dgc);
   EXPECT_NEAR(run("three", "c", 60, "3", dgc).loss, whole.loss, 0.05 * whole.loss);
   run("compressed", "d", 30, "2", dgc);

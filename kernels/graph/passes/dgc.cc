@@ -78,13 +78,16 @@ Status Compressor::InsertSelection(const ParamGrad& pair, std::string* selected)
   const TensorDesc desc = program_.FindVar(pair.param)->desc;
   TD_RETURN_IF_ERROR(program_.AddVar({.name = residual, .kind = VarKind::kState, .desc = desc}));
   slots_.insert(slots_.end(), {velocity, residual});
-  // Momentum's velocity is the same everywhere; from now on the ranks' add up to it.
-  TD_RETURN_IF_ERROR(Insert({.type = "scale",
-                             .inputs = {{velocity}},
-                             .outputs = {{velocity}},
-                             .attrs = {{"scale", 1.0 / ranks_}},
-                             .role = OpRole::kOptimize,
-                             .run_if = kDgcBeginsVar}));
+  // Momentum's velocity is the same everywhere, as is what a job that had begun before could not
+  // send; from now on the ranks' add up to them.
+  for (const std::string& slot : {velocity, residual}) {
+    TD_RETURN_IF_ERROR(Insert({.type = "scale",
+                               .inputs = {{slot}},
+                               .outputs = {{slot}},
+                               .attrs = {{"scale", 1.0 / ranks_}},
+                               .role = OpRole::kOptimize,
+                               .run_if = kDgcBeginsVar}));
+  }
   const float least =
       static_cast<float>(*std::min_element(rule_.sparsity.begin(), rule_.sparsity.end()));
   AttrMap attrs = optimizer_.attrs;
