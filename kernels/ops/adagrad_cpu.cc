@@ -5,8 +5,8 @@ namespace tandem {
 namespace {
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
-  const UpdateArgs args{.epsilon = AttrF32(view, "epsilon")};
-  TD_ASSIGN_OR_RETURN(UpdateState state, MakeUpdate(view, ctx, BestUpdateLoops().adagrad, args));
+  TD_ASSIGN_OR_RETURN(UpdateState state,
+                      MakeUpdate(view, ctx, BestUpdateLoops().adagrad, AdagradArgs(view)));
   return MakeKernel<UpdateState, RunPlainUpdate>(std::move(state));
 }
 

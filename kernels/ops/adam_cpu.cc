@@ -1,5 +1,4 @@
-#include <cmath>
-
+#include "kernels/ops/formulas/update.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/optimizer_cpu.h"
 
@@ -8,11 +7,8 @@ namespace {
 
 Status Run(UpdateState& s, const KernelArgs& kernel) {
   const float power1 = *InF32(kernel, 4), power2 = *InF32(kernel, 5), lr = s.lr(kernel);
-  const float root = std::sqrt(1.0f - power2);
   UpdateArgs args = s.args;
-  args.lr = lr * root / (1.0f - power1);
-  args.epsilon = s.args.epsilon * root;
-  args.keep = 1.0f - lr * s.args.weight_decay;
+  AdamStep::Begin(lr, power1, power2, args);
   TD_RETURN_IF_ERROR(RunUpdate(s, args, kernel));
   *OutF32(kernel, 3) = power1 * s.args.beta1;
   *OutF32(kernel, 4) = power2 * s.args.beta2;
@@ -20,12 +16,8 @@ Status Run(UpdateState& s, const KernelArgs& kernel) {
 }
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
-  const UpdateArgs args{.beta1 = AttrF32(view, "beta1"),
-                        .beta2 = AttrF32(view, "beta2"),
-                        .epsilon = AttrF32(view, "epsilon"),
-                        .weight_decay = AttrF32(view, "weight_decay")};
   TD_ASSIGN_OR_RETURN(UpdateState state,
-                      MakeUpdate(view, ctx, BestUpdateLoops().adam, args, /*scalars=*/2));
+                      MakeUpdate(view, ctx, BestUpdateLoops().adam, AdamArgs(view), /*scalars=*/2));
   return MakeKernel<UpdateState, Run>(std::move(state));
 }
 

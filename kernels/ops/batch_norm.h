@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/ops/formulas/host_device.h"
 #include "kernels/ops/image_layout.h"
 #include "kernels/ops/op.h"
 
@@ -16,7 +17,7 @@ struct BatchNormShape {
 };
 
 // One step of a running statistic. As one expression in f32: the same bits on every machine.
-inline float AdvanceStatistic(float momentum, float running, float now) {
+TD_HD float AdvanceStatistic(float momentum, float running, float now) {
   return running * momentum + now * (1.0f - momentum);
 }
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/formulas/convert.h"
 #include "kernels/ops/half_loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
@@ -36,19 +37,9 @@ To Convert(From x) {
   } else if constexpr (std::is_same_v<To, float>) {
     return static_cast<float>(x);
   } else if constexpr (std::is_same_v<From, float>) {
-    // The first numbers beyond the type's, which f32 holds exactly.
-    constexpr float kEnd = -2.0f * static_cast<float>(std::numeric_limits<To>::min() / 2);
-    constexpr float kTop = std::is_signed_v<To> ? kEnd : 256.0f;
-    if (std::isnan(x)) return 0;
-    if (x >= kTop) return std::numeric_limits<To>::max();
-    if (x <= static_cast<float>(std::numeric_limits<To>::min())) {
-      return std::numeric_limits<To>::min();
-    }
-    return static_cast<To>(x);
+    return ToInteger<To>(x);
   } else {
-    if (std::cmp_greater(x, std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
-    if (std::cmp_less(x, std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-    return static_cast<To>(x);
+    return ToInteger<To>(static_cast<int64_t>(x));
   }
 }
 

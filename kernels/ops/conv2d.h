@@ -19,8 +19,8 @@ struct ConvShape {
   bool plain() const {
     return in_layout == ImageLayout::kPlain && out_layout == ImageLayout::kPlain;
   }
-  int64_t in_plane() const { return in[0] * in[1]; }
-  int64_t out_plane() const { return out[0] * out[1]; }
+  constexpr int64_t in_plane() const { return in[0] * in[1]; }
+  constexpr int64_t out_plane() const { return out[0] * out[1]; }
   // Weights of one output channel.
   int64_t taps() const { return in_c / groups * kernel[0] * kernel[1]; }
 };

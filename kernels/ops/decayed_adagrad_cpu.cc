@@ -5,9 +5,8 @@ namespace tandem {
 namespace {
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
-  const UpdateArgs args{.epsilon = AttrF32(view, "epsilon"), .decay = AttrF32(view, "decay")};
-  TD_ASSIGN_OR_RETURN(UpdateState state,
-                      MakeUpdate(view, ctx, BestUpdateLoops().decayed_adagrad, args));
+  TD_ASSIGN_OR_RETURN(UpdateState state, MakeUpdate(view, ctx, BestUpdateLoops().decayed_adagrad,
+                                                    DecayedAdagradArgs(view)));
   return MakeKernel<UpdateState, RunPlainUpdate>(std::move(state));
 }
 

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <cstring>
 
 #include "common/base/rng.h"
@@ -53,8 +52,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   const State state{BestMathLoops(),
                     n,
                     StableHash("dropout:" + view.attr<std::string>("name")),
-                    static_cast<uint32_t>(std::llround(p * 0x1p32 * (1 - 0x1p-32))),
-                    static_cast<float>(1 / (1 - p)),
+                    DropBelow(p),
+                    KeptScale(p),
                     PartsFor(ctx.threads, 4 * n)};
   if (view.attr<bool>("is_test")) return MakeKernel<State, Copy>(state);
   return MakeKernel<State, Run>(state);

@@ -1,4 +1,5 @@
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/formulas/step_state.h"
 #include "kernels/ops/op_defs.h"
 
 namespace tandem {
@@ -10,11 +11,9 @@ struct State {
 };
 
 Status Run(State& s, const KernelArgs& args) {
-  const float before = *InF32(args, 0), count = before + 1.0f;
-  const float n = s.given ? *InF32(args, 1) : s.n;
-  const bool due = before < 0.0f || count >= n;
-  *OutF32(args, 0) = count >= n ? 0.0f : count;
-  *OutF32(args, 1) = due ? 1.0f : 0.0f;
+  const EveryNth next = EveryNth::Next(*InF32(args, 0), s.given ? *InF32(args, 1) : s.n);
+  *OutF32(args, 0) = next.counter;
+  *OutF32(args, 1) = next.due ? 1.0f : 0.0f;
   return OkStatus();
 }
 

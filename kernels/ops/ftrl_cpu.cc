@@ -17,8 +17,8 @@ Status Run(UpdateState& s, const KernelArgs& kernel) {
 }
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
-  const UpdateArgs args{.l1 = AttrF32(view, "l1"), .l2 = AttrF32(view, "l2")};
-  TD_ASSIGN_OR_RETURN(UpdateState state, MakeUpdate(view, ctx, BestUpdateLoops().ftrl, args));
+  TD_ASSIGN_OR_RETURN(UpdateState state,
+                      MakeUpdate(view, ctx, BestUpdateLoops().ftrl, FtrlArgs(view)));
   return MakeKernel<UpdateState, Run>(std::move(state));
 }
 

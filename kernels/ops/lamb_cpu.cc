@@ -1,3 +1,4 @@
+#include "kernels/ops/formulas/update.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/optimizer_cpu.h"
 #include "kernels/ops/square_sum.h"
@@ -17,8 +18,7 @@ Status Run(State& s, const KernelArgs& kernel) {
   auto* direction = static_cast<float*>(kernel.scratch);
   float* sums = direction + n;
   UpdateArgs args = s.update.args;
-  args.lr = 1.0f / (1.0f - power1);
-  args.keep = 1.0f / (1.0f - power2);
+  LambStep::Begin(power1, power2, args);
   ParallelFor(s.update.parts, n, [&](int, int64_t b, int64_t e) {
     s.update.loop(args, {.p = InF32(kernel, 0) + b,
                          .g = InF32(kernel, 1) + b,
@@ -28,7 +28,7 @@ Status Run(State& s, const KernelArgs& kernel) {
                          .n = e - b});
   });
   const float p = s.squares.Norm(InF32(kernel, 0), sums), r = s.squares.Norm(direction, sums);
-  const UpdateArgs step{.lr = s.update.lr(kernel) * (p > 0 && r > 0 ? p / r : 1.0f)};
+  const UpdateArgs step{.lr = LambStep::Rate(s.update.lr(kernel), p, r)};
   ParallelFor(s.update.parts, n, [&](int, int64_t b, int64_t e) {
     BestUpdateLoops().sgd(step, {.p = InF32(kernel, 0) + b,
                                  .g = direction + b,
@@ -43,12 +43,8 @@ Status Run(State& s, const KernelArgs& kernel) {
 }
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
-  const UpdateArgs args{.beta1 = AttrF32(view, "beta1"),
-                        .beta2 = AttrF32(view, "beta2"),
-                        .epsilon = AttrF32(view, "epsilon"),
-                        .weight_decay = AttrF32(view, "weight_decay")};
   TD_ASSIGN_OR_RETURN(UpdateState update,
-                      MakeUpdate(view, ctx, BestUpdateLoops().lamb, args, /*scalars=*/2));
+                      MakeUpdate(view, ctx, BestUpdateLoops().lamb, AdamArgs(view), /*scalars=*/2));
   const SquareSum squares(update.n, update.parts);
   const size_t scratch = static_cast<size_t>(update.n) * sizeof(float) + squares.scratch_bytes();
   return MakeKernel<State, Run>({std::move(update), squares}, scratch);

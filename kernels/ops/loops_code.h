@@ -4,34 +4,12 @@
 #ifndef TANDEM_LOOPS
 #error "include this from loops_<isa>.cc alone"
 #endif
+#include "kernels/ops/formulas/activation.h"
 #include "kernels/ops/loops_isa.h"
 #include "kernels/ops/vector_code.h"
 
 namespace tandem {
 namespace {
-
-void Relu(const float* x, float* y, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) y[i] = 0.0f > x[i] ? 0.0f : x[i];
-}
-
-void ReluGrad(const float* y, const float* gy, float* gx, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const float g = gy[i];
-    gx[i] = y[i] > 0.0f ? g : 0.0f;
-  }
-}
-
-void Add(const float* x, const float* y, float* out, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) out[i] = x[i] + y[i];
-}
-
-void Mul(const float* x, const float* y, float* out, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) out[i] = x[i] * y[i];
-}
 
 void AddOne(const float* x, float y, float* out, int64_t n) {
   TANDEM_VECTOR_LOOP
@@ -237,10 +215,10 @@ void MaxPool2Grad(const float* x, const float* y, const float* gy, float* gx, in
 
 const Loops TANDEM_LOOPS = {
     .isa = TANDEM_ISA,
-    .relu = Relu,
-    .relu_grad = ReluGrad,
-    .add = Add,
-    .mul = Mul,
+    .relu = UnaryLoop<Relu>,
+    .relu_grad = PairLoop<ReluGrad>,
+    .add = PairLoop<Add>,
+    .mul = PairLoop<Mul>,
     .add_one = AddOne,
     .scale = Scale,
     .fill_rows = FillRows,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/formulas/step_state.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
@@ -59,35 +60,17 @@ StatusOr<Kernel> PrepareCheck(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<CheckState, RunCheck>(std::move(state));
 }
 
-struct UpdateState {
-  float incr_every, decr_every, incr_ratio, decr_ratio;
-};
-
-Status RunUpdate(UpdateState& s, const KernelArgs& args) {
-  const bool finite = *InF32(args, 0) != 0.0f;
-  float scale = *InF32(args, 1);
-  float good = finite ? *InF32(args, 2) + 1.0f : 0.0f;
-  float bad = finite ? 0.0f : *InF32(args, 3) + 1.0f;
-  if (good >= s.incr_every) {
-    good = 0.0f;
-    if (std::isfinite(scale * s.incr_ratio)) scale *= s.incr_ratio;
-  }
-  if (bad >= s.decr_every) {
-    bad = 0.0f;
-    scale = std::max(scale * s.decr_ratio, 1.0f);
-  }
-  *OutF32(args, 0) = scale;
-  *OutF32(args, 1) = good;
-  *OutF32(args, 2) = bad;
+Status RunUpdate(LossScalingRule& rule, const KernelArgs& args) {
+  const LossScaling next =
+      rule.Next(*InF32(args, 0) != 0.0f, {*InF32(args, 1), *InF32(args, 2), *InF32(args, 3)});
+  *OutF32(args, 0) = next.scale;
+  *OutF32(args, 1) = next.good;
+  *OutF32(args, 2) = next.bad;
   return OkStatus();
 }
 
 StatusOr<Kernel> PrepareUpdate(const OpView& view, const PrepareContext&) {
-  return MakeKernel<UpdateState, RunUpdate>(
-      {static_cast<float>(view.attr<int64_t>("incr_every_n_steps")),
-       static_cast<float>(view.attr<int64_t>("decr_every_n_nan_or_inf")),
-       static_cast<float>(view.attr<double>("incr_ratio")),
-       static_cast<float>(view.attr<double>("decr_ratio"))});
+  return MakeKernel<LossScalingRule, RunUpdate>(LossScalingRuleOf(view));
 }
 
 }  // namespace

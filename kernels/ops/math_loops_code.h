@@ -3,139 +3,12 @@
 #ifndef TANDEM_MATH_LOOPS
 #error "include this from math_loops_<isa>.cc alone"
 #endif
+#include "kernels/ops/formulas/activation.h"
 #include "kernels/ops/math_loops.h"
 #include "kernels/ops/vector_code.h"
 
 namespace tandem {
 namespace {
-
-inline float Sigmoid(float x) { return 1.0f / (1.0f + Exp(-x)); }
-
-// For small arguments x P(x^2), P fitted to tanh(x) / x by least relative error (6e-9); else by
-// exp.
-inline float Tanh(float x) {
-  const float size = __builtin_fabsf(x), s = x * x;
-  float p = -0.00546823354f;
-  p = p * s + 0.0204151667f;
-  p = p * s - 0.053665274f;
-  p = p * s + 0.133304151f;
-  p = p * s - 0.333332293f;
-  const float small = x + x * s * p;
-  const float large = 1.0f - 2.0f / (Exp(2.0f * size) + 1.0f);
-  return size < 0.6f ? small : __builtin_copysignf(large, x);
-}
-
-// Distribution function of the standard normal, and its density times sqrt(2 pi): one exp for both.
-// For x < 0 it is erfc(z) / 2 with z = -x / sqrt(2), and erfc(z) exp(z^2) is a polynomial in
-// t = 1 / (1 + 0.4 z) (the form of Abramowitz and Stegun 7.1.26), fitted here by least relative
-// error, 6e-8 for z < 9.5.
-struct Normal {
-  float below, density;
-};
-inline Normal NormalOf(float x) {
-  const float t = 1.0f / (1.0f + 0.4f * 0.707106781f * __builtin_fabsf(x));
-  float p = 0.040268506f;
-  p = p * t - 0.135476099f;
-  p = p * t + 0.0738527223f;
-  p = p * t + 0.0997171955f;
-  p = p * t + 0.071517079f;
-  p = p * t + 0.19695919f;
-  p = p * t + 0.200959593f;
-  p = p * t + 0.226575564f;
-  p = p * t + 0.225626307f;
-  const float density = Exp(-0.5f * x * x);
-  const float tail = 0.5f * density * p * t;
-  return {x < 0.0f ? tail : 1.0f - tail, density};
-}
-
-// 2 u of the tanh form: gelu(x) = x (1 + tanh u) / 2 = x sigmoid(2 u).
-inline float TwoU(float x) { return 1.59576912f * (x + 0.044715f * x * x * x); }
-
-#define TANDEM_UNARY(name, expression)             \
-  void name(const float* x, float* y, int64_t n) { \
-    TANDEM_VECTOR_LOOP                             \
-    for (int64_t i = 0; i < n; ++i) {              \
-      const float v = x[i];                        \
-      y[i] = expression;                           \
-    }                                              \
-  }
-TANDEM_UNARY(SigmoidRun, Sigmoid(v))
-TANDEM_UNARY(TanhRun, Tanh(v))
-TANDEM_UNARY(Gelu, v* NormalOf(v).below)
-TANDEM_UNARY(GeluTanh, v* Sigmoid(TwoU(v)))
-
-void SigmoidGrad(const float* y, const float* gy, float* gx, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) gx[i] = gy[i] * y[i] * (1.0f - y[i]);
-}
-
-void TanhGrad(const float* y, const float* gy, float* gx, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) gx[i] = gy[i] * (1.0f - y[i]) * (1.0f + y[i]);
-}
-
-void GeluGrad(const float* x, const float* gy, float* gx, int64_t n) {
-  constexpr float kDensityAt0 = 0.398942280f;  // 1 / sqrt(2 pi)
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const Normal normal = NormalOf(x[i]);
-    gx[i] = gy[i] * (normal.below + x[i] * kDensityAt0 * normal.density);
-  }
-}
-
-void GeluTanhGrad(const float* x, const float* gy, float* gx, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const float v = x[i], s = Sigmoid(TwoU(v));
-    const float slope = 1.59576912f * (1.0f + 3.0f * 0.044715f * v * v);
-    gx[i] = gy[i] * (s + v * s * (1.0f - s) * slope);
-  }
-}
-
-void Sub(const float* x, const float* y, float* out, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) out[i] = x[i] - y[i];
-}
-
-void Div(const float* x, const float* y, float* out, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) out[i] = x[i] / y[i];
-}
-
-// NaN of either stays.
-void Larger(const float* x, const float* y, float* out, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const float a = x[i], b = y[i];
-    const float larger = a > b ? a : b;
-    out[i] = a == a ? larger : a;
-  }
-}
-
-void DivGradX(const float*, const float* y, const float* g, float* out, int64_t n) {
-  Div(g, y, out, n);
-}
-
-void DivGradY(const float* x, const float* y, const float* g, float* out, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) out[i] = -g[i] * (x[i] / y[i]) / y[i];
-}
-
-void LargerGradX(const float* x, const float* y, const float* g, float* out, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const float v = g[i];
-    out[i] = x[i] > y[i] ? v : 0.0f;
-  }
-}
-
-void LargerGradY(const float* x, const float* y, const float* g, float* out, int64_t n) {
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const float v = g[i];
-    out[i] = x[i] > y[i] ? 0.0f : v;
-  }
-}
 
 // ---- Rows. Sums go in 16 lanes by index modulo 16, the lanes then added in order. ---------------
 
@@ -379,21 +252,21 @@ void NormalRun(uint64_t key, uint64_t first, float* out, int64_t n) {
 }  // namespace
 
 const MathLoops TANDEM_MATH_LOOPS = {
-    .sigmoid = SigmoidRun,
-    .tanh = TanhRun,
-    .gelu = Gelu,
-    .gelu_tanh = GeluTanh,
-    .sigmoid_grad = SigmoidGrad,
-    .tanh_grad = TanhGrad,
-    .gelu_grad = GeluGrad,
-    .gelu_tanh_grad = GeluTanhGrad,
-    .sub = Sub,
-    .div = Div,
-    .max = Larger,
-    .div_grad_x = DivGradX,
-    .div_grad_y = DivGradY,
-    .max_grad_x = LargerGradX,
-    .max_grad_y = LargerGradY,
+    .sigmoid = UnaryLoop<Sigmoid>,
+    .tanh = UnaryLoop<Tanh>,
+    .gelu = UnaryLoop<Gelu>,
+    .gelu_tanh = UnaryLoop<GeluTanh>,
+    .sigmoid_grad = PairLoop<SigmoidGrad>,
+    .tanh_grad = PairLoop<TanhGrad>,
+    .gelu_grad = PairLoop<GeluGrad>,
+    .gelu_tanh_grad = PairLoop<GeluTanhGrad>,
+    .sub = PairLoop<Sub>,
+    .div = PairLoop<Div>,
+    .max = PairLoop<Max>,
+    .div_grad_x = PairGradXLoop<Div>,
+    .div_grad_y = PairGradYLoop<Div>,
+    .max_grad_x = PairGradXLoop<Max>,
+    .max_grad_y = PairGradYLoop<Max>,
     .softmax_row = SoftmaxRow,
     .softmax_row_grad = SoftmaxRowGrad,
     .dropout = DropoutRun,

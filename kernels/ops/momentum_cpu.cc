@@ -5,8 +5,8 @@ namespace tandem {
 namespace {
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
-  const UpdateArgs args{.mu = AttrF32(view, "mu"), .nesterov = view.attr<bool>("use_nesterov")};
-  TD_ASSIGN_OR_RETURN(UpdateState state, MakeUpdate(view, ctx, BestUpdateLoops().momentum, args));
+  TD_ASSIGN_OR_RETURN(UpdateState state,
+                      MakeUpdate(view, ctx, BestUpdateLoops().momentum, MomentumArgs(view)));
   return MakeKernel<UpdateState, RunPlainUpdate>(std::move(state));
 }
 

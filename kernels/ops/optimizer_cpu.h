@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/optimizer_args.h"
 #include "kernels/ops/optimizer_op.h"
 #include "kernels/ops/update_loops.h"
 
@@ -36,10 +37,5 @@ Status RunUpdate(const UpdateState& state, const UpdateArgs& args, const KernelA
 
 // A kernel's body where nothing but the learning rate changes from step to step.
 Status RunPlainUpdate(UpdateState& state, const KernelArgs& kernel);
-
-// A floating attribute in f32.
-inline float AttrF32(const OpView& view, const char* name) {
-  return static_cast<float>(view.attr<double>(name));
-}
 
 }  // namespace tandem

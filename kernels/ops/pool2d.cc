@@ -32,16 +32,6 @@ Status FillWindow(const OpView& view, PoolShape& s) {
 
 }  // namespace
 
-PoolWindow WindowAt(const PoolShape& s, int64_t y, int64_t x) {
-  const int64_t top = y * s.stride[0] - s.pad[0], left = x * s.stride[1] - s.pad[1];
-  return {std::max<int64_t>(top, 0), std::min(top + s.kernel[0], s.in[0]),
-          std::max<int64_t>(left, 0), std::min(left + s.kernel[1], s.in[1])};
-}
-
-float PoolDivisor(const PoolShape& s, const PoolWindow& w) {
-  return static_cast<float>(s.exclusive ? w.size() : s.kernel[0] * s.kernel[1]);
-}
-
 StatusOr<PoolShape> PoolShapeOf(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedFloats(view, {0, 1, 2}));
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "X", 4));

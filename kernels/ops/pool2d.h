@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/ops/formulas/host_device.h"
 #include "kernels/ops/image_layout.h"
 #include "kernels/ops/op.h"
 
@@ -27,9 +28,17 @@ struct PoolWindow {
 };
 
 // The window of output (y, x).
-PoolWindow WindowAt(const PoolShape& s, int64_t y, int64_t x);
+TD_HD PoolWindow WindowAt(const PoolShape& s, int64_t y, int64_t x) {
+  const int64_t top = y * s.stride[0] - s.pad[0], left = x * s.stride[1] - s.pad[1];
+  const int64_t bottom = top + s.kernel[0], right = left + s.kernel[1];
+  return {top > 0 ? top : 0, bottom < s.in[0] ? bottom : s.in[0], left > 0 ? left : 0,
+          right < s.in[1] ? right : s.in[1]};
+}
 // What the sum over a window is divided by.
-float PoolDivisor(const PoolShape& s, const PoolWindow& w);
+TD_HD float PoolDivisor(const PoolShape& s, const PoolWindow& w) {
+  return static_cast<float>(s.exclusive ? (w.bottom - w.top) * (w.right - w.left)
+                                        : s.kernel[0] * s.kernel[1]);
+}
 
 // From input 0 (X) and the attributes of pool2d or pool2d_grad.
 StatusOr<PoolShape> PoolShapeOf(const OpView& view);

@@ -1,7 +1,5 @@
-#include <algorithm>
-#include <cmath>
-
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/formulas/sigmoid_xent.h"
 #include "kernels/ops/op_defs.h"
 
 namespace tandem {
@@ -24,9 +22,9 @@ Status Run(State& s, const KernelArgs& args) {
   TD_RETURN_IF_ERROR(CheckLabels(s.n, labels));
   const float* logits = InF32(args, 0);
   for (int64_t i = 0; i < s.n; ++i) {
-    const float x = logits[i], e = std::exp(-std::fabs(x));
-    OutF32(args, 0)[i] = (x >= 0.0f ? 1.0f : e) / (1.0f + e);
-    OutF32(args, 1)[i] = (x > 0.0f ? x : 0.0f) - (labels[i] == 1 ? x : 0.0f) + std::log1p(e);
+    const SigmoidXent xent = SigmoidXent::Of(logits[i], labels[i] == 1);
+    OutF32(args, 0)[i] = xent.sigmoid;
+    OutF32(args, 1)[i] = xent.loss;
   }
   return OkStatus();
 }
@@ -36,7 +34,7 @@ Status RunGrad(State& s, const KernelArgs& args) {
   TD_RETURN_IF_ERROR(CheckLabels(s.n, labels));
   const float *sigmoid = InF32(args, 0), *g = InF32(args, 2);
   for (int64_t i = 0; i < s.n; ++i) {
-    OutF32(args, 0)[i] = (sigmoid[i] - static_cast<float>(labels[i])) * g[i];
+    OutF32(args, 0)[i] = SigmoidXent::Grad(sigmoid[i], labels[i] == 1, g[i]);
   }
   return OkStatus();
 }

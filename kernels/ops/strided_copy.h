@@ -22,6 +22,13 @@ class StridedCopy {
   // Sides may not overlap. On `threads` threads at most, where it is worth it.
   void Run(const void* from, void* to, int threads) const;
 
+  // For other kinds of kernels: the same copy over the dimensions that are left.
+  int rank() const { return rank_; }
+  const std::array<int64_t, Shape::kRankMax>& dims() const { return dims_; }
+  const Strides& from() const { return from_; }
+  const Strides& to() const { return to_; }
+  size_t element_bytes() const { return element_bytes_; }
+
  private:
   void RunRows(const std::byte* from, std::byte* to, int64_t begin, int64_t end) const;
 

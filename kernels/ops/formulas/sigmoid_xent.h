@@ -1,0 +1,26 @@
+// sigmoid_cross_entropy, element by element: the definition is the operator's (sigmoid_xent.cc).
+#pragma once
+
+#include <cmath>
+
+#include "kernels/ops/formulas/host_device.h"
+
+namespace tandem {
+namespace {
+
+struct SigmoidXent {
+  float sigmoid, loss;
+
+  // Without overflow for any x: exp is taken of -|x| alone.
+  static TD_HD SigmoidXent Of(float x, bool label) {
+    const float e = expf(-fabsf(x));
+    return {(x >= 0.0f ? 1.0f : e) / (1.0f + e),
+            (x > 0.0f ? x : 0.0f) - (label ? x : 0.0f) + log1pf(e)};
+  }
+  static TD_HD float Grad(float sigmoid, bool label, float g) {
+    return (sigmoid - (label ? 1.0f : 0.0f)) * g;
+  }
+};
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,53 @@
+// State of one element that moves from step to step: the definitions are those of
+// update_loss_scaling (loss_scaling.cc) and every_nth (every_nth.cc).
+#pragma once
+
+#include "kernels/ops/formulas/host_device.h"
+#include "kernels/ops/op.h"
+
+namespace tandem {
+namespace {
+
+struct LossScaling {
+  float scale, good, bad;  // steps in a row that were finite, that were not
+};
+
+struct LossScalingRule {
+  float incr_every, decr_every, incr_ratio, decr_ratio;
+
+  TD_HD LossScaling Next(bool finite, LossScaling s) const {
+    s.good = finite ? s.good + 1.0f : 0.0f;
+    s.bad = finite ? 0.0f : s.bad + 1.0f;
+    if (s.good >= incr_every) {
+      s.good = 0.0f;
+      const float larger = s.scale * incr_ratio;
+      if (larger - larger == 0.0f) s.scale = larger;  // finite
+    }
+    if (s.bad >= decr_every) {
+      s.bad = 0.0f;
+      const float smaller = s.scale * decr_ratio;
+      s.scale = smaller < 1.0f ? 1.0f : smaller;
+    }
+    return s;
+  }
+};
+
+struct EveryNth {
+  float counter;
+  bool due;
+
+  static TD_HD EveryNth Next(float before, float n) {
+    const float count = before + 1.0f;
+    return {count >= n ? 0.0f : count, before < 0.0f || count >= n};
+  }
+};
+
+inline LossScalingRule LossScalingRuleOf(const OpView& view) {
+  return {static_cast<float>(view.attr<int64_t>("incr_every_n_steps")),
+          static_cast<float>(view.attr<int64_t>("decr_every_n_nan_or_inf")),
+          static_cast<float>(view.attr<double>("incr_ratio")),
+          static_cast<float>(view.attr<double>("decr_ratio"))};
+}
+
+}  // namespace
+}  // namespace tandem
