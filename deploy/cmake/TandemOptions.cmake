@@ -23,7 +23,7 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong>)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
-  add_compile_options(-O2)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O2>)
 endif()
 
 if(TANDEM_SANITIZE)

@@ -9,9 +9,16 @@ namespace tandem {
 namespace {
 
 std::span<const KernelRow> CudaKernels() {
-  static const std::vector<KernelRow> rows = {
-      {"sgd", {{"cuda", PrepareSgdCuda}}},
-  };
+  static const std::vector<KernelRow> rows = [] {
+    std::vector<KernelRow> all;
+    for (const auto family :
+         {ActivationCudaRows, ConvCudaRows, CopyCudaRows, DropoutCudaRows, ElementwiseCudaRows,
+          FusedCudaRows, LookupCudaRows, LossScalingCudaRows, NormCudaRows, OptimizerCudaRows,
+          PoolCudaRows, ProductCudaRows, ReduceCudaRows, SoftmaxCudaRows}) {
+      for (KernelRow& row : family()) all.push_back(std::move(row));
+    }
+    return all;
+  }();
   return rows;
 }
 
@@ -19,6 +26,14 @@ const BackendModule kModule = {BackendModule::kAbi, "cuda", CudaDeviceCount, Mak
                                CudaKernels};
 
 }  // namespace
+
+std::span<const KernelImpl> CudaImplsOf(std::string_view op) {
+  for (const KernelRow& row : CudaKernels()) {
+    if (op == row.op) return row.impls;
+  }
+  return {};
+}
+
 }  // namespace tandem
 
 extern "C" __attribute__((visibility("default"))) const tandem::BackendModule*

@@ -1,0 +1,277 @@
+// CUDA kernels of batch_norm, alone and fused, and layer_norm; definitions in batch_norm.cc and
+// layer_norm.cc. Not cuDNN's: its running variance is divided by m - 1, ours by m.
+#include "kernels/ops/batch_norm.h"
+#include "kernels/ops/cuda_kernels.h"
+#include "kernels/ops/cuda_reduce.h"
+
+namespace tandem {
+namespace {
+
+// ---- batch_norm ---------------------------------------------------------------------------------
+
+struct State {
+  int64_t outer, channels, inner;  // X as [outer, channels, inner]
+  float count;                     // elements of a channel
+  int64_t plane;
+  float momentum, epsilon;
+  bool is_test, relu;
+
+  int64_t numel() const { return outer * channels * inner; }
+  MiddleSums sums() const { return {outer, channels, inner}; }
+};
+
+struct ChannelOf {
+  int64_t channels, inner;
+  __device__ int64_t operator()(int64_t i) const {
+    return Remainder(inner == 1 ? i : Quotient(i, inner), channels);
+  }
+};
+
+// Mean and variance in two passes, so that nothing cancels however far the mean is from 0.
+template <typename T>
+Status Moments(const State& s, const KernelArgs& args) {
+  const T* x = In<T>(args, 0);
+  float *saved_mean = Out<float>(args, 3), *saved_inv = Out<float>(args, 4);
+  const float *mean_in = In<float>(args, 3), *variance_in = In<float>(args, 4);
+  float *mean_out = Out<float>(args, 1), *variance_out = Out<float>(args, 2);
+  const float count = s.count, momentum = s.momentum, epsilon = s.epsilon;
+  TD_RETURN_IF_ERROR(s.sums().Run(
+      args, args.scratch, [=] __device__(int64_t i, int64_t) { return Wide(x[i]); },
+      [=] __device__(int64_t c, float sum) {
+        const float mean = sum / count;
+        mean_out[c] = AdvanceStatistic(momentum, mean_in[c], mean);
+        saved_mean[c] = mean;
+      }));
+  return s.sums().Run(
+      args, args.scratch,
+      [=] __device__(int64_t i, int64_t c) {
+        const float d = Wide(x[i]) - saved_mean[c];
+        return d * d;
+      },
+      [=] __device__(int64_t c, float sum) {
+        const float variance = sum / count;
+        variance_out[c] = AdvanceStatistic(momentum, variance_in[c], variance);
+        saved_inv[c] = 1.0f / sqrtf(variance + epsilon);
+      });
+}
+
+Status TestMoments(const State& s, const KernelArgs& args) {
+  const float *mean = In<float>(args, 3), *variance = In<float>(args, 4), epsilon = s.epsilon;
+  float *mean_out = Out<float>(args, 1), *variance_out = Out<float>(args, 2);
+  float *saved_mean = Out<float>(args, 3), *saved_inv = Out<float>(args, 4);
+  return ForEach(args, s.channels, [=] __device__(int64_t c) {
+    const float m = mean[c], v = variance[c];
+    mean_out[c] = saved_mean[c] = m;
+    variance_out[c] = v;
+    saved_inv[c] = 1.0f / sqrtf(v + epsilon);
+  });
+}
+
+template <typename T>
+Status Run(State& s, const KernelArgs& args) {
+  TD_RETURN_IF_ERROR(s.is_test ? TestMoments(s, args) : Moments<T>(s, args));
+  const T *x = In<T>(args, 0), *z = s.relu ? In<T>(args, 5) : nullptr;
+  const float *weight = In<float>(args, 1), *bias = In<float>(args, 2);
+  const float *mean = Out<float>(args, 3), *inv = Out<float>(args, 4);
+  T* y = Out<T>(args, 0);
+  const ChannelOf channel{s.channels, s.inner};
+  const bool relu = s.relu;
+  return ForEach(args, s.numel(), [=] __device__(int64_t i) {
+    const int64_t c = channel(i);
+    float v = (Wide(x[i]) - mean[c]) * (weight[c] * inv[c]) + bias[c];
+    if (z != nullptr) v += Wide(z[i]);
+    y[i] = Narrow<T>(relu && 0.0f > v ? 0.0f : v);
+  });
+}
+
+// Of g', which is g where y > 0 or there is no y, else 0.
+template <typename T>
+struct Masked {
+  const T *y, *g;
+  __device__ float operator()(int64_t i) const {
+    return y == nullptr || Wide(y[i]) > 0.0f ? Wide(g[i]) : 0.0f;
+  }
+};
+
+// Scratch: the sums over each channel of g' and of g' (x - mean), then that of the sums.
+template <typename T>
+Status RunGrad(State& s, const KernelArgs& args) {
+  const T* x = In<T>(args, 0);
+  const float *weight = In<float>(args, 1), *mean = In<float>(args, 2), *inv = In<float>(args, 3);
+  const Masked<T> masked{s.relu ? In<T>(args, 5) : nullptr, In<T>(args, 4)};
+  const float* given = In<float>(args, s.relu ? 6 : 5);
+  float *gscale = Out<float>(args, 1), *gbias = Out<float>(args, 2);
+  auto* sum_g = static_cast<float*>(args.scratch);
+  float *sum_gx = sum_g + s.channels, *rest = sum_gx + s.channels;
+  TD_RETURN_IF_ERROR(s.sums().Run(
+      args, rest, [=] __device__(int64_t i, int64_t) { return masked(i); },
+      [=] __device__(int64_t c, float sum) {
+        sum_g[c] = sum;
+        if (gbias != nullptr) gbias[c] = sum;
+      }));
+  TD_RETURN_IF_ERROR(s.sums().Run(
+      args, rest,
+      [=] __device__(int64_t i, int64_t c) { return masked(i) * (Wide(x[i]) - mean[c]); },
+      [=] __device__(int64_t c, float sum) {
+        sum_gx[c] = sum;
+        if (gscale != nullptr) gscale[c] = sum * inv[c];
+      }));
+  T *gx = Out<T>(args, 0), *gz = s.relu ? Out<T>(args, 3) : nullptr;
+  if (gx == nullptr && gz == nullptr) return OkStatus();
+  const State st = s;
+  const ChannelOf channel{s.channels, s.inner};
+  return ForEach(args, s.numel(), [=] __device__(int64_t i) {
+    const int64_t c = channel(i);
+    const float v = masked(i);
+    if (gx != nullptr) {
+      // Of all ranks where Sums says so; with is_test the statistics are constants.
+      const float count = given == nullptr ? st.count : given[0] * static_cast<float>(st.plane);
+      const float all_g = given == nullptr ? sum_g[c] : given[1 + c];
+      const float all_gx = given == nullptr ? sum_gx[c] : given[1 + st.channels + c];
+      const float mean_g = st.is_test ? 0.0f : all_g / count;
+      const float slope = st.is_test ? 0.0f : all_gx * inv[c] * inv[c] / count;
+      gx[i] = Narrow<T>(weight[c] * inv[c] * (v - mean_g - (Wide(x[i]) - mean[c]) * slope));
+    }
+    if (gz != nullptr) gz[i] = Narrow<T>(v);
+  });
+}
+
+template <Status (*Body)(State&, const KernelArgs&), bool relu>
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
+  if (s.blocked()) return Unimplemented("the layout nChw16c");
+  const bool last = s.layout == ImageLayout::kLast;
+  const State state{last ? s.batch * s.plane : s.batch,
+                    s.channels,
+                    last ? 1 : s.plane,
+                    static_cast<float>(s.batch * s.plane),
+                    s.plane,
+                    static_cast<float>(view.attr<double>("momentum")),
+                    static_cast<float>(view.attr<double>("epsilon")),
+                    view.attr<bool>("is_test"),
+                    relu};
+  const size_t sums = 2 * static_cast<size_t>(s.channels) * sizeof(float);
+  return MakeKernel<State, Body>(state, sums + state.sums().scratch_bytes());
+}
+
+template <bool relu>
+StatusOr<Kernel> PrepareForward(const OpView& view, const PrepareContext& ctx) {
+  return ByType<Prepare<Run<float>, relu>, Prepare<Run<__half>, relu>,
+                Prepare<Run<__nv_bfloat16>, relu>>(view, ctx);
+}
+template <bool relu>
+StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
+  return ByType<Prepare<RunGrad<float>, relu>, Prepare<RunGrad<__half>, relu>,
+                Prepare<RunGrad<__nv_bfloat16>, relu>>(view, ctx);
+}
+
+// ---- layer_norm: a block takes a row ------------------------------------------------------------
+
+struct LayerState {
+  int64_t rows, n;
+  float epsilon;
+
+  ColumnSums columns() const { return {rows, n}; }
+};
+
+__global__ void LayerNormKernel(LayerState s, const float* x, const float* scale, const float* bias,
+                                float* y, float* means, float* variances) {
+  const auto n = static_cast<float>(s.n);
+  for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {
+    const float* row = x + r * s.n;
+    float sum = 0.0f, squares = 0.0f;
+    for (int64_t i = threadIdx.x; i < s.n; i += blockDim.x) sum += row[i];
+    const float mean = BlockSum(sum) / n;
+    for (int64_t i = threadIdx.x; i < s.n; i += blockDim.x) {
+      squares += (row[i] - mean) * (row[i] - mean);
+    }
+    const float variance = BlockSum(squares) / n;
+    const float inverse = 1.0f / sqrtf(variance + s.epsilon);
+    for (int64_t i = threadIdx.x; i < s.n; i += blockDim.x) {
+      const float v = (row[i] - mean) * inverse * (scale == nullptr ? 1.0f : scale[i]);
+      y[r * s.n + i] = v + (bias == nullptr ? 0.0f : bias[i]);
+    }
+    if (threadIdx.x != 0) continue;
+    if (means != nullptr) means[r] = mean;
+    if (variances != nullptr) variances[r] = variance;
+  }
+}
+
+// With h = (x - mean) r and q = gy scale: gx = r (q - mean of q - h * mean of q h).
+__global__ void LayerNormGradKernel(LayerState s, const float* x, const float* scale,
+                                    const float* means, const float* variances, const float* gy,
+                                    float* gx) {
+  const float share = 1.0f / static_cast<float>(s.n);
+  for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {
+    const int64_t at = r * s.n;
+    const float mean = means[r], inverse = 1.0f / sqrtf(variances[r] + s.epsilon);
+    float sum = 0.0f, dot = 0.0f;
+    for (int64_t i = threadIdx.x; i < s.n; i += blockDim.x) {
+      const float q = gy[at + i] * (scale == nullptr ? 1.0f : scale[i]);
+      sum += q;
+      dot += q * (x[at + i] - mean);
+    }
+    const float a = BlockSum(sum) * share, b = BlockSum(dot) * share * inverse * inverse;
+    for (int64_t i = threadIdx.x; i < s.n; i += blockDim.x) {
+      const float q = gy[at + i] * (scale == nullptr ? 1.0f : scale[i]);
+      gx[at + i] = inverse * (q - a - (x[at + i] - mean) * b);
+    }
+  }
+}
+
+Status RunLayerNorm(LayerState& s, const KernelArgs& args) {
+  if (s.rows == 0) return OkStatus();
+  LayerNormKernel<<<CudaBlocks(s.rows, 1), RowThreads(s.n), 0, StreamOf(args).stream>>>(
+      s, In<float>(args, 0), In<float>(args, 1), In<float>(args, 2), Out<float>(args, 0),
+      Out<float>(args, 1), Out<float>(args, 2));
+  return Launched();
+}
+
+Status RunLayerNormGrad(LayerState& s, const KernelArgs& args) {
+  const float *x = In<float>(args, 0), *mean = In<float>(args, 2), *variance = In<float>(args, 3);
+  const float *gy = In<float>(args, 4), epsilon = s.epsilon;
+  const int64_t n = s.n;
+  if (float* gscale = Out<float>(args, 1)) {
+    TD_RETURN_IF_ERROR(s.columns().Run(
+        args, args.scratch,
+        [=] __device__(int64_t r, int64_t j) {
+          const float inverse = 1.0f / sqrtf(variance[r] + epsilon);
+          return gy[r * n + j] * ((x[r * n + j] - mean[r]) * inverse);
+        },
+        [=] __device__(int64_t j, float sum) { gscale[j] = sum; }));
+  }
+  if (float* gbias = Out<float>(args, 2)) {
+    TD_RETURN_IF_ERROR(s.columns().Run(
+        args, args.scratch, [=] __device__(int64_t r, int64_t j) { return gy[r * n + j]; },
+        [=] __device__(int64_t j, float sum) { gbias[j] = sum; }));
+  }
+  float* gx = Out<float>(args, 0);
+  if (gx == nullptr || s.rows == 0) return OkStatus();
+  LayerNormGradKernel<<<CudaBlocks(s.rows, 1), RowThreads(n), 0, StreamOf(args).stream>>>(
+      s, x, In<float>(args, 1), mean, variance, gy, gx);
+  return Launched();
+}
+
+template <Status (*Body)(LayerState&, const KernelArgs&)>
+StatusOr<Kernel> PrepareLayerNorm(const OpView& view, const PrepareContext&) {
+  const Shape& x = view.in(0).shape;
+  const int axis = static_cast<int>(view.attr<int64_t>("begin_norm_axis"));
+  const LayerState s{x.numel(0, axis), x.numel(axis, x.rank()),
+                     static_cast<float>(view.attr<double>("epsilon"))};
+  return MakeKernel<LayerState, Body>(s, s.columns().scratch_bytes());
+}
+
+}  // namespace
+
+std::vector<KernelRow> NormCudaRows() {
+  return {
+      {"batch_norm", {{"cuda", PrepareForward<false>}}},
+      {"batch_norm_grad", {{"cuda", PrepareGrad<false>}}},
+      {"fused_bn_add_activation", {{"cuda", PrepareForward<true>}}},
+      {"fused_bn_add_activation_grad", {{"cuda", PrepareGrad<true>}}},
+      {"layer_norm", {{"cuda", PrepareLayerNorm<RunLayerNorm>}}},
+      {"layer_norm_grad", {{"cuda", PrepareLayerNorm<RunLayerNormGrad>}}},
+  };
+}
+
+}  // namespace tandem

@@ -1,0 +1,241 @@
+// CUDA kernels of fc and matmul by cuBLASLt; definitions in fc.cc and matmul.cc.
+#include "kernels/ops/cuda_kernels.h"
+#include "kernels/ops/cuda_reduce.h"
+#include "kernels/ops/half.h"
+#include "kernels/ops/matmul.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kWorkspace = size_t{32} << 20;  // what cuBLAS takes by default on Hopper
+
+Status BlasStatus(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return OkStatus();
+  return Internal("%s: %s", what, cublasLtGetStatusString(status));
+}
+
+cudaDataType TypeOf(DType dtype) {
+  return dtype == DType::kF16 ? CUDA_R_16F : dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+// C [m, n] = alpha op(A) op(B) (+ bias of the columns), row-major, op(A) being [m, k]; `batch` of
+// them one behind another. Sums are in f32. Which algorithm is cuBLASLt's own choice, made at the
+// first run, among those that give the same bits each time.
+class Product {
+ public:
+  struct Sizes {
+    int64_t m, n, k;
+    bool trans_a = false, trans_b = false;
+    int64_t batch = 1;
+    float alpha = 1.0f;
+    bool bias = false;  // f32, and only where C is
+  };
+
+  Product() = default;
+  static StatusOr<Product> Make(const Sizes& sizes, DType in, DType out);
+  // `workspace`: kWorkspace bytes.
+  Status Run(const CudaStream& work, const void* a, const void* b, const void* bias, void* c,
+             void* workspace);
+
+ private:
+  Status Choose(cublasLtHandle_t blas);
+  template <typename T>
+  cublasStatus_t Set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+    return cublasLtMatmulDescSetAttribute(&desc_, attribute, &value, sizeof(value));
+  }
+
+  float alpha_ = 1.0f;
+  bool chosen_ = false;
+  // cuBLASLt thinks in columns: C^T = op(B)^T op(A)^T, so B comes first.
+  cublasLtMatmulDescOpaque_t desc_{};
+  cublasLtMatrixLayoutOpaque_t a_{}, b_{}, c_{};
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+// A row-major matrix [rows, cols] as cuBLASLt sees it.
+cublasStatus_t Layout(cublasLtMatrixLayoutOpaque_t* layout, DType dtype, int64_t rows, int64_t cols,
+                      int64_t batch) {
+  const auto high = static_cast<uint64_t>(cols), wide = static_cast<uint64_t>(rows);
+  cublasStatus_t status = cublasLtMatrixLayoutInit(layout, TypeOf(dtype), high, wide, cols);
+  if (status != CUBLAS_STATUS_SUCCESS || batch == 1) return status;
+  const auto count = static_cast<int32_t>(batch);
+  const int64_t stride = rows * cols;
+  status = cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                            sizeof(count));
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  return cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                          &stride, sizeof(stride));
+}
+
+StatusOr<Product> Product::Make(const Sizes& s, DType in, DType out) {
+  if (s.batch * s.m * s.n * s.k == 0) return Unimplemented("a product without elements");
+  if (s.batch > INT32_MAX) return Unimplemented("more than 2^31 products");
+  Product p;
+  p.alpha_ = s.alpha;
+  TD_RETURN_IF_ERROR(
+      BlasStatus(cublasLtMatmulDescInit(&p.desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product"));
+  TD_RETURN_IF_ERROR(
+      BlasStatus(p.Set(CUBLASLT_MATMUL_DESC_TRANSA, s.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N), "B"));
+  TD_RETURN_IF_ERROR(
+      BlasStatus(p.Set(CUBLASLT_MATMUL_DESC_TRANSB, s.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N), "A"));
+  if (s.bias) {
+    TD_RETURN_IF_ERROR(
+        BlasStatus(p.Set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS), "epilogue"));
+  }
+  const int64_t a_rows = s.trans_a ? s.k : s.m, b_rows = s.trans_b ? s.n : s.k;
+  TD_RETURN_IF_ERROR(BlasStatus(Layout(&p.a_, in, a_rows, s.m + s.k - a_rows, s.batch), "A"));
+  TD_RETURN_IF_ERROR(BlasStatus(Layout(&p.b_, in, b_rows, s.k + s.n - b_rows, s.batch), "B"));
+  TD_RETURN_IF_ERROR(BlasStatus(Layout(&p.c_, out, s.m, s.n, s.batch), "C"));
+  return p;
+}
+
+Status Product::Choose(cublasLtHandle_t blas) {
+  cublasLtMatmulPreferenceOpaque_t preference{};
+  TD_RETURN_IF_ERROR(BlasStatus(cublasLtMatmulPreferenceInit(&preference), "preference"));
+  const auto prefer = [&preference](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
+    return BlasStatus(
+        cublasLtMatmulPreferenceSetAttribute(&preference, what, &value, sizeof(value)),
+        "preference");
+  };
+  TD_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspace}));
+  // Partial sums in the order of their parts, not in that of their arrival.
+  TD_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                            uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}));
+  for (const auto alignment :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    TD_RETURN_IF_ERROR(prefer(alignment, uint32_t{16}));
+  }
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  TD_RETURN_IF_ERROR(BlasStatus(cublasLtMatmulAlgoGetHeuristic(blas, &desc_, &b_, &a_, &c_, &c_,
+                                                               &preference, 1, &found, &count),
+                                "choosing an algorithm"));
+  if (count == 0) return Internal("cuBLASLt has no algorithm for this product");
+  algorithm_ = found.algo;
+  chosen_ = true;
+  return OkStatus();
+}
+
+Status Product::Run(const CudaStream& work, const void* a, const void* b, const void* bias, void* c,
+                    void* workspace) {
+  if (bias != nullptr) {
+    TD_RETURN_IF_ERROR(BlasStatus(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias), "bias"));
+  }
+  if (!chosen_) TD_RETURN_IF_ERROR(Choose(work.blas));
+  const float zero = 0.0f;
+  return BlasStatus(cublasLtMatmul(work.blas, &desc_, &alpha_, b, &b_, a, &a_, &zero, c, &c_, c,
+                                   &c_, &algorithm_, workspace, kWorkspace, work.stream),
+                    "cublasLtMatmul");
+}
+
+// ---- matmul -------------------------------------------------------------------------------------
+
+Status RunMatmul(Product& product, const KernelArgs& args) {
+  return product.Run(StreamOf(args), args.in[0], args.in[1], nullptr, args.out[0], args.scratch);
+}
+
+StatusOr<Kernel> PrepareMatmul(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const MatmulSizes s, MatmulSizesOf(view));
+  TD_ASSIGN_OR_RETURN(Product product, Product::Make({.m = s.m,
+                                                      .n = s.n,
+                                                      .k = s.k,
+                                                      .trans_a = s.trans_x,
+                                                      .trans_b = s.trans_y,
+                                                      .batch = s.batch,
+                                                      .alpha = s.alpha},
+                                                     view.in(0).dtype, view.out(0).dtype));
+  return MakeKernel<Product, RunMatmul>(std::move(product), kWorkspace);
+}
+
+// ---- fc -----------------------------------------------------------------------------------------
+
+struct FcState {
+  Product product;
+  int64_t m, n;
+};
+
+Status RunFc(FcState& s, const KernelArgs& args) {
+  return s.product.Run(StreamOf(args), args.in[0], args.in[1], args.in[2], args.out[0],
+                       args.scratch);
+}
+
+// 16 bits with a bias: the product in f32, in scratch, so that it is rounded once.
+template <typename T>
+Status RunFcHalf(FcState& s, const KernelArgs& args) {
+  auto* sums = reinterpret_cast<float*>(static_cast<std::byte*>(args.scratch) + kWorkspace);
+  TD_RETURN_IF_ERROR(
+      s.product.Run(StreamOf(args), args.in[0], args.in[1], nullptr, sums, args.scratch));
+  const float* bias = In<float>(args, 2);
+  T* out = Out<T>(args, 0);
+  const int64_t n = s.n;
+  return ForEach(args, s.m * n, [=] __device__(int64_t i) {
+    out[i] = Narrow<T>(sums[i] + bias[Remainder(i, n)]);
+  });
+}
+
+StatusOr<Kernel> PrepareFc(const OpView& view, const PrepareContext&) {
+  const Shape &x = view.in(0).shape, &w = view.in(1).shape;
+  const DType dtype = view.in(0).dtype;
+  const bool wide = IsHalf(dtype) && view.has_in(2);
+  FcState s{{}, x[0], w[1]};
+  TD_ASSIGN_OR_RETURN(
+      s.product, Product::Make({.m = x[0], .n = w[1], .k = x[1], .bias = view.has_in(2) && !wide},
+                               dtype, wide ? DType::kF32 : dtype));
+  if (!wide) return MakeKernel<FcState, RunFc>(std::move(s), kWorkspace);
+  const size_t bytes = kWorkspace + static_cast<size_t>(s.m * s.n) * sizeof(float);
+  return dtype == DType::kF16 ? MakeKernel<FcState, RunFcHalf<__half>>(std::move(s), bytes)
+                              : MakeKernel<FcState, RunFcHalf<__nv_bfloat16>>(std::move(s), bytes);
+}
+
+struct FcGradState {
+  Product input, weight;
+  ColumnSums bias;
+};
+
+// Gradients: of Input = G W^T, of W = Input^T G, of Bias = sum of G's rows.
+template <typename T>
+Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
+  const void *x = args.in[0], *w = args.in[1];
+  const T* g = In<T>(args, 2);
+  const CudaStream& work = StreamOf(args);
+  if (args.out[0] != nullptr) {
+    TD_RETURN_IF_ERROR(s.input.Run(work, g, w, nullptr, args.out[0], args.scratch));
+  }
+  if (args.out[1] != nullptr) {
+    TD_RETURN_IF_ERROR(s.weight.Run(work, x, g, nullptr, args.out[1], args.scratch));
+  }
+  float* gbias = Out<float>(args, 2);
+  if (gbias == nullptr) return OkStatus();
+  const int64_t n = s.bias.cols;
+  return s.bias.Run(
+      args, args.scratch, [=] __device__(int64_t i, int64_t j) { return Wide(g[i * n + j]); },
+      [=] __device__(int64_t j, float sum) { gbias[j] = sum; });
+}
+
+template <typename T>
+StatusOr<Kernel> PrepareFcGrad(const OpView& view, const PrepareContext&) {
+  const int64_t m = view.in(0).shape[0], k = view.in(1).shape[0], n = view.in(1).shape[1];
+  const DType dtype = view.in(0).dtype;
+  FcGradState s{{}, {}, {m, n}};
+  TD_ASSIGN_OR_RETURN(s.input,
+                      Product::Make({.m = m, .n = k, .k = n, .trans_b = true}, dtype, dtype));
+  TD_ASSIGN_OR_RETURN(s.weight,
+                      Product::Make({.m = k, .n = n, .k = m, .trans_a = true}, dtype, dtype));
+  const size_t scratch = std::max(kWorkspace, s.bias.scratch_bytes());
+  return MakeKernel<FcGradState, RunFcGrad<T>>(std::move(s), scratch);
+}
+
+}  // namespace
+
+std::vector<KernelRow> ProductCudaRows() {
+  return {
+      {"fc", {{"cublas", PrepareFc}}},
+      {"fc_grad",
+       {{"cublas",
+         ByType<PrepareFcGrad<float>, PrepareFcGrad<__half>, PrepareFcGrad<__nv_bfloat16>>}}},
+      {"matmul", {{"cublas", PrepareMatmul}}},
+  };
+}
+
+}  // namespace tandem
