@@ -166,7 +166,10 @@ StatusOr<Durability> ParseDurability(const std::string& text) {
 
 Pserver::Pserver() : impl_(std::make_unique<Impl>()) {}
 
-StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metrics& metrics) {
+namespace {
+
+// What can be said before anything is opened; with mutual TLS the job is that of the certificate.
+Status CheckOptions(PserverOptions& options) {
   if (!options.secret.empty() && options.job.empty()) {
     return InvalidArgument("a server with a secret needs the job's name: tokens belong to a job");
   }
@@ -174,11 +177,17 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
     return InvalidArgument("%d threads; expected 1 to 1024", options.threads);
   }
   TD_RETURN_IF_ERROR(CheckExposure(options));
-  if (options.rpc.tls.mutual()) {
-    TD_ASSIGN_OR_RETURN(const PeerIdentity self,
-                        RequireIdentity(options.rpc.tls, PeerRole::kPserver, options.job));
-    options.job = self.job;
-  }
+  if (!options.rpc.tls.mutual()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const PeerIdentity self,
+                      RequireIdentity(options.rpc.tls, PeerRole::kPserver, options.job));
+  options.job = self.job;
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metrics& metrics) {
+  TD_RETURN_IF_ERROR(CheckOptions(options));
   auto pserver = std::unique_ptr<Pserver>(new Pserver());
   Impl* impl = pserver->impl_.get();
   const uint64_t incarnation = NewIncarnation();

@@ -4,14 +4,10 @@
 #include <numeric>
 #include <thread>
 
+#include "trainer/mode.h"
+
 namespace tandem {
 namespace {
-
-double ReadScalar(const Plan& plan, const std::string& var) {
-  const auto tensor = plan.Get(var);
-  CHECK(tensor.ok()) << tensor.status();
-  return tensor->span<float>()[0];
-}
 
 // The operator that gives the program's first metric.
 const Op* MetricOp(const Program& program) {
@@ -102,8 +98,20 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
   sized.executor = std::make_unique<Executor>(*sized.plan);
   sized.fetch = options.fetch;
   TD_ASSIGN_OR_RETURN(const auto bound, BindFields(*sized.plan, dataset_));
-  for (const Tensor& tensor : bound) sized.inputs.push_back(tensor.data());
+  for (const Tensor& field : bound) TD_RETURN_IF_ERROR(Stage(field, &sized));
   return &sized;
+}
+
+// Where the data is read to: the field's own memory, or host memory to be copied from.
+Status Evaluator::Stage(const Tensor& field, Sized* sized) {
+  if (field.place().kind == PlaceKind::kCpu) {
+    sized->inputs.push_back(field.data());
+    return OkStatus();
+  }
+  TD_ASSIGN_OR_RETURN(Tensor host, Tensor::Make(field.desc(), host_));
+  sized->inputs.push_back(host.data());
+  sized->staged.emplace_back(std::move(host), field);
+  return OkStatus();
 }
 
 // Few of large samples: their activations must fit into memory.
@@ -118,9 +126,16 @@ StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t bat
   std::vector<uint32_t> ids(batch);
   std::iota(ids.begin(), ids.end(), at);
   TD_RETURN_IF_ERROR(dataset_.Fill(ids, sized.inputs));
+  for (const auto& [host, field] : sized.staged) {
+    TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(field.data(), host.data(), host.bytes()));
+  }
   TD_RETURN_IF_ERROR(sized.executor->Run());
-  Evaluation result{.loss = ReadScalar(*sized.plan, sized.fetch[0]), .samples = batch};
-  if (sized.fetch.size() > 1) result.metric = ReadScalar(*sized.plan, sized.fetch[1]);
+  const auto read = [&](size_t i) { return ReadScalar(scope_, *sized.plan, sized.fetch[i]); };
+  Evaluation result{.samples = batch};
+  TD_ASSIGN_OR_RETURN(result.loss, read(0));
+  if (sized.fetch.size() > 1) {
+    TD_ASSIGN_OR_RETURN(result.metric, read(1));
+  }
   return result;
 }
 

@@ -48,10 +48,14 @@ class Evaluator {
   struct Sized {
     std::unique_ptr<Plan> plan;
     std::unique_ptr<Executor> executor;
-    std::vector<void*> inputs;  // memory of the dataset's fields
+    std::vector<void*> inputs;  // host memory of the dataset's fields
+    // On a device: that memory, and where it is copied to.
+    std::vector<std::pair<Tensor, Tensor>> staged;
     std::vector<std::string> fetch;
   };
   StatusOr<Sized*> ForBatch(size_t place, uint32_t batch);
+  // Prepares where the data of one field is read to.
+  Status Stage(const Tensor& field, Sized* sized);
   // Loss and metric of the samples from `at` on.
   StatusOr<Evaluation> RunBatch(Sized& sized, uint32_t at, uint32_t batch) const;
   StatusOr<std::vector<Evaluation>> RunBatches(size_t places);
@@ -59,6 +63,7 @@ class Evaluator {
   Program forward_;
   const Backend& backend_;
   Scope& scope_;
+  CpuDevice host_;
   const Dataset& dataset_;
   const PlanOptions options_;
   CommHandler* const comm_;

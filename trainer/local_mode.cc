@@ -68,6 +68,17 @@ Status SetScalar(Scope& scope, const char* var, float value) {
   return scope.device().CopyFromHost(tensor->data(), &value, sizeof(value));
 }
 
+StatusOr<float> ReadScalar(const Scope& scope, const Tensor& tensor) {
+  float value = 0;
+  TD_RETURN_IF_ERROR(scope.device().CopyToHost(&value, tensor.data(), sizeof(value)));
+  return value;
+}
+
+StatusOr<float> ReadScalar(const Scope& scope, const Plan& plan, std::string_view var) {
+  TD_ASSIGN_OR_RETURN(const Tensor tensor, plan.Get(var));
+  return ReadScalar(scope, tensor);
+}
+
 Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope) {
   for (const auto& [name, tensor] : tensors) {
     const Tensor* target = scope.Find(name);
@@ -96,13 +107,13 @@ StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host)
   return params;
 }
 
-StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& device) {
+StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& host) {
   TensorMap state;
   for (const Var* var : program.VarsOf(VarKind::kState)) {
     const Tensor* tensor = scope.Find(var->name);
     if (!var->saved || var->name == kLearningRateVar || tensor == nullptr) continue;
-    TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(tensor->desc(), device));
-    TD_RETURN_IF_ERROR(device.CopyFromHost(copy.data(), tensor->data(), copy.bytes()));
+    TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(tensor->desc(), host));
+    TD_RETURN_IF_ERROR(scope.device().CopyToHost(copy.data(), tensor->data(), copy.bytes()));
     state[var->name] = std::move(copy);
   }
   return state;

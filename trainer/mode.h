@@ -14,6 +14,7 @@
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
 #include "kernels/exec/comm.h"
+#include "kernels/exec/plan.h"
 #include "kernels/exec/scope.h"
 #include "kernels/graph/autodiff.h"
 #include "kernels/graph/optimizer.h"
@@ -159,6 +160,10 @@ Status RefuseTableRules(const Program& program);
 
 // Sets a state of one f32, where the program has it.
 Status SetScalar(Scope& scope, const char* var, float value);
+// The value of `tensor`, one f32 of the scope's device.
+StatusOr<float> ReadScalar(const Scope& scope, const Tensor& tensor);
+// The value of a plan's variable of one f32.
+StatusOr<float> ReadScalar(const Scope& scope, const Plan& plan, std::string_view var);
 inline Status SetLearningRate(Scope& scope, float learning_rate) {
   return SetScalar(scope, kLearningRateVar, learning_rate);
 }
@@ -169,7 +174,7 @@ StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host)
 // Copies a checkpoint's tensors into the scope; what it does not have is left out: slots that the
 // mode keeps elsewhere. FAILED_PRECONDITION naming `dir` when a description differs.
 Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope);
-// Copies of every kState variable that is saved, but the learning rate.
-StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& device);
+// Copies, in memory of `host`, of every kState variable that is saved, but the learning rate.
+StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& host);
 
 }  // namespace tandem

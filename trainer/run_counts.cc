@@ -83,8 +83,9 @@ RunCounts CountsOf(const RunParts& parts) {
   counts["runs"] = static_cast<double>(parts.history.runs());
   counts["drops"] = static_cast<double>(parts.executor.drops());
   const Tensor* scale = parts.scope.Find(kLossScalingVar);
-  if (scale != nullptr && scale->place().kind == PlaceKind::kCpu) {
-    counts["loss_scaling"] = scale->span<float>()[0];
+  if (scale != nullptr) {
+    const auto value = ReadScalar(parts.scope, *scale);
+    if (value.ok()) counts["loss_scaling"] = *value;
   }
   counts["peak_bytes"] = PeakBytes();
   return counts;

@@ -12,6 +12,7 @@
 #include "proto/job.pb.h"
 #include "trainer/evaluator.h"
 #include "trainer/job.h"
+#include "trainer/job_device.h"
 #include "trainer/lr_schedule.h"
 #include "trainer/programs.h"
 #include "trainer/reader/dataset.h"
@@ -49,7 +50,7 @@ class Session::Impl {
   Status NextBatch(int64_t step);
   Status TrainRun(int64_t first, int64_t steps);
   Status PlaceDropout(int64_t step, int part);
-  void AddResults(int parts);
+  Status AddResults(int parts);
   Status AfterWatched(bool last);
   void Tell(const std::string& lines);
   void Report(int64_t step, int64_t steps);
@@ -63,7 +64,6 @@ class Session::Impl {
   bool leader() const { return options_.rank.rank == 0; }
   int64_t steps_per_epoch() const { return static_cast<int64_t>(prefetcher_->steps_per_epoch()); }
   bool ends_epoch(int64_t step) const { return (step + 1) % steps_per_epoch() == 0; }
-  double Scalar(const std::string& var) const { return plan_->Get(var)->span<float>()[0]; }
 
   const JobConfig& config_;
   const SessionOptions options_;
@@ -117,15 +117,9 @@ Status Session::Impl::OpenSamples() {
 }
 
 Status Session::Impl::BuildPlan() {
-  TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config_.place()));
-  StatusOr<Backend> backend = Backend::For(place);
-  if (!backend.ok()) {
-    // A place that this machine lacks is a wrong setting, not a service that may come back.
-    return InvalidArgument("--place=%s: %s", config_.place(),
-                           std::string(backend.status().message()));
-  }
-  backend_ = *std::move(backend);
-  TD_ASSIGN_OR_RETURN(device_, backend_->MakeDevice(place.index));
+  TD_ASSIGN_OR_RETURN(JobDevice opened, OpenJobDevice(config_, mode_.comm() != nullptr));
+  backend_ = std::move(opened.backend);
+  device_ = std::move(opened.device);
   scope_ = std::make_unique<Scope>(*device_);
   TD_ASSIGN_OR_RETURN(programs_, BuildPrograms(config_, options_.job_dir, batch_,
                                                options_.global_batch, mode_, Drawings()));
@@ -284,7 +278,7 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
     const int part = iteration % parts;
     step = first + iteration / parts;
     if (part == 0) TD_RETURN_IF_ERROR(NextBatch(step));
-    if (part > 0 && due && step == last) AddResults(parts);
+    if (part > 0 && due && step == last) TD_RETURN_IF_ERROR(AddResults(parts));
     TD_RETURN_IF_ERROR(Feed(*data_, part));
     return PlaceDropout(step, part);
   };
@@ -292,7 +286,7 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   const Time begin = clock_.Now();
   const Status status = executor_->Run(static_cast<int>(steps) * parts, before);
   if (!status.ok()) return Annotate(status, absl::StrFormat("step %d", step));
-  if (due) AddResults(parts);
+  if (due) TD_RETURN_IF_ERROR(AddResults(parts));
   const double seconds = Seconds(clock_.Now() - begin) - wait_seconds_;
   train_seconds_ += seconds;
   history_.Add({last, steps, seconds, due ? loss_ : std::numeric_limits<double>::quiet_NaN()});
@@ -315,10 +309,14 @@ Status Session::Impl::PlaceDropout(int64_t step, int part) {
 }
 
 // Loss and metric of a step are the means over the parts of its batch.
-void Session::Impl::AddResults(int parts) {
+Status Session::Impl::AddResults(int parts) {
   const Program& program = programs_.train;
-  loss_ += Scalar(program.loss) / parts;
-  if (!program.metrics.empty()) metric_ += Scalar(program.metrics[0]) / parts;
+  TD_ASSIGN_OR_RETURN(const double loss, ReadScalar(*scope_, *plan_, program.loss));
+  loss_ += loss / parts;
+  if (program.metrics.empty()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const double metric, ReadScalar(*scope_, *plan_, program.metrics[0]));
+  metric_ += metric / parts;
+  return OkStatus();
 }
 
 void Session::Impl::Report(int64_t step, int64_t steps) {

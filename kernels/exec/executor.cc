@@ -22,6 +22,8 @@ Status Executor::Run(int iterations, const BeforeIteration& before) {
     }
     ++steps_run_;
   }
+  // What a device finds wrong in the data is known when it is done.
+  if (plan_.device() != nullptr) TD_RETURN_IF_ERROR(plan_.device()->Synchronize());
   AfterRun();
   return OkStatus();
 }
@@ -38,9 +40,12 @@ void Executor::AfterRun() {
 template <bool kObserved>
 Status Executor::RunOnce() {
   for (PlanStep& step : plan_.steps_) {
-    if (step.run_if != nullptr && *step.run_if == 0.0f) {
-      if (step.comm_start >= 0) LeaveOut(step.comm_start);
-      continue;
+    if (step.run_if != nullptr) [[unlikely]] {
+      TD_ASSIGN_OR_RETURN(const bool left_out, LeftOut(step));
+      if (left_out) {
+        if (step.comm_start >= 0) LeaveOut(step.comm_start);
+        continue;
+      }
     }
     const Time begin = kObserved ? SteadyNow() : Time();
     if (Status status = RunStep(step); !status.ok()) [[unlikely]] {
@@ -68,6 +73,21 @@ inline Status Executor::RunStep(PlanStep& step) {
   in_flight_ = step.comm_start;
   plan_.comm_->Start(plan_.comm_index_[step.comm_start], steps_run_, done);
   return OkStatus();
+}
+
+// Whether the step's condition is 0. A device's has to be copied, which waits for the device: once
+// for all steps in a row that have the same one.
+StatusOr<bool> Executor::LeftOut(const PlanStep& step) {
+  if (plan_.device() == nullptr) return *step.run_if == 0.0f;
+  const bool known = step.run_if == known_condition_ && &step == behind_known_;
+  if (!known) {
+    float value = 0;
+    TD_RETURN_IF_ERROR(plan_.device()->CopyToHost(&value, step.run_if, sizeof(value)));
+    known_condition_ = step.run_if;
+    left_out_ = value == 0.0f;
+  }
+  behind_known_ = &step + 1;
+  return left_out_;
 }
 
 Status Executor::RunDataflow() {

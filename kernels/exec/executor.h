@@ -55,12 +55,17 @@ class Executor {
   Status RunOn(PlanStep& step, int thread);
   Status RunStep(PlanStep& step);
   void LeaveOut(int comm);
+  StatusOr<bool> LeftOut(const PlanStep& step);
   Status Fail(const PlanStep& step, const Status& status);
 
   Plan& plan_;
   std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread
   Mutex observing_;
   ExecObserver* observer_ = nullptr;
+  // The condition in a device's memory that was read last, for the step at `behind_known_`.
+  const float* known_condition_ = nullptr;
+  const PlanStep* behind_known_ = nullptr;
+  bool left_out_ = false;
   int in_flight_ = -1;  // communications 0..in_flight_ of this step were started
   int64_t steps_run_ = 0, runs_ = 0, drops_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "kernels/exec/plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_join.h"
 
@@ -19,6 +20,7 @@ class PlanMaker {
  private:
   Status PlaceLasting();
   Status PlaceTemporaries();
+  Status FindKernels() const;
   Status AddSteps();
   Status AddComm(int op_index, int flight);
   Status AddKernel(int op_index);
@@ -185,13 +187,19 @@ Status PlanMaker::AddComm(int op_index, int flight) {
   return OkStatus();
 }
 
+// A device has kernels for some operators: names all that it lacks at once.
+Status PlanMaker::FindKernels() const {
+  std::set<std::string> missing;
+  for (const Op& op : program_.ops) {
+    if (!FindOp(op.type)->is_comm && backend_.Find(op.type).empty()) missing.insert(op.type);
+  }
+  if (missing.empty()) return OkStatus();
+  return Unimplemented("there are no kernels on %s for: %s", ToString(scope_.device().place()),
+                       absl::StrJoin(missing, ", "));
+}
+
 Status PlanMaker::AddSteps() {
   const int n = static_cast<int>(program_.ops.size());
-  for (const Op& op : program_.ops) {
-    if (op.run_if.empty() || scope_.device().place().kind == PlaceKind::kCpu) continue;
-    return Unimplemented("%s has a condition (%s); on %s that is not built yet", op.type, op.run_if,
-                         ToString(scope_.device().place()));
-  }
   int next_flight = 0;
   for (int i = 0; i <= n; ++i) {
     for (size_t f = 0; f < flights_.size(); ++f) {
@@ -207,7 +215,7 @@ Status PlanMaker::AddSteps() {
       TD_RETURN_IF_ERROR(AddKernel(i));
     }
   }
-  for (int t = 0; t < options_.num_threads; ++t) {
+  for (int t = 0; t < plan_->num_threads_; ++t) {
     TD_ASSIGN_OR_RETURN(plan_->scratch_.emplace_back(),
                         scope_.device().Allocate(plan_->scratch_bytes_));
   }
@@ -246,12 +254,15 @@ StatusOr<std::unique_ptr<Plan>> PlanMaker::Make() {
   TD_RETURN_IF_ERROR(Verify(program_));
   plan_->program_ = program_;
   plan_->comm_ = comm_;
+  const bool cpu = scope_.device().place().kind == PlaceKind::kCpu;
+  plan_->device_ = cpu ? nullptr : &scope_.device();
+  plan_->num_threads_ = cpu ? options_.num_threads : 1;
+  if (!cpu) TD_RETURN_IF_ERROR(FindKernels());
   TD_RETURN_IF_ERROR(PlaceLasting());
   flights_ = FindFlights(program_);
   TD_RETURN_IF_ERROR(PlaceTemporaries());
   TD_RETURN_IF_ERROR(AddSteps());
-  plan_->num_threads_ = options_.num_threads;
-  if (options_.num_threads > 1) LinkSteps();
+  if (plan_->num_threads_ > 1) LinkSteps();
   return std::move(plan_);
 }
 

@@ -29,7 +29,8 @@ struct PlanOptions {
   MemoryOptions memory;
   DropOptions drop;
   // Operators that run at the same time where the program and its memory allow it; each may use all
-  // of `threads`, so that the bits stay the same. 1: in program order, on the executor's thread.
+  // of `threads`, so that the bits stay the same. 1: in program order, on the executor's thread, as
+  // always on a CUDA device, whose stream takes kernels in order.
   int num_threads = 1;
 };
 
@@ -74,6 +75,8 @@ class Plan {
   void DropTemporaries();
 
   int num_threads() const { return num_threads_; }
+  // Where the plan's memory is not this process's own; nullptr for the CPU.
+  Device* device() const { return device_; }
   // Which steps wait for which; empty with one thread.
   const StepGraph& graph() const { return graph_; }
   // When communication `comm` of the last run ended. REQUIRES: its wait step was run.
@@ -93,6 +96,7 @@ class Plan {
   std::vector<std::unique_ptr<CommDone>> done_;  // one per communication
   std::vector<int> comm_index_;                  // handler's index per communication
   CommHandler* comm_ = nullptr;
+  Device* device_ = nullptr;
   DropOptions drop_;
   std::vector<std::span<std::byte>> droppable_;
   int num_threads_ = 1;

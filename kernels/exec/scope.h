@@ -16,7 +16,7 @@ class Scope {
  public:
   explicit Scope(Device& device) : device_(device) {}  // Not owned; must outlive this.
 
-  Device& device() { return device_; }
+  Device& device() const { return device_; }
   // Allocates the variable when it is not there yet. FAILED_PRECONDITION when it is there with
   // another description.
   StatusOr<Tensor> Declare(const std::string& name, const TensorDesc& desc);

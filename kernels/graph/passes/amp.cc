@@ -202,12 +202,9 @@ StatusOr<int64_t> Rewriter::Run() {
 }  // namespace
 
 StatusOr<PassOutcome> CastToHalf(Program& program, PassContext& context) {
-  if (context.place != PlaceKind::kCpu) {
-    return Unimplemented("amp is not built yet for places other than CPU");
-  }
   const AmpConfigs& configs = context.strategy.amp_configs();
   const DType half = configs.amp_dtype() == AmpConfigs::f16 ? DType::kF16 : DType::kBF16;
-  LOG_IF(WARNING, !HasFastHalf(half))
+  LOG_IF(WARNING, context.place == PlaceKind::kCpu && !HasFastHalf(half))
       << "amp: this CPU has no products of " << Name(half)
       << "; they are computed in f32, and casts make them slower than without amp";
   Rewriter rewriter(program, half);
