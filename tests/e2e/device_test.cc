@@ -102,7 +102,8 @@ model {
 }
 data {
   format: "csv" dir: "."
-  csv { train_file: "x.csv" label_column: "click" positive_label: "1" negative_label: "0"
+  csv { train_file: "x.csv" test_file: "x.csv"
+        label_column: "click" positive_label: "1" negative_label: "0"
         column { name: "a" ids: 22 } column { name: "b" ids: 13 } column { name: "c" ids: 10 } }
 }
 optimizer { type: "sgd" learning_rate: 0.1 }

@@ -31,8 +31,8 @@ bool GuardedBuffer::GuardsIntact() const {
   return intact(base_.get()) && intact(base_.get() + kGuardBytes + bytes_);
 }
 
-KernelRun::KernelRun(const OpCase& c, const std::vector<Value>& inputs)
-    : op_(MakeOp(c)), def_(*FindOp(c.op)), inputs_(inputs) {
+KernelRun::KernelRun(const OpCase& c, const std::vector<Value>& inputs, Device* device)
+    : op_(MakeOp(c)), def_(*FindOp(c.op)), inputs_(inputs), device_(device) {
   size_t position = 0;
   for (const auto& slot : op_.inputs) {
     for (size_t i = 0; i < std::max<size_t>(slot.size(), 1); ++i, ++position) {
@@ -45,8 +45,9 @@ KernelRun::KernelRun(const OpCase& c, const std::vector<Value>& inputs)
 }
 
 StatusOr<std::unique_ptr<KernelRun>> KernelRun::Make(const OpCase& c,
-                                                     const std::vector<Value>& inputs) {
-  std::unique_ptr<KernelRun> run(new KernelRun(c, inputs));
+                                                     const std::vector<Value>& inputs,
+                                                     Device* device) {
+  std::unique_ptr<KernelRun> run(new KernelRun(c, inputs, device));
   TD_RETURN_IF_ERROR(run->Infer());
   return run;
 }
@@ -74,9 +75,9 @@ size_t KernelRun::BytesMoved() const {
   return bytes;
 }
 
-Status KernelRun::Prepare(const KernelImpl& impl, int threads) {
+Status KernelRun::Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max) {
   const OpView view(op_, def_, in_ptr_desc_, out_ptr_desc_);
-  TD_ASSIGN_OR_RETURN(kernel_, impl.prepare(view, PrepareContext{threads}));
+  TD_ASSIGN_OR_RETURN(kernel_, impl.prepare(view, PrepareContext{threads, conv_scratch_max}));
   scratch_ = std::make_unique<GuardedBuffer>(kernel_.scratch_bytes);
   return OkStatus();
 }
@@ -88,6 +89,41 @@ const GuardedBuffer& KernelRun::OutputBuffer(size_t position) const {
   return *out_[position];
 }
 
+std::vector<const GuardedBuffer*> KernelRun::Buffers() const {
+  std::vector<const GuardedBuffer*> buffers = {scratch_.get()};
+  for (const auto* side : {&in_, &out_}) {
+    for (const auto& buffer : *side) {
+      if (buffer != nullptr) buffers.push_back(buffer.get());
+    }
+  }
+  return buffers;
+}
+
+Status KernelRun::Upload() {
+  for (const GuardedBuffer* buffer : Buffers()) {
+    Buffer& copy = copies_[buffer];
+    if (copy == nullptr) {
+      TD_ASSIGN_OR_RETURN(copy, device_->Allocate(buffer->whole_bytes()));
+    }
+    TD_RETURN_IF_ERROR(device_->CopyFromHost(copy.get(), buffer->whole(), buffer->whole_bytes()));
+  }
+  return OkStatus();
+}
+
+Status KernelRun::Download() {
+  TD_RETURN_IF_ERROR(device_->Synchronize());
+  for (const GuardedBuffer* buffer : Buffers()) {
+    const Buffer& copy = copies_.at(buffer);
+    TD_RETURN_IF_ERROR(device_->CopyToHost(buffer->whole(), copy.get(), buffer->whole_bytes()));
+  }
+  return OkStatus();
+}
+
+void* KernelRun::Address(const GuardedBuffer& buffer) const {
+  if (device_ == nullptr) return buffer.data();
+  return copies_.at(&buffer).get() + GuardedBuffer::kGuardBytes;
+}
+
 void KernelRun::Bind() {
   in_data_.clear();
   out_data_.clear();
@@ -95,17 +131,17 @@ void KernelRun::Bind() {
     for (size_t i = 0; i < std::max<size_t>(op_.inputs[s].size(), 1); ++i) {
       const auto& buffer = in_[in_data_.size()];
       const bool given = buffer != nullptr && !def_.inputs[s].shape_only;
-      in_data_.push_back(given ? buffer->data() : nullptr);
+      in_data_.push_back(given ? Address(*buffer) : nullptr);
     }
   }
   for (size_t i = 0; i < out_.size(); ++i) {
-    out_data_.push_back(out_[i] == nullptr ? nullptr : OutputBuffer(i).data());
+    out_data_.push_back(out_[i] == nullptr ? nullptr : Address(OutputBuffer(i)));
   }
   args_ = {.in = in_data_.data(),
            .out = out_data_.data(),
-           .scratch = scratch_->data(),
+           .scratch = Address(*scratch_),
            .state = kernel_.state.get(),
-           .stream = nullptr,
+           .stream = device_ == nullptr ? nullptr : device_->stream(),
            .step = 0};
 }
 
@@ -117,8 +153,10 @@ Status KernelRun::Run() {
   for (size_t i = 0; i < in_.size(); ++i) {
     if (in_[i] != nullptr) Store(inputs_[i], in_[i]->data());
   }
+  if (device_ != nullptr) TD_RETURN_IF_ERROR(Upload());
   Bind();
   TD_RETURN_IF_ERROR(kernel_.run(args_));
+  if (device_ != nullptr) TD_RETURN_IF_ERROR(Download());
   return CheckMemory();
 }
 

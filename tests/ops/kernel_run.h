@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,6 +26,9 @@ class GuardedBuffer {
   // Every byte becomes 0xFF: NaN as f32, -1 as an integer.
   void Poison();
   bool GuardsIntact() const;
+  // The memory with both zones.
+  std::byte* whole() const { return base_.get(); }
+  size_t whole_bytes() const { return bytes_ + 2 * kGuardBytes; }
 
  private:
   CpuDevice device_;
@@ -35,9 +39,11 @@ class GuardedBuffer {
 // One operator ready to be prepared and run. Not movable: views point into it.
 class KernelRun {
  public:
-  // Infers the outputs. `inputs` by position, as DrawInputs gives them.
+  // Infers the outputs. `inputs` by position, as DrawInputs gives them. `device`: where the kernel
+  // runs, over copies of everything with its guards; nullptr: in host memory. Not owned.
   static StatusOr<std::unique_ptr<KernelRun>> Make(const OpCase& c,
-                                                   const std::vector<Value>& inputs);
+                                                   const std::vector<Value>& inputs,
+                                                   Device* device = nullptr);
   KernelRun(const KernelRun&) = delete;
   KernelRun& operator=(const KernelRun&) = delete;
 
@@ -47,7 +53,9 @@ class KernelRun {
   bool HasInput(size_t position) const { return in_ptr_desc_[position] != nullptr; }
   size_t BytesMoved() const;  // inputs and outputs, each once
 
-  Status Prepare(const KernelImpl& impl, int threads);
+  // Scratch is copied to a device and back with each run: there less of it is given.
+  static constexpr size_t kDeviceConvScratch = size_t{32} << 20;
+  Status Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max = SIZE_MAX);
   // Shares memory of (output, input) pairs in the next runs; empty: none.
   void Alias(InplacePairs pairs) { alias_ = std::move(pairs); }
   // Stores the inputs, poisons outputs and scratch, runs once. INTERNAL when the kernel wrote
@@ -60,9 +68,13 @@ class KernelRun {
   std::string OutputBits(size_t position) const;
 
  private:
-  KernelRun(const OpCase& c, const std::vector<Value>& inputs);
+  KernelRun(const OpCase& c, const std::vector<Value>& inputs, Device* device);
   Status Infer();
   void Bind();
+  std::vector<const GuardedBuffer*> Buffers() const;
+  Status Upload();
+  Status Download();
+  void* Address(const GuardedBuffer& buffer) const;
   Status CheckMemory() const;
   const GuardedBuffer& OutputBuffer(size_t position) const;
 
@@ -74,6 +86,8 @@ class KernelRun {
   std::vector<std::unique_ptr<GuardedBuffer>> in_, out_;
   std::unique_ptr<GuardedBuffer> scratch_;
   InplacePairs alias_;
+  Device* const device_;
+  std::map<const GuardedBuffer*, Buffer> copies_;  // on the device
   Kernel kernel_;
   std::vector<const void*> in_data_;
   std::vector<void*> out_data_;

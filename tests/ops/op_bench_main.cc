@@ -9,19 +9,21 @@
 
 #include "kernels/ops/machine_peak.h"
 #include "tests/ops/kernel_run.h"
+#include "tests/ops/module.h"
 #include "tests/ops/op_cases.h"
 #include "tests/ops/oracle.h"
 
 DEFINE_string(filter, "", "only rows whose name contains this");
 DEFINE_bool(all, false, "every row, not only those worth timing");
 DEFINE_int32(threads, 1, "threads a kernel may use");
+DEFINE_string(place, "cpu", "cpu or cuda");
 DEFINE_int32(time_ms, 30, "shortest time to repeat a kernel for");
 
 namespace tandem::optest {
 namespace {
 
-// Seconds of one call: the best of three series that last long enough.
-double SecondsOf(const std::function<void()>& work) {
+// Seconds of one call: the best of three series that last long enough. `finish` waits for all.
+double SecondsOf(const std::function<void()>& work, const std::function<void()>& finish) {
   using Clock = std::chrono::steady_clock;
   const double shortest = FLAGS_time_ms / 3000.0;
   double best = 1e30;
@@ -29,6 +31,7 @@ double SecondsOf(const std::function<void()>& work) {
   for (int series = 0; series < 3;) {
     const auto start = Clock::now();
     for (int64_t i = 0; i < calls; ++i) work();
+    finish();
     const double s = std::chrono::duration<double>(Clock::now() - start).count();
     if (s < shortest) {
       calls = std::max(calls + 1, static_cast<int64_t>(1.2 * static_cast<double>(calls) *
@@ -41,12 +44,14 @@ double SecondsOf(const std::function<void()>& work) {
   return best;
 }
 
+// `device` and no peak, or a peak alone.
 void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inputs,
-          const std::vector<Value>& want, const MachinePeak& peak) {
-  auto made = KernelRun::Make(c, inputs);
+          const std::vector<Value>& want, const MachinePeak* peak, Device* device) {
+  auto made = KernelRun::Make(c, inputs, device);
   CHECK(made.ok()) << made.status();
   KernelRun& run = **made;
-  Status status = run.Prepare(impl, FLAGS_threads);
+  Status status = run.Prepare(impl, FLAGS_threads,
+                              device == nullptr ? SIZE_MAX : KernelRun::kDeviceConvScratch);
   if (status.code() == StatusCode::kUnimplemented) return;
   if (status.ok()) status = run.Run();
   CHECK(status.ok()) << CaseName(c) << ": " << status;
@@ -54,13 +59,39 @@ void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inp
   for (size_t i = 0; i < want.size() && wrong.empty(); ++i) {
     if (run.HasOutput(i)) wrong = Compare(run.Output(i), want[i], c.tolerance);
   }
-  const double s = SecondsOf([&run] { (void)run.RunAgain(); });
+  const double s = SecondsOf([&run] { (void)run.RunAgain(); },
+                             [device] { CHECK(device == nullptr || device->Synchronize().ok()); });
   const double bytes = static_cast<double>(run.BytesMoved());
   const bool compute = c.flops > 0;
   const double rate = compute ? c.flops / s : bytes / s;
-  std::printf("%10.1f us %8.2f %s %5.1f%%  %-8s %s%s%s\n", s * 1e6, rate / 1e9,
-              compute ? "GFLOP/s" : "GB/s   ", 100 * rate / (compute ? peak.flops : peak.bytes),
-              impl.name, CaseName(c).c_str(), wrong.empty() ? "" : "  WRONG: ", wrong.c_str());
+  std::printf("%10.1f us %8.2f %s", s * 1e6, rate / 1e9, compute ? "GFLOP/s" : "GB/s   ");
+  if (peak != nullptr) std::printf(" %5.1f%%", 100 * rate / (compute ? peak->flops : peak->bytes));
+  std::printf("  %-8s %s%s%s\n", impl.name, CaseName(c).c_str(),
+              wrong.empty() ? "" : "  WRONG: ", wrong.c_str());
+}
+
+// The rows asked for, with the implementations that `impls` gives for an operator.
+void TimeRows(const std::function<std::span<const KernelImpl>(std::string_view)>& impls,
+              const MachinePeak* peak, Device* device) {
+  for (const OpCase& c : AllCases()) {
+    if ((!c.bench && !FLAGS_all) || CaseName(c).find(FLAGS_filter) == std::string::npos) continue;
+    const auto inputs = DrawInputs(c, 1);
+    const auto want = RunOracle(c, inputs);
+    for (const KernelImpl& impl : impls(c.op)) Time(c, impl, inputs, want, peak, device);
+  }
+}
+
+int BenchCuda() {
+  const auto module = OpenCudaModule();
+  StatusOr<std::unique_ptr<Device>> device = module.status();
+  if (module.ok()) device = (*module)->make_device(0);
+  if (!device.ok()) {
+    std::fprintf(stderr, "--place=cuda: %s\n", ToString(device.status()).c_str());
+    return ExitCodeOf(device.status());
+  }
+  TimeRows([&module](std::string_view op) { return KernelsOf(**module, op); }, nullptr,
+           device->get());
+  return 0;
 }
 
 int Bench() {
@@ -70,12 +101,8 @@ int Bench() {
       "peak on %d threads: %.1f GFLOP/s (oneDNN, 1536^3), %.1f GB/s (copy of 256 MiB); "
       "data in a cache goes beyond the latter\n",
       FLAGS_threads, peak.flops / 1e9, peak.bytes / 1e9);
-  for (const OpCase& c : AllCases()) {
-    if ((!c.bench && !FLAGS_all) || CaseName(c).find(FLAGS_filter) == std::string::npos) continue;
-    const auto inputs = DrawInputs(c, 1);
-    const auto want = RunOracle(c, inputs);
-    for (const KernelImpl& impl : FindOp(c.op)->cpu) Time(c, impl, inputs, want, peak);
-  }
+  TimeRows([](std::string_view op) { return std::span<const KernelImpl>(FindOp(op)->cpu); }, &peak,
+           nullptr);
   return 0;
 }
 
@@ -87,6 +114,11 @@ int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   if (FLAGS_threads < 1 || FLAGS_time_ms < 1) {
     std::fprintf(stderr, "--threads and --time_ms must be at least 1\n");
+    return tandem::kExitUsage;
+  }
+  if (FLAGS_place == "cuda") return tandem::optest::BenchCuda();
+  if (FLAGS_place != "cpu") {
+    std::fprintf(stderr, "--place must be cpu or cuda\n");
     return tandem::kExitUsage;
   }
   return tandem::optest::Bench();

@@ -1,14 +1,12 @@
 #include "tests/ops/support_page.h"
 
-#include <dlfcn.h>
-
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "kernels/exec/backend.h"
 #include "kernels/ops/op.h"
+#include "tests/ops/module.h"
 
 namespace tandem::optest {
 namespace {
@@ -19,6 +17,9 @@ constexpr const char* kHead =
     "Written by tests/ops/support_test.cc from the definitions in `kernels/ops`; the test fails\n"
     "when the page is out of date. Implementations stand in the order in which they are asked;\n"
     "the first that serves a case runs.\n"
+    "\n"
+    "The CUDA kernels are compiled with every build and have never been run on a device: see\n"
+    "`tests/gpu/run.sh`.\n"
     "\n"
     "| operator | CPU | CUDA | gradient | in place |\n"
     "|---|---|---|---|---|\n";
@@ -61,11 +62,17 @@ std::string Inplace(const OpDef& def) {
   return absl::StrJoin(def.inplace, ", ", add);
 }
 
+constexpr const char* kCompiled = "compiled, never run on a device";
+
+const char* CudaCell(const OpDef& def, const std::set<std::string>& cuda) {
+  return cuda.contains(def.type) ? kCompiled : "no";
+}
+
 std::string Row(const OpDef& def, const std::set<std::string>& cuda) {
   const auto impl = [](std::string* out, const KernelImpl& i) { absl::StrAppend(out, i.name); };
   const std::string cpu = def.is_comm ? "communication" : absl::StrJoin(def.cpu, ", ", impl);
-  return absl::StrCat("| ", def.type, " | ", cpu, " | ", cuda.contains(def.type) ? "yes" : "no",
-                      " | ", def.grad != nullptr ? "yes" : "no", " | ", Inplace(def), " |\n");
+  return absl::StrCat("| ", def.type, " | ", cpu, " | ", CudaCell(def, cuda), " | ",
+                      def.grad != nullptr ? "yes" : "no", " | ", Inplace(def), " |\n");
 }
 
 std::string Section(const OpDef& def) {
@@ -89,15 +96,9 @@ std::string SupportPage(const std::set<std::string>& cuda) {
 }
 
 StatusOr<std::set<std::string>> CudaOps(const std::string& path) {
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return Unavailable("%s cannot be opened: %s", path, dlerror());
-  using Entry = const BackendModule* (*)();
-  const auto entry = reinterpret_cast<Entry>(dlsym(handle, "tandem_backend_module"));
-  if (entry == nullptr || entry()->abi != BackendModule::kAbi) {
-    return Unavailable("%s is no module of this build", path);
-  }
+  TD_ASSIGN_OR_RETURN(const BackendModule* module, OpenModule(path));
   std::set<std::string> ops;
-  for (const KernelRow& row : entry()->kernels()) ops.insert(row.op);
+  for (const KernelRow& row : module->kernels()) ops.insert(row.op);
   return ops;
 }
 
@@ -106,7 +107,7 @@ std::set<std::string> CudaOpsOfPage(const std::string& page) {
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
     const std::vector<std::string> cells = absl::StrSplit(line, " | ");
-    if (cells.size() == 5 && cells[2] == "yes") ops.insert(cells[0].substr(2));
+    if (cells.size() == 5 && cells[2] == kCompiled) ops.insert(cells[0].substr(2));
   }
   return ops;
 }

@@ -1,0 +1,167 @@
+// The kernels of the CUDA module. Without a device: which operators it serves, and that every row
+// of the operator bench is prepared or refused with a reason. With one: every row against the same
+// loops in double precision as the CPU's kernels.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "tests/ops/kernel_check.h"
+#include "tests/ops/kernel_run.h"
+#include "tests/ops/module.h"
+#include "tests/ops/op_cases.h"
+
+namespace tandem::optest {
+namespace {
+
+class CudaModule : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto module = OpenCudaModule();
+    ASSERT_TRUE(module.ok()) << module.status();
+    module_ = *module;
+  }
+  const BackendModule* module_ = nullptr;
+};
+
+TEST_F(CudaModule, RowsNameOperators) {
+  std::set<std::string> seen;
+  for (const KernelRow& row : module_->kernels()) {
+    const OpDef* def = FindOp(row.op);
+    ASSERT_NE(def, nullptr) << row.op;
+    EXPECT_FALSE(def->is_comm) << row.op;
+    EXPECT_TRUE(seen.insert(row.op).second) << row.op << " is there twice";
+    EXPECT_FALSE(row.impls.empty()) << row.op;
+    for (const KernelImpl& impl : row.impls) EXPECT_STRNE(impl.name, "") << row.op;
+  }
+}
+
+// What preparing looks at: descriptions without values.
+std::vector<Value> DescriptionsOf(const OpCase& c) {
+  std::vector<Value> values;
+  for (const auto& slot : c.inputs) {
+    if (slot.empty()) values.emplace_back();
+    for (const Draw& draw : slot) values.push_back({draw.desc, {}});
+  }
+  return values;
+}
+
+// Prepared, or refused with a reason; nothing here asks for a device.
+TEST_F(CudaModule, PreparesOrRefusesEveryRow) {
+  std::vector<OpCase> cases = AllCases();
+  for (OpCase& c : RandomCases(7, 240)) cases.push_back(std::move(c));
+  std::map<std::string, int> prepared, refused;
+  for (const OpCase& c : cases) {
+    for (const KernelImpl& impl : KernelsOf(*module_, c.op)) {
+      auto run = KernelRun::Make(c, DescriptionsOf(c));
+      ASSERT_TRUE(run.ok()) << CaseName(c) << ": " << run.status();
+      const Status status = (*run)->Prepare(impl, 1, KernelRun::kDeviceConvScratch);
+      const bool unserved = status.code() == StatusCode::kUnimplemented;
+      EXPECT_TRUE(status.ok() || unserved) << CaseName(c) << ": " << status;
+      EXPECT_TRUE(status.ok() || !status.message().empty()) << CaseName(c);
+      ++(unserved ? refused : prepared)[c.op];
+    }
+  }
+  int rows = 0, not_served = 0;
+  for (const KernelRow& row : module_->kernels()) {
+    EXPECT_GT(prepared[row.op], 0) << row.op << " serves no row of the bench";
+    rows += prepared[row.op];
+    not_served += refused[row.op];
+  }
+  RecordProperty("prepared", rows);
+  RecordProperty("refused", not_served);
+  std::printf("%d rows prepared, %d refused\n", rows, not_served);
+}
+
+class CudaDevice : public CudaModule {
+ protected:
+  void SetUp() override {
+    CudaModule::SetUp();
+    const auto count = module_->device_count();
+    if (!count.ok()) GTEST_SKIP() << "no CUDA device: " << count.status();
+    if (*count == 0) GTEST_SKIP() << "no CUDA device";
+    auto device = module_->make_device(0);
+    ASSERT_TRUE(device.ok()) << device.status();
+    device_ = *std::move(device);
+  }
+
+  void Check(const std::vector<OpCase>& cases) {
+    int served = 0, rows = 0;
+    std::set<std::string> without;
+    for (const OpCase& c : cases) {
+      const auto impls = KernelsOf(*module_, c.op);
+      if (impls.empty()) without.insert(c.op);
+      if (impls.empty()) continue;
+      ++rows;
+      served += CheckCase(c, impls, device_.get()) > 0 ? 1 : 0;
+    }
+    RecordProperty("rows", static_cast<int>(cases.size()));
+    RecordProperty("served", served);
+    std::printf("%zu rows: %d ran on the device, %d are refused", cases.size(), served,
+                rows - served);
+    for (const std::string& op : without) std::printf(", no kernel for %s", op.c_str());
+    std::printf("\n");
+  }
+
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(CudaDevice, Linear) { Check(LinearCases()); }
+TEST_F(CudaDevice, Image) { Check(ImageCases()); }
+TEST_F(CudaDevice, Norm) { Check(NormCases()); }
+TEST_F(CudaDevice, Elementwise) { Check(ElementwiseCases()); }
+TEST_F(CudaDevice, Dense) { Check(DenseCases()); }
+TEST_F(CudaDevice, Layout) { Check(LayoutCases()); }
+TEST_F(CudaDevice, Loss) { Check(LossCases()); }
+TEST_F(CudaDevice, Embedding) { Check(EmbeddingCases()); }
+TEST_F(CudaDevice, Optimizer) { Check(OptimizerCases()); }
+TEST_F(CudaDevice, Click) { Check(ClickCases()); }
+TEST_F(CudaDevice, Regime) { Check(RegimeCases()); }
+TEST_F(CudaDevice, Update) { Check(UpdateCases()); }
+TEST_F(CudaDevice, Fused) { Check(FusedCases()); }
+TEST_F(CudaDevice, Half) { Check(HalfCases()); }
+TEST_F(CudaDevice, RandomShapes) { Check(RandomCases(7, 240)); }
+
+// Formulas are written once and contracted nowhere, so element-wise operators give the CPU's bits.
+TEST_F(CudaDevice, ElementwiseFormulasGiveTheBitsOfTheCpu) {
+  int compared = 0;
+  for (const OpCase& c : AllCases()) {
+    const auto cuda = KernelsOf(*module_, c.op);
+    if (!FindOp(c.op)->elementwise || cuda.empty()) continue;
+    const auto inputs = DrawInputs(c, kCheckSeed);
+    auto here = KernelRun::Make(c, inputs), there = KernelRun::Make(c, inputs, device_.get());
+    ASSERT_TRUE(here.ok() && there.ok());
+    if (!(*there)->Prepare(cuda[0], 1).ok()) continue;
+    if (!(*here)->Prepare(FindOp(c.op)->cpu[0], 1).ok()) continue;
+    ASSERT_TRUE((*here)->Run().ok() && (*there)->Run().ok()) << CaseName(c);
+    ++compared;
+    for (size_t i = 0; i < (*here)->outputs().size(); ++i) {
+      if (!(*here)->HasOutput(i)) continue;
+      EXPECT_TRUE((*here)->OutputBits(i) == (*there)->OutputBits(i))
+          << CaseName(c) << ", output " << i;
+    }
+  }
+  EXPECT_GT(compared, 50);
+}
+
+TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
+  const std::vector<std::pair<OpCase, std::string>> cases = {
+      {{.op = "lookup_table", .inputs = {{Ids({4}, 9)}, {F32({9, 3})}}}, "element 2 of Ids is 9"},
+      {{.op = "lookup_table_grad", .inputs = {{Ids({4}, 9)}, {F32({9, 3})}, {F32({4, 3})}}},
+       "element 2 of Ids is 9"},
+  };
+  for (const auto& [c, message] : cases) {
+    auto inputs = DrawInputs(c, kCheckSeed);
+    inputs[0].v[2] = 9;
+    auto run = KernelRun::Make(c, inputs, device_.get());
+    ASSERT_TRUE(run.ok() && (*run)->Prepare(KernelsOf(*module_, c.op)[0], 1).ok()) << c.op;
+    const Status status = (*run)->Run();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << c.op << ": " << status;
+    EXPECT_NE(std::string(status.message()).find(message), std::string::npos) << status;
+    EXPECT_TRUE(device_->Synchronize().ok()) << "it is said once";
+  }
+}
+
+}  // namespace
+}  // namespace tandem::optest

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The GPU list: what has to be seen on a machine with a CUDA device. Ends in under ten minutes and
+# writes gpu.json and gpu.md; what did not run stands there as such.
+#   tests/gpu/run.sh [--out=DIR]                 builds in build/, then runs
+#   tests/gpu/run.sh --pack=FILE.tar.xz          builds, and packs what a bare machine needs
+#   tests/gpu/run.sh --bundle=FILE.tar.xz [--out=DIR]
+#                                                runs what was packed: needs CUDA 13, cuDNN 9, python3
+# Exit codes: 0 all is well, 1 something failed, 2 wrong use, 3 there is no device.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+out=$PWD/gpu-report bundle='' pack=''
+programs=(bin/tandem-trainer tests/gpu_kernels_test tests/gpu_models_test tests/op_bench)
+
+for arg in "$@"; do
+  case $arg in
+    --out=*) out=${arg#*=} ;;
+    --bundle=*) bundle=${arg#*=} ;;
+    --pack=*) pack=${arg#*=} ;;
+    *)
+      echo "gpu: error: unknown argument $arg" >&2
+      sed -n '2,8p' "${BASH_SOURCE[0]}" >&2
+      exit 2
+      ;;
+  esac
+done
+
+build() {
+  "$root/deploy/build.sh" -DTANDEM_CUDA=ON >&2
+}
+
+# Programs, the module, and the libraries that are neither glibc's nor CUDA's.
+pack_into() {
+  local to
+  to=$(mktemp -d)
+  mkdir -p "$to/bin" "$to/tests" "$to/lib" "$to/gpu"
+  for program in "${programs[@]}"; do
+    strip -o "$to/$program" "$root/build/$program"
+  done
+  strip -o "$to/lib/libtandem_cuda.so" "$root/build/lib/libtandem_cuda.so"
+  ldd "${programs[@]/#/$root/build/}" | awk '/=> \// { print $3 }' | sort -u |
+    grep -v -E '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' |
+    while read -r library; do cp -L "$library" "$to/lib/"; done
+  cp "$here/gpu_list.py" "$here/run.sh" "$to/gpu/"
+  git -C "$root" rev-parse HEAD >"$to/commit"
+  tar -C "$to" -cJf "$1" .
+  rm -rf "$to"
+  ls -l "$1" >&2
+}
+
+if [[ -n $pack ]]; then
+  build
+  pack_into "$pack"
+  exit 0
+fi
+
+if [[ -n $bundle ]]; then
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  tar -C "$work" -xJf "$bundle"
+  list=$work/gpu/gpu_list.py
+else
+  build
+  work=$root/build
+  list=$here/gpu_list.py
+  git -C "$root" rev-parse HEAD >"$work/commit"
+fi
+mkdir -p "$out"
+python3 "$list" --root="$work" --out="$out"

@@ -1,0 +1,94 @@
+#include "tests/ops/kernel_check.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/ops/kernel_run.h"
+#include "tests/ops/oracle.h"
+
+namespace tandem::optest {
+namespace {
+
+using Bits = std::vector<std::string>;
+
+Bits AllBits(const KernelRun& run) {
+  Bits bits;
+  for (size_t i = 0; i < run.outputs().size(); ++i) {
+    bits.push_back(run.HasOutput(i) ? run.OutputBits(i) : "");
+  }
+  return bits;
+}
+
+void ExpectResults(const KernelRun& run, const std::vector<Value>& want,
+                   const Tolerance& tolerance) {
+  ASSERT_EQ(run.outputs().size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(run.outputs()[i], want[i].desc) << "output " << i << " is inferred wrongly";
+    if (!run.HasOutput(i)) continue;
+    EXPECT_EQ(Compare(run.Output(i), want[i], tolerance), "") << "output " << i;
+  }
+}
+
+// Each way of sharing memory that the definition allows gives the same bits.
+void ExpectInplace(KernelRun& run, const Bits& want) {
+  std::vector<InplacePairs> ways;
+  std::set<int> outputs, inputs;
+  InplacePairs all;
+  for (const auto& [out, in] : run.def().inplace) {
+    if (!run.HasOutput(static_cast<size_t>(out)) || !run.HasInput(static_cast<size_t>(in))) {
+      continue;
+    }
+    ways.push_back({{out, in}});
+    if (outputs.insert(out).second && inputs.insert(in).second) all.emplace_back(out, in);
+  }
+  if (all.size() > 1) ways.push_back(all);
+  for (const InplacePairs& way : ways) {
+    run.Alias(way);
+    ASSERT_TRUE(run.Run().ok());
+    EXPECT_EQ(AllBits(run) == want, true) << "output " << way[0].first << " in the place of input "
+                                          << way[0].second << " (" << way.size() << " shared)";
+  }
+  run.Alias({});
+}
+
+// False when the implementation does not serve this row.
+bool CheckImpl(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inputs,
+               const std::vector<Value>& want, Device* device) {
+  Bits one_thread;
+  for (int threads = 1; threads <= (device == nullptr ? 2 : 1); ++threads) {
+    SCOPED_TRACE(CaseName(c) + ": " + impl.name + ", threads " + std::to_string(threads));
+    auto made = KernelRun::Make(c, inputs, device);
+    EXPECT_TRUE(made.ok()) << made.status();
+    if (!made.ok()) return true;
+    KernelRun& run = **made;
+    const Status prepared =
+        run.Prepare(impl, threads, device == nullptr ? SIZE_MAX : KernelRun::kDeviceConvScratch);
+    if (prepared.code() == StatusCode::kUnimplemented) return false;
+    const Status status = prepared.ok() ? run.Run() : prepared;
+    EXPECT_TRUE(status.ok()) << status;
+    if (!status.ok()) return true;
+    ExpectResults(run, want, c.tolerance);
+    const Bits bits = AllBits(run);
+    EXPECT_TRUE(run.Run().ok());
+    EXPECT_TRUE(AllBits(run) == bits) << "the second run gives other bits";
+    ExpectInplace(run, bits);
+    if (threads == 1) one_thread = bits;
+    EXPECT_TRUE(bits == one_thread || c.bits_vary_with_threads) << "threads change the bits";
+  }
+  return true;
+}
+
+}  // namespace
+
+int CheckCase(const OpCase& c, std::span<const KernelImpl> impls, Device* device) {
+  const auto inputs = DrawInputs(c, kCheckSeed);
+  const auto want = RunOracle(c, inputs);
+  int served = 0;
+  for (const KernelImpl& impl : impls) served += CheckImpl(c, impl, inputs, want, device) ? 1 : 0;
+  return served;
+}
+
+}  // namespace tandem::optest

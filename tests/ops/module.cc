@@ -1,0 +1,32 @@
+#include "tests/ops/module.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+namespace tandem::optest {
+
+StatusOr<const BackendModule*> OpenModule(const std::string& path) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return Unavailable("%s cannot be opened: %s", path, dlerror());
+  using Entry = const BackendModule* (*)();
+  const auto entry = reinterpret_cast<Entry>(dlsym(handle, "tandem_backend_module"));
+  if (entry == nullptr || entry()->abi != BackendModule::kAbi) {
+    return Unavailable("%s is no module of this build", path);
+  }
+  return entry();
+}
+
+StatusOr<const BackendModule*> OpenCudaModule() {
+  const char* bin = std::getenv("TANDEM_BIN_DIR");
+  return OpenModule(std::string(bin == nullptr ? "build/bin" : bin) + "/../lib/libtandem_cuda.so");
+}
+
+std::span<const KernelImpl> KernelsOf(const BackendModule& module, std::string_view op) {
+  for (const KernelRow& row : module.kernels()) {
+    if (op == row.op) return row.impls;
+  }
+  return {};
+}
+
+}  // namespace tandem::optest
