@@ -40,7 +40,6 @@ Status PlanOf(const std::string& model, const Args& args, const std::string& opt
   TD_RETURN_IF_ERROR(AppendOptimizer(program, spec, grads));
   NamedCuda device;
   Scope scope(device);
-  TD_RETURN_IF_ERROR(Initialize(program, 3, scope));
   const Backend backend = Backend::Of(PlaceKind::kCuda, **module);
   return Plan::Make(program, backend, scope, nullptr, PlanOptions{}).status();
 }

@@ -78,7 +78,7 @@ size_t KernelRun::BytesMoved() const {
 Status KernelRun::Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max) {
   const OpView view(op_, def_, in_ptr_desc_, out_ptr_desc_);
   TD_ASSIGN_OR_RETURN(kernel_, impl.prepare(view, PrepareContext{threads, conv_scratch_max}));
-  scratch_ = std::make_unique<GuardedBuffer>(kernel_.scratch_bytes);
+  scratch_ = nullptr;
   return OkStatus();
 }
 
@@ -146,6 +146,7 @@ void KernelRun::Bind() {
 }
 
 Status KernelRun::Run() {
+  if (scratch_ == nullptr) scratch_ = std::make_unique<GuardedBuffer>(kernel_.scratch_bytes);
   for (const auto& buffer : out_) {
     if (buffer != nullptr) buffer->Poison();
   }

@@ -84,7 +84,7 @@ class KernelRun {
   std::vector<const TensorDesc*> in_ptr_desc_, out_ptr_desc_;
   std::vector<TensorDesc> out_desc_;
   std::vector<std::unique_ptr<GuardedBuffer>> in_, out_;
-  std::unique_ptr<GuardedBuffer> scratch_;
+  std::unique_ptr<GuardedBuffer> scratch_;  // from the first run on
   InplacePairs alias_;
   Device* const device_;
   std::map<const GuardedBuffer*, Buffer> copies_;  // on the device
