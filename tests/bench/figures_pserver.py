@@ -1,9 +1,36 @@
 """Pushes to and pulls from a parameter server."""
 
+import contextlib
+import os
 import statistics
+import subprocess
+import tempfile
+import time
 
 import machine
-from runner import Runner, compare
+import peer_setup
+from runner import Failed, Runner, compare
+
+REDIS_START_S = 20
+
+
+@contextlib.contextmanager
+def redis(build_dir, folder):
+    """A Redis that keeps everything in memory and listens at redis.sock in `folder`."""
+    program, env = peer_setup.redis_server(build_dir)
+    socket = os.path.join(folder, "redis.sock")
+    command = [program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no",
+               "--dir", folder]
+    with subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.DEVNULL) as server:
+        try:
+            end = time.monotonic() + REDIS_START_S
+            while not os.path.exists(socket):
+                if server.poll() is not None or time.monotonic() > end:
+                    raise Failed(f"{program} does not start")
+                time.sleep(0.05)
+            yield
+        finally:
+            server.terminate()
 
 
 class PserverFigures(Runner):
@@ -53,5 +80,30 @@ class PserverFigures(Runner):
                       "zipf_pull_rows_per_s", "zipf_push_rows_per_s", "zipf_bare_rows_per_s"):
             out[field] = statistics.median(r[field] for r in runs)
         out["zipf_ratio"] = round(out["zipf_pull_rows_per_s"] / out["zipf_bare_rows_per_s"], 3)
+        out["others_share"] = round(others, 3)
+        return out
+
+    def ps_vs_stores(self):
+        work = machine.OtherWork()
+        runs = []
+        for _ in self.rounds("ps_vs_stores"):
+            with tempfile.TemporaryDirectory() as folder, redis(self.build_dir, folder):
+                runs.append(self.ours("ps_vs_stores", 1, self.args.seconds,
+                                      "--export_dir=" + folder))
+        others = work.share()
+        median = {field: statistics.median(r[field] for r in runs) for field in runs[0]}
+        names = {"redis": "Redis MGET over its Unix socket, 2 requests under way",
+                 "rocksdb": "RocksDB MultiGet in the process, everything in its cache"}
+        better = max(names, key=lambda store: median[store + "_rows_per_s"])
+        theirs = [r[better + "_rows_per_s"] for r in runs]
+        out = compare([r["pull_rows_per_s"] for r in runs], theirs, statistics.median(theirs),
+                      lower_is_better=False)
+        out["peer_name"], out["limit_name"] = names[better], "none"
+        out["lane"] = "shared memory"
+        out.update(median)
+        for zipf in ("", "zipf_"):
+            for store in names:
+                out[f"{zipf}ratio_{store}"] = round(
+                    median[zipf + "pull_rows_per_s"] / median[f"{zipf}{store}_rows_per_s"], 2)
         out["others_share"] = round(others, 3)
         return out

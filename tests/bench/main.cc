@@ -11,7 +11,7 @@ DEFINE_int32(num_threads, 1, "training: operators that run at the same time");
 DEFINE_int32(check_steps, 0, "training: losses of the first steps to report");
 DEFINE_string(export_dir, "",
               "training: folder for the first parameters and the data; readers: of "
-              "the files that are read, made where they are not there");
+              "the files that are read, made where they are not there; stores: of redis.sock");
 
 namespace tandem::bench {
 namespace {
@@ -30,8 +30,9 @@ constexpr Row kRows[] = {
     {"resnet50_f32", Resnet50F32},     {"resnet50_bf16", Resnet50F32, true},
     {"ps_dense_tcp", PsDenseTcp},      {"ps_dense_fast", PsDenseFast},
     {"ps_pull_fast", PsPullFast},      {"ps_sparse_pull", PsSparsePull},
-    {"allreduce_shm", AllReduceShm},   {"allreduce_tcp", AllReduceTcp},
-    {"reader_text", ReaderText},       {"reader_jpeg", ReaderJpeg},
+    {"ps_vs_stores", PsVsStores},      {"allreduce_shm", AllReduceShm},
+    {"allreduce_tcp", AllReduceTcp},   {"reader_text", ReaderText},
+    {"reader_jpeg", ReaderJpeg},
 };
 
 int Usage() {

@@ -96,6 +96,36 @@ def allreduce(build_dir, peer):
     return program
 
 
+def redis_server(build_dir):
+    """(path, environment) of a redis-server. Unpacked from Debian's packages where not installed."""
+    installed = shutil.which("redis-server")
+    if installed:
+        return installed, {}
+    unpacked = os.path.join(build_dir, "bench-peer")
+    path = os.path.join(unpacked, "usr", "bin", "redis-server")
+    if not os.path.exists(path):
+        _unpack(unpacked, ["redis-server", "redis-tools", "liblzf1", "libjemalloc2"])
+    folders = glob.glob(f"{unpacked}/usr/lib/*-linux-gnu")
+    env = {"LD_LIBRARY_PATH": ":".join(folders)}
+    check = os.path.exists(path) and subprocess.run(
+        [path, "--version"], env={**os.environ, **env}, capture_output=True, check=False)
+    if not check or check.returncode != 0:
+        raise Missing("a redis-server\nhint: apt-get install --no-install-recommends redis-server")
+    return path, env
+
+
+def _unpack(folder, packages):
+    """Debian's packages, into `folder`; what cannot be had is not there then."""
+    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+        return
+    os.makedirs(folder, exist_ok=True)
+    subprocess.run(["apt-get", "download", *packages], cwd=folder, capture_output=True,
+                   check=False)
+    for name in packages:
+        for package in glob.glob(f"{folder}/{name}_*.deb"):
+            subprocess.run(["dpkg-deb", "-x", package, folder], capture_output=True, check=False)
+
+
 def tcmalloc(build_dir):
     """Path of libtcmalloc_minimal, or None. Unpacked from Debian's package where not installed."""
     name = "libtcmalloc_minimal.so.4"
@@ -104,13 +134,7 @@ def tcmalloc(build_dir):
         found = glob.glob(pattern)
         if found:
             return found[0]
-    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        return None
-    os.makedirs(unpacked, exist_ok=True)
-    subprocess.run(["apt-get", "download", "libtcmalloc-minimal4"], cwd=unpacked,
-                   capture_output=True, check=False)
-    for package in glob.glob(f"{unpacked}/libtcmalloc-minimal4*.deb"):
-        subprocess.run(["dpkg-deb", "-x", package, unpacked], capture_output=True, check=False)
+    _unpack(unpacked, ["libtcmalloc-minimal4"])
     found = glob.glob(f"{unpacked}/usr/lib/*/{name}")
     return found[0] if found else None
 

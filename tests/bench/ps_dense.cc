@@ -46,7 +46,14 @@ class Tandem {
  public:
   // `authority` null: without TLS.
   Status Start(PsTransport transport, const TestAuthority* authority = nullptr) {
-    TD_RETURN_IF_ERROR(ps_.Start(transport, authority));
+    PserverOptions served;
+    PsOptions options;
+    options.transport = transport;
+    if (authority != nullptr) {
+      served.rpc.tls = authority->Issue(options.job, PeerRole::kPserver);
+      options.tls = authority->Issue(options.job, PeerRole::kTrainer);
+    }
+    TD_RETURN_IF_ERROR(ps_.Start(served, options));
     std::vector<PsVariable> variables;
     for (int v = 0; v < kVariables; ++v) {
       variables.push_back({"w" + std::to_string(v), Shape{kNumel}});

@@ -6,20 +6,11 @@
 #include "common/base/metrics.h"
 #include "pserver/client/client.h"
 #include "pserver/pserver.h"
-#include "tests/support/tls_test_util.h"
 
 namespace tandem::bench {
 
 struct PsPair {
-  // `authority` null: without TLS.
-  Status Start(PsTransport transport, const TestAuthority* authority = nullptr) {
-    PserverOptions served;
-    PsOptions options;
-    options.transport = transport;
-    if (authority != nullptr) {
-      served.rpc.tls = authority->Issue(options.job, PeerRole::kPserver);
-      options.tls = authority->Issue(options.job, PeerRole::kTrainer);
-    }
+  Status Start(const PserverOptions& served, const PsOptions& options) {
     TD_ASSIGN_OR_RETURN(server, Pserver::Start(served, metrics));
     TD_ASSIGN_OR_RETURN(client, PsClient::Connect({ToString(server->endpoint())}, options));
     return OkStatus();

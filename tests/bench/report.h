@@ -14,7 +14,8 @@ struct RunOptions {
   int threads = 1;      // compute threads; of allreduce: ranks
   int num_threads = 1;  // PlanOptions::num_threads
   int check_steps = 0;  // training: losses of the first steps to report
-  // Training: folder for first parameters and data; empty: none. Readers: of the files.
+  // Training: folder for first parameters and data; empty: none. Readers: of the files. Stores: of
+  // a Redis' socket.
   std::string export_dir;
   bool amp = false;  // training: mixed precision with bf16
 };
@@ -45,6 +46,7 @@ StatusOr<Report> PsDenseTcp(const RunOptions& options);
 StatusOr<Report> PsDenseFast(const RunOptions& options);
 StatusOr<Report> PsPullFast(const RunOptions& options);
 StatusOr<Report> PsSparsePull(const RunOptions& options);
+StatusOr<Report> PsVsStores(const RunOptions& options);
 StatusOr<Report> AllReduceShm(const RunOptions& options);
 StatusOr<Report> AllReduceTcp(const RunOptions& options);
 StatusOr<Report> ReaderText(const RunOptions& options);
