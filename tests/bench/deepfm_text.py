@@ -7,7 +7,8 @@ import time
 
 from jobs import run_job
 
-RECORDS, BATCH, CATEGORY_IDS, NUMBER_IDS = 100000, 512, 65536, 512
+FILE = "train.tsv"
+RECORDS, BATCH, NUMBER_IDS, CATEGORY_IDS = SIZES = 100000, 512, 512, 65536
 LAUNCH = ["--mode=pserver", "--servers=1", "--workers=1"]
 
 JOB = """
@@ -23,34 +24,33 @@ model {{
 }}
 data {{
   format: "criteo" dir: "."
-  criteo {{ train_file: "train.tsv" test_share: 0.001
+  criteo {{ train_file: "{file}" test_share: 0.001
             category_ids: {categories} number_ids: {numbers} }}
 }}
 optimizer {{ type: "adagrad" learning_rate: 0.01 }}
 batch_size: {batch}
 threads: {threads}
-epochs: {epochs}
+epochs: 1
 eval_every_epochs: 0
 """
 
 
-def write_job(folder, source, threads, epochs=1):
+def write_job(folder, source, threads):
     """A job on the first RECORDS lines of `source`; gives its path."""
-    with open(source, "rb") as lines, open(os.path.join(folder, "train.tsv"), "wb") as out:
+    with open(source, "rb") as lines, open(os.path.join(folder, FILE), "wb") as out:
         for _ in range(RECORDS):
             out.write(lines.readline())
     path = os.path.join(folder, "job.pbtxt")
     with open(path, "w", encoding="utf-8") as file:
         file.write(JOB.format(rows=13 * NUMBER_IDS + 26 * CATEGORY_IDS, categories=CATEGORY_IDS,
-                              numbers=NUMBER_IDS, batch=BATCH, threads=threads, epochs=epochs))
+                              numbers=NUMBER_IDS, batch=BATCH, file=FILE, threads=threads))
     return path
 
 
-def samples_per_s(bin_dir, job, launch=()):
+def samples_per_s(bin_dir, job):
     """(samples a second from start to end, those of a step once it runs)."""
     with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
-        launch = [word.replace("{folder}", folder) for word in launch]
         start = time.monotonic()
-        result = run_job(bin_dir, [*LAUNCH, *launch], job, folder)
+        result = run_job(bin_dir, LAUNCH, job, folder)
         seconds = time.monotonic() - start
     return result["steps"] * BATCH / seconds, result["images_per_s"]

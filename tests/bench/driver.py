@@ -59,6 +59,7 @@ FIGURES = {
     "ps_dense_fast": Bench.ps_dense_fast,
     "ps_pull_fast": Bench.ps_pull_fast,
     "ps_sparse_pull": Bench.ps_sparse_pull,
+    "deepfm_end_to_end": Bench.deepfm_end_to_end,
     "ps_vs_stores": Bench.ps_vs_stores,
     "reader_text": Bench.reader_text,
     "reader_jpeg": Bench.reader_jpeg,

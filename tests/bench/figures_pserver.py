@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 
+import deepfm_text
 import machine
 import peer_setup
 from runner import Failed, Runner, compare
@@ -106,4 +107,26 @@ class PserverFigures(Runner):
                 out[f"{zipf}ratio_{store}"] = round(
                     median[zipf + "pull_rows_per_s"] / median[f"{zipf}{store}_rows_per_s"], 2)
         out["others_share"] = round(others, 3)
+        return out
+
+    def deepfm_end_to_end(self):
+        python = peer_setup.text_python(self.build_dir)
+        work, ours, running, peer = machine.OtherWork(), [], [], []
+        with tempfile.TemporaryDirectory(prefix="tandem-bench-") as data:
+            self.ours("reader_text", 1, 0.1, "--export_dir=" + data)
+            job = deepfm_text.write_job(data, os.path.join(data, "criteo.tsv"), threads=2)
+            command = [python, os.path.join(HERE, "peer_deepfm_text.py"),
+                       *map(str, (os.path.join(data, deepfm_text.FILE), *deepfm_text.SIZES, 2))]
+            for _ in self.rounds("deepfm_end_to_end"):
+                whole, once_running = deepfm_text.samples_per_s(self.bin_dir, job)
+                ours.append(whole)
+                running.append(once_running)
+                peer.append(run_json(command, what="peer_deepfm_text.py"))
+        out = compare(ours, [p["from_text"] for p in peer], 0, lower_is_better=False)
+        arrays = statistics.median(p["from_arrays"] for p in peer)
+        out.update(peer_name="PyTorch with sparse embeddings, the same text read by pyarrow",
+                   limit_name="none", peer_from_arrays=round(arrays),
+                   ratio_to_arrays=round(statistics.median(ours) / arrays, 3),
+                   ours_once_running=round(statistics.median(running)),
+                   others_share=round(work.share(), 3))
         return out

@@ -46,7 +46,7 @@ def read(path, number_ids, category_ids):
 
 def train(model, optimizer, ids, labels, batch):
     loss_of = torch.nn.BCEWithLogitsLoss()
-    ids, labels = torch.from_numpy(ids), torch.from_numpy(np.ascontiguousarray(labels))
+    ids, labels = torch.from_numpy(ids), torch.from_numpy(np.array(labels))
     order = torch.randperm(len(ids))
     steps = len(ids) // batch
     for step in range(steps):

@@ -39,6 +39,13 @@ def arrow_python(build_dir):
                         "install pyarrow into a virtual environment and set TANDEM_BENCH_VENV to it")
 
 
+def text_python(build_dir):
+    """The same with torch and pyarrow."""
+    return _python_with(build_dir, ["torch", "numpy", "pyarrow"],
+                        "install torch (CPU), numpy and pyarrow into a virtual environment and set "
+                        "TANDEM_BENCH_VENV to it")
+
+
 def images_python(build_dir):
     """The same with OpenCV and torchvision."""
     return _python_with(build_dir, ["cv2", "torchvision"],
