@@ -22,6 +22,18 @@ void ParallelFor(int parts, int64_t n, const Work& work) {
   }
 }
 
+// Calls work(thread, i) for each i of [0, n), thread < `threads`, whoever is free first: for pieces
+// whose result depends on i alone, where one processor may be slower than another.
+template <typename Work>
+void ParallelEach(int threads, int64_t n, const Work& work) {
+  if (threads <= 1 || n <= 1) {
+    for (int64_t i = 0; i < n; ++i) work(0, i);
+    return;
+  }
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+  for (int64_t i = 0; i < n; ++i) work(omp_get_thread_num(), i);
+}
+
 // How many threads are worth starting for `cost` element operations: a fork and a join cost a few
 // microseconds, so each thread should have some tens of microseconds to do.
 inline int PartsFor(int threads, int64_t cost) {

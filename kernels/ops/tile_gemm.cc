@@ -47,7 +47,7 @@ StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
   constexpr int64_t kProductsOfThread = 4 << 20;  // some 30 microseconds
   // Rows of a thread stay in its L2 cache; columns are read from there or the L3 cache.
   constexpr size_t kRowBytes = 400 << 10, kColumnBytes = 7 << 20;
-  constexpr int64_t kDepth = 1024;
+  constexpr int64_t kDepth = 1024, kBlocksOfThread = 4;
   TileGemm gemm;
   gemm.loops_ = AmxTileLoops();
   if (gemm.loops_ == nullptr) return Unimplemented("this machine has no AMX tiles");
@@ -61,8 +61,10 @@ StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
   gemm.k_block_ = kTilePanel * EvenPiece(CeilDiv(s.k, kTilePanel), kDepth / kTilePanel);
   const size_t panel = gemm.PanelBytes();
   gemm.column_block_ = EvenPiece(gemm.column_panels_, static_cast<int64_t>(kColumnBytes / panel));
-  gemm.row_block_ = std::min(static_cast<int64_t>(std::max<size_t>(kRowBytes / panel, 1)),
-                             CeilDiv(gemm.row_panels_, gemm.parts_));
+  // Several blocks for each thread: the tiles of one core may be slower than those of another.
+  gemm.row_block_ =
+      std::clamp<int64_t>(gemm.row_panels_ / (kBlocksOfThread * gemm.parts_), 1,
+                          std::max<int64_t>(1, static_cast<int64_t>(kRowBytes / panel)));
   return gemm;
 }
 
@@ -116,16 +118,13 @@ void TileGemm::Multiply(const Operands& o, const Block& block, int64_t begin, in
                         const std::byte* columns, std::byte* rows) const {
   const size_t panel = PanelBytes();
   loops_->begin();
-  for (int64_t from = begin; from < end; from += row_block_) {
-    const int64_t count = std::min(row_block_, end - from);
-    for (int64_t i = 0; i < count; ++i) {
-      PackRows(o, block, from + i, rows + static_cast<size_t>(i) * panel);
-    }
-    for (int64_t column = block.column; column < block.column_end; ++column) {
-      for (int64_t i = 0; i < count; ++i) {
-        MultiplyPanels(o, block, from + i, column, rows + static_cast<size_t>(i) * panel,
-                       columns + static_cast<size_t>(column - block.column) * panel);
-      }
+  for (int64_t i = begin; i < end; ++i) {
+    PackRows(o, block, i, rows + static_cast<size_t>(i - begin) * panel);
+  }
+  for (int64_t column = block.column; column < block.column_end; ++column) {
+    for (int64_t i = begin; i < end; ++i) {
+      MultiplyPanels(o, block, i, column, rows + static_cast<size_t>(i - begin) * panel,
+                     columns + static_cast<size_t>(column - block.column) * panel);
     }
   }
   loops_->end();
@@ -141,14 +140,12 @@ void TileGemm::Run(const float* a, const float* b, const float* bias, float* c,
     for (int64_t k = 0; k < s_.k; k += k_block_) {
       const Block block{k, std::min(s_.k, k + k_block_), column,
                         std::min(column_panels_, column + column_block_)};
-      ParallelFor(parts_, block.column_end - column, [&](int, int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          PackColumns(o, block, column + i, columns + static_cast<size_t>(i) * panel);
-        }
+      ParallelEach(parts_, block.column_end - column, [&](int, int64_t i) {
+        PackColumns(o, block, column + i, columns + static_cast<size_t>(i) * panel);
       });
-      ParallelFor(parts_, row_panels_, [&](int part, int64_t begin, int64_t end) {
-        Multiply(o, block, begin, end, columns,
-                 rows + static_cast<size_t>(part * row_block_) * panel);
+      ParallelEach(parts_, CeilDiv(row_panels_, row_block_), [&](int thread, int64_t i) {
+        Multiply(o, block, i * row_block_, std::min(row_panels_, (i + 1) * row_block_), columns,
+                 rows + static_cast<size_t>(thread * row_block_) * panel);
       });
     }
   }

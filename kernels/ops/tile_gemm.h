@@ -47,7 +47,7 @@ class TileGemm {
   size_t PanelBytes() const;
   void PackRows(const Operands& o, const Block& block, int64_t panel, void* to) const;
   void PackColumns(const Operands& o, const Block& block, int64_t panel, void* to) const;
-  // All of the block for panels of rows [begin, end).
+  // All of the block for at most row_block_ panels of rows, [begin, end).
   void Multiply(const Operands& o, const Block& block, int64_t begin, int64_t end,
                 const std::byte* columns, std::byte* rows) const;
   void MultiplyPanels(const Operands& o, const Block& block, int64_t row, int64_t column,
@@ -57,7 +57,7 @@ class TileGemm {
   Sizes s_{};
   int parts_ = 1;
   int64_t row_panels_ = 0, column_panels_ = 0;
-  // At most so many k, panels of columns, and panels of rows of a thread are packed at a time.
+  // At most so many k, panels of columns, and panels of rows by a thread are packed at a time.
   int64_t k_block_ = 0, column_block_ = 0, row_block_ = 0;
 };
 
