@@ -10,7 +10,7 @@ import time
 import deepfm_text
 import machine
 import peer_setup
-from runner import Failed, Runner, compare
+from runner import HERE, Failed, Runner, compare, run_json
 
 REDIS_START_S = 20
 
