@@ -1,11 +1,9 @@
 #include "kernels/ops/matmul_dnnl.h"
 
+#include "kernels/ops/bias_grad.h"
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/dnnl_program.h"
-#include "kernels/ops/half_loops.h"
-#include "kernels/ops/loops.h"
 #include "kernels/ops/matmul.h"
-#include "kernels/ops/parallel.h"
 
 namespace tandem {
 namespace {
@@ -67,34 +65,11 @@ Kernel ToKernel(DnnlProgram program) {
 
 struct FcGradState {
   DnnlProgram program;
-  const Loops& loops;
-  int64_t m, n;
-  HalfLoops::Widen widen;  // of Out@GRAD; nullptr: it is f32
-  int parts;
+  BiasGrad bias;
 };
 
-// The gradient of Bias: columns are cut over the threads, each summed in the order of the rows.
-void SumHalfRows(const FcGradState& s, const KernelArgs& args) {
-  constexpr int64_t kPiece = 256;
-  const auto* g = static_cast<const uint16_t*>(args.in[2]);
-  float* gb = OutF32(args, 2);
-  ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {
-    float row[kPiece];
-    for (int64_t at = begin; at < end; at += kPiece) {
-      const int64_t n = std::min(kPiece, end - at);
-      std::fill_n(gb + at, n, 0.0f);
-      for (int64_t i = 0; i < s.m; ++i) {
-        s.widen(g + i * s.n + at, row, n);
-        s.loops.add(gb + at, row, gb + at, n);
-      }
-    }
-  });
-}
-
 Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
-  if (float* gb = OutF32(args, 2)) {
-    s.widen == nullptr ? s.loops.sum_rows(InF32(args, 2), gb, s.m, s.n) : SumHalfRows(s, args);
-  }
+  if (float* sum = OutF32(args, 2)) s.bias.Run(args.in[2], sum);
   return s.program.Run(args);
 }
 
@@ -130,11 +105,9 @@ StatusOr<Kernel> PrepareDnnlFcGrad(const OpView& view, const PrepareContext& ctx
                         if (view.has_out(1))
                           AddProduct(p, {1, k, n, m, true, false, 1.0f}, type, 0, 2, -1, 1);
                       }));
-  const HalfLoops::Widen widen =
-      view.in(2).dtype == DType::kF32 ? nullptr : BestHalfLoops().widen_bf16;
   const size_t scratch = program.scratch_bytes();
   return MakeKernel<FcGradState, RunFcGrad>(
-      {std::move(program), BestLoops(), m, n, widen, PartsFor(ctx.threads, m * n)}, scratch);
+      {std::move(program), BiasGrad(view.in(2).dtype, m, n, ctx.threads)}, scratch);
 }
 
 }  // namespace tandem

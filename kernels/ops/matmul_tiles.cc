@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/ops/bias_grad.h"
 #include "kernels/ops/cpu_args.h"
-#include "kernels/ops/loops.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/parallel.h"
 #include "kernels/ops/tile_gemm.h"
@@ -11,8 +11,7 @@
 namespace tandem {
 namespace {
 
-// ---- One product, or several that are dealt out whole
-// ---------------------------------------------
+// ---- One product, or several that are dealt out whole -------------------------------------------
 
 struct MatmulState {
   TileGemm gemm;
@@ -33,8 +32,7 @@ Status RunMatmul(MatmulState& st, const KernelArgs& args) {
   return OkStatus();
 }
 
-// ---- fc
-// -------------------------------------------------------------------------------------------
+// ---- fc -----------------------------------------------------------------------------------------
 
 Status RunFc(TileGemm& gemm, const KernelArgs& args) {
   gemm.Run(InF32(args, 0), InF32(args, 1), InF32(args, 2), OutF32(args, 0), args.scratch);
@@ -43,23 +41,11 @@ Status RunFc(TileGemm& gemm, const KernelArgs& args) {
 
 struct FcGradState {
   TileGemm input, weight;
-  int64_t m, n;
-  const Loops& loops;
-  int parts;
+  BiasGrad bias;
 };
 
-// The gradient of Bias: columns are cut over the threads, each summed in the order of the rows.
-void SumRows(const FcGradState& s, const float* grad, float* sum) {
-  ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {
-    std::fill(sum + begin, sum + end, 0.0f);
-    for (int64_t i = 0; i < s.m; ++i) {
-      s.loops.add(sum + begin, grad + i * s.n + begin, sum + begin, end - begin);
-    }
-  });
-}
-
 Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
-  if (float* sum = OutF32(args, 2)) SumRows(s, InF32(args, 2), sum);
+  if (float* sum = OutF32(args, 2)) s.bias.Run(args.in[2], sum);
   const float *x = InF32(args, 0), *w = InF32(args, 1), *grad = InF32(args, 2);
   if (float* gx = OutF32(args, 0)) s.input.Run(grad, w, nullptr, gx, args.scratch);
   if (float* gw = OutF32(args, 1)) s.weight.Run(x, grad, nullptr, gw, args.scratch);
@@ -99,7 +85,7 @@ StatusOr<Kernel> PrepareTileFcGrad(const OpView& view, const PrepareContext& ctx
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   const int64_t m = x[0], k = x[1], n = w[1];
   if (!view.has_out(0) && !view.has_out(1)) return Unimplemented("no product is wanted");
-  FcGradState state{{}, {}, m, n, BestLoops(), PartsFor(ctx.threads, m * n)};
+  FcGradState state{{}, {}, BiasGrad(DType::kF32, m, n, ctx.threads)};
   size_t scratch = 0;
   if (view.has_out(0)) {
     TD_ASSIGN_OR_RETURN(

@@ -4,8 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "kernels/ops/tile_loops.h"
 
 namespace tandem {
@@ -109,8 +107,10 @@ void PackTile(const TileSource& source, int64_t side, int64_t sides, int64_t at,
     } else if (at + 2 * i < k) {
       const float* x = source.data + (at + 2 * i) * source.stride + side;
       const float* y = x + source.stride;
-      _mm_prefetch(reinterpret_cast<const char*>(x + kTilePanel * source.stride), _MM_HINT_T0);
-      _mm_prefetch(reinterpret_cast<const char*>(y + kTilePanel * source.stride), _MM_HINT_T0);
+      if (at + 2 * i + kTilePanel + 1 < k) {
+        _mm_prefetch(reinterpret_cast<const char*>(x + kTilePanel * source.stride), _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char*>(y + kTilePanel * source.stride), _MM_HINT_T0);
+      }
       s = LoadInTurns(x, at + 2 * i + 1 < k ? y : nullptr, sides - side);
     }
     for (int p = 0; p < kTilePlanes; ++p) _mm512_store_si512(plane(p) + i, s.plane[p]);
