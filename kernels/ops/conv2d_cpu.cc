@@ -36,13 +36,13 @@ StatusOr<Kernel> PrepareDirect(const OpView& view, const PrepareContext& ctx) {
 }  // namespace
 
 std::vector<KernelImpl> Conv2dCpu() {
-  return {{"direct", F32Alone<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>},
+  return {{"direct", OrWidened<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>},
           {"onednn", NativeOrWidened<PrepareDnnlConv>},
           {"plain", OrWidened<PreparePlain<RunPlain>>}};
 }
 
 std::vector<KernelImpl> Conv2dGradCpu() {
-  return {{"direct", F32Alone<PrepareDirect<PrepareDirectConvGrad, PrepareDnnlConvGrad>>},
+  return {{"direct", OrWidened<PrepareDirect<PrepareDirectConvGrad, PrepareDnnlConvGrad>>},
           {"onednn", NativeOrWidened<PrepareDnnlConvGrad>},
           {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 }
