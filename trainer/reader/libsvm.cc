@@ -1,6 +1,7 @@
 #include "trainer/reader/libsvm.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -83,31 +84,52 @@ StatusOr<uint32_t> LibSvmSink::Id(std::string_view digits, int64_t index) const 
   return DataLoss("index %d is not below ids: %d", index, options_.ids);
 }
 
+// One "index:value"; `stop` is behind it, nullptr where there is none.
+struct Feature {
+  int64_t index = 0;
+  float value = 0;
+  size_t digits = 0;  // of the index, as it is written
+  const char* stop = nullptr;
+};
+
+bool EndsWord(const char* at, const char* end) { return at == end || (at < end && IsBlank(*at)); }
+
+Feature ScanFeature(const char* at, const char* end) {
+  const uint32_t others = NonDigits(at);
+  const auto digits = static_cast<size_t>(std::countr_zero(others));
+  if (digits >= 1 && digits <= 8 && at[digits] == ':') {
+    const char* const value = at + digits + 1;
+    const PlainNumber number = ScanPlainNumber(value, others >> (digits + 1));
+    if (number.length > 0 && EndsWord(value + number.length, end)) {
+      return {static_cast<int64_t>(ValueOfDigits(at, digits)), static_cast<float>(number.value),
+              digits, value + number.length};
+    }
+  }
+  const ScannedIndex index = ScanIndex(at, end);
+  if (index.stop == nullptr || index.stop == end || *index.stop != ':') return {};
+  const ScannedNumber number = ScanNumber(index.stop + 1, end);
+  const auto value = static_cast<float>(number.value);
+  if (number.stop == nullptr || !EndsWord(number.stop, end) || !std::isfinite(value)) return {};
+  return {index.value, value, static_cast<size_t>(index.stop - at), number.stop};
+}
+
 Status LibSvmSink::AddFeatures(std::string_view text) {
   const size_t before = piece_.ids.size();
   int64_t last = -1;
   while (!text.empty()) {
     const char* const begin = text.data();
-    const char* const end = begin + text.size();
-    const ScannedIndex index = ScanIndex(begin, end);
-    ScannedNumber number;
-    if (index.stop != nullptr && index.stop < end && *index.stop == ':') {
-      number = ScanNumber(index.stop + 1, end);
-    }
-    const auto value = static_cast<float>(number.value);
-    const bool ends = number.stop != nullptr && (number.stop == end || IsBlank(*number.stop));
-    if (!ends || !std::isfinite(value)) {
+    const Feature feature = ScanFeature(begin, begin + text.size());
+    if (feature.stop == nullptr) {
       return DataLoss("\"%s\" is no index:value", std::string(NextWord(text)));
     }
-    if (index.value <= last) {
-      return DataLoss("index %d follows %d; indices must ascend", index.value, last);
+    if (feature.index <= last) {
+      return DataLoss("index %d follows %d; indices must ascend", feature.index, last);
     }
-    last = index.value;
-    const std::string_view digits(begin, static_cast<size_t>(index.stop - begin));
-    TD_ASSIGN_OR_RETURN(const uint32_t id, Id(digits, index.value));
+    last = feature.index;
+    TD_ASSIGN_OR_RETURN(const uint32_t id, Id({begin, feature.digits}, feature.index));
     piece_.ids.push_back(id);
-    piece_.values.push_back(value);
-    text.remove_prefix(static_cast<size_t>(number.stop - begin));
+    piece_.values.push_back(feature.value);
+    text.remove_prefix(static_cast<size_t>(feature.stop - begin));
     SkipBlanks(text);
   }
   const size_t features = piece_.ids.size() - before;

@@ -8,6 +8,10 @@
 namespace tandem {
 namespace {
 
+constexpr ptrdiff_t kDigitsMax = 15;
+constexpr double kExactPowers[kDigitsMax + 1] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+
 uint64_t Mix(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
@@ -30,11 +34,13 @@ ScannedNumber ScanAnyNumber(const char* at, const char* end) {
 // A mantissa and a power of ten that doubles hold exactly have the nearest double as their quotient
 // (Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990). That is most numbers.
 ScannedNumber ScanNumber(const char* const begin, const char* const end) {
-  constexpr ptrdiff_t kDigitsMax = 15;
-  constexpr double kPowers[kDigitsMax + 1] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                              1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
   const bool minus = begin < end && *begin == '-';
   const char* const first = begin + (minus ? 1 : 0);
+  const PlainNumber plain = ScanPlainNumber(first, NonDigits(first));
+  const char* const stop = first + plain.length;
+  if (plain.length > 0 && stop <= end && (stop == end || (*stop | 0x20) != 'e')) {
+    return {minus ? -plain.value : plain.value, stop};
+  }
   uint64_t mantissa = 0;
   const char* at = ScanDigits(first, end, mantissa);
   ptrdiff_t digits = at - first, fraction = 0;
@@ -47,7 +53,7 @@ ScannedNumber ScanNumber(const char* const begin, const char* const end) {
   const bool exponent = at < end && (*at == 'e' || *at == 'E');
   if (digits == 0 || digits > kDigitsMax || exponent) return ScanAnyNumber(begin, end);
   double value = static_cast<double>(mantissa);
-  if (fraction > 0) value /= kPowers[fraction];
+  if (fraction > 0) value /= kExactPowers[fraction];
   return {minus ? -value : value, at};
 }
 

@@ -8,31 +8,57 @@
 #include <optional>
 #include <string_view>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace tandem {
 
-// So many bytes can be read behind every text here: it is loaded word by word.
-inline constexpr size_t kTextSlack = 8;
+// So many bytes can be read behind every text here: it is loaded in vectors.
+inline constexpr size_t kTextSlack = 32;
+
+// Not in the function: compilers would copy it to its stack at each call.
+inline constexpr uint64_t kPowersOfTen[] = {1,      10,      100,      1000,     10000,
+                                            100000, 1000000, 10000000, 100000000};
+
+// The value of the first `count` of eight digits, 0 for none: their bytes are added up pairwise in
+// one word (Lemire, "Quickly parsing eight digits", 2018). REQUIRES: count <= 8.
+inline uint64_t ValueOfDigits(const char* at, size_t count) {
+  uint64_t word;
+  std::memcpy(&word, at, sizeof(word));
+  word ^= 0x3030303030303030;  // digits become 0 .. 9
+  word = count == 0 ? 0 : word << (64 - 8 * count);
+  word = word * 10 + (word >> 8);
+  return ((word & 0x000000ff000000ff) * 0x000f424000000064 +
+          ((word >> 16) & 0x000000ff000000ff) * 0x0000271000000001) >>
+         32;
+}
+
+// Bit i: the byte at[i] is no digit; 32 bytes.
+inline uint32_t NonDigits(const char* at) {
+#if defined(__SSE2__)
+  // As signed bytes, moved so that the digits are the ten least.
+  const auto digits = [](const char* from) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    const __m128i moved = _mm_sub_epi8(bytes, _mm_set1_epi8(static_cast<char>('0' - 128)));
+    return static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmplt_epi8(moved, _mm_set1_epi8(-118))));
+  };
+  return ~(digits(at) | digits(at + 16) << 16);
+#else
+  uint32_t others = 0;
+  for (int i = 0; i < 32; ++i) others |= static_cast<uint32_t>(at[i] < '0' || at[i] > '9') << i;
+  return others;
+#endif
+}
 
 // Reads digits at `at` (before `end`) into `number`, behind those it has; returns what follows
-// them. Eight at a time without a branch on how many there are: their bytes are added up pairwise
-// in one word (Lemire, "Quickly parsing eight digits", 2018).
+// them.
 inline const char* ScanDigits(const char* at, const char* end, uint64_t& number) {
-  constexpr uint64_t kPowers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
   for (;;) {
-    uint64_t word;
-    std::memcpy(&word, at, sizeof(word));
-    word ^= 0x3030303030303030;  // digits become 0 .. 9
-    const uint64_t others =
-        (((word & 0x7f7f7f7f7f7f7f7f) + 0x7676767676767676) | word) & 0x8080808080808080;
     const auto left = static_cast<size_t>(end - at);
-    const size_t digits = std::min<size_t>(static_cast<size_t>(std::countr_zero(others)) / 8, left);
-    if (digits == 0) return at;
-    word <<= 64 - 8 * digits;
-    word = word * 10 + (word >> 8);
-    word = ((word & 0x000000ff000000ff) * 0x000f424000000064 +
-            ((word >> 16) & 0x000000ff000000ff) * 0x0000271000000001) >>
-           32;
-    number = number * kPowers[digits] + word;
+    const auto ahead = static_cast<size_t>(std::countr_zero(NonDigits(at)));
+    const size_t digits = std::min({ahead, left, size_t{8}});
+    number = number * kPowersOfTen[digits] + ValueOfDigits(at, digits);
     at += digits;
     if (digits < 8) return at;
   }
@@ -47,6 +73,25 @@ struct ScannedNumber {
 ScannedNumber ScanNumber(const char* at, const char* end);
 // All of `text`.
 std::optional<double> ParseNumber(std::string_view text);
+
+// A number of at most eight digits before its point and seven behind it, without sign and exponent:
+// most numbers. `others`: NonDigits of where it begins, the upper bits may be missing. length 0: it
+// is none of these, or goes on beyond `others`.
+struct PlainNumber {
+  double value = 0;
+  size_t length = 0;
+};
+inline PlainNumber ScanPlainNumber(const char* at, uint32_t others) {
+  const auto whole = static_cast<size_t>(std::countr_zero(others));
+  if (whole > 8) return {};
+  const uint64_t number = ValueOfDigits(at, whole);
+  if (at[whole] != '.') return {static_cast<double>(number), whole};
+  const auto end = static_cast<size_t>(std::countr_zero(others & (others - 1)));
+  const size_t fraction = end - whole - 1;
+  if (fraction > 7 || end == 1) return {};
+  const uint64_t digits = number * kPowersOfTen[fraction] + ValueOfDigits(at + whole + 1, fraction);
+  return {static_cast<double>(digits) / static_cast<double>(kPowersOfTen[fraction]), end};
+}
 
 // A whole number in [0, 10^18), digits alone.
 struct ScannedIndex {
