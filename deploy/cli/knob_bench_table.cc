@@ -65,11 +65,6 @@ Rows MethodRows() {
        .network = "residual_cnn",
        .tolerance = kOtherOrder,
        .with = {"conv_search_cache="}},
-      {.knob = "amp",
-       .changed = "true",
-       .counter = "ops.16bit",
-       .network = "residual_cnn",
-       .tolerance = kHalfPrecision},
       {.knob = "recompute",
        .changed = "true",
        .counter = "arena_bytes",
@@ -216,6 +211,11 @@ Rows AmpRows() {
   // A first scale that overflows until it has come down.
   static constexpr char kHigh[] = "amp_configs.init_loss_scaling=1e12", kF16[] = "amp_dtype=f16";
   return {
+      {.knob = "amp",
+       .changed = "true",
+       .counter = "ops.16bit",
+       .network = "residual_cnn",
+       .tolerance = kHalfPrecision},
       {.knob = "amp_configs.init_loss_scaling",
        .changed = "1024",
        .counter = "loss_scaling",
