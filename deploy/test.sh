@@ -11,10 +11,15 @@ case ${1:-} in
   --preset=*) preset=${1#*=}; shift ;;
 esac
 case $preset in release) dir=build ;; *) dir=build-$preset ;; esac
-# What tests/torch and tests/python need; without it they are skipped.
-if ! /usr/bin/python3 -c 'import torch, grpc, google.protobuf' >/dev/null 2>&1; then
-  ./deploy/setup.sh python3-torch python3-grpcio python3-protobuf ||
+# What tests/torch, tests/python and tests/deploy need; without it they are skipped.
+if ! /usr/bin/python3 -c 'import torch, grpc, google.protobuf, yaml' >/dev/null 2>&1; then
+  ./deploy/setup.sh python3-torch python3-grpcio python3-protobuf python3-yaml ||
     echo "test: warning: python3-torch and python3-grpcio cannot be installed: tests are skipped" >&2
+fi
+# tests/deploy runs Prometheus by itself: the server that Debian's package starts is stopped.
+if ! command -v prometheus >/dev/null; then
+  ./deploy/setup.sh prometheus && (systemctl disable --now prometheus >/dev/null 2>&1 || true) ||
+    echo "test: warning: prometheus cannot be installed: deploy_monitoring_test is skipped" >&2
 fi
 ./deploy/build.sh --preset "$preset"
 

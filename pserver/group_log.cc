@@ -15,9 +15,15 @@ StatusOr<WalSync> ParseWalSync(const std::string& text) {
   return InvalidArgument("wal_sync \"%s\"; expected none, interval or always", text);
 }
 
-GroupLog::GroupLog(GroupLogOptions options, Storage& storage)
+GroupLog::GroupLog(GroupLogOptions options, Storage& storage, Metrics& metrics)
     : options_(std::move(options)),
       storage_(storage),
+      write_seconds_(metrics.GetHistogram(
+          "tandem_pserver_log_write_seconds",
+          "Time to write, and where it was due to sync, a group of changes of the update log",
+          {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10})),
+      bytes_total_(
+          metrics.GetCounter("tandem_pserver_log_bytes_total", "Bytes written to the update log")),
       synced_(SteadyNow()),
       thread_([this] { Loop(); }) {}
 
@@ -66,6 +72,7 @@ Status GroupLog::Write(const std::vector<LogEntry>& entries) {
   if (!entries.empty()) {
     TD_ASSIGN_OR_RETURN(const size_t bytes, storage_.AppendLog(entries, always));
     bytes_ += bytes;
+    bytes_total_.Add(static_cast<double>(bytes));
     unsynced_ = options_.sync == WalSync::kInterval;
   }
   if (unsynced_ && SteadyNow() - synced_ >= options_.sync_interval) {
@@ -97,7 +104,9 @@ void GroupLog::Loop() {
   std::vector<LogEntry> entries;
   while (Next(&entries)) {
     const uint64_t last = entries.empty() ? 0 : entries.back().number;
+    const Time begin = SteadyNow();
     const Status status = Write(entries);
+    write_seconds_.Observe(Seconds(SteadyNow() - begin));
     if (status.ok()) entries.clear();
     Release(status, last);
     if (bytes_ >= options_.bytes_max && options_.on_full) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "pserver/storage.h"
 #include "pserver/update_log.h"
@@ -22,8 +23,8 @@ struct GroupLogOptions {
 
 class GroupLog final : public UpdateLog {
  public:
-  // `storage` must outlive the log.
-  GroupLog(GroupLogOptions options, Storage& storage);
+  // All but `options` must outlive the log.
+  GroupLog(GroupLogOptions options, Storage& storage, Metrics& metrics);
   ~GroupLog() override;  // Close
   Status Ready() override;
   void Append(LogEntry entry) override;
@@ -44,6 +45,8 @@ class GroupLog final : public UpdateLog {
 
   const GroupLogOptions options_;
   Storage& storage_;
+  Histogram& write_seconds_;
+  Counter& bytes_total_;
   Mutex mu_;
   CondVar cv_;
   bool closing_ TD_GUARDED_BY(mu_) = false;

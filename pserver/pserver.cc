@@ -10,6 +10,7 @@
 #include "common/base/runner.h"
 #include "common/lane/lane_server.h"
 #include "proto/pserver.pb.h"
+#include "pserver/call_metrics.h"
 #include "pserver/cold_rows.h"
 #include "pserver/deadline_driver.h"
 #include "pserver/group_log.h"
@@ -54,6 +55,18 @@ uint64_t NewIncarnation() {
 
 // Members are destroyed from the last to the first: the server before what its handlers use.
 struct Pserver::Impl {
+  explicit Impl(Metrics& metrics)
+      : call_metrics(metrics),
+        checkpoint_seconds(metrics.GetHistogram("tandem_pserver_checkpoint_seconds",
+                                                "Time to write a checkpoint",
+                                                {1e-3, 1e-2, 0.1, 1, 10, 100})),
+        checkpoint_time(metrics.GetGauge(
+            "tandem_pserver_checkpoint_timestamp_seconds",
+            "When the last checkpoint was written or read, in Unix time; 0: never")) {}
+
+  CallMetrics call_metrics;
+  Histogram& checkpoint_seconds;
+  Gauge& checkpoint_time;
   RealClock clock;
   CpuDevice device;
   Backend backend = Backend::Cpu();
@@ -71,6 +84,13 @@ struct Pserver::Impl {
   std::unique_ptr<grpc::Service> service;
   std::unique_ptr<RpcServer> server;
 
+  LaneAnswer Counted(PserverCall call, LaneAnswer answer) {
+    return [finish = call_metrics.Begin(call), answer = std::move(answer)](const Status& status,
+                                                                           EncodedMessage message) {
+      finish(status);
+      answer(status, std::move(message));
+    };
+  }
   // `memory`: null where there is none.
   void StartLanes(const std::optional<LaneMemory>& memory) {
     if (!memory) return;
@@ -78,9 +98,9 @@ struct Pserver::Impl {
         LaneServer::Start(*memory, [this](uint32_t method, Fragments request, LaneAnswer answer) {
           switch (method) {
             case LANE_METHOD_PUSH:
-              return calls->Push(request, std::move(answer));
+              return calls->Push(request, Counted(PserverCall::kPush, std::move(answer)));
             case LANE_METHOD_PULL:
-              return calls->Pull(request, std::move(answer));
+              return calls->Pull(request, Counted(PserverCall::kPull, std::move(answer)));
             default:
               answer(Unimplemented("a lane has no method %d", method), {});
           }
@@ -92,9 +112,16 @@ struct Pserver::Impl {
     if (lanes == nullptr) return Unimplemented("this server has no lanes");
     return lanes->Invite();
   }
+  // The checkpoint on disk is that of `version`, and what is served no older.
+  void Keeps(uint64_t version) {
+    checkpoint_version = version;
+    checkpoint_time.SetToCurrentTime();
+  }
   StatusOr<std::pair<uint64_t, size_t>> Write(const ShardImage& image) {
+    const Time begin = clock.Now();
     TD_ASSIGN_OR_RETURN(const size_t bytes, storage->Write(image));
-    checkpoint_version = image.version;
+    checkpoint_seconds.Observe(Seconds(clock.Now() - begin));
+    Keeps(image.version);
     return std::make_pair(image.version, bytes);
   }
   StatusOr<std::pair<uint64_t, size_t>> Save() {
@@ -111,7 +138,7 @@ struct Pserver::Impl {
     TD_ASSIGN_OR_RETURN(const std::optional<ShardImage> image, storage->Read());
     if (!image) return NotFound("there is no checkpoint");
     TD_RETURN_IF_ERROR(shard->Restore(*image));
-    checkpoint_version = image->version;
+    Keeps(image->version);
     // What the log holds is behind us: a new checkpoint drops it.
     if (log != nullptr) TD_RETURN_IF_ERROR(Save().status());
     return image->version;
@@ -126,7 +153,7 @@ struct Pserver::Impl {
       return uint64_t{0};
     }
     TD_RETURN_IF_ERROR(shard->Restore(*image));
-    checkpoint_version = image->version;
+    Keeps(image->version);
     uint64_t entries = 0;
     TD_RETURN_IF_ERROR(storage->ReadLog(image->log_number, [&](LogEntry entry) {
       ++entries;
@@ -164,7 +191,7 @@ StatusOr<Durability> ParseDurability(const std::string& text) {
   return InvalidArgument("durability \"%s\"; expected none or logged", text);
 }
 
-Pserver::Pserver() : impl_(std::make_unique<Impl>()) {}
+Pserver::Pserver(Metrics& metrics) : impl_(std::make_unique<Impl>(metrics)) {}
 
 namespace {
 
@@ -188,7 +215,7 @@ Status CheckOptions(PserverOptions& options) {
 
 StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metrics& metrics) {
   TD_RETURN_IF_ERROR(CheckOptions(options));
-  auto pserver = std::unique_ptr<Pserver>(new Pserver());
+  auto pserver = std::unique_ptr<Pserver>(new Pserver(metrics));
   Impl* impl = pserver->impl_.get();
   const uint64_t incarnation = NewIncarnation();
   Shard::Options shard{incarnation, options.job, options.trainers, 0, nullptr};
@@ -219,7 +246,7 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
     };
     impl->log = std::make_unique<GroupLog>(
         GroupLogOptions{options.wal_sync, options.wal_sync_interval, options.log_bytes_max, save},
-        *impl->storage);
+        *impl->storage, metrics);
     shard.log = impl->log.get();
     shard.keep_first = [impl](const ShardImage& image) { return impl->Write(image).status(); };
   }
@@ -241,7 +268,7 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
       {options.index, incarnation, options.secret, options.rpc.tls.mutual(),
        [impl] { return impl->checkpoint_version.load(); }, [impl] { return impl->Save(); },
        [impl] { return impl->Restore(); }, [impl] { return impl->Invite(); }},
-      *impl->shard, *impl->calls, *impl->workers, *impl->deadlines);
+      *impl->shard, *impl->calls, impl->call_metrics, *impl->workers, *impl->deadlines);
   TD_ASSIGN_OR_RETURN(impl->server, RpcServer::Start(options.rpc, {impl->service.get()}));
   impl->server->SetServing(true);
   return pserver;

@@ -69,7 +69,7 @@ class Pserver {
   Status Drain(Time deadline);
 
  private:
-  Pserver();
+  explicit Pserver(Metrics& metrics);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -21,6 +21,7 @@ namespace {
 using grpc::ByteBuffer;
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
+using Finish = CallMetrics::Finish;
 
 constexpr uint32_t kProtocol = 1;
 // A push up to this size is worked on by the thread that received it: handing it to another one
@@ -42,20 +43,21 @@ using Base =
     ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
 
 // Writes the answer of a call that carries tensors, and ends it.
-TensorCalls::Answer Into(ByteBuffer* reply, ServerUnaryReactor* reactor) {
-  return [reply, reactor](const Status& status, EncodedMessage answer) {
+TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
+  return [reply, finish](const Status& status, EncodedMessage answer) {
     if (status.ok()) *reply = ToByteBuffer(std::move(answer));
-    reactor->Finish(ToGrpc(status));
+    finish(status);
   };
 }
 
 class PserverService final : public Base {
  public:
-  PserverService(PserverServiceOptions options, Shard& shard, TensorCalls& calls, Runner& workers,
-                 DeadlineDriver& deadlines)
+  PserverService(PserverServiceOptions options, Shard& shard, TensorCalls& calls,
+                 CallMetrics& metrics, Runner& workers, DeadlineDriver& deadlines)
       : options_(std::move(options)),
         shard_(shard),
         calls_(calls),
+        metrics_(metrics),
         workers_(workers),
         deadlines_(deadlines) {}
 
@@ -142,17 +144,16 @@ class PserverService final : public Base {
   Status CheckJob(const std::string& job) const;
   Status CheckCaller(const CallbackServerContext& context, PserverCall call) const;
   // Runs `body`, which answers the call by itself, on a worker, or at once when it is `short`.
-  // Everything goes through here: it is where callers are refused.
+  // Everything goes through here: it is where callers are refused, and calls are counted.
   ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call,
-                           std::function<void(ServerUnaryReactor*)> body, bool is_short = false);
+                           std::function<void(const Finish&)> body, bool is_short = false);
   // Runs `body` on a worker and answers with its status.
   ServerUnaryReactor* Work(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
-    return Hand(context, call, [this, body = std::move(body)](ServerUnaryReactor* reactor) {
+    return Hand(context, call, [this, body = std::move(body)](const Finish& finish) {
       const Status status = body();
-      shard_.WhenWritten([status, reactor](const Status& written) {
-        reactor->Finish(ToGrpc(status.ok() ? written : status));
-      });
+      shard_.WhenWritten(
+          [status, finish](const Status& written) { finish(status.ok() ? written : status); });
     });
   }
 
@@ -166,6 +167,7 @@ class PserverService final : public Base {
   const PserverServiceOptions options_;
   Shard& shard_;
   TensorCalls& calls_;
+  CallMetrics& metrics_;
   Runner& workers_;
   DeadlineDriver& deadlines_;
   mutable Mutex mu_;
@@ -219,26 +221,29 @@ Status PserverService::CheckCaller(const CallbackServerContext& context, Pserver
 }
 
 ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context, PserverCall call,
-                                         std::function<void(ServerUnaryReactor*)> body,
-                                         bool is_short) {
+                                         std::function<void(const Finish&)> body, bool is_short) {
   ServerUnaryReactor* reactor = context->DefaultReactor();
+  const Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
+    done(status);
+    reactor->Finish(ToGrpc(status));  // the last use of the call: it may be gone now
+  };
   if (Status status = CheckCaller(*context, call); !status.ok()) {
-    reactor->Finish(ToGrpc(status));
+    finish(status);
     return reactor;
   }
   if (is_short) {
-    body(reactor);
+    body(finish);
     return reactor;
   }
-  const Status posted = workers_.Post([context, reactor, body = std::move(body)] {
+  const Status posted = workers_.Post([context, finish, body = std::move(body)] {
     // Nobody waits for the answer of a call that was given up while it stood in the queue.
     if (context->IsCancelled()) {
-      reactor->Finish(ToGrpc(Cancelled("the call ended before its turn came; nothing was done")));
+      finish(Cancelled("the call ended before its turn came; nothing was done"));
     } else {
-      body(reactor);
+      body(finish);
     }
   });
-  if (!posted.ok()) reactor->Finish(ToGrpc(posted));
+  if (!posted.ok()) finish(posted);
   return reactor;
 }
 
@@ -282,11 +287,11 @@ Status PserverService::DoInitParams(const InitParamsRequest& request, InitParams
 
 ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
                                              const WaitInitRequest* request, WaitInitReply* reply) {
-  return Hand(context, PserverCall::kWaitInit, [this, request, reply](ServerUnaryReactor* reactor) {
+  return Hand(context, PserverCall::kWaitInit, [this, request, reply](const Finish& finish) {
     const Time deadline = DeadlineAfter(request->timeout_ms());
-    shard_.WaitInit(CallerOf(*request), deadline, [reply, reactor](StatusOr<uint64_t> version) {
+    shard_.WaitInit(CallerOf(*request), deadline, [reply, finish](StatusOr<uint64_t> version) {
       if (version.ok()) reply->set_version(*version);
-      reactor->Finish(ToGrpc(version.status()));
+      finish(version.status());
     });
     deadlines_.Poke(deadline);
   });
@@ -294,10 +299,9 @@ ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
 
 ServerUnaryReactor* PserverService::Barrier(CallbackServerContext* context,
                                             const BarrierRequest* request, BarrierReply*) {
-  return Hand(context, PserverCall::kBarrier, [this, request](ServerUnaryReactor* reactor) {
+  return Hand(context, PserverCall::kBarrier, [this, request](const Finish& finish) {
     const Time deadline = DeadlineAfter(request->timeout_ms());
-    shard_.Barrier(CallerOf(*request), request->name(), request->generation(), deadline,
-                   [reactor](Status status) { reactor->Finish(ToGrpc(status)); });
+    shard_.Barrier(CallerOf(*request), request->name(), request->generation(), deadline, finish);
     deadlines_.Poke(deadline);
   });
 }
@@ -307,16 +311,16 @@ ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const B
   const bool is_short = request->Length() <= kShortBytesMax;
   return Hand(
       context, PserverCall::kPush,
-      [this, request, reply](ServerUnaryReactor* reactor) {
-        calls_.Push(ReceivedMessage(*request).fragments(), Into(reply, reactor));
+      [this, request, reply](const Finish& finish) {
+        calls_.Push(ReceivedMessage(*request).fragments(), Into(reply, finish));
       },
       is_short);
 }
 
 ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
-  return Hand(context, PserverCall::kPull, [this, request, reply](ServerUnaryReactor* reactor) {
-    calls_.Pull(ReceivedMessage(*request).fragments(), Into(reply, reactor));
+  return Hand(context, PserverCall::kPull, [this, request, reply](const Finish& finish) {
+    calls_.Pull(ReceivedMessage(*request).fragments(), Into(reply, finish));
   });
 }
 
@@ -378,9 +382,10 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
 }  // namespace
 
 std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options, Shard& shard,
-                                                  TensorCalls& calls, Runner& workers,
-                                                  DeadlineDriver& deadlines) {
-  return std::make_unique<PserverService>(std::move(options), shard, calls, workers, deadlines);
+                                                  TensorCalls& calls, CallMetrics& metrics,
+                                                  Runner& workers, DeadlineDriver& deadlines) {
+  return std::make_unique<PserverService>(std::move(options), shard, calls, metrics, workers,
+                                          deadlines);
 }
 
 }  // namespace tandem

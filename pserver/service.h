@@ -8,6 +8,7 @@
 
 #include "common/base/runner.h"
 #include "common/lane/handshake.h"
+#include "pserver/call_metrics.h"
 #include "pserver/deadline_driver.h"
 #include "pserver/shard.h"
 #include "pserver/tensor_calls.h"
@@ -32,7 +33,7 @@ struct PserverServiceOptions {
 
 // Everything handed in must outlive the service; the service must outlive its server.
 std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options, Shard& shard,
-                                                  TensorCalls& calls, Runner& workers,
-                                                  DeadlineDriver& deadlines);
+                                                  TensorCalls& calls, CallMetrics& metrics,
+                                                  Runner& workers, DeadlineDriver& deadlines);
 
 }  // namespace tandem

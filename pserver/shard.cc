@@ -47,6 +47,7 @@ Shard::Counters::Counters(Metrics& m)
       pulls(m.GetCounter("tandem_pserver_pulls_total", "Pulls answered")),
       pull_bytes(m.GetCounter("tandem_pserver_pull_bytes_total", "Bytes of parameters given")),
       updates(m.GetCounter("tandem_pserver_updates_total", "Versions made")),
+      waiting(m.GetGauge("tandem_pserver_waiting_calls", "Calls that wait for other trainers")),
       barrier_wait(m.GetHistogram("tandem_pserver_barrier_wait_seconds",
                                   "Time a call waited in a barrier", kWaitBounds)),
       pull_wait(m.GetHistogram("tandem_pserver_pull_wait_seconds",
@@ -114,8 +115,7 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
     config_ = config;
     values_missing_ = config.slices.size() + config.tables.size();
     has_values_.assign(values_missing_, false);
-    trainers_.assign(config.trainers, {});
-    for (Trainer& t : trainers_) t.last_seen = clock_.Now();
+    SetTrainers(config.trainers);
   } else if (const std::string difference = Difference(config, config_); !difference.empty()) {
     return FailedPrecondition("trainer %d comes with another configuration: %s%s", caller.trainer,
                               difference, restored_ ? " in the restored checkpoint" : "");

@@ -140,7 +140,8 @@ class Shard {
     SequenceWindow taken;    // includes the step being gathered
     SequenceWindow applied;  // behind the parameters
     Time last_seen;
-    int waiting = 0;  // its calls that wait here
+    int waiting = 0;            // its calls that wait here
+    Counter* waited = nullptr;  // seconds that they did
   };
   struct Waiter {
     int trainer;  // -1: an observer
@@ -164,6 +165,7 @@ class Shard {
   struct Counters {
     explicit Counters(Metrics& metrics);
     Counter &pushes, &push_bytes, &duplicates, &refused, &pulls, &pull_bytes, &updates;
+    Gauge& waiting;
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness;
   };
   struct TableGauges {  // TableInfo's
@@ -214,6 +216,8 @@ class Shard {
   void FailAllWaiters(const Status& status, Ready& ready) TD_REQUIRES(mu_);
   template <typename List, typename Why>
   void FailSome(List& list, Ready& ready, const Why& why) TD_REQUIRES(mu_);
+  void SetTrainers(int count) TD_REQUIRES(mu_);  // none of which has called yet
+  void BeginWait(int trainer) TD_REQUIRES(mu_);
   void EndWait(const Waiter& waiter) TD_REQUIRES(mu_);
   std::vector<int> MissingAtStep() const TD_REQUIRES(mu_);
   // Trainers that have not completed and pushed fewer steps.
@@ -248,6 +252,7 @@ class Shard {
   bool replaying_ TD_GUARDED_BY(mu_) = false;
   std::optional<std::pair<int, float>> step_rate_ TD_GUARDED_BY(mu_);  // trainer, learning rate
   std::vector<Trainer> trainers_ TD_GUARDED_BY(mu_);
+  int waiting_ TD_GUARDED_BY(mu_) = 0;  // calls of all of them
   std::list<InitWaiter> init_waiters_ TD_GUARDED_BY(mu_);
   std::list<PullWaiter> pull_waiters_ TD_GUARDED_BY(mu_);
   std::map<std::string, BarrierState> barriers_ TD_GUARDED_BY(mu_);

@@ -71,8 +71,7 @@ Status Shard::Restore(const ShardImage& image) {
     log_number_ = std::max(log_number_, image.log_number);
     restored_ = true;
     step_rate_.reset();
-    trainers_.assign(config_.trainers, {});
-    for (Trainer& t : trainers_) t.last_seen = clock_.Now();
+    SetTrainers(config_.trainers);
     for (const PushMark& mark : image.marks) {
       if (mark.trainer < 0 || mark.trainer >= config_.trainers) continue;
       Trainer& t = trainers_[mark.trainer];

@@ -23,11 +23,29 @@ std::string TrainerList(const std::vector<int>& trainers) {
 
 }  // namespace
 
+void Shard::SetTrainers(int count) {
+  trainers_.assign(count, {});
+  for (int r = 0; r < count; ++r) {
+    trainers_[r].last_seen = clock_.Now();
+    trainers_[r].waited = &metrics_.GetCounter("tandem_pserver_wait_seconds_total",
+                                               "Time that a trainer's calls waited for others",
+                                               {{"trainer", std::to_string(r)}});
+  }
+}
+
+void Shard::BeginWait(int trainer) {
+  if (trainer < 0) return;  // an observer
+  ++trainers_[trainer].waiting;
+  counters_.waiting.Set(++waiting_);
+}
+
 void Shard::EndWait(const Waiter& waiter) {
-  if (waiter.trainer < 0 || waiter.trainer >= static_cast<int>(trainers_.size())) return;
+  if (waiter.trainer < 0) return;
   Trainer& t = trainers_[waiter.trainer];
   t.last_seen = clock_.Now();
-  if (t.waiting > 0) --t.waiting;
+  t.waited->Add(Seconds(t.last_seen - waiter.since));
+  --t.waiting;
+  counters_.waiting.Set(--waiting_);
 }
 
 void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done) {
@@ -41,7 +59,7 @@ void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done) {
     } else if (init_waiters_.size() >= kWaitersMax) {
       now = ResourceExhausted("%d calls wait already", init_waiters_.size());
     } else {
-      ++trainers_[caller.trainer].waiting;
+      BeginWait(caller.trainer);
       init_waiters_.push_back({{caller.trainer, clock_.Now(), deadline}, std::move(done)});
       return;
     }
@@ -123,7 +141,7 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
       now = ResourceExhausted("%d pulls wait already", pull_waiters_.size());
     } else {
       const int trainer = query.observer ? -1 : query.caller.trainer;
-      if (trainer >= 0) ++trainers_[trainer].waiting;
+      BeginWait(trainer);
       pull_waiters_.push_back({{trainer, clock_.Now(), deadline}, query, std::move(done)});
       return;
     }
@@ -155,7 +173,7 @@ void Shard::Barrier(const Caller& caller, const std::string& name, uint64_t gene
       now = ResourceExhausted("barrier \"%s\": %d calls wait already", name, kWaitersMax);
     }
     if (now.ok() && generation > barriers_[name].released) {
-      ++trainers_[caller.trainer].waiting;
+      BeginWait(caller.trainer);
       barriers_[name].waiters.push_back(
           {{caller.trainer, clock_.Now(), deadline}, generation, std::move(done)});
       WakeBarriers(ready);

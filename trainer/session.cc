@@ -291,7 +291,9 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   train_seconds_ += seconds;
   history_.Add({last, steps, seconds, due ? loss_ : std::numeric_limits<double>::quiet_NaN()});
   const double each = seconds / static_cast<double>(steps);
-  if (options_.board) options_.board->Step(last, each, prefetcher_->stats().wait_seconds);
+  if (options_.board) {
+    options_.board->Step(last, each, prefetcher_->stats().wait_seconds, prefetcher_->queue_size());
+  }
   return OkStatus();
 }
 

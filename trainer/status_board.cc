@@ -44,10 +44,16 @@ StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock)
       data_wait_total_(
           metrics.GetCounter("tandem_data_wait_seconds_total", "Time spent waiting for data")),
       step_(metrics.GetGauge("tandem_step", "Steps of the job that are done")),
+      steps_wanted_(metrics.GetGauge("tandem_steps_wanted", "Steps of the whole job")),
       loss_(metrics.GetGauge("tandem_loss", "Training loss when last reported")),
       eval_loss_(metrics.GetGauge("tandem_eval_loss", "Loss of the last evaluation")),
       eval_metric_(metrics.GetGauge("tandem_eval_metric", "First metric of the last evaluation")),
       checkpoint_step_(metrics.GetGauge("tandem_checkpoint_step", "Step of the last checkpoint")),
+      checkpoint_time_(metrics.GetGauge("tandem_checkpoint_timestamp_seconds",
+                                        "When the last checkpoint was written, in Unix time; 0: "
+                                        "never")),
+      batches_ready_(
+          metrics.GetGauge("tandem_reader_batches_ready", "Batches that the reader has ready")),
       step_seconds_(metrics.GetHistogram("tandem_step_seconds", "Time of a step", StepBounds())) {}
 
 void StatusBoard::Begin(StatusJob job) {
@@ -57,12 +63,15 @@ void StatusBoard::Begin(StatusJob job) {
   begin_ = clock_.Now();
   begun_ = true;
   step_.Set(static_cast<double>(steps_done_));
+  steps_wanted_.Set(static_cast<double>(job_.steps_total));
 }
 
-void StatusBoard::Step(int64_t step, double seconds, double data_wait_seconds) {
+void StatusBoard::Step(int64_t step, double seconds, double data_wait_seconds,
+                       uint32_t batches_ready) {
   MutexLock lock(mu_);
   data_wait_total_.Add(std::max(0.0, data_wait_seconds - data_wait_));
   data_wait_ = data_wait_seconds;
+  batches_ready_.Set(batches_ready);
   steps_done_ = step + 1;
   ++steps_here_;
   ++speed_steps_;
@@ -99,6 +108,7 @@ void StatusBoard::Checkpoint(int64_t step) {
   MutexLock lock(mu_);
   saved_step_ = step;
   checkpoint_step_.Set(static_cast<double>(step));
+  checkpoint_time_.SetToCurrentTime();
 }
 
 void StatusBoard::End(const std::string& how) {

@@ -43,8 +43,9 @@ class StatusBoard {
   StatusBoard(Metrics& metrics, const Clock& clock);
 
   void Begin(StatusJob job);
-  // After each step: how long it took, and the wait for data since the session began.
-  void Step(int64_t step, double seconds, double data_wait_seconds);
+  // After each step: how long it took, the wait for data since the session began, and how many
+  // batches the reader has ready.
+  void Step(int64_t step, double seconds, double data_wait_seconds, uint32_t batches_ready);
   // When they are known.
   void Loss(int64_t step, double loss, double metric);
   void Evaluation(int64_t step, double loss, double metric);
@@ -59,7 +60,8 @@ class StatusBoard {
 
   const Clock& clock_;
   Counter &steps_total_, &samples_total_, &data_wait_total_;
-  Gauge &step_, &loss_, &eval_loss_, &eval_metric_, &checkpoint_step_;
+  Gauge &step_, &steps_wanted_, &loss_, &eval_loss_, &eval_metric_, &checkpoint_step_;
+  Gauge &checkpoint_time_, &batches_ready_;
   Histogram& step_seconds_;
 
   mutable Mutex mu_;

@@ -6,6 +6,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <chrono>
 #include <sstream>
 #include <utility>
 
@@ -28,6 +29,10 @@ class GaugeImpl final : public Gauge {
  public:
   explicit GaugeImpl(prometheus::Gauge& g) : g_(g) {}
   void Set(double value) override { g_.Set(value); }
+  void SetToCurrentTime() override {
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    g_.Set(std::chrono::duration<double>(since).count());
+  }
   double Value() const override { return g_.Value(); }
 
  private:

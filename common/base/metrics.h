@@ -20,6 +20,7 @@ class Gauge {
  public:
   virtual ~Gauge() = default;
   virtual void Set(double value) = 0;
+  virtual void SetToCurrentTime() = 0;  // seconds since 1970, UTC
   virtual double Value() const = 0;
 };
 

@@ -60,7 +60,7 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_EQ(Fact("remaining"), "unknown");
   for (int step = 10; step < 20; ++step) {
     clock_.Advance(std::chrono::seconds(2));
-    board_.Step(step, 0.5, 1.5 * (step - 9));  // of each 2 s, 1.5 s waiting for data
+    board_.Step(step, 0.5, 1.5 * (step - 9), 3);  // of each 2 s, 1.5 s waiting for data
     board_.Loss(step, 100.0 - step, 0.5);
   }
   board_.Evaluation(20, 1.25, 0.9);
@@ -83,7 +83,8 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   for (const char* line : {"tandem_steps_total 10\n", "tandem_samples_total 640\n",
                            "tandem_data_wait_seconds_total 15\n", "tandem_step 20\n",
                            "tandem_loss 81\n", "tandem_eval_metric 0.9\n",
-                           "tandem_checkpoint_step 20\n", "tandem_step_seconds_count 10\n"}) {
+                           "tandem_checkpoint_step 20\n", "tandem_reader_batches_ready 3\n",
+                           "tandem_steps_wanted 100\n", "tandem_step_seconds_count 10\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   board_.End("LOST: trainer 1 is gone");
@@ -93,7 +94,7 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
 
 TEST_F(StatusBoardTest, AJobWithoutAMetricShowsNone) {
   board_.Begin({.name = "w2v", .steps_total = 5, .samples_per_step = 1});
-  board_.Step(0, 0.5, 0);
+  board_.Step(0, 0.5, 0, 0);
   board_.Loss(0, 1, 0);
   EXPECT_EQ(board_.Document().series.size(), 2u);
 }

@@ -1,0 +1,206 @@
+"""Dashboard and alert rules of deploy/monitoring on a real Prometheus, over a real job: every
+expression of them gives numbers, and every alert fires on what it is for."""
+
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import processes
+
+EXIT_SKIPPED = 77
+for program in ("prometheus", "promtool"):
+    if shutil.which(program) is None:
+        print(f"SKIPPED, nothing was tested: no {program} (Debian's package prometheus)")
+        sys.exit(EXIT_SKIPPED)
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--build", required=True)
+parser.add_argument("--source", required=True)
+arguments, rest = parser.parse_known_args()
+MONITORING = os.path.join(arguments.source, "deploy", "monitoring")
+SECONDS_MAX = 180
+
+# Dense slices and a table; evaluation, checkpoints and the update log within a second.
+JOB = """
+name: "watched"
+model {
+  zoo: "deepfm"
+  arg { name: "fields" value: "2" }
+  arg { name: "rows" value: "34" }
+  arg { name: "dim" value: "4" }
+  arg { name: "hidden" value: "16" }
+  arg { name: "sparse" value: "1" }
+}
+data {
+  format: "csv"
+  dir: "."
+  csv {
+    train_file: "train.csv"
+    test_file: "train.csv"
+    label_column: "click"
+    positive_label: "1"
+    negative_label: "0"
+    column { name: "user" ids: 22 }
+    column { name: "item" ids: 12 }
+  }
+}
+optimizer { type: "adam" learning_rate: 0.01 }
+global_batch_size: 64
+epochs: 100000
+log_every_steps: 10
+checkpoint { dir: "checkpoints" every_steps: 100 }
+"""
+
+
+def read(name):
+    with open(os.path.join(MONITORING, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def dashboard_expressions():
+    """(panel, expression) of each curve, with Grafana's variables filled in."""
+    found = []
+    for panel in json.loads(read("dashboard.json"))["panels"]:
+        for target in panel.get("targets", []):
+            expression = target["expr"].replace("$job", ".*").replace("$__rate_interval", "30s")
+            assert "$" not in expression, expression
+            found.append((panel["title"], expression))
+    return found
+
+
+class Server:
+    """A Prometheus on a free port that scrapes `targets`."""
+
+    def __init__(self, folder, targets):
+        with open(os.path.join(folder, "rules.yml"), "w", encoding="utf-8") as file:
+            file.write(read("rules.yml"))
+        config = re.sub(r"targets: \[.*\]", f"targets: [{', '.join(targets)}]",
+                        read("prometheus.yml"))
+        config = re.sub(r"_interval: \d+s", "_interval: 1s", config)
+        path = os.path.join(folder, "prometheus.yml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(config)
+        self.address = f"127.0.0.1:{processes.free_ports(1)}"
+        self.process = processes.Background(
+            ["prometheus", f"--config.file={path}", f"--web.listen-address={self.address}",
+             f"--storage.tsdb.path={os.path.join(folder, 'tsdb')}"], folder, "prometheus.log")
+
+    def ask(self, path, **query):
+        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{query}: {error.read().decode()}") from error
+
+    def ready(self):
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def has_numbers(self, expression):
+        """Whether the expression gives series, one of them a number."""
+        return any(math.isfinite(float(series["value"][1]))
+                   for series in self.ask("query", query=expression)["result"])
+
+
+class Monitoring(unittest.TestCase):
+    def promtool(self, *args):
+        done = subprocess.run(["promtool", *args], cwd=MONITORING, capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_files(self):
+        self.promtool("check", "config", "prometheus.yml")
+        self.promtool("check", "rules", "--lint-fatal", "rules.yml")
+        self.promtool("test", "rules", "rules_test.yml")
+        tested = set(re.findall(r"alertname: (\w+)", read("rules_test.yml")))
+        self.assertEqual(tested, set(re.findall(r"alert: (\w+)", read("rules.yml"))))
+
+    def test_panels_do_not_overlap(self):
+        taken, ids = set(), set()
+        for panel in json.loads(read("dashboard.json"))["panels"]:
+            at = panel["gridPos"]
+            cells = {(x, y) for x in range(at["x"], at["x"] + at["w"])
+                     for y in range(at["y"], at["y"] + at["h"])}
+            self.assertFalse(cells & taken, panel["title"])
+            self.assertLessEqual(at["x"] + at["w"], 24)
+            self.assertNotIn(panel["id"], ids)
+            taken |= cells
+            ids.add(panel["id"])
+
+    def test_every_expression_gives_numbers(self):
+        with tempfile.TemporaryDirectory(prefix="tandem-monitoring-") as folder:
+            with open(os.path.join(folder, "job.pbtxt"), "w", encoding="utf-8") as file:
+                file.write(JOB)
+            with open(os.path.join(folder, "train.csv"), "w", encoding="utf-8") as file:
+                file.write("user,item,click\n")
+                file.writelines(f"u{i * 7 % 20},i{i * 3 % 10},{i * 7 % 20 % 2}\n"
+                                for i in range(2000))
+            port = processes.free_ports(4)
+            tandemrun = os.path.join(arguments.build, "bin", "tandemrun")
+            with processes.Background(
+                    [tandemrun, "--servers=2", "--workers=2", f"--status_port={port}",
+                     "--pserver_data_dir=servers", "--max_restarts=1", "--log_dir=log",
+                     "job.pbtxt"], folder, "job.log") as job:
+                server = Server(folder, [f"127.0.0.1:{port + i}" for i in range(4)])
+                with server.process:
+                    self.check_expressions(server, job)
+                    self.check_metrics_are_described(port)
+
+    def check_expressions(self, server, job):
+        self.assertTrue(processes.wait_until(server.ready, SECONDS_MAX), server.process.output())
+        wanted = dashboard_expressions()
+        for group in server.ask("rules")["groups"]:
+            for rule in group["rules"]:
+                # An alert gives nothing while all is well; what it compares must be there.
+                value = re.fullmatch(r"(.*) (?:<|>|!=) [0-9.]+", rule["query"], re.DOTALL)
+                self.assertIsNotNone(value, rule["query"])
+                wanted.append((rule["name"], value.group(1)))
+        self.assertGreater(len(wanted), 40)
+        self.assertFalse(server.has_numbers("tandem_no_such_metric"))
+
+        missing = list(wanted)
+
+        def all_there():
+            missing[:] = [one for one in missing if not server.has_numbers(one[1])]
+            return not missing or job.ended()
+        processes.wait_until(all_there, SECONDS_MAX)
+        self.assertFalse(job.ended(), job.output())
+        self.assertEqual(missing, [], "these give no numbers")
+        for group in server.ask("rules")["groups"]:
+            for rule in group["rules"]:
+                self.assertEqual((rule["health"], rule.get("lastError", "")), ("ok", ""), rule)
+
+    def check_metrics_are_described(self, port):
+        """docs/monitoring.md names what is exported, and nothing else."""
+        exported = set()
+        for i in range(4):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port + i}/metrics",
+                                        timeout=30) as answer:
+                exported |= set(re.findall(r"^# TYPE (tandem_\w+)", answer.read().decode(), re.M))
+        with open(os.path.join(arguments.source, "docs", "monitoring.md"),
+                  encoding="utf-8") as file:
+            described = set()
+            for names, what in re.findall(r"^\| (`tandem_.*?) \| (.*) \|$", file.read(), re.M):
+                for name in re.findall(r"`(tandem_[\w*]+)", names):
+                    described |= ({name[:-1] + part for part in re.findall(r"`(\w+)`", what)}
+                                  if name.endswith("*") else {name})
+        self.assertEqual(described, exported)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *rest])
