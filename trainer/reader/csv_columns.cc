@@ -30,11 +30,16 @@ void RadixSort(std::vector<uint32_t>& keys) {
 
 }  // namespace
 
-uint32_t TextCodes::Insert(std::string_view text) {
+uint32_t TextCodes::Append(std::string_view text) {
   texts_.emplace_back(text);
-  counts_.push_back(1);
-  const auto code = static_cast<uint32_t>(texts_.size());
-  codes_.emplace(texts_.back(), code);
+  counts_.push_back(0);
+  return static_cast<uint32_t>(texts_.size());
+}
+
+uint32_t TextCodes::CodeOfLong(std::string_view text) {
+  if (const auto found = long_.find(text); found != long_.end()) return found->second;
+  const uint32_t code = Append(text);
+  long_.emplace(texts_.back(), code);
   return code;
 }
 

@@ -2,17 +2,43 @@
 // that they become when it is known as a whole.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "trainer/reader/csv.h"
 
 namespace tandem {
+
+// A text of up to 15 bytes as two numbers: faster to hash and to compare than the bytes.
+struct ShortText {
+  static constexpr size_t kBytesMax = 15;
+  uint64_t low, high;  // the last byte is the length
+
+  // REQUIRES: at most kBytesMax bytes; kTextSlack bytes can be read behind them.
+  explicit ShortText(std::string_view text) {
+    const auto load = [&text](size_t from) {
+      uint64_t word;
+      std::memcpy(&word, text.data() + from, sizeof(word));
+      const size_t bytes = text.size() - std::min(text.size(), from);
+      return bytes >= 8 ? word : word & ((uint64_t{1} << 8 * bytes) - 1);
+    };
+    low = load(0);
+    high = load(8) | uint64_t{text.size()} << 56;
+  }
+  bool operator==(const ShortText&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ShortText& text) {
+    return H::combine(std::move(h), text.low, text.high);
+  }
+};
 
 // Texts numbered from 1 in the order of their first appearance, and how often each appeared.
 class TextCodes {
@@ -22,22 +48,29 @@ class TextCodes {
   TextCodes(const TextCodes&) = delete;
   TextCodes& operator=(const TextCodes&) = delete;
 
-  // Counts the text.
+  // Counts the text. REQUIRES: kTextSlack bytes can be read behind it.
   uint32_t Code(std::string_view text) {
-    const auto found = codes_.find(text);
-    if (found == codes_.end()) return Insert(text);
-    ++counts_[found->second - 1];
-    return found->second;
+    const uint32_t code =
+        text.size() <= ShortText::kBytesMax ? CodeOfShort(text) : CodeOfLong(text);
+    ++counts_[code - 1];
+    return code;
   }
 
   const std::deque<std::string>& texts() const { return texts_; }
   const std::vector<int64_t>& counts() const { return counts_; }
 
  private:
-  uint32_t Insert(std::string_view text);
+  uint32_t CodeOfShort(std::string_view text) {
+    uint32_t& code = short_[ShortText(text)];
+    if (code == 0) code = Append(text);
+    return code;
+  }
+  uint32_t CodeOfLong(std::string_view text);
+  uint32_t Append(std::string_view text);
 
-  absl::flat_hash_map<std::string_view, uint32_t> codes_;  // of texts_
-  std::deque<std::string> texts_;                          // which do not move
+  absl::flat_hash_map<ShortText, uint32_t> short_;
+  absl::flat_hash_map<std::string_view, uint32_t> long_;  // of texts_
+  std::deque<std::string> texts_;                         // which do not move
   std::vector<int64_t> counts_;
 };
 
