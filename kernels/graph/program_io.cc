@@ -169,6 +169,8 @@ StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std:
   program.loss = def.loss();
   program.metrics.assign(def.metric().begin(), def.metric().end());
   for (const pb::VarDef& var_def : def.var()) {
+    // Its shape is what the operator says that writes it.
+    if (var_def.kind() == pb::TEMP && var_def.dims().empty()) continue;
     auto var = VarFromProto(var_def, batch);
     if (!var.ok()) {
       return Annotate(var.status(), source + ": variable \"" + var_def.name() + "\"");

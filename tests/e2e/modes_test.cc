@@ -144,6 +144,7 @@ var { name: "img" kind: DATA dims: -1 dims: 1 dims: 28 dims: 28 }
 var { name: "label" kind: DATA dtype: I64 dims: -1 dims: 1 }
 var { name: "w" kind: PARAM dims: 784 dims: 10 init { kind: XAVIER_UNIFORM } }
 var { name: "b" kind: PARAM dims: 10 }
+var { name: "flat" }
 op {
   type: "reshape"
   input { slot: "X" var: "img" }
