@@ -11,7 +11,8 @@ DEFINE_int32(num_threads, 1, "training: operators that run at the same time");
 DEFINE_int32(check_steps, 0, "training: losses of the first steps to report");
 DEFINE_string(export_dir, "",
               "training: folder for the first parameters and the data; readers: of "
-              "the files that are read, made where they are not there; stores: of redis.sock");
+              "the files that are read, made where they are not there; stores: of redis.sock; "
+              "recovery: of the server");
 
 namespace tandem::bench {
 namespace {
@@ -32,7 +33,8 @@ constexpr Row kRows[] = {
     {"ps_pull_fast", PsPullFast},      {"ps_sparse_pull", PsSparsePull},
     {"ps_vs_stores", PsVsStores},      {"allreduce_shm", AllReduceShm},
     {"allreduce_tcp", AllReduceTcp},   {"reader_text", ReaderText},
-    {"reader_jpeg", ReaderJpeg},
+    {"reader_jpeg", ReaderJpeg},       {"ps_exactly_once", PsExactlyOnce},
+    {"ps_snapshot", PsSnapshot},       {"ps_recovery", PsRecovery},
 };
 
 int Usage() {

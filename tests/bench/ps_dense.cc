@@ -13,92 +13,28 @@
 #include <thread>
 
 #include "common/base/clock.h"
-#include "common/base/mutex.h"
 #include "common/lane/ring.h"
 #include "common/rpc/grpc_status.h"
 #include "common/shm/sealed_memory.h"
-#include "kernels/exec/comm.h"
 #include "kernels/ops/update_loops.h"
 #include "proto/pserver.grpc.pb.h"
-#include "tests/bench/ps_pair.h"
+#include "tests/bench/dense_ps.h"
 #include "tests/bench/report.h"
 #include "tests/support/tls_test_util.h"
 
 namespace tandem::bench {
 namespace {
 
-constexpr int kVariables = 64, kUnderWay = 8;
-constexpr int64_t kNumel = 1 << 18;
-constexpr size_t kBytes = kNumel * sizeof(float), kAllBytes = kVariables * kBytes;
-constexpr float kRate = 1e-6f;
-
-// One value for each element of all variables.
-using Values = std::vector<float>;
-Values Filled(float value) { return Values(kVariables * kNumel, value); }
+PsOptions Over(PsTransport transport) {
+  PsOptions options;
+  options.transport = transport;
+  return options;
+}
 
 void Sgd(float* param, const float* gradient) {
   BestUpdateLoops().sgd({.lr = kRate},
                         {.p = param, .g = gradient, .s = {}, .po = param, .so = {}, .n = kNumel});
 }
-
-// A server and its client, by either road.
-class Tandem {
- public:
-  // `authority` null: without TLS.
-  Status Start(PsTransport transport, const TestAuthority* authority = nullptr) {
-    PserverOptions served;
-    PsOptions options;
-    options.transport = transport;
-    if (authority != nullptr) {
-      served.rpc.tls = authority->Issue(options.job, PeerRole::kPserver);
-      options.tls = authority->Issue(options.job, PeerRole::kTrainer);
-    }
-    TD_RETURN_IF_ERROR(ps_.Start(served, options));
-    std::vector<PsVariable> variables;
-    for (int v = 0; v < kVariables; ++v) {
-      variables.push_back({"w" + std::to_string(v), Shape{kNumel}});
-      params_.push_back({variables.back().name, values_.data() + v * kNumel, kNumel});
-    }
-    TD_RETURN_IF_ERROR(ps_.client->Configure(variables, PsMode::kASync, {"sgd", {}}).status());
-    return ps_.client->InitOrFetch(params_).status();
-  }
-  // Every variable once.
-  Status PushAll(const Values& gradients) {
-    for (int v = 0; v < kVariables; ++v) {
-      {
-        MutexLock lock(mu_);
-        while (under_way_ == kUnderWay) done_.WaitUntil(mu_, Time::max());
-        ++under_way_;
-      }
-      ps_.client->Push(step_++, kRate,
-                       {{params_[v].variable, gradients.data() + v * kNumel, kNumel}},
-                       [this](const Status& status) {
-                         MutexLock lock(mu_);
-                         if (first_.ok()) first_ = status;
-                         --under_way_;
-                         done_.NotifyOne();
-                       });
-    }
-    MutexLock lock(mu_);
-    while (under_way_ > 0) done_.WaitUntil(mu_, Time::max());
-    return first_;
-  }
-  Status PullAll() {
-    CommDone done;
-    ps_.client->Pull(0, params_, [&](const StatusOr<uint64_t>& v) { done.Complete(v.status()); });
-    return done.Wait(Time::max());
-  }
-
- private:
-  Values values_ = Filled(1);
-  std::vector<PsTensor> params_;
-  uint64_t step_ = 0;
-  Mutex mu_;
-  CondVar done_;
-  int under_way_ TD_GUARDED_BY(mu_) = 0;
-  Status first_ TD_GUARDED_BY(mu_);
-  PsPair ps_;  // last: its calls use the rest
-};
 
 // Slots of shared memory between a thread that copies gradients into them and one that applies
 // them. Nothing is checked, and nobody ever sleeps.
@@ -228,8 +164,13 @@ Status MeasureTls(const Values& gradients, double seconds, Report& report) {
   Status measured;
   {
     const TestAuthority authority(dir, "bench");
-    Tandem tandem;
-    measured = tandem.Start(PsTransport::kGrpc, &authority);
+    PserverOptions served;
+    PsOptions options;
+    options.transport = PsTransport::kGrpc;
+    served.rpc.tls = authority.Issue(options.job, PeerRole::kPserver);
+    options.tls = authority.Issue(options.job, PeerRole::kTrainer);
+    DensePs tandem;
+    measured = tandem.Start(served, options);
     if (measured.ok()) {
       measured = Measure(
           "push_tls", seconds, [&] { return tandem.PushAll(gradients); }, report);
@@ -245,8 +186,8 @@ StatusOr<Report> PsDenseFast(const RunOptions& options) {
   const Values gradients = Filled(0.5f);
   Report report;
   {
-    Tandem tandem;
-    TD_RETURN_IF_ERROR(tandem.Start(PsTransport::kShm));
+    DensePs tandem;
+    TD_RETURN_IF_ERROR(tandem.Start({}, Over(PsTransport::kShm)));
     TD_RETURN_IF_ERROR(Measure(
         "push", options.seconds, [&] { return tandem.PushAll(gradients); }, report));
   }
@@ -261,8 +202,8 @@ StatusOr<Report> PsDenseTcp(const RunOptions& options) {
   const Values gradients = Filled(0.5f);
   Report report;
   {
-    Tandem tandem;
-    TD_RETURN_IF_ERROR(tandem.Start(PsTransport::kGrpc));
+    DensePs tandem;
+    TD_RETURN_IF_ERROR(tandem.Start({}, Over(PsTransport::kGrpc)));
     TD_RETURN_IF_ERROR(Measure(
         "push", options.seconds, [&] { return tandem.PushAll(gradients); }, report));
   }
@@ -276,8 +217,8 @@ StatusOr<Report> PsDenseTcp(const RunOptions& options) {
 
 StatusOr<Report> PsPullFast(const RunOptions& options) {
   Report report;
-  Tandem tandem;
-  TD_RETURN_IF_ERROR(tandem.Start(PsTransport::kShm));
+  DensePs tandem;
+  TD_RETURN_IF_ERROR(tandem.Start({}, Over(PsTransport::kShm)));
   TD_RETURN_IF_ERROR(Measure(
       "pull", options.seconds, [&] { return tandem.PullAll(); }, report));
   const Values gradients = Filled(0.5f);

@@ -15,7 +15,7 @@ struct RunOptions {
   int num_threads = 1;  // PlanOptions::num_threads
   int check_steps = 0;  // training: losses of the first steps to report
   // Training: folder for first parameters and data; empty: none. Readers: of the files. Stores: of
-  // a Redis' socket.
+  // a Redis' socket. Recovery: of the server.
   std::string export_dir;
   bool amp = false;  // training: mixed precision with bf16
 };
@@ -47,6 +47,9 @@ StatusOr<Report> PsDenseFast(const RunOptions& options);
 StatusOr<Report> PsPullFast(const RunOptions& options);
 StatusOr<Report> PsSparsePull(const RunOptions& options);
 StatusOr<Report> PsVsStores(const RunOptions& options);
+StatusOr<Report> PsExactlyOnce(const RunOptions& options);
+StatusOr<Report> PsSnapshot(const RunOptions& options);
+StatusOr<Report> PsRecovery(const RunOptions& options);
 StatusOr<Report> AllReduceShm(const RunOptions& options);
 StatusOr<Report> AllReduceTcp(const RunOptions& options);
 StatusOr<Report> ReaderText(const RunOptions& options);

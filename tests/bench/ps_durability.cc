@@ -1,0 +1,231 @@
+// What it costs that nothing is lost and nothing counts twice.
+//
+// ps_exactly_once: pushes to a server that remembers which ones it has taken and to one that does
+// not, in turns; large ones (1 MB) and small ones (1 KB). Beside them a server with an update log.
+// ps_snapshot: pushes and pulls while checkpoints are written one behind the other, and without, in
+// turns. ps_recovery: makes the data folder of a server; driver.py takes the time of its restart.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "pserver/pserver.h"
+#include "tests/bench/dense_ps.h"
+#include "tests/bench/report.h"
+#include "tests/bench/rows_table.h"
+
+namespace tandem::bench {
+namespace {
+
+constexpr int kTurns = 6;  // of each side
+constexpr double kMegabyte = 1e6;
+
+// A folder of its own, removed at the end.
+class Folder {
+ public:
+  Status Make() {
+    std::string path = std::filesystem::temp_directory_path().string() + "/tandem_bench_XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) return PermissionDenied("cannot make %s", path);
+    path_ = path;
+    return OkStatus();
+  }
+  ~Folder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+PsOptions OverShm() {
+  PsOptions options;
+  options.transport = PsTransport::kShm;
+  return options;
+}
+
+// Calls `run` until `seconds` have passed, at least once; adds to both.
+Status Repeat(double seconds, const std::function<Status()>& run, double* taken, double* runs) {
+  const Time start = SteadyNow();
+  double so_far = 0;
+  do {
+    TD_RETURN_IF_ERROR(run());
+    *runs += 1;
+    so_far = Seconds(SteadyNow() - start);
+  } while (so_far < seconds);
+  *taken += so_far;
+  return OkStatus();
+}
+
+// Rounds of pushes a second of some servers, each for `seconds` in all, in turns.
+StatusOr<std::vector<double>> InTurns(const std::vector<DensePs*>& servers, const Values& gradients,
+                                      double seconds) {
+  std::vector<double> taken(servers.size()), runs(servers.size());
+  for (int turn = -1; turn < kTurns; ++turn) {
+    if (turn == 0) taken.assign(servers.size(), 0), runs.assign(servers.size(), 0);
+    for (size_t i = 0; i < servers.size(); ++i) {
+      TD_RETURN_IF_ERROR(Repeat(
+          seconds / kTurns, [&] { return servers[i]->PushAll(gradients); }, &taken[i], &runs[i]));
+    }
+  }
+  for (size_t i = 0; i < servers.size(); ++i) runs[i] /= taken[i];
+  return runs;
+}
+
+// The value with this share of all below it.
+double Quantile(std::vector<double> values, double share) {
+  const auto at =
+      values.begin() + static_cast<int64_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+// Writes checkpoints of a server one behind the other as long as it lives.
+class Cutter {
+ public:
+  explicit Cutter(Pserver& server)
+      : thread_([this, &server] {
+          while (!stop_ && status_.ok()) {
+            status_ = server.SaveCheckpoint().status();
+            ++cuts_;
+          }
+        }) {}
+  ~Cutter() { Stop().IgnoreError(); }
+  Status Stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
+  int cuts() const { return cuts_; }  // behind Stop
+
+ private:
+  std::atomic<bool> stop_ = false;
+  Status status_;
+  int cuts_ = 0;
+  std::thread thread_;
+};
+
+struct Training {
+  double seconds = 0, rounds = 0;
+  std::vector<double> pushes, pulls;  // seconds of each
+  double mb_per_s() const { return rounds * 2 * kAllBytes / seconds / kMegabyte; }
+};
+
+Status Train(DensePs& ps, const Values& gradients, double seconds, Training* all) {
+  const auto round = [&]() -> Status {
+    TD_RETURN_IF_ERROR(ps.PushAll(gradients));
+    return ps.PullAll();
+  };
+  TD_RETURN_IF_ERROR(Repeat(seconds, round, &all->seconds, &all->rounds));
+  const std::vector<double> pushes = ps.TakePushSeconds(), pulls = ps.TakePullSeconds();
+  all->pushes.insert(all->pushes.end(), pushes.begin(), pushes.end());
+  all->pulls.insert(all->pulls.end(), pulls.begin(), pulls.end());
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Report> PsExactlyOnce(const RunOptions& options) {
+  const Values gradients = Filled(0.5f);
+  PserverOptions forgetful;
+  forgetful.bug = ShardBug::kNoDedup;
+  Report report;
+  for (const int64_t numel : {kNumel, int64_t{256}}) {
+    DensePs once(numel), without(numel);
+    TD_RETURN_IF_ERROR(once.Start({}, OverShm()));
+    TD_RETURN_IF_ERROR(without.Start(forgetful, OverShm()));
+    TD_ASSIGN_OR_RETURN(const auto rates, InTurns({&once, &without}, gradients, options.seconds));
+    const bool small = numel != kNumel;
+    const double unit = small ? kVariables : kAllBytes / kMegabyte;
+    report.Add(small ? "small_pushes_per_s" : "push_mb_per_s", rates[0] * unit);
+    report.Add(small ? "forgetful_small_pushes_per_s" : "forgetful_mb_per_s", rates[1] * unit);
+  }
+  Folder folder;
+  TD_RETURN_IF_ERROR(folder.Make());
+  PserverOptions logging;
+  logging.data_dir = folder.path();
+  logging.durability = Durability::kLogged;
+  DensePs logged;
+  TD_RETURN_IF_ERROR(logged.Start(logging, OverShm()));
+  TD_ASSIGN_OR_RETURN(const auto rates, InTurns({&logged}, gradients, options.seconds));
+  report.Add("logged_mb_per_s", rates[0] * kAllBytes / kMegabyte);
+  return report;
+}
+
+StatusOr<Report> PsSnapshot(const RunOptions& options) {
+  const Values gradients = Filled(0.5f);
+  Folder folder;
+  TD_RETURN_IF_ERROR(folder.Make());
+  PserverOptions served;
+  served.data_dir = folder.path();
+  DensePs ps;
+  TD_RETURN_IF_ERROR(ps.Start(served, OverShm()));
+  Training warm, alone, cut;
+  TD_RETURN_IF_ERROR(Train(ps, gradients, options.seconds / kTurns, &warm));
+  double cuts = 0;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    TD_RETURN_IF_ERROR(Train(ps, gradients, options.seconds / kTurns, &alone));
+    Cutter cutter(ps.server());
+    TD_RETURN_IF_ERROR(Train(ps, gradients, options.seconds / kTurns, &cut));
+    TD_RETURN_IF_ERROR(cutter.Stop());
+    cuts += cutter.cuts();
+  }
+  Report report;
+  report.Add("cut_mb_per_s", cut.mb_per_s());
+  report.Add("alone_mb_per_s", alone.mb_per_s());
+  report.Add("checkpoints_mb_per_s", cuts * kAllBytes / cut.seconds / kMegabyte);
+  const auto p99 = [&](const char* name, const std::vector<double>& cut_seconds,
+                       const std::vector<double>& alone_seconds) {
+    const double with = Quantile(cut_seconds, 0.99), without = Quantile(alone_seconds, 0.99);
+    report.Add(std::string(name) + "_p99_ms", 1e3 * with);
+    report.Add(std::string(name) + "_p99_times", with / without);
+  };
+  p99("push", cut.pushes, alone.pushes);
+  p99("pull", cut.pulls, alone.pulls);
+  return report;
+}
+
+StatusOr<Report> PsRecovery(const RunOptions& options) {
+  constexpr int64_t kVariablesOfShard = 512;
+  constexpr size_t kRowsOfShard = size_t{6} << 20, kRowsOfPush = size_t{1} << 18;
+  if (options.export_dir.empty()) return InvalidArgument("--export_dir: the server's data folder");
+  PserverOptions served;
+  served.data_dir = options.export_dir;
+  PsPair ps;
+  TD_RETURN_IF_ERROR(ps.Start(served, {}));
+  std::vector<float> values(kNumel, 0.5f);
+  std::vector<PsVariable> variables;
+  std::vector<PsTensor> params;
+  for (int64_t v = 0; v < kVariablesOfShard; ++v) {
+    variables.push_back({"w" + std::to_string(v), Shape{kNumel}});
+    params.push_back({variables.back().name, values.data(), kNumel});
+  }
+  const PsTable table = {"emb", kHeight, kDim, PsTable::InitKind::kUniform, -0.1f, 0.1f, 1, ""};
+  TD_RETURN_IF_ERROR(
+      ps.client->Configure(variables, PsMode::kASync, {"sgd", {}}, {table}).status());
+  TD_RETURN_IF_ERROR(ps.client->InitOrFetch(params).status());
+  std::vector<int64_t> ids;
+  for (size_t i = 0; i < kRowsOfShard; ++i) ids.push_back(IdOf(i));
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  const std::vector<float> ones(kRowsOfPush * kDim, 1.0f);
+  uint64_t step = 0;
+  for (size_t i = 0; i < ids.size(); i += kRowsOfPush, ++step) {
+    const auto some = std::span(ids).subspan(i, std::min(kRowsOfPush, ids.size() - i));
+    CommDone done;
+    ps.client->Push(step, kRate, {}, [&](const Status& s) { done.Complete(s); },
+                    {{"emb", some, ones.data()}});
+    TD_RETURN_IF_ERROR(done.Wait(Time::max()));
+  }
+  const Time start = SteadyNow();
+  TD_ASSIGN_OR_RETURN(const auto saved, ps.server->SaveCheckpoint());
+  Report report;
+  report.Add("save_s", Seconds(SteadyNow() - start));
+  report.Add("version", static_cast<double>(saved.first));
+  report.Add("bytes", static_cast<double>(saved.second));
+  return report;
+}
+
+}  // namespace tandem::bench
