@@ -145,10 +145,9 @@ StatusOr<std::vector<PsRows>> PsTables::Batch() {
     PsRows& rows = all.emplace_back(PsRows{.variable = table.name, .ids = {}, .to = {}});
     for (const auto& ids : table.ids) {
       TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, table.shape[0]), "table " + table.name));
-      rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
     }
-    std::sort(rows.ids.begin(), rows.ids.end());
-    rows.ids.erase(std::unique(rows.ids.begin(), rows.ids.end()), rows.ids.end());
+    table.index.Set(table.ids, /*padding=*/-1);
+    rows.ids = table.index.rows();
     for (const int64_t id : rows.ids) rows.to.push_back(table.weights + id * table.shape[1]);
   }
   return all;

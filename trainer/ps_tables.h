@@ -77,6 +77,7 @@ class PsTables {
     std::vector<int64_t> batch;            // ids of its rows, ascending
     float* weights = nullptr;
     std::vector<std::span<const int64_t>> ids;
+    RowIndex index;  // of them, not distributed
     std::span<const int64_t> rows;
     const float* values = nullptr;
   };

@@ -21,23 +21,21 @@ PrefetchNode::PrefetchNode(const CommNode& node)
            static_cast<size_t>(node.out[0].desc.shape.numel())};
 }
 
-StatusOr<PsRows> PrefetchNode::Ask() const {
-  PsRows rows{.variable = table_, .ids = {}, .to = {}};
+StatusOr<PsRows> PrefetchNode::Ask() {
   for (const auto& ids : ids_) {
     TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, height_), "table " + table_));
-    rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
   }
-  std::sort(rows.ids.begin(), rows.ids.end());
-  rows.ids.erase(std::unique(rows.ids.begin(), rows.ids.end()), rows.ids.end());
-  if (padding_ >= 0) std::erase(rows.ids, padding_);
+  batch_.Set(ids_, padding_);
+  auto place = batch_.places().begin();
   for (size_t i = 0; i < ids_.size(); ++i) {
-    for (size_t k = 0; k < ids_[i].size(); ++k) {
-      const auto at = std::lower_bound(rows.ids.begin(), rows.ids.end(), ids_[i][k]);
-      index_[i][k] = ids_[i][k] == padding_ ? 0 : first() + (at - rows.ids.begin());
+    for (size_t k = 0; k < ids_[i].size(); ++k, ++place) {
+      index_[i][k] = *place < 0 ? 0 : first() + *place;
     }
   }
+  PsRows rows{.variable = table_, .ids = batch_.rows(), .to = {}};
   float* to = rows_.data() + first() * dim_;
   std::fill(rows_.data(), to, 0.0f);
+  rows.to.reserve(rows.ids.size());
   for (size_t i = 0; i < rows.ids.size(); ++i, to += dim_) rows.to.push_back(to);
   std::fill(to, rows_.data() + rows_.size(), 0.0f);
   return rows;

@@ -8,6 +8,7 @@
 
 #include "kernels/exec/comm.h"
 #include "pserver/client/client.h"
+#include "trainer/row_index.h"
 
 namespace tandem {
 
@@ -18,7 +19,7 @@ class PrefetchNode {
 
   // The rows that the ids in memory now ask for, and where they go; writes Index, and zeros behind
   // the rows. INVALID_ARGUMENT for an id that is no row.
-  StatusOr<PsRows> Ask() const;
+  StatusOr<PsRows> Ask();
   // Where in Rows the first id of PsRows lies.
   int64_t first() const { return padding_ < 0 ? 0 : 1; }
 
@@ -28,6 +29,7 @@ class PrefetchNode {
   std::vector<std::span<const int64_t>> ids_;
   std::vector<int64_t*> index_;  // as many as ids_
   std::span<float> rows_;
+  RowIndex batch_;
 };
 
 // The prefetches of plans that train nothing. Nodes of plans that are gone stay, unused.

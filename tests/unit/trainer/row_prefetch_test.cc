@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "kernels/exec/executor.h"
@@ -50,6 +52,34 @@ Program TwoLookups(int64_t height, bool distributed, int64_t padding_idx) {
   add({.type = "mean", .inputs = {{"ab"}}, .outputs = {{"loss"}}});
   program.loss = "loss";
   return program;
+}
+
+TEST(RowIndexTest, FindsEachRowOnceAndEveryId) {
+  std::mt19937_64 random(7);
+  RowIndex index;  // the same one for all batches
+  for (const int64_t height : {int64_t{1}, int64_t{50}, int64_t{1} << 22, INT64_MAX}) {
+    std::vector<int64_t> a(300), b(77), all;
+    for (auto* piece : {&a, &b}) {
+      for (int64_t& id : *piece) all.push_back(id = static_cast<int64_t>(random() >> 1) % height);
+    }
+    const int64_t padding = height > 1 ? a[5] : -1;
+    const std::span<const int64_t> pieces[] = {a, b};
+    index.Set(pieces, padding);
+    std::set<int64_t> rows(all.begin(), all.end());
+    rows.erase(padding);
+    EXPECT_THAT(index.rows(), testing::ElementsAreArray(rows));
+    ASSERT_EQ(index.places().size(), all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      const int32_t place = index.places()[i];
+      if (all[i] == padding) {
+        EXPECT_EQ(place, -1);
+      } else {
+        EXPECT_EQ(index.rows().at(static_cast<size_t>(place)), all[i]);
+      }
+    }
+  }
+  index.Set({}, -1);
+  EXPECT_TRUE(index.rows().empty());
 }
 
 struct Outcome {
