@@ -1,0 +1,144 @@
+// Processes that are stopped (SIGSTOP) rather than killed: connections stay open, and nobody says a
+// word. Every call of a client ends by its deadline, and when the process goes on so does the job.
+//   TANDEM_STALL_SLACK_MS=N  how much later than that calls may end (5000: tests share machines)
+#include <signal.h>
+
+#include <future>
+
+#include "common/base/clock.h"
+#include "gmock/gmock.h"
+#include "pserver/client/client.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+constexpr int64_t kNumel = 1 << 16, kHeight = 1000, kDim = 8;
+constexpr Duration kStepTimeout = std::chrono::milliseconds(1000);
+constexpr Duration kGrace = std::chrono::seconds(2);  // of calls that wait on the server
+
+Duration Slack() {
+  const char* text = std::getenv("TANDEM_STALL_SLACK_MS");
+  return std::chrono::milliseconds(text == nullptr ? 5000 : std::atoi(text));
+}
+
+class StallTest : public JobTest {
+ protected:
+  void StartServer() {
+    const std::string endpoint = "127.0.0.1:" + std::to_string(FreePort());
+    server_ = std::make_unique<ChildProcess>(
+        "tandem-pserver",
+        std::vector<std::string>{"--listen=" + endpoint, "--data_dir=" + Path("data")},
+        std::map<std::string, std::string>{}, Path("server"));
+    ASSERT_TRUE(server_->WaitForText("listening on"));
+    endpoint_ = endpoint;
+  }
+  std::unique_ptr<PsClient> Client(PsTransport transport, int trainer = 0, int trainers = 1) {
+    PsOptions options;
+    options.trainer = trainer;
+    options.trainers = trainers;
+    options.step_timeout = options.start_timeout = kStepTimeout;
+    options.transport = transport;
+    auto client = PsClient::Connect({endpoint_}, options);
+    CHECK(client.ok()) << client.status();
+    const PsTable rows = {.variable = "rows", .height = kHeight, .dim = kDim};
+    const auto state = (*client)->Configure({{"w", Shape{kNumel}}}, PsMode::kASync, {}, {rows});
+    CHECK(state.ok()) << state.status();
+    const auto version = (*client)->InitOrFetch(Tensors());
+    CHECK(version.ok()) << version.status();
+    return *std::move(client);
+  }
+  std::vector<PsTensor> Tensors() { return {{"w", values_.data(), kNumel}}; }
+  std::vector<PsConstTensor> Gradient() { return {{"w", gradient_.data(), kNumel}}; }
+  PsRows Rows() { return {"rows", {ids_.begin(), ids_.end()}, {row_.data(), row_.data() + kDim}}; }
+
+  // Runs the call, which must fail, by its deadline.
+  static void ExpectEnds(const std::string& what, Duration deadline,
+                         const std::function<Status()>& call) {
+    const Time begin = SteadyNow();
+    const Status status = call();
+    const double late = Seconds(SteadyNow() - begin - deadline);
+    std::printf("stall: %s: %.3f s of %.3f s: %s\n", what.c_str(), Seconds(SteadyNow() - begin),
+                Seconds(deadline), std::string(status.message()).c_str());
+    EXPECT_THAT(status.code(), AnyOf(StatusCode::kDeadlineExceeded, StatusCode::kUnavailable))
+        << what << ": " << status;
+    EXPECT_LE(late, Seconds(Slack())) << what;
+  }
+  void ExpectAllEnd(PsClient& client, const std::string& road);
+  Status PushOnce(PsClient& client) {
+    std::promise<Status> done;
+    client.Push(step_++, 0.1f, Gradient(), [&](Status s) { done.set_value(std::move(s)); },
+                {{"rows", ids_, row_.data()}});
+    return done.get_future().get();
+  }
+
+  std::string endpoint_;
+  std::unique_ptr<ChildProcess> server_;
+  std::vector<float> values_ = std::vector<float>(kNumel, 1.0f);
+  std::vector<float> gradient_ = std::vector<float>(kNumel, 0.5f);
+  std::vector<int64_t> ids_ = {3, 9};
+  std::vector<float> row_ = std::vector<float>(2 * kDim, 1.0f);
+  uint64_t step_ = 0;
+};
+
+void StallTest::ExpectAllEnd(PsClient& client, const std::string& road) {
+  const auto version_of = [](auto start) {
+    std::promise<Status> done;
+    start([&](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
+    return done.get_future().get();
+  };
+  const Duration wait = kStepTimeout + kGrace;
+  ExpectEnds(road + " Push", kStepTimeout, [&] { return PushOnce(client); });
+  ExpectEnds(road + " Pull", wait,
+             [&] { return version_of([&](auto done) { client.Pull(0, Tensors(), done); }); });
+  ExpectEnds(road + " PushPull", wait, [&] {
+    return version_of(
+        [&](auto done) { client.PushPull(step_++, 0.1f, Gradient(), {}, Tensors(), done); });
+  });
+  ExpectEnds(road + " PullRows", wait,
+             [&] { return version_of([&](auto done) { client.PullRows({}, {Rows()}, done); }); });
+  ExpectEnds(road + " PullTable", wait, [&] { return client.PullTable("rows", true).status(); });
+  ExpectEnds(road + " PullState", wait, [&] { return client.PullState().status(); });
+  ExpectEnds(road + " Barrier", wait, [&] { return client.Barrier("b"); });
+  ExpectEnds(road + " Save", wait, [&] { return client.Save().status(); });
+  ExpectEnds(road + " ServerInfo", wait, [&] { return client.ServerInfo().status(); });
+  ExpectEnds(road + " Complete", wait, [&] { return client.Complete(); });
+}
+
+TEST_F(StallTest, EveryCallToAStoppedServerEnds) {
+  StartServer();
+  for (const auto& [road, transport] :
+       {std::pair("gRPC", PsTransport::kGrpc), std::pair("lane", PsTransport::kShm)}) {
+    auto client = Client(transport);
+    ASSERT_TRUE(PushOnce(*client).ok());
+    server_->Signal(SIGSTOP);
+    ExpectAllEnd(*client, road);
+    server_->Signal(SIGCONT);
+    client.reset();
+    // Somebody new finds a server that works.
+    auto next = Client(transport);
+    const Status pushed = PushOnce(*next);
+    EXPECT_TRUE(pushed.ok()) << pushed;
+  }
+}
+
+// The others are told which trainer they wait for; when it goes on, it is told too.
+TEST_F(StallTest, AStoppedTrainerIsNamed) {
+  const auto job = StartJob("stalled", {"--servers=1", "--workers=2"},
+                            {"--epochs=1000", "--step_timeout_ms=3000", "--log_every_steps=1"});
+  ASSERT_TRUE(job->WaitForText("step=3 ")) << job->Output();
+  const std::vector<pid_t> trainers = ChildrenOf(job->pid(), "tandem-trainer");
+  ASSERT_EQ(trainers.size(), 2u);
+  const Time begin = SteadyNow();
+  kill(trainers[1], SIGSTOP);
+  EXPECT_EQ(job->Wait(60), 200) << job->Output();
+  std::printf("stall: a job of which a trainer is stopped ended after %.1f s\n",
+              Seconds(SteadyNow() - begin));
+  EXPECT_THAT(job->Output(), HasSubstr("trainer 1 is lost"));
+}
+
+}  // namespace
+}  // namespace tandem
