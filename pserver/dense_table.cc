@@ -98,6 +98,8 @@ void DenseTable::Drop(int trainer) {
 Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate) {
   std::vector<const std::byte*> contributions(ranks.size());
   for (Slice& s : slices_) {
+    const int slice = static_cast<int>(&s - slices_.data());
+    TD_RETURN_IF_ERROR(BeforeChange(slice));
     for (size_t r = 0; r < ranks.size(); ++r) {
       const Buffer& gradient = s.gathered[ranks[r]];
       CHECK(gradient != nullptr);
@@ -108,7 +110,7 @@ Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate
     std::byte* const out = reinterpret_cast<std::byte*>(grad.data());
     if (!one) ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1}, grad.size());
     // Free in training: everybody asked for them.
-    TD_ASSIGN_OR_RETURN(s.previous, Snapshot(static_cast<int>(&s - slices_.data())));
+    TD_ASSIGN_OR_RETURN(s.previous, Snapshot(slice));
     s.snapshot.reset();
     const float* const sum =
         one ? reinterpret_cast<const float*>(contributions[0]) : s.update->grad().data();
@@ -125,6 +127,7 @@ Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate
 Status DenseTable::Apply(int slice, std::span<const float> gradient, float learning_rate) {
   Slice& s = slices_[slice];
   CHECK_EQ(gradient.size(), s.update->grad().size());
+  TD_RETURN_IF_ERROR(BeforeChange(slice));
   s.snapshot.reset();
   return Annotate(s.update->Apply(gradient.data(), learning_rate), "update of " + s.spec.variable);
 }
@@ -179,6 +182,30 @@ StatusOr<SliceImage> DenseTable::Image(int slice) {
     image.slots.push_back({slot.name, slot.value.numel(), std::move(copy)});
   }
   return image;
+}
+
+void DenseTable::BeginCut() {
+  for (Slice& s : slices_) {
+    s.cutting = true;
+    s.cut = {};
+  }
+}
+
+Status DenseTable::Capture(int slice) {
+  Slice& s = slices_[slice];
+  if (!s.cutting) return OkStatus();
+  TD_ASSIGN_OR_RETURN(s.cut, Image(slice));
+  s.cutting = false;
+  return OkStatus();
+}
+
+std::vector<SliceImage> DenseTable::TakeCut() {
+  std::vector<SliceImage> cut;
+  for (Slice& s : slices_) {
+    CHECK(!s.cutting && s.cut.param != nullptr);
+    cut.push_back(std::exchange(s.cut, {}));
+  }
+  return cut;
 }
 
 }  // namespace tandem

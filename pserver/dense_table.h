@@ -60,6 +60,14 @@ class DenseTable {
   // A copy of parameters and slots.
   StatusOr<SliceImage> Image(int slice);
 
+  // ---- A cut: all values as they are at BeginCut, copied slice by slice while others go on. A
+  // slice that changes is copied right before.
+  void BeginCut();
+  // Copies the slice, unless that was done.
+  Status Capture(int slice);
+  // REQUIRES: every slice was captured since BeginCut.
+  std::vector<SliceImage> TakeCut();
+
   BufferPool& pool() { return pool_; }
 
  private:
@@ -69,11 +77,14 @@ class DenseTable {
     std::vector<Buffer> gathered;  // by trainer; null: not there yet
     Buffer snapshot;               // null: the parameters changed since
     Buffer previous;               // of the step before
+    bool cutting = false;          // not captured yet
+    SliceImage cut;
   };
 
   DenseTable(size_t pool_bytes, std::shared_ptr<Arena> arena)
       : pool_(pool_bytes, std::move(arena)) {}
   StatusOr<Buffer> CopyOf(std::span<const float> values);
+  Status BeforeChange(int slice) { return slices_[slice].cutting ? Capture(slice) : OkStatus(); }
 
   BufferPool pool_;
   std::vector<Slice> slices_;

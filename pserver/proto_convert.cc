@@ -194,10 +194,10 @@ StatusOr<RowValues> FromProto(const TableRows& rows) {
     return InvalidArgument("rows of table %s: %d bytes are no f32 values", rows.variable(),
                            rows.content().size());
   }
-  values.content.resize(rows.content().size() / sizeof(float));
-  std::copy(rows.content().begin(), rows.content().end(),
-            reinterpret_cast<char*>(values.content.data()));
+  const auto* const content = reinterpret_cast<const float*>(rows.content().data());  // aligned
+  values.content.assign(content, content + rows.content().size() / sizeof(float));
   const int used = rows.score_size(), waiting = rows.waiting_id_size();
+  values.use.reserve(static_cast<size_t>(used));
   if ((used != 0 && used != rows.id_size()) || rows.age_size() != used ||
       rows.waiting_seen_size() != waiting || rows.waiting_age_size() != waiting) {
     return InvalidArgument("rows of table %s: lists of different lengths", rows.variable());

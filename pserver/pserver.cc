@@ -1,8 +1,11 @@
 #include "pserver/pserver.h"
 
 #include <grpcpp/impl/codegen/service_type.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <cerrno>
+#include <future>
 #include <random>
 #include <utility>
 
@@ -30,6 +33,13 @@ std::optional<LaneMemory> MakeLaneMemory() {
   if (memory.ok()) return *std::move(memory);
   LOG(WARNING) << "no lanes: " << memory.status().message();
   return std::nullopt;
+}
+
+// The calling thread takes what others leave: nobody waits for a checkpoint as for a push.
+void GiveWay() {
+  constexpr int kNice = 10;
+  const bool lowered = setpriority(PRIO_PROCESS, 0, kNice) == 0;  // of the thread, on Linux
+  LOG_IF(WARNING, !lowered) << "priority of the writer: " << ErrnoText(errno);
 }
 
 // Encryption alone keeps nobody out.
@@ -77,7 +87,8 @@ struct Pserver::Impl {
   std::unique_ptr<ColdStore> cold;  // null: all rows are in memory
   std::unique_ptr<Shard> shard;
   std::unique_ptr<DeadlineDriver> deadlines;
-  std::unique_ptr<ThreadPool> saver;  // one thread, one waiting image
+  std::unique_ptr<ThreadPool> writer;  // one thread, which writes images
+  std::unique_ptr<ThreadPool> saver;   // one thread, one waiting image
   std::unique_ptr<ThreadPool> workers;
   std::unique_ptr<TensorCalls> calls;
   std::unique_ptr<LaneServer> lanes;  // null: this machine gives no shared memory
@@ -129,7 +140,14 @@ struct Pserver::Impl {
       return FailedPrecondition("no checkpoints: this server was started without a data folder");
     }
     TD_ASSIGN_OR_RETURN(const ShardImage image, shard->Image());
-    return Write(image);
+    return WriteAside(image);
+  }
+  // Write on a thread that gives way to those that serve.
+  StatusOr<std::pair<uint64_t, size_t>> WriteAside(const ShardImage& image) {
+    std::promise<StatusOr<std::pair<uint64_t, size_t>>> written;
+    const bool posted =
+        writer != nullptr && writer->Post([&] { written.set_value(Write(image)); }).ok();
+    return posted ? written.get_future().get() : Write(image);
   }
   StatusOr<uint64_t> Restore() {
     if (storage == nullptr) {
@@ -170,7 +188,7 @@ struct Pserver::Impl {
     const uint64_t version = image.version;
     auto shared = std::make_shared<ShardImage>(std::move(image));
     const Status posted = saver->Post([this, shared] {
-      if (const auto written = Write(*shared); !written.ok()) {
+      if (const auto written = WriteAside(*shared); !written.ok()) {
         LOG(ERROR) << "checkpoint of version " << shared->version
                    << " failed: " << ToString(written.status());
       }
@@ -260,6 +278,8 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
     impl->restored_version = *restored;
   }
   impl->deadlines = std::make_unique<DeadlineDriver>(*impl->shard);
+  impl->writer = std::make_unique<ThreadPool>("writer", 1, 16);
+  TD_RETURN_IF_ERROR(impl->writer->Post(&GiveWay));
   impl->saver = std::make_unique<ThreadPool>("saver", 1, 1);
   impl->workers = std::make_unique<ThreadPool>("worker", options.threads, options.queue_max);
   impl->calls = std::make_unique<TensorCalls>(incarnation, *impl->shard, *impl->deadlines);

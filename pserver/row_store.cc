@@ -48,20 +48,43 @@ void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
   }
 }
 
-StatusOr<uint32_t> RowStore::Add(uint64_t id) {
-  if (size_ == kNone) return ResourceExhausted("a table has %d rows, and holds no more", size_);
-  if ((size_ & slab_mask_) == 0) {
-    const size_t align = Device::kAlignment;
-    void* slab = std::aligned_alloc(align, (slab_bytes_ + align - 1) / align * align);
-    if (slab == nullptr) return ResourceExhausted("no memory for %d bytes of rows", slab_bytes_);
-    slabs_.emplace_back(static_cast<std::byte*>(slab));
+StatusOr<uint32_t> RowStore::FindOrAdd(uint64_t id) {
+  const auto [it, added] = buckets_[RowBucket(id)].try_emplace(id, size_);
+  if (!added) return it->second;
+  if (Status status = MakeRoom(); !status.ok()) {
+    buckets_[RowBucket(id)].erase(it);
+    return status;
   }
   const uint32_t at = size_++;
   HeadOf(at) = {id, {}};
   Mark(at) = 0;
-  const bool added = buckets_[RowBucket(id)].emplace(id, at).second;
-  CHECK(added) << "row " << id << " is there already";
   return at;
+}
+
+StatusOr<uint32_t> RowStore::Add(uint64_t id) {
+  const uint32_t before = size_;
+  TD_ASSIGN_OR_RETURN(const uint32_t at, FindOrAdd(id));
+  CHECK(at == before) << "row " << id << " is there already";
+  return at;
+}
+
+// A slab for one more row.
+Status RowStore::MakeRoom() {
+  if (size_ == kNone) return ResourceExhausted("a table has %d rows, and holds no more", size_);
+  if ((size_ & slab_mask_) != 0) return OkStatus();
+  const size_t align = Device::kAlignment;
+  void* slab = std::aligned_alloc(align, (slab_bytes_ + align - 1) / align * align);
+  if (slab == nullptr) return ResourceExhausted("no memory for %d bytes of rows", slab_bytes_);
+  slabs_.emplace_back(static_cast<std::byte*>(slab));
+  return OkStatus();
+}
+
+void RowStore::Expect(std::span<const uint64_t> ids) {
+  std::vector<size_t> more(kRowBuckets, 0);
+  for (const uint64_t id : ids) ++more[RowBucket(id)];
+  for (int b = 0; b < kRowBuckets; ++b) {
+    if (more[b] != 0) buckets_[b].reserve(buckets_[b].size() + more[b]);
+  }
 }
 
 void RowStore::Remove(uint32_t at) {

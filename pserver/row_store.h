@@ -37,6 +37,10 @@ class RowStore {
   // The row's values are not initialised, its mark is 0. REQUIRES: it is not there.
   // RESOURCE_EXHAUSTED when there is no memory.
   StatusOr<uint32_t> Add(uint64_t id);
+  // The row, made like that where it is not there.
+  StatusOr<uint32_t> FindOrAdd(uint64_t id);
+  // Makes room in the hash tables for rows that come now. Needed by nobody; saves growing them.
+  void Expect(std::span<const uint64_t> ids);
   // The last row moves to its place.
   void Remove(uint32_t at);
 
@@ -62,6 +66,7 @@ class RowStore {
     uint64_t id;
     RowUse use;
   };
+  Status MakeRoom();
   std::byte* Slab(uint32_t at) { return slabs_[at >> slab_shift_].get(); }
   Head& HeadOf(uint32_t at) {
     return reinterpret_cast<Head*>(Slab(at) + heads_at_)[at & slab_mask_];

@@ -21,11 +21,12 @@ void SequenceWindow::Take(uint64_t sequence) {
     return;
   }
   const uint64_t shift = sequence - highest_;
+  const uint64_t by_words = shift / 64, by_bits = shift % 64;
   std::array<uint64_t, kWords> moved{};
-  for (uint64_t i = 0; i + shift < kSize; ++i) {
-    if ((words_[i / 64] >> (i % 64)) & 1) {
-      moved[(i + shift) / 64] |= uint64_t{1} << ((i + shift) % 64);
-    }
+  for (uint64_t w = by_words; w < kWords; ++w) {
+    const uint64_t from = w - by_words;
+    moved[w] = words_[from] << by_bits;
+    if (by_bits != 0 && from > 0) moved[w] |= words_[from - 1] >> (64 - by_bits);
   }
   // The former highest becomes bit shift - 1.
   if (highest_ != 0 && shift - 1 < kSize) {

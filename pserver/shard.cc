@@ -412,15 +412,26 @@ void Shard::Advance(Ready& ready) {
   for (Trainer& t : trainers_) t.applied = t.taken;
   if (!replaying_ && options_.checkpoint_every_steps != 0 &&
       version_ % options_.checkpoint_every_steps == 0 && options_.on_checkpoint) {
-    if (StatusOr<ShardImage> image = MakeImage(); image.ok()) {
-      ready.push_back([this, image = *std::move(image)](const Status& written) {
-        if (written.ok()) options_.on_checkpoint(image);
-      });
-    } else {
-      LOG(ERROR) << "no checkpoint of version " << version_ << ": " << ToString(image.status());
-    }
+    CheckpointNow(ready);
   }
   WakeWaiters(ready);
+}
+
+void Shard::CheckpointNow(Ready& ready) {
+  StatusOr<Cut> cut = BeginCut();
+  if (!cut.ok()) {
+    LOG(ERROR) << "no checkpoint of version " << version_ << ": " << ToString(cut.status());
+    return;
+  }
+  ready.push_back([this, cut = std::make_shared<Cut>(*std::move(cut))](const Status& written) {
+    const uint64_t version = cut->image.version;
+    StatusOr<ShardImage> image = FinishCut(std::move(*cut));
+    if (!image.ok()) {
+      LOG(ERROR) << "no checkpoint of version " << version << ": " << ToString(image.status());
+    } else if (written.ok()) {
+      options_.on_checkpoint(*std::move(image));
+    }
+  });
 }
 
 void Shard::Break(const Status& status, Ready& ready) {

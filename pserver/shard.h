@@ -112,7 +112,9 @@ class Shard {
   // The job that is served: as configured, else as the options say, else "".
   std::string Job() const;
 
-  // FAILED_PRECONDITION unless initialised.
+  // The state between two updates. Others go on meanwhile: they wait for one slice at a time, but
+  // for all rows of tables. FAILED_PRECONDITION unless initialised; ABORTED when Restore comes
+  // between.
   StatusOr<ShardImage> Image();
   // Replaces everything by the image. Those who wait are told ABORTED.
   Status Restore(const ShardImage& image);
@@ -168,6 +170,11 @@ class Shard {
     Gauge& waiting;
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness;
   };
+  // An image that may still lack its slices (DenseTable::BeginCut).
+  struct Cut {
+    uint64_t number = 0;  // 0: it is whole
+    ShardImage image;
+  };
   struct TableGauges {  // TableInfo's
     Gauge &rows, &bytes, &waiting, &dropped, &removed, &cold, &fetched, &written, &read_seconds;
   };
@@ -187,6 +194,7 @@ class Shard {
   void ApplyStepIfComplete(Ready& ready) TD_REQUIRES(mu_);
   void CompleteTrainer(int trainer, Ready& ready) TD_REQUIRES(mu_);
   void Advance(Ready& ready) TD_REQUIRES(mu_);
+  void CheckpointNow(Ready& ready) TD_REQUIRES(mu_);
   void Break(const Status& status, Ready& ready) TD_REQUIRES(mu_);
 
   // shard_tables.cc: what slices and tables have in common
@@ -228,7 +236,12 @@ class Shard {
   Status LostTrainer(Time now) const TD_REQUIRES(mu_);
 
   // shard_checkpoint.cc
+  StatusOr<ShardImage> ImageWithoutSlices() TD_REQUIRES(mu_);
   StatusOr<ShardImage> MakeImage() TD_REQUIRES(mu_);
+  // The state as it is now. FinishCut copies the slices, one at a time with the lock; where another
+  // cut is not finished they are copied at once.
+  StatusOr<Cut> BeginCut() TD_REQUIRES(mu_);
+  StatusOr<ShardImage> FinishCut(Cut cut);
 
   const Options options_;
   const Clock& clock_;
@@ -250,6 +263,8 @@ class Shard {
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;
   uint64_t log_number_ TD_GUARDED_BY(mu_) = 0;  // the last change noted
   bool replaying_ TD_GUARDED_BY(mu_) = false;
+  bool cutting_ TD_GUARDED_BY(mu_) = false;  // there is a cut that is not finished,
+  uint64_t cuts_ TD_GUARDED_BY(mu_) = 0;     // ... this one
   std::optional<std::pair<int, float>> step_rate_ TD_GUARDED_BY(mu_);  // trainer, learning rate
   std::vector<Trainer> trainers_ TD_GUARDED_BY(mu_);
   int waiting_ TD_GUARDED_BY(mu_) = 0;  // calls of all of them

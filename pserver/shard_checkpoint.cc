@@ -14,15 +14,11 @@ std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
 
 }  // namespace
 
-StatusOr<ShardImage> Shard::MakeImage() {
+StatusOr<ShardImage> Shard::ImageWithoutSlices() {
   ShardImage image{config_, version_, log_number_, {}, {}, {}};
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const Trainer& t = trainers_[r];
     image.marks.push_back({r, t.incarnation, t.completed, t.applied});
-  }
-  for (size_t i = 0; i < table_->size(); ++i) {
-    TD_ASSIGN_OR_RETURN(SliceImage slice, table_->Image(static_cast<int>(i)));
-    image.slices.push_back(std::move(slice));
   }
   for (size_t i = 0; i < sparse_->size(); ++i) {
     TD_ASSIGN_OR_RETURN(TableImage table, sparse_->table(static_cast<int>(i)).Image(version_));
@@ -31,11 +27,59 @@ StatusOr<ShardImage> Shard::MakeImage() {
   return image;
 }
 
-StatusOr<ShardImage> Shard::Image() {
+StatusOr<ShardImage> Shard::MakeImage() {
+  TD_ASSIGN_OR_RETURN(ShardImage image, ImageWithoutSlices());
+  for (size_t i = 0; i < table_->size(); ++i) {
+    TD_ASSIGN_OR_RETURN(SliceImage slice, table_->Image(static_cast<int>(i)));
+    image.slices.push_back(std::move(slice));
+  }
+  return image;
+}
+
+StatusOr<Shard::Cut> Shard::BeginCut() {
+  if (cutting_) {
+    TD_ASSIGN_OR_RETURN(ShardImage image, MakeImage());
+    return Cut{0, std::move(image)};
+  }
+  TD_ASSIGN_OR_RETURN(ShardImage image, ImageWithoutSlices());
+  table_->BeginCut();
+  cutting_ = true;
+  return Cut{++cuts_, std::move(image)};
+}
+
+StatusOr<ShardImage> Shard::FinishCut(Cut cut) {
+  if (cut.number == 0) return std::move(cut.image);
+  const auto check = [&]() TD_NO_ANALYSIS -> Status {
+    if (cut.number == cuts_) return broken_;
+    return Aborted("the server was restored while the checkpoint of version %d was made",
+                   cut.image.version);
+  };
+  for (size_t i = 0; i < cut.image.config.slices.size(); ++i) {
+    MutexLock lock(mu_);
+    Status status = check();
+    if (status.ok()) status = table_->Capture(static_cast<int>(i));
+    if (status.ok()) continue;
+    if (cut.number == cuts_) cutting_ = false;
+    return status;
+  }
   MutexLock lock(mu_);
-  TD_RETURN_IF_ERROR(broken_);
-  if (!initialised()) return FailedPrecondition("nothing to save: the first values are not there");
-  return MakeImage();
+  TD_RETURN_IF_ERROR(check());
+  cutting_ = false;
+  cut.image.slices = table_->TakeCut();
+  return std::move(cut.image);
+}
+
+StatusOr<ShardImage> Shard::Image() {
+  Cut cut;
+  {
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(broken_);
+    if (!initialised()) {
+      return FailedPrecondition("nothing to save: the first values are not there");
+    }
+    TD_ASSIGN_OR_RETURN(cut, BeginCut());
+  }
+  return FinishCut(std::move(cut));
 }
 
 Status Shard::Restore(const ShardImage& image) {
@@ -62,6 +106,8 @@ Status Shard::Restore(const ShardImage& image) {
     FailAllWaiters(Aborted("this server went back to the checkpoint of version %d", image.version),
                    ready);
     table_ = std::move(table);
+    cutting_ = false;
+    ++cuts_;
     SetTables(std::move(tables));
     has_previous_ = false;
     config_ = image.config;

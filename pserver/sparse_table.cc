@@ -6,7 +6,6 @@
 
 #include "common/base/nearest.h"
 #include "common/tensor/row_buckets.h"
-#include "kernels/exec/scope.h"
 
 namespace tandem {
 namespace {
@@ -140,8 +139,7 @@ RowsGradient SparseTable::Merge(std::span<const RowsGradient> gradients) {
 }
 
 void SparseTable::FillFresh(uint64_t id, float* weights) const {
-  FillInitial(spec_.variable, spec_.init, spec_.shape, spec_.seed, static_cast<int64_t>(id) * dim_,
-              {weights, static_cast<size_t>(dim_)});
+  fresh_.Fill(static_cast<int64_t>(id) * dim_, {weights, static_cast<size_t>(dim_)});
 }
 
 void SparseTable::FillAbsent(uint64_t id, float* weights) const {
@@ -239,8 +237,9 @@ void SparseTable::Append(Chunk& chunk, uint32_t at, const float* gradient) {
   if (keeps_previous_) {
     const float* weights = store_.Row(at);
     previous_.insert(previous_.end(), weights, weights + dim_);
+    // One that was just made read as zeros before where rules admit rows, else as what it is now.
     const bool made = at >= previous_size_;
-    if (made) FillAbsent(store_.Id(at), previous_.data() + previous_.size() - dim_);
+    if (made && spec_.rules.admits()) std::fill(previous_.end() - dim_, previous_.end(), 0.0f);
   }
 }
 
@@ -403,16 +402,17 @@ Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
     return InvalidArgument("row %d of table %s: value %d is not finite", values.ids[bad / width_],
                            spec_.variable, bad % width_);
   }
+  store_.Expect(values.ids);
   for (size_t i = 0; i < values.ids.size(); ++i) {  // one may come twice
     if (tiers_ != nullptr && i % kTierGroup == 0) {
       const size_t n = std::min(kTierGroup, values.ids.size() - i);
       TD_RETURN_IF_ERROR(tiers_->Trim());
       TD_RETURN_IF_ERROR(tiers_->Discard({&values.ids[i], n}));
     }
-    TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd({&values.ids[i], 1}));
-    std::copy_n(values.content.data() + i * static_cast<size_t>(width_), width_, store_.Row(at[0]));
+    TD_ASSIGN_OR_RETURN(const uint32_t at, store_.FindOrAdd(values.ids[i]));
+    std::copy_n(values.content.data() + i * static_cast<size_t>(width_), width_, store_.Row(at));
     const RowAge use = values.use.empty() ? RowAge{1, 0} : values.use[i];
-    store_.Use(at[0]) = {use.score, static_cast<uint32_t>(version) - use.age};
+    store_.Use(at) = {use.score, static_cast<uint32_t>(version) - use.age};
   }
   for (const WaitingRow& row : values.waiting) {
     admission_.Set(row, static_cast<uint32_t>(version));

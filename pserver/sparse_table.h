@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/exec/initial_values.h"
 #include "pserver/row_admission.h"
 #include "pserver/row_store.h"
 #include "pserver/row_tiers.h"
@@ -92,6 +93,7 @@ class SparseTable {
         dim_(spec_.dim()),
         width_(width),
         store_(width),
+        fresh_(spec_.variable, spec_.init, spec_.shape, spec_.seed),
         admission_(spec_.rules, spec_.seed, spec_.variable) {}
   // Adds the gradients up; the result lies in one of them, or in merged_.
   RowsGradient Merge(std::span<const RowsGradient> gradients);
@@ -115,6 +117,7 @@ class SparseTable {
   const IdleRows idle_;
   const int64_t dim_, width_;  // floats of the weights, of a row
   RowStore store_;
+  const InitialValues fresh_;        // weights of a row's first gradient
   std::unique_ptr<RowTiers> tiers_;  // null: all rows are in store_
   RowAdmission admission_;
   uint32_t version_ = 0;

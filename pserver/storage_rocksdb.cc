@@ -5,28 +5,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <string_view>
 
-#include "absl/strings/str_split.h"
+#include "absl/strings/numbers.h"
 #include "common/base/check.h"
-#include "common/base/crc32c.h"
 #include "common/base/mutex.h"
 #include "proto/pserver.pb.h"
-#include "pserver/buffer_pool.h"
 #include "pserver/disk_space.h"
+#include "pserver/image_values.h"
 #include "pserver/log_record.h"
+#include "pserver/number_file.h"
 #include "pserver/proto_convert.h"
 #include "pserver/storage.h"
 
 namespace tandem {
 namespace {
 
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 constexpr const char* kMetaKey = "meta";
+constexpr std::string_view kValues = "values-";  // and a number: a file
 
 Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
@@ -38,31 +43,9 @@ Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
   return Unavailable("%s", text);
 }
 
-std::string ParamKey(size_t slice) { return absl::StrFormat("v/%08d", slice); }
-std::string SlotKey(size_t slice, size_t slot) {
-  return absl::StrFormat("v/%08d/%03d", slice, slot);
-}
-std::string RowsKey(size_t table, int bucket) {
-  return absl::StrFormat("t/%08d/%04d", table, bucket);
-}
 std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
 constexpr const char* kLogBegin = "log/";
 constexpr const char* kLogEnd = "log0";  // '0' follows '/'
-
-rocksdb::Slice Bytes(const Buffer& values, int64_t numel) {
-  return {reinterpret_cast<const char*>(values.get()), static_cast<size_t>(numel) * sizeof(float)};
-}
-
-StatusOr<Buffer> ToBuffer(const std::string& value, int64_t numel, const std::string& key) {
-  if (value.size() != static_cast<size_t>(numel) * sizeof(float)) {
-    return DataLoss("checkpoint record %s has %d bytes, expected %d", key, value.size(),
-                    static_cast<size_t>(numel) * sizeof(float));
-  }
-  BufferPool pool(0);
-  TD_ASSIGN_OR_RETURN(Buffer buffer, pool.Take(value.size()));
-  std::memcpy(buffer.get(), value.data(), value.size());
-  return buffer;
-}
 
 ShardMeta MakeMeta(const ShardImage& image) {
   ShardMeta meta;
@@ -81,27 +64,6 @@ ShardMeta MakeMeta(const ShardImage& image) {
   return meta;
 }
 
-// Adds a record for each bucket that has rows, and says in `meta` which ones.
-void PutTables(const ShardImage& image, rocksdb::WriteBatch& batch, ShardMeta& meta,
-               uint32_t* sum) {
-  for (size_t i = 0; i < image.tables.size(); ++i) {
-    TableMeta* table = meta.add_table();
-    for (const auto& [bucket, rows] : image.tables[i].buckets) {
-      table->add_bucket(static_cast<uint32_t>(bucket));
-      TableRows record;
-      ToProto(rows, &record);
-      const std::string text = record.SerializeAsString();
-      *sum = Crc32c(*sum, text.data(), text.size());
-      (void)batch.Put(RowsKey(i, bucket), text);
-    }
-    for (const auto& [name, value] : image.tables[i].scalars) {
-      TableMeta::Scalar* slot = table->add_slot();
-      slot->set_name(name);
-      slot->set_value(value);
-    }
-  }
-}
-
 StatusOr<PushMark> MarkFromProto(const TrainerMark& mark) {
   std::array<uint64_t, SequenceWindow::kWords> words{};
   if (mark.window_size() != static_cast<int>(words.size())) {
@@ -116,7 +78,9 @@ StatusOr<PushMark> MarkFromProto(const TrainerMark& mark) {
 class RocksdbStorage final : public Storage {
  public:
   RocksdbStorage(std::string dir, uint64_t free_bytes_min)
-      : dir_(std::move(dir)), free_bytes_min_(free_bytes_min) {}
+      : dir_(std::move(dir)),
+        free_bytes_min_(free_bytes_min),
+        synced_(dir_ + "/TANDEM_LOG_SYNCED") {}
 
   Status Open() {
     std::error_code error;
@@ -136,6 +100,8 @@ class RocksdbStorage final : public Storage {
     rocksdb::DB* db = nullptr;
     const rocksdb::Status status = rocksdb::DB::Open(options, dir_, &db);
     db_.reset(db);
+    MutexLock lock(mu_);
+    EachFile([this](uint64_t number) TD_NO_ANALYSIS { last_file_ = std::max(last_file_, number); });
     return FromRocksdb(status, "checkpoint store " + dir_);
   }
 
@@ -144,32 +110,20 @@ class RocksdbStorage final : public Storage {
     const size_t bytes = image.bytes();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
     ShardMeta meta = MakeMeta(image);
-    rocksdb::WriteBatch batch;
-    (void)batch.DeleteRange("v/", "v0");  // '0' follows '/'
-    (void)batch.DeleteRange("t/", "t0");
-    (void)batch.DeleteRange(kLogBegin, LogKey(image.log_number + 1));
-    uint32_t sum = 0;
-    for (size_t i = 0; i < image.slices.size(); ++i) {
-      const rocksdb::Slice param = Bytes(image.slices[i].param, image.config.slices[i].numel);
-      sum = Crc32c(sum, param.data(), param.size());
-      (void)batch.Put(ParamKey(i), param);
-      std::string names;
-      for (size_t j = 0; j < image.slices[i].slots.size(); ++j) {
-        const SliceImage::Slot& slot = image.slices[i].slots[j];
-        const rocksdb::Slice values = Bytes(slot.values, slot.numel);
-        sum = Crc32c(sum, values.data(), values.size());
-        (void)batch.Put(SlotKey(i, j), values);
-        names += (j == 0 ? "" : "\n") + slot.name;
-      }
-      meta.add_slots(names);
+    meta.set_values_file(std::string(kValues) + std::to_string(++last_file_));
+    if (Status status = WriteValues(ValuesPath(meta), image, meta); !status.ok()) {
+      unlink(ValuesPath(meta).c_str());
+      return Annotate(status, "writing checkpoint to " + dir_);
     }
-    PutTables(image, batch, meta, &sum);
-    meta.set_values_crc32c(sum);
+    // With this batch the new file takes the place of the old one.
+    rocksdb::WriteBatch batch;
+    (void)batch.DeleteRange(kLogBegin, LogKey(image.log_number + 1));
     (void)batch.Put(kMetaKey, meta.SerializeAsString());
     rocksdb::WriteOptions sync;
     sync.sync = true;
     TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "writing checkpoint to " + dir_));
     TD_RETURN_IF_ERROR(WriteAcknowledged(image.version));
+    RemoveValuesBut(meta.values_file());
     return bytes;
   }
 
@@ -197,7 +151,9 @@ class RocksdbStorage final : public Storage {
       return DataLoss("%s: the newest checkpoint is of version %d, but %d was acknowledged", dir_,
                       meta.version(), *acknowledged);
     }
-    TD_ASSIGN_OR_RETURN(ShardImage image, ReadValues(meta));
+    TD_ASSIGN_OR_RETURN(ShardImage image, ReadHead(meta));
+    TD_RETURN_IF_ERROR(ReadValues(ValuesPath(meta), meta, image));
+    RemoveValuesBut(meta.values_file());
     return std::optional<ShardImage>(std::move(image));
   }
 
@@ -220,10 +176,16 @@ class RocksdbStorage final : public Storage {
     rocksdb::WriteOptions options;
     options.sync = sync;
     TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(options, &batch), "writing the log of " + dir_));
+    last_entry_ = entries.back().number;
+    if (sync) TD_RETURN_IF_ERROR(synced_.Note(last_entry_));
     return bytes;
   }
 
-  Status SyncLog() override { return FromRocksdb(db_->SyncWAL(), "syncing the log of " + dir_); }
+  Status SyncLog() override {
+    const uint64_t last = last_entry_;
+    TD_RETURN_IF_ERROR(FromRocksdb(db_->SyncWAL(), "syncing the log of " + dir_));
+    return last == 0 ? OkStatus() : synced_.Note(last);
+  }
 
   Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
@@ -237,12 +199,18 @@ class RocksdbStorage final : public Storage {
       TD_RETURN_IF_ERROR(take(std::move(entry)));
       ++expected;
     }
-    return FromRocksdb(it->status(), "reading the log of " + dir_);
+    TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "reading the log of " + dir_));
+    TD_ASSIGN_OR_RETURN(const uint64_t synced, synced_.Read());
+    if (expected > synced) return OkStatus();
+    return DataLoss("%s: entry %d is the last one of the update log, but %d was on the disk", dir_,
+                    expected - 1, synced);
   }
 
   Status ClearLog() override {
-    return FromRocksdb(db_->DeleteRange({}, db_->DefaultColumnFamily(), kLogBegin, kLogEnd),
-                       "clearing the log of " + dir_);
+    TD_RETURN_IF_ERROR(
+        FromRocksdb(db_->DeleteRange({}, db_->DefaultColumnFamily(), kLogBegin, kLogEnd),
+                    "clearing the log of " + dir_));
+    return synced_.Note(0);
   }
 
  private:
@@ -275,14 +243,29 @@ class RocksdbStorage final : public Storage {
     return version;
   }
 
-  StatusOr<std::string> Value(const std::string& key) const {
-    std::string value;
-    TD_RETURN_IF_ERROR(
-        FromRocksdb(db_->Get({}, key, &value), absl::StrFormat("%s: record %s", dir_, key)));
-    return value;
+  std::string ValuesPath(const ShardMeta& meta) const { return dir_ + "/" + meta.values_file(); }
+
+  // Calls `take` with the number of each file of values.
+  void EachFile(const std::function<void(uint64_t)>& take) const {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_, ignored)) {
+      const std::string name = entry.path().filename();
+      uint64_t number = 0;
+      if (name.starts_with(kValues) && absl::SimpleAtoi(name.substr(kValues.size()), &number)) {
+        take(number);
+      }
+    }
   }
 
-  StatusOr<ShardImage> ReadValues(const ShardMeta& meta) const {
+  // Files of older checkpoints, and of those that were never whole.
+  void RemoveValuesBut(const std::string& name) const {
+    EachFile([&](uint64_t number) {
+      const std::string other = std::string(kValues) + std::to_string(number);
+      if (other != name) unlink((dir_ + "/" + other).c_str());
+    });
+  }
+
+  static StatusOr<ShardImage> ReadHead(const ShardMeta& meta) {
     ShardImage image;
     TD_ASSIGN_OR_RETURN(image.config, FromProto(meta.config()));
     TD_RETURN_IF_ERROR(CheckConfig(image.config));
@@ -292,60 +275,17 @@ class RocksdbStorage final : public Storage {
       TD_ASSIGN_OR_RETURN(PushMark mark, MarkFromProto(m));
       image.marks.push_back(mark);
     }
-    if (meta.slots_size() != static_cast<int>(image.config.slices.size())) {
-      return DataLoss("%s: record meta is damaged", dir_);
-    }
-    uint32_t sum = 0;
-    for (size_t i = 0; i < image.config.slices.size(); ++i) {
-      SliceImage slice;
-      TD_ASSIGN_OR_RETURN(const std::string param, Value(ParamKey(i)));
-      sum = Crc32c(sum, param.data(), param.size());
-      TD_ASSIGN_OR_RETURN(slice.param, ToBuffer(param, image.config.slices[i].numel, ParamKey(i)));
-      const std::string& names = meta.slots(static_cast<int>(i));
-      std::vector<std::string> slots;
-      if (!names.empty()) slots = absl::StrSplit(names, '\n');
-      for (size_t j = 0; j < slots.size(); ++j) {
-        TD_ASSIGN_OR_RETURN(const std::string value, Value(SlotKey(i, j)));
-        sum = Crc32c(sum, value.data(), value.size());
-        const auto numel = static_cast<int64_t>(value.size() / sizeof(float));
-        TD_ASSIGN_OR_RETURN(Buffer values, ToBuffer(value, numel, SlotKey(i, j)));
-        slice.slots.push_back({slots[j], numel, std::move(values)});
-      }
-      image.slices.push_back(std::move(slice));
-    }
-    TD_RETURN_IF_ERROR(ReadTables(meta, image, &sum));
-    if (sum != meta.values_crc32c()) {
-      return DataLoss("%s: CRC32C of the values is %08x, the record says %08x", dir_, sum,
-                      meta.values_crc32c());
-    }
     return image;
-  }
-
-  Status ReadTables(const ShardMeta& meta, ShardImage& image, uint32_t* sum) const {
-    if (meta.table_size() != static_cast<int>(image.config.tables.size())) {
-      return DataLoss("%s: record meta is damaged", dir_);
-    }
-    for (int i = 0; i < meta.table_size(); ++i) {
-      TableImage& table = image.tables.emplace_back();
-      for (const uint32_t bucket : meta.table(i).bucket()) {
-        const std::string key = RowsKey(static_cast<size_t>(i), static_cast<int>(bucket));
-        TD_ASSIGN_OR_RETURN(const std::string text, Value(key));
-        *sum = Crc32c(*sum, text.data(), text.size());
-        TableRows rows;
-        if (!rows.ParseFromString(text)) return DataLoss("%s: record %s is damaged", dir_, key);
-        TD_ASSIGN_OR_RETURN(RowValues values, FromProto(rows));
-        table.buckets.emplace_back(static_cast<int>(bucket), std::move(values));
-      }
-      for (const TableMeta::Scalar& slot : meta.table(i).slot()) {
-        table.scalars.emplace_back(slot.name(), slot.value());
-      }
-    }
-    return OkStatus();
   }
 
   const std::string dir_;
   const uint64_t free_bytes_min_;
+  // The last entry of the log that was on the disk. RocksDB takes a damaged length in its newest
+  // record for a write that was cut off, and would leave the record out without a word.
+  NumberFile synced_;
+  std::atomic<uint64_t> last_entry_ = 0;  // that was written
   Mutex mu_;
+  uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // its number
   std::unique_ptr<rocksdb::DB> db_;
 };
 

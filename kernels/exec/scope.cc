@@ -2,42 +2,11 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <vector>
 
-#include "common/base/rng.h"
-#include "kernels/ops/math_loops.h"
+#include "kernels/exec/initial_values.h"
 
 namespace tandem {
-namespace {
-
-// Inputs and outputs that one weight connects: [k, n] for a matrix, OIHW for a filter.
-struct Fans {
-  double in, out;
-};
-
-Fans FansOf(const Shape& shape) {
-  if (shape.rank() < 2)
-    return {static_cast<double>(shape.numel()), static_cast<double>(shape.numel())};
-  if (shape.rank() == 2) return {static_cast<double>(shape[0]), static_cast<double>(shape[1])};
-  const auto taps = static_cast<double>(shape.numel(2, shape.rank()));
-  return {static_cast<double>(shape[1]) * taps, static_cast<double>(shape[0]) * taps};
-}
-
-void FillUniform(uint64_t key, int64_t offset, double low, double high, std::span<float> out) {
-  const auto scale = static_cast<float>(high - low);
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<float>(low) + scale * UniformAt(key, static_cast<uint64_t>(offset) + i);
-  }
-}
-
-void FillNormal(uint64_t key, int64_t offset, double mean, double stddev, std::span<float> out) {
-  BestMathLoops().normal(key, static_cast<uint64_t>(offset), out.data(),
-                         static_cast<int64_t>(out.size()));
-  for (float& z : out) z = static_cast<float>(mean) + static_cast<float>(stddev) * z;
-}
-
-}  // namespace
 
 StatusOr<Tensor> Scope::Declare(const std::string& name, const TensorDesc& desc) {
   auto it = tensors_.find(name);
@@ -58,23 +27,7 @@ const Tensor* Scope::Find(std::string_view name) const {
 
 void FillInitial(const std::string& name, const Init& init, const Shape& shape, uint64_t seed,
                  int64_t offset, std::span<float> out) {
-  const uint64_t key = StreamKey(seed, "init:" + name);
-  const Fans fans = FansOf(shape);
-  switch (init.kind) {
-    case Init::kConstant:
-      std::fill(out.begin(), out.end(), init.a);
-      return;
-    case Init::kUniform:
-      return FillUniform(key, offset, init.a, init.b, out);
-    case Init::kNormal:
-      return FillNormal(key, offset, init.a, init.b, out);
-    case Init::kXavierUniform: {
-      const double limit = std::sqrt(6.0 / (fans.in + fans.out));
-      return FillUniform(key, offset, -limit, limit, out);
-    }
-    case Init::kMsraNormal:
-      return FillNormal(key, offset, 0.0, std::sqrt(2.0 / fans.in), out);
-  }
+  InitialValues(name, init, shape, seed).Fill(offset, out);
 }
 
 namespace {

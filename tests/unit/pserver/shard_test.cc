@@ -1,5 +1,9 @@
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <set>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "tests/unit/pserver/shard_fixture.h"
@@ -393,6 +397,51 @@ TEST_F(ShardTest, CheckpointHookSeesEveryNthVersion) {
   EXPECT_THAT(seen, testing::ElementsAre(2u, 4u));
 }
 
+// Every push changes all slices alike, so an image in which they differ is none of one moment.
+TEST_F(ShardTest, AnImageIsOfOneMomentWhilePushesGoOn) {
+  constexpr int kSlices = 64, kPushes = 3000;
+  constexpr int64_t kNumel = 1024;
+  ShardConfig config{.job = "job", .trainers = 1, .mode = ShardMode::kASync};
+  config.optimizer.type = "momentum";  // parameters and a slot
+  PushHead head{Rank(0), 0, 0, 1.0f, {}};
+  for (int s = 0; s < kSlices; ++s) {
+    const std::string name = "w" + std::to_string(s);
+    config.slices.push_back({name, Shape{kNumel}, 0, kNumel});
+    head.slices.push_back({name, 0, {DType::kF32, Shape{kNumel}}});
+  }
+  std::atomic<int> automatic = 0;
+  const auto check = [&](const ShardImage& image) {
+    const auto first = [](const Buffer& b) { return *reinterpret_cast<const float*>(b.get()); };
+    EXPECT_EQ(image.marks[0].applied.highest(), image.version);
+    const float param = first(image.slices[0].param), slot = first(image.slices[0].slots[0].values);
+    EXPECT_TRUE(image.version == 0 || param < 1.0f);
+    for (const SliceImage& slice : image.slices) {
+      EXPECT_EQ(first(slice.param), param) << "version " << image.version;
+      EXPECT_EQ(first(slice.slots[0].values), slot) << "version " << image.version;
+    }
+  };
+  Make({.checkpoint_every_steps = 7, .on_checkpoint = [&](const ShardImage& image) {
+          EXPECT_EQ(image.version % 7, 0u);
+          check(image);
+          ++automatic;
+        }});
+  Start(config);
+  std::thread pusher([&] {
+    for (uint64_t n = 1; n <= kPushes; ++n) {
+      head.sequence = n;
+      ASSERT_TRUE(Push(head, 1e-3f).ok());
+    }
+  });
+  for (int i = 0; i < 50; ++i) {
+    const StatusOr<ShardImage> image = shard_->Image();
+    ASSERT_TRUE(image.ok()) << image.status();
+    check(*image);
+  }
+  pusher.join();
+  EXPECT_EQ(automatic, kPushes / 7);
+  EXPECT_EQ(shard_->Image()->version, uint64_t{kPushes});
+}
+
 TEST_F(ShardTest, ShutdownAnswersEverybody) {
   Start(Config(2, ShardMode::kSync));
   auto pulled = Pending();
@@ -400,6 +449,31 @@ TEST_F(ShardTest, ShutdownAnswersEverybody) {
   shard_->Shutdown();
   EXPECT_EQ(pulled->status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(PullNow(0).status().code(), StatusCode::kUnavailable);
+}
+
+TEST(SequenceWindowTest, KnowsWhatASetOfNumbersKnows) {
+  using Seen = SequenceWindow::Seen;
+  std::mt19937 random(3);
+  SequenceWindow window;
+  std::set<uint64_t> taken;
+  for (int i = 0; i < 3000; ++i) {
+    constexpr uint64_t kJumps[] = {1, 2, 63, 64, 65, 128, 511, 512, 513, 600};
+    const uint64_t highest_before = window.highest(), down = random() % 600;
+    uint64_t next = highest_before + kJumps[random() % std::size(kJumps)];
+    if (random() % 3 != 0) next = highest_before > down ? highest_before - down : 1;
+    if (window.Look(next) == Seen::kNew) {
+      window.Take(next);
+      taken.insert(next);
+    }
+    const uint64_t highest = window.highest();
+    for (uint64_t back = 0; back <= 520 && back < highest; ++back) {
+      const bool in_window = back <= SequenceWindow::kSize;
+      const Seen expected = !in_window                       ? Seen::kTooOld
+                            : taken.contains(highest - back) ? Seen::kTaken
+                                                             : Seen::kNew;
+      ASSERT_EQ(window.Look(highest - back), expected) << highest << " - " << back;
+    }
+  }
 }
 
 TEST(SequenceWindowTest, RemembersWhatWasTaken) {

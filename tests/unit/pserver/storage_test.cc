@@ -48,6 +48,30 @@ class StorageTest : public ShardFixture {
     return true;
   }
 
+  // The file of the folder with `part` in its name that is not empty.
+  std::string Only(const std::string& part) const {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
+      const std::string name = entry.path().filename();
+      if (name.find(part) != std::string::npos && entry.file_size() > 0) {
+        found.push_back(entry.path());
+      }
+    }
+    CHECK_EQ(found.size(), 1u) << part;
+    return found[0];
+  }
+  static std::string ReadFile(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {(std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()};
+  }
+  static void WriteFile(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+  static std::string Flipped(std::string bytes, size_t at) {
+    bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
+    return bytes;
+  }
+
   std::string dir_;
 };
 
@@ -90,39 +114,90 @@ TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
   std::filesystem::remove_all(copy);
 }
 
-TEST_F(StorageTest, NoFlippedByteOfTheLogIsLoaded) {
+TEST_F(StorageTest, NoFlippedByteOfTheValuesIsLoaded) {
   const ShardImage image = Image(2);
-  { ASSERT_TRUE((*OpenRocksdbStorage(dir_))->Write(image).ok()); }
-  std::string log;
-  for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
-    if (entry.path().extension() == ".log" && entry.file_size() > 0) log = entry.path().filename();
+  const auto storage = *OpenRocksdbStorage(dir_);
+  ASSERT_TRUE(storage->Write(image).ok());
+  const std::string path = Only("values-");
+  const std::string good = ReadFile(path);
+  ASSERT_GT(good.size(), 100u);
+  const auto refused = [&](const std::string& bytes) {
+    WriteFile(path, bytes);
+    const Status status = storage->Read().status();
+    return status.code() == StatusCode::kDataLoss &&
+           std::string(status.message()).find(path) != std::string::npos;
+  };
+  for (size_t at = 0; at < good.size(); ++at) {
+    EXPECT_TRUE(refused(Flipped(good, at))) << "byte " << at;
+    EXPECT_TRUE(refused(good.substr(0, at))) << "ends behind " << at;
   }
-  ASSERT_FALSE(log.empty());
-  std::ifstream file(dir_ + "/" + log, std::ios::binary);
-  const std::string good((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  int refused = 0;
+  EXPECT_TRUE(refused(good + "x"));
+  WriteFile(path, good);
+  EXPECT_TRUE(Same(**storage->Read(), image));
+  std::filesystem::remove(path);
+  EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr(path + " is missing"));
+}
+
+// A file of values that its record does not speak of, and the record of another file.
+TEST_F(StorageTest, ValuesOfAnotherCheckpointAreRefused) {
+  const auto storage = *OpenRocksdbStorage(dir_);
+  ASSERT_TRUE(storage->Write(Image(2)).ok());
+  const std::string two = ReadFile(Only("values-"));
+  ASSERT_TRUE(storage->Write(Image(3)).ok());
+  WriteFile(Only("values-"), two);
+  EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr("the record says"));
+}
+
+TEST_F(StorageTest, FilesOfCheckpointsThatWereNeverWholeGo) {
+  WriteFile(dir_ + "/values-7", "half of it");
+  const ShardImage image = Image(2);
+  const auto storage = *OpenRocksdbStorage(dir_);
+  ASSERT_TRUE(storage->Write(image).ok());
+  EXPECT_EQ(Only("values-"), dir_ + "/values-8");
+  EXPECT_TRUE(Same(**storage->Read(), image));
+}
+
+// Everything that lies in the folder of a server with a log: each byte is flipped once.
+TEST_F(StorageTest, NoFlippedByteOfTheLogIsLoaded) {
+  constexpr uint64_t kEntries = 3;
+  const ShardImage image = Image(2);
+  {
+    const auto storage = *OpenRocksdbStorage(dir_);
+    ASSERT_TRUE(storage->Write(image).ok());
+    std::vector<LogEntry> entries;
+    for (uint64_t n = 1; n <= kEntries; ++n) {
+      PushHead head = Head(Rank(0), n + 2, n + 1);
+      head.slices.resize(1);
+      entries.push_back({n, LogEntry::Kind::kPush, head, {FloatBuffer({1.0f * n, 2, 3, 4})}});
+    }
+    for (LogEntry& entry : entries) ASSERT_TRUE(storage->AppendLog({&entry, 1}, true).ok());
+  }
   const std::string copy = dir_ + "_bad";
-  const size_t stride = std::max<size_t>(1, good.size() / 40);
-  for (size_t at = 0; at < good.size(); at += stride) {
-    std::filesystem::remove_all(copy);
-    std::filesystem::copy(dir_, copy);
-    std::string bad = good;
-    bad[at] = static_cast<char>(bad[at] ^ 0x10);
-    std::ofstream(copy + "/" + log, std::ios::binary) << bad;
-    auto storage = OpenRocksdbStorage(copy);
-    if (!storage.ok()) {
-      ++refused;
-      continue;
+  const auto loads_all = [&]() -> StatusOr<bool> {
+    TD_ASSIGN_OR_RETURN(const auto storage, OpenRocksdbStorage(copy));
+    TD_ASSIGN_OR_RETURN(const auto read, storage->Read());
+    float sum = 0;
+    TD_RETURN_IF_ERROR(storage->ReadLog(0, [&](const LogEntry& entry) {
+      sum += reinterpret_cast<const float*>(entry.values[0].get())[0];
+      return OkStatus();
+    }));
+    return read.has_value() && Same(*read, image) && sum == 6;
+  };
+  int refused = 0;
+  for (const std::string& name : {Only(".log"), dir_ + "/TANDEM_LOG_SYNCED"}) {
+    const std::string good = ReadFile(name);
+    const std::string bad = copy + name.substr(dir_.size());
+    for (size_t at = 0; at < good.size(); ++at) {
+      std::filesystem::remove_all(copy);
+      std::filesystem::copy(dir_, copy);
+      WriteFile(bad, Flipped(good, at));
+      const StatusOr<bool> loaded = loads_all();
+      EXPECT_TRUE(!loaded.ok() || *loaded) << "byte " << at << " of " << name << " loaded silently";
+      refused += !loaded.ok();
     }
-    const auto read = (*storage)->Read();
-    if (!read.ok()) {
-      ++refused;
-      continue;
-    }
-    EXPECT_TRUE(read->has_value() && Same(**read, image)) << "byte " << at << " loaded silently";
   }
-  EXPECT_GT(refused, 30);
   std::filesystem::remove_all(copy);
+  EXPECT_GT(refused, 500);
 }
 
 }  // namespace

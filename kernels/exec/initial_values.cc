@@ -1,0 +1,66 @@
+#include "kernels/exec/initial_values.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/rng.h"
+#include "kernels/ops/math_loops.h"
+
+namespace tandem {
+namespace {
+
+// Inputs and outputs that one weight connects: [k, n] for a matrix, OIHW for a filter.
+struct Fans {
+  double in, out;
+};
+
+Fans FansOf(const Shape& shape) {
+  if (shape.rank() < 2)
+    return {static_cast<double>(shape.numel()), static_cast<double>(shape.numel())};
+  if (shape.rank() == 2) return {static_cast<double>(shape[0]), static_cast<double>(shape[1])};
+  const auto taps = static_cast<double>(shape.numel(2, shape.rank()));
+  return {static_cast<double>(shape[1]) * taps, static_cast<double>(shape[0]) * taps};
+}
+
+void FillUniform(uint64_t key, int64_t offset, double low, double high, std::span<float> out) {
+  const auto scale = static_cast<float>(high - low);
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(low) + scale * UniformAt(key, static_cast<uint64_t>(offset) + i);
+  }
+}
+
+void FillNormal(uint64_t key, int64_t offset, double mean, double stddev, std::span<float> out) {
+  BestMathLoops().normal(key, static_cast<uint64_t>(offset), out.data(),
+                         static_cast<int64_t>(out.size()));
+  for (float& z : out) z = static_cast<float>(mean) + static_cast<float>(stddev) * z;
+}
+
+}  // namespace
+
+InitialValues::InitialValues(const std::string& name, const Init& init, const Shape& shape,
+                             uint64_t seed)
+    : kind_(init.kind), key_(StreamKey(seed, "init:" + name)), a_(init.a), b_(init.b) {
+  const Fans fans = FansOf(shape);
+  if (kind_ == Init::kXavierUniform) {
+    b_ = std::sqrt(6.0 / (fans.in + fans.out));
+    a_ = -b_;
+  } else if (kind_ == Init::kMsraNormal) {
+    a_ = 0.0;
+    b_ = std::sqrt(2.0 / fans.in);
+  }
+}
+
+void InitialValues::Fill(int64_t offset, std::span<float> out) const {
+  switch (kind_) {
+    case Init::kConstant:
+      return void(std::fill(out.begin(), out.end(), static_cast<float>(a_)));
+    case Init::kUniform:
+    case Init::kXavierUniform:
+      return FillUniform(key_, offset, a_, b_, out);
+    case Init::kNormal:
+    case Init::kMsraNormal:
+      return FillNormal(key_, offset, a_, b_, out);
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,21 @@
+// The values of a shard's image as a file (value_file.h): of each slice its parameters, then its
+// optimizer slots; then of each table a TableRows for every bucket that has rows. Which ones there
+// are, and what they are called, stands in the ShardMeta.
+#pragma once
+
+#include <string>
+
+#include "common/base/status.h"
+#include "pserver/shard_types.h"
+
+namespace tandem {
+
+class ShardMeta;
+
+// Writes them, synced, and says in `meta` which there are.
+Status WriteValues(const std::string& path, const ShardImage& image, ShardMeta& meta);
+// Adds to `image`, which has its configuration, what WriteValues wrote. DATA_LOSS naming the file
+// and what is wrong with it, or that it is not the file of this `meta`.
+Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage& image);
+
+}  // namespace tandem

@@ -1,0 +1,58 @@
+// The values of a checkpoint in a file of their own: record behind record, each with its length (8
+// bytes) and the CRC32C of length and content (4) in front, little-endian. In a store for many
+// small records each value is copied several times on its way to the disk and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/base/fd.h"
+#include "common/base/status.h"
+
+namespace tandem {
+
+// Not thread-safe.
+class ValueWriter {
+ public:
+  // Makes the file, empty; replaces another one.
+  static StatusOr<ValueWriter> Create(const std::string& path);
+  Status Add(const void* content, size_t bytes);
+  // Returns once all of it is on the disk, with the file's name in its folder. Gives the CRC32C
+  // over the checksums of the records, in their order.
+  StatusOr<uint32_t> Finish();
+
+ private:
+  ValueWriter(std::string path, Fd file) : path_(std::move(path)), file_(std::move(file)) {}
+  std::string path_;
+  Fd file_;
+  uint32_t sum_ = 0;
+};
+
+// Not thread-safe. Errors name the file: DATA_LOSS for what is missing or damaged.
+class ValueReader {
+ public:
+  static StatusOr<ValueReader> Open(const std::string& path);
+  // The length of the next record; so many bytes are in the file.
+  StatusOr<size_t> Next();
+  // Its content. REQUIRES: `to` has room for what Next gave.
+  Status Read(void* to);
+  // What ValueWriter::Finish gave. DATA_LOSS when there is more behind the last record.
+  StatusOr<uint32_t> Finish();
+
+ private:
+  ValueReader(std::string path, Fd file, uint64_t bytes)
+      : path_(std::move(path)), file_(std::move(file)), left_(bytes) {}
+  Status Fill(void* to, size_t bytes);
+  Status Damaged(const char* what) const;
+
+  std::string path_;
+  Fd file_;
+  uint64_t left_;         // bytes of the file
+  uint64_t records_ = 0;  // begun
+  size_t length_ = 0;     // of the last of them
+  uint32_t expected_ = 0;
+  uint32_t sum_ = 0;
+};
+
+}  // namespace tandem
