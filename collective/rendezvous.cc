@@ -158,7 +158,11 @@ Status Join::Check() {
                            config_.size);
   }
   if (config_.size == 1) return OkStatus();
-  if (config_.secret.empty()) return InvalidArgument("the job's secret is empty");
+  if (config_.secret.empty()) {
+    return InvalidArgument(
+        "ranks that meet need a secret that all of them have, in a file named by "
+        "TANDEM_SECRET_FILE; hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret");
+  }
   if (config_.job.size() > 63) {
     return InvalidArgument("job name \"%s\" is longer than 63 bytes", config_.job);
   }

@@ -21,6 +21,10 @@ if ! command -v prometheus >/dev/null; then
   ./deploy/setup.sh prometheus && (systemctl disable --now prometheus >/dev/null 2>&1 || true) ||
     echo "test: warning: prometheus cannot be installed: deploy_monitoring_test is skipped" >&2
 fi
+if ! command -v mpirun >/dev/null || ! command -v dpkg-shlibdeps >/dev/null; then
+  ./deploy/setup.sh openmpi-bin dpkg-dev ||
+    echo "test: warning: openmpi-bin and dpkg-dev cannot be installed: tests are skipped" >&2
+fi
 ./deploy/build.sh --preset "$preset"
 
 # Each test program leaves a summary of its cases here.

@@ -34,7 +34,8 @@ StatusOr<std::string> ReadSecretFile(const std::string& path) {
   if (stat(path.c_str(), &info) != 0) {
     return NotFound("secret file %s: %s", path, ErrnoText(errno));
   }
-  if ((info.st_mode & 077) != 0) {
+  // The group may read a mounted secret (Kubernetes' fsGroup); nobody else.
+  if ((info.st_mode & 027) != 0) {
     return PermissionDenied("secret file %s may be read by others (mode %o); run chmod 600 %s",
                             path, static_cast<unsigned>(info.st_mode & 0777), path);
   }

@@ -1,30 +1,43 @@
-# What `cmake --install build --prefix DIR` puts there: the programs, the C++ client for
-# find_package(Tandem), and the Python client.
+# What `cmake --install build --prefix DIR` puts there: the programs with what runs them as services,
+# the C++ client for find_package(Tandem), and the Python client. Each component is a Debian package
+# (TandemPackages.cmake), but the CUDA module: its libraries are not Debian's.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # packages need no tests
 install(TARGETS tandem-pserver tandem-trainer tandemrun tandem
-  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tandem)
 if(TARGET tandem_cuda)
-  install(TARGETS tandem_cuda LIBRARY DESTINATION lib)
+  install(TARGETS tandem_cuda LIBRARY DESTINATION lib COMPONENT cuda)
 endif()
+install(FILES deploy/systemd/tandem-pserver@.service deploy/systemd/tandem-trainer@.service
+  DESTINATION lib/systemd/system COMPONENT tandem)
+install(FILES deploy/systemd/tandem.sysusers DESTINATION lib/sysusers.d RENAME tandem.conf
+  COMPONENT tandem)
+install(FILES deploy/systemd/pserver.env deploy/systemd/trainer.env
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem/systemd COMPONENT tandem)
+install(DIRECTORY deploy/examples deploy/monitoring deploy/kubernetes
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem COMPONENT tandem)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tandem FILES_MATCHING PATTERN *.md)
 
 set_target_properties(tandem_pserver_client PROPERTIES EXPORT_NAME client)
 install(TARGETS tandem_pserver_client tandem_lane tandem_shm tandem_rpc tandem_tensor tandem_base tandem_grpc tandem_proto
-  EXPORT TandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tandem)
+  EXPORT TandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tandem COMPONENT dev)
 # pserver/client/client.h and what it includes. The headers of the installed libraries alone.
 foreach(header common/base/check.h common/base/clock.h common/base/status.h common/rpc/channel.h
         common/rpc/endpoint.h common/rpc/identity.h common/rpc/tls_files.h common/tensor/types.h pserver/client/client.h pserver/client/partition.h)
   get_filename_component(folder ${header} DIRECTORY)
-  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder})
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder} COMPONENT dev)
 endforeach()
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tandem)
-install(EXPORT TandemTargets NAMESPACE Tandem:: DESTINATION ${cmake_dir})
+install(EXPORT TandemTargets NAMESPACE Tandem:: DESTINATION ${cmake_dir} COMPONENT dev)
 configure_package_config_file(deploy/cmake/TandemConfig.cmake.in
   ${CMAKE_BINARY_DIR}/gen/TandemConfig.cmake INSTALL_DESTINATION ${cmake_dir})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/gen/TandemConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/gen/TandemConfig.cmake
-  ${CMAKE_BINARY_DIR}/gen/TandemConfigVersion.cmake DESTINATION ${cmake_dir})
+  ${CMAKE_BINARY_DIR}/gen/TandemConfigVersion.cmake DESTINATION ${cmake_dir} COMPONENT dev)
 
 install(DIRECTORY ${CMAKE_BINARY_DIR}/python/tandem_pserver
-  DESTINATION lib/python3/dist-packages PATTERN __pycache__ EXCLUDE)
+  DESTINATION lib/python3/dist-packages COMPONENT python PATTERN __pycache__ EXCLUDE)
+
+include(TandemPackages)

@@ -1,0 +1,43 @@
+# Debian packages: cpack -G DEB --config build/CPackConfig.cmake -B DIR leaves there
+#   tandem           the programs, units, manifests, examples, monitoring, docs
+#   libtandem-dev    the C++ client, for find_package(Tandem)
+#   python3-tandem   the Python client
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME tandem)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_CONTACT "Tandem's maintainers <tandem@localhost>")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_COMPONENTS_ALL tandem dev python)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
+
+set(CPACK_DEBIAN_TANDEM_PACKAGE_NAME tandem)
+set(CPACK_DEBIAN_TANDEM_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_TANDEM_PACKAGE_SUGGESTS "prometheus, dataset-fashion-mnist")
+set(CPACK_DEBIAN_TANDEM_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/deploy/debian/tandem/postinst)
+set(CPACK_DEBIAN_TANDEM_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_COMPONENT_TANDEM_DESCRIPTION "Trains neural networks with parameter servers or allreduce
+ tandemrun starts jobs; tandem-pserver and tandem-trainer are their daemons; tandem looks after them.")
+
+set(CPACK_DEBIAN_DEV_PACKAGE_NAME libtandem-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
+  "libabsl-dev, libgoogle-glog-dev, libgrpc++-dev, libprotobuf-dev, libssl-dev, prometheus-cpp-dev")
+set(CPACK_COMPONENT_DEV_DESCRIPTION "C++ client of Tandem's parameter servers
+ find_package(Tandem) gives Tandem::client.")
+
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-tandem)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
+  "python3, python3-grpcio, python3-numpy, python3-protobuf")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
+  ${CMAKE_SOURCE_DIR}/deploy/debian/python3-tandem/prerm)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_COMPONENT_PYTHON_DESCRIPTION "Python client of Tandem's parameter servers
+ import tandem_pserver")
+include(CPack)

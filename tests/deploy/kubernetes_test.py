@@ -1,0 +1,269 @@
+"""The manifests of deploy/kubernetes, as kubectl puts them together: programs accept what they say,
+ports and names agree, nobody has more rights than needed, and the containers of the base and of the
+overlay tls, run here as processes, train a job to its end."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+import processes
+
+EXIT_SKIPPED = 77
+try:
+    import yaml
+except ImportError as missing:
+    print(f"SKIPPED, nothing was tested: {missing} (Debian's package python3-yaml)")
+    sys.exit(EXIT_SKIPPED)
+if shutil.which("kubectl") is None:
+    print("SKIPPED, nothing was tested: no kubectl, whose kustomize puts the manifests together")
+    sys.exit(EXIT_SKIPPED)
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--build", required=True)
+parser.add_argument("--source", required=True)
+arguments, rest = parser.parse_known_args()
+BIN = os.path.join(arguments.build, "bin")
+KUBERNETES = os.path.join(arguments.source, "deploy", "kubernetes")
+VARIANTS = ["base", "overlays/cpu", "overlays/gpu", "overlays/tls"]
+# Volume -> what the cluster's users make by hand (docs/deploying.md).
+BY_HAND = {"tandem-secret", "tandem-tls-pserver", "tandem-tls-trainer"}
+
+
+class Manifests:
+    def __init__(self, variant):
+        text = subprocess.run(["kubectl", "kustomize", os.path.join(KUBERNETES, variant)],
+                              capture_output=True, text=True, check=True).stdout
+        self.all = list(yaml.safe_load_all(text))
+        self.pservers, self.trainers = self.one("StatefulSet"), self.one("Job")
+        self.service = self.one("Service")
+
+    def one(self, kind):
+        found = [m for m in self.all if m["kind"] == kind]
+        assert len(found) == 1, (kind, len(found))
+        return found[0]
+
+    def pod(self, workload):
+        return workload["spec"]["template"]["spec"]
+
+    def container(self, workload):
+        containers = self.pod(workload)["containers"]
+        assert len(containers) == 1
+        return containers[0]
+
+    def environment(self, workload):
+        return {e["name"]: e.get("value") for e in self.container(workload)["env"]}
+
+
+def flag_of(args, name):
+    found = [a.split("=", 1)[1] for a in args if a.startswith(f"--{name}=")]
+    assert len(found) == 1, (name, args)
+    return found[0]
+
+
+class Kubernetes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.manifests = [Manifests(variant) for variant in VARIANTS]
+
+    def test_names_and_numbers_agree(self):
+        for m in self.manifests:
+            servers, trainers = m.container(m.pservers), m.container(m.trainers)
+            replicas, ranks = m.pservers["spec"]["replicas"], m.trainers["spec"]["completions"]
+            name = m.service["metadata"]["name"]
+            self.assertEqual(m.pservers["spec"]["serviceName"], name)
+            port = flag_of(servers["args"], "listen").split(":")[1]
+            self.assertEqual(m.environment(m.trainers)["TANDEM_PSERVERS"].split(","),
+                             [f"{m.pservers['metadata']['name']}-{i}.{name}:{port}"
+                              for i in range(replicas)])
+            self.assertEqual(flag_of(servers["args"], "trainers"), str(ranks))
+            self.assertEqual(m.environment(m.trainers)["TANDEM_SIZE"], str(ranks))
+            self.assertEqual(m.trainers["spec"]["parallelism"], ranks)
+            self.assertEqual(m.trainers["spec"]["completionMode"], "Indexed")
+            job = m.one("ConfigMap")["data"]["job.pbtxt"]
+            self.assertIn(f'name: "{flag_of(servers["args"], "job")}"', job)
+            # Who waits for parameters is not ready, and must be found all the same.
+            self.assertTrue(m.service["spec"]["publishNotReadyAddresses"])
+            self.assertEqual(m.pservers["spec"]["podManagementPolicy"], "Parallel")
+
+    def test_ports_agree(self):
+        for m in self.manifests:
+            for workload, flags in ((m.pservers, ("listen", "admin_listen")),
+                                    (m.trainers, ("admin_listen",))):
+                container = m.container(workload)
+                heard = {int(flag_of(container["args"], f).split(":")[1]) for f in flags}
+                named = {p["name"]: p["containerPort"] for p in container["ports"]}
+                self.assertEqual(set(named.values()), heard)
+                admin = int(flag_of(container["args"], "admin_listen").split(":")[1])
+                for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                    if probe in container:
+                        self.assertEqual(named[container[probe]["httpGet"]["port"]], admin)
+                annotations = workload["spec"]["template"]["metadata"]["annotations"]
+                self.assertEqual(annotations["prometheus.io/port"], str(admin))
+                open_ports = self.ports_let_in(m, workload)
+                self.assertEqual(open_ports, heard, "network.yaml")
+            self.assertEqual({p["port"] for p in m.service["spec"]["ports"]},
+                             {p["containerPort"] for p in m.container(m.pservers)["ports"]})
+
+    def ports_let_in(self, manifests, workload):
+        labels = workload["spec"]["template"]["metadata"]["labels"]
+        ports = set()
+        for policy in (m for m in manifests.all if m["kind"] == "NetworkPolicy"):
+            chosen = policy["spec"]["podSelector"]["matchLabels"]
+            if chosen.items() <= labels.items():
+                ports |= {p["port"] for rule in policy["spec"]["ingress"] for p in rule["ports"]}
+        return ports
+
+    def test_selectors_choose_their_pods(self):
+        for m in self.manifests:
+            labels = m.pservers["spec"]["template"]["metadata"]["labels"]
+            others = m.trainers["spec"]["template"]["metadata"]["labels"]
+            for selector in (m.service["spec"]["selector"],
+                             m.pservers["spec"]["selector"]["matchLabels"],
+                             m.one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"]):
+                self.assertLessEqual(selector.items(), labels.items())
+                self.assertFalse(selector.items() <= others.items())
+
+    def test_least_rights(self):
+        for m in self.manifests:
+            for workload in (m.pservers, m.trainers):
+                pod, container = m.pod(workload), m.container(workload)
+                self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+                self.assertGreater(pod["securityContext"]["runAsUser"], 999)
+                self.assertFalse(pod["automountServiceAccountToken"])
+                self.assertEqual(container["securityContext"],
+                                 {"allowPrivilegeEscalation": False,
+                                  "readOnlyRootFilesystem": True,
+                                  "capabilities": {"drop": ["ALL"]}})
+                for volume in pod["volumes"]:
+                    if "secret" in volume:
+                        self.assertIn(volume["secret"]["secretName"], BY_HAND)
+                        self.assertEqual(volume["secret"]["defaultMode"], 0o440)
+
+    def test_every_mount_has_a_volume(self):
+        for m in self.manifests:
+            for workload in (m.pservers, m.trainers):
+                volumes = {v["name"] for v in m.pod(workload)["volumes"]}
+                volumes |= {c["metadata"]["name"]
+                            for c in workload["spec"].get("volumeClaimTemplates", [])}
+                mounts = m.container(workload)["volumeMounts"]
+                self.assertEqual({mount["name"] for mount in mounts}, volumes)
+            job = [v["configMap"]["name"] for v in m.pod(m.trainers)["volumes"] if "configMap" in v]
+            self.assertEqual(job, [m.one("ConfigMap")["metadata"]["name"]])
+
+    def test_the_programs_accept_every_flag(self):
+        with open(os.path.join(arguments.source, "deploy", "kubernetes", "base", "job.pbtxt"),
+                  encoding="utf-8") as file:
+            job = file.read()
+        known = subprocess.run([os.path.join(BIN, "tandem-pserver"), "--help"],
+                               capture_output=True, text=True, check=True).stdout
+        for m in self.manifests:
+            for arg in m.container(m.pservers)["args"]:
+                self.assertRegex(known, rf"(?m)^  --{arg[2:].split('=')[0]} ")
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "job.pbtxt")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(job)
+                args = [a.replace("/etc/tandem", folder) for a in m.container(m.trainers)["args"]]
+                done = subprocess.run([os.path.join(BIN, "tandem-trainer"), *args, "--check"],
+                                      capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_containers_train(self):
+        for variant in ("base", "overlays/tls"):
+            with self.subTest(variant), \
+                    tempfile.TemporaryDirectory(prefix="tandem-pods-") as folder:
+                Pods(self, Manifests(variant), folder).train()
+
+
+class Pods:
+    """Containers as processes: addresses, folders and what the kubelet fills in are those of here."""
+
+    def __init__(self, test, manifests, folder):
+        self.test, self.m, self.folder = test, manifests, folder
+        self.ports = processes.free_ports(6)
+        with open(os.open(os.path.join(folder, "secret"), os.O_CREAT | os.O_WRONLY, 0o440),
+                  "w", encoding="utf-8") as file:
+            file.write("a secret of a cluster")
+        with open(os.path.join(folder, "job.pbtxt"), "w", encoding="utf-8") as file:
+            file.write(manifests.one("ConfigMap")["data"]["job.pbtxt"])
+        self.tandem("certs", "init", "pki")
+        for role in ("pserver", "trainer"):
+            hosts = ["--host=127.0.0.1"] if role == "pserver" else []
+            self.tandem("certs", "issue", "pki", "--job=lenet", f"--role={role}", *hosts)
+
+    def tandem(self, *args):
+        subprocess.run([os.path.join(BIN, "tandem"), *args], cwd=self.folder, check=True,
+                       capture_output=True)
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def here(self, text, role, index):
+        """`text` of a manifest, as it is on this machine."""
+        for i in range(2):
+            text = text.replace(f"tandem-pserver-{i}.tandem-pserver:7000",
+                                f"127.0.0.1:{self.ports + i}")
+        text = text.replace("0.0.0.0:7000", f"127.0.0.1:{self.ports + index}")
+        text = text.replace("0.0.0.0:9000", f"127.0.0.1:{self.admin(role, index)}")
+        text = text.replace("$(POD_INDEX)", str(index))
+        for mounted, path in (("/etc/tandem", self.folder),
+                              ("/run/tandem/secret", self.folder),
+                              ("/run/tandem/tls", self.path("pki", "lenet", role)),
+                              ("/var/lib/tandem", self.path(f"{role}-{index}"))):
+            text = text.replace(mounted, path)
+        self.test.assertNotRegex(text, r"0\.0\.0\.0|\$\(|/(run|var/lib)/tandem")
+        return text
+
+    def admin(self, role, index):
+        return self.ports + 2 + index + (2 if role == "trainer" else 0)
+
+    def start(self, workload, role, index, *more):
+        container = self.m.container(workload)
+        environment = {"PATH": os.environ["PATH"]}
+        for name, value in self.m.environment(workload).items():
+            if value is None:  # from the field of the pod that kubectl cannot know
+                value = str(index)
+            environment[name] = self.here(value, role, index)
+        command = [os.path.join(BIN, container["command"][0]),
+                   *(self.here(a, role, index) for a in container["args"]), *more]
+        return processes.Background(command, self.folder, f"{role}-{index}.log", environment)
+
+    def answers(self, role, index, probe):
+        path = self.m.container(self.m.pservers)[probe]["httpGet"]["path"]
+        url = f"http://127.0.0.1:{self.admin(role, index)}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return answer.status == 200
+        except (urllib.error.HTTPError, OSError):
+            return False
+
+    def train(self):
+        with self.start(self.m.pservers, "pserver", 0) as first, \
+                self.start(self.m.pservers, "pserver", 1) as second:
+            for index, server in enumerate((first, second)):
+                self.test.assertTrue(processes.wait_until(
+                    lambda i=index: self.answers("pserver", i, "livenessProbe"), 60),
+                    server.output())
+                # Alive and not ready: nobody gave it parameters.
+                self.test.assertFalse(self.answers("pserver", index, "readinessProbe"))
+            more = ["--steps_max=20", "--checkpoint.dir=" + self.path("checkpoints"),
+                    "--data.synthetic.samples=4000"]
+            with self.start(self.m.trainers, "trainer", 0, *more) as zero, \
+                    self.start(self.m.trainers, "trainer", 1, *more) as one:
+                for trainer in (zero, one):
+                    self.test.assertTrue(processes.wait_until(trainer.ended, 120))
+                    self.test.assertEqual(trainer.process.returncode, 0, trainer.output())
+            self.test.assertTrue(os.listdir(self.path("checkpoints")))
+            for index, server in enumerate((first, second)):
+                self.test.assertTrue(self.answers("pserver", index, "readinessProbe"))
+                self.test.assertFalse(server.ended(), server.output())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *rest])
