@@ -7,6 +7,7 @@
 
 #include "collective/message.h"
 #include "collective/schedule.h"
+#include "collective/step_progress.h"
 #include "collective/transport.h"
 
 namespace tandem {
@@ -35,26 +36,21 @@ class Exchange {
   // Each moves what it can of the current half step. True if something moved or a half step ended.
   StatusOr<bool> Send();
   StatusOr<bool> Recv();
-  size_t SendLimit(const Step& step) const;
-  size_t RecvLimit(const Step& step) const;
   Status Landed(const Step& step, size_t bytes);
   // The peer to wait for, or -1 when this direction has nothing to wait for.
   int SendPeer() const;
   int RecvPeer() const;
-  void SkipIdle();
 
   Transport& transport_;
   std::vector<std::byte> piece_;
   std::vector<Peer> peers_;
 
   // The operation under way.
-  const Schedule* schedule_ = nullptr;
+  StepProgress progress_;
   std::span<std::byte> data_;
   const MessageHeader* header_ = nullptr;
   size_t element_bytes_ = 1;
-  size_t send_step_ = 0, sent_ = 0;    // bytes of the step that have gone out
-  size_t recv_step_ = 0, landed_ = 0;  // bytes of the step that are in `data_`
-  size_t held_ = 0;                    // bytes in piece_ that wait for the rest of their element
+  size_t held_ = 0;  // bytes in piece_ that wait for the rest of their element
 };
 
 }  // namespace tandem

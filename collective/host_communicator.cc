@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "collective/algorithms.h"
 #include "collective/ring.h"
 #include "common/base/check.h"
 #include "common/base/runner.h"
@@ -195,10 +196,6 @@ Status HostCommunicator::Execute(const Collective& call, uint64_t sequence) {
   return status;
 }
 
-bool HostCommunicator::Pair(size_t bytes) const {
-  return size() == 2 && bytes <= config_.pair_bytes_max;
-}
-
 bool HostCommunicator::Direct(size_t bytes) const {
   return bytes <= config_.direct_bytes_max && size() <= config_.direct_ranks_max;
 }
@@ -206,7 +203,10 @@ bool HostCommunicator::Direct(size_t bytes) const {
 Status HostCommunicator::Run(const Collective& call, const MessageHeader& header, Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
   if (board_ != nullptr) {  // in the order in which the schedules below add
-    const bool tree = Pair(bytes) || Direct(bytes) || config_.tree_order;
+    const AllReduceAlgorithm choice = ChooseAllReduce(config_, size(), bytes);
+    const bool tree = choice == AllReduceAlgorithm::kPair ||
+                      choice == AllReduceAlgorithm::kDirect ||
+                      choice == AllReduceAlgorithm::kHalving;
     return board_->Run(call, header, tree, deadline);
   }
   std::byte* const out = static_cast<std::byte*>(call.out);
@@ -241,7 +241,7 @@ Status HostCommunicator::Run(const Collective& call, const MessageHeader& header
 Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeader& header,
                                       Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
-  if (!Pair(bytes) && Direct(bytes)) {
+  if (ChooseAllReduce(config_, size(), bytes) == AllReduceAlgorithm::kDirect) {
     TD_RETURN_IF_ERROR(
         ExchangeParts(call, DirectAllGather(rank(), size(), bytes), header, deadline));
     ReduceParts(call, bytes);
@@ -254,7 +254,7 @@ Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeade
 Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& header,
                                    Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
-  if (!Pair(bytes) && Direct(bytes)) {
+  if (ChooseAllReduce(config_, size(), bytes) == AllReduceAlgorithm::kDirect) {
     TD_RETURN_IF_ERROR(
         ExchangeParts(call, DirectGather(rank(), size(), call.root, bytes), header, deadline));
     if (rank() == call.root) ReduceParts(call, bytes);
@@ -265,18 +265,25 @@ Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& 
 
 Schedule HostCommunicator::AllReduceSchedule(const Collective& call) const {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;
-  if (Pair(bytes)) return PairAllReduce(rank(), bytes);
-  if (config_.tree_order) return HalvingDoublingAllReduce(rank(), size(), call.count, element);
-  if (!Hierarchical()) return RingAllReduce(rank(), size(), call.count, element);
-  return HierarchicalAllReduce(config_.form, rank(), size(), config_.group, call.count, element);
+  return tandem::AllReduceSchedule(ChooseAllReduce(config_, size(), bytes), rank(), size(),
+                                   config_.group, call.count, element);
 }
 
 Schedule HostCommunicator::ReduceSchedule(const Collective& call) const {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;
-  if (Pair(bytes)) return PairReduce(rank(), call.root, bytes);
-  if (config_.tree_order) return HalvingReduce(rank(), size(), call.root, call.count, element);
-  if (Hierarchical()) return AllReduceSchedule(call);  // on the other ranks `out` is scratch
-  return RingReduce(rank(), size(), call.root, call.count, element);
+  switch (ChooseAllReduce(config_, size(), bytes)) {
+    case AllReduceAlgorithm::kPair:
+      return PairReduce(rank(), call.root, bytes);
+    case AllReduceAlgorithm::kHalving:
+      return HalvingReduce(rank(), size(), call.root, call.count, element);
+    case AllReduceAlgorithm::kDirect:  // RunReduce's own affair
+    case AllReduceAlgorithm::kRing:
+      return RingReduce(rank(), size(), call.root, call.count, element);
+    case AllReduceAlgorithm::kLeaders:
+    case AllReduceAlgorithm::kShards:
+      return AllReduceSchedule(call);  // on the other ranks `out` is scratch
+  }
+  return {};
 }
 
 // By `schedule`: everybody's input into its part of scratch_.

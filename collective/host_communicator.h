@@ -70,11 +70,7 @@ class HostCommunicator final : public Communicator {
                        const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
   // Sums the `size` parts of scratch_, as a tree, into `out`.
   void ReduceParts(const Collective& call, size_t bytes) TD_REQUIRES(run_mu_);
-  bool Pair(size_t bytes) const;
   bool Direct(size_t bytes) const;
-  bool Hierarchical() const {
-    return config_.group > 1 && size() > config_.group && !config_.tree_order;
-  }
   Schedule AllReduceSchedule(const Collective& call) const;
   Schedule ReduceSchedule(const Collective& call) const;
 

@@ -13,6 +13,8 @@ const std::vector<Command>& Commands() {
       {"data", RunData, "show data files and convert them into record files"},
       {"export", RunExport, "write a checkpoint's parameters for NumPy or as safetensors"},
       {"graph", RunGraph, "print or draw the program of a job, before and after each pass"},
+      {"plan", RunPlan,
+       "predict and measure each way of reducing a job's gradients, or simulate it"},
       {"status", RunStatus, "show the pservers and trainers of a running job, and who is slow"},
       {"top", RunTop, "the same again and again, with updates per second"},
       {"vars", RunVars, "list the variables that a job's pservers hold, and where"},

@@ -22,6 +22,7 @@ int RunGraph(const Args& args);
 int RunHelp(const Args& args);
 int RunKnobs(const Args& args);
 int RunLint(const Args& args);
+int RunPlan(const Args& args);
 int RunRestore(const Args& args);
 int RunSave(const Args& args);
 int RunStatus(const Args& args);

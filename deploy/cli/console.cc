@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 
 #include "deploy/launch/process.h"
 
@@ -53,6 +54,14 @@ std::string TableText(const std::vector<std::vector<std::string>>& rows) {
     text += line + "\n";
   }
   return text;
+}
+
+Status WriteTextFile(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) return PermissionDenied("cannot write %s", path);
+  return OkStatus();
 }
 
 StatusOr<bool> WantsJson(const ParsedArgs& args) {

@@ -21,6 +21,9 @@ int Fail(const std::string& command, const Status& status);
 // Columns as wide as their widest cell, two spaces between them; a line each.
 std::string TableText(const std::vector<std::vector<std::string>>& rows);
 
+// Writes or replaces a file. PERMISSION_DENIED naming it.
+Status WriteTextFile(const std::string& path, const std::string& text);
+
 // What --output (-o) says: text, the default, or json. INVALID_ARGUMENT for anything else.
 StatusOr<bool> WantsJson(const ParsedArgs& args);
 

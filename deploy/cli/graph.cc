@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "common/base/nearest.h"
 #include "deploy/cli/commands.h"
@@ -45,14 +44,6 @@ StatusOr<size_t> PointOf(const ParsedArgs& parsed, const JobHistory& history) {
                          OrDidYouMean(name, names), ran);
 }
 
-Status WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) return PermissionDenied("cannot write %s", path);
-  return OkStatus();
-}
-
 // Runs graphviz: `dot_path` becomes the picture `svg_path`.
 Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
   std::vector<std::string> words = {"dot", "-Tsvg", "-o", svg_path, dot_path};
@@ -78,10 +69,10 @@ Status Show(const ParsedArgs& parsed, const JobHistory& history) {
   TD_ASSIGN_OR_RETURN(const size_t at, PointOf(parsed, history));
   const auto& [point, program] = history.points[at];
   const std::string dot = ToDot(program, program.name + " after " + point);
-  if (parsed.Has("dot")) return WriteFile(parsed.Get("dot"), dot);
+  if (parsed.Has("dot")) return WriteTextFile(parsed.Get("dot"), dot);
   if (parsed.Has("svg")) {
     const std::string svg = parsed.Get("svg"), source = svg + ".dot";
-    TD_RETURN_IF_ERROR(WriteFile(source, dot));
+    TD_RETURN_IF_ERROR(WriteTextFile(source, dot));
     const Status drawn = DrawSvg(source, svg);
     std::remove(source.c_str());
     return drawn;

@@ -1,15 +1,16 @@
 #include "deploy/cli/job_history.h"
 
 #include "proto/job.pb.h"
-#include "trainer/job.h"
 #include "trainer/programs.h"
 #include "trainer/reader/sampler.h"
 
 namespace tandem::deploy {
 
-StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers) {
+StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers,
+                               const Settings& overrides) {
   JobSources sources;
   sources.path = job_path;
+  sources.overrides = overrides;
   TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, workers));
   const int64_t global = GlobalBatch(*job.config, workers);
   const BatchShare share =
@@ -19,9 +20,9 @@ StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers) {
   // Nobody is connected to; modes only want to have been told.
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
-  TD_ASSIGN_OR_RETURN(const ModeOptions options, ModeOptionsOf(*job.config, rank, ""));
-  TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, options));
   JobHistory history;
+  TD_ASSIGN_OR_RETURN(history.mode, ModeOptionsOf(*job.config, rank, ""));
+  TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, history.mode));
   history.job = job.config->name();
   history.batch = share.size;
   const auto keep = [&history](std::string_view point, const Program& program) {

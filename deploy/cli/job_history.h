@@ -9,6 +9,7 @@
 #include "kernels/exec/memory_plan.h"
 #include "kernels/graph/passes/pass.h"
 #include "kernels/graph/program.h"
+#include "trainer/job.h"
 
 namespace tandem::deploy {
 
@@ -19,9 +20,12 @@ struct JobHistory {
   std::vector<std::pair<std::string, Program>> points;
   std::vector<PassReport> passes;
   MemoryOptions memory;  // what the strategy asks for
+  ModeOptions mode;
 };
 
-// Builds the programs of rank 0 of `workers` in the job's mode. Nobody is connected to.
-StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers);
+// Builds the programs of rank 0 of `workers` in the job's mode. `overrides`: as flags would.
+// Nobody is connected to.
+StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers,
+                               const Settings& overrides = {});
 
 }  // namespace tandem::deploy

@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <fstream>
 
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
@@ -85,14 +84,6 @@ Status ShowMemory(const std::string& kind, const std::string& path, int workers)
   return OkStatus();
 }
 
-Status Save(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) return PermissionDenied("cannot write %s", path);
-  return OkStatus();
-}
-
 }  // namespace
 
 int RunLint(const Args& args) {
@@ -134,7 +125,7 @@ int RunLint(const Args& args) {
       if (!shown.ok()) exit_code = Fail("lint", shown);
     }
     if (!parsed.Has("save")) continue;
-    const Status saved = Save(parsed.Get("save"), checked.canonical);
+    const Status saved = WriteTextFile(parsed.Get("save"), checked.canonical);
     if (!saved.ok()) exit_code = Fail("lint", saved);
   }
   return exit_code;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "common/base/nearest.h"
 
@@ -79,6 +80,18 @@ StatusOr<int> ParsedArgs::GetInt(const std::string& name, int fallback, int min,
   if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
     return InvalidArgument("%s: expected a whole number from %d to %d, got \"%s\"",
                            it->second.spelled, min, max, text);
+  }
+  return value;
+}
+
+StatusOr<double> ParsedArgs::GetDouble(const std::string& name, double fallback, double min,
+                                       double max) const {
+  const auto it = flags.find(name);
+  if (it == flags.end()) return fallback;
+  double value = 0;
+  if (!absl::SimpleAtod(it->second.text, &value) || !(value >= min && value <= max)) {
+    return InvalidArgument("%s: expected a number from %g to %g, got \"%s\"", it->second.spelled,
+                           min, max, it->second.text);
   }
   return value;
 }

@@ -33,6 +33,9 @@ struct ParsedArgs {
   std::string Get(const std::string& name, const std::string& fallback = "") const;
   // INVALID_ARGUMENT when the value is no whole number in [min, max].
   StatusOr<int> GetInt(const std::string& name, int fallback, int min, int max) const;
+  // INVALID_ARGUMENT when the value is no number in [min, max].
+  StatusOr<double> GetDouble(const std::string& name, double fallback, double min,
+                             double max) const;
 };
 
 // INVALID_ARGUMENT, naming the argument, when a flag is unknown, given twice, or lacks its value.

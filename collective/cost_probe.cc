@@ -1,0 +1,155 @@
+#include "collective/cost_probe.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "collective/algorithms.h"
+#include "collective/board.h"
+#include "common/tensor/reduce.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kCallsMin = 3, kCallsMax = 400;
+constexpr size_t kSmall = 8, kMiddle = 64 << 10, kLarge = 1 << 20;
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// What is timed: a collective over `data` (of the rank), which has room for `size` times `bytes`.
+using MakeCall = std::function<Collective(int rank, std::byte* data)>;
+
+// The median of `calls` calls, of the slowest rank each.
+StatusOr<double> TimeSome(LocalWorld& world, const MakeCall& make, size_t bytes, int calls) {
+  const auto ranks = static_cast<size_t>(world.size());
+  std::vector<std::vector<double>> seconds(ranks);
+  TD_RETURN_IF_ERROR(world.OnEveryRank([&](Communicator& own) -> Status {
+    TD_ASSIGN_OR_RETURN(const Buffer data, own.Allocate(bytes));
+    std::memset(data.get(), 0, bytes);
+    const Collective call = make(own.rank(), data.get());
+    auto& mine = seconds[static_cast<size_t>(own.rank())];
+    for (int i = -1; i < calls; ++i) {   // one to warm up
+      TD_RETURN_IF_ERROR(own.Call({}));  // a barrier
+      const Time start = SteadyNow();
+      TD_RETURN_IF_ERROR(own.Call(call));
+      if (i >= 0) mine.push_back(Seconds(SteadyNow() - start));
+    }
+    return OkStatus();
+  }));
+  std::vector<double> slowest = seconds[0];
+  for (const auto& mine : seconds) {
+    for (size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], mine[i]);
+  }
+  return Median(slowest);
+}
+
+StatusOr<double> TimeFor(LocalWorld& world, const MakeCall& make, size_t bytes, Duration budget) {
+  TD_ASSIGN_OR_RETURN(const double once, TimeSome(world, make, bytes, 1));
+  const double affordable = Seconds(budget) / std::max(once, 1e-6);
+  const int calls = static_cast<int>(std::clamp<double>(affordable, kCallsMin, kCallsMax));
+  return TimeSome(world, make, bytes, calls);
+}
+
+// Between two ranks, each sends `bytes` and receives as many, and adds nothing.
+StatusOr<double> TimeExchange(LocalWorld& pair, size_t bytes, Duration budget) {
+  const MakeCall make = [bytes](int rank, std::byte* data) {
+    Collective call;
+    call.op = CollectiveOp::kAllGather;
+    call.in = data + static_cast<size_t>(rank) * bytes;
+    call.out = data;
+    call.count = bytes / sizeof(float);
+    return call;
+  };
+  return TimeFor(pair, make, 2 * bytes, budget);
+}
+
+// What a rank takes to send one small message behind another, without waiting for the other rank.
+StatusOr<double> TimeSends(LocalWorld& pair) {
+  constexpr int kSends = 64;
+  double seconds = 0;
+  TD_RETURN_IF_ERROR(pair.OnEveryRank([&](Communicator& own) -> Status {
+    float value = 0;
+    Collective call;
+    call.op = CollectiveOp::kBroadcast;
+    call.in = call.out = &value;
+    call.count = 1;
+    TD_RETURN_IF_ERROR(own.Call({}));
+    const Time start = SteadyNow();
+    for (int i = 0; i < kSends; ++i) TD_RETURN_IF_ERROR(own.Call(call));
+    if (own.rank() == 0) seconds = Seconds(SteadyNow() - start) / kSends;
+    return own.Call({});
+  }));
+  return seconds;
+}
+
+}  // namespace
+
+StatusOr<double> TimeAllReduce(LocalWorld& world, size_t bytes, Duration budget) {
+  const MakeCall make = [bytes](int, std::byte* data) {
+    Collective call;
+    call.op = CollectiveOp::kAllReduce;
+    call.in = call.out = data;
+    call.count = bytes / sizeof(float);
+    return call;
+  };
+  return TimeFor(world, make, bytes, budget);
+}
+
+double ProbeAdding() {
+  constexpr size_t kCount = kMiddle / sizeof(float);
+  constexpr int kRounds = 9;
+  std::vector<float> sum(kCount, 0), in(kCount, 1);
+  std::vector<double> seconds;
+  for (int i = 0; i < kRounds; ++i) {
+    const Time start = SteadyNow();
+    ReduceInto(ReduceOp::kSum, DType::kF32, sum.data(), in.data(), kCount, true);
+    seconds.push_back(Seconds(SteadyNow() - start));
+  }
+  return Median(seconds) / kMiddle;
+}
+
+StatusOr<CostModel> ProbeTcp(Duration budget) {
+  const ConnectOptions tcp = {.carrier = Carrier::kTcp};
+  HostCommunicatorConfig direct = Always(AllReduceAlgorithm::kPair, 1);
+  direct.direct_bytes_max = direct.pair_bytes_max;  // of the gather, in one step
+  direct.direct_ranks_max = 2;
+  TD_ASSIGN_OR_RETURN(LocalWorld pair, LocalWorld::Join(2, direct, tcp));
+  TD_ASSIGN_OR_RETURN(LocalWorld ring,
+                      LocalWorld::Join(2, Always(AllReduceAlgorithm::kRing, 1), tcp));
+  const Duration each = budget / 5;
+  TD_ASSIGN_OR_RETURN(const double one_step, TimeAllReduce(pair, kSmall, each));
+  TD_ASSIGN_OR_RETURN(const double two_steps, TimeAllReduce(ring, kSmall, each));
+  TD_ASSIGN_OR_RETURN(const double middle, TimeExchange(pair, kMiddle, each));
+  TD_ASSIGN_OR_RETURN(const double large, TimeExchange(pair, kLarge, each));
+  TD_ASSIGN_OR_RETURN(const double added, TimeAllReduce(pair, kLarge, each));
+  TD_ASSIGN_OR_RETURN(const double send, TimeSends(pair));
+  CostModel model;
+  // A step is a message out, one in, and the way; what is not of the steps is of the start.
+  const double step = std::clamp(two_steps - one_step, 0.0, one_step);
+  model.thread.start = one_step - step;
+  model.thread.message = std::min(send, step / 2);
+  model.inside.latency = step - 2 * model.thread.message;
+  model.thread.byte = std::max(0.0, (large - middle) / (2.0 * (kLarge - kMiddle)));
+  model.thread.add_byte = std::max(0.0, (added - large) / static_cast<double>(kLarge));
+  model.between = model.inside;
+  model.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return model;
+}
+
+StatusOr<SharedMemoryCost> ProbeSharedMemory(LocalWorld& world, Duration budget) {
+  SharedMemoryCost cost;
+  cost.posted_max = BoardSeat::kInlineMax;
+  const Duration each = budget / 3;
+  TD_ASSIGN_OR_RETURN(cost.posted, TimeAllReduce(world, cost.posted_max / 2, each));
+  TD_ASSIGN_OR_RETURN(const double middle, TimeAllReduce(world, kMiddle, each));
+  TD_ASSIGN_OR_RETURN(const double large, TimeAllReduce(world, kLarge, each));
+  cost.byte = std::max(0.0, (large - middle) / static_cast<double>(kLarge - kMiddle));
+  cost.start = std::max(0.0, middle - cost.byte * static_cast<double>(kMiddle));
+  return cost;
+}
+
+}  // namespace tandem

@@ -1,0 +1,253 @@
+// The cost model's walk against hand-computed cases and the formulas of the literature, and who
+// chooses which algorithm.
+#include "collective/step_simulator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "collective/algorithms.h"
+#include "collective/cost_probe.h"
+#include "collective/hierarchy.h"
+#include "collective/ring.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+using enum AllReduceAlgorithm;
+
+// One host, figures that are easy to add up.
+CostModel Plain() {
+  CostModel model;
+  model.thread = {.start = 1, .message = 2, .byte = 0.5, .add_byte = 0.25};
+  model.inside.latency = 10;
+  return model;
+}
+
+std::vector<double> PairEnds(const CostModel& model, const WalkStarts& starts = {}) {
+  const auto pair = [](int rank) { return PairAllReduce(rank, 8); };
+  const auto ends = Walk(pair, {2, 2}, model, starts, /*pieces=*/1);
+  EXPECT_TRUE(ends.ok()) << ends.status();
+  return ends.ok() ? *ends : std::vector<double>();
+}
+
+TEST(StepSimulatorTest, APairByHand) {
+  // Start 1, send 2 + 8 * 0.5, way 10, receive 2 + 8 * 0.5, add 8 * 0.25.
+  EXPECT_THAT(PairEnds(Plain()), ElementsAre(25, 25));
+}
+
+TEST(StepSimulatorTest, AWireCarriesOneThingAfterAnother) {
+  CostModel model;
+  model.inside = {.latency = 10, .byte = 1};
+  const auto gather = [](int rank) { return DirectAllGather(rank, 3, 4); };
+  const auto ends = Walk(gather, {3, 3}, model, {}, 1);
+  ASSERT_TRUE(ends.ok()) << ends.status();
+  // Two messages out of each end, two into it: 4 + 4, and the way.
+  EXPECT_THAT(*ends, ElementsAre(18, 18, 18));
+}
+
+TEST(StepSimulatorTest, ASlowRankByHand) {
+  // Rank 1: start 3, send 18, so it is there at 31; rank 0 receives it in 8. Rank 1 in 24 from 21.
+  EXPECT_THAT(PairEnds(Plain(), {.slow_rank = 1, .slow_factor = 3}), ElementsAre(39, 45));
+}
+
+TEST(StepSimulatorTest, ALateRankByHand) {
+  EXPECT_THAT(PairEnds(Plain(), {.start = {0, 100}}), ElementsAre(125, 115));
+}
+
+TEST(StepSimulatorTest, ThreadsTakeTurnsOnACore) {
+  CostModel model = Plain();
+  model.inside.latency = 0;
+  model.cores = 1;
+  // Both send (6 each) and receive (8 each), on one core from 1 on.
+  EXPECT_THAT(PairEnds(model), ElementsAre(29, 21));
+  model.cores = 2;
+  EXPECT_THAT(PairEnds(model), ElementsAre(15, 15));
+}
+
+TEST(StepSimulatorTest, PiecesGoOnWhileTheRestIsOnItsWay) {
+  CostModel model;
+  model.inside.byte = 1;
+  const auto chain = [](int rank) { return ChainBroadcast(rank, 5, 0, 400); };
+  const auto whole = Walk(chain, {5, 5}, model, {}, 1), cut = Walk(chain, {5, 5}, model, {}, 4);
+  ASSERT_TRUE(whole.ok() && cut.ok());
+  EXPECT_THAT(*whole, ElementsAre(0, 400, 800, 1200, 1600));
+  EXPECT_THAT(*cut, ElementsAre(0, 400, 500, 600, 700));
+}
+
+TEST(StepSimulatorTest, TablesThatDoNotFitAreFound) {
+  const auto both_receive = [](int rank) { return PairReduce(rank, /*root=*/rank, 8); };
+  EXPECT_EQ(Walk(both_receive, {2, 2}, Plain()).status().code(), StatusCode::kInternal);
+}
+
+// Per step 2 messages, the way, and its bytes; Thakur et al. 2005.
+TEST(StepSimulatorTest, RingAndHalvingAreTheirFormulas) {
+  CostModel model = Plain();
+  model.inside.byte = 3;
+  const double alpha = 2 * model.thread.message + model.inside.latency;
+  const double beta = 2 * model.thread.byte + model.inside.byte;
+  for (const int n : {2, 4, 8, 16}) {
+    const size_t count = 1600;
+    const double bytes = 4.0 * count, share = (n - 1.0) / n;
+    const double moved =
+        model.thread.start + 2 * share * bytes * beta + share * bytes * model.thread.add_byte;
+    const auto ring = [&](int r) { return RingAllReduce(r, n, count, 4); };
+    const auto halving = [&](int r) { return HalvingDoublingAllReduce(r, n, count, 4); };
+    const auto ring_ends = Walk(ring, {n, n}, model, {}, 1);
+    const auto halving_ends = Walk(halving, {n, n}, model, {}, 1);
+    ASSERT_TRUE(ring_ends.ok() && halving_ends.ok());
+    EXPECT_THAT(*ring_ends, Each(DoubleNear(moved + 2 * (n - 1) * alpha, 1e-6))) << n;
+    // The lower of two ranks can pass on its half before it has the other one.
+    const double halved = moved + 2 * std::log2(n) * alpha;
+    EXPECT_NEAR(*std::max_element(halving_ends->begin(), halving_ends->end()), halved, 1e-6) << n;
+  }
+}
+
+// The ranks of a host send one after another over its one wire.
+TEST(StepSimulatorTest, ShardsOfTwoHostsByHand) {
+  CostModel model;
+  model.inside = {.latency = 1, .byte = 0.5};
+  model.between = {.latency = 1000, .byte = 2};
+  const auto shards = [](int rank) {
+    return HierarchicalAllReduce(HierarchyForm::kShards, rank, 4, 2, 80, 1);
+  };
+  const auto ends = Walk(shards, {4, 2}, model, {}, 1);
+  ASSERT_TRUE(ends.ok()) << ends.status();
+  // Half of 80 bytes inside (1 + 20), twice a quarter between: 40 on the wire and 1000, the second
+  // rank 40 later; then half inside again. What comes last has all of these behind it.
+  const double inside = 1 + 20, between = 2 * (40 + 1000) + 40;
+  EXPECT_DOUBLE_EQ(*std::max_element(ends->begin(), ends->end()), 2 * inside + between);
+}
+
+CostModel TwoLevels() {
+  CostModel model;
+  model.thread = {.start = 3e-6, .message = 1e-6, .byte = 2e-10, .add_byte = 1e-10};
+  model.inside = {.latency = 2e-6, .byte = 1e-10};
+  model.between = {.latency = 2e-5, .byte = 7e-10};
+  return model;
+}
+
+StatusOr<std::vector<double>> WalkAll(AllReduceAlgorithm algorithm, const RankLayout& layout,
+                                      size_t count, const CostModel& model) {
+  return Walk(
+      [&](int rank) {
+        return AllReduceSchedule(algorithm, rank, layout.ranks, layout.ranks_per_host, count, 4);
+      },
+      layout, model);
+}
+
+// One host walked for all gives each rank the time that the walk of all gives it.
+TEST(StepSimulatorTest, OneHostStandsForAllOfARing) {
+  CostModel model = TwoLevels();
+  for (const int cores : {0, 1}) {
+    model.cores = cores;
+    for (const RankLayout layout : {RankLayout{8, 2}, RankLayout{12, 3}, RankLayout{6, 1}}) {
+      const size_t count = 240000, g = static_cast<size_t>(layout.ranks_per_host);
+      const auto one = WalkAllReduce(kRing, layout, 1, count, 4, model);
+      const auto all = WalkAll(kRing, layout, count, model);
+      ASSERT_TRUE(one.ok() && all.ok());
+      ASSERT_EQ(one->size(), g);
+      for (size_t r = 0; r < all->size(); ++r) {
+        EXPECT_NEAR((*all)[r], (*one)[r % g], 1e-12) << "rank " << r << " of " << layout.ranks;
+      }
+    }
+  }
+}
+
+TEST(StepSimulatorTest, OneHostStandsForAllOfManyWithinAFewPercent) {
+  const RankLayout layout = {512, 8};
+  for (const AllReduceAlgorithm algorithm : {kLeaders, kShards}) {
+    const size_t count = 512 << 10;
+    const auto one = WalkAllReduce(algorithm, layout, 8, count, 4, TwoLevels());
+    const auto all = WalkAll(algorithm, layout, count, TwoLevels());
+    ASSERT_TRUE(one.ok() && all.ok());
+    EXPECT_EQ(one->size(), 8u);
+    const double last = *std::max_element(all->begin(), all->end());
+    EXPECT_NEAR(*std::max_element(one->begin(), one->end()), last, 0.05 * last) << Name(algorithm);
+  }
+}
+
+TEST(StepSimulatorTest, ThousandsOfRanks) {
+  CostModel model;
+  model.between = {.latency = 2e-5, .byte = 8e-11};
+  const RankLayout layout = {4096, 1};
+  const auto ring = WalkAllReduce(kRing, layout, 1, 4096, 4, model);
+  ASSERT_TRUE(ring.ok()) << ring.status();
+  EXPECT_NEAR(ring->at(0), 2 * 4095 * (2e-5 + 4 * 8e-11), 1e-9);
+  const auto halving = WalkAllReduce(kHalving, layout, 1, 4096, 4, model);
+  ASSERT_TRUE(halving.ok()) << halving.status();
+  EXPECT_LT(halving->at(0), ring->at(0) / 100) << "24 messages instead of 8190";
+  const auto slow =
+      WalkAllReduce(kRing, layout, 1, 4096, 4, model, {.slow_rank = 7, .slow_factor = 2});
+  EXPECT_EQ(slow.status().code(), StatusCode::kResourceExhausted) << "33 million steps";
+}
+
+TEST(StepSimulatorTest, DirectAddsUpBehindIt) {
+  const CostModel model = Plain();
+  const auto ends = WalkAllReduce(kDirect, {3, 3}, 1, 4, 1, model);
+  CostModel free = model;
+  free.thread.add_byte = 0;
+  const auto moved = WalkAllReduce(kDirect, {3, 3}, 1, 4, 1, free);
+  ASSERT_TRUE(ends.ok() && moved.ok());
+  EXPECT_DOUBLE_EQ(ends->at(0) - moved->at(0), 2 * 4 * 0.25);
+}
+
+TEST(AlgorithmsTest, TheCommunicatorsChoice) {
+  HostCommunicatorConfig config;
+  EXPECT_EQ(ChooseAllReduce(config, 2, 256 << 10), kPair);
+  EXPECT_EQ(ChooseAllReduce(config, 2, (256 << 10) + 4), kRing);
+  EXPECT_EQ(ChooseAllReduce(config, 8, 4 << 10), kDirect);
+  EXPECT_EQ(ChooseAllReduce(config, 9, 4 << 10), kRing);
+  config.group = 4;
+  EXPECT_EQ(ChooseAllReduce(config, 8, 1 << 20), kShards);
+  EXPECT_EQ(ChooseAllReduce(config, 4, 1 << 20), kRing);
+  config.form = HierarchyForm::kLeaders;
+  EXPECT_EQ(ChooseAllReduce(config, 8, 1 << 20), kLeaders);
+  config.tree_order = true;
+  EXPECT_EQ(ChooseAllReduce(config, 8, 1 << 20), kHalving);
+}
+
+TEST(AlgorithmsTest, AlwaysTheSame) {
+  for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
+    for (const int size : {2, 4, 12}) {
+      if (!Serves(algorithm, size, 2)) continue;
+      for (const size_t bytes : {size_t{4}, size_t{1} << 20}) {
+        EXPECT_EQ(ChooseAllReduce(Always(algorithm, 2), size, bytes), algorithm);
+      }
+    }
+  }
+  EXPECT_FALSE(Serves(kPair, 3, 1));
+  EXPECT_FALSE(Serves(kShards, 6, 4));
+  EXPECT_FALSE(Serves(kLeaders, 4, 4));
+}
+
+// What it finds is this machine's affair; that it measures something is not.
+TEST(CostProbeTest, FitsSomethingThatCosts) {
+  const auto model = ProbeTcp(std::chrono::milliseconds(20));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_GT(model->thread.byte, 0);
+  EXPECT_GE(model->thread.start, 0);
+  EXPECT_GE(model->inside.latency, 0);
+  EXPECT_GT(model->thread.message + model->inside.latency + model->thread.start, 0);
+  EXPECT_GE(model->cores, 1);
+  EXPECT_GT(ProbeAdding(), 0);
+}
+
+TEST(CostProbeTest, SharedMemoryIsALineBehindWhatIsPosted) {
+  auto world = LocalWorld::Join(2, {}, {Carrier::kSharedMemory, size_t{16} << 20});
+  ASSERT_TRUE(world.ok()) << world.status();
+  const auto cost = ProbeSharedMemory(*world, std::chrono::milliseconds(10));
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  EXPECT_GT(cost->posted, 0);
+  EXPECT_EQ(cost->Seconds(cost->posted_max), cost->posted);
+  EXPECT_DOUBLE_EQ(cost->Seconds(2 << 20) - cost->Seconds(1 << 20), cost->byte * (1 << 20));
+}
+
+}  // namespace
+}  // namespace tandem
