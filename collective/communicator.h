@@ -91,6 +91,8 @@ class Communicator {
   // Start and Wait in one. Runs on the calling thread where nothing else is pending, which saves
   // two changes of threads.
   virtual Status Call(Collective call) { return Start(std::move(call))->Wait(Time::max()); }
+  // OK, or the failure that ended it.
+  virtual Status Health() const = 0;
   // Memory that collectives of this communicator move fastest: in shared memory the others work on
   // it in place. It may outlive the communicator; what it holds at first is undefined.
   virtual StatusOr<Buffer> Allocate(size_t bytes);

@@ -36,7 +36,7 @@ enum class Channel : uint8_t {
 // In front of Hello and Challenge, so that garbage is known for what it is after eight bytes.
 struct Greeting {
   static constexpr uint32_t kMagic = 0x484d4454;  // "TDMH"
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
   uint32_t magic = kMagic;
   uint32_t version = kVersion;
 };
@@ -46,10 +46,10 @@ struct Hello {
   uint32_t channel = 0;  // Channel
   int32_t rank = 0;
   int32_t size = 0;
-  uint32_t port = 0;   // where this rank listens
-  char host[64] = {};  // the same; text, ends with 0
-  uint64_t generation = 0;
-  char job[64] = {};  // text, ends with 0
+  uint32_t port = 0;        // where this rank listens
+  char host[64] = {};       // the same; text, ends with 0
+  uint64_t generation = 0;  // of the world, as rank 0 told; 0: asks rank 0 to be let in
+  char job[64] = {};        // text, ends with 0
   Nonce nonce = {};
 };
 static_assert(sizeof(Hello) == 176);
@@ -73,10 +73,12 @@ static_assert(sizeof(Welcome) == 288);
 
 // Rank 0's answer once all are there: where rank i listens is entry i.
 struct MapHead {
-  uint32_t code = 0;    // StatusCode
-  uint32_t count = 0;   // of entries that follow
-  char text[248] = {};  // why not; ends with 0
-  Mac mac = {};         // over the entries, "map"
+  uint32_t code = 0;   // StatusCode
+  uint32_t count = 0;  // of entries that follow
+  // A random number by which connections and messages of an earlier world of this job are known.
+  uint64_t generation = 0;
+  char text[240] = {};  // why not; ends with 0
+  Mac mac = {};         // over generation and entries, "map"
 };
 static_assert(sizeof(MapHead) == 288);
 struct MapEntry {

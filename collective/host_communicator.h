@@ -51,6 +51,7 @@ class HostCommunicator final : public Communicator {
   const std::string& name() const override { return config_.name; }
   std::shared_ptr<Work> Start(Collective call) override;
   Status Call(Collective call) override;
+  Status Health() const override { return transport_->Health(); }
   StatusOr<Buffer> Allocate(size_t bytes) override;
   void Abort(const std::string& reason) override;
 

@@ -4,6 +4,8 @@
 
 #include <sys/socket.h>
 
+#include <cerrno>
+
 #include "common/base/check.h"
 
 namespace tandem {
@@ -58,6 +60,35 @@ std::string Reception::Missing(Channel channel) const {
     missing += (missing.empty() ? "" : ", ") + std::to_string(r);
   }
   return missing;
+}
+
+namespace {
+// Whether the other side has closed the connection.
+bool HasLeft(Reception::Tcp::socket& socket) {
+  char byte;
+  const ssize_t n = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+}  // namespace
+
+int Reception::Left(Channel channel) const {
+  const auto& seats = channel == Channel::kControl ? control_ : data_;
+  for (int r = config_.rank + 1; r < config_.size; ++r) {
+    const Seat& seat = seats[static_cast<size_t>(r)];
+    if (seat.ready && HasLeft(*seat.socket)) return r;
+  }
+  return -1;
+}
+
+void Reception::SetGeneration(uint64_t generation) {
+  generation_ = generation;
+  for (const Channel channel : {Channel::kControl, Channel::kData}) {
+    if (config_.rank == 0 && channel == Channel::kControl) continue;  // they were told it there
+    for (int r = config_.rank + 1; r < config_.size; ++r) {
+      const Seat& seat = At(channel, r);
+      if (seat.socket != nullptr && seat.hello.generation != generation) Forget(channel, r);
+    }
+  }
 }
 
 void Reception::Accept() {
@@ -171,10 +202,6 @@ Status Reception::Admit(const Hello& hello) {
   if (job != config_.job) {
     return FailedPrecondition("this is job \"%s\", not \"%s\"", config_.job, job);
   }
-  if (hello.generation != config_.generation) {
-    return FailedPrecondition("this is generation %d of the job, not %d", config_.generation,
-                              hello.generation);
-  }
   if (hello.size != config_.size) {
     return FailedPrecondition("this job has %d ranks, not %d", config_.size, hello.size);
   }
@@ -186,13 +213,15 @@ Status Reception::Admit(const Hello& hello) {
       hello.channel != static_cast<uint32_t>(Channel::kData)) {
     return FailedPrecondition("there is no channel %d", hello.channel);
   }
+  const bool joins = config_.rank == 0 && hello.channel == static_cast<uint32_t>(Channel::kControl);
+  if (!joins && generation_ != 0 && hello.generation != generation_) {
+    return Unavailable("rank %d comes for another world of this job", hello.rank);
+  }
   Seat& seat = At(static_cast<Channel>(hello.channel), hello.rank);
   if (seat.socket == nullptr) return OkStatus();
   // A rank that lost its first connection may come again.
-  char byte;
-  if (::recv(seat.socket->native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
-    seat.socket.reset();
-    seat.ready = false;
+  if (HasLeft(*seat.socket)) {
+    seat = Seat();
     return OkStatus();
   }
   return AlreadyExists("rank %d is taken by %s:%d", hello.rank, GetText(seat.hello.host),

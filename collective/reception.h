@@ -35,6 +35,12 @@ class Reception {
   }
   // Ranks that have not come on `channel`: "1, 3"; empty when all have.
   std::string Missing(Channel channel) const;
+  // The lowest rank that was let in on `channel` and has left since; -1: none.
+  int Left(Channel channel) const;
+  // Whoever left may come again.
+  void Forget(Channel channel, int rank) { At(channel, rank) = Seat(); }
+  // The world is known now: whoever came for another one is forgotten, or refused from now on.
+  void SetGeneration(uint64_t generation);
 
  private:
   struct Guest;
@@ -55,6 +61,7 @@ class Reception {
   const WorldConfig& config_;
   boost::asio::steady_timer retry_;
   std::vector<Seat> control_, data_;
+  uint64_t generation_ = 0;     // 0: not known yet
   std::list<GuestPtr> guests_;  // oldest first, at most config.guests_max
   bool closed_ = false;
 };

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <optional>
 
 #include <boost/asio.hpp>
 
 #include "collective/handshake.h"
 #include "collective/reception.h"
+#include "collective/waiter.h"
 #include "common/base/check.h"
 
 namespace tandem {
@@ -24,16 +24,26 @@ using Error = boost::system::error_code;
 
 constexpr Duration kBackoffMin = std::chrono::milliseconds(10);
 constexpr Duration kBackoffMax = std::chrono::milliseconds(500);
-constexpr Duration kProgressEvery = std::chrono::seconds(2);
 
 Status FromCode(uint32_t code, const std::string& message) {
   const bool known = code > 0 && code <= static_cast<uint32_t>(StatusCode::kUnauthenticated);
   return Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown, message);
 }
 
-void Close(tcp::socket& socket) {
-  Error ignored;
-  socket.close(ignored);
+// Over the list of ranks and the world's generation.
+Mac MapMac(const std::string& secret, const Hello& hello, const Challenge& challenge,
+           uint64_t generation, std::span<const std::byte> entries) {
+  std::vector<std::byte> text(sizeof(generation) + entries.size());
+  std::memcpy(text.data(), &generation, sizeof(generation));
+  std::memcpy(text.data() + sizeof(generation), entries.data(), entries.size());
+  return MacOf(secret, "map", hello, challenge, text);
+}
+
+uint64_t DrawGeneration() {
+  const Nonce random = FreshNonce();
+  uint64_t generation = 0;
+  std::memcpy(&generation, random.data(), sizeof(generation));
+  return generation | 1;  // 0 stands for none
 }
 
 // One rank's way into the world. Dials and listens on one io_context, so that nobody waits for
@@ -56,6 +66,8 @@ class Join {
   Status Adopt();
   StatusOr<Mesh> RunFirst();
   StatusOr<Mesh> RunOther();
+  Status Gather();
+  void WatchFirst();
   Status SendMap();
   void SendNoMap(const Status& why);
   Status ReadMap(Line& line);
@@ -67,90 +79,18 @@ class Join {
   Status AwaitGuests(Channel channel);
   Status FillMesh(Mesh& mesh);
 
-  // Starts an asynchronous operation by `start(handler)` and runs `io_` until it ends or `deadline`
-  // passes, when `cancel` must end it.
-  template <typename Start, typename Cancel>
-  Error Await(Start start, Cancel cancel, Time deadline);
-  Error Read(tcp::socket& socket, void* to, size_t bytes, Time deadline);
-  Error Write(tcp::socket& socket, const void* from, size_t bytes, Time deadline);
-  void Pause(Duration time);
-  void Progress();
-  std::string Waited() const;
-
   const WorldConfig& config_;
   Fd listen_fd_;
-  const Time start_ = SteadyNow();
-  const Time deadline_ = start_ + config_.timeout;
-  Time progress_at_ = start_ + kProgressEvery;
-  std::string waiting_for_;
-
-  asio::io_context io_;
+  Waiter waiter_{config_};
+  asio::io_context& io_ = waiter_.io();
   tcp::acceptor acceptor_{io_};
   std::unique_ptr<Reception> reception_;  // after what it uses
   HostPort door_;                         // where this rank listens
   HostPort first_;                        // where rank 0 does
   std::vector<HostPort> map_;
+  uint64_t generation_ = 0;                       // 0: not known yet
   std::vector<Line> lines_control_, lines_data_;  // to the ranks below
 };
-
-std::string Join::Waited() const {
-  return absl::StrFormat("%.0f s of %.0f s", Seconds(SteadyNow() - start_),
-                         Seconds(config_.timeout));
-}
-
-void Join::Progress() {
-  if (SteadyNow() < progress_at_ || waiting_for_.empty()) return;
-  progress_at_ += kProgressEvery;
-  const std::string text = absl::StrFormat("rank %d of %d: waiting for %s (%s)", config_.rank,
-                                           config_.size, waiting_for_, Waited());
-  if (config_.progress) {
-    config_.progress(text);
-  } else {
-    LOG(INFO) << text;
-  }
-}
-
-template <typename Start, typename Cancel>
-Error Join::Await(Start start, Cancel cancel, Time deadline) {
-  std::optional<Error> result;
-  start([&result](const Error& error) { result = error; });
-  while (!result && SteadyNow() < deadline) {
-    io_.restart();
-    io_.run_one_until(std::min(deadline, progress_at_));
-    Progress();
-  }
-  if (result) return *result;
-  cancel();
-  while (!result) {
-    io_.restart();
-    io_.run_one();
-  }
-  return asio::error::timed_out;
-}
-
-Error Join::Read(tcp::socket& socket, void* to, size_t bytes, Time deadline) {
-  return Await(
-      [&](auto done) {
-        asio::async_read(socket, asio::buffer(to, bytes),
-                         [done](const Error& e, size_t) mutable { done(e); });
-      },
-      [&] { Close(socket); }, deadline);
-}
-
-Error Join::Write(tcp::socket& socket, const void* from, size_t bytes, Time deadline) {
-  return Await(
-      [&](auto done) {
-        asio::async_write(socket, asio::buffer(from, bytes),
-                          [done](const Error& e, size_t) mutable { done(e); });
-      },
-      [&] { Close(socket); }, deadline);
-}
-
-void Join::Pause(Duration time) {
-  asio::steady_timer timer(io_, std::min(SteadyNow() + time, deadline_));
-  Await([&](auto done) { timer.async_wait([done](const Error& e) mutable { done(e); }); },
-        [&] { timer.cancel(); }, deadline_ + kBackoffMax);
-}
 
 Status Join::Check() {
   if (config_.size < 1 || config_.rank < 0 || config_.rank >= config_.size) {
@@ -224,39 +164,56 @@ Status Join::Listen(const std::string& host, uint16_t port) {
 Status Join::AwaitGuests(Channel channel) {
   std::string missing = reception_->Missing(channel);
   while (!missing.empty()) {
-    waiting_for_ = "rank " + missing;
-    if (SteadyNow() >= deadline_) {
+    waiter_.WaitFor("rank " + missing);
+    if (SteadyNow() >= waiter_.deadline()) {
       return DeadlineExceeded(
           "rank %d of %d at %s: rank %s did not come within %s; see their logs, and check that "
           "they were given this address",
           config_.rank, config_.size, ToString(door_), missing, FormatDuration(config_.timeout));
     }
-    io_.restart();
-    io_.run_one_until(std::min(deadline_, progress_at_));
-    Progress();
+    waiter_.Look(waiter_.deadline());
+    TD_RETURN_IF_ERROR(waiter_.end());
+    // Who was told that all are there does not come again: it is dead.
+    const bool all_told = config_.rank == 0 && generation_ != 0;
+    if (const int left = all_told ? reception_->Left(Channel::kControl) : -1; left >= 0) {
+      return Unavailable("rank %d left while the job started", left);
+    }
     missing = reception_->Missing(channel);
   }
-  waiting_for_.clear();
+  waiter_.WaitFor("");
   return OkStatus();
 }
 
 StatusOr<Mesh> Join::Run() {
   TD_RETURN_IF_ERROR(Check());
   if (config_.size == 1)
-    return Mesh{0, 1, {config_.rendezvous}, std::vector<Fd>(1), std::vector<Fd>(1)};
+    return Mesh{0, 1, 1, {config_.rendezvous}, std::vector<Fd>(1), std::vector<Fd>(1)};
   map_.resize(static_cast<size_t>(config_.size));
   lines_control_.resize(static_cast<size_t>(config_.rank));
   lines_data_.resize(static_cast<size_t>(config_.rank));
   return config_.rank == 0 ? RunFirst() : RunOther();
 }
 
+// Until all are there at once: who dies meanwhile may come again.
+Status Join::Gather() {
+  while (true) {
+    TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
+    const int left = reception_->Left(Channel::kControl);
+    if (left < 0) return OkStatus();
+    reception_->Forget(Channel::kControl, left);
+  }
+}
+
 StatusOr<Mesh> Join::RunFirst() {
   TD_RETURN_IF_ERROR(Listen(first_.host, first_.port));
-  const Status all = AwaitGuests(Channel::kControl);
+  const Status all = Gather();
   if (!all.ok()) {
     SendNoMap(all);
     return all;
   }
+  waiter_.Within(config_.connect_timeout);
+  generation_ = DrawGeneration();
+  reception_->SetGeneration(generation_);
   TD_RETURN_IF_ERROR(SendMap());
   TD_RETURN_IF_ERROR(AwaitGuests(Channel::kData));
   Mesh mesh;
@@ -264,15 +221,25 @@ StatusOr<Mesh> Join::RunFirst() {
   return mesh;
 }
 
+// Rank 0 has nothing to say on this line any more, unless it gives the world up.
+void Join::WatchFirst() {
+  lines_control_[0].socket->async_wait(tcp::socket::wait_read, [this](const Error& error) {
+    if (!error) waiter_.End(Unavailable("rank 0 gave up: a rank left while the job started"));
+  });
+}
+
 StatusOr<Mesh> Join::RunOther() {
   map_[0] = first_;
-  waiting_for_ = "rank 0 at " + ToString(first_);
+  waiter_.WaitFor("rank 0 at " + ToString(first_));
   TD_ASSIGN_OR_RETURN(lines_control_[0], Enter(0, Channel::kControl));
-  waiting_for_ = "rank 0 at " + ToString(first_) + " to say that all ranks are there";
+  waiter_.WaitFor("rank 0 at " + ToString(first_) + " to say that all ranks are there");
   TD_RETURN_IF_ERROR(ReadMap(lines_control_[0]));
+  waiter_.Within(config_.connect_timeout);
+  reception_->SetGeneration(generation_);
+  WatchFirst();
   for (int peer = 0; peer < config_.rank; ++peer) {
     const size_t at = static_cast<size_t>(peer);
-    waiting_for_ = absl::StrFormat("rank %d at %s", peer, ToString(map_[at]));
+    waiter_.WaitFor(absl::StrFormat("rank %d at %s", peer, ToString(map_[at])));
     if (peer > 0) {
       TD_ASSIGN_OR_RETURN(lines_control_[at], Enter(peer, Channel::kControl));
     }
@@ -302,11 +269,13 @@ Status Join::SendMap() {
     Reception::Seat& seat = reception_->At(Channel::kControl, r);
     MapHead head;
     head.count = static_cast<uint32_t>(config_.size);
-    head.mac = MacOf(config_.secret, "map", seat.hello, seat.challenge, bytes);
+    head.generation = generation_;
+    head.mac = MapMac(config_.secret, seat.hello, seat.challenge, generation_, bytes);
     std::vector<std::byte> message(sizeof(head) + bytes.size());
     std::memcpy(message.data(), &head, sizeof(head));
     std::memcpy(message.data() + sizeof(head), bytes.data(), bytes.size());
-    const Error error = Write(*seat.socket, message.data(), message.size(), deadline_);
+    const Error error =
+        waiter_.Write(*seat.socket, message.data(), message.size(), waiter_.deadline());
     if (error) {
       const Status lost = Unavailable("rank %d at %s left while the job started: %s", r,
                                       ToString(map_[static_cast<size_t>(r)]), error.message());
@@ -325,15 +294,15 @@ void Join::SendNoMap(const Status& why) {
   for (int r = 1; r < config_.size; ++r) {
     Reception::Seat& seat = reception_->At(Channel::kControl, r);
     if (!seat.ready) continue;
-    Write(*seat.socket, &head, sizeof(head), SteadyNow() + config_.handshake_timeout);
+    waiter_.Write(*seat.socket, &head, sizeof(head), SteadyNow() + config_.handshake_timeout);
   }
 }
 
 Status Join::ReadMap(Line& line) {
   MapHead head;
   // A little longer than rank 0 waits, whose answer names the missing ranks.
-  const Time deadline = deadline_ + std::chrono::milliseconds(500);
-  Error error = Read(*line.socket, &head, sizeof(head), deadline);
+  const Time deadline = waiter_.deadline() + std::chrono::milliseconds(500);
+  Error error = waiter_.Read(*line.socket, &head, sizeof(head), deadline);
   if (!error && head.code != 0) return FromCode(head.code, "rank 0 says: " + GetText(head.text));
   std::vector<MapEntry> entries(static_cast<size_t>(config_.size));
   if (!error && head.count != entries.size()) {
@@ -341,7 +310,8 @@ Status Join::ReadMap(Line& line) {
                     head.count, config_.size);
   }
   if (!error)
-    error = Read(*line.socket, entries.data(), entries.size() * sizeof(MapEntry), deadline);
+    error = waiter_.Read(*line.socket, entries.data(), entries.size() * sizeof(MapEntry), deadline);
+  TD_RETURN_IF_ERROR(waiter_.end());
   if (error == asio::error::timed_out) {
     return DeadlineExceeded("rank %d of %d: rank 0 at %s did not say within %s that all are there",
                             config_.rank, config_.size, ToString(first_),
@@ -351,11 +321,12 @@ Status Join::ReadMap(Line& line) {
     return Unavailable("rank %d of %d: rank 0 at %s left while the job started: %s", config_.rank,
                        config_.size, ToString(first_), error.message());
   }
-  const Mac mac =
-      MacOf(config_.secret, "map", line.hello, line.challenge, std::as_bytes(std::span(entries)));
-  if (!SameMac(mac, head.mac)) {
+  const Mac mac = MapMac(config_.secret, line.hello, line.challenge, head.generation,
+                         std::as_bytes(std::span(entries)));
+  if (!SameMac(mac, head.mac) || head.generation == 0) {
     return PermissionDenied("the list of ranks from %s is forged", ToString(first_));
   }
+  generation_ = head.generation;
   for (int r = 1; r < config_.size; ++r) {
     const MapEntry& entry = entries[static_cast<size_t>(r)];
     map_[static_cast<size_t>(r)] = {GetText(entry.host), static_cast<uint16_t>(entry.port)};
@@ -369,9 +340,10 @@ StatusOr<Join::Line> Join::Enter(int peer, Channel channel) {
   while (true) {
     Line line;
     bool again = false;
-    const Time deadline = std::min(deadline_, SteadyNow() + config_.handshake_timeout);
+    const Time deadline = std::min(waiter_.deadline(), SteadyNow() + config_.handshake_timeout);
     const Status status = TryEnter(peer, channel, deadline, line, again);
     if (status.ok()) return line;
+    TD_RETURN_IF_ERROR(waiter_.end());
     const std::string whom =
         absl::StrFormat("rank %d at %s", peer, ToString(map_[static_cast<size_t>(peer)]));
     if (!again) {
@@ -379,14 +351,14 @@ StatusOr<Join::Line> Join::Enter(int peer, Channel channel) {
           status, absl::StrFormat("rank %d of %d, joining %s", config_.rank, config_.size, whom));
     }
     // An attempt that the end of the time cut short says nothing.
-    const bool over = SteadyNow() >= deadline_;
+    const bool over = SteadyNow() >= waiter_.deadline();
     if (!over) reason = std::string(status.message());
     if (over) {
       return DeadlineExceeded(
           "rank %d of %d: no way to %s within %s (%s); is it running, and is the address right?",
           config_.rank, config_.size, whom, FormatDuration(config_.timeout), reason);
     }
-    Pause(backoff);
+    waiter_.Pause(backoff);
     backoff = std::min(backoff * 2, kBackoffMax);
   }
 }
@@ -408,8 +380,8 @@ Status Join::TryEnter(int peer, Channel channel, Time deadline, Line& line, bool
   }
   for (const tcp::endpoint& endpoint : endpoints) {
     line.socket = std::make_unique<tcp::socket>(io_);
-    error = Await([&](auto done) { line.socket->async_connect(endpoint, done); },
-                  [&] { Close(*line.socket); }, deadline);
+    error = waiter_.Await([&](auto done) { line.socket->async_connect(endpoint, done); },
+                          [&] { Waiter::Close(*line.socket); }, deadline);
     if (!error) break;
   }
   if (error) return Unavailable("%s", error.message());
@@ -429,25 +401,25 @@ Status Join::Greet(Channel channel, Time deadline, Line& line, bool& again) {
   hello.rank = config_.rank;
   hello.size = config_.size;
   hello.port = door_.port;
-  hello.generation = config_.generation;
+  hello.generation = generation_;
   hello.nonce = FreshNonce();
   PutText(door_.host, hello.host);
   PutText(config_.job, hello.job);
   const auto broken = [&](const Error& error) {
     return Unavailable("the handshake broke off: %s", error.message());
   };
-  Error error = Write(*line.socket, &hello, sizeof(hello), deadline);
-  if (!error) error = Read(*line.socket, &line.challenge, sizeof(Greeting), deadline);
+  Error error = waiter_.Write(*line.socket, &hello, sizeof(hello), deadline);
+  if (!error) error = waiter_.Read(*line.socket, &line.challenge, sizeof(Greeting), deadline);
   if (error) return broken(error);
   again = false;
   TD_RETURN_IF_ERROR(CheckGreeting(line.challenge.greeting));
   again = true;
   Proof proof;
   Welcome welcome;
-  error = Read(*line.socket, &line.challenge.nonce, sizeof(Nonce), deadline);
+  error = waiter_.Read(*line.socket, &line.challenge.nonce, sizeof(Nonce), deadline);
   proof.mac = MacOf(config_.secret, "dialler", hello, line.challenge);
-  if (!error) error = Write(*line.socket, &proof, sizeof(proof), deadline);
-  if (!error) error = Read(*line.socket, &welcome, sizeof(welcome), deadline);
+  if (!error) error = waiter_.Write(*line.socket, &proof, sizeof(proof), deadline);
+  if (!error) error = waiter_.Read(*line.socket, &welcome, sizeof(welcome), deadline);
   if (error) return broken(error);
   again = false;
   if (welcome.code != 0) return FromCode(welcome.code, "refused: " + GetText(welcome.text));
@@ -461,6 +433,7 @@ Status Join::Greet(Channel channel, Time deadline, Line& line, bool& again) {
 Status Join::FillMesh(Mesh& mesh) {
   mesh.rank = config_.rank;
   mesh.size = config_.size;
+  mesh.generation = generation_;
   const size_t n = static_cast<size_t>(config_.size);
   mesh.control.resize(n);
   mesh.data.resize(n);

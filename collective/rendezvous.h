@@ -18,11 +18,13 @@ namespace tandem {
 struct WorldConfig {
   int rank = 0;
   int size = 1;
-  std::string job;          // at most 63 bytes; the same on all ranks, as are the next four
-  std::string secret;       // of the job, not empty; read from a file, never from a command line
-  std::string rendezvous;   // "host:port" or "[v6]:port" where rank 0 listens
-  uint64_t generation = 0;  // counts rebuilds of the world; ranks of an older one are refused
+  std::string job;         // at most 63 bytes; the same on all ranks, as are the next four
+  std::string secret;      // of the job, not empty; read from a file, never from a command line
+  std::string rendezvous;  // "host:port" or "[v6]:port" where rank 0 listens
   Duration timeout = std::chrono::seconds(60);  // for the whole of JoinWorld
+  // Of it, once all ranks are there and connect to each other. A rank that dies now is not waited
+  // for: all give up and come again.
+  Duration connect_timeout = std::chrono::hours(1);
 
   // Where this rank listens (any port; ranks other than 0). Empty: the address from which it
   // reaches rank 0.
@@ -36,20 +38,24 @@ struct WorldConfig {
   // Told now and then what is being waited for ("waiting for rank 0 at host:1 (3 s of 60 s)").
   // Empty: logged.
   std::function<void(const std::string&)> progress;
+  // Asked some times a second while ranks are waited for: true ends it (CANCELLED). Empty: never.
+  std::function<bool()> stop;
 };
 
 // The connections of one rank to all others, non-blocking, indexed by rank (none to itself).
 struct Mesh {
   int rank = 0;
   int size = 1;
+  uint64_t generation = 0;         // of this world: drawn by rank 0, the same on all ranks
   std::vector<std::string> hosts;  // "host:port" where that rank listened, for messages
   std::vector<Fd> control, data;
 };
 
 // Blocks until every rank is connected to every other, or config.timeout. On return nobody listens
-// any more. INVALID_ARGUMENT: bad config; UNAVAILABLE: the port is taken; DEADLINE_EXCEEDED naming
-// the ranks that are missing; PERMISSION_DENIED: the secret differs; ALREADY_EXISTS: the rank is
-// taken; FAILED_PRECONDITION: job, size, generation or version differ.
+// any more. While ranks are missing, one that was here and died may come again. INVALID_ARGUMENT:
+// bad config; UNAVAILABLE: the port is taken, or a rank left once all were there;
+// DEADLINE_EXCEEDED naming the ranks that are missing; PERMISSION_DENIED: the secret differs;
+// ALREADY_EXISTS: the rank is taken; FAILED_PRECONDITION: job, size or version differ; CANCELLED.
 StatusOr<Mesh> JoinWorld(const WorldConfig& config);
 
 }  // namespace tandem

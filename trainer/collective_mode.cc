@@ -10,80 +10,31 @@
 #include "collective/connect.h"
 #include "kernels/graph/passes/sync_batch_norm.h"
 #include "kernels/graph/passes/update_by_owner.h"
+#include "trainer/bucket.h"
+#include "trainer/common_state.h"
 #include "trainer/dgc_state.h"
 #include "trainer/mode.h"
-#include "trainer/selection_gather.h"
 #include "trainer/spread_state.h"
 
 namespace tandem {
 namespace {
 
-// One communication of the plan. What is several tensors, or travels in another type, is gathered
-// in a flat buffer of its communicator, where the others can reach it.
-struct Bucket {
-  CollectiveOp op = CollectiveOp::kAllReduce;
-  int root = 0;
-  std::vector<CommTensor> tensors;
-  std::string name;
-  DType dtype = DType::kF32;  // on its way
-  bool is_flat = false;       // else a tensor that travels from where it is
-  Buffer flat;
-  std::optional<SelectionGather> selections;  // of kAllGather
-  bool gives = true, takes = true;            // this rank
-  size_t count = 0;                           // elements; of kAllGather those of all ranks at most
-  size_t index = 0;                           // in program order
-
-  void* data() { return is_flat ? flat.get() : tensors[0].data; }
-  int32_t* words() { return reinterpret_cast<int32_t*>(flat.get()); }
-  // Puts together what this rank gives, and says how many elements that is.
-  StatusOr<size_t> Gather() {
-    if (selections) return selections->Pack(words());
-    if (is_flat) Join();
-    return count;
-  }
-  // Gives back what came, of as many elements.
-  Status Scatter(size_t given) {
-    if (selections) return selections->Unpack(words(), given);
-    if (is_flat) Split();
-    return OkStatus();
-  }
-
- private:
-  void Join() {
-    std::byte* at = flat.get();
-    for (const CommTensor& t : tensors) {
-      const auto n = static_cast<size_t>(t.desc.shape.numel());
-      if (t.desc.dtype == dtype) {
-        std::memcpy(at, t.data, t.desc.bytes());
-      } else {
-        const auto* from = static_cast<const float*>(t.data);
-        auto* to = reinterpret_cast<uint16_t*>(at);
-        for (size_t i = 0; i < n; ++i) to[i] = F32ToF16(from[i]);
-      }
-      at += n * SizeOf(dtype);
-    }
-  }
-  void Split() {
-    const std::byte* at = flat.get();
-    for (const CommTensor& t : tensors) {
-      const auto n = static_cast<size_t>(t.desc.shape.numel());
-      if (t.desc.dtype == dtype) {
-        std::memcpy(t.data, at, t.desc.bytes());
-      } else {
-        const auto* from = reinterpret_cast<const uint16_t*>(at);
-        auto* to = static_cast<float*>(t.data);
-        for (size_t i = 0; i < n; ++i) to[i] = F16ToF32(from[i]);
-      }
-      at += n * SizeOf(dtype);
-    }
-  }
-};
+// Between two attempts to meet: what failed at once (a port that is still taken) may do so again.
+constexpr Duration kMeetPause = std::chrono::milliseconds(50);
 
 // A peer that was there and is gone is worth a restart of the job: ABORTED (exit code 200), unlike
 // a service that never answered.
 Status Lost(const Status& status) {
   if (status.code() != StatusCode::kUnavailable) return status;
   return Aborted("%s", std::string(status.message()));
+}
+
+// Whether whoever caused `failure` may come again. A rank is taken (ALREADY_EXISTS) until the end
+// of its last connection is seen.
+bool MayReturn(const Status& failure) {
+  return failure.code() == StatusCode::kUnavailable || failure.code() == StatusCode::kAborted ||
+         failure.code() == StatusCode::kDeadlineExceeded ||
+         failure.code() == StatusCode::kAlreadyExists;
 }
 
 // One communication under way, or waiting for the one before it.
@@ -109,6 +60,8 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   CommHandler* comm() override { return this; }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                           int64_t step) override;
+  StatusOr<int64_t> Recover(const Status& why, const Program& program, ReturnPoint& point,
+                            const std::function<bool()>& stop) override;
   Status BeginStep(int64_t step, float learning_rate) override {
     if (dgc_) TD_RETURN_IF_ERROR(dgc_->BeginStep(*scope_, step));
     return SetLearningRate(*scope_, learning_rate);
@@ -128,7 +81,13 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   Duration timeout() const override { return 2 * options_.step_timeout; }
 
  private:
-  Status ConnectAll();
+  // How long ranks that meet again wait for each other: one may be evaluating, or hang and have to
+  // be replaced.
+  Duration Patience() const { return 2 * (options_.start_timeout + options_.step_timeout); }
+  Status ConnectAll(Duration timeout, const std::function<bool()>& stop);
+  // Connects and shares the state, until that has worked.
+  StatusOr<int64_t> Meet(const Program& program, ReturnPoint* point, int64_t begin,
+                         Duration timeout, const std::function<bool()>& stop);
   Communicator& CommunicatorOf(const Bucket& bucket) const {
     return *communicators_[bucket.index % communicators_.size()];
   }
@@ -150,6 +109,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   std::optional<DgcState> dgc_;  // with dgc, where there is anything to compress
   std::vector<std::unique_ptr<Bucket>> buckets_;
 
+  int recoveries_ = 0;
   std::atomic<int64_t> launched_{0}, launched_max_{0};  // under way, at once
   std::atomic<int64_t> bytes_{0};                       // of this rank's buffers
 
@@ -224,14 +184,16 @@ Status CollectiveMode::DistributeByOwner(Program& program, const std::vector<Par
   return AppendBroadcast(program, SplitByOwner(single, grads, owners));
 }
 
-Status CollectiveMode::ConnectAll() {
+Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>& stop) {
   WorldConfig world;
   world.job = options_.job;
   world.rank = options_.rank;
   world.size = options_.ranks;
   world.secret = options_.secret;
   world.rendezvous = options_.rendezvous;
-  world.timeout = options_.start_timeout;
+  world.timeout = timeout;
+  if (options_.peers_return) world.connect_timeout = std::chrono::seconds(10);
+  world.stop = stop;
   HostCommunicatorConfig config;
   config.operation_timeout = options_.step_timeout;
   config.tree_order = options_.tree_order;
@@ -266,7 +228,11 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
                                         const TensorMap& state, int64_t step) {
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   scope_ = &scope;
-  if (communicators_.empty()) TD_RETURN_IF_ERROR(ConnectAll());
+  if (options_.peers_return) {
+    return Meet(program, nullptr, step, options_.restarted ? Patience() : options_.start_timeout,
+                nullptr);
+  }
+  if (communicators_.empty()) TD_RETURN_IF_ERROR(ConnectAll(options_.start_timeout, nullptr));
 
   // Rank 0's word counts: its step, parameters and state.
   int64_t agreed = step;
@@ -283,6 +249,37 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   TD_RETURN_IF_ERROR(spread_.Scatter(first, state, scope, deadline));
   if (dgc_) TD_RETURN_IF_ERROR(dgc_->Split(scope, agreed, options_.ranks));
   return agreed;
+}
+
+StatusOr<int64_t> CollectiveMode::Meet(const Program& program, ReturnPoint* point, int64_t begin,
+                                       Duration timeout, const std::function<bool()>& stop) {
+  const Time deadline = SteadyNow() + timeout;
+  while (true) {
+    communicators_.clear();
+    Status status = ConnectAll(deadline - SteadyNow(), stop);
+    if (status.ok()) {
+      StatusOr<int64_t> step = ShareState(*communicators_[0], program, *scope_, point, begin);
+      if (step.ok()) return step;
+      status = step.status();
+    }
+    if (!MayReturn(status) || SteadyNow() >= deadline) return status;
+    LOG(INFO) << "the ranks meet once more: " << ToString(status);
+    const Time again = SteadyNow() + kMeetPause;
+    MutexLock lock(mu_);
+    while (SteadyNow() < again) idle_.WaitUntil(mu_, again);
+  }
+}
+
+// What the step has changed is undone, or it is done to its end by what a rank that has done so
+// gives; so everybody goes on with the bits that there would have been.
+StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const Program& program,
+                                          ReturnPoint& point, const std::function<bool()>& stop) {
+  const bool broken = !communicators_.empty() && MayReturn(communicators_[0]->Health());
+  if (!options_.peers_return || !broken) return why;
+  StatusOr<int64_t> step = Meet(program, &point, 0, Patience(), stop);
+  if (!step.ok() && stop()) return why;
+  if (step.ok()) ++recoveries_;
+  return step;
 }
 
 StatusOr<bool> CollectiveMode::Stopping(bool mine) {
@@ -415,6 +412,7 @@ void CollectiveMode::AddCounts(std::map<std::string, double>* counts) const {
   (*counts)["comm_at_once"] = static_cast<double>(launched_max_.load());
   (*counts)["comm_bytes"] = static_cast<double>(bytes_.load());
   (*counts)["communicators"] = static_cast<double>(communicators_.size());
+  (*counts)["recoveries"] = recoveries_;
   if (const int steps = AverageSteps(); steps > 0) (*counts)["localsgd.k_steps"] = steps;
 }
 

@@ -215,6 +215,22 @@ int64_t GlobalBatch(const JobConfig& config, int workers) {
 
 int PlacesOf(const JobConfig& config) { return config.strategy().execution_strategy().cpu_num(); }
 
+Status CheckReturn(const JobConfig& config) {
+  const DistributedStrategy& s = config.strategy();
+  const std::pair<bool, const char*> rows[] = {
+      {PlacesOf(config) > 1, "cpu_num above 1"},
+      {s.build_strategy().reduce_strategy() == BuildStrategy::Reduce,
+       "reduce_strategy Reduce: optimizer state lies on its owner alone"},
+      {s.localsgd() || s.adaptive_localsgd(), "localsgd: parameters differ between two averages"},
+      {s.dgc(), "dgc: what a rank has not sent yet is its own"},
+      {s.nccl_comm_num() > 1, "nccl_comm_num above 1"},
+      {s.auto_(), "auto"}};
+  for (const auto& [given, what] : rows) {
+    if (given) return Unimplemented("tandemrun --max_restarts is not built yet with %s", what);
+  }
+  return OkStatus();
+}
+
 Carrier CarrierOf(DistributedStrategy::CollectiveTransport transport) {
   switch (transport) {
     case DistributedStrategy::Auto:
@@ -314,6 +330,8 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.slice_var_up = strategy.runtime_flags().slice_var_up();
   options.min_block_size = strategy.runtime_flags().min_block_size();
   options.rendezvous = rank.rendezvous;
+  options.peers_return = rank.peers_return && config.mode() == COLLECTIVE;
+  options.restarted = rank.restarted;
   options.carrier = CarrierOf(strategy.collective_transport());
   options.comm_num = strategy.nccl_comm_num();
   options.one_comm_at_a_time = strategy.sync_nccl_allreduce();

@@ -265,6 +265,9 @@ Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
   TD_ASSIGN_OR_RETURN(EffectiveJob job, LoadJob(sources, rank.size));
   if (rank.rank == 0) std::fputs((job.notes + job.text).c_str(), stderr);
+  if (rank.peers_return && job.config->mode() == COLLECTIVE) {
+    TD_RETURN_IF_ERROR(CheckReturn(*job.config));
+  }
   if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
 
   TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecret(rank.secret_file));

@@ -24,6 +24,7 @@
 #include "pserver/client/client.h"
 #include "pserver/client/partition.h"
 #include "trainer/async_communicator.h"
+#include "trainer/return_point.h"
 #include "trainer/safetensors.h"
 
 namespace tandem {
@@ -73,6 +74,8 @@ struct ModeOptions {
   TlsFiles tls;                   // towards the servers
   // collective
   std::string rendezvous;            // host:port where rank 0 listens
+  bool peers_return = false;         // who is killed is started again (tandemrun --max_restarts)
+  bool restarted = false;            // and this rank was
   Carrier carrier = Carrier::kAuto;  // what connects the ranks (collective/connect.h)
   int comm_num = 1;                  // communicators; bucket i travels on number i modulo this
   bool one_comm_at_a_time = true;    // whatever their number
@@ -97,6 +100,13 @@ class ModeDriver {
   // keeps them elsewhere than in the scope. Returns the step to begin with.
   virtual StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                                   int64_t step) = 0;
+  // When a step or Finish failed with `why`: waits until those who were lost have come again, and
+  // brings everybody to the same state, this rank's being undone to `point` if need be. Returns the
+  // step to go on with; `why` where that is no help, or once `stop` says so.
+  virtual StatusOr<int64_t> Recover(const Status& why, const Program&, ReturnPoint&,
+                                    const std::function<bool()>&) {
+    return why;
+  }
   // Before each step: its number and learning rate.
   virtual Status BeginStep(int64_t step, float learning_rate) = 0;
   // Whether optimizer state is spread over the ranks. Then all of them call State, and all stop,

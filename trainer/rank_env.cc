@@ -197,6 +197,10 @@ Status Reader::ReadCommon(RankInfo& info) const {
   if (info.pservers.empty()) info.pservers = fleet;
   info.job = Get("TANDEM_JOB").value_or("");
   info.secret_file = Get("TANDEM_SECRET_FILE").value_or("");
+  TD_ASSIGN_OR_RETURN(const int restarts, Number("TANDEM_MAX_RESTARTS", 0, 1000000, 0));
+  info.peers_return = restarts > 0;
+  TD_ASSIGN_OR_RETURN(const int restarted, Number("TANDEM_RESTARTED", 0, 1, 0));
+  info.restarted = restarted == 1;
   return OkStatus();
 }
 

@@ -30,6 +30,7 @@ namespace tandem {
 //   comm_bytes              what collectives carried, of this rank's buffers
 //   comm_at_once            most that were under way at once
 //   communicators
+//   recoveries              of this process, from the loss of a peer
 //   localsgd.k_steps        of adaptive_localsgd, behind the last step
 //   ps.pushes, ps.pulls     messages to all servers
 //   ps.sent_bytes, ps.received_bytes  of these and all other messages

@@ -8,8 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "kernels/exec/executor.h"
 #include "kernels/ops/conv_search.h"
-#include "kernels/ops/dropout.h"
 #include "proto/job.pb.h"
+#include "trainer/dropout_place.h"
 #include "trainer/evaluator.h"
 #include "trainer/job.h"
 #include "trainer/job_device.h"
@@ -41,6 +41,8 @@ class Session::Impl {
   Status LoadCheckpoint();
   Status StartMode();
   Status TrainLoop();
+  Status TrainFrom(int64_t* from);
+  Status Recover(const Status& why, int64_t* next);
   static Status Stopped(int64_t step) {
     return Cancelled("stopped on request after step %d", step);
   }
@@ -49,12 +51,12 @@ class Session::Impl {
   int64_t RunLength(int64_t step) const;
   Status NextBatch(int64_t step);
   Status TrainRun(int64_t first, int64_t steps);
-  Status PlaceDropout(int64_t step, int part);
   Status AddResults(int parts);
   Status AfterWatched(bool last);
   void Tell(const std::string& lines);
   void Report(int64_t step, int64_t steps);
   Status AfterRun(int64_t step, int64_t steps, bool stopping);
+  Status AfterStep(int64_t step, bool stopping);
   Status Evaluate(int64_t epoch);
   StatusOr<SessionResult> Result();
 
@@ -79,6 +81,7 @@ class Session::Impl {
   JobPrograms programs_;
   std::unique_ptr<CountingComm> comm_;  // nullptr: the mode has no communication
   std::unique_ptr<Plan> plan_;
+  std::optional<ReturnPoint> point_;  // where peers that are lost come again
   std::unique_ptr<Executor> executor_;
   std::vector<Tensor> inputs_;
   const Batch* data_ = nullptr;  // of the running step
@@ -131,11 +134,19 @@ Status Session::Impl::BuildPlan() {
   conv_search_ = ConvSearchOf(config_, options_.job_dir, threads, &notes_);
   plan_options.conv_search = conv_search_.get();
   const PlanOptions evaluation = plan_options;
+  plan_options.commit = options_.rank.peers_return;
   plan_options.fetch = programs_.train.metrics;
   plan_options.fetch.push_back(programs_.train.loss);
   if (CommHandler* comm = mode_.comm()) comm_ = std::make_unique<CountingComm>(*comm);
   TD_ASSIGN_OR_RETURN(plan_,
                       Plan::Make(programs_.train, *backend_, *scope_, comm_.get(), plan_options));
+  if (options_.rank.peers_return) {
+    const DistributedStrategy& strategy = config_.strategy();
+    const int64_t period =
+        strategy.gradient_merge() ? strategy.gradient_merge_configs().k_steps() : 1;
+    TD_ASSIGN_OR_RETURN(point_, ReturnPoint::Make(programs_.train, *scope_, period,
+                                                  period * strategy.batch_merge_repeats(), host_));
+  }
   KeepSearch();
   executor_ = std::make_unique<Executor>(*plan_);
   TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *options_.train));
@@ -256,6 +267,7 @@ int64_t Session::Impl::RunLength(int64_t step) const {
 }
 
 Status Session::Impl::NextBatch(int64_t step) {
+  if (point_) TD_RETURN_IF_ERROR(point_->BeforeStep(step));
   const Time begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(data_, prefetcher_->Next(begin + std::chrono::minutes(10)));
   if (data_ == nullptr) return Internal("the data ended at step %d of %d", step, steps_total_);
@@ -280,7 +292,9 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
     if (part == 0) TD_RETURN_IF_ERROR(NextBatch(step));
     if (part > 0 && due && step == last) TD_RETURN_IF_ERROR(AddResults(parts));
     TD_RETURN_IF_ERROR(Feed(*data_, part));
-    return PlaceDropout(step, part);
+    return PlaceDropout(
+        *scope_, options_.rank,
+        {config_.seed(), step, options_.global_batch, part, static_cast<int>(parts)});
   };
   loss_ = metric_ = wait_seconds_ = 0;
   const Time begin = clock_.Now();
@@ -295,19 +309,6 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
     options_.board->Step(last, each, prefetcher_->stats().wait_seconds, prefetcher_->queue_size());
   }
   return OkStatus();
-}
-
-// Tells dropout which samples of which step are run: the same ones are dropped on any ranks.
-Status Session::Impl::PlaceDropout(int64_t step, int part) {
-  const Tensor* position = scope_->Find(kDropoutPosition);
-  if (position == nullptr) return OkStatus();
-  const BatchShare share =
-      ShareOf(static_cast<uint32_t>(options_.global_batch),
-              static_cast<uint32_t>(options_.rank.rank), static_cast<uint32_t>(options_.rank.size));
-  const int64_t samples = share.size / config_.strategy().batch_merge_repeats();
-  const DropoutPosition at{static_cast<int64_t>(config_.seed()), step, share.first + part * samples,
-                           samples};
-  return device_->CopyFromHost(position->data(), &at, sizeof(at));
 }
 
 // Loss and metric of a step are the means over the parts of its batch.
@@ -348,6 +349,11 @@ void Session::Impl::Tell(const std::string& lines) {
 Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
   if (leader()) Tell(mode_.News(step));
   if (progress_->Due(step, steps)) Report(step, steps);
+  return AfterStep(step, stopping);
+}
+
+// Evaluation and checkpoint, where they are due behind `step`.
+Status Session::Impl::AfterStep(int64_t step, bool stopping) {
   if (speed_test()) return OkStatus();
   const int64_t epoch = step / steps_per_epoch();
   const bool last = step + 1 == steps_total_;
@@ -385,15 +391,43 @@ Status Session::Impl::Evaluate(int64_t epoch) {
 
 Status Session::Impl::TrainLoop() {
   TD_RETURN_IF_ERROR(StartMode());
-  TD_RETURN_IF_ERROR(
-      prefetcher_->Reset({.epoch = static_cast<uint64_t>(first_step_ / steps_per_epoch()),
-                          .step = static_cast<uint64_t>(first_step_ % steps_per_epoch()),
-                          .epoch_end = static_cast<uint64_t>(config_.epochs())}));
+  int64_t next = first_step_;
+  // Its predecessor may not have come to it.
+  if (options_.rank.restarted && leader() && next > 0) {
+    TD_RETURN_IF_ERROR(AfterStep(next - 1, false));
+  }
+  while (true) {
+    const Status status = TrainFrom(&next);
+    if (status.ok() || !point_ || stop_.load()) return status;
+    TD_RETURN_IF_ERROR(Recover(status, &next));
+  }
+}
+
+// A run that was broken off is made good: everybody goes on from one step.
+Status Session::Impl::Recover(const Status& why, int64_t* next) {
+  const Time begin = clock_.Now();
+  TD_ASSIGN_OR_RETURN(const int64_t step, mode_.Recover(why, programs_.train, *point_,
+                                                        [this] { return stop_.load(); }));
+  progress_->Message(
+      absl::StrFormat("%s; all %d ranks are there again after %.1f s, step %d is next",
+                      ToString(why), options_.rank.size, Seconds(clock_.Now() - begin), step));
+  const bool ended_by_peers = step > *next;
+  *next = step;
+  steps_done_ = step - first_step_;
+  return ended_by_peers && leader() ? AfterStep(step - 1, false) : OkStatus();
+}
+
+// From step `*from` on, which moves along, to the end.
+Status Session::Impl::TrainFrom(int64_t* from) {
+  int64_t& next = *from;
+  TD_RETURN_IF_ERROR(prefetcher_->Reset({.epoch = static_cast<uint64_t>(next / steps_per_epoch()),
+                                         .step = static_cast<uint64_t>(next % steps_per_epoch()),
+                                         .epoch_end = static_cast<uint64_t>(config_.epochs())}));
   // A request to stop reaches all ranks at about the same time, but not at the same step. Unless
   // they agree on one, rank 0 stops first, behind a whole run, and saves it; the others go on
   // until it has: its last run is at most two after theirs.
   int runs_left = leader() || mode_.state_is_spread() ? 0 : 2;
-  for (int64_t next = first_step_; next < steps_total_;) {
+  while (next < steps_total_) {
     const int64_t steps = RunLength(next);
     const Status status = TrainRun(next, steps);
     if (!status.ok()) return stop_.load() && !leader() ? Stopped(next - 1) : status;
@@ -408,8 +442,9 @@ Status Session::Impl::TrainLoop() {
       return Stopped(next - 1);
     }
   }
-  if (steps_done_ == 0 && leader() && !speed_test())
+  if (steps_done_ == 0 && leader() && !speed_test() && !options_.rank.restarted)
     TD_RETURN_IF_ERROR(Evaluate(config_.epochs() - 1));
+  if (point_) TD_RETURN_IF_ERROR(point_->BeforeStep(next));
   return mode_.Finish();
 }
 

@@ -19,7 +19,8 @@ SessionCheckpoints::SessionCheckpoints(const JobConfig& config, const SessionOpt
 StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(Scope& scope, const Warn& warn) {
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_.Steps());
   if (there.empty()) return Resumed();
-  if (!config_.checkpoint().resume()) {
+  // Those that this very job has written are no surprise.
+  if (!config_.checkpoint().resume() && !options_.rank.restarted) {
     return FailedPrecondition(
         "%s holds checkpoints up to step %d, and checkpoint.resume is false: "
         "choose another checkpoint.dir, or empty this one",

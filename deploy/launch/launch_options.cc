@@ -29,7 +29,7 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
 // Mode by flag, by what the other flags are about, by the job file: in this order.
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
-  for (const char* name : {"servers", "workers", "pserver_data_dir", "max_restarts"}) {
+  for (const char* name : {"servers", "workers", "pserver_data_dir"}) {
     if (args.Has(name)) about_servers = Spelled(args, name);
   }
   for (const char* name : {"nproc", "ips"}) {
@@ -192,8 +192,9 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"insecure_allow_network", "", "", "let the job use network addresses in the clear"},
       {"pserver_data_dir", "", "DIR", "pservers keep their state below this folder"},
       {"max_restarts", "", "N",
-       "pserver mode: start a trainer that was killed again, N times in all (default 0); with "
-       "--pserver_data_dir pservers too, which then keep a log"},
+       "pserver and collective mode: start a trainer that was killed again, N times in all "
+       "(default "
+       "0), and go on; with --pserver_data_dir pservers too, which then keep a log"},
       {"grace_s", "", "SECONDS", "time between SIGTERM and SIGKILL (default 10)"},
       {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
       {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},
@@ -231,6 +232,10 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
   options.dry_run = args.Has("dry_run");
   switch (options.mode) {
     case LaunchMode::kLocal:
+      if (args.Has("max_restarts")) {
+        return InvalidArgument("%s is for pserver and collective mode",
+                               Spelled(args, "max_restarts"));
+      }
       options.workers = {Endpoint{"127.0.0.1", 0, true}};
       break;
     case LaunchMode::kPserver:

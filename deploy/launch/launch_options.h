@@ -34,7 +34,7 @@ struct LaunchOptions {
   std::string pserver_program, trainer_program;
   std::vector<std::string> trainer_args;  // handed on as they are
   int grace_s = 10;                       // from SIGTERM to SIGKILL
-  int max_restarts = 0;                   // of processes that died, pserver mode alone
+  int max_restarts = 0;                   // of processes that were killed
   bool quiet = false;
   bool dry_run = false;
 

@@ -80,11 +80,14 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   p.role = Role::kTrainer;
   p.rank = rank;
   p.endpoint = options.workers[static_cast<size_t>(rank)];
-  p.can_return = options.mode == LaunchMode::kPserver;
+  p.can_return = options.mode == LaunchMode::kPserver || options.mode == LaunchMode::kCollective;
   p.argv = {options.trainer_program, "--job_file=" + options.job_file,
             std::string("--mode=") + ModeName(options.mode)};
   AddNetworkFlags(options, plan, p);
   p.env = CommonEnvironment(options, plan);
+  if (options.mode == LaunchMode::kCollective && options.max_restarts > 0) {
+    p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.max_restarts);
+  }
   p.env["TRAINING_ROLE"] = "TRAINER";
   p.env["PADDLE_TRAINER_ID"] = p.env["RANK"] = std::to_string(rank);
   p.env["LOCAL_RANK"] = std::to_string(local_rank);
@@ -211,6 +214,8 @@ Environment WithoutRanks(Environment env) {
                            "TANDEM_RENDEZVOUS",
                            "TANDEM_JOB",
                            "TANDEM_SERVER_INDEX",
+                           "TANDEM_MAX_RESTARTS",
+                           "TANDEM_RESTARTED",
                            "TRAINING_ROLE",
                            "PADDLE_TRAINER_ID",
                            "PADDLE_TRAINERS_NUM",

@@ -87,7 +87,7 @@ Status Supervisor::StartAll() {
   return OkStatus();
 }
 
-Status Supervisor::Start(const ProcessPlan& plan) {
+Status Supervisor::Start(const ProcessPlan& plan, bool again) {
   auto child = std::make_unique<Child>();
   child->plan = &plan;
   child->log.reset(std::fopen(plan.log_file.c_str(), "ae"));
@@ -98,6 +98,7 @@ Status Supervisor::Start(const ProcessPlan& plan) {
   request.argv = plan.argv;
   request.env = options_.env;
   for (const auto& [name, value] : plan.env) request.env[name] = value;
+  if (again && plan_.mode == LaunchMode::kCollective) request.env["TANDEM_RESTARTED"] = "1";
   TD_RETURN_IF_ERROR(OpenOutput(*child, request));
   TD_ASSIGN_OR_RETURN(Process process, Process::Start(request));
   child->process.emplace(std::move(process));
@@ -227,7 +228,7 @@ void Supervisor::Restart(std::vector<Child*>& ended) {
                  options_.max_restarts);
     ended.erase(ended.begin() + static_cast<ptrdiff_t>(i));
     std::erase_if(children_, [old](const auto& child) { return child.get() == old; });
-    if (const Status status = Start(plan); !status.ok()) {
+    if (const Status status = Start(plan, /*again=*/true); !status.ok()) {
       std::fprintf(stderr, "%s: %s: %s\n", options_.name, plan.Name().c_str(),
                    ToString(status).c_str());
     }

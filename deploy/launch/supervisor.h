@@ -46,7 +46,7 @@ class Supervisor {
   struct Child;
 
   Status StartAll();
-  Status Start(const ProcessPlan& plan);
+  Status Start(const ProcessPlan& plan, bool again = false);
   Status OpenOutput(Child& child, SpawnRequest& request);
   void Loop();
   void WaitForEvents();

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_join.h"
+#include "kernels/exec/commit.h"
 
 namespace tandem {
 
@@ -44,6 +45,7 @@ class PlanMaker {
   std::unique_ptr<Plan> plan_{new Plan()};
   std::unordered_map<std::string, Tensor> storage_;
   std::vector<Flight> flights_;
+  int commit_ = 0;  // operators from here on wait for all flights
 };
 
 template <typename Fn>
@@ -236,7 +238,7 @@ std::vector<MemoryAccess> PlanMaker::AccessesOf(const Op& op) const {
 // Communications are started in program order among themselves: all ranks must agree on it.
 void PlanMaker::LinkSteps() {
   StepGraphBuilder graph;
-  std::vector<int> starts;  // step that starts each communication
+  std::vector<int> starts, waits;  // steps of the communications
   for (size_t i = 0; i < plan_->steps_.size(); ++i) {
     const PlanStep& step = plan_->steps_[i];
     graph.Add(AccessesOf(program_.ops[step.op]));
@@ -245,6 +247,9 @@ void PlanMaker::LinkSteps() {
       starts.push_back(static_cast<int>(i));
     } else if (step.comm_wait >= 0) {
       graph.Behind(starts[step.comm_wait]);
+      waits.push_back(static_cast<int>(i));
+    } else if (step.op >= commit_) {
+      for (const int wait : waits) graph.Behind(wait);
     }
   }
   plan_->graph_ = graph.Build();
@@ -260,6 +265,8 @@ StatusOr<std::unique_ptr<Plan>> PlanMaker::Make() {
   if (!cpu) TD_RETURN_IF_ERROR(FindKernels());
   TD_RETURN_IF_ERROR(PlaceLasting());
   flights_ = FindFlights(program_);
+  commit_ = options_.commit ? FindCommit(program_).op : static_cast<int>(program_.ops.size());
+  for (Flight& flight : flights_) flight.wait = std::min(flight.wait, commit_);
   TD_RETURN_IF_ERROR(PlaceTemporaries());
   TD_RETURN_IF_ERROR(AddSteps());
   if (plan_->num_threads_ > 1) LinkSteps();

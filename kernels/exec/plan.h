@@ -28,6 +28,9 @@ struct PlanOptions {
   ConvSearch* conv_search = nullptr;       // measures these algorithms; nullptr: by rule
   MemoryOptions memory;
   DropOptions drop;
+  // All communication ends before the first operator that makes the step lasting (commit.h). Else
+  // an update is made as soon as its own gradient is there.
+  bool commit = false;
   // Operators that run at the same time where the program and its memory allow it; each may use all
   // of `threads`, so that the bits stay the same. 1: in program order, on the executor's thread, as
   // always on a CUDA device, whose stream takes kernels in order.

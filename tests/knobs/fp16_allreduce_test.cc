@@ -19,6 +19,7 @@ class Doubling final : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 2; }
   const std::string& name() const override { return name_; }
+  Status Health() const override { return OkStatus(); }
   std::shared_ptr<Work> Start(Collective call) override {
     bytes += call.count * SizeOf(call.dtype);
     for (size_t i = 0; i < call.count; ++i) {

@@ -38,6 +38,7 @@ class FakeCommunicator final : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 2; }
   const std::string& name() const override { return name_; }
+  Status Health() const override { return OkStatus(); }
   std::shared_ptr<Work> Start(Collective call) override {
     log_.started.push_back(std::to_string(number_) + " " + call.what);
     log_.works.push_back(std::make_shared<HeldWork>());

@@ -146,8 +146,6 @@ TEST(RendezvousTest, IntrudersAreRefused) {
                     "secret");
   IntruderIsRefused([](WorldConfig& w) { w.job = "other"; }, StatusCode::kFailedPrecondition,
                     "this is job \"test\", not \"other\"");
-  IntruderIsRefused([](WorldConfig& w) { w.generation = 7; }, StatusCode::kFailedPrecondition,
-                    "generation 0 of the job, not 7");
   IntruderIsRefused(
       [](WorldConfig& w) {
         w.size = 4;
@@ -176,6 +174,26 @@ TEST(RendezvousTest, TakenRankIsRefused) {
   });
   EXPECT_EQ(good.load(), 3);
   EXPECT_EQ(taken.load(), 1);
+}
+
+// Who leaves while others are still missing may come again, and is waited for.
+TEST(RendezvousTest, WhoLeftMayComeAgain) {
+  const Door door = OpenDoor();
+  std::latch left(1);
+  OnEveryRank(3, [&](int r) {
+    if (r == 1) {
+      WorldConfig world = TestWorld(door, 1, 3);
+      const Time until = In(0.5);
+      world.stop = [until] { return SteadyNow() > until; };
+      EXPECT_EQ(ConnectTcp(world).status().code(), StatusCode::kCancelled);
+      left.count_down();
+    }
+    if (r == 2) left.wait();  // till then the job is not complete
+    auto comm = ConnectTcp(TestWorld(door, r, 3));
+    ASSERT_TRUE(comm.ok()) << comm.status();
+    EXPECT_EQ(Sum(**comm, 1000, "w"), OkStatus());
+    EXPECT_EQ((*comm)->Barrier()->Wait(In(10)), OkStatus());
+  });
 }
 
 // The listener is not who it should be.

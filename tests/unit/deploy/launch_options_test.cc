@@ -117,6 +117,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--mode=hybrid @/job.pbtxt", "hybrid mode needs --servers"},
       {"--servers=1 --workers=1 --max_restarts=1 @/hybrid.pbtxt",
        "--max_restarts is not built yet in hybrid mode"},
+      {"--max_restarts=1 --mode=local @/job.pbtxt", "is for pserver and collective mode"},
       {"--mode=hybrid --nproc=2 @/job.pbtxt", "contradicts --mode=hybrid"},
       {"--mode=colective @/job.pbtxt", "hint: did you mean \"collective\"?"},
       {"--http_port=1 @/job.pbtxt", "not built yet"},

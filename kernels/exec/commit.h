@@ -1,0 +1,26 @@
+// Where a step of training becomes lasting: the point in a program from which on it changes
+// parameters and optimizer state by what all communication has brought. A plan that holds back
+// these operators until all communication has ended (PlanOptions::commit) leaves a step that a lost
+// peer broke off undone or done, never done in part.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/graph/program.h"
+
+namespace tandem {
+
+struct Commit {
+  // The first operator behind the last communication that writes a lasting variable (kParam,
+  // kState); the number of operators when there is none.
+  int op = 0;
+  // Lasting variables that operators before it write: running statistics, accumulators.
+  std::vector<std::string> early;
+  // Those that it or operators behind it write.
+  std::vector<std::string> late;
+};
+
+Commit FindCommit(const Program& program);
+
+}  // namespace tandem

@@ -1,0 +1,160 @@
+// tandemrun --mode=collective --max_restarts: ranks are killed at any moment; survivors wait for
+// their successors, give them the state, and all go on with the bits of an undisturbed job.
+//   TANDEM_RECOVERY_ROUNDS=N  random kills (8)   TANDEM_RECOVERY_SEED=N  of ranks and times (1)
+#include <signal.h>
+
+#include <random>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+using Args = std::vector<std::string>;
+
+int FromEnvironment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+class RecoveryTest : public JobTest {
+ protected:
+  static Args Launch(int ranks, int restarts) {
+    Args launch = {"--mode=collective", "--nproc=" + std::to_string(ranks)};
+    if (restarts > 0) launch.push_back("--max_restarts=" + std::to_string(restarts));
+    return launch;
+  }
+  static Args With(Args args, const Args& more) {
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  // The process of a rank; 0: none runs now.
+  static pid_t ProcessOf(const ChildProcess& job, int rank) {
+    const std::string name = '\0' + std::string("PADDLE_TRAINER_ID=") + std::to_string(rank) + '\0';
+    for (const pid_t pid : ChildrenOf(job.pid(), "tandem-trainer")) {
+      const std::string environment = ReadWholeFile("/proc/" + std::to_string(pid) + "/environ");
+      if (environment.find(name) != std::string::npos) return pid;
+    }
+    return 0;
+  }
+  static void Kill(const ChildProcess& job, int rank) {
+    pid_t pid = 0;
+    ASSERT_TRUE(WaitUntil([&] { return (pid = ProcessOf(job, rank)) != 0; }, 60)) << rank;
+    kill(pid, SIGKILL);
+  }
+  struct KillAt {
+    int step;
+    std::vector<int> ranks;
+  };
+  // The same job undisturbed and with kills (and `more`): the parameters are the same. Returns the
+  // output of the latter.
+  std::string SameBits(int ranks, const Args& args, const std::vector<KillAt>& kills,
+                       const Args& more = {});
+};
+
+std::string RecoveryTest::SameBits(int ranks, const Args& args, const std::vector<KillAt>& kills,
+                                   const Args& more) {
+  const Args all = With(args, {"--log_every_steps=1"});
+  const JobRun quiet = RunJob("quiet", Launch(ranks, 0), all);
+  const auto job = StartJob("killed", Launch(ranks, 50), With(all, more));
+  for (const KillAt& at : kills) {
+    EXPECT_TRUE(job->WaitForText("step=" + std::to_string(at.step) + " ")) << job->Output();
+    for (const int rank : at.ranks) Kill(*job, rank);
+  }
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  const JobResult result = ResultOf("killed");
+  EXPECT_EQ(result.params_sha256, quiet.result.params_sha256) << job->Output();
+  EXPECT_EQ(result.loss, quiet.result.loss);
+  return job->Output();
+}
+
+TEST_F(RecoveryTest, KilledRanksChangeNoBit) {
+  const std::string output =
+      SameBits(3, {"--steps_max=200", "--optimizer.type=adam", "--optimizer.learning_rate=0.001"},
+               {{20, {1}}, {60, {0}}, {100, {2, 1}}, {140, {0, 2}}});
+  EXPECT_THAT(output, HasSubstr("starting it again (6 of 50)"));
+  EXPECT_THAT(output, HasSubstr("all 3 ranks are there again"));
+  EXPECT_THAT(output, HasSubstr("rank 1"));
+}
+
+TEST_F(RecoveryTest, OverTcpInProgramOrderWithAPeriodOfMerges) {
+  SameBits(2,
+           {"--steps_max=120", "--collective_transport=Tcp",
+            "--strategy.execution_strategy.num_threads=1", "--gradient_merge=true",
+            "--strategy.gradient_merge_configs.k_steps=4"},
+           {{18, {1}}, {43, {0}}, {81, {1}}});
+}
+
+TEST_F(RecoveryTest, WithPartsOfBatchesAndSeveralStepsARun) {
+  SameBits(2,
+           {"--steps_max=120", "--batch_merge_repeats=2",
+            "--strategy.execution_strategy.num_iteration_per_run=5"},
+           {{15, {1}}, {45, {0}}, {85, {1}}});
+}
+
+// All at once: nobody has anything, and the checkpoint counts.
+TEST_F(RecoveryTest, WithoutSurvivorsTheCheckpointCounts) {
+  const std::string output =
+      SameBits(2, {"--steps_max=100"}, {{47, {0, 1}}},
+               {"--checkpoint.dir=" + Path("checkpoints"), "--checkpoint.every_steps=20"});
+  EXPECT_THAT(output, HasSubstr("resumed at step 40 of 100"));
+}
+
+TEST_F(RecoveryTest, OneKillTooManyEndsTheJob) {
+  const auto job = StartJob("ends", Launch(2, 1), {"--epochs=1000", "--log_every_steps=1"});
+  ASSERT_TRUE(job->WaitForText("step=20 ")) << job->Output();
+  Kill(*job, 1);
+  ASSERT_TRUE(job->WaitForText("ranks are there again")) << job->Output();
+  Kill(*job, 1);
+  EXPECT_EQ(job->Wait(30), 128 + SIGKILL) << job->Output();
+  EXPECT_THAT(job->Output(), HasSubstr("killed by SIGKILL"));
+}
+
+TEST_F(RecoveryTest, WhatIsNotBuiltIsRefused) {
+  for (const char* setting : {"--strategy.execution_strategy.cpu_num=2", "--reduce_strategy=Reduce",
+                              "--localsgd=true", "--nccl_comm_num=2", "--auto=true"}) {
+    const auto job = StartJob("refused", Launch(2, 1), {setting, "--steps_max=10"});
+    EXPECT_EQ(job->Wait(60), 2) << setting << job->Output();
+    EXPECT_THAT(job->Output(), HasSubstr("--max_restarts is not built yet with"));
+  }
+}
+
+TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
+  const int rounds = FromEnvironment("TANDEM_RECOVERY_ROUNDS", 8);
+  const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
+  constexpr int kRanks = 3;
+  // A round takes a second or two, most of it the start of a process: enough steps for all of them.
+  const Args args = {"--steps_max=" + std::to_string(400 + rounds * 100),
+                     "--log_every_steps=1",
+                     "--optimizer.type=adam",
+                     "--optimizer.learning_rate=0.0001",
+                     "--epochs=100",
+                     "--eval_every_epochs=0"};
+  const JobRun quiet = RunJob("quiet", Launch(kRanks, 0), args);
+  const auto job = StartJob("killed", Launch(kRanks, 1000000), args);
+  ASSERT_TRUE(job->WaitForText("step=1 ")) << job->Output();
+  std::mt19937 random(seed);
+  int killed = 0;
+  for (int round = 0; round < rounds && !job->Ended(); ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
+    // Now and then a second one, in the middle of the recovery from the first.
+    const int victims = random() % 4 == 0 ? 2 : 1;
+    for (int v = 0; v < victims; ++v) {
+      if (v > 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 800));
+      const pid_t pid = ProcessOf(*job, static_cast<int>(random() % kRanks));
+      if (pid == 0) continue;
+      kill(pid, SIGKILL);
+      ++killed;
+    }
+  }
+  EXPECT_FALSE(job->Ended()) << "the job was too short";
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  std::printf("recovery: seed %u, %d ranks killed in %d rounds\n", seed, killed, rounds);
+  EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,115 @@
+// Where a step becomes lasting, and that a plan that was asked to leaves everything behind that
+// point alone until all communication has ended.
+#include "kernels/exec/commit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/exec/executor.h"
+#include "kernels/graph/builder.h"
+#include "kernels/graph/optimizer.h"
+#include "kernels/graph/passes/distribute.h"
+#include "kernels/graph/passes/update_by_owner.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Communication number `fails` ends with an error, all others at once and well.
+class LosesOne final : public CommHandler {
+ public:
+  StatusOr<int> Register(const CommNode&) override { return count++; }
+  void Start(int index, int64_t, CommDone* done) override {
+    done->Complete(index == fails ? Unavailable("the peer is gone") : OkStatus());
+  }
+  Duration timeout() const override { return std::chrono::seconds(5); }
+  int count = 0, fails = -1;
+};
+
+// Images -> batch_norm -> fc -> loss, each gradient reduced on its own, momentum.
+Program Network() {
+  ProgramBuilder b("net", 4);
+  const auto x = b.Data("x", DType::kF32, {3, 2, 2});
+  const auto label = b.Data("label", DType::kI64, {1});
+  b.SoftmaxLoss(b.Fc(b.Fc(b.BatchNorm(x), 4, Act::kRelu), 2), label);
+  auto program = b.Finish();
+  CHECK(program.ok()) << program.status();
+  const auto grads = *AppendBackward(*program, 1.0f);
+  std::vector<std::vector<ParamGrad>> single;
+  for (const ParamGrad& pair : grads) single.push_back({pair});
+  CHECK(InsertAllReduce(*program, single).ok());
+  CHECK(AppendOptimizer(*program, {.type = "momentum"}, grads).ok());
+  return *std::move(program);
+}
+
+TEST(Commit, LiesBehindAllCommunicationAndBeforeTheUpdates) {
+  const Program program = Network();
+  const Commit commit = FindCommit(program);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    const bool early = static_cast<int>(i) < commit.op;
+    EXPECT_TRUE(early || !FindOp(op.type)->is_comm) << op.type;
+    EXPECT_TRUE(!early || op.type != "momentum");
+  }
+  EXPECT_EQ(commit.early.size(), 2u);  // running mean and variance
+  for (const Var* param : program.VarsOf(VarKind::kParam)) {
+    EXPECT_THAT(commit.late, Contains(param->name));
+    EXPECT_THAT(commit.early, Not(Contains(param->name)));
+  }
+}
+
+TEST(Commit, NothingIsLateWhereCommunicationComesLast) {
+  Program program = Network();
+  const std::string param = program.VarsOf(VarKind::kParam)[0]->name;
+  ASSERT_TRUE(AppendBroadcast(program, {{0, {{.param = param, .grad = ""}}}}).ok());
+  EXPECT_EQ(FindCommit(program).op, static_cast<int>(program.ops.size()));
+  EXPECT_TRUE(FindCommit(program).late.empty());
+}
+
+// How many parameters a run changes in which one of the communications fails.
+std::vector<int> Changed(bool commit, int threads) {
+  std::vector<int> changed;
+  const Program program = Network();
+  for (int fails = 0;; ++fails) {
+    CpuDevice device;
+    Scope scope(device);
+    LosesOne comm;
+    comm.fails = fails;
+    CHECK(Initialize(program, 7, scope).ok());
+    scope.Find(kLearningRateVar)->span<float>()[0] = 0.5f;
+    PlanOptions options;
+    options.commit = commit;
+    options.num_threads = threads;
+    auto plan = Plan::Make(program, Backend::Cpu(), scope, &comm, options);
+    CHECK(plan.ok()) << plan.status();
+    if (fails == comm.count) return changed;
+    for (float& v : (*plan)->Get("x")->span<float>()) v = static_cast<float>(changed.size()) + 1;
+    (*plan)->Get("x")->span<float>()[0] = -1;
+    for (int64_t& v : (*plan)->Get("label")->span<int64_t>()) v = 1;
+    std::map<std::string, std::vector<float>> before;
+    const auto params = program.VarsOf(VarKind::kParam);
+    for (const Var* param : params) {
+      const auto values = scope.Find(param->name)->span<float>();
+      before[param->name].assign(values.begin(), values.end());
+    }
+    Executor executor(**plan);
+    EXPECT_THAT(std::string(executor.Run().message()), HasSubstr("the peer is gone"));
+    changed.push_back(0);
+    for (const Var* param : params) {
+      const auto values = scope.Find(param->name)->span<float>();
+      changed.back() += !std::equal(values.begin(), values.end(), before[param->name].begin());
+    }
+  }
+}
+
+TEST(Commit, ALostCommunicationLeavesEveryParameterAsItWas) {
+  EXPECT_THAT(Changed(false, 1), Contains(testing::Gt(0)));  // else the test shows nothing
+  for (const int threads : {1, 3}) EXPECT_THAT(Changed(true, threads), Each(0)) << threads;
+}
+
+}  // namespace
+}  // namespace tandem

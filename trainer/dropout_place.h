@@ -1,0 +1,23 @@
+// Where a run's samples lie in the job, for dropout (kernels/ops/dropout.h).
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/status.h"
+#include "kernels/exec/scope.h"
+#include "trainer/rank_env.h"
+
+namespace tandem {
+
+// Tells dropout which samples of which step are run: the same ones are dropped on any ranks. The
+// batch of `rank` is run in `parts`, of which this is number `part`. Nothing to do for programs
+// without dropout.
+struct DropoutPlace {
+  uint64_t seed = 0;
+  int64_t step = 0;
+  int64_t global_batch = 0;
+  int part = 0, parts = 1;
+};
+Status PlaceDropout(Scope& scope, const RankInfo& rank, const DropoutPlace& place);
+
+}  // namespace tandem

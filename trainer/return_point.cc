@@ -1,0 +1,43 @@
+#include "trainer/return_point.h"
+
+#include "kernels/exec/commit.h"
+
+namespace tandem {
+
+StatusOr<ReturnPoint> ReturnPoint::Make(const Program& program, Scope& scope, int64_t period,
+                                        int64_t runs, Device& host) {
+  const Commit commit = FindCommit(program);
+  ReturnPoint point(scope, period);
+  std::set<std::string> keep(commit.early.begin(), commit.early.end());
+  point.own_ = keep;
+  for (const std::string& name : commit.late) {
+    point.own_.erase(name);
+    if (runs > 1) keep.insert(name);
+  }
+  for (const std::string& name : keep) {
+    const Tensor* tensor = scope.Find(name);
+    if (tensor == nullptr) return Internal("\"%s\" is in no scope", name);
+    TD_ASSIGN_OR_RETURN(point.kept_[name], Tensor::Make(tensor->desc(), host));
+  }
+  return point;
+}
+
+Status ReturnPoint::BeforeStep(int64_t step) {
+  if (step % period_ != 0) return OkStatus();
+  for (auto& [name, copy] : kept_) {
+    const Tensor& now = *scope_->Find(name);
+    TD_RETURN_IF_ERROR(scope_->device().CopyToHost(copy.data(), now.data(), copy.bytes()));
+  }
+  step_ = step;
+  return OkStatus();
+}
+
+Status ReturnPoint::Restore() {
+  for (const auto& [name, copy] : kept_) {
+    const Tensor& now = *scope_->Find(name);
+    TD_RETURN_IF_ERROR(scope_->device().CopyFromHost(now.data(), copy.data(), copy.bytes()));
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem
