@@ -52,12 +52,11 @@ Reception::~Reception() {
   io_.run();
 }
 
-std::string Reception::Missing(Channel channel) const {
-  std::string missing;
+std::vector<int> Reception::Missing(Channel channel) const {
+  std::vector<int> missing;
   const auto& seats = channel == Channel::kControl ? control_ : data_;
   for (int r = config_.rank + 1; r < config_.size; ++r) {
-    if (seats[static_cast<size_t>(r)].ready) continue;
-    missing += (missing.empty() ? "" : ", ") + std::to_string(r);
+    if (!seats[static_cast<size_t>(r)].ready) missing.push_back(r);
   }
   return missing;
 }

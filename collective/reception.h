@@ -33,8 +33,8 @@ class Reception {
   Seat& At(Channel channel, int rank) {
     return channel == Channel::kControl ? control_[rank] : data_[rank];
   }
-  // Ranks that have not come on `channel`: "1, 3"; empty when all have.
-  std::string Missing(Channel channel) const;
+  // Ranks that have not come on `channel`.
+  std::vector<int> Missing(Channel channel) const;
   // The lowest rank that was let in on `channel` and has left since; -1: none.
   int Left(Channel channel) const;
   // Whoever left may come again.

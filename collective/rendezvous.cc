@@ -10,6 +10,7 @@
 
 #include <boost/asio.hpp>
 
+#include "absl/strings/str_join.h"
 #include "collective/handshake.h"
 #include "collective/reception.h"
 #include "collective/waiter.h"
@@ -162,14 +163,15 @@ Status Join::Listen(const std::string& host, uint16_t port) {
 }
 
 Status Join::AwaitGuests(Channel channel) {
-  std::string missing = reception_->Missing(channel);
+  std::vector<int> missing = reception_->Missing(channel);
   while (!missing.empty()) {
-    waiter_.WaitFor("rank " + missing);
+    const std::string ranks = absl::StrJoin(missing, ", ");
+    waiter_.WaitFor("rank " + ranks, missing);
     if (SteadyNow() >= waiter_.deadline()) {
       return DeadlineExceeded(
           "rank %d of %d at %s: rank %s did not come within %s; see their logs, and check that "
           "they were given this address",
-          config_.rank, config_.size, ToString(door_), missing, FormatDuration(config_.timeout));
+          config_.rank, config_.size, ToString(door_), ranks, FormatDuration(config_.timeout));
     }
     waiter_.Look(waiter_.deadline());
     TD_RETURN_IF_ERROR(waiter_.end());
@@ -230,7 +232,7 @@ void Join::WatchFirst() {
 
 StatusOr<Mesh> Join::RunOther() {
   map_[0] = first_;
-  waiter_.WaitFor("rank 0 at " + ToString(first_));
+  waiter_.WaitFor("rank 0 at " + ToString(first_), {0});
   TD_ASSIGN_OR_RETURN(lines_control_[0], Enter(0, Channel::kControl));
   waiter_.WaitFor("rank 0 at " + ToString(first_) + " to say that all ranks are there");
   TD_RETURN_IF_ERROR(ReadMap(lines_control_[0]));

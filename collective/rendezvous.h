@@ -38,6 +38,9 @@ struct WorldConfig {
   // Told now and then what is being waited for ("waiting for rank 0 at host:1 (3 s of 60 s)").
   // Empty: logged.
   std::function<void(const std::string&)> progress;
+  // Told now and then which ranks are waited for, and for how long by now. Only ranks that do not
+  // come are named, not those that wait for others themselves.
+  std::function<void(const std::vector<int>& ranks, Duration waited)> missing;
   // Asked some times a second while ranks are waited for: true ends it (CANCELLED). Empty: never.
   std::function<bool()> stop;
 };

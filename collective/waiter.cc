@@ -49,6 +49,7 @@ void Waiter::Look(Time deadline) {
   const Time now = SteadyNow();
   if (now - start_ < kProgressEvery || now < progress_at_ || waiting_for_.empty()) return;
   progress_at_ = now + kProgressEvery;
+  if (config_.missing && !missing_.empty()) config_.missing(missing_, now - start_);
   const std::string text =
       absl::StrFormat("rank %d of %d: waiting for %s (%.0f s of %.0f s)", config_.rank,
                       config_.size, waiting_for_, Seconds(now - start_), Seconds(config_.timeout));

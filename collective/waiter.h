@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <boost/asio.hpp>
 
@@ -25,8 +27,11 @@ class Waiter {
   Time deadline() const { return deadline_; }
   // From now on at most so long.
   void Within(Duration time) { deadline_ = std::min(deadline_, SteadyNow() + time); }
-  // For the word that is given every two seconds; "": none.
-  void WaitFor(const std::string& what) { waiting_for_ = what; }
+  // For the word that is given every two seconds; "": none. `ranks`: those that are missing.
+  void WaitFor(const std::string& what, std::vector<int> ranks = {}) {
+    waiting_for_ = what;
+    missing_ = std::move(ranks);
+  }
 
   // Ends all waiting with `why`; the first one counts.
   void End(const Status& why) {
@@ -56,6 +61,7 @@ class Waiter {
   Time deadline_ = start_ + config_.timeout;
   Time progress_at_ = start_;
   std::string waiting_for_;
+  std::vector<int> missing_;
   Status end_;
   boost::asio::io_context io_;
 };

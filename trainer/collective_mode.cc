@@ -13,6 +13,7 @@
 #include "trainer/bucket.h"
 #include "trainer/common_state.h"
 #include "trainer/dgc_state.h"
+#include "trainer/launcher_line.h"
 #include "trainer/mode.h"
 #include "trainer/spread_state.h"
 
@@ -194,6 +195,13 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
   world.timeout = timeout;
   if (options_.peers_return) world.connect_timeout = std::chrono::seconds(10);
   world.stop = stop;
+  if (!options_.launcher.empty()) {
+    world.missing = [this](const std::vector<int>& ranks, Duration waited) {
+      // Till then they may be busy: at work on a step, or starting.
+      if (waited < std::max(options_.start_timeout, options_.step_timeout)) return;
+      for (const int rank : ranks) TellSilent(options_.launcher, rank, waited);
+    };
+  }
   HostCommunicatorConfig config;
   config.operation_timeout = options_.step_timeout;
   config.tree_order = options_.tree_order;

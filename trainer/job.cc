@@ -332,6 +332,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.rendezvous = rank.rendezvous;
   options.peers_return = rank.peers_return && config.mode() == COLLECTIVE;
   options.restarted = rank.restarted;
+  options.launcher = rank.launcher;
   options.carrier = CarrierOf(strategy.collective_transport());
   options.comm_num = strategy.nccl_comm_num();
   options.one_comm_at_a_time = strategy.sync_nccl_allreduce();

@@ -76,6 +76,7 @@ struct ModeOptions {
   std::string rendezvous;            // host:port where rank 0 listens
   bool peers_return = false;         // who is killed is started again (tandemrun --max_restarts)
   bool restarted = false;            // and this rank was
+  std::string launcher;              // who is told of ranks that do not come (launcher_line.h)
   Carrier carrier = Carrier::kAuto;  // what connects the ranks (collective/connect.h)
   int comm_num = 1;                  // communicators; bucket i travels on number i modulo this
   bool one_comm_at_a_time = true;    // whatever their number

@@ -201,6 +201,7 @@ Status Reader::ReadCommon(RankInfo& info) const {
   info.peers_return = restarts > 0;
   TD_ASSIGN_OR_RETURN(const int restarted, Number("TANDEM_RESTARTED", 0, 1, 0));
   info.restarted = restarted == 1;
+  info.launcher = Get("TANDEM_LAUNCHER").value_or("");
   return OkStatus();
 }
 

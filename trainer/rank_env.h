@@ -24,6 +24,7 @@ struct RankInfo {
   std::string secret_file;            // TANDEM_SECRET_FILE; may be empty
   bool peers_return = false;          // TANDEM_MAX_RESTARTS: who is killed is started again,
   bool restarted = false;             // TANDEM_RESTARTED: and this process was
+  std::string launcher;               // TANDEM_LAUNCHER: for trainer/launcher_line.h; may be empty
   std::string source;                 // which variables said so: "TANDEM_*", ..., "none"
   std::vector<std::string> notes;     // what was set too and is not used, for the log
 };
@@ -42,7 +43,7 @@ inline constexpr int kRanksMax = 65536;
 //   has
 //              SLURM_JOB_ID without SLURM_STEP_ID, is one process)
 // else one process. TANDEM_RENDEZVOUS=host:port, TANDEM_JOB, TANDEM_SECRET_FILE,
-// TANDEM_MAX_RESTARTS and TANDEM_RESTARTED (by tandemrun in collective mode) and
+// TANDEM_MAX_RESTARTS, TANDEM_RESTARTED and TANDEM_LAUNCHER (by tandemrun in collective mode) and
 // PADDLE_PSERVERS_IP_PORT_LIST (TANDEM_PSERVERS) hold with every family.
 // INVALID_ARGUMENT naming the variable for what is malformed (not a number, out of range, no
 // host:port), half given (a rank without a size) or contradictory: inside a family, and between

@@ -87,6 +87,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   p.env = CommonEnvironment(options, plan);
   if (options.mode == LaunchMode::kCollective && options.max_restarts > 0) {
     p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.max_restarts);
+    p.env["TANDEM_LAUNCHER"] = plan.silent_fifo;
   }
   p.env["TRAINING_ROLE"] = "TRAINER";
   p.env["PADDLE_TRAINER_ID"] = p.env["RANK"] = std::to_string(rank);
@@ -216,6 +217,7 @@ Environment WithoutRanks(Environment env) {
                            "TANDEM_SERVER_INDEX",
                            "TANDEM_MAX_RESTARTS",
                            "TANDEM_RESTARTED",
+                           "TANDEM_LAUNCHER",
                            "TRAINING_ROLE",
                            "PADDLE_TRAINER_ID",
                            "PADDLE_TRAINERS_NUM",
@@ -250,6 +252,9 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.servers = static_cast<int>(options.servers.size());
   plan.pservers = JoinEndpoints(options.servers);
   plan.workers = plan.trainers = static_cast<int>(options.workers.size());
+  if (plan.mode == LaunchMode::kCollective && options.max_restarts > 0) {
+    plan.silent_fifo = plan.log_dir + "/silent";
+  }
   ServerSettings settings;
   if (plan.servers > 0) {
     TD_ASSIGN_OR_RETURN(settings, ReadServerSettings(options.job_file, options.trainer_args, env));

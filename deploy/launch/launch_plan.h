@@ -41,6 +41,7 @@ struct LaunchPlan {
   std::string pservers;                // all of them: "a:1,b:2"
   int trainers = 0;                    // that the pservers wait for
   bool remote_workers = false;
+  std::string silent_fifo;  // where ranks say who does not come (silent_ranks.h); empty: nowhere
 };
 
 // The launcher's environment without what another launcher said about ranks and addresses: a child

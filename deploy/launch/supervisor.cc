@@ -40,10 +40,12 @@ bool IsConsequence(const ExitState& exit) {
 struct Supervisor::Child {
   const ProcessPlan* plan = nullptr;
   std::optional<Process> process;
+  Time started = SteadyNow();
   std::unique_ptr<std::FILE, CloseFile> log;
   std::vector<OutputChannel> output;  // of the trainer that is shown
   bool seen_end = false;
-  bool stuck = false;  // had to be killed
+  bool stuck = false;   // had to be killed
+  bool silent = false;  // was killed because others waited for it
 };
 
 Supervisor::Supervisor(const LaunchPlan& plan, Options options)
@@ -76,6 +78,7 @@ StatusOr<int> Supervisor::Run() {
 
 Status Supervisor::StartAll() {
   if (signals_.get() < 0) return ResourceExhausted("signalfd: %s", ErrnoText(errno));
+  if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(silent_.Open(plan_.silent_fifo));
   for (const ProcessPlan& p : plan_.processes) {
     const Status status = Annotate(Start(p), p.Name());
     if (status.code() == StatusCode::kNotFound) {
@@ -136,13 +139,14 @@ void Supervisor::Loop() {
   while (AnyRunning(Role::kTrainer) || AnyRunning(Role::kPserver)) {
     WaitForEvents();
     TakeSignals();
+    KillSilent();
     CollectEnded();
     Advance();
   }
 }
 
 void Supervisor::WaitForEvents() {
-  std::vector<pollfd> fds = {{signals_.get(), POLLIN, 0}};
+  std::vector<pollfd> fds = {{signals_.get(), POLLIN, 0}, {silent_.fd(), POLLIN, 0}};
   std::vector<std::pair<OutputChannel*, bool>> owners;  // and whether it waits to write
   for (const auto& child : children_) {
     for (OutputChannel& channel : child->output) {
@@ -160,7 +164,7 @@ void Supervisor::WaitForEvents() {
   }
   if (poll(fds.data(), fds.size(), timeout_ms) <= 0) return;
   for (size_t i = 0; i < owners.size(); ++i) {
-    if (fds[i + 1].revents == 0) continue;
+    if (fds[fds.size() - owners.size() + i].revents == 0) continue;
     owners[i].second ? owners[i].first->OnWritable() : owners[i].first->OnReadable();
   }
 }
@@ -192,6 +196,25 @@ void Supervisor::OnSignal(int signal) {
   std::fprintf(stderr, "%s: %s: stopping the job; once more to kill it\n", options_.name,
                SignalName(signal).c_str());
   StopTrainers(signal);
+}
+
+void Supervisor::KillSilent() {
+  for (const SilentRank& silent : silent_.Read()) {
+    for (const auto& child : children_) {
+      // A successor that is still starting is not the one that was waited for.
+      const bool meant = child->plan->role == Role::kTrainer && child->plan->rank == silent.rank &&
+                         !child->silent && child->process->running() &&
+                         SteadyNow() - child->started > silent.waited;
+      if (!meant || phase_ != Phase::kRunning) continue;
+      const std::string text =
+          absl::StrFormat("others have waited %.1f s for it", Seconds(silent.waited));
+      std::fprintf(stderr, "%s: %s does not answer (%s): killing it\n", options_.name,
+                   child->plan->Name().c_str(), text.c_str());
+      Note("silent", child->plan->Name(), child->process->pid(), text);
+      child->silent = true;
+      child->process->Signal(SIGKILL);
+    }
+  }
 }
 
 void Supervisor::CollectEnded() {

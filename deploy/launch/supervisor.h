@@ -13,6 +13,7 @@
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/output.h"
 #include "deploy/launch/process.h"
+#include "deploy/launch/silent_ranks.h"
 
 namespace tandem::deploy {
 
@@ -52,6 +53,8 @@ class Supervisor {
   void WaitForEvents();
   void TakeSignals();
   void OnSignal(int signal);
+  // Kills those that others have waited for in vain: they hang.
+  void KillSilent();
   void CollectEnded();
   // Starts those again that died and can return, and takes them out of `ended`.
   void Restart(std::vector<Child*>& ended);
@@ -70,6 +73,7 @@ class Supervisor {
   const LaunchPlan plan_;
   const Options options_;
   FileDescriptor signals_;
+  SilentRanks silent_;
   std::vector<std::unique_ptr<Child>> children_;
   Phase phase_ = Phase::kRunning;
   Time started_{}, kill_at_ = Time::max();

@@ -103,6 +103,37 @@ TEST_F(RecoveryTest, WithoutSurvivorsTheCheckpointCounts) {
   EXPECT_THAT(output, HasSubstr("resumed at step 40 of 100"));
 }
 
+// A rank that hangs is waited for up to step_timeout_ms by the collective, and once more before it
+// is killed.
+TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
+  const Args args = {"--steps_max=100", "--log_every_steps=1"};
+  const JobRun quiet = RunJob("quiet", Launch(3, 0), args);
+  const auto job = StartJob("stopped", Launch(3, 5),
+                            With(args, {"--step_timeout_ms=3000", "--start_timeout_ms=4000"}));
+  int step = 20;
+  for (const int rank : {1, 0}) {
+    ASSERT_TRUE(job->WaitForText("step=" + std::to_string(step) + " ")) << job->Output();
+    kill(ProcessOf(*job, rank), SIGSTOP);
+    EXPECT_TRUE(job->WaitForText("trainer " + std::to_string(rank) + " does not answer"))
+        << job->Output();
+    step += 40;
+  }
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  EXPECT_EQ(ResultOf("stopped").params_sha256, quiet.result.params_sha256);
+}
+
+// One that only pauses is not.
+TEST_F(RecoveryTest, APausedRankGoesOn) {
+  const auto job = StartJob("paused", Launch(2, 5), {"--steps_max=100", "--log_every_steps=1"});
+  ASSERT_TRUE(job->WaitForText("step=20 ")) << job->Output();
+  const pid_t pid = ProcessOf(*job, 1);
+  kill(pid, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  kill(pid, SIGCONT);
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  EXPECT_THAT(job->Output(), testing::Not(HasSubstr("there again")));
+}
+
 TEST_F(RecoveryTest, OneKillTooManyEndsTheJob) {
   const auto job = StartJob("ends", Launch(2, 1), {"--epochs=1000", "--log_every_steps=1"});
   ASSERT_TRUE(job->WaitForText("step=20 ")) << job->Output();

@@ -1,0 +1,46 @@
+#include "deploy/launch/silent_ranks.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <sstream>
+
+namespace tandem::deploy {
+
+Status SilentRanks::Open(const std::string& path) {
+  unlink(path.c_str());
+  if (mkfifo(path.c_str(), 0600) != 0) {
+    return PermissionDenied("cannot make %s: %s", path, ErrnoText(errno));
+  }
+  path_ = path;
+  // For writing too, so that the FIFO has no end when no rank has it open.
+  fifo_.Reset(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (fifo_.get() < 0) return PermissionDenied("cannot open %s: %s", path, ErrnoText(errno));
+  return OkStatus();
+}
+
+SilentRanks::~SilentRanks() {
+  if (!path_.empty()) unlink(path_.c_str());
+}
+
+std::vector<SilentRank> SilentRanks::Read() {
+  std::vector<SilentRank> ranks;
+  char buffer[4096];  // PIPE_BUF: whole lines
+  const ssize_t n = fifo_.get() < 0 ? 0 : read(fifo_.get(), buffer, sizeof(buffer));
+  if (n <= 0) return ranks;
+  std::istringstream lines(std::string(buffer, static_cast<size_t>(n)));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word;
+    SilentRank silent;
+    int64_t ms = 0;
+    if (!(words >> word >> silent.rank >> ms) || word != "silent") continue;
+    silent.waited = std::chrono::milliseconds(ms);
+    ranks.push_back(silent);
+  }
+  return ranks;
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,33 @@
+// Where ranks of a job say that another one does not come (trainer/launcher_line.h): a FIFO.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "deploy/launch/file_descriptor.h"
+
+namespace tandem::deploy {
+
+struct SilentRank {
+  int rank = 0;
+  Duration waited{};  // by whoever says so
+};
+
+class SilentRanks {
+ public:
+  // Makes the FIFO, for this user alone; what had its name is removed.
+  Status Open(const std::string& path);
+  ~SilentRanks();
+
+  int fd() const { return fifo_.get(); }  // readable when there is news; -1: not opened
+  // What was said since the last call. Never blocks. Lines that make no sense are left out.
+  std::vector<SilentRank> Read();
+
+ private:
+  std::string path_;
+  FileDescriptor fifo_;
+};
+
+}  // namespace tandem::deploy
