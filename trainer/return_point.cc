@@ -8,12 +8,9 @@ StatusOr<ReturnPoint> ReturnPoint::Make(const Program& program, Scope& scope, in
                                         int64_t runs, Device& host) {
   const Commit commit = FindCommit(program);
   ReturnPoint point(scope, period);
+  point.own_.insert(commit.own.begin(), commit.own.end());
   std::set<std::string> keep(commit.early.begin(), commit.early.end());
-  point.own_ = keep;
-  for (const std::string& name : commit.late) {
-    point.own_.erase(name);
-    if (runs > 1) keep.insert(name);
-  }
+  if (runs > 1) keep.insert(commit.late.begin(), commit.late.end());
   for (const std::string& name : keep) {
     const Tensor* tensor = scope.Find(name);
     if (tensor == nullptr) return Internal("\"%s\" is in no scope", name);

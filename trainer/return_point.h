@@ -30,8 +30,8 @@ class ReturnPoint {
   int64_t step() const { return step_; }
   // Undoes what was done since BeforeStep(step()), where that was not done to its end.
   Status Restore();
-  // Whether `var` is this rank's own: what it became in a step follows from the rank's samples,
-  // before any communication is waited for (running statistics).
+  // Whether `var` is this rank's own: what a step makes of it follows from the rank's samples alone
+  // (running statistics; Commit::own).
   bool Own(const std::string& var) const { return own_.contains(var); }
 
  private:

@@ -19,10 +19,20 @@ Commit FindCommit(const Program& program) {
     if (FindOp(program.ops[i].type)->is_comm) commit.op = i + 1;
   }
   while (commit.op < n && lasting(program.ops[commit.op]).empty()) ++commit.op;
-  std::set<std::string> early, late;
-  for (int i = 0; i < n; ++i) (i < commit.op ? early : late).merge(lasting(program.ops[i]));
+  std::set<std::string> early, late, received;
+  for (int i = 0; i < n; ++i) {
+    const Op& op = program.ops[i];
+    (i < commit.op ? early : late).merge(lasting(op));
+    bool receives = FindOp(op.type)->is_comm;
+    ForEachRead(op, [&](const std::string& name) { receives |= received.contains(name); });
+    if (!receives) continue;
+    ForEachWrite(op, [&](const std::string& name) { received.insert(name); });
+  }
   commit.early.assign(early.begin(), early.end());
   commit.late.assign(late.begin(), late.end());
+  for (const std::string& name : early) {
+    if (!late.contains(name) && !received.contains(name)) commit.own.push_back(name);
+  }
   return commit;
 }
 

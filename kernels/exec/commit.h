@@ -19,6 +19,9 @@ struct Commit {
   std::vector<std::string> early;
   // Those that it or operators behind it write.
   std::vector<std::string> late;
+  // Of the early ones those that no communication of the step has a part in: what a rank has made
+  // of them once it has given all that it gives is what they are behind the step.
+  std::vector<std::string> own;
 };
 
 Commit FindCommit(const Program& program);

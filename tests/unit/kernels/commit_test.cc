@@ -56,6 +56,7 @@ TEST(Commit, LiesBehindAllCommunicationAndBeforeTheUpdates) {
     EXPECT_TRUE(!early || op.type != "momentum");
   }
   EXPECT_EQ(commit.early.size(), 2u);  // running mean and variance
+  EXPECT_EQ(commit.own, commit.early);
   for (const Var* param : program.VarsOf(VarKind::kParam)) {
     EXPECT_THAT(commit.late, Contains(param->name));
     EXPECT_THAT(commit.early, Not(Contains(param->name)));
@@ -68,6 +69,8 @@ TEST(Commit, NothingIsLateWhereCommunicationComesLast) {
   ASSERT_TRUE(AppendBroadcast(program, {{0, {{.param = param, .grad = ""}}}}).ok());
   EXPECT_EQ(FindCommit(program).op, static_cast<int>(program.ops.size()));
   EXPECT_TRUE(FindCommit(program).late.empty());
+  EXPECT_THAT(FindCommit(program).early, Contains(param));
+  EXPECT_THAT(FindCommit(program).own, Not(Contains(param)));
 }
 
 // How many parameters a run changes in which one of the communications fails.
