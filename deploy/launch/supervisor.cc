@@ -239,7 +239,7 @@ void Supervisor::Restart(std::vector<Child*>& ended) {
     Child* const old = ended[i];
     const ExitState exit = *old->process->Poll();
     const ProcessPlan& plan = *old->plan;
-    if (exit.signal == 0 || !plan.can_return || restarts_ >= options_.max_restarts) {
+    if (exit.signal == 0 || !plan.can_return || restarts_ >= options_.max_restarts || Over()) {
       ++i;
       continue;
     }
@@ -256,6 +256,13 @@ void Supervisor::Restart(std::vector<Child*>& ended) {
                    ToString(status).c_str());
     }
   }
+}
+
+bool Supervisor::Over() const {
+  return plan_.mode == LaunchMode::kCollective &&
+         std::any_of(children_.begin(), children_.end(), [](const auto& c) {
+           return !c->process->running() && c->process->Poll()->ok();
+         });
 }
 
 void Supervisor::Blame(const std::vector<Child*>& ended) {

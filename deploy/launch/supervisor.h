@@ -58,6 +58,8 @@ class Supervisor {
   void CollectEnded();
   // Starts those again that died and can return, and takes them out of `ended`.
   void Restart(std::vector<Child*>& ended);
+  // Whether ranks have come to the end of the job: a successor would meet nobody.
+  bool Over() const;
   void Blame(const std::vector<Child*>& ended);
   void Advance();
   void StopTrainers(int signal);
