@@ -3,17 +3,14 @@
 // number of ranks. peer_allreduce.cc does the same with Open MPI and Gloo.
 #include <netinet/in.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
 
 #include "collective/connect.h"
-#include "common/base/check.h"
 #include "tests/bench/allreduce.h"
+#include "tests/bench/allreduce_ranks.h"
 #include "tests/bench/report.h"
 
 namespace tandem::bench {
@@ -35,27 +32,6 @@ StatusOr<Fd> OpenDoor(int* port) {
   return door;
 }
 
-// Microseconds of each call, [rank][call], in memory that the ranks share with their parent.
-using Times = double*;
-
-Status Measure(Communicator& comm, float* data, size_t bytes, size_t calls, Times times) {
-  const size_t count = bytes / sizeof(float);
-  const float expected = static_cast<float>(comm.size()) * static_cast<float>(comm.size() + 1) / 2;
-  Collective call;
-  call.op = CollectiveOp::kAllReduce;
-  call.in = call.out = data;
-  call.count = count;
-  for (size_t i = 0; i < calls; ++i) {
-    std::fill(data, data + count, static_cast<float>(comm.rank() + 1));
-    TD_RETURN_IF_ERROR(comm.Call({}));  // a barrier
-    const Time start = SteadyNow();
-    TD_RETURN_IF_ERROR(comm.Call(call));
-    times[static_cast<size_t>(comm.rank()) * calls + i] = Seconds(SteadyNow() - start) * 1e6;
-    if (data[0] != expected || data[count - 1] != expected) return Internal("a wrong sum");
-  }
-  return OkStatus();
-}
-
 Status RunRank(const WorldConfig& world, Carrier carrier, bool arena, double seconds, Times times) {
   TD_ASSIGN_OR_RETURN(const auto comm, Connect(world, {}, {carrier}));
   for (const size_t bytes : kSizes) {
@@ -64,9 +40,9 @@ Status RunRank(const WorldConfig& world, Carrier carrier, bool arena, double sec
     TD_ASSIGN_OR_RETURN(const Buffer data,
                         arena ? comm->Allocate(bytes) : comm->Communicator::Allocate(bytes));
     float* const values = reinterpret_cast<float*>(data.get());
-    TD_RETURN_IF_ERROR(Measure(*comm, values, bytes, std::min<size_t>(calls, 5), times));
-    TD_RETURN_IF_ERROR(Measure(*comm, values, bytes, calls, times));
-    times += calls * static_cast<size_t>(world.size);
+    TD_RETURN_IF_ERROR(MeasureAllReduce(*comm, values, bytes, std::min<size_t>(calls, 5), times));
+    TD_RETURN_IF_ERROR(MeasureAllReduce(*comm, values, bytes, calls, times));
+    times += calls;
   }
   return comm->Call({});
 }
@@ -87,51 +63,26 @@ StatusOr<std::vector<double>> RunWorld(int ranks, Carrier carrier, bool arena, d
   int port = 0;
   TD_ASSIGN_OR_RETURN(Fd door, OpenDoor(&port));
   size_t slots = 0;
-  for (const size_t bytes : kSizes) slots += CallsOf(bytes, seconds) * static_cast<size_t>(ranks);
-  void* const shared = ::mmap(nullptr, slots * sizeof(double), PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  CHECK(shared != MAP_FAILED) << ErrnoText(errno);
-  std::vector<pid_t> children;
-  for (int r = 0; r < ranks; ++r) {
-    const pid_t child = ::fork();
-    CHECK_GE(child, 0) << ErrnoText(errno);
-    if (child > 0) {
-      children.push_back(child);
-      continue;
-    }
-    Bind(r, ranks);
-    WorldConfig world;
-    world.rank = r;
-    world.size = ranks;
-    world.job = "allreduce";
-    world.secret = "of a benchmark";
-    world.rendezvous = absl::StrFormat("127.0.0.1:%d", port);
-    if (r == 0) world.listen_fd = door.Release();
-    const Status status = RunRank(world, carrier, arena, seconds, static_cast<Times>(shared));
-    if (!status.ok()) std::fprintf(stderr, "rank %d: %s\n", r, ToString(status).c_str());
-    std::_Exit(ExitCodeOf(status));
-  }
-  Status status;
-  for (const pid_t child : children) {
-    int how = 0;
-    ::waitpid(child, &how, 0);
-    if (how != 0) status = Internal("a rank failed");
-  }
+  for (const size_t bytes : kSizes) slots += CallsOf(bytes, seconds);
+  TD_ASSIGN_OR_RETURN(const std::vector<double> times,
+                      ForkRanks(ranks, slots, [&](int r, Times own) {
+                        Bind(r, ranks);
+                        WorldConfig world;
+                        world.rank = r;
+                        world.size = ranks;
+                        world.job = "allreduce";
+                        world.secret = "of a benchmark";
+                        world.rendezvous = absl::StrFormat("127.0.0.1:%d", port);
+                        if (r == 0) world.listen_fd = door.Release();
+                        return RunRank(world, carrier, arena, seconds, own);
+                      }));
   std::vector<double> medians;
-  const double* times = static_cast<Times>(shared);
+  size_t at = 0;
   for (const size_t bytes : kSizes) {
     const size_t calls = CallsOf(bytes, seconds);
-    std::vector<double> slowest(times, times + calls);
-    for (int r = 1; r < ranks; ++r) {
-      for (size_t i = 0; i < calls; ++i) {
-        slowest[i] = std::max(slowest[i], times[static_cast<size_t>(r) * calls + i]);
-      }
-    }
-    medians.push_back(Median(slowest));
-    times += calls * static_cast<size_t>(ranks);
+    medians.push_back(MedianOfSlowest(times, ranks, at, calls));
+    at += calls;
   }
-  ::munmap(shared, slots * sizeof(double));
-  if (!status.ok()) return status;
   return medians;
 }
 

@@ -70,6 +70,7 @@ FIGURES = {
     "allreduce_tcp": Bench.allreduce_tcp,
     "dp_efficiency": Bench.dp_efficiency,
     "hybrid_deepfm": Bench.hybrid_deepfm,
+    "hierarchical_hosts": Bench.hierarchical_hosts,
 }
 
 

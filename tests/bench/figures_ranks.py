@@ -10,6 +10,7 @@ import peer_setup
 from runner import Runner, compare, run_json
 
 ALLREDUCE_SIZES = ("4 B", "64 KB", "256 KB", "1 MB", "4 MB", "16 MB")  # kSizes of allreduce.h
+HOST_SIZES = ("4 KB", "256 KB", "4 MB", "64 MB")  # kHostSizes of hierarchical_hosts.cc
 
 
 def by_size(columns):
@@ -83,6 +84,31 @@ class RanksFigures(Runner):
                    runs=self.args.rounds, us={"2 ranks": table},
                    others_share=round(work.share(), 3),
                    ratio_at_4_bytes=round(table["4 B"]["Gloo"] / table["4 B"]["tcp"], 3))
+        return out
+
+    # ---- Hosts ----
+
+    def hierarchical_hosts(self):
+        work, taken = machine.OtherWork(), []
+        for _ in self.rounds("hierarchical_hosts"):
+            taken.append(self.ours("hierarchical_hosts", 1, self.args.seconds))
+        columns = {name: [statistics.median(us) for us in zip(*(one[name] for one in taken))]
+                   for name in taken[0]}
+        table = {}
+        for i, size in enumerate(HOST_SIZES):
+            row = {name: columns[name][i] for name in columns if name != "bytes"}
+            table[size] = {name: round(us) for name, us in row.items()}
+            for form in ("leaders", "shards"):
+                ratio = row["ring_us"] / row[f"{form}_us"]
+                predicted = row["ring_predicted_us"] / row[f"{form}_predicted_us"]
+                table[size][f"{form}_ratio"] = round(ratio, 3)
+                table[size][f"{form}_ratio_predicted"] = round(predicted, 3)
+        worst = min(table.values(), key=lambda row: row["shards_ratio"])
+        off = max(abs(row[f"{form}_ratio_predicted"] / row[f"{form}_ratio"] - 1)
+                  for row in table.values() for form in ("leaders", "shards"))
+        out = compare([worst["shards_us"]], [worst["ring_us"]], 0, lower_is_better=True)
+        out.update(peer_name="the flat ring", limit_name="none", runs=self.args.rounds, us=table,
+                   prediction_off_by=round(off, 3), others_share=round(work.share(), 3))
         return out
 
     # ---- Two ranks against two processes alone ----

@@ -52,6 +52,7 @@ StatusOr<Report> PsSnapshot(const RunOptions& options);
 StatusOr<Report> PsRecovery(const RunOptions& options);
 StatusOr<Report> AllReduceShm(const RunOptions& options);
 StatusOr<Report> AllReduceTcp(const RunOptions& options);
+StatusOr<Report> HierarchicalHosts(const RunOptions& options);
 StatusOr<Report> ReaderText(const RunOptions& options);
 StatusOr<Report> ReaderJpeg(const RunOptions& options);
 

@@ -1,0 +1,111 @@
+// hierarchical_hosts: microseconds of an allreduce (f32 sum, in place) around the flat ring and by
+// both hierarchical forms, on 4 emulated hosts (tests/support/emulated_hosts.h) of 2 ranks with 1
+// ms and 1 Gbit/s between them, and what the cost model says.
+#include <algorithm>
+
+#include "collective/connect.h"
+#include "collective/cost_probe.h"
+#include "collective/step_simulator.h"
+#include "tests/bench/allreduce_ranks.h"
+#include "tests/bench/report.h"
+#include "tests/support/emulated_hosts.h"
+
+namespace tandem::bench {
+namespace {
+
+using enum AllReduceAlgorithm;
+
+constexpr RankLayout kLayout = {8, 2};
+constexpr AllReduceAlgorithm kAlgorithms[] = {kRing, kLeaders, kShards};
+constexpr size_t kHostSizes[] = {4 << 10, 256 << 10, 4 << 20, 64 << 20};
+constexpr size_t kWarmUps = 2;       // calls, in which connections come up to their speed
+constexpr double kHeaderBytes = 52;  // of IP and TCP, with time stamps, in each packet
+constexpr int kPort = 4700;
+
+HostLink Link() {
+  HostLink link;
+  link.bytes_per_second = 125e6;
+  link.delay = std::chrono::milliseconds(1);
+  return link;
+}
+
+// A part of `seconds` for each size and algorithm, at the speed of a link.
+size_t CallsOf(size_t bytes, double seconds) {
+  const double share = seconds / (std::size(kHostSizes) * std::size(kAlgorithms));
+  const double each = 8e-3 + 2 * static_cast<double>(bytes) / Link().bytes_per_second;
+  return std::max<size_t>(3, static_cast<size_t>(share / each));
+}
+
+Status RunRank(const EmulatedHosts& hosts, int rank, double seconds, Times times) {
+  TD_RETURN_IF_ERROR(hosts.Enter(rank / kLayout.ranks_per_host));
+  WorldConfig world;
+  world.rank = rank;
+  world.size = kLayout.ranks;
+  world.job = "hierarchical_hosts";
+  world.secret = "of a benchmark";
+  std::unique_ptr<Communicator> last;
+  for (const AllReduceAlgorithm algorithm : kAlgorithms) {
+    world.rendezvous = absl::StrFormat("%s:%d", EmulatedHosts::Address(0),
+                                       kPort + static_cast<int>(world.generation++));
+    TD_ASSIGN_OR_RETURN(auto comm, Connect(world, Always(algorithm, kLayout.ranks_per_host)));
+    TD_ASSIGN_OR_RETURN(const Buffer data, comm->Allocate(*std::max_element(std::begin(kHostSizes),
+                                                                            std::end(kHostSizes))));
+    float* const values = reinterpret_cast<float*>(data.get());
+    for (const size_t bytes : kHostSizes) {
+      const size_t calls = CallsOf(bytes, seconds);
+      TD_RETURN_IF_ERROR(MeasureAllReduce(*comm, values, bytes, kWarmUps, times));
+      TD_RETURN_IF_ERROR(MeasureAllReduce(*comm, values, bytes, calls, times));
+      times += calls;
+    }
+    TD_RETURN_IF_ERROR(comm->Call({}));
+  }
+  return OkStatus();
+}
+
+// The model: threads and what is inside of a host as they are measured here, between hosts the
+// figures of the link.
+StatusOr<CostModel> Model() {
+  TD_ASSIGN_OR_RETURN(CostModel model, ProbeTcp(std::chrono::milliseconds(50)));
+  const HostLink link = Link();
+  model.between.latency = Seconds(link.delay) + model.inside.latency;
+  model.between.byte = link.mtu / (link.mtu - kHeaderBytes) / link.bytes_per_second;
+  model.cores = 0;  // the machine's are those of all hosts
+  return model;
+}
+
+}  // namespace
+
+StatusOr<Report> HierarchicalHosts(const RunOptions& options) {
+  TD_ASSIGN_OR_RETURN(const CostModel model, Model());
+  TD_ASSIGN_OR_RETURN(const auto hosts,
+                      EmulatedHosts::Create(kLayout.ranks / kLayout.ranks_per_host, Link()));
+  size_t slots = 0;
+  for (const size_t bytes : kHostSizes) slots += CallsOf(bytes, options.seconds);
+  slots *= std::size(kAlgorithms);
+  TD_ASSIGN_OR_RETURN(
+      const std::vector<double> times,
+      ForkRanks(
+          kLayout.ranks, slots,
+          [&](int r, Times own) { return RunRank(*hosts, r, options.seconds, own); },
+          [&] { hosts->Start(); }));
+  Report report;
+  report.Add("bytes", std::vector<double>(std::begin(kHostSizes), std::end(kHostSizes)));
+  size_t at = 0;
+  for (const AllReduceAlgorithm algorithm : kAlgorithms) {
+    std::vector<double> measured, predicted;
+    for (const size_t bytes : kHostSizes) {
+      const size_t calls = CallsOf(bytes, options.seconds);
+      measured.push_back(MedianOfSlowest(times, kLayout.ranks, at, calls));
+      at += calls;
+      TD_ASSIGN_OR_RETURN(
+          const std::vector<double> ends,
+          WalkAllReduce(algorithm, kLayout, kLayout.ranks_per_host, bytes / 4, 4, model));
+      predicted.push_back(*std::max_element(ends.begin(), ends.end()) * 1e6);
+    }
+    report.Add(Name(algorithm) + std::string("_us"), measured);
+    report.Add(Name(algorithm) + std::string("_predicted_us"), predicted);
+  }
+  return report;
+}
+
+}  // namespace tandem::bench
