@@ -23,6 +23,7 @@
 #include "proto/job.pb.h"
 #include "trainer/auto_tune.h"
 #include "trainer/cpu_samples.h"
+#include "trainer/event_file.h"
 #include "trainer/job.h"
 #include "trainer/models/models.h"
 #include "trainer/places.h"
@@ -32,6 +33,9 @@
 DEFINE_string(job_file, "", "job file (JobConfig in text form, proto/job.proto)");
 DEFINE_string(result_json, "", "rank 0 writes its result there, as one JSON object");
 DEFINE_string(strategy_out, "", "rank 0 writes the strategy there as a file, with what auto chose");
+DEFINE_string(event_dir, "",
+              "folder where rank 0 writes what TensorBoard shows: curves, and histograms of the "
+              "parameters at each evaluation");
 DEFINE_string(log_format, "auto", "auto, bar, plain, fleet or json");
 DEFINE_string(pservers, "", "pservers as host:port,host:port (default: from the environment)");
 DEFINE_string(rendezvous, "", "host:port where rank 0 listens (default: from the environment)");
@@ -260,6 +264,12 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   return OkStatus();
 }
 
+// Where event_dir asks for them; nullptr elsewhere.
+StatusOr<std::unique_ptr<EventFile>> OpenEvents(const RankInfo& rank) {
+  if (FLAGS_event_dir.empty() || rank.rank != 0) return nullptr;
+  return EventFile::Create(FLAGS_event_dir);
+}
+
 Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
@@ -280,7 +290,8 @@ Status Train(const JobSources& sources) {
   const StopOnSignal signals(stop);
   TD_RETURN_IF_ERROR(ChooseSettings(sources, rank, secrets, stop, clock, &job));
   Metrics metrics;
-  StatusBoard board(metrics, clock);
+  TD_ASSIGN_OR_RETURN(const auto events, OpenEvents(rank));
+  StatusBoard board(metrics, clock, events.get());
   const auto page = ServeStatus(
       FLAGS_admin_listen, FLAGS_insecure_allow_network, [&board] { return board.Document(); },
       metrics);

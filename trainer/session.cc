@@ -331,7 +331,7 @@ void Session::Impl::Report(int64_t step, int64_t steps) {
                      .metric_name = metric_name_,
                      .metric = metric_,
                      .data_wait_seconds = prefetcher_->stats().wait_seconds});
-  if (options_.board != nullptr) options_.board->Loss(step, loss_, metric_);
+  if (options_.board != nullptr) options_.board->Loss(step, loss_, metric_, schedule_->At(step));
 }
 
 Status Session::Impl::AfterWatched(bool last) {
@@ -383,8 +383,12 @@ Status Session::Impl::Evaluate(int64_t epoch) {
   std::vector<NamedValue> values = {{"loss", evaluation_.loss}};
   if (!metric_name_.empty()) values.push_back({metric_name_, evaluation_.metric});
   progress_->Result("eval", epoch, values);
-  if (options_.board != nullptr) {
-    options_.board->Evaluation(first_step_ + steps_done_, evaluation_.loss, evaluation_.metric);
+  if (options_.board == nullptr) return OkStatus();
+  const int64_t step = first_step_ + steps_done_;
+  options_.board->Evaluation(step, evaluation_.loss, evaluation_.metric);
+  if (options_.board->wants_parameters()) {
+    TD_ASSIGN_OR_RETURN(const TensorMap params, ParamsOf(programs_.train, *scope_, host_));
+    options_.board->Parameters(step, params);
   }
   return OkStatus();
 }

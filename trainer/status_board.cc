@@ -37,8 +37,9 @@ std::vector<std::pair<double, double>> Curve::Points() const {
   return points;
 }
 
-StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock)
+StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events)
     : clock_(clock),
+      events_(events),
       steps_total_(metrics.GetCounter("tandem_steps_total", "Training steps run")),
       samples_total_(metrics.GetCounter("tandem_samples_total", "Samples trained, all ranks")),
       data_wait_total_(
@@ -83,16 +84,21 @@ void StatusBoard::Step(int64_t step, double seconds, double data_wait_seconds,
   step_seconds_.Observe(seconds);
 }
 
-void StatusBoard::Loss(int64_t step, double loss, double metric) {
+void StatusBoard::Loss(int64_t step, double loss, double metric, double learning_rate) {
   MutexLock lock(mu_);
   const auto x = static_cast<double>(step);
   loss_.Set(loss);
   loss_curve_.Add(x, loss);
   metric_curve_.Add(x, metric);
+  EventFile::Scalars scalars = {{"train/loss", loss}, {"train/learning_rate", learning_rate}};
+  if (!job_.metric.empty()) scalars.emplace_back("train/" + job_.metric, metric);
   if (speed_seconds_ > 0) {
     const auto samples = static_cast<double>(speed_steps_ * job_.samples_per_step);
     speed_curve_.Add(x, samples / speed_seconds_);
+    scalars.emplace_back("train/samples_per_second", samples / speed_seconds_);
   }
+  // Steps that are done, as progress lines and evaluations count them.
+  if (events_ != nullptr) events_->Add(step + 1, scalars);
   speed_seconds_ = 0;
   speed_steps_ = 0;
 }
@@ -102,6 +108,15 @@ void StatusBoard::Evaluation(int64_t step, double loss, double metric) {
   eval_loss_.Set(loss);
   eval_metric_.Set(metric);
   eval_curve_.Add(static_cast<double>(step), metric);
+  if (events_ == nullptr) return;
+  EventFile::Scalars scalars = {{"test/loss", loss}};
+  if (!job_.metric.empty()) scalars.emplace_back("test/" + job_.metric, metric);
+  events_->Add(step, scalars);
+}
+
+void StatusBoard::Parameters(int64_t step, const TensorMap& params) {
+  MutexLock lock(mu_);
+  if (events_ != nullptr) events_->AddHistograms(step, params);
 }
 
 void StatusBoard::Checkpoint(int64_t step) {

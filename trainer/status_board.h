@@ -11,6 +11,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/http/status_page.h"
+#include "trainer/event_file.h"
 
 namespace tandem {
 
@@ -39,16 +40,19 @@ class Curve {
 // Thread-safe.
 class StatusBoard {
  public:
-  // Both must outlive the board.
-  StatusBoard(Metrics& metrics, const Clock& clock);
+  // `events`: where curves go too; nullptr: nowhere. All must outlive the board.
+  StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events = nullptr);
 
   void Begin(StatusJob job);
   // After each step: how long it took, the wait for data since the session began, and how many
   // batches the reader has ready.
   void Step(int64_t step, double seconds, double data_wait_seconds, uint32_t batches_ready);
   // When they are known.
-  void Loss(int64_t step, double loss, double metric);
+  void Loss(int64_t step, double loss, double metric, double learning_rate);
   void Evaluation(int64_t step, double loss, double metric);
+  // At an evaluation, where somebody wants to see them.
+  bool wants_parameters() const { return events_ != nullptr; }
+  void Parameters(int64_t step, const TensorMap& params);
   void Checkpoint(int64_t step);
   void End(const std::string& how);  // "done", or the error
 
@@ -59,6 +63,7 @@ class StatusBoard {
   std::string Remaining() const TD_REQUIRES(mu_);
 
   const Clock& clock_;
+  EventFile* const events_;
   Counter &steps_total_, &samples_total_, &data_wait_total_;
   Gauge &step_, &steps_wanted_, &loss_, &eval_loss_, &eval_metric_, &checkpoint_step_;
   Gauge &checkpoint_time_, &batches_ready_;

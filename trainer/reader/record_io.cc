@@ -230,6 +230,10 @@ class FrameFile {
   void Write(std::string_view bytes) {
     out_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
+  Status Flush() {
+    out_.flush();
+    return out_.good() ? OkStatus() : DataLoss("%s: writing failed (disk full?)", path_);
+  }
   Status Finish() {
     out_.close();
     return out_.good() ? OkStatus() : DataLoss("%s: writing failed (disk full?)", path_);
@@ -257,6 +261,7 @@ class TfRecordWriter final : public RecordWriter {
     file_.Write(foot);
     return OkStatus();
   }
+  Status Flush() override { return file_.Flush(); }
   Status Finish() override { return file_.Finish(); }
 
  private:
@@ -271,19 +276,24 @@ class RecordIoWriter final : public RecordWriter {
     if (record.size() > UINT32_MAX - 4) {
       return InvalidArgument("a record of %d bytes is too large for recordio", record.size());
     }
-    if (payload_.size() + record.size() > kChunkBytesMax || records_ == kChunkRecordsMax) Flush();
+    if (payload_.size() + record.size() > kChunkBytesMax || records_ == kChunkRecordsMax)
+      EndChunk();
     Append<uint32_t>(payload_, static_cast<uint32_t>(record.size()));
     payload_.append(record);
     ++records_;
     return OkStatus();
   }
+  Status Flush() override {
+    EndChunk();
+    return file_.Flush();
+  }
   Status Finish() override {
-    Flush();
+    EndChunk();
     return file_.Finish();
   }
 
  private:
-  void Flush() {
+  void EndChunk() {
     if (records_ == 0) return;
     std::string head;
     const auto bytes = static_cast<uint32_t>(payload_.size());

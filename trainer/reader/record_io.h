@@ -77,6 +77,8 @@ class RecordWriter {
                                                         RecordFormat format);
   // INVALID_ARGUMENT for a record too large for the format.
   virtual Status Add(std::string_view record) = 0;
+  // What was added is there for who reads the file, or DATA_LOSS says why not.
+  virtual Status Flush() = 0;
   // Everything is in the file, or DATA_LOSS says why not. Nothing may be added behind it.
   virtual Status Finish() = 0;
 };

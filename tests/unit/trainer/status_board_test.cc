@@ -61,7 +61,7 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   for (int step = 10; step < 20; ++step) {
     clock_.Advance(std::chrono::seconds(2));
     board_.Step(step, 0.5, 1.5 * (step - 9), 3);  // of each 2 s, 1.5 s waiting for data
-    board_.Loss(step, 100.0 - step, 0.5);
+    board_.Loss(step, 100.0 - step, 0.5, 0.1);
   }
   board_.Evaluation(20, 1.25, 0.9);
   board_.Checkpoint(20);
@@ -95,7 +95,7 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
 TEST_F(StatusBoardTest, AJobWithoutAMetricShowsNone) {
   board_.Begin({.name = "w2v", .steps_total = 5, .samples_per_step = 1});
   board_.Step(0, 0.5, 0, 0);
-  board_.Loss(0, 1, 0);
+  board_.Loss(0, 1, 0, 0.1);
   EXPECT_EQ(board_.Document().series.size(), 2u);
 }
 
