@@ -24,6 +24,7 @@ const std::vector<Command>& Commands() {
       {"drain", RunDrain, "stop a job that tandemrun started on this host"},
       {"events", RunEvents, "list what became of the processes of a job"},
       {"certs", RunCerts, "make and show certificates for TLS between trainers and pservers"},
+      {"explain", RunExplain, "say what an error code means and what to do about it"},
       {"doctor", RunDoctor, "check this machine and say what to fix"},
       {"completion", RunCompletion, "print the completion of commands and flags for bash or zsh"},
       {"version", RunVersion, "print the version"},

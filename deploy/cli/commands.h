@@ -17,6 +17,7 @@ int RunDemo(const Args& args);
 int RunDoctor(const Args& args);
 int RunDrain(const Args& args);
 int RunEvents(const Args& args);
+int RunExplain(const Args& args);
 int RunExport(const Args& args);
 int RunGraph(const Args& args);
 int RunHelp(const Args& args);
