@@ -10,12 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
 
+import jobs
 import processes
 
 EXIT_SKIPPED = 77
@@ -30,37 +30,6 @@ parser.add_argument("--source", required=True)
 arguments, rest = parser.parse_known_args()
 MONITORING = os.path.join(arguments.source, "deploy", "monitoring")
 SECONDS_MAX = 180
-
-# Dense slices and a table; evaluation, checkpoints and the update log within a second.
-JOB = """
-name: "watched"
-model {
-  zoo: "deepfm"
-  arg { name: "fields" value: "2" }
-  arg { name: "rows" value: "34" }
-  arg { name: "dim" value: "4" }
-  arg { name: "hidden" value: "16" }
-  arg { name: "sparse" value: "1" }
-}
-data {
-  format: "csv"
-  dir: "."
-  csv {
-    train_file: "train.csv"
-    test_file: "train.csv"
-    label_column: "click"
-    positive_label: "1"
-    negative_label: "0"
-    column { name: "user" ids: 22 }
-    column { name: "item" ids: 12 }
-  }
-}
-optimizer { type: "adam" learning_rate: 0.01 }
-global_batch_size: 64
-epochs: 100000
-log_every_steps: 10
-checkpoint { dir: "checkpoints" every_steps: 100 }
-"""
 
 
 def read(name):
@@ -144,12 +113,7 @@ class Monitoring(unittest.TestCase):
 
     def test_every_expression_gives_numbers(self):
         with tempfile.TemporaryDirectory(prefix="tandem-monitoring-") as folder:
-            with open(os.path.join(folder, "job.pbtxt"), "w", encoding="utf-8") as file:
-                file.write(JOB)
-            with open(os.path.join(folder, "train.csv"), "w", encoding="utf-8") as file:
-                file.write("user,item,click\n")
-                file.writelines(f"u{i * 7 % 20},i{i * 3 % 10},{i * 7 % 20 % 2}\n"
-                                for i in range(2000))
+            jobs.write_click(folder)
             port = processes.free_ports(4)
             tandemrun = os.path.join(arguments.build, "bin", "tandemrun")
             with processes.Background(
