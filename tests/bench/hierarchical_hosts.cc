@@ -44,9 +44,9 @@ Status RunRank(const EmulatedHosts& hosts, int rank, double seconds, Times times
   world.job = "hierarchical_hosts";
   world.secret = "of a benchmark";
   std::unique_ptr<Communicator> last;
+  int port = kPort;
   for (const AllReduceAlgorithm algorithm : kAlgorithms) {
-    world.rendezvous = absl::StrFormat("%s:%d", EmulatedHosts::Address(0),
-                                       kPort + static_cast<int>(world.generation++));
+    world.rendezvous = absl::StrFormat("%s:%d", EmulatedHosts::Address(0), port++);
     TD_ASSIGN_OR_RETURN(auto comm, Connect(world, Always(algorithm, kLayout.ranks_per_host)));
     TD_ASSIGN_OR_RETURN(const Buffer data, comm->Allocate(*std::max_element(std::begin(kHostSizes),
                                                                             std::end(kHostSizes))));
