@@ -145,7 +145,7 @@ TEST_F(StorageTest, ValuesOfAnotherCheckpointAreRefused) {
   const std::string two = ReadFile(Only("values-"));
   ASSERT_TRUE(storage->Write(Image(3)).ok());
   WriteFile(Only("values-"), two);
-  EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr("the record says"));
+  EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr("record says"));
 }
 
 TEST_F(StorageTest, FilesOfCheckpointsThatWereNeverWholeGo) {
