@@ -6,12 +6,8 @@
 
 namespace tandem {
 
-Time DeadlineAfter(uint64_t timeout_ms) {
-  constexpr uint64_t kMsMax = uint64_t{24} * 3600 * 1000;
-  return SteadyNow() + std::chrono::milliseconds(std::clamp<uint64_t>(timeout_ms, 1, kMsMax));
-}
-
-DeadlineDriver::DeadlineDriver(Shard& shard) : shard_(shard), thread_([this] { Loop(); }) {}
+DeadlineDriver::DeadlineDriver(Shard& shard, const RealClock& clock)
+    : Deadlines(clock), shard_(shard), thread_([this] { Loop(); }) {}
 
 DeadlineDriver::~DeadlineDriver() {
   {

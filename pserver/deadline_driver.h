@@ -4,22 +4,19 @@
 #include <thread>
 
 #include "common/base/mutex.h"
+#include "pserver/deadlines.h"
 #include "pserver/shard.h"
 
 namespace tandem {
 
-// `timeout_ms` as a client says it, from now on: at least 1 ms, at most a day.
-Time DeadlineAfter(uint64_t timeout_ms);
-
-// Thread-safe. Calls shard.ExpireWaiters() when shard.NextDeadline() has come; REQUIRES that the
-// shard's clock is the real one.
-class DeadlineDriver {
+// Calls shard.ExpireWaiters() when shard.NextDeadline() has come.
+class DeadlineDriver final : public Deadlines {
  public:
-  explicit DeadlineDriver(Shard& shard);
-  ~DeadlineDriver();  // joins
-  // Somebody waits anew, until `deadline`. Wakes the thread only when it would sleep for longer, so
-  // that a call costs no switch of threads.
-  void Poke(Time deadline);
+  DeadlineDriver(Shard& shard, const RealClock& clock);
+  ~DeadlineDriver() override;  // joins
+  // Wakes the thread only when it would sleep for longer, so that a call costs no switch of
+  // threads.
+  void Poke(Time deadline) override;
 
  private:
   void Loop();

@@ -15,8 +15,9 @@ StatusOr<WalSync> ParseWalSync(const std::string& text) {
   return InvalidArgument("wal_sync \"%s\"; expected none, interval or always", text);
 }
 
-GroupLog::GroupLog(GroupLogOptions options, Storage& storage, Metrics& metrics)
+GroupLog::GroupLog(GroupLogOptions options, const Clock& clock, Storage& storage, Metrics& metrics)
     : options_(std::move(options)),
+      clock_(clock),
       storage_(storage),
       write_seconds_(metrics.GetHistogram(
           "tandem_pserver_log_write_seconds",
@@ -24,8 +25,8 @@ GroupLog::GroupLog(GroupLogOptions options, Storage& storage, Metrics& metrics)
           {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10})),
       bytes_total_(
           metrics.GetCounter("tandem_pserver_log_bytes_total", "Bytes written to the update log")),
-      synced_(SteadyNow()),
-      thread_([this] { Loop(); }) {}
+      again_(Time::max()),
+      synced_(clock.Now()) {}
 
 GroupLog::~GroupLog() { Close(); }
 
@@ -35,10 +36,12 @@ Status GroupLog::Ready() {
 }
 
 void GroupLog::Append(LogEntry entry) {
-  MutexLock lock(mu_);
-  appended_ = entry.number;
-  entries_.push_back(std::move(entry));
-  cv_.NotifyAll();
+  {
+    MutexLock lock(mu_);
+    appended_ = entry.number;
+    entries_.push_back(std::move(entry));
+  }
+  if (options_.on_work) options_.on_work();
 }
 
 void GroupLog::WhenWritten(Written done) {
@@ -54,75 +57,68 @@ void GroupLog::WhenWritten(Written done) {
   done(now);
 }
 
-bool GroupLog::Next(std::vector<LogEntry>* entries) {
+Time GroupLog::NextTurn() const {
   MutexLock lock(mu_);
-  // With entries that could not be written: again, a little later.
-  const bool again = !entries->empty();
-  const Time wake = again || unsynced_ ? SteadyNow() + options_.sync_interval : Time::max();
-  while (!closing_ && (again || entries_.empty())) {
-    if (!cv_.WaitUntil(mu_, wake)) break;
-  }
-  for (LogEntry& entry : entries_) entries->push_back(std::move(entry));
-  entries_.clear();
-  return !closing_ || (!entries->empty() && !again);
+  // What could not be written is tried again a little later, whatever comes meanwhile.
+  return status_.ok() && !entries_.empty() ? Time::min() : again_;
 }
 
-Status GroupLog::Write(const std::vector<LogEntry>& entries) {
+Status GroupLog::Write() {
   const bool always = options_.sync == WalSync::kAlways;
-  if (!entries.empty()) {
-    TD_ASSIGN_OR_RETURN(const size_t bytes, storage_.AppendLog(entries, always));
+  if (!batch_.empty()) {
+    TD_ASSIGN_OR_RETURN(const size_t bytes, storage_.AppendLog(batch_, always));
     bytes_ += bytes;
     bytes_total_.Add(static_cast<double>(bytes));
     unsynced_ = options_.sync == WalSync::kInterval;
   }
-  if (unsynced_ && SteadyNow() - synced_ >= options_.sync_interval) {
+  if (unsynced_ && clock_.Now() - synced_ >= options_.sync_interval) {
     TD_RETURN_IF_ERROR(storage_.SyncLog());
-    synced_ = SteadyNow();
+    synced_ = clock_.Now();
     unsynced_ = false;
   }
   return OkStatus();
 }
 
-void GroupLog::Release(const Status& status, uint64_t written) {
+void GroupLog::Release(const Status& status) {
   std::vector<Waiting> ready;
   {
     MutexLock lock(mu_);
     LOG_IF(ERROR, !status.ok() && status_.ok()) << "update log: " << ToString(status);
     status_ = status;
-    if (status.ok()) written_ = std::max(written_, written);
+    if (!status.ok()) {
+      again_ = clock_.Now() + options_.sync_interval;
+    } else {
+      again_ = unsynced_ ? synced_ + options_.sync_interval : Time::max();
+      if (!batch_.empty()) written_ = std::max(written_, batch_.back().number);
+    }
     const auto rest = std::stable_partition(waiting_.begin(), waiting_.end(),
                                             [&](const Waiting& w)
                                                 TD_NO_ANALYSIS { return w.number <= written_; });
     std::move(waiting_.begin(), rest, std::back_inserter(ready));
     waiting_.erase(waiting_.begin(), rest);
   }
+  if (status.ok()) batch_.clear();
   for (const Waiting& w : ready) w.done(OkStatus());
 }
 
-void GroupLog::Loop() {
-  SetThreadName("log");
-  std::vector<LogEntry> entries;
-  while (Next(&entries)) {
-    const uint64_t last = entries.empty() ? 0 : entries.back().number;
-    const Time begin = SteadyNow();
-    const Status status = Write(entries);
-    write_seconds_.Observe(Seconds(SteadyNow() - begin));
-    if (status.ok()) entries.clear();
-    Release(status, last);
-    if (bytes_ >= options_.bytes_max && options_.on_full) {
-      bytes_ = 0;
-      options_.on_full();
-    }
+void GroupLog::Turn() {
+  {
+    MutexLock lock(mu_);
+    std::move(entries_.begin(), entries_.end(), std::back_inserter(batch_));
+    entries_.clear();
+  }
+  const Time begin = clock_.Now();
+  const Status status = Write();
+  write_seconds_.Observe(Seconds(clock_.Now() - begin));
+  Release(status);
+  if (bytes_ >= options_.bytes_max && options_.on_full) {
+    bytes_ = 0;
+    options_.on_full();
   }
 }
 
 void GroupLog::Close() {
-  {
-    MutexLock lock(mu_);
-    closing_ = true;
-    cv_.NotifyAll();
-  }
-  if (thread_.joinable()) thread_.join();
+  if (NextTurn() == Time::min()) Turn();
   std::vector<Waiting> left;
   Status why;
   {
@@ -133,6 +129,39 @@ void GroupLog::Close() {
     why = status_;
   }
   for (const Waiting& w : left) w.done(why);
+}
+
+LogDriver::LogDriver(GroupLog& log) : log_(log), thread_([this] { Loop(); }) {}
+
+LogDriver::~LogDriver() {
+  {
+    MutexLock lock(mu_);
+    stop_ = true;
+    cv_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void LogDriver::Poke() {
+  MutexLock lock(mu_);
+  work_ = true;
+  cv_.NotifyAll();
+}
+
+void LogDriver::Loop() {
+  SetThreadName("log");
+  while (true) {
+    const Time next = log_.NextTurn();
+    {
+      MutexLock lock(mu_);
+      while (!stop_ && !work_ && SteadyNow() < next) {
+        if (!cv_.WaitUntil(mu_, next)) break;
+      }
+      if (stop_) return;
+      work_ = false;
+    }
+    if (SteadyNow() >= log_.NextTurn()) log_.Turn();
+  }
 }
 
 }  // namespace tandem

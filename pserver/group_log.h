@@ -1,7 +1,6 @@
 // An UpdateLog that writes what came together in one go (group commit).
 #pragma once
 
-#include <atomic>
 #include <string>
 #include <thread>
 
@@ -19,17 +18,26 @@ struct GroupLogOptions {
   // So much was written since the last call: time for a checkpoint, which shortens the log. Must
   // not block.
   std::function<void()> on_full;
+  // NextTurn may be earlier than it was. Must not block.
+  std::function<void()> on_work;
 };
 
+// Owns no thread and no clock: whoever drives it gives it a turn when NextTurn has come.
 class GroupLog final : public UpdateLog {
  public:
   // All but `options` must outlive the log.
-  GroupLog(GroupLogOptions options, Storage& storage, Metrics& metrics);
+  GroupLog(GroupLogOptions options, const Clock& clock, Storage& storage, Metrics& metrics);
   ~GroupLog() override;  // Close
   Status Ready() override;
   void Append(LogEntry entry) override;
   void WhenWritten(Written done) override;
-  // Writes what waits, once; then those who still wait are told why not.
+
+  // Writes what waits in one go, and calls those who waited for it. One call at a time.
+  void Turn();
+  // When Turn has something to do at the earliest; Time::max(): nothing.
+  Time NextTurn() const;
+  // Writes what waits, once; then those who still wait are told why not. REQUIRES: no Turn is under
+  // way nor comes.
   void Close();
 
  private:
@@ -37,28 +45,44 @@ class GroupLog final : public UpdateLog {
     uint64_t number;  // when this entry is written
     Written done;
   };
-  void Loop();
-  // Waits for work; false at the end.
-  bool Next(std::vector<LogEntry>* entries);
-  Status Write(const std::vector<LogEntry>& entries);
-  void Release(const Status& status, uint64_t written);
+  Status Write();
+  void Release(const Status& status);
 
   const GroupLogOptions options_;
+  const Clock& clock_;
   Storage& storage_;
   Histogram& write_seconds_;
   Counter& bytes_total_;
-  Mutex mu_;
-  CondVar cv_;
-  bool closing_ TD_GUARDED_BY(mu_) = false;
+  mutable Mutex mu_;
   bool closed_ TD_GUARDED_BY(mu_) = false;    // nothing is written any more
   Status status_ TD_GUARDED_BY(mu_);          // of the last write
+  Time again_ TD_GUARDED_BY(mu_);             // when there is something to do without new entries
   uint64_t appended_ TD_GUARDED_BY(mu_) = 0;  // numbers
   uint64_t written_ TD_GUARDED_BY(mu_) = 0;
   std::vector<LogEntry> entries_ TD_GUARDED_BY(mu_);
   std::vector<Waiting> waiting_ TD_GUARDED_BY(mu_);
-  uint64_t bytes_ = 0;     // the thread's own
-  bool unsynced_ = false;  // the thread's own
-  Time synced_;            // the thread's own
+  // The turn's own:
+  std::vector<LogEntry> batch_;  // being written
+  uint64_t bytes_ = 0;
+  bool unsynced_ = false;
+  Time synced_;
+};
+
+// The thread that gives a log its turns; REQUIRES that the log's clock is the real one.
+class LogDriver {
+ public:
+  explicit LogDriver(GroupLog& log);
+  ~LogDriver();  // joins, behind the turn under way
+  void Poke();   // GroupLogOptions::on_work
+
+ private:
+  void Loop();
+
+  GroupLog& log_;  // not owned; must outlive this
+  Mutex mu_;
+  CondVar cv_;
+  bool work_ TD_GUARDED_BY(mu_) = false;
+  bool stop_ TD_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 

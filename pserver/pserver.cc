@@ -3,7 +3,6 @@
 #include <grpcpp/impl/codegen/service_type.h>
 #include <sys/resource.h>
 
-#include <atomic>
 #include <cerrno>
 #include <future>
 #include <random>
@@ -16,10 +15,8 @@
 #include "pserver/call_metrics.h"
 #include "pserver/cold_rows.h"
 #include "pserver/deadline_driver.h"
-#include "pserver/group_log.h"
+#include "pserver/durable_shard.h"
 #include "pserver/service.h"
-#include "pserver/shard.h"
-#include "pserver/storage.h"
 #include "pserver/tensor_calls.h"
 
 namespace tandem {
@@ -65,27 +62,17 @@ uint64_t NewIncarnation() {
 
 // Members are destroyed from the last to the first: the server before what its handlers use.
 struct Pserver::Impl {
-  explicit Impl(Metrics& metrics)
-      : call_metrics(metrics),
-        checkpoint_seconds(metrics.GetHistogram("tandem_pserver_checkpoint_seconds",
-                                                "Time to write a checkpoint",
-                                                {1e-3, 1e-2, 0.1, 1, 10, 100})),
-        checkpoint_time(metrics.GetGauge(
-            "tandem_pserver_checkpoint_timestamp_seconds",
-            "When the last checkpoint was written or read, in Unix time; 0: never")) {}
+  explicit Impl(Metrics& metrics) : call_metrics(metrics) {}
 
   CallMetrics call_metrics;
-  Histogram& checkpoint_seconds;
-  Gauge& checkpoint_time;
   RealClock clock;
   CpuDevice device;
   Backend backend = Backend::Cpu();
   std::unique_ptr<Storage> storage;  // null: no data folder
-  std::atomic<uint64_t> checkpoint_version{0};
   uint64_t restored_version = 0;
-  std::unique_ptr<GroupLog> log;    // null: durability none
   std::unique_ptr<ColdStore> cold;  // null: all rows are in memory
-  std::unique_ptr<Shard> shard;
+  std::unique_ptr<DurableShard> durable;
+  std::unique_ptr<LogDriver> log_driver;  // null: durability none
   std::unique_ptr<DeadlineDriver> deadlines;
   std::unique_ptr<ThreadPool> writer;  // one thread, which writes images
   std::unique_ptr<ThreadPool> saver;   // one thread, one waiting image
@@ -102,6 +89,22 @@ struct Pserver::Impl {
       answer(status, std::move(message));
     };
   }
+  // On the writer, where there is one by now.
+  void Aside(const std::function<void()>& work) {
+    std::promise<void> done;
+    const auto run = [&] {
+      work();
+      done.set_value();
+    };
+    if (writer == nullptr || !writer->Post(run).ok()) run();
+    done.get_future().wait();
+  }
+  Status OpenStores(const PserverOptions& options);
+  // `memory`: null where there is none.
+  void MakeShard(const PserverOptions& options, uint64_t incarnation,
+                 const std::optional<LaneMemory>& memory, Metrics& metrics);
+  // Those whose change could not be written are told so; then nobody waits any more.
+  void End();
   // `memory`: null where there is none.
   void StartLanes(const std::optional<LaneMemory>& memory) {
     if (!memory) return;
@@ -122,81 +125,6 @@ struct Pserver::Impl {
   StatusOr<LaneInvitation> Invite() {
     if (lanes == nullptr) return Unimplemented("this server has no lanes");
     return lanes->Invite();
-  }
-  // The checkpoint on disk is that of `version`, and what is served no older.
-  void Keeps(uint64_t version) {
-    checkpoint_version = version;
-    checkpoint_time.SetToCurrentTime();
-  }
-  StatusOr<std::pair<uint64_t, size_t>> Write(const ShardImage& image) {
-    const Time begin = clock.Now();
-    TD_ASSIGN_OR_RETURN(const size_t bytes, storage->Write(image));
-    checkpoint_seconds.Observe(Seconds(clock.Now() - begin));
-    Keeps(image.version);
-    return std::make_pair(image.version, bytes);
-  }
-  StatusOr<std::pair<uint64_t, size_t>> Save() {
-    if (storage == nullptr) {
-      return FailedPrecondition("no checkpoints: this server was started without a data folder");
-    }
-    TD_ASSIGN_OR_RETURN(const ShardImage image, shard->Image());
-    return WriteAside(image);
-  }
-  // Write on a thread that gives way to those that serve.
-  StatusOr<std::pair<uint64_t, size_t>> WriteAside(const ShardImage& image) {
-    std::promise<StatusOr<std::pair<uint64_t, size_t>>> written;
-    const bool posted =
-        writer != nullptr && writer->Post([&] { written.set_value(Write(image)); }).ok();
-    return posted ? written.get_future().get() : Write(image);
-  }
-  StatusOr<uint64_t> Restore() {
-    if (storage == nullptr) {
-      return FailedPrecondition("no checkpoints: this server was started without a data folder");
-    }
-    TD_ASSIGN_OR_RETURN(const std::optional<ShardImage> image, storage->Read());
-    if (!image) return NotFound("there is no checkpoint");
-    TD_RETURN_IF_ERROR(shard->Restore(*image));
-    Keeps(image->version);
-    // What the log holds is behind us: a new checkpoint drops it.
-    if (log != nullptr) TD_RETURN_IF_ERROR(Save().status());
-    return image->version;
-  }
-  // The state at the start: the checkpoint, and what the log has behind it. A log is read whether
-  // or not this server goes on with it. 0 when there is nothing.
-  StatusOr<uint64_t> Recover() {
-    TD_ASSIGN_OR_RETURN(const std::optional<ShardImage> image, storage->Read());
-    // Without the first values nothing was acknowledged.
-    if (!image) {
-      TD_RETURN_IF_ERROR(storage->ClearLog());
-      return uint64_t{0};
-    }
-    TD_RETURN_IF_ERROR(shard->Restore(*image));
-    Keeps(image->version);
-    uint64_t entries = 0;
-    TD_RETURN_IF_ERROR(storage->ReadLog(image->log_number, [&](LogEntry entry) {
-      ++entries;
-      return shard->Replay(std::move(entry));
-    }));
-    const uint64_t version = shard->Info().version;
-    LOG_IF(INFO, entries != 0) << "checkpoint of version " << image->version << " and " << entries
-                               << " entries of the update log: version " << version;
-    // Without a log what follows would not fit behind the old entries.
-    if (log == nullptr && entries != 0) TD_RETURN_IF_ERROR(Save().status());
-    return version;
-  }
-  void SaveLater(ShardImage image) {
-    const uint64_t version = image.version;
-    auto shared = std::make_shared<ShardImage>(std::move(image));
-    const Status posted = saver->Post([this, shared] {
-      if (const auto written = WriteAside(*shared); !written.ok()) {
-        LOG(ERROR) << "checkpoint of version " << shared->version
-                   << " failed: " << ToString(written.status());
-      }
-    });
-    if (!posted.ok()) {
-      LOG(WARNING) << "checkpoint of version " << version
-                   << " left out: the one before is still being written";
-    }
   }
 };
 
@@ -231,92 +159,92 @@ Status CheckOptions(PserverOptions& options) {
 
 }  // namespace
 
+Status Pserver::Impl::OpenStores(const PserverOptions& options) {
+  const std::string index = std::to_string(options.index);
+  if (!options.data_dir.empty()) {
+    TD_ASSIGN_OR_RETURN(storage, OpenRocksdbStorage(options.data_dir + "/shard-" + index));
+  } else if (options.durability == Durability::kLogged) {
+    return InvalidArgument("durability logged needs a data folder");
+  }
+  if (options.table_memory_bytes != 0) {
+    TD_ASSIGN_OR_RETURN(cold, ColdStore::Open({options.cold_dir + "/cold-rows-" + index,
+                                               options.table_memory_bytes}));
+  }
+  return OkStatus();
+}
+
+void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnation,
+                              const std::optional<LaneMemory>& memory, Metrics& metrics) {
+  DurableShard::Options made;
+  made.shard.server_incarnation = incarnation;
+  made.shard.job = options.job;
+  made.shard.trainers = options.trainers;
+  made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
+  made.shard.bug = options.bug;
+  if (memory) made.shard.arena = memory->arena;
+  if (cold != nullptr) made.shard.table_memory = {options.table_memory_bytes, cold.get()};
+  made.logged = options.durability == Durability::kLogged;
+  made.log = {options.wal_sync, options.wal_sync_interval, options.log_bytes_max, nullptr,
+              [this] { log_driver->Poke(); }};
+  made.aside = [this](const std::function<void()>& work) { Aside(work); };
+  made.later = [this](std::function<void()> work) { return saver->Post(std::move(work)); };
+  durable = std::make_unique<DurableShard>(std::move(made), storage.get(), clock, backend, device,
+                                           metrics);
+  if (durable->log() != nullptr) log_driver = std::make_unique<LogDriver>(*durable->log());
+}
+
 StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metrics& metrics) {
   TD_RETURN_IF_ERROR(CheckOptions(options));
   auto pserver = std::unique_ptr<Pserver>(new Pserver(metrics));
   Impl* impl = pserver->impl_.get();
   const uint64_t incarnation = NewIncarnation();
-  Shard::Options shard{incarnation, options.job, options.trainers, 0, nullptr};
   const auto lane_memory = options.lanes ? MakeLaneMemory() : std::nullopt;
-  if (lane_memory) shard.arena = lane_memory->arena;
-  if (!options.data_dir.empty()) {
-    TD_ASSIGN_OR_RETURN(impl->storage, OpenRocksdbStorage(options.data_dir + "/shard-" +
-                                                          std::to_string(options.index)));
-    shard.checkpoint_every_steps = options.checkpoint_every_steps;
-    shard.on_checkpoint = [impl](ShardImage image) { impl->SaveLater(std::move(image)); };
-  }
-  if (options.table_memory_bytes != 0) {
-    TD_ASSIGN_OR_RETURN(impl->cold, ColdStore::Open({options.cold_dir + "/cold-rows-" +
-                                                         std::to_string(options.index),
-                                                     options.table_memory_bytes}));
-    shard.table_memory = {options.table_memory_bytes, impl->cold.get()};
-  }
-  shard.bug = options.bug;
-  if (options.durability == Durability::kLogged) {
-    if (impl->storage == nullptr) return InvalidArgument("durability logged needs a data folder");
-    const auto save = [impl] {
-      const Status posted = impl->saver->Post([impl] {
-        if (const auto saved = impl->Save(); !saved.ok()) {
-          LOG(ERROR) << "checkpoint: " << ToString(saved.status());
-        }
-      });
-      LOG_IF(WARNING, !posted.ok()) << "checkpoint left out: " << ToString(posted);
-    };
-    impl->log = std::make_unique<GroupLog>(
-        GroupLogOptions{options.wal_sync, options.wal_sync_interval, options.log_bytes_max, save},
-        *impl->storage, metrics);
-    shard.log = impl->log.get();
-    shard.keep_first = [impl](const ShardImage& image) { return impl->Write(image).status(); };
-  }
-  impl->shard =
-      std::make_unique<Shard>(std::move(shard), impl->clock, impl->backend, impl->device, metrics);
-  if (impl->storage != nullptr) {
-    const StatusOr<uint64_t> restored = impl->Recover();
-    if (!restored.ok()) {
-      return Annotate(restored.status(), "restoring from " + options.data_dir);
-    }
-    impl->restored_version = *restored;
-  }
-  impl->deadlines = std::make_unique<DeadlineDriver>(*impl->shard);
+  TD_RETURN_IF_ERROR(impl->OpenStores(options));
+  impl->MakeShard(options, incarnation, lane_memory, metrics);
+  const StatusOr<uint64_t> restored = impl->durable->Recover();
+  if (!restored.ok()) return Annotate(restored.status(), "restoring from " + options.data_dir);
+  impl->restored_version = *restored;
+  Shard& shard = impl->durable->shard();
+  impl->deadlines = std::make_unique<DeadlineDriver>(shard, impl->clock);
   impl->writer = std::make_unique<ThreadPool>("writer", 1, 16);
   TD_RETURN_IF_ERROR(impl->writer->Post(&GiveWay));
   impl->saver = std::make_unique<ThreadPool>("saver", 1, 1);
   impl->workers = std::make_unique<ThreadPool>("worker", options.threads, options.queue_max);
-  impl->calls = std::make_unique<TensorCalls>(incarnation, *impl->shard, *impl->deadlines);
+  impl->calls = std::make_unique<TensorCalls>(incarnation, shard, *impl->deadlines);
   impl->StartLanes(lane_memory);
-  impl->service = MakePserverService(
-      {options.index, incarnation, options.secret, options.rpc.tls.mutual(),
-       [impl] { return impl->checkpoint_version.load(); }, [impl] { return impl->Save(); },
-       [impl] { return impl->Restore(); }, [impl] { return impl->Invite(); }},
-      *impl->shard, *impl->calls, impl->call_metrics, *impl->workers, *impl->deadlines);
+  impl->service = MakePserverService({options.index, incarnation, options.secret,
+                                      options.rpc.tls.mutual(), [impl] { return impl->Invite(); }},
+                                     *impl->durable, *impl->calls, impl->call_metrics,
+                                     *impl->workers, *impl->deadlines);
   TD_ASSIGN_OR_RETURN(impl->server, RpcServer::Start(options.rpc, {impl->service.get()}));
   impl->server->SetServing(true);
   return pserver;
 }
 
+void Pserver::Impl::End() {
+  if (durable != nullptr) durable->shard().Shutdown();
+  log_driver.reset();
+  if (durable != nullptr) durable->Close();
+}
+
 Pserver::~Pserver() {
-  if (impl_->shard != nullptr) impl_->shard->Shutdown();
-  // Those whose change could not be written are told so; then nobody waits any more.
-  if (impl_->log != nullptr) impl_->log->Close();
+  impl_->End();
   if (impl_->server != nullptr) impl_->server->Stop(SteadyNow());
   // A handler whose call has been answered may still be on its way out of the service.
   impl_->workers.reset();
 }
 
 const Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
-ShardInfo Pserver::Info() const { return impl_->shard->Info(); }
+ShardInfo Pserver::Info() const { return impl_->durable->shard().Info(); }
 uint64_t Pserver::restored_version() const { return impl_->restored_version; }
 
-StatusOr<std::pair<uint64_t, size_t>> Pserver::SaveCheckpoint() { return impl_->Save(); }
+StatusOr<std::pair<uint64_t, size_t>> Pserver::SaveCheckpoint() { return impl_->durable->Save(); }
 
 Status Pserver::Drain(Time deadline) {
   impl_->server->SetServing(false);
   Status saved;
-  if (impl_->storage != nullptr && impl_->shard->Info().initialised) {
-    saved = impl_->Save().status();
-  }
-  impl_->shard->Shutdown();
-  if (impl_->log != nullptr) impl_->log->Close();
+  if (impl_->storage != nullptr && Info().initialised) saved = impl_->durable->Save().status();
+  impl_->End();
   impl_->server->Stop(deadline);
   return saved;
 }

@@ -13,6 +13,7 @@
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.grpc.pb.h"
 #include "pserver/access.h"
+#include "pserver/plain_calls.h"
 #include "pserver/proto_convert.h"
 
 namespace tandem {
@@ -23,7 +24,6 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 using Finish = CallMetrics::Finish;
 
-constexpr uint32_t kProtocol = 1;
 // A push up to this size is worked on by the thread that received it: handing it to another one
 // would take longer than the work. A longer one must not hold up other connections.
 constexpr size_t kShortBytesMax = 1 << 20;
@@ -52,10 +52,11 @@ TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
 
 class PserverService final : public Base {
  public:
-  PserverService(PserverServiceOptions options, Shard& shard, TensorCalls& calls,
-                 CallMetrics& metrics, Runner& workers, DeadlineDriver& deadlines)
+  PserverService(PserverServiceOptions options, DurableShard& durable, TensorCalls& calls,
+                 CallMetrics& metrics, Runner& workers, Deadlines& deadlines)
       : options_(std::move(options)),
-        shard_(shard),
+        durable_(durable),
+        shard_(durable.shard()),
         calls_(calls),
         metrics_(metrics),
         workers_(workers),
@@ -64,12 +65,12 @@ class PserverService final : public Base {
   ServerUnaryReactor* Configure(CallbackServerContext* context, const ConfigureRequest* request,
                                 ConfigureReply* reply) override {
     return Work(context, PserverCall::kConfigure,
-                [this, request, reply] { return DoConfigure(*request, reply); });
+                [this, request, reply] { return ConfigureShard(*request, shard_, reply); });
   }
   ServerUnaryReactor* InitParams(CallbackServerContext* context, const InitParamsRequest* request,
                                  InitParamsReply* reply) override {
     return Work(context, PserverCall::kInitParams,
-                [this, request, reply] { return DoInitParams(*request, reply); });
+                [this, request, reply] { return InitShard(*request, shard_, reply); });
   }
   ServerUnaryReactor* WaitInit(CallbackServerContext* context, const WaitInitRequest* request,
                                WaitInitReply* reply) override;
@@ -96,7 +97,7 @@ class PserverService final : public Base {
                                      SaveCheckpointReply* reply) override {
     return Work(context, PserverCall::kSaveCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
-      TD_ASSIGN_OR_RETURN(const auto saved, options_.save());
+      TD_ASSIGN_OR_RETURN(const auto saved, durable_.Save());
       reply->set_version(saved.first);
       reply->set_bytes(saved.second);
       return OkStatus();
@@ -107,7 +108,7 @@ class PserverService final : public Base {
                                         RestoreCheckpointReply* reply) override {
     return Work(context, PserverCall::kRestoreCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
-      TD_ASSIGN_OR_RETURN(const uint64_t version, options_.restore());
+      TD_ASSIGN_OR_RETURN(const uint64_t version, durable_.Restore());
       reply->set_version(version);
       return OkStatus();
     });
@@ -157,19 +158,18 @@ class PserverService final : public Base {
     });
   }
 
-  Status DoConfigure(const ConfigureRequest& request, ConfigureReply* reply);
-  Status DoInitParams(const InitParamsRequest& request, InitParamsReply* reply);
   Status DoPullTable(const PullTableRequest& request, PullTableReply* reply);
   Status DoGetStatus(StatusReply* reply);
   // The token of the job that is served.
   std::string Expected() const;
 
   const PserverServiceOptions options_;
+  DurableShard& durable_;
   Shard& shard_;
   TensorCalls& calls_;
   CallMetrics& metrics_;
   Runner& workers_;
-  DeadlineDriver& deadlines_;
+  Deadlines& deadlines_;
   mutable Mutex mu_;
   mutable std::pair<std::string, std::string> token_ TD_GUARDED_BY(mu_);  // of job, token
 };
@@ -247,48 +247,10 @@ ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context, Pserver
   return reactor;
 }
 
-Status PserverService::DoConfigure(const ConfigureRequest& request, ConfigureReply* reply) {
-  if (request.protocol() != kProtocol) {
-    return FailedPrecondition("the client speaks protocol %d, this server %d", request.protocol(),
-                              kProtocol);
-  }
-  TD_ASSIGN_OR_RETURN(const ShardConfig config, FromProto(request));
-  TD_ASSIGN_OR_RETURN(const ConfigureResult result, shard_.Configure(CallerOf(request), config));
-  reply->set_protocol(kProtocol);
-  reply->set_server_incarnation(result.server_incarnation);
-  reply->set_initialised(result.initialised);
-  reply->set_restored(result.restored);
-  reply->set_version(result.version);
-  return OkStatus();
-}
-
-Status PserverService::DoInitParams(const InitParamsRequest& request, InitParamsReply* reply) {
-  std::vector<SliceValues> params;
-  for (const SliceTensor& slice : request.param()) {
-    TD_ASSIGN_OR_RETURN(SliceValues values, FromProto(slice));
-    params.push_back(std::move(values));
-  }
-  std::vector<SlotValues> slots;
-  for (const SlotTensor& slot : request.slot()) {
-    TD_ASSIGN_OR_RETURN(SlotValues values, FromProto(slot));
-    slots.push_back(std::move(values));
-  }
-  std::vector<RowValues> rows;
-  for (const TableRows& r : request.rows()) {
-    TD_ASSIGN_OR_RETURN(RowValues values, FromProto(r));
-    rows.push_back(std::move(values));
-  }
-  TD_ASSIGN_OR_RETURN(const bool initialised,
-                      shard_.InitParams(CallerOf(request), request.version(), params, slots, rows));
-  reply->set_initialised(initialised);
-  reply->set_version(request.version());
-  return OkStatus();
-}
-
 ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
                                              const WaitInitRequest* request, WaitInitReply* reply) {
   return Hand(context, PserverCall::kWaitInit, [this, request, reply](const Finish& finish) {
-    const Time deadline = DeadlineAfter(request->timeout_ms());
+    const Time deadline = deadlines_.After(request->timeout_ms());
     shard_.WaitInit(CallerOf(*request), deadline, [reply, finish](StatusOr<uint64_t> version) {
       if (version.ok()) reply->set_version(*version);
       finish(version.status());
@@ -300,7 +262,7 @@ ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
 ServerUnaryReactor* PserverService::Barrier(CallbackServerContext* context,
                                             const BarrierRequest* request, BarrierReply*) {
   return Hand(context, PserverCall::kBarrier, [this, request](const Finish& finish) {
-    const Time deadline = DeadlineAfter(request->timeout_ms());
+    const Time deadline = deadlines_.After(request->timeout_ms());
     shard_.Barrier(CallerOf(*request), request->name(), request->generation(), deadline, finish);
     deadlines_.Poke(deadline);
   });
@@ -375,16 +337,17 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
     table->set_dropped(t.dropped);
     table->set_removed(t.removed);
   }
-  reply->set_checkpoint_version(options_.checkpoint_version());
+  reply->set_checkpoint_version(durable_.checkpoint_version());
   return OkStatus();
 }
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options, Shard& shard,
-                                                  TensorCalls& calls, CallMetrics& metrics,
-                                                  Runner& workers, DeadlineDriver& deadlines) {
-  return std::make_unique<PserverService>(std::move(options), shard, calls, metrics, workers,
+std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options,
+                                                  DurableShard& durable, TensorCalls& calls,
+                                                  CallMetrics& metrics, Runner& workers,
+                                                  Deadlines& deadlines) {
+  return std::make_unique<PserverService>(std::move(options), durable, calls, metrics, workers,
                                           deadlines);
 }
 

@@ -9,8 +9,8 @@
 #include "common/base/runner.h"
 #include "common/lane/handshake.h"
 #include "pserver/call_metrics.h"
-#include "pserver/deadline_driver.h"
-#include "pserver/shard.h"
+#include "pserver/deadlines.h"
+#include "pserver/durable_shard.h"
 #include "pserver/tensor_calls.h"
 
 namespace grpc {
@@ -24,16 +24,13 @@ struct PserverServiceOptions {
   uint64_t server_incarnation = 1;
   std::string secret;  // empty: no token is asked for
   bool roles = false;  // callers show certificates: pserver/access.h says who may what
-  // The newest checkpoint on disk, and what SaveCheckpoint and RestoreCheckpoint do. Thread-safe.
-  std::function<uint64_t()> checkpoint_version;
-  std::function<StatusOr<std::pair<uint64_t, size_t>>()> save;  // version, bytes
-  std::function<StatusOr<uint64_t>()> restore;                  // version
-  std::function<StatusOr<LaneInvitation>()> invite;             // to a lane
+  std::function<StatusOr<LaneInvitation>()> invite;  // to a lane; thread-safe
 };
 
 // Everything handed in must outlive the service; the service must outlive its server.
-std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options, Shard& shard,
-                                                  TensorCalls& calls, CallMetrics& metrics,
-                                                  Runner& workers, DeadlineDriver& deadlines);
+std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options,
+                                                  DurableShard& durable, TensorCalls& calls,
+                                                  CallMetrics& metrics, Runner& workers,
+                                                  Deadlines& deadlines);
 
 }  // namespace tandem

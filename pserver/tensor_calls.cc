@@ -73,7 +73,7 @@ void TensorCalls::StartPull(const Caller& caller, const PullRequest& pull,
   for (const RowsRange& r : pull.rows()) {
     query.rows.push_back({r.variable(), {r.id().begin(), r.id().end()}});
   }
-  const Time deadline = DeadlineAfter(pull.timeout_ms());
+  const Time deadline = deadlines_.After(pull.timeout_ms());
   shard_.Pull(query, deadline, std::move(done));
   deadlines_.Poke(deadline);
 }

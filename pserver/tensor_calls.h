@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "common/rpc/tensor_codec.h"
-#include "pserver/deadline_driver.h"
+#include "pserver/deadlines.h"
 #include "pserver/shard.h"
 
 namespace tandem {
@@ -19,7 +19,7 @@ class TensorCalls {
   using Answer = std::function<void(const Status&, EncodedMessage)>;
 
   // Both must outlive this, and what it still has to answer.
-  TensorCalls(uint64_t server_incarnation, Shard& shard, DeadlineDriver& deadlines)
+  TensorCalls(uint64_t server_incarnation, Shard& shard, Deadlines& deadlines)
       : server_incarnation_(server_incarnation), shard_(shard), deadlines_(deadlines) {}
 
   // `request` is not used any more when these return. It may change meanwhile (a lane's client
@@ -35,7 +35,7 @@ class TensorCalls {
 
   const uint64_t server_incarnation_;
   Shard& shard_;
-  DeadlineDriver& deadlines_;
+  Deadlines& deadlines_;
 };
 
 }  // namespace tandem

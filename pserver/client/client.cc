@@ -6,10 +6,8 @@
 
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
-#include "common/rpc/identity.h"
-#include "common/rpc/tls_probe.h"
-#include "common/rpc/token.h"
 #include "pserver/client/client_impl.h"
+#include "pserver/client/grpc_carrier.h"
 
 namespace tandem {
 namespace {
@@ -17,6 +15,7 @@ namespace {
 constexpr int64_t kBlockElementsMax = int64_t{1} << 28;  // 1 GiB in one message
 // The server answers in time with a better message than "deadline exceeded"; then it may.
 constexpr Duration kGrace = std::chrono::seconds(2);
+constexpr Duration kInviteTimeout = std::chrono::seconds(3);
 
 uint64_t WallMicros() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
@@ -26,32 +25,11 @@ uint64_t WallMicros() {
 
 }  // namespace
 
-std::shared_ptr<const void> PsLeases::Take(const std::shared_ptr<PsLeases>& leases) {
-  {
-    MutexLock lock(leases->mu_);
-    ++leases->count_;
-  }
-  return std::shared_ptr<const void>(leases.get(), [leases](const void*) { leases->GiveBack(); });
-}
-
-void PsLeases::GiveBack() {
-  MutexLock lock(mu_);
-  if (--count_ == 0) none_.NotifyAll();
-}
-
-bool PsLeases::WaitForNone(Time deadline) {
-  MutexLock lock(mu_);
-  while (count_ != 0) {
-    if (!none_.WaitUntil(mu_, deadline) && count_ != 0) return false;
-  }
-  return true;
-}
-
 PsClient::PsClient() : impl_(std::make_unique<Impl>()) {}
 PsClient::~PsClient() { impl_->Close(); }
 const std::vector<PsBlock>& PsClient::blocks() const { return impl_->blocks; }
 int PsClient::lanes() const { return impl_->lanes; }
-uint64_t PsClient::lane_calls() const { return impl_->lane_calls; }
+uint64_t PsClient::lane_calls() const { return impl_->carrier->lane_calls(); }
 
 StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::string>& endpoints,
                                                       PsOptions options) {
@@ -60,60 +38,28 @@ StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::str
     return InvalidArgument("trainer %d of %d: ranks are 0 to %d", options.trainer, options.trainers,
                            options.trainers - 1);
   }
+  TD_ASSIGN_OR_RETURN(auto carrier, GrpcCarrier::Connect(endpoints, options));
+  return Over(std::move(carrier), endpoints, std::move(options));
+}
+
+std::unique_ptr<PsClient> PsClient::Over(std::unique_ptr<PsCarrier> carrier,
+                                         const std::vector<std::string>& addresses,
+                                         PsOptions options) {
   auto client = std::unique_ptr<PsClient>(new PsClient());
   Impl& impl = *client->impl_;
   if (options.incarnation == 0) options.incarnation = WallMicros();
-  options.partition.servers = static_cast<int>(endpoints.size());
-  impl.token = JobToken(options.secret, options.job);
+  options.partition.servers = static_cast<int>(addresses.size());
   impl.options = std::move(options);
-  TD_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(impl.options.tls, impl.ServerUri()));
-  for (const std::string& text : endpoints) {
+  impl.carrier = std::move(carrier);
+  for (const std::string& address : addresses) {
     auto server = std::make_unique<Impl::Server>();
     server->index = static_cast<int>(impl.servers.size());
-    TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(text));
-    server->name = absl::StrFormat("pserver %d (%s)", impl.servers.size(), text);
-    server->channel = MakeChannel(server->endpoint, credentials);
+    server->address = address;
+    server->name = PserverName(server->index, address);
     impl.servers.push_back(std::move(server));
   }
   impl.FillOwners();
-  if (impl.options.wait_for_servers) TD_RETURN_IF_ERROR(impl.WaitForServers());
   return client;
-}
-
-std::string PsClient::Impl::ServerUri() const {
-  return options.tls.enabled() ? ToUri({options.job, PeerRole::kPserver}) : "";
-}
-
-Status PsClient::Impl::WaitForServers() {
-  const Time start = SteadyNow(), deadline = start + options.start_timeout;
-  for (size_t i = 0; i < servers.size(); ++i) {
-    Time next_message = SteadyNow() + std::chrono::milliseconds(500);
-    while (true) {
-      const Time now = SteadyNow();
-      const Duration slice = std::max(std::min(next_message, deadline) - now, Duration::zero());
-      if (servers[i]->channel->WaitForConnected(
-              std::chrono::system_clock::now() +
-              std::chrono::duration_cast<std::chrono::system_clock::duration>(slice))) {
-        break;
-      }
-      const std::string where = absl::StrFormat("pserver %d of %d at %s", i + 1, servers.size(),
-                                                ToString(servers[i]->endpoint));
-      if (SteadyNow() >= deadline) {
-        return Unavailable("%s did not answer for %.0f s: is it running, is the address right?",
-                           where, Seconds(options.start_timeout));
-      }
-      // What will not be better in a minute is said now.
-      const Status probe = ProbeConnection(servers[i]->endpoint, options.tls, ServerUri());
-      if (!probe.ok() && probe.code() != StatusCode::kUnavailable) return Annotate(probe, where);
-      next_message = SteadyNow() + std::chrono::seconds(1);
-      if (options.on_wait) {
-        options.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", where,
-                                        Seconds(SteadyNow() - start),
-                                        Seconds(options.start_timeout)));
-      }
-    }
-  }
-  return OkStatus();
 }
 
 void PsClient::Impl::FillConfigure(const Server& server, PsMode mode, const PsOptimizer& optimizer,
@@ -219,111 +165,52 @@ Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, P
   return OkStatus();
 }
 
-PsClient::Impl::Reply PsClient::Impl::Observed(const Server& server, const char* method,
-                                               size_t bytes, Reply reply) const {
-  PsCall call{
-      .server = server.index, .method = method, .begin = SteadyNow(), .end = {}, .sent = bytes};
-  return [this, call, reply = std::move(reply)](Status status,
-                                                const grpc::ByteBuffer& answer) mutable {
-    call.end = SteadyNow();
-    call.received = answer.Length();
-    call.ok = status.ok();
-    options.on_call(call);
-    reply(std::move(status), answer);
-  };
+Status PsClient::Impl::OpenLanes() {
+  TD_ASSIGN_OR_RETURN(lanes, carrier->OpenLanes([this](int index) -> StatusOr<LaneInvitation> {
+    OpenLaneRequest request;
+    OpenLaneReply reply;
+    FillCaller(&request);
+    TD_RETURN_IF_ERROR(CallAndWait(*servers[static_cast<size_t>(index)], "OpenLane", request,
+                                   &reply, kInviteTimeout));
+    return LaneInvitation{reply.socket(), reply.ticket()};
+  }));
+  return OkStatus();
 }
 
-void PsClient::Impl::Call(Server& server, const char* method, grpc::ByteBuffer request,
-                          Time deadline, Reply reply) {
-  uint64_t id = 0;
-  {
-    MutexLock lock(mu);
-    if (!closing) {
-      id = next_call++;
-      calls[id] = nullptr;
-    }
-  }
-  if (id == 0) {
-    reply(Cancelled("the client is going away"), grpc::ByteBuffer());
-    return;
-  }
-  if (options.on_call) reply = Observed(server, method, request.Length(), std::move(reply));
-  auto call = RawCall::Start(
-      PsLeases::Take(call_leases), server.channel, std::string("/tandem.ParameterServer/") + method,
-      token, std::move(request), deadline, options.retries,
-      [this, id, &server, reply = std::move(reply)](Status status, const grpc::ByteBuffer& bytes) {
-        reply(Annotate(status, server.name), bytes);
-        EndCall(id);
-      });
-  MutexLock lock(mu);
-  const auto it = calls.find(id);
-  if (it == calls.end()) return;  // done already
-  it->second = call;
-  if (closing) call->Cancel();
-}
-
-void PsClient::Impl::EndCall(uint64_t id) {
-  MutexLock lock(mu);
-  calls.erase(id);
-  if (calls.empty()) idle.NotifyAll();
+void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessage request,
+                          Time deadline, PsCarrier::Take take) {
+  carrier->Call(server.index, method, std::move(request), deadline,
+                [&server, take = std::move(take)](const Status& status, Fragments answer) {
+                  take(Annotate(status, server.name), answer);
+                });
 }
 
 void PsClient::Impl::Close() {
-  {
-    MutexLock lock(mu);
-    closing = true;
-    std::vector<std::shared_ptr<RawCall>> running;
-    for (auto& [id, call] : calls) {
-      if (call != nullptr) running.push_back(call);
-    }
-    for (auto& call : running) call->Cancel();
-  }
-  for (auto& server : servers) {
-    if (server->lane != nullptr) server->lane->Stop();
-  }
-  {
-    MutexLock lock(mu);
-    const Time deadline = SteadyNow() + std::chrono::seconds(60);
-    while (!calls.empty()) {
-      CHECK(idle.WaitUntil(mu, deadline) || calls.empty()) << "cancelled calls do not end";
-    }
-  }
-  CHECK(call_leases->WaitForNone(SteadyNow() + std::chrono::seconds(60)))
-      << "ended calls do not go away";
-  for (auto& server : servers) server->channel.reset();
+  if (carrier != nullptr) carrier->Close();
   if (!leases->WaitForNone(SteadyNow() + std::chrono::seconds(5))) {
-    LOG(WARNING) << "gRPC still holds memory of an unfinished push";
+    LOG(WARNING) << "the memory of an unfinished push is still held";
   }
 }
 
-Status PsClient::Impl::CallAndWait(Server& server, const char* method,
+Status PsClient::Impl::CallAndTake(const Server& server, const char* method,
                                    const google::protobuf::MessageLite& request,
-                                   google::protobuf::MessageLite* reply, Duration timeout) {
+                                   std::shared_ptr<google::protobuf::MessageLite> reply,
+                                   Duration timeout) {
   struct Waiting {
-    Mutex mu;
-    CondVar cv;
-    bool done TD_GUARDED_BY(mu) = false;
-    Status status TD_GUARDED_BY(mu);
-    grpc::ByteBuffer bytes TD_GUARDED_BY(mu);
+    std::unique_ptr<PsEvent> ended;
+    Status status;
   };
-  auto waiting = std::make_shared<Waiting>();
-  Call(server, method, SerializeMessage(request), SteadyNow() + timeout + kGrace,
-       [waiting](Status status, const grpc::ByteBuffer& bytes) {
-         MutexLock lock(waiting->mu);
-         waiting->status = std::move(status);
-         waiting->bytes = bytes;
-         waiting->done = true;
-         waiting->cv.NotifyAll();
+  const auto waiting = std::make_shared<Waiting>(Waiting{carrier->MakeEvent(), OkStatus()});
+  Send(server, method, EncodedProto(request), carrier->Now() + timeout + kGrace,
+       [waiting, reply, &server](const Status& status, Fragments answer) {
+         waiting->status =
+             status.ok() ? Annotate(ParseMessage(answer, reply.get()), server.name) : status;
+         waiting->ended->Set();
        });
-  MutexLock lock(waiting->mu);
-  const Time deadline = SteadyNow() + timeout + 2 * kGrace;
-  while (!waiting->done) {
-    if (!waiting->cv.WaitUntil(waiting->mu, deadline) && !waiting->done) {
-      return DeadlineExceeded("%s: %s did not end in time", server.name, method);
-    }
+  if (!waiting->ended->WaitUntil(carrier->Now() + timeout + 2 * kGrace)) {
+    return DeadlineExceeded("%s: %s did not end in time", server.name, method);
   }
-  TD_RETURN_IF_ERROR(waiting->status);
-  return Annotate(ParseMessage(waiting->bytes, reply), server.name);
+  return waiting->status;
 }
 
 Status PsClient::Barrier(const std::string& name) {
@@ -387,7 +274,7 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
     StatusReply reply;
     TD_RETURN_IF_ERROR(impl_->CallAndWait(*server, "GetStatus", StatusRequest(), &reply,
                                           impl_->options.step_timeout));
-    PsServerInfo info{ToString(server->endpoint),
+    PsServerInfo info{server->address,
                       reply.configured(),
                       reply.initialised(),
                       reply.version(),

@@ -148,6 +148,8 @@ struct PsServerInfo {
   uint64_t waiting = 0, dropped = 0, removed = 0;  // as in TableStatus of proto/pserver.proto
 };
 
+class PsCarrier;
+
 // Thread-safe. Callbacks come on a thread of gRPC or of the client and must not block nor destroy
 // the client; each is called exactly once.
 class PsClient {
@@ -159,6 +161,10 @@ class PsClient {
   // answers; UNAVAILABLE naming the first that does not within start_timeout.
   static StatusOr<std::unique_ptr<PsClient>> Connect(const std::vector<std::string>& endpoints,
                                                      PsOptions options);
+  // The same over a carrier of one's own (carrier.h), which has these servers.
+  static std::unique_ptr<PsClient> Over(std::unique_ptr<PsCarrier> carrier,
+                                        const std::vector<std::string>& addresses,
+                                        PsOptions options);
   // Cancels what is under way and waits for its callbacks.
   ~PsClient();
 

@@ -1,4 +1,4 @@
-// The inside of PsClient. Includes gRPC and protobuf: for .cc files of this folder only.
+// The inside of PsClient. Includes protobuf: for .cc files of this folder only.
 #pragma once
 
 #include <algorithm>
@@ -14,26 +14,11 @@
 #include "common/rpc/tensor_codec.h"
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.pb.h"
+#include "pserver/client/carrier.h"
 #include "pserver/client/client.h"
-#include "pserver/client/raw_call.h"
-#include "pserver/client/server_lane.h"
+#include "pserver/client/leases.h"
 
 namespace tandem {
-
-// Counts what is still held by gRPC; outlives the client.
-class PsLeases {
- public:
-  // Something that lowers the count again when its last copy goes away.
-  static std::shared_ptr<const void> Take(const std::shared_ptr<PsLeases>& leases);
-  // False when `deadline` passed first.
-  bool WaitForNone(Time deadline);
-
- private:
-  void GiveBack();
-  Mutex mu_;
-  CondVar none_;
-  int count_ TD_GUARDED_BY(mu_) = 0;
-};
 
 // Several calls that end as one: with the first error, or the lowest version.
 class PsJoin {
@@ -84,39 +69,31 @@ struct RowsPart {
 struct PsClient::Impl {
   struct Server {
     int index = 0;
-    Endpoint endpoint;
-    std::string name;  // "pserver 0 (127.0.0.1:1234)"
-    std::shared_ptr<grpc::Channel> channel;
+    std::string address, name;   // name: "pserver 0 (127.0.0.1:1234)"
     std::vector<size_t> blocks;  // what it owns, indexes into blocks_
     std::atomic<uint64_t> sequence{0};
-    std::unique_ptr<ServerLane> lane;  // constant after Configure; null: gRPC alone
   };
-  using Reply = std::function<void(Status, const grpc::ByteBuffer&)>;
-  // The answer is there during the call alone.
-  using Take = std::function<void(const Status&, Fragments answer)>;
 
   // ---- client.cc
-  Status WaitForServers();
-  std::string ServerUri() const;  // whom a TLS connection must reach; "": anybody
   void FillConfigure(const Server& server, PsMode mode, const PsOptimizer& optimizer,
                      ConfigureRequest* request) const;
   Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode) const;
-  // Starts a call and sees to it that the destructor can end and await it.
-  void Call(Server& server, const char* method, grpc::ByteBuffer request, Time deadline,
-            Reply reply);
-  // `reply` behind a word to options.on_call.
-  Reply Observed(const Server& server, const char* method, size_t bytes, Reply reply) const;
+  // PsCarrier::Call, with the server's name in errors.
+  void Send(const Server& server, const char* method, EncodedMessage request, Time deadline,
+            PsCarrier::Take take);
   // A small call, blocking.
-  Status CallAndWait(Server& server, const char* method,
+  template <typename Reply>
+  Status CallAndWait(const Server& server, const char* method,
+                     const google::protobuf::MessageLite& request, Reply* reply, Duration timeout) {
+    const auto taken = std::make_shared<Reply>();
+    TD_RETURN_IF_ERROR(CallAndTake(server, method, request, taken, timeout));
+    *reply = std::move(*taken);
+    return OkStatus();
+  }
+  Status CallAndTake(const Server& server, const char* method,
                      const google::protobuf::MessageLite& request,
-                     google::protobuf::MessageLite* reply, Duration timeout);
-  // The same for Push and Pull, over the server's lane where there is one. What a lane did not
-  // bring back is sent again by gRPC: a push counts once.
-  void Send(Server& server, LaneMethod method, EncodedMessage request, Time deadline, Take take);
-  void SendByGrpc(Server& server, LaneMethod method, EncodedMessage request, Time deadline,
-                  Take take);
+                     std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
   Status OpenLanes();
-  void EndCall(uint64_t id);
   void Close();
 
   // ---- client_transfer.cc
@@ -161,7 +138,7 @@ struct PsClient::Impl {
   bool owns_any(const Server& server) const { return !server.blocks.empty() || !tables.empty(); }
 
   PsOptions options;
-  std::string token;
+  std::unique_ptr<PsCarrier> carrier;
   std::vector<std::unique_ptr<Server>> servers;
   std::vector<size_t> owners;  // the server of each bucket of rows
   // Constant after Configure.
@@ -174,15 +151,9 @@ struct PsClient::Impl {
   std::vector<PsTable> tables;
   std::vector<bool> initialised;  // by server, as Configure found it
 
-  int lanes = 0;  // that Configure opened
-  std::atomic<uint64_t> lane_calls{0};
-  std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();       // memory being sent
-  std::shared_ptr<PsLeases> call_leases = std::make_shared<PsLeases>();  // RawCall objects
+  int lanes = 0;                                                    // that Configure opened
+  std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();  // memory being sent
   Mutex mu;
-  CondVar idle;
-  bool closing TD_GUARDED_BY(mu) = false;
-  uint64_t next_call TD_GUARDED_BY(mu) = 1;
-  std::map<uint64_t, std::shared_ptr<RawCall>> calls TD_GUARDED_BY(mu);
   std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);  // generations
 };
 

@@ -211,8 +211,8 @@ void PsClient::PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done)
   for (auto& [index, part] : *parts) {
     Impl::Server& server = *impl_->servers[index];
     impl_->Send(
-        server, LANE_METHOD_PULL, EncodedProto(part->request),
-        SteadyNow() + impl_->options.step_timeout + kGrace,
+        server, "Pull", EncodedProto(part->request),
+        impl_->carrier->Now() + impl_->options.step_timeout + kGrace,
         [part = part, &server, join](const Status& status, Fragments answer) {
           if (!status.ok()) return join->Arrive(status);
           StatusOr<uint64_t> version = TakeRows(*part, answer);

@@ -127,8 +127,8 @@ void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate
                  learning_rate,
                  std::move(part.slices),
                  pull == nullptr ? "" : pull->request.SerializeAsString()};
-  Send(server, LANE_METHOD_PUSH, EncodePush(push, options.crc32c),
-       SteadyNow() + options.step_timeout + (pull == nullptr ? Duration::zero() : kGrace),
+  Send(server, "Push", EncodePush(push, options.crc32c),
+       carrier->Now() + options.step_timeout + (pull == nullptr ? Duration::zero() : kGrace),
        [pull = std::move(pull), &server, done = std::move(done)](const Status& status,
                                                                  Fragments answer) {
          if (!status.ok()) return done(status);
@@ -140,7 +140,7 @@ void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate
 void PsClient::Impl::SendPull(size_t index, std::shared_ptr<PullPart> part, DoneVersion done) {
   Server& server = *servers[index];
   EncodedMessage request = EncodedProto(part->request);
-  Send(server, LANE_METHOD_PULL, std::move(request), SteadyNow() + options.step_timeout + kGrace,
+  Send(server, "Pull", std::move(request), carrier->Now() + options.step_timeout + kGrace,
        [part = std::move(part), &server, done = std::move(done)](const Status& status,
                                                                  Fragments answer) {
          if (!status.ok()) return done(status);
@@ -299,29 +299,21 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
         impl.CallAndWait(*server, "WaitInit", request, &reply, impl.options.start_timeout));
     lowest = std::min<uint64_t>(lowest, reply.version());
   }
-  struct Waiting {
-    Mutex mu;
-    CondVar cv;
-    bool done TD_GUARDED_BY(mu) = false;
-    StatusOr<uint64_t> version TD_GUARDED_BY(mu);
-  };
-  auto waiting = std::make_shared<Waiting>();
   if (lowest == UINT64_MAX) lowest = 0;
   if (params.empty()) return lowest;  // tables alone
+  struct Waiting {
+    std::unique_ptr<PsEvent> ended;
+    StatusOr<uint64_t> version;
+  };
+  const auto waiting = std::make_shared<Waiting>(Waiting{impl.carrier->MakeEvent(), 0});
   // Servers may be one step apart when this trainer takes the place of one that was killed.
   Pull({.version = lowest, .exactly = impl.sync}, {params.begin(), params.end()},
        [waiting](StatusOr<uint64_t> pulled) {
-         MutexLock lock(waiting->mu);
          waiting->version = std::move(pulled);
-         waiting->done = true;
-         waiting->cv.NotifyAll();
+         waiting->ended->Set();
        });
-  MutexLock lock(waiting->mu);
-  const Time deadline = SteadyNow() + impl.options.step_timeout + 2 * kGrace;
-  while (!waiting->done) {
-    if (!waiting->cv.WaitUntil(waiting->mu, deadline) && !waiting->done) {
-      return DeadlineExceeded("pull of the first values did not end in time");
-    }
+  if (!waiting->ended->WaitUntil(impl.carrier->Now() + impl.options.step_timeout + 2 * kGrace)) {
+    return DeadlineExceeded("pull of the first values did not end in time");
   }
   return waiting->version;
 }

@@ -1,6 +1,5 @@
 #include "pserver/client/raw_call.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/rpc/grpc_status.h"
@@ -16,8 +15,7 @@ RawCall::RawCall(std::shared_ptr<const void> lease, std::shared_ptr<grpc::Channe
       method_(std::move(method)),
       token_(std::move(token)),
       request_(std::move(request)),
-      deadline_(deadline),
-      retries_(retries),
+      retries_(retries, deadline),
       done_(std::move(done)) {}
 
 std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<const void> lease,
@@ -41,11 +39,11 @@ void RawCall::Attempt() {
     } else {
       context_ = std::make_unique<grpc::ClientContext>();
       context = context_.get();
-      ready = PrepareCall(deadline_, token_, context);
+      ready = PrepareCall(retries_.deadline(), token_, context);
     }
   }
   if (!ready.ok()) return Finish(ready);
-  ++attempts_;
+  retries_.Begin();
   reply_.Clear();
   stub_.UnaryCall(context, method_, grpc::StubOptions(), &request_, &reply_,
                   [self = shared_from_this()](grpc::Status status) { self->OnReply(status); });
@@ -58,21 +56,17 @@ Status RawCall::Explain(const grpc::Status& status) const {
   // What gRPC says by itself; a server's own DEADLINE_EXCEEDED tells more and stays.
   if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
       status.error_message() != "Deadline Exceeded") {
-    return attempts_ == 1 ? FromGrpc(status)
-                          : Annotate(FromGrpc(status), absl::StrFormat("attempt %d", attempts_));
+    return retries_.attempts() == 1
+               ? FromGrpc(status)
+               : Annotate(FromGrpc(status), absl::StrFormat("attempt %d", retries_.attempts()));
   }
   return DeadlineExceeded("no answer for %.1f s%s", Seconds(SteadyNow() - start_),
                           last_error_.empty() ? "" : "; before that: " + last_error_);
 }
 
 void RawCall::OnReply(const grpc::Status& status) {
-  constexpr Duration kBackoffMax = std::chrono::seconds(1);
-  const Duration backoff = std::min<Duration>(
-      std::chrono::milliseconds(50) * (1 << std::min(attempts_ - 1, 5)), kBackoffMax);
-  // A server that is being stopped cancels calls that just arrived.
-  const bool gone = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-                    status.error_code() == grpc::StatusCode::CANCELLED;
-  if (gone && attempts_ <= retries_ && SteadyNow() + backoff < deadline_) {
+  const auto pause = retries_.Pause(static_cast<StatusCode>(status.error_code()), SteadyNow());
+  if (pause) {
     MutexLock lock(mu_);
     if (!cancelled_) {
       last_error_ = status.error_message();
@@ -81,7 +75,7 @@ void RawCall::OnReply(const grpc::Status& status) {
       // lets go when it runs, else nobody would ever be freed.
       auto keep = std::make_shared<std::shared_ptr<RawCall>>(shared_from_this());
       alarm_->Set(std::chrono::system_clock::now() +
-                      std::chrono::duration_cast<std::chrono::system_clock::duration>(backoff),
+                      std::chrono::duration_cast<std::chrono::system_clock::duration>(*pause),
                   [keep](bool) { std::exchange(*keep, nullptr)->Attempt(); });
       return;
     }

@@ -14,11 +14,11 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "pserver/client/retry.h"
 
 namespace tandem {
 
-// Every attempt sends the same bytes, so the request must be one that the server takes once only (a
-// sequence number) or that does no harm twice. Thread-safe. Keeps itself alive until it is done.
+// Thread-safe. Keeps itself alive until it is done.
 class RawCall : public std::enable_shared_from_this<RawCall> {
  public:
   // Exactly once, on a gRPC thread (or on the caller's when the call cannot be made at all).
@@ -50,12 +50,10 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   const std::string method_, token_;
   const grpc::ByteBuffer request_;
-  const Time deadline_;
-  const int retries_;
+  CallRetries retries_;  // only one attempt or alarm is under way at a time
   Done done_;
   grpc::ByteBuffer reply_;
   const Time start_ = SteadyNow();
-  int attempts_ = 0;        // only one attempt or alarm is under way at a time
   std::string last_error_;  // of the attempt before
 
   Mutex mu_;

@@ -1,0 +1,189 @@
+#include "pserver/client/grpc_carrier.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/rpc/byte_buffer.h"
+#include "common/rpc/identity.h"
+#include "common/rpc/tls_probe.h"
+#include "common/rpc/token.h"
+#include "proto/pserver.pb.h"
+
+namespace tandem {
+namespace {
+
+class ThreadEvent final : public PsEvent {
+ public:
+  void Set() override {
+    MutexLock lock(mu_);
+    set_ = true;
+    cv_.NotifyAll();
+  }
+  bool WaitUntil(Time deadline) override {
+    MutexLock lock(mu_);
+    while (!set_) {
+      if (!cv_.WaitUntil(mu_, deadline) && !set_) return false;
+    }
+    return true;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar cv_;
+  bool set_ TD_GUARDED_BY(mu_) = false;
+};
+
+size_t BytesOf(Fragments message) {
+  size_t bytes = 0;
+  for (const auto& fragment : message) bytes += fragment.size();
+  return bytes;
+}
+
+}  // namespace
+
+std::string PserverName(int index, const std::string& address) {
+  return absl::StrFormat("pserver %d (%s)", index, address);
+}
+
+GrpcCarrier::GrpcCarrier(const PsOptions& options)
+    : options_(options), token_(JobToken(options.secret, options.job)) {}
+
+StatusOr<std::unique_ptr<PsCarrier>> GrpcCarrier::Connect(const std::vector<std::string>& endpoints,
+                                                          const PsOptions& options) {
+  auto carrier = std::unique_ptr<GrpcCarrier>(new GrpcCarrier(options));
+  TD_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(options.tls, carrier->ServerUri()));
+  for (const std::string& text : endpoints) {
+    auto server = std::make_unique<Server>();
+    server->index = static_cast<int>(carrier->servers_.size());
+    TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(text));
+    server->name = PserverName(server->index, text);
+    server->channel = MakeChannel(server->endpoint, credentials);
+    carrier->servers_.push_back(std::move(server));
+  }
+  if (options.wait_for_servers) TD_RETURN_IF_ERROR(carrier->WaitForServers());
+  return std::unique_ptr<PsCarrier>(std::move(carrier));
+}
+
+std::string GrpcCarrier::ServerUri() const {
+  return options_.tls.enabled() ? ToUri({options_.job, PeerRole::kPserver}) : "";
+}
+
+Status GrpcCarrier::WaitForServers() {
+  const Time start = SteadyNow(), deadline = start + options_.start_timeout;
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    Time next_message = SteadyNow() + std::chrono::milliseconds(500);
+    while (true) {
+      const Time now = SteadyNow();
+      const Duration slice = std::max(std::min(next_message, deadline) - now, Duration::zero());
+      if (servers_[i]->channel->WaitForConnected(
+              std::chrono::system_clock::now() +
+              std::chrono::duration_cast<std::chrono::system_clock::duration>(slice))) {
+        break;
+      }
+      const std::string where = absl::StrFormat("pserver %d of %d at %s", i + 1, servers_.size(),
+                                                ToString(servers_[i]->endpoint));
+      if (SteadyNow() >= deadline) {
+        return Unavailable("%s did not answer for %.0f s: is it running, is the address right?",
+                           where, Seconds(options_.start_timeout));
+      }
+      // What will not be better in a minute is said now.
+      const Status probe = ProbeConnection(servers_[i]->endpoint, options_.tls, ServerUri());
+      if (!probe.ok() && probe.code() != StatusCode::kUnavailable) return Annotate(probe, where);
+      next_message = SteadyNow() + std::chrono::seconds(1);
+      if (options_.on_wait) {
+        options_.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", where,
+                                         Seconds(SteadyNow() - start),
+                                         Seconds(options_.start_timeout)));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+std::unique_ptr<PsEvent> GrpcCarrier::MakeEvent() { return std::make_unique<ThreadEvent>(); }
+
+PsCarrier::Take GrpcCarrier::Observed(const Server& server, const char* method, size_t bytes,
+                                      Take take) const {
+  PsCall call{
+      .server = server.index, .method = method, .begin = SteadyNow(), .end = {}, .sent = bytes};
+  return [this, call, take = std::move(take)](const Status& status, Fragments answer) mutable {
+    call.end = SteadyNow();
+    call.received = BytesOf(answer);
+    call.ok = status.ok();
+    options_.on_call(call);
+    take(status, answer);
+  };
+}
+
+void GrpcCarrier::Call(int server, const char* method, EncodedMessage request, Time deadline,
+                       Take take) {
+  Server& to = *servers_[static_cast<size_t>(server)];
+  if (options_.on_call) take = Observed(to, method, request.bytes(), std::move(take));
+  const std::string_view name = method;
+  if (to.lane != nullptr && (name == "Push" || name == "Pull")) {
+    const auto lane_method = name == "Push" ? LANE_METHOD_PUSH : LANE_METHOD_PULL;
+    return CallByLane(to, lane_method, method, std::move(request), deadline, std::move(take));
+  }
+  CallByGrpc(to, method, std::move(request), deadline, std::move(take));
+}
+
+void GrpcCarrier::CallByGrpc(Server& server, const char* method, EncodedMessage request,
+                             Time deadline, Take take) {
+  uint64_t id = 0;
+  {
+    MutexLock lock(mu_);
+    if (!closing_) {
+      id = next_call_++;
+      calls_[id] = nullptr;
+    }
+  }
+  if (id == 0) return take(Cancelled("the client is going away"), {});
+  auto call = RawCall::Start(
+      PsLeases::Take(call_leases_), server.channel,
+      std::string("/tandem.ParameterServer/") + method, token_, ToByteBuffer(std::move(request)),
+      deadline, options_.retries,
+      [this, id, take = std::move(take)](const Status& status, const grpc::ByteBuffer& bytes) {
+        take(status, ReceivedMessage(bytes).fragments());
+        EndCall(id);
+      });
+  MutexLock lock(mu_);
+  const auto it = calls_.find(id);
+  if (it == calls_.end()) return;  // done already
+  it->second = call;
+  if (closing_) call->Cancel();
+}
+
+void GrpcCarrier::EndCall(uint64_t id) {
+  MutexLock lock(mu_);
+  calls_.erase(id);
+  if (calls_.empty()) idle_.NotifyAll();
+}
+
+void GrpcCarrier::Close() {
+  {
+    MutexLock lock(mu_);
+    closing_ = true;
+    std::vector<std::shared_ptr<RawCall>> running;
+    for (auto& [id, call] : calls_) {
+      if (call != nullptr) running.push_back(call);
+    }
+    for (auto& call : running) call->Cancel();
+  }
+  for (auto& server : servers_) {
+    if (server->lane != nullptr) server->lane->Stop();
+  }
+  {
+    MutexLock lock(mu_);
+    const Time deadline = SteadyNow() + std::chrono::seconds(60);
+    while (!calls_.empty()) {
+      CHECK(idle_.WaitUntil(mu_, deadline) || calls_.empty()) << "cancelled calls do not end";
+    }
+  }
+  CHECK(call_leases_->WaitForNone(SteadyNow() + std::chrono::seconds(60)))
+      << "ended calls do not go away";
+  for (auto& server : servers_) server->channel.reset();
+}
+
+}  // namespace tandem

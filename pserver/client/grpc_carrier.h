@@ -1,0 +1,70 @@
+// Carries the calls of a PsClient by gRPC, pushes and pulls to servers on this host by lanes.
+// Includes gRPC: for .cc files of this folder only.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/rpc/channel.h"
+#include "pserver/client/carrier.h"
+#include "pserver/client/client.h"
+#include "pserver/client/leases.h"
+#include "pserver/client/raw_call.h"
+#include "pserver/client/server_lane.h"
+
+namespace tandem {
+
+class GrpcCarrier final : public PsCarrier {
+ public:
+  // Blocks until every server answers, when the options say so: PsClient::Connect.
+  static StatusOr<std::unique_ptr<PsCarrier>> Connect(const std::vector<std::string>& endpoints,
+                                                      const PsOptions& options);
+
+  Time Now() const override { return SteadyNow(); }
+  std::unique_ptr<PsEvent> MakeEvent() override;
+  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+            Take take) override;
+  void Close() override;
+  StatusOr<int> OpenLanes(const Invite& invite) override;
+  uint64_t lane_calls() const override { return lane_calls_; }
+
+ private:
+  struct Server {
+    int index = 0;
+    Endpoint endpoint;
+    std::string name;
+    std::shared_ptr<grpc::Channel> channel;
+    std::unique_ptr<ServerLane> lane;  // constant after OpenLanes; null: gRPC alone
+  };
+
+  explicit GrpcCarrier(const PsOptions& options);
+  // ---- grpc_carrier.cc
+  Status WaitForServers();
+  std::string ServerUri() const;  // whom a TLS connection must reach; "": anybody
+  void CallByGrpc(Server& server, const char* method, EncodedMessage request, Time deadline,
+                  Take take);
+  // `take` behind a word to options.on_call.
+  Take Observed(const Server& server, const char* method, size_t bytes, Take take) const;
+  void EndCall(uint64_t id);
+  // ---- carrier_lanes.cc
+  // What a lane did not bring back is sent again by gRPC: a push counts once.
+  void CallByLane(Server& server, uint32_t lane_method, const char* method, EncodedMessage request,
+                  Time deadline, Take take);
+
+  const PsOptions options_;
+  const std::string token_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::atomic<uint64_t> lane_calls_{0};
+  std::shared_ptr<PsLeases> call_leases_ = std::make_shared<PsLeases>();  // RawCall objects
+  Mutex mu_;
+  CondVar idle_;
+  bool closing_ TD_GUARDED_BY(mu_) = false;
+  uint64_t next_call_ TD_GUARDED_BY(mu_) = 1;
+  std::map<uint64_t, std::shared_ptr<RawCall>> calls_ TD_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem

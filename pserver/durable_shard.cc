@@ -1,0 +1,128 @@
+#include "pserver/durable_shard.h"
+
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+Status NoFolder() {
+  return FailedPrecondition("no checkpoints: this server was started without a data folder");
+}
+
+}  // namespace
+
+DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock,
+                           const Backend& backend, Device& device, Metrics& metrics)
+    : aside_(std::move(options.aside)),
+      later_(std::move(options.later)),
+      clock_(clock),
+      checkpoint_seconds_(metrics.GetHistogram("tandem_pserver_checkpoint_seconds",
+                                               "Time to write a checkpoint",
+                                               {1e-3, 1e-2, 0.1, 1, 10, 100})),
+      checkpoint_time_(
+          metrics.GetGauge("tandem_pserver_checkpoint_timestamp_seconds",
+                           "When the last checkpoint was written or read, in Unix time; 0: never")),
+      storage_(storage) {
+  Shard::Options& shard = options.shard;
+  if (storage_ != nullptr) {
+    shard.on_checkpoint = [this](ShardImage image) { SaveLater(std::move(image)); };
+  }
+  if (options.logged) {
+    CHECK(storage_ != nullptr);
+    options.log.on_full = [this] { ShortenLog(); };
+    log_ = std::make_unique<GroupLog>(std::move(options.log), clock, *storage_, metrics);
+    shard.log = log_.get();
+    shard.keep_first = [this](const ShardImage& image) { return Write(image).status(); };
+  }
+  shard_ = std::make_unique<Shard>(std::move(shard), clock, backend, device, metrics);
+}
+
+void DurableShard::Keeps(uint64_t version) {
+  checkpoint_version_ = version;
+  checkpoint_time_.SetToCurrentTime();
+}
+
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::Write(const ShardImage& image) {
+  const Time begin = clock_.Now();
+  TD_ASSIGN_OR_RETURN(const size_t bytes, storage_->Write(image));
+  checkpoint_seconds_.Observe(Seconds(clock_.Now() - begin));
+  Keeps(image.version);
+  return std::make_pair(image.version, bytes);
+}
+
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::WriteAside(const ShardImage& image) {
+  if (!aside_) return Write(image);
+  StatusOr<std::pair<uint64_t, size_t>> written;
+  aside_([&] { written = Write(image); });
+  return written;
+}
+
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save() {
+  if (storage_ == nullptr) return NoFolder();
+  TD_ASSIGN_OR_RETURN(const ShardImage image, shard_->Image());
+  return WriteAside(image);
+}
+
+StatusOr<uint64_t> DurableShard::Restore() {
+  if (storage_ == nullptr) return NoFolder();
+  TD_ASSIGN_OR_RETURN(const std::optional<ShardImage> image, storage_->Read());
+  if (!image) return NotFound("there is no checkpoint");
+  TD_RETURN_IF_ERROR(shard_->Restore(*image));
+  Keeps(image->version);
+  // What the log holds is behind us: a new checkpoint drops it.
+  if (log_ != nullptr) TD_RETURN_IF_ERROR(Save().status());
+  return image->version;
+}
+
+StatusOr<uint64_t> DurableShard::Recover() {
+  if (storage_ == nullptr) return uint64_t{0};
+  TD_ASSIGN_OR_RETURN(const std::optional<ShardImage> image, storage_->Read());
+  // Without the first values nothing was acknowledged.
+  if (!image) {
+    TD_RETURN_IF_ERROR(storage_->ClearLog());
+    return uint64_t{0};
+  }
+  TD_RETURN_IF_ERROR(shard_->Restore(*image));
+  Keeps(image->version);
+  uint64_t entries = 0;
+  TD_RETURN_IF_ERROR(storage_->ReadLog(image->log_number, [&](LogEntry entry) {
+    ++entries;
+    return shard_->Replay(std::move(entry));
+  }));
+  const uint64_t version = shard_->Info().version;
+  LOG_IF(INFO, entries != 0) << "checkpoint of version " << image->version << " and " << entries
+                             << " entries of the update log: version " << version;
+  // Without a log what follows would not fit behind the old entries.
+  if (log_ == nullptr && entries != 0) TD_RETURN_IF_ERROR(Save().status());
+  return version;
+}
+
+void DurableShard::SaveLater(ShardImage image) {
+  const uint64_t version = image.version;
+  auto shared = std::make_shared<ShardImage>(std::move(image));
+  const Status posted = later_([this, shared] {
+    if (const auto written = WriteAside(*shared); !written.ok()) {
+      LOG(ERROR) << "checkpoint of version " << shared->version
+                 << " failed: " << ToString(written.status());
+    }
+  });
+  if (!posted.ok()) {
+    LOG(WARNING) << "checkpoint of version " << version
+                 << " left out: the one before is still being written";
+  }
+}
+
+void DurableShard::ShortenLog() {
+  const Status posted = later_([this] {
+    if (const auto saved = Save(); !saved.ok())
+      LOG(ERROR) << "checkpoint: " << ToString(saved.status());
+  });
+  LOG_IF(WARNING, !posted.ok()) << "checkpoint left out: " << ToString(posted);
+}
+
+void DurableShard::Close() {
+  shard_->Shutdown();
+  if (log_ != nullptr) log_->Close();
+}
+
+}  // namespace tandem

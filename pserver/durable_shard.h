@@ -1,0 +1,71 @@
+// A shard with what keeps it over the end of its process: checkpoints, update log, and the state at
+// a start. All of a pserver but its network and its threads.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "pserver/group_log.h"
+#include "pserver/shard.h"
+#include "pserver/storage.h"
+
+namespace tandem {
+
+// Thread-safe.
+class DurableShard {
+ public:
+  struct Options {
+    Shard::Options shard;  // `on_checkpoint`, `log` and `keep_first` are set here
+    bool logged = false;   // keep an update log; REQUIRES a storage
+    GroupLogOptions log;   // `on_full` is set here
+    // Runs something on a thread that gives way to those that serve, and waits for its end; null:
+    // on the caller's.
+    std::function<void(const std::function<void()>&)> aside;
+    // Runs something on a thread that may wait for the disk, when its turn comes. Not OK: it waits
+    // for another one already, and this one is left out.
+    std::function<Status(std::function<void()>)> later;
+  };
+
+  // `storage` may be null: nothing is kept. All but `options` must outlive this.
+  DurableShard(Options options, Storage* storage, const Clock& clock, const Backend& backend,
+               Device& device, Metrics& metrics);
+
+  Shard& shard() { return *shard_; }
+  const Shard& shard() const { return *shard_; }
+  GroupLog* log() { return log_.get(); }                               // null: none
+  uint64_t checkpoint_version() const { return checkpoint_version_; }  // 0: none
+
+  // Takes up the checkpoint, and what the log has behind it; before anybody calls the shard. Gives
+  // the version, 0 when there is nothing. A log is read whether or not this server goes on with it.
+  StatusOr<uint64_t> Recover();
+  // Version and bytes. FAILED_PRECONDITION without a storage or before the first values.
+  StatusOr<std::pair<uint64_t, size_t>> Save();
+  // Back to the checkpoint; gives its version.
+  StatusOr<uint64_t> Restore();
+  // No more changes: those who wait for one that is not written are told so. REQUIRES: as
+  // GroupLog::Close.
+  void Close();
+
+ private:
+  StatusOr<std::pair<uint64_t, size_t>> Write(const ShardImage& image);
+  StatusOr<std::pair<uint64_t, size_t>> WriteAside(const ShardImage& image);
+  void SaveLater(ShardImage image);
+  void ShortenLog();
+
+  // The checkpoint on disk is that of `version`, and what is served no older.
+  void Keeps(uint64_t version);
+
+  const std::function<void(const std::function<void()>&)> aside_;
+  const std::function<Status(std::function<void()>)> later_;
+  const Clock& clock_;
+  Histogram& checkpoint_seconds_;
+  Gauge& checkpoint_time_;
+  Storage* const storage_;
+  std::atomic<uint64_t> checkpoint_version_{0};
+  std::unique_ptr<GroupLog> log_;
+  std::unique_ptr<Shard> shard_;  // destroyed before its log
+};
+
+}  // namespace tandem
