@@ -177,6 +177,7 @@ StatusOr<Buffer> DenseTable::Snapshot(int slice) {
 StatusOr<SliceImage> DenseTable::Image(int slice) {
   SliceImage image;
   TD_ASSIGN_OR_RETURN(image.param, Snapshot(slice));
+  image.previous = slices_[slice].previous;
   for (const UpdateProgram::Slot& slot : slices_[slice].update->slots()) {
     TD_ASSIGN_OR_RETURN(Buffer copy, CopyOf(slot.value.span<float>()));
     image.slots.push_back({slot.name, slot.value.numel(), std::move(copy)});

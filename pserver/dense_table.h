@@ -57,7 +57,8 @@ class DenseTable {
   StatusOr<Buffer> Snapshot(int slice);
   // The parameters before the last ApplyGathered; null when there was none.
   Buffer Previous(int slice) const { return slices_[slice].previous; }
-  // A copy of parameters and slots.
+  void SetPrevious(int slice, Buffer values) { slices_[slice].previous = std::move(values); }
+  // A copy of parameters and slots, with the parameters before.
   StatusOr<SliceImage> Image(int slice);
 
   // ---- A cut: all values as they are at BeginCut, copied slice by slice while others go on. A

@@ -43,9 +43,12 @@ void DurableShard::Keeps(uint64_t version) {
 }
 
 StatusOr<std::pair<uint64_t, size_t>> DurableShard::Write(const ShardImage& image) {
+  MutexLock lock(mu_);
+  if (image.order < written_order_) return std::make_pair(image.version, image.bytes());
   const Time begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(const size_t bytes, storage_->Write(image));
   checkpoint_seconds_.Observe(Seconds(clock_.Now() - begin));
+  written_order_ = image.order;
   Keeps(image.version);
   return std::make_pair(image.version, bytes);
 }

@@ -49,6 +49,8 @@ class DurableShard {
   void Close();
 
  private:
+  // Images come from several threads: an older one does not replace a newer one, which has dropped
+  // the log that the older one needs.
   StatusOr<std::pair<uint64_t, size_t>> Write(const ShardImage& image);
   StatusOr<std::pair<uint64_t, size_t>> WriteAside(const ShardImage& image);
   void SaveLater(ShardImage image);
@@ -64,6 +66,8 @@ class DurableShard {
   Gauge& checkpoint_time_;
   Storage* const storage_;
   std::atomic<uint64_t> checkpoint_version_{0};
+  Mutex mu_;                                       // held while a checkpoint is written
+  uint64_t written_order_ TD_GUARDED_BY(mu_) = 0;  // ShardImage::order of the last one
   std::unique_ptr<GroupLog> log_;
   std::unique_ptr<Shard> shard_;  // destroyed before its log
 };

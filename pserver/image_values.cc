@@ -90,6 +90,31 @@ Status ReadTables(const ShardMeta& meta, Records& records, ShardImage& image) {
   return OkStatus();
 }
 
+Status WritePrevious(const ShardImage& image, ValueWriter& file) {
+  for (size_t i = 0; i < image.slices.size(); ++i) {
+    TD_RETURN_IF_ERROR(AddFloats(image.slices[i].previous, image.config.slices[i].numel, file));
+  }
+  for (const TableImage& table : image.tables) {
+    TableRows record;
+    ToProto(table.previous, &record);
+    const std::string text = record.SerializeAsString();
+    TD_RETURN_IF_ERROR(file.Add(text.data(), text.size()));
+  }
+  return OkStatus();
+}
+
+Status ReadPrevious(Records& records, ShardImage& image) {
+  for (size_t i = 0; i < image.slices.size(); ++i) {
+    int64_t numel = image.config.slices[i].numel;
+    TD_ASSIGN_OR_RETURN(image.slices[i].previous,
+                        records.Floats(image.config.slices[i].variable, &numel));
+  }
+  for (size_t i = 0; i < image.tables.size(); ++i) {
+    TD_ASSIGN_OR_RETURN(image.tables[i].previous, records.Rows(image.config.tables[i].variable));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status WriteValues(const std::string& path, const ShardImage& image, ShardMeta& meta) {
@@ -120,6 +145,8 @@ Status WriteValues(const std::string& path, const ShardImage& image, ShardMeta& 
       slot->set_value(value);
     }
   }
+  meta.set_has_previous(image.has_previous);
+  if (image.has_previous) TD_RETURN_IF_ERROR(WritePrevious(image, file));
   TD_ASSIGN_OR_RETURN(const uint32_t sum, file.Finish());
   meta.set_values_crc32c(sum);
   return OkStatus();
@@ -134,6 +161,8 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage& im
   Records records(path, std::move(file));
   TD_RETURN_IF_ERROR(ReadSlices(meta, records, image));
   TD_RETURN_IF_ERROR(ReadTables(meta, records, image));
+  image.has_previous = meta.has_previous();
+  if (image.has_previous) TD_RETURN_IF_ERROR(ReadPrevious(records, image));
   return records.Finish(meta.values_crc32c());
 }
 

@@ -1,6 +1,7 @@
 // The values of a shard's image as a file (value_file.h): of each slice its parameters, then its
-// optimizer slots; then of each table a TableRows for every bucket that has rows. Which ones there
-// are, and what they are called, stands in the ShardMeta.
+// optimizer slots; then of each table a TableRows for every bucket that has rows; then, where it
+// has them, the parameters before the last update, of each slice and as a TableRows of each table.
+// Which ones there are, and what they are called, stands in the ShardMeta.
 #pragma once
 
 #include <string>

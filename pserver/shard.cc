@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace tandem {
@@ -77,7 +78,8 @@ void Shard::Run(Ready ready) {
 }
 
 void Shard::WhenWritten(UpdateLog::Written done) {
-  if (options_.log == nullptr) return done(OkStatus());
+  const bool early = options_.bug == ShardBug::kAnswersEarly;
+  if (options_.log == nullptr || early) return done(OkStatus());
   options_.log->WhenWritten(std::move(done));
 }
 
@@ -173,6 +175,7 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
       return FailedPrecondition("trainer %d: first values come from trainer 0", caller.trainer);
     }
     if (initialised()) return true;
+    const auto before = std::make_pair(has_values_, values_missing_);
     std::vector<int> where;
     for (const SliceValues& p : params) {
       TD_ASSIGN_OR_RETURN(const int slice, table_->Find(p.variable, p.offset));
@@ -195,11 +198,13 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
     }
     version_ = version;
     whole = initialised();
+    if (whole) Settle();
     if (whole && options_.keep_first) {
       TD_ASSIGN_OR_RETURN(const ShardImage image, MakeImage());
       if (const Status kept = options_.keep_first(image); !kept.ok()) {
-        broken_ = Annotate(kept, "the first values could not be kept");
-        return broken_;
+        // As if this message had not come: it may come again.
+        std::tie(has_values_, values_missing_) = before;
+        return Annotate(kept, "the first values could not be kept");
       }
     }
     if (whole) WakeWaiters(ready);
@@ -410,6 +415,7 @@ void Shard::Advance(Ready& ready) {
   counters_.updates.Add(1);
   ShowTables();
   for (Trainer& t : trainers_) t.applied = t.taken;
+  if (options_.log != nullptr) Settle();
   if (!replaying_ && options_.checkpoint_every_steps != 0 &&
       version_ % options_.checkpoint_every_steps == 0 && options_.on_checkpoint) {
     CheckpointNow(ready);
@@ -432,6 +438,14 @@ void Shard::CheckpointNow(Ready& ready) {
       options_.on_checkpoint(*std::move(image));
     }
   });
+}
+
+void Shard::Settle() {
+  settled_number_ = log_number_;
+  for (size_t r = 0; r < trainers_.size(); ++r) {
+    Trainer& t = trainers_[r];
+    t.settled = {static_cast<int>(r), t.incarnation, t.completed, t.applied};
+  }
 }
 
 void Shard::Break(const Status& status, Ready& ready) {

@@ -141,6 +141,7 @@ class Shard {
     uint64_t adopted = 0;    // version when this incarnation first called
     SequenceWindow taken;    // includes the step being gathered
     SequenceWindow applied;  // behind the parameters
+    PushMark settled;        // as it was at settled_number_
     Time last_seen;
     int waiting = 0;            // its calls that wait here
     Counter* waited = nullptr;  // seconds that they did
@@ -195,6 +196,7 @@ class Shard {
   void CompleteTrainer(int trainer, Ready& ready) TD_REQUIRES(mu_);
   void Advance(Ready& ready) TD_REQUIRES(mu_);
   void CheckpointNow(Ready& ready) TD_REQUIRES(mu_);
+  void Settle() TD_REQUIRES(mu_);
   void Break(const Status& status, Ready& ready) TD_REQUIRES(mu_);
 
   // shard_tables.cc: what slices and tables have in common
@@ -262,6 +264,10 @@ class Shard {
   size_t values_missing_ TD_GUARDED_BY(mu_) = 0;
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;
   uint64_t log_number_ TD_GUARDED_BY(mu_) = 0;  // the last change noted
+  // ... and the one with which the parameters became what they are. What was noted behind it, such
+  // as gradients of the step in progress, is in no image: the log must keep it.
+  uint64_t settled_number_ TD_GUARDED_BY(mu_) = 0;
+  uint64_t images_made_ TD_GUARDED_BY(mu_) = 0;
   bool replaying_ TD_GUARDED_BY(mu_) = false;
   bool cutting_ TD_GUARDED_BY(mu_) = false;  // there is a cut that is not finished,
   uint64_t cuts_ TD_GUARDED_BY(mu_) = 0;     // ... this one

@@ -15,13 +15,14 @@ std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
 }  // namespace
 
 StatusOr<ShardImage> Shard::ImageWithoutSlices() {
-  ShardImage image{config_, version_, log_number_, {}, {}, {}};
-  for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
-    const Trainer& t = trainers_[r];
-    image.marks.push_back({r, t.incarnation, t.completed, t.applied});
-  }
+  // No log brings back what came since the last update.
+  if (options_.log == nullptr || options_.bug == ShardBug::kLogCutShort) Settle();
+  ShardImage image{config_, version_, settled_number_, {}, {}, {}, false, ++images_made_};
+  image.has_previous = has_previous_ && options_.log != nullptr;
+  for (const Trainer& t : trainers_) image.marks.push_back(t.settled);
   for (size_t i = 0; i < sparse_->size(); ++i) {
     TD_ASSIGN_OR_RETURN(TableImage table, sparse_->table(static_cast<int>(i)).Image(version_));
+    if (image.has_previous) table.previous = sparse_->table(static_cast<int>(i)).Previous();
     image.tables.push_back(std::move(table));
   }
   return image;
@@ -98,6 +99,7 @@ Status Shard::Restore(const ShardImage& image) {
     for (const SliceImage::Slot& slot : image.slices[i].slots) {
       TD_RETURN_IF_ERROR(table->SetSlot(slice, slot.name, Floats(slot.values, slot.numel)));
     }
+    table->SetPrevious(slice, image.slices[i].previous);
   }
   TD_ASSIGN_OR_RETURN(auto tables, RestoreTables(image));
   Ready ready;
@@ -109,7 +111,7 @@ Status Shard::Restore(const ShardImage& image) {
     cutting_ = false;
     ++cuts_;
     SetTables(std::move(tables));
-    has_previous_ = false;
+    has_previous_ = image.has_previous;
     config_ = image.config;
     has_values_.assign(image.slices.size() + image.tables.size(), true);
     values_missing_ = 0;
@@ -125,6 +127,7 @@ Status Shard::Restore(const ShardImage& image) {
       t.completed = mark.completed;
       t.taken = t.applied = mark.applied;
     }
+    Settle();
   }
   Run(std::move(ready));
   return OkStatus();
@@ -147,13 +150,16 @@ Status Shard::Replay(LogEntry entry) {
     TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(entry.head));
     return TakePush(entry.head, std::move(ticket), ready);
   };
-  replaying_ = true;
-  const Status status = number == log_number_ + 1 ? again() : InvalidArgument("it is out of order");
-  replaying_ = false;
+  Status status = InvalidArgument("it is out of order");
+  if (number == log_number_ + 1) {
+    log_number_ = number;
+    replaying_ = true;
+    status = again();
+    replaying_ = false;
+  }
   if (!status.ok()) {
     return DataLoss("entry %d of the update log does not fit: %s", number, ToString(status));
   }
-  log_number_ = number;
   return OkStatus();
 }
 

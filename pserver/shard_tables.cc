@@ -216,6 +216,7 @@ StatusOr<std::unique_ptr<SparseTables>> Shard::RestoreTables(const ShardImage& i
     for (const auto& [slot, value] : image.tables[i].scalars) {
       TD_RETURN_IF_ERROR(table.SetScalar(slot, value));
     }
+    table.SetPrevious(image.tables[i].previous);
   }
   return tables;
 }

@@ -172,7 +172,8 @@ std::string Difference(const ShardConfig& now, const ShardConfig& before) {
 size_t ShardImage::bytes() const {
   size_t sum = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
-    sum += static_cast<size_t>(config.slices[i].numel) * sizeof(float);
+    const size_t values = static_cast<size_t>(config.slices[i].numel) * sizeof(float);
+    sum += has_previous ? 2 * values : values;
     for (const SliceImage::Slot& slot : slices[i].slots) {
       sum += static_cast<size_t>(slot.numel) * sizeof(float);
     }
@@ -182,6 +183,8 @@ size_t ShardImage::bytes() const {
       sum += rows.ids.size() * (sizeof(uint64_t) + sizeof(RowAge)) +
              rows.content.size() * sizeof(float) + rows.waiting.size() * sizeof(WaitingRow);
     }
+    sum += table.previous.ids.size() * sizeof(uint64_t) +
+           table.previous.content.size() * sizeof(float);
   }
   return sum;
 }

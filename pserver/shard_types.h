@@ -62,6 +62,8 @@ enum class ShardBug : uint8_t {
   kNone,
   kNoDedup,       // a push that was taken before is taken again
   kMarksNotKept,  // the log brings back the updates, but not the numbers of their pushes
+  kAnswersEarly,  // answers do not wait until what they tell of is written
+  kLogCutShort,   // a checkpoint drops entries of the log that it does not hold
 };
 
 // Who calls.
@@ -218,11 +220,13 @@ struct SliceImage {
   };
   Buffer param;
   std::vector<Slot> slots;
+  Buffer previous = nullptr;  // ShardImage::has_previous
 };
 // The rows of a table by bucket, each as a RowValues; and its slots of one number.
 struct TableImage {
   std::vector<std::pair<int, RowValues>> buckets;
   std::vector<std::pair<std::string, float>> scalars;
+  RowValues previous = {};  // weights alone, of the rows that the last update changed or removed
 };
 // The whole state of a shard between two updates. Memory is shared and never changes.
 struct ShardImage {
@@ -232,6 +236,10 @@ struct ShardImage {
   std::vector<PushMark> marks;
   std::vector<SliceImage> slices;  // in the order of config.slices
   std::vector<TableImage> tables;  // in the order of config.tables
+  // Sync mode with a log: with the parameters before the last update, for a trainer that takes
+  // another one's place while servers are a step apart.
+  bool has_previous = false;
+  uint64_t order = 0;  // counts the images of a shard's life; not kept
   size_t bytes() const;
 };
 

@@ -64,7 +64,9 @@ void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done) {
       return;
     }
   }
-  done(std::move(now));
+  WhenWritten([done = std::move(done), now = std::move(now)](const Status& written) {
+    done(!now.ok() || written.ok() ? now : written);
+  });
 }
 
 bool Shard::CanAnswer(const PullQuery& query) const {

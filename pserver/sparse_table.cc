@@ -379,8 +379,9 @@ void SparseTable::OverwritePrevious(std::span<const uint64_t> ids, float* out) c
     if (idle_ == IdleRows::kFade) {
       uint32_t at = RowStore::kNone;
       store_.Find({&ids[i], 1}, &at);
-      if (at == RowStore::kNone || !keeps_previous_) continue;
-      std::copy_n(previous_.data() + static_cast<size_t>(at) * dim_, dim_, out);
+      const size_t begin = static_cast<size_t>(at) * static_cast<size_t>(dim_);
+      if (at == RowStore::kNone || begin >= previous_.size()) continue;
+      std::copy_n(previous_.data() + begin, dim_, out);
       continue;
     }
     const auto it = std::lower_bound(previous_ids_.begin(), previous_ids_.end(), ids[i]);

@@ -70,6 +70,10 @@ class SparseTable {
   // Weights of `ids` to `out` [ids, dim]; `previous`: before the last Begin. REQUIRES: CheckIds.
   Status Pull(std::span<const uint64_t> ids, bool previous, float* out);
 
+  // Weights before the last Begin of what it removed and Apply changed; and as from Previous.
+  RowValues Previous() const;
+  void SetPrevious(const RowValues& rows);
+
   // Replaces or adds rows, each with its slots, as they are at `version`; all or nothing, but where
   // there is no room for them.
   Status SetRows(const RowValues& values, uint64_t version);
@@ -136,7 +140,8 @@ class SparseTable {
   std::vector<uint64_t> previous_ids_;
   std::vector<float> previous_;
   uint32_t previous_size_ = 0;                               // rows in memory before it
-  std::map<uint64_t, std::vector<float>> previous_removed_;  // weights of rows that are gone
+  std::map<uint64_t, std::vector<float>> previous_removed_;  // weights of rows that are gone,
+                                                             // or as SetPrevious had them
 };
 
 }  // namespace tandem

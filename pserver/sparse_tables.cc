@@ -47,6 +47,29 @@ Status SparseTables::Limit(const TableMemory& memory) {
   return OkStatus();
 }
 
+RowValues SparseTable::Previous() const {
+  RowValues rows{.variable = spec_.variable};
+  const auto add = [&](uint64_t id, const float* weights) {
+    rows.ids.push_back(id);
+    rows.content.insert(rows.content.end(), weights, weights + dim_);
+  };
+  for (const auto& [id, weights] : previous_removed_) add(id, weights.data());
+  const size_t count = previous_.size() / static_cast<size_t>(dim_);
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t id =
+        idle_ == IdleRows::kFade ? store_.Id(static_cast<uint32_t>(i)) : previous_ids_[i];
+    if (!previous_removed_.contains(id)) add(id, previous_.data() + i * static_cast<size_t>(dim_));
+  }
+  return rows;
+}
+
+void SparseTable::SetPrevious(const RowValues& rows) {
+  for (size_t i = 0; i < rows.ids.size(); ++i) {
+    const float* const weights = rows.content.data() + i * static_cast<size_t>(dim_);
+    previous_removed_[rows.ids[i]] = {weights, weights + dim_};
+  }
+}
+
 int SparseTables::Find(const std::string& variable) const {
   const auto it = index_.find(variable);
   return it == index_.end() ? -1 : it->second;

@@ -139,28 +139,33 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   return state;
 }
 
-Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode) const {
-  int restored = -1, fresh = -1;
+Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode) {
+  int lowest = -1, highest = -1, fresh = -1;  // of those that came back; and one that did not
   for (int i = 0; i < static_cast<int>(replies.size()); ++i) {
     if (!owns_any(*servers[i])) continue;
+    const uint64_t version = replies[i].version();
     if (!replies[i].restored()) {
       if (!replies[i].initialised()) fresh = i;
-    } else if (restored >= 0 && mode == PsMode::kSync &&
-               replies[i].version() != replies[restored].version()) {
-      return FailedPrecondition(
-          "%s is at step %d of its checkpoint, %s at step %d: restore "
-          "checkpoints of one step",
-          servers[restored]->name, replies[restored].version(), servers[i]->name,
-          replies[i].version());
-    } else {
-      restored = i;
+      continue;
     }
+    if (lowest < 0 || version < replies[lowest].version()) lowest = i;
+    if (highest < 0 || version > replies[highest].version()) highest = i;
   }
-  if (restored >= 0 && fresh >= 0) {
+  if (lowest < 0) return OkStatus();
+  // With an update log some may have completed the step in which others are.
+  if (mode == PsMode::kSync && replies[highest].version() > replies[lowest].version() + 1) {
+    return FailedPrecondition(
+        "%s is at step %d of its checkpoint, %s at step %d: restore checkpoints of one step",
+        servers[highest]->name, replies[highest].version(), servers[lowest]->name,
+        replies[lowest].version());
+  }
+  // Some may have kept the first values, and died before others had any.
+  init_again = fresh >= 0;
+  if (fresh >= 0 && replies[highest].version() != 0) {
     return FailedPrecondition(
         "%s restored a checkpoint of step %d, %s has none: give every server "
         "its data folder, or none",
-        servers[restored]->name, replies[restored].version(), servers[fresh]->name);
+        servers[highest]->name, replies[highest].version(), servers[fresh]->name);
   }
   return OkStatus();
 }

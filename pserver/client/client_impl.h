@@ -77,7 +77,7 @@ struct PsClient::Impl {
   // ---- client.cc
   void FillConfigure(const Server& server, PsMode mode, const PsOptimizer& optimizer,
                      ConfigureRequest* request) const;
-  Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode) const;
+  Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode);
   // PsCarrier::Call, with the server's name in errors.
   void Send(const Server& server, const char* method, EncodedMessage request, Time deadline,
             PsCarrier::Take take);
@@ -150,6 +150,7 @@ struct PsClient::Impl {
   std::vector<std::vector<size_t>> blocks_of;  // by variable
   std::vector<PsTable> tables;
   std::vector<bool> initialised;  // by server, as Configure found it
+  bool init_again = false;        // some have the first values (version 0), some have none
 
   int lanes = 0;                                                    // that Configure opened
   std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();  // memory being sent

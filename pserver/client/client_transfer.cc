@@ -238,6 +238,10 @@ Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t versi
     TD_ASSIGN_OR_RETURN(const int index, VariableIndex(p.variable, p.numel));
     by_variable[index] = &p;
   }
+  if (init_again && version != 0) {
+    return FailedPrecondition("some servers are at step 0, the first values are of step %d",
+                              version);
+  }
   for (size_t i = 0; i < servers.size(); ++i) {
     if (initialised[i] || !owns_any(*servers[i])) continue;
     // Before the slices: with the last of them the server is initialised.

@@ -75,6 +75,32 @@ class StorageTest : public ShardFixture {
   std::string dir_;
 };
 
+TEST_F(StorageTest, KeepsTheParametersBeforeTheLastUpdate) {
+  ShardImage image = Image(3);
+  auto storage = OpenRocksdbStorage(dir_);
+  ASSERT_TRUE(storage.ok()) << storage.status();
+  ASSERT_TRUE((*storage)->Write(image).ok());
+  EXPECT_FALSE((**(*storage)->Read()).has_previous);
+  image.has_previous = true;
+  for (SliceImage& slice : image.slices) slice.previous = FloatBuffer({1, 2, 3, 4});
+  ASSERT_TRUE((*storage)->Write(image).ok());
+  const auto read = (*storage)->Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_TRUE((*read)->has_previous);
+  for (const SliceImage& slice : (*read)->slices) {
+    EXPECT_TRUE(SameBytes(slice.previous, image.slices[0].previous, 4));
+  }
+  Make();
+  ASSERT_TRUE(shard_->Restore(**read).ok());
+  StatusOr<PullResult> before = Internal("not answered");
+  shard_->Pull({.caller = Rank(0), .observer = true, .min_version = 2, .at_version = 2},
+               clock_.Now(), [&](StatusOr<PullResult> result) { before = std::move(result); });
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(Values(*before), std::vector<float>({1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}));
+  ASSERT_TRUE((*storage)->Write(Image(4)).ok());
+  EXPECT_FALSE((**(*storage)->Read()).has_previous);
+}
+
 TEST_F(StorageTest, ReadsWhatWasWrittenLast) {
   const ShardImage three = Image(3), five = Image(5);
   {
