@@ -1,0 +1,8 @@
+#!/bin/bash
+# The simulator (tests/sim/) with many seeds: 5000 of each mode by default, some minutes.
+#   tests/long/sim.sh [SEEDS [FIRST]]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export TANDEM_SIM_SEEDS=${1:-5000} TANDEM_SIM_FIRST=${2:-1000001}
+echo "sim.sh: $TANDEM_SIM_SEEDS seeds of each mode from $TANDEM_SIM_FIRST on"
+time build/tests/sim_test --gtest_filter='*EveryPushCountsOnce*'

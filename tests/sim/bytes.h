@@ -1,0 +1,22 @@
+// Messages as one piece of memory.
+#pragma once
+
+#include <string>
+
+#include "common/rpc/tensor_codec.h"
+
+namespace tandem {
+
+inline std::string Flat(const EncodedMessage& message) {
+  std::string bytes;
+  for (const EncodedMessage::Piece& p : message.pieces) {
+    if (p.data != nullptr) {
+      bytes.append(static_cast<const char*>(p.data), p.bytes);
+    } else {
+      bytes.append(p.owned);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace tandem

@@ -1,0 +1,134 @@
+#include "tests/sim/carrier.h"
+
+#include <utility>
+
+#include "common/base/crc32c.h"
+#include "pserver/client/retry.h"
+#include "tests/sim/bytes.h"
+
+namespace tandem {
+
+using std::chrono::milliseconds;
+
+struct SimCarrier::Shared {
+  SimNetwork& network;
+  const std::vector<SimServer*> servers;
+  const int retries;
+  std::map<uint64_t, std::shared_ptr<OneCall>> open;  // in the order of their start
+  uint64_t made = 0;
+};
+
+// One call with its attempts. Only the present attempt's answer counts.
+struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
+  void Attempt() {
+    if (done) return;
+    retries.Begin();
+    Send(retries.attempts());
+  }
+  void Send(int attempt) {
+    const bool carried = shared->network.Carry(
+        process->node(), server, [self = shared_from_this(), attempt] { self->Arrive(attempt); });
+    if (!carried) Break(attempt);
+  }
+  // The connection is found to be broken, some time later.
+  void Break(int attempt) {
+    process->After(process->world().Between(milliseconds(1), milliseconds(400)),
+                   [self = shared_from_this(), attempt] {
+                     self->End(attempt, Unavailable("the connection was lost"), "");
+                   });
+  }
+  // At the server; it may be the second time.
+  void Arrive(int attempt) {
+    SimServer& to = *shared->servers[static_cast<size_t>(server)];
+    SimWorld& world = process->world();
+    if (!to.alive()) {
+      // A call waits for a server that is not there.
+      if (world.Now() < retries.deadline() && !process->dead()) {
+        world.After(milliseconds(20),
+                    [self = shared_from_this(), attempt] { self->Arrive(attempt); });
+      }
+      return;
+    }
+    world.Note(method, static_cast<uint64_t>(process->node()) << 32 | static_cast<uint64_t>(server),
+               Crc32c(0, request.data(), request.size()));
+    to.OnDeath([weak = weak_from_this(), attempt] {
+      if (const auto self = weak.lock()) self->Break(attempt);
+    });
+    to.Handle(method, request,
+              [self = shared_from_this(), attempt](const Status& status, std::string answer) {
+                self->Answer(attempt, status, std::move(answer));
+              });
+  }
+  // At the server, on its way back.
+  void Answer(int attempt, const Status& status, std::string answer) {
+    const auto back = [self = shared_from_this(), attempt, status, answer = std::move(answer)] {
+      self->process->Post([self, attempt, status, answer] { self->End(attempt, status, answer); });
+    };
+    if (!shared->network.Carry(server, process->node(), back)) Break(attempt);
+  }
+  void End(int attempt, const Status& status, const std::string& answer) {
+    if (done || attempt != retries.attempts() || ended_attempt == attempt) return;
+    ended_attempt = attempt;
+    if (!status.ok()) {
+      if (const auto pause = retries.Pause(status.code(), process->world().Now())) {
+        return process->After(*pause, [self = shared_from_this()] { self->Attempt(); });
+      }
+    }
+    Finish(status, answer);
+  }
+  void Finish(const Status& status, const std::string& answer) {
+    if (std::exchange(done, true)) return;
+    const auto keep = shared_from_this();
+    shared->open.erase(id);
+    process->world().Note(status.ok() ? "answer" : "no answer",
+                          static_cast<uint64_t>(process->node()),
+                          Crc32c(0, answer.data(), answer.size()));
+    const std::span<const std::byte> piece = std::as_bytes(std::span(answer));
+    std::exchange(take, nullptr)(status, Fragments(&piece, 1));
+  }
+
+  OneCall(std::shared_ptr<SimProcess> p, std::shared_ptr<Shared> s, int to, std::string m,
+          std::string bytes, Time deadline, Take t)
+      : process(std::move(p)),
+        shared(std::move(s)),
+        server(to),
+        method(std::move(m)),
+        request(std::move(bytes)),
+        retries(shared->retries, deadline),
+        id(++shared->made),
+        take(std::move(t)) {}
+  const std::shared_ptr<SimProcess> process;
+  const std::shared_ptr<Shared> shared;
+  const int server;
+  const std::string method, request;
+  CallRetries retries;
+  const uint64_t id;
+  Take take;
+  int ended_attempt = 0;
+  bool done = false;
+};
+
+SimCarrier::SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
+                       std::vector<SimServer*> servers, int retries)
+    : process_(std::move(process)),
+      shared_(std::make_shared<Shared>(Shared{network, std::move(servers), retries, {}, 0})) {}
+
+void SimCarrier::Call(int server, const char* method, EncodedMessage request, Time deadline,
+                      Take take) {
+  if (process_->dead()) return take(Cancelled("the process is dead"), {});
+  const auto call = std::make_shared<OneCall>(process_, shared_, server, method, Flat(request),
+                                              deadline, std::move(take));
+  shared_->open[call->id] = call;
+  process_->After(deadline - Now(),
+                  [call] { call->Finish(DeadlineExceeded("no answer in time"), ""); });
+  call->Attempt();
+}
+
+void SimCarrier::Close() {
+  while (!shared_->open.empty()) {
+    const auto call = shared_->open.begin()->second;
+    call->Finish(Cancelled("the client is going away"), "");
+  }
+}
+
+}  // namespace tandem

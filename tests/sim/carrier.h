@@ -1,0 +1,36 @@
+// Carries the calls of a PsClient through a SimNetwork to SimServers, with the product's rules for
+// calls that are made again.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pserver/client/carrier.h"
+#include "tests/sim/network.h"
+#include "tests/sim/process.h"
+#include "tests/sim/server.h"
+
+namespace tandem {
+
+// Not thread-safe.
+class SimCarrier final : public PsCarrier {
+ public:
+  // Server i is node i of the network. `retries`: PsOptions::retries.
+  SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
+             std::vector<SimServer*> servers, int retries);
+  Time Now() const override { return process_->world().Now(); }
+  std::unique_ptr<PsEvent> MakeEvent() override { return process_->MakeEvent(); }
+  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+            Take take) override;
+  void Close() override;
+
+ private:
+  struct OneCall;
+  struct Shared;  // what calls have in common
+  std::shared_ptr<SimProcess> process_;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,130 @@
+#include "tests/sim/disk.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "pserver/log_record.h"
+#include "tests/sim/bytes.h"
+
+namespace tandem {
+namespace {
+
+Status Gone() { return Unavailable("the process is dead"); }
+
+}  // namespace
+
+Status SimDisk::Begin(uint64_t session) {
+  if (session != session_) return Gone();
+  if (operations_left_ && *operations_left_ == 0 && !die_behind_) {
+    operations_left_.reset();
+    kill_();
+    return Gone();
+  }
+  if (world_.Now() < full_until_) return ResourceExhausted("the disk is full");
+  return OkStatus();
+}
+
+Status SimDisk::End(uint64_t session) {
+  if (!operations_left_) return OkStatus();
+  if ((*operations_left_)-- != 0) return OkStatus();
+  operations_left_.reset();
+  kill_();
+  return session == session_ ? OkStatus() : Gone();
+}
+
+class SimDisk::Session final : public Storage {
+ public:
+  Session(SimDisk& disk, uint64_t id) : disk_(disk), id_(id) {}
+
+  StatusOr<size_t> Write(const ShardImage& image) override {
+    TD_RETURN_IF_ERROR(disk_.Begin(id_));
+    disk_.world_.Note("checkpoint", image.version, image.log_number);
+    disk_.checkpoint_ = image;
+    disk_.log_.erase(disk_.log_.begin(), disk_.log_.upper_bound(image.log_number));
+    // The image may be ahead of the log: then the order up to it is known to the image alone.
+    if (!disk_.base_ || !disk_.history_.contains(image.log_number)) disk_.base_ = image;
+    // One write-ahead log carries everything: what came before is synced with it.
+    if (!disk_.history_.empty()) disk_.synced_ = disk_.history_.rbegin()->first;
+    TD_RETURN_IF_ERROR(disk_.End(id_));
+    return image.bytes();
+  }
+  StatusOr<std::optional<ShardImage>> Read() override { return disk_.checkpoint_; }
+
+  StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) override {
+    TD_RETURN_IF_ERROR(disk_.Begin(id_));
+    size_t bytes = 0;
+    for (const LogEntry& entry : entries) {
+      std::string record = Flat(EncodeLogEntry(entry));
+      disk_.world_.Note("log", entry.number, Crc32c(0, record.data(), record.size()));
+      bytes += record.size();
+      disk_.history_[entry.number] = record;
+      disk_.log_[entry.number] = std::move(record);
+    }
+    if (sync && !entries.empty()) disk_.synced_ = entries.back().number;
+    TD_RETURN_IF_ERROR(disk_.End(id_));
+    return bytes;
+  }
+  Status SyncLog() override {
+    TD_RETURN_IF_ERROR(disk_.Begin(id_));
+    if (!disk_.history_.empty()) disk_.synced_ = disk_.history_.rbegin()->first;
+    return disk_.End(id_);
+  }
+  Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
+    uint64_t expected = after + 1;
+    for (auto it = disk_.log_.lower_bound(expected); it != disk_.log_.end(); ++it, ++expected) {
+      if (it->first != expected) return DataLoss("entry %d of the update log is missing", expected);
+      TD_ASSIGN_OR_RETURN(LogEntry entry, DecodeLogEntry(expected, it->second));
+      TD_RETURN_IF_ERROR(take(std::move(entry)));
+    }
+    return OkStatus();
+  }
+  Status ClearLog() override {
+    if (id_ != disk_.session_) return Gone();
+    disk_.log_.clear();
+    disk_.history_.clear();
+    disk_.synced_ = 0;
+    return OkStatus();
+  }
+
+ private:
+  SimDisk& disk_;
+  const uint64_t id_;
+};
+
+std::unique_ptr<Storage> SimDisk::Open() {
+  session_ = ++sessions_;
+  return std::make_unique<Session>(*this, session_);
+}
+
+void SimDisk::Revoke() {
+  session_ = 0;
+  operations_left_.reset();
+}
+
+void SimDisk::LosePower() {
+  uint64_t last = synced_;
+  while (history_.contains(last + 1) && world_.Chance(0.5)) ++last;
+  log_.erase(log_.upper_bound(last), log_.end());
+  history_.erase(history_.upper_bound(last), history_.end());
+  synced_ = last;
+}
+
+void SimDisk::DieIn(uint64_t operations, std::function<void()> kill) {
+  operations_left_ = operations;
+  die_behind_ = world_.Chance(0.5);
+  kill_ = std::move(kill);
+}
+
+std::vector<LogEntry> SimDisk::History() const {
+  std::vector<LogEntry> entries;
+  for (const auto& [number, record] : history_) {
+    if (number <= base_->log_number) continue;
+    StatusOr<LogEntry> entry = DecodeLogEntry(number, record);
+    CHECK(entry.ok()) << entry.status();
+    entries.push_back(*std::move(entry));
+  }
+  return entries;
+}
+
+}  // namespace tandem

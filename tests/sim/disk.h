@@ -1,0 +1,56 @@
+// The disk of a simulated server: what outlives its process, and what of it outlives a loss of
+// power. Storage is what a process sees of it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pserver/storage.h"
+#include "tests/sim/world.h"
+
+namespace tandem {
+
+// Not thread-safe.
+class SimDisk {
+ public:
+  explicit SimDisk(SimWorld& world) : world_(world) {}
+
+  // For a process, until it dies: Revoke. After that nothing of it reaches the disk.
+  std::unique_ptr<Storage> Open();
+  void Revoke();
+  // Of what was not synced some first part is still there, perhaps nothing.
+  void LosePower();
+  // The process dies in its next operation but `operations`: before its effect or behind it.
+  void DieIn(uint64_t operations, std::function<void()> kill);
+  void FullUntil(Time when) { full_until_ = when; }
+
+  // A checkpoint, and every entry of the log since, whether or not a later checkpoint dropped it:
+  // the recorded order. Entries that were lost with the power are not there.
+  const std::optional<ShardImage>& base() const { return base_; }
+  std::vector<LogEntry> History() const;
+
+ private:
+  class Session;
+  friend class Session;
+  // OK: the operation takes place. Then `End` says whether its process lives to see it.
+  Status Begin(uint64_t session);
+  Status End(uint64_t session);
+
+  SimWorld& world_;
+  uint64_t session_ = 0;  // that may write; 0: none
+  uint64_t sessions_ = 0;
+  Time full_until_ = Time::min();
+  std::optional<uint64_t> operations_left_;
+  bool die_behind_ = false;
+  std::function<void()> kill_;
+
+  std::optional<ShardImage> base_, checkpoint_;
+  std::map<uint64_t, std::string> log_;      // by number, as log_record.h writes entries
+  std::map<uint64_t, std::string> history_;  // the same, none dropped
+  uint64_t synced_ = 0;                      // entries up to this one survive everything
+};
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+// A job in a SimWorld: servers, trainers and what befalls them, all of it from one seed. Trainers
+// run the product's client, servers its shards.
+//
+// The ledger: with SGD at learning rate 1, every push adds 1 to a slot of its own on every server,
+// so that a slot is the number of times that its push was applied. Beside it lie weights whose
+// gradients are arbitrary numbers: sums of those depend on the order, so their bits tell more.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pserver/shard_types.h"
+#include "pserver/update_log.h"
+#include "tests/sim/network.h"
+
+namespace tandem {
+
+struct SimPlan {
+  uint64_t seed = 1;
+  ShardMode mode = ShardMode::kSync;
+  int servers = 2, trainers = 2;
+  int steps = 20;  // of each trainer
+  WalSync wal_sync = WalSync::kAlways;
+  uint64_t log_bytes_max = 0, checkpoint_every_steps = 0;
+  int retries = 3;            // PsOptions::retries
+  bool push_and_pull = true;  // in one call
+  SimNetwork::Habits network;
+  int mischief = 0;  // events that befall the job
+  ShardBug bug = ShardBug::kNone;
+  bool keep_trace = false;
+};
+// Everything that follows from the seed.
+SimPlan PlanOf(uint64_t seed, ShardMode mode);
+// The same job, to which nothing happens.
+SimPlan WithoutMischief(SimPlan plan);
+
+struct SimReport {
+  std::string failure;                         // "": all is as it must be
+  std::vector<std::vector<float>> parameters;  // of each server
+  uint64_t trace_hash = 0;
+  std::vector<std::string> trace;  // with keep_trace
+  int64_t pushes = 0;              // that were acknowledged
+  int64_t server_deaths = 0, trainer_deaths = 0, pauses = 0, cuts = 0;
+  double seconds = 0;  // of virtual time
+};
+
+// Runs the job to its end, kills all servers once more and looks at what they come back with.
+// Failures: a slot that is not what its push's fate allows; a_sync: parameters that are not those
+// of the recorded order; a server that does not come back; a job that does not end.
+SimReport RunJob(const SimPlan& plan);
+
+}  // namespace tandem

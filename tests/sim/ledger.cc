@@ -1,0 +1,213 @@
+#include "tests/sim/ledger.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/base/rng.h"
+
+namespace tandem {
+namespace {
+
+std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
+  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
+}
+
+std::span<const float> ValuesOf(const ShardImage& image, size_t slice) {
+  return Floats(image.slices[slice].param, image.config.slices[slice].numel);
+}
+
+using RowMap = std::map<int64_t, std::vector<float>>;
+
+RowMap RowsOf(const ShardImage& image) {
+  RowMap rows;
+  for (const TableImage& table : image.tables) {
+    for (const auto& [bucket, values] : table.buckets) {
+      for (size_t i = 0; i < values.ids.size(); ++i) {
+        const float* const row = values.content.data() + i * kSimRowDim;
+        rows[static_cast<int64_t>(values.ids[i])] = {row, row + kSimRowDim};
+      }
+    }
+  }
+  return rows;
+}
+
+// p = p - rate * g
+void Update(std::span<const float> g, float rate, std::vector<float>& p) {
+  for (size_t i = 0; i < p.size(); ++i) p[i] = p[i] - rate * g[i];
+}
+
+}  // namespace
+
+SimLedger::SimLedger(int servers, int trainers, int steps)
+    : servers_(servers),
+      trainers_(trainers),
+      steps_(steps),
+      fate_(static_cast<size_t>(trainers * steps), Fate::kNone) {}
+
+std::vector<PsVariable> SimLedger::Variables() const {
+  return {{"ledger", Shape{servers_, slots()}}, {"weights", Shape{servers_, kSimWeights}}};
+}
+
+std::vector<PsTable> SimLedger::Tables() const {
+  return {{.variable = "rows", .height = int64_t{1} << 40, .dim = kSimRowDim}};
+}
+
+int64_t SimLedger::SlotOf(int trainer, uint64_t step) const {
+  return trainer * steps_ + static_cast<int64_t>(step);
+}
+
+void SimLedger::Raise(int trainer, uint64_t step, Fate fate) {
+  Fate& now = fate_[static_cast<size_t>(SlotOf(trainer, step))];
+  now = std::max(now, fate);
+}
+
+uint64_t SimLedger::begun(int trainer) const {
+  uint64_t step = 0;
+  while (static_cast<int64_t>(step) < steps_ &&
+         fate_[static_cast<size_t>(SlotOf(trainer, step))] != Fate::kNone) {
+    ++step;
+  }
+  return step;
+}
+
+std::string SimLedger::CheckSlot(size_t slot, float count, bool all) const {
+  const Fate fate = fate_[slot];
+  const float least = all || fate == Fate::kAcknowledged ? 1 : 0;
+  const float most = all || fate != Fate::kNone ? 1 : 0;
+  if (count >= least && count <= most) return "";
+  const auto index = static_cast<int64_t>(slot);
+  const char* const known = fate == Fate::kAcknowledged ? "acknowledged"
+                            : fate == Fate::kBegun      ? "begun"
+                                                        : "never made";
+  return absl::StrFormat("push of step %d by trainer %d (%s) was applied %g times", index % steps_,
+                         index / steps_, known, count);
+}
+
+std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) const {
+  std::map<int64_t, float> counts;  // by row
+  for (size_t server = 0; server < images.size(); ++server) {
+    const ShardImage& image = images[server];
+    for (size_t i = 0; i < image.slices.size(); ++i) {
+      if (image.config.slices[i].variable != "ledger") continue;
+      const std::span<const float> row = ValuesOf(image, i);
+      for (size_t slot = 0; slot < row.size(); ++slot) {
+        const std::string wrong = CheckSlot(slot, row[slot], all);
+        if (!wrong.empty()) return absl::StrFormat("server %d: %s", server, wrong);
+      }
+    }
+    for (const auto& [id, values] : RowsOf(image)) counts[id] += values[0];
+  }
+  for (size_t slot = 0; slot < fate_.size(); ++slot) {
+    const std::string wrong = CheckSlot(slot, counts[RowOf(static_cast<int64_t>(slot))], all);
+    if (!wrong.empty()) return "rows: " + wrong;
+  }
+  return "";
+}
+
+SimBatch::SimBatch(uint64_t seed, const SimLedger& ledger)
+    : seed_(seed),
+      ledger_(ledger),
+      ledger_values_(static_cast<size_t>(ledger.servers() * ledger.slots()), 0.0f),
+      weights_(static_cast<size_t>(ledger.servers() * kSimWeights)),
+      ledger_gradient_(ledger_values_.size(), 0.0f),
+      weights_gradient_(weights_.size()),
+      row_ids_(2),
+      rows_(2 * kSimRowDim),
+      row_gradients_(2 * kSimRowDim) {
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    weights_[i] = UniformAt(StreamKey(seed, "weights"), i);
+  }
+}
+
+void SimBatch::Begin(int trainer, uint64_t step) {
+  row_ids_ = {SimLedger::SharedRowOf(step), SimLedger::RowOf(ledger_.SlotOf(trainer, step))};
+}
+
+void SimBatch::Compute(int trainer, uint64_t step) {
+  std::fill(ledger_gradient_.begin(), ledger_gradient_.end(), 0.0f);
+  for (int64_t row = 0; row < ledger_.servers(); ++row) {
+    const int64_t slot = row * ledger_.slots() + ledger_.SlotOf(trainer, step);
+    ledger_gradient_[static_cast<size_t>(slot)] = -1.0f;
+  }
+  const uint64_t key = StreamKey(seed_, absl::StrFormat("gradient %d %d", trainer, step));
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    weights_gradient_[i] = NormalAt(key, i) + 0.1f * weights_[i];
+  }
+  for (size_t i = 0; i < row_gradients_.size(); ++i) {
+    row_gradients_[i] = NormalAt(key, 1000 + i) + 0.1f * rows_[i];
+  }
+  row_gradients_[kSimRowDim] = -1.0f;
+}
+
+PsRows SimBatch::Rows() { return {"rows", row_ids_, {rows_.data(), rows_.data() + kSimRowDim}}; }
+
+PsConstRows SimBatch::RowGradients() const { return {"rows", row_ids_, row_gradients_.data()}; }
+
+std::vector<PsTensor> SimBatch::Parameters() {
+  return {{"ledger", ledger_values_.data(), static_cast<int64_t>(ledger_values_.size())},
+          {"weights", weights_.data(), static_cast<int64_t>(weights_.size())}};
+}
+
+std::vector<PsConstTensor> SimBatch::Gradients() const {
+  return {{"ledger", ledger_gradient_.data(), static_cast<int64_t>(ledger_gradient_.size())},
+          {"weights", weights_gradient_.data(), static_cast<int64_t>(weights_gradient_.size())}};
+}
+
+std::vector<float> ParametersOf(const ShardImage& image) {
+  std::vector<float> all;
+  for (size_t i = 0; i < image.slices.size(); ++i) {
+    const std::span<const float> values = ValuesOf(image, i);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  for (const auto& [id, values] : RowsOf(image)) {
+    all.push_back(static_cast<float>(id));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+std::string CheckOrder(const ShardImage& image, const SimDisk& disk) {
+  const ShardImage& base = *disk.base();
+  std::map<std::pair<std::string, int64_t>, std::vector<float>> params;
+  for (size_t i = 0; i < base.slices.size(); ++i) {
+    const std::span<const float> values = ValuesOf(base, i);
+    params[{base.config.slices[i].variable, base.config.slices[i].offset}] = {values.begin(),
+                                                                              values.end()};
+  }
+  RowMap rows = RowsOf(base);
+  for (const LogEntry& entry : disk.History()) {
+    if (entry.kind != LogEntry::Kind::kPush) continue;
+    const float rate = entry.head.learning_rate;
+    for (size_t i = 0; i < entry.head.slices.size(); ++i) {
+      const PushHead::Slice& slice = entry.head.slices[i];
+      if (slice.variable != "rows") {
+        Update(Floats(entry.values[i], slice.desc.shape.numel()), rate,
+               params[{slice.variable, slice.offset}]);
+        continue;
+      }
+      const auto* const ids = reinterpret_cast<const int64_t*>(entry.values[i].get());
+      const int64_t count = slice.desc.shape[0];
+      const std::span<const float> values = Floats(entry.values[++i], count * kSimRowDim);
+      for (int64_t r = 0; r < count; ++r) {
+        std::vector<float>& row = rows[ids[r]];
+        row.resize(kSimRowDim);
+        Update(values.subspan(static_cast<size_t>(r * kSimRowDim), kSimRowDim), rate, row);
+      }
+    }
+  }
+  if (RowsOf(image) != rows) return "rows are not what the recorded order gives";
+  for (size_t i = 0; i < image.slices.size(); ++i) {
+    const SliceSpec& spec = image.config.slices[i];
+    const std::vector<float>& p = params[{spec.variable, spec.offset}];
+    if (std::memcmp(p.data(), image.slices[i].param.get(), p.size() * sizeof(float)) == 0) continue;
+    return absl::StrFormat("%s at element %d is not what the recorded order gives", spec.variable,
+                           spec.offset);
+  }
+  return "";
+}
+
+}  // namespace tandem

@@ -1,0 +1,210 @@
+#include "tests/sim/server.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/rpc/byte_buffer.h"
+#include "proto/pserver.pb.h"
+#include "pserver/plain_calls.h"
+#include "pserver/proto_convert.h"
+#include "tests/sim/bytes.h"
+
+namespace tandem {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// One process. Kept alive by its events, which do nothing any more once it is dead.
+struct SimServer::Life : std::enable_shared_from_this<Life> {
+  Life(int index, uint64_t number, const SimServerOptions& options, SimWorld& w, SimDisk& disk)
+      : world(w), name(static_cast<uint64_t>(index)), storage(disk.Open()), deadlines(*this) {
+    DurableShard::Options made;
+    made.shard.server_incarnation = number;
+    made.shard.job = options.job;
+    made.shard.trainers = options.trainers;
+    made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
+    made.shard.bug = options.bug;
+    made.logged = true;
+    made.log = {options.wal_sync, milliseconds(100), options.log_bytes_max, nullptr,
+                [this] { TurnLog(); }};
+    made.later = [this](std::function<void()> work) { return SaveLater(std::move(work)); };
+    durable = std::make_unique<DurableShard>(std::move(made), storage.get(), world.clock(), backend,
+                                             device, metrics);
+    calls = std::make_unique<TensorCalls>(number, durable->shard(), deadlines);
+  }
+
+  // What a thread of the process would do a little later.
+  void After(Duration pause, std::function<void()> what) {
+    world.After(pause, [self = shared_from_this(), what = std::move(what)] {
+      if (!*self->dead) what();
+    });
+  }
+  void TurnLog() {
+    const Time next = durable->log()->NextTurn();
+    if (turn_due <= next || next == Time::max()) return;
+    turn_due = std::max(next, world.Now());
+    After(turn_due - world.Now() + world.Between(microseconds(10), microseconds(2000)), [this] {
+      turn_due = Time::max();
+      if (durable->log()->NextTurn() <= world.Now()) durable->log()->Turn();
+      if (!*dead) TurnLog();
+    });
+  }
+  // One thread, on which one more may wait.
+  Status SaveLater(std::function<void()> work) {
+    if (saves.size() >= 2) return ResourceExhausted("the saver is busy");
+    saves.push_back(std::move(work));
+    if (saves.size() == 1) SaveNext();
+    return OkStatus();
+  }
+  void SaveNext() {
+    After(world.Between(milliseconds(1), milliseconds(40)), [this] {
+      saves.front()();
+      if (*dead) return;
+      saves.pop_front();
+      if (!saves.empty()) SaveNext();
+    });
+  }
+
+  struct EventDeadlines final : Deadlines {
+    explicit EventDeadlines(Life& l) : Deadlines(l.world.clock()), life(l) {}
+    void Poke(Time /*deadline*/) override { Look(); }
+    // As pserver/deadline_driver.h: while anybody waits, at least that often.
+    void Look() {
+      const Time next = life.durable->shard().NextDeadline();
+      if (looking || next == Time::max()) return;
+      looking = true;
+      const Duration left = std::max(next - life.world.Now(), Duration::zero());
+      life.After(std::min<Duration>(left, milliseconds(500)), [this] {
+        looking = false;
+        Shard& shard = life.durable->shard();
+        if (life.world.Now() >= shard.NextDeadline()) shard.ExpireWaiters();
+        if (!*life.dead) Look();
+      });
+    }
+    Life& life;
+    bool looking = false;
+  };
+
+  SimWorld& world;
+  const uint64_t name;
+  // Answers on their way hold it too, and must not hold the process.
+  const std::shared_ptr<bool> dead = std::make_shared<bool>(false);
+  Time turn_due = Time::max();
+  std::deque<std::function<void()>> saves;
+  Metrics metrics;
+  CpuDevice device;
+  Backend backend = Backend::Cpu();
+  std::unique_ptr<Storage> storage;
+  EventDeadlines deadlines;
+  std::unique_ptr<DurableShard> durable;
+  std::unique_ptr<TensorCalls> calls;
+};
+
+SimServer::SimServer(int index, SimServerOptions options, SimWorld& world)
+    : index_(index), options_(std::move(options)), world_(world), disk_(world) {}
+
+SimServer::~SimServer() {
+  if (alive()) Kill(false);
+}
+
+Shard& SimServer::shard() { return life_->durable->shard(); }
+
+Status SimServer::Start() {
+  CHECK(!alive());
+  // Server incarnations are numbers that never come twice.
+  const uint64_t number = static_cast<uint64_t>(index_ + 1) * 1'000'000 + ++lives_;
+  life_ = std::make_shared<Life>(index_, number, options_, world_, disk_);
+  const StatusOr<uint64_t> version = life_->durable->Recover();
+  world_.Note("server up", static_cast<uint64_t>(index_), version.ok() ? *version : UINT64_MAX);
+  if (version.ok() && *version < told_) {
+    return DataLoss("server %d comes back with version %d, and had told of version %d", index_,
+                    *version, told_);
+  }
+  return Annotate(version.status(), absl::StrFormat("server %d comes back", index_));
+}
+
+void SimServer::Kill(bool power) {
+  world_.Note(power ? "server loses power" : "server killed", static_cast<uint64_t>(index_));
+  disk_.Revoke();
+  if (power) disk_.LosePower();
+  *life_->dead = true;
+  // It may be on the stack now.
+  world_.After(Duration::zero(), [life = std::move(life_)] {});
+  life_ = nullptr;
+  for (auto& told : std::exchange(mourners_, {})) told();
+}
+
+void SimServer::Handle(const std::string& method, const std::string& request, Answer answer) {
+  const std::shared_ptr<Life> life = life_;  // the call may kill it
+  Shard& shard = life->durable->shard();
+  const std::span<const std::byte> piece = std::as_bytes(std::span(request));
+  const Fragments bytes(&piece, 1);
+  // Nobody hears a dead process.
+  const auto reply = [dead = life->dead, answer = std::move(answer)](
+                         const Status& status, const EncodedMessage& message) {
+    if (!*dead) answer(status, Flat(message));
+  };
+  const auto written = [&shard, &reply](const Status& status, EncodedMessage message) {
+    shard.WhenWritten([reply, status, message = std::move(message)](const Status& w) {
+      reply(status.ok() ? w : status, message);
+    });
+  };
+  const auto tell = [this, dead = life->dead, reply](
+                        const Status& status, const EncodedMessage& message, const auto& decode) {
+    const std::string answer = Flat(message);
+    const std::span<const std::byte> whole = std::as_bytes(std::span(answer));
+    if (status.ok() && !*dead) told_ = std::max(told_, decode(Fragments(&whole, 1))->version);
+    reply(status, message);
+  };
+  if (method == "Push") {
+    return life->calls->Push(bytes, [tell](const Status& status, const EncodedMessage& message) {
+      tell(status, message, DecodePushReply);
+    });
+  }
+  if (method == "Pull") {
+    return life->calls->Pull(bytes, [tell](const Status& status, const EncodedMessage& message) {
+      tell(status, message, DecodePullReply);
+    });
+  }
+  const auto plain = [&]<typename Request, typename Reply>(Request r, Reply out,
+                                                           const auto& call) -> void {
+    Status status = ParseMessage(bytes, &r);
+    if (status.ok()) status = call(r, &out);
+    written(status, EncodedProto(out));
+  };
+  if (method == "Configure") {
+    return plain(ConfigureRequest(), ConfigureReply(),
+                 [&](const auto& r, auto* out) { return ConfigureShard(r, shard, out); });
+  }
+  if (method == "InitParams") {
+    return plain(InitParamsRequest(), InitParamsReply(),
+                 [&](const auto& r, auto* out) { return InitShard(r, shard, out); });
+  }
+  if (method == "Complete") {
+    return plain(CompleteRequest(), CompleteReply(),
+                 [&](const auto& r, auto*) { return shard.Complete(CallerOf(r)).status(); });
+  }
+  if (method == "SaveCheckpoint") {
+    return plain(SaveCheckpointRequest(), SaveCheckpointReply(), [&](const auto&, auto* out) {
+      const auto saved = life->durable->Save();
+      if (saved.ok()) out->set_version(saved->first);
+      return saved.status();
+    });
+  }
+  if (method == "WaitInit") {
+    WaitInitRequest r;
+    if (const Status status = ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
+    shard.WaitInit(CallerOf(r), life->deadlines.After(r.timeout_ms()),
+                   [reply](const StatusOr<uint64_t>& version) {
+                     WaitInitReply out;
+                     if (version.ok()) out.set_version(*version);
+                     reply(version.status(), EncodedProto(out));
+                   });
+    return life->deadlines.Look();
+  }
+  reply(Unimplemented("the simulator has no call %s", method), {});
+}
+
+}  // namespace tandem

@@ -1,0 +1,118 @@
+// Jobs in the simulator: whatever happens to servers, trainers and network, a push that was
+// acknowledged counts once. A failure names its seed, which gives the same run again:
+//   TANDEM_SIM_FIRST=SEED TANDEM_SIM_SEEDS=1 build/tests/sim_test
+#include <glog/logging.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "gmock/gmock.h"
+#include "tests/sim/job.h"
+
+namespace tandem {
+namespace {
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+class SimTest : public testing::Test {
+ protected:
+  // Failures are what is looked for: the product's own words on each fault would fill the screen.
+  void SetUp() override { FLAGS_minloglevel = google::GLOG_FATAL; }
+
+  // What is wrong with the run; "": nothing.
+  std::string Wrong(const SimPlan& plan, SimReport* out = nullptr) {
+    SimReport report = RunJob(plan);
+    if (report.failure.empty() && plan.mode == ShardMode::kSync) {
+      const SimReport calm = RunJob(WithoutMischief(plan));
+      if (!calm.failure.empty()) report.failure = "without faults: " + calm.failure;
+      if (calm.parameters != report.parameters) {
+        report.failure = "the parameters are not those of the run without faults";
+      }
+    }
+    if (out != nullptr) *out = report;
+    return report.failure;
+  }
+  static std::string Tail(SimPlan plan) {
+    plan.keep_trace = true;
+    const SimReport report = RunJob(plan);
+    std::string text;
+    const size_t count = report.trace.size();
+    for (size_t i = count - std::min<size_t>(count, 60); i < count; ++i) {
+      text += report.trace[i] + "\n";
+    }
+    return text;
+  }
+};
+
+class ModeTest : public SimTest, public testing::WithParamInterface<ShardMode> {};
+
+TEST_P(ModeTest, EveryPushCountsOnce) {
+  const uint64_t first = FromEnvironment("TANDEM_SIM_FIRST", 1);
+  const uint64_t seeds = FromEnvironment("TANDEM_SIM_SEEDS", 250);
+  SimReport sum;
+  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+    const SimPlan plan = PlanOf(seed, GetParam());
+    SimReport report;
+    const std::string wrong = Wrong(plan, &report);
+    ASSERT_EQ(wrong, "") << "seed " << seed << " (" << Name(GetParam()) << "); the end of it:\n"
+                         << Tail(plan);
+    sum.pushes += report.pushes;
+    sum.server_deaths += report.server_deaths;
+    sum.trainer_deaths += report.trainer_deaths;
+    sum.pauses += report.pauses;
+    sum.cuts += report.cuts;
+    sum.seconds += report.seconds;
+  }
+  std::printf(
+      "simulator, %s: %llu seeds, %lld pushes, %lld deaths of servers and %lld of trainers, %lld "
+      "pauses, %lld cuts, %.0f virtual seconds: lost 0, doubled 0\n",
+      Name(GetParam()), static_cast<unsigned long long>(seeds), static_cast<long long>(sum.pushes),
+      static_cast<long long>(sum.server_deaths), static_cast<long long>(sum.trainer_deaths),
+      static_cast<long long>(sum.pauses), static_cast<long long>(sum.cuts), sum.seconds);
+}
+
+TEST_P(ModeTest, ASeedIsOneRun) {
+  for (const uint64_t seed : {3, 4, 5, 6}) {
+    const SimReport once = RunJob(PlanOf(seed, GetParam()));
+    const SimReport again = RunJob(PlanOf(seed, GetParam()));
+    EXPECT_EQ(once.trace_hash, again.trace_hash) << "seed " << seed;
+    EXPECT_NE(once.trace_hash, RunJob(PlanOf(seed + 100, GetParam())).trace_hash);
+  }
+}
+
+// A simulator that finds nothing might look at nothing: servers with mistakes must be found.
+// (Sync servers need no marks to know a push: its step says enough.)
+struct SeededBug {
+  ShardBug bug;
+  ShardMode mode;
+};
+class SeededBugTest : public SimTest, public testing::WithParamInterface<SeededBug> {};
+
+TEST_P(SeededBugTest, IsFoundSoon) {
+  constexpr uint64_t kSeedsMax = 60;
+  std::string wrong;
+  uint64_t seed = 0;
+  while (wrong.empty() && seed < kSeedsMax) {
+    SimPlan plan = PlanOf(++seed, GetParam().mode);
+    plan.bug = GetParam().bug;
+    wrong = Wrong(plan);
+  }
+  EXPECT_NE(wrong, "") << "in " << kSeedsMax << " seeds";
+  std::printf("found with seed %llu: %s\n", static_cast<unsigned long long>(seed), wrong.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Bugs, SeededBugTest,
+                         testing::Values(SeededBug{ShardBug::kNoDedup, ShardMode::kASync},
+                                         SeededBug{ShardBug::kMarksNotKept, ShardMode::kASync},
+                                         SeededBug{ShardBug::kAnswersEarly, ShardMode::kSync},
+                                         SeededBug{ShardBug::kAnswersEarly, ShardMode::kASync},
+                                         SeededBug{ShardBug::kLogCutShort, ShardMode::kSync}));
+
+INSTANTIATE_TEST_SUITE_P(Modes, ModeTest, testing::Values(ShardMode::kSync, ShardMode::kASync),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,58 @@
+// A world on one thread: virtual time, what is going to happen in it, chance from one seed, and a
+// hash of everything that happened.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+
+namespace tandem {
+
+// Not thread-safe.
+class SimWorld {
+ public:
+  explicit SimWorld(uint64_t seed) : random_(seed) {}
+
+  const Clock& clock() const { return clock_; }
+  Time Now() const { return clock_.Now(); }
+
+  // ---- What is going to happen, in the order of its time; what is due at once, as it was said.
+  void At(Time when, std::function<void()> what);
+  void After(Duration pause, std::function<void()> what) { At(Now() + pause, std::move(what)); }
+  void Forget() { events_.clear(); }  // nothing more is going to happen
+  // Lets things happen until `done`; false when nothing is left to happen, or `end` has come.
+  bool RunUntil(const std::function<bool()>& done, Time end);
+
+  // ---- Chance
+  uint64_t Below(uint64_t n) { return random_() % n; }  // 0 .. n - 1
+  bool Chance(double p) { return static_cast<double>(random_() >> 11) * 0x1p-53 < p; }
+  Duration Between(Duration least, Duration most) {
+    return least +
+           Duration(static_cast<int64_t>(Below(static_cast<uint64_t>((most - least).count()) + 1)));
+  }
+
+  // ---- What happened. Two runs of one seed give the same hash.
+  void Note(std::string_view what, uint64_t who = 0, uint64_t details = 0);
+  uint64_t trace_hash() const { return hash_; }
+  void KeepTrace() { keep_ = true; }
+  const std::vector<std::string>& trace() const { return trace_; }
+
+ private:
+  void Mix(const void* bytes, size_t count);
+
+  FakeClock clock_;
+  std::mt19937_64 random_;  // its numbers are the standard's, its distributions are not
+  std::map<std::pair<Time, uint64_t>, std::function<void()>> events_;
+  uint64_t events_made_ = 0;
+  uint64_t hash_ = 0xcbf29ce484222325;  // FNV-1a
+  bool keep_ = false;
+  std::vector<std::string> trace_;
+};
+
+}  // namespace tandem
