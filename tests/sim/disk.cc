@@ -41,6 +41,7 @@ class SimDisk::Session final : public Storage {
     TD_RETURN_IF_ERROR(disk_.Begin(id_));
     disk_.world_.Note("checkpoint", image.version, image.log_number);
     disk_.checkpoint_ = image;
+    if (disk_.forget_previous_) disk_.checkpoint_->has_previous = false;
     disk_.log_.erase(disk_.log_.begin(), disk_.log_.upper_bound(image.log_number));
     // The image may be ahead of the log: then the order up to it is known to the image alone.
     if (!disk_.base_ || !disk_.history_.contains(image.log_number)) disk_.base_ = image;

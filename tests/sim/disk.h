@@ -16,7 +16,10 @@ namespace tandem {
 // Not thread-safe.
 class SimDisk {
  public:
-  explicit SimDisk(SimWorld& world) : world_(world) {}
+  // `forget_previous`: a mistake on purpose, checkpoints lack what ShardImage::has_previous tells
+  // of.
+  SimDisk(SimWorld& world, bool forget_previous)
+      : world_(world), forget_previous_(forget_previous) {}
 
   // For a process, until it dies: Revoke. After that nothing of it reaches the disk.
   std::unique_ptr<Storage> Open();
@@ -40,6 +43,7 @@ class SimDisk {
   Status End(uint64_t session);
 
   SimWorld& world_;
+  const bool forget_previous_;
   uint64_t session_ = 0;  // that may write; 0: none
   uint64_t sessions_ = 0;
   Time full_until_ = Time::min();

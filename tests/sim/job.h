@@ -21,12 +21,15 @@ struct SimPlan {
   int servers = 2, trainers = 2;
   int steps = 20;  // of each trainer
   WalSync wal_sync = WalSync::kAlways;
+  bool power = true;  // it may fail
   uint64_t log_bytes_max = 0, checkpoint_every_steps = 0;
   int retries = 3;            // PsOptions::retries
   bool push_and_pull = true;  // in one call
   SimNetwork::Habits network;
   int mischief = 0;  // events that befall the job
+  // Mistakes on purpose.
   ShardBug bug = ShardBug::kNone;
+  bool forget_previous = false;  // checkpoints lack the parameters before the last update
   bool keep_trace = false;
 };
 // Everything that follows from the seed.

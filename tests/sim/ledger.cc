@@ -46,7 +46,8 @@ SimLedger::SimLedger(int servers, int trainers, int steps)
     : servers_(servers),
       trainers_(trainers),
       steps_(steps),
-      fate_(static_cast<size_t>(trainers * steps), Fate::kNone) {}
+      fate_(static_cast<size_t>(trainers * steps), Fate::kNone),
+      acknowledged_(fate_.size(), Time::min()) {}
 
 std::vector<PsVariable> SimLedger::Variables() const {
   return {{"ledger", Shape{servers_, slots()}}, {"weights", Shape{servers_, kSimWeights}}};
@@ -63,6 +64,17 @@ int64_t SimLedger::SlotOf(int trainer, uint64_t step) const {
 void SimLedger::Raise(int trainer, uint64_t step, Fate fate) {
   Fate& now = fate_[static_cast<size_t>(SlotOf(trainer, step))];
   now = std::max(now, fate);
+}
+
+void SimLedger::Acknowledge(int trainer, uint64_t step, Time now) {
+  Raise(trainer, step, Fate::kAcknowledged);
+  acknowledged_[static_cast<size_t>(SlotOf(trainer, step))] = now;
+}
+
+void SimLedger::Forgive(Time since) {
+  for (size_t slot = 0; slot < fate_.size(); ++slot) {
+    if (acknowledged_[slot] >= since) fate_[slot] = Fate::kBegun;
+  }
 }
 
 uint64_t SimLedger::begun(int trainer) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "pserver/client/client.h"
 #include "pserver/shard_types.h"
 #include "tests/sim/disk.h"
@@ -30,7 +31,9 @@ class SimLedger {
   int64_t SlotOf(int trainer, uint64_t step) const;
 
   void Begin(int trainer, uint64_t step) { Raise(trainer, step, Fate::kBegun); }
-  void Acknowledge(int trainer, uint64_t step) { Raise(trainer, step, Fate::kAcknowledged); }
+  void Acknowledge(int trainer, uint64_t step, Time now);
+  // What was acknowledged since then may be gone, or not.
+  void Forgive(Time since);
   // Steps of which this trainer began the push.
   uint64_t begun(int trainer) const;
 
@@ -44,7 +47,8 @@ class SimLedger {
   void Raise(int trainer, uint64_t step, Fate fate);
 
   const int64_t servers_, trainers_, steps_;
-  std::vector<Fate> fate_;  // by slot
+  std::vector<Fate> fate_;          // by slot
+  std::vector<Time> acknowledged_;  // by slot
 };
 
 // Parameters and gradients in a trainer's memory.

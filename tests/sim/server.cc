@@ -27,7 +27,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
     made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
     made.shard.bug = options.bug;
     made.logged = true;
-    made.log = {options.wal_sync, milliseconds(100), options.log_bytes_max, nullptr,
+    made.log = {options.wal_sync, kSimSyncInterval, options.log_bytes_max, nullptr,
                 [this] { TurnLog(); }};
     made.later = [this](std::function<void()> work) { return SaveLater(std::move(work)); };
     durable = std::make_unique<DurableShard>(std::move(made), storage.get(), world.clock(), backend,
@@ -103,7 +103,10 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
 };
 
 SimServer::SimServer(int index, SimServerOptions options, SimWorld& world)
-    : index_(index), options_(std::move(options)), world_(world), disk_(world) {}
+    : index_(index),
+      options_(std::move(options)),
+      world_(world),
+      disk_(world, options_.forget_previous) {}
 
 SimServer::~SimServer() {
   if (alive()) Kill(false);
@@ -128,7 +131,10 @@ Status SimServer::Start() {
 void SimServer::Kill(bool power) {
   world_.Note(power ? "server loses power" : "server killed", static_cast<uint64_t>(index_));
   disk_.Revoke();
-  if (power) disk_.LosePower();
+  if (power) {
+    disk_.LosePower();
+    if (options_.wal_sync != WalSync::kAlways) told_ = 0;  // nothing was promised
+  }
   *life_->dead = true;
   // It may be on the stack now.
   world_.After(Duration::zero(), [life = std::move(life_)] {});

@@ -14,6 +14,8 @@
 
 namespace tandem {
 
+inline constexpr Duration kSimSyncInterval = std::chrono::milliseconds(100);
+
 struct SimServerOptions {
   std::string job;
   int trainers = 0;
@@ -21,6 +23,7 @@ struct SimServerOptions {
   uint64_t log_bytes_max = uint64_t{1} << 40;
   uint64_t checkpoint_every_steps = 0;
   ShardBug bug = ShardBug::kNone;
+  bool forget_previous = false;  // SimDisk's
 };
 
 // Not thread-safe. A process that dies leaves its disk.
