@@ -61,8 +61,10 @@ TEST(SharedMemoryTest, ARankThatHasNoneIsNamedOrLeadsToTcp) {
 
 TEST(SharedMemoryTest, ARankThatDiesMeanwhileIsNamed) {
   const Door door = OpenDoor();
+  std::latch joined(2);  // who leaves before that makes the meeting fail
   OnEveryRank(2, [&](int r) {
     auto mesh = JoinWorld(TestWorld(door, r, 2));
+    joined.arrive_and_wait();
     ASSERT_TRUE(mesh.ok()) << mesh.status();
     if (r == 1) return;
     const auto got = ShareMemory(*mesh, 4096, false, In(10));
