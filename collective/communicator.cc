@@ -21,7 +21,9 @@ const char* Name(CollectiveOp op) {
 }
 
 std::string ToString(const Collective& call) {
-  const std::string data = absl::StrFormat("%s[%d]", Name(call.dtype), call.count);
+  size_t count = call.count;
+  for (const Collective::Piece& piece : call.more) count += piece.count;
+  const std::string data = absl::StrFormat("%s[%d]", Name(call.dtype), count);
   std::string args;
   switch (call.op) {
     case CollectiveOp::kAllReduce:
@@ -56,7 +58,46 @@ Collective MakeCall(CollectiveOp op, const void* in, void* out, size_t count, DT
   call.deadline = options.deadline;
   return call;
 }
+
+// Of one piece of a call.
+Status CheckMemory(const Collective& call, const Collective::Piece& piece, int rank, int size) {
+  constexpr size_t kBytesMax = size_t{1} << 50;
+  const size_t element = SizeOf(call.dtype);
+  if (piece.count > kBytesMax / element / static_cast<size_t>(size)) {
+    return InvalidArgument("%s: too many elements", ToString(call));
+  }
+  if (piece.count == 0) return OkStatus();
+  if (piece.in == nullptr || piece.out == nullptr) {
+    return InvalidArgument("%s: no memory given", ToString(call));
+  }
+  const size_t bytes = piece.count * element;
+  const char* in = static_cast<const char*>(piece.in);
+  const char* out = static_cast<const char*>(piece.out);
+  const bool gather = call.op == CollectiveOp::kAllGather;
+  const char* own = out + (gather ? static_cast<size_t>(rank) * bytes : 0);
+  const size_t out_bytes = gather ? static_cast<size_t>(size) * bytes : bytes;
+  if (in != own && in < out + out_bytes && out < in + bytes) {
+    return InvalidArgument("%s: input and output overlap, but not in place", ToString(call));
+  }
+  return OkStatus();
+}
+
 }  // namespace
+
+Status CheckCall(const Collective& call, int rank, int size) {
+  const bool reduces = call.op == CollectiveOp::kAllReduce || call.op == CollectiveOp::kReduce;
+  if (reduces && !CanReduce(call.dtype)) {
+    return InvalidArgument("%s: %s cannot be reduced", ToString(call), Name(call.dtype));
+  }
+  if (call.root < 0 || call.root >= size) {
+    return InvalidArgument("%s: root must be in [0, %d)", ToString(call), size);
+  }
+  TD_RETURN_IF_ERROR(CheckMemory(call, {call.in, call.out, call.count}, rank, size));
+  for (const Collective::Piece& piece : call.more) {
+    TD_RETURN_IF_ERROR(CheckMemory(call, piece, rank, size));
+  }
+  return OkStatus();
+}
 
 StatusOr<Buffer> Communicator::Allocate(size_t bytes) {
   constexpr size_t kAlign = Device::kAlignment;

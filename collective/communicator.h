@@ -1,5 +1,5 @@
 // A communicator: a fixed set of ranks that reduce, broadcast and gather memory together. One
-// interface for the in-process, TCP and, later, device communicators.
+// interface for ranks of host memory (in-process, TCP, shared) and of devices (NCCL).
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -33,9 +34,10 @@ const char* Name(CollectiveOp op);  // "AllReduce", ...
 // with the same op, count, dtype, reduce and root; a difference is an error on all ranks.
 struct Collective {
   CollectiveOp op = CollectiveOp::kBarrier;
-  // Host memory, aligned to its element. Not owned; both stay valid and untouched by others until
-  // the Work is done (a Wait that timed out is not done). `in == out` is in place; any other
-  // overlap is an error. What `out` holds after a failure is undefined.
+  // Memory of the host, or of the communicator's device, aligned to its element. Not owned; both
+  // stay valid and untouched by others until the Work is done (a Wait that timed out is not done).
+  // `in == out` is in place; any other overlap is an error. What `out` holds after a failure is
+  // undefined.
   const void* in = nullptr;
   void* out = nullptr;
   size_t count = 0;  // elements that each rank gives
@@ -43,12 +45,23 @@ struct Collective {
   ReduceOp reduce = ReduceOp::kSum;
   int root = 0;
   std::string what;  // the variable or bucket, for messages
+  // Further memory that the same call works on, each piece as it does on the first: the variables
+  // of a bucket that do not lie side by side. Communicators of devices alone take it.
+  struct Piece {
+    const void* in;
+    void* out;
+    size_t count;
+  };
+  std::vector<Piece> more;
   // When the operation fails, and the communicator with it. Time::max(): the communicator's own
   // operation timeout, counted from the moment the operation starts.
   Time deadline = Time::max();
 };
 // `AllReduce(sum, f32[1000]) of "fc_0.w_0@GRAD"`.
 std::string ToString(const Collective& call);
+
+// INVALID_ARGUMENT for what no communicator of `size` ranks can do.
+Status CheckCall(const Collective& call, int rank, int size);
 
 // What carries collectives between ranks that are processes.
 enum class Carrier : uint8_t {
@@ -86,7 +99,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const std::string& name() const = 0;  // "tcp", "shm", "inproc"
+  virtual const std::string& name() const = 0;  // "tcp", "shm", "inproc", "nccl"
   virtual std::shared_ptr<Work> Start(Collective call) = 0;
   // Start and Wait in one. Runs on the calling thread where nothing else is pending, which saves
   // two changes of threads.

@@ -12,58 +12,6 @@
 
 namespace tandem {
 
-class HostWork final : public Work {
- public:
-  explicit HostWork(Collective call) : call_(std::move(call)) {}
-
-  Status Wait(Time deadline) override TD_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    while (!done_) {
-      if (!ended_.WaitUntil(mu_, deadline) && !done_) {
-        return DeadlineExceeded("%s has not ended yet; it goes on", ToString(call_));
-      }
-    }
-    return OwnCopy(status_);
-  }
-  void OnDone(std::function<void(const Status&)> done) override TD_EXCLUDES(mu_) {
-    {
-      MutexLock lock(mu_);
-      if (!done_) {
-        callbacks_.push_back(std::move(done));
-        return;
-      }
-    }
-    done(OwnCopy(status_));  // no longer changes
-  }
-  bool finished() const override TD_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    return done_;
-  }
-
-  void Finish(const Status& status) TD_EXCLUDES(mu_) {
-    std::vector<std::function<void(const Status&)>> callbacks;
-    {
-      MutexLock lock(mu_);
-      status_ = OwnCopy(status);
-      done_ = true;
-      callbacks.swap(callbacks_);
-      ended_.NotifyAll();
-    }
-    for (const auto& callback : callbacks) callback(status);
-  }
-
-  const Collective& call() const { return call_; }
-  uint64_t sequence = 0;  // set before it is queued
-
- private:
-  const Collective call_;
-  mutable Mutex mu_;
-  CondVar ended_;
-  bool done_ TD_GUARDED_BY(mu_) = false;
-  Status status_;  // guarded by mu_ until done_, constant after
-  std::vector<std::function<void(const Status&)>> callbacks_ TD_GUARDED_BY(mu_);
-};
-
 HostCommunicator::HostCommunicator(std::unique_ptr<Transport> transport,
                                    const HostCommunicatorConfig& config,
                                    std::shared_ptr<SharedMemory> memory)
@@ -83,42 +31,20 @@ HostCommunicator::~HostCommunicator() {
   thread_.join();
 }
 
+Status HostCommunicator::Check(const Collective& call) const {
+  if (!call.more.empty()) {
+    return InvalidArgument("%s: memory in several pieces is for devices alone", ToString(call));
+  }
+  return CheckCall(call, rank(), size());
+}
+
 void HostCommunicator::Abort(const std::string& reason) {
   transport_->Abort(Aborted("%s", reason));
 }
 
-Status HostCommunicator::CheckCall(const Collective& call) const {
-  const bool reduces = call.op == CollectiveOp::kAllReduce || call.op == CollectiveOp::kReduce;
-  if (reduces && !CanReduce(call.dtype)) {
-    return InvalidArgument("%s: %s cannot be reduced", ToString(call), Name(call.dtype));
-  }
-  if (call.root < 0 || call.root >= size()) {
-    return InvalidArgument("%s: root must be in [0, %d)", ToString(call), size());
-  }
-  constexpr size_t kBytesMax = size_t{1} << 50;
-  const size_t element = SizeOf(call.dtype);
-  if (call.count > kBytesMax / element / static_cast<size_t>(size())) {
-    return InvalidArgument("%s: too many elements", ToString(call));
-  }
-  if (call.count == 0) return OkStatus();
-  if (call.in == nullptr || call.out == nullptr) {
-    return InvalidArgument("%s: no memory given", ToString(call));
-  }
-  const size_t bytes = call.count * element;
-  const char* in = static_cast<const char*>(call.in);
-  const char* out = static_cast<const char*>(call.out);
-  const bool gather = call.op == CollectiveOp::kAllGather;
-  const char* own = out + (gather ? static_cast<size_t>(rank()) * bytes : 0);
-  const size_t out_bytes = gather ? static_cast<size_t>(size()) * bytes : bytes;
-  if (in != own && in < out + out_bytes && out < in + bytes) {
-    return InvalidArgument("%s: input and output overlap, but not in place", ToString(call));
-  }
-  return OkStatus();
-}
-
 std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
-  const Status bad = CheckCall(call);
-  auto work = std::make_shared<HostWork>(std::move(call));
+  const Status bad = Check(call);
+  auto work = std::make_shared<StartedWork>(std::move(call));
   if (!bad.ok()) {
     work->Finish(bad);
     return work;
@@ -137,16 +63,13 @@ std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
   }
   if (pushed != PushResult::kOk) {
     pending_.fetch_sub(1);
-    work->Finish(pushed == PushResult::kFull
-                     ? ResourceExhausted("%s: %d operations are waiting already",
-                                         ToString(work->call()), config_.queue_max)
-                     : Cancelled("%s: the communicator is closed", ToString(work->call())));
+    work->Refuse(pushed, config_.queue_max);
   }
   return work;
 }
 
 Status HostCommunicator::Call(Collective call) {
-  TD_RETURN_IF_ERROR(CheckCall(call));
+  TD_RETURN_IF_ERROR(Check(call));
   order_mu_.Lock();
   const bool idle = pending_.load() == 0;
   if (!idle) {

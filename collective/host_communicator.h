@@ -12,6 +12,7 @@
 #include "collective/communicator.h"
 #include "collective/exchange.h"
 #include "collective/hierarchy.h"
+#include "collective/started_work.h"
 #include "collective/transport.h"
 #include "common/base/bounded_queue.h"
 
@@ -37,8 +38,6 @@ struct HostCommunicatorConfig {
   HierarchyForm form = HierarchyForm::kShards;
 };
 
-class HostWork;
-
 class HostCommunicator final : public Communicator {
  public:
   // With `memory`, which all ranks have or none, everything goes through it.
@@ -56,7 +55,7 @@ class HostCommunicator final : public Communicator {
   void Abort(const std::string& reason) override;
 
  private:
-  Status CheckCall(const Collective& call) const;
+  Status Check(const Collective& call) const;
   void Loop();
   Status Execute(const Collective& call, uint64_t sequence) TD_REQUIRES(run_mu_);
   Status Run(const Collective& call, const MessageHeader& header, Time deadline)
@@ -77,7 +76,7 @@ class HostCommunicator final : public Communicator {
 
   const HostCommunicatorConfig config_;
   const std::unique_ptr<Transport> transport_;
-  BoundedQueue<std::shared_ptr<HostWork>> queue_;
+  BoundedQueue<std::shared_ptr<StartedWork>> queue_;
   std::atomic<int> pending_{0};
 
   Mutex order_mu_;  // makes numbering and queueing one act

@@ -1,16 +1,16 @@
 // mode=collective: trainers reduce gradients among themselves; each runs the optimizer on the sum.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "collective/connect.h"
+#include "collective/nccl_communicator.h"
 #include "kernels/graph/passes/sync_batch_norm.h"
 #include "kernels/graph/passes/update_by_owner.h"
-#include "trainer/bucket.h"
+#include "trainer/comm_bucket.h"
 #include "trainer/common_state.h"
 #include "trainer/dgc_state.h"
 #include "trainer/launcher_line.h"
@@ -40,7 +40,7 @@ bool MayReturn(const Status& failure) {
 
 // One communication under way, or waiting for the one before it.
 struct Flight {
-  Bucket* bucket;
+  CommBucket* bucket;
   int64_t step;
   CommDone* done;
 };
@@ -50,12 +50,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   CollectiveMode(const ModeOptions& options,
                  std::vector<std::unique_ptr<Communicator>> communicators)
       : options_(options), communicators_(std::move(communicators)) {}
-  // A flight that ends may launch the next on any communicator: all of them stay until none does.
-  ~CollectiveMode() override {
-    MutexLock lock(mu_);
-    if (busy_) Abort(Cancelled("the mode was closed with communications pending"));
-    while (busy_) idle_.WaitUntil(mu_, Time::max());
-  }
+  ~CollectiveMode() override { EndFlights(); }
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
   CommHandler* comm() override { return this; }
@@ -75,6 +70,12 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   std::string News(int64_t step) override;
   void Abort(const Status& why) override {
     for (const auto& communicator : communicators_) communicator->Abort(ToString(why));
+    if (control_ != nullptr) control_->Abort(ToString(why));
+  }
+  void LeaveDevice() override {
+    if (control_ == nullptr) return;
+    EndFlights();
+    communicators_.clear();
   }
 
   StatusOr<int> Register(const CommNode& node) override;
@@ -89,15 +90,22 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   // Connects and shares the state, until that has worked.
   StatusOr<int64_t> Meet(const Program& program, ReturnPoint* point, int64_t begin,
                          Duration timeout, const std::function<bool()>& stop);
-  Communicator& CommunicatorOf(const Bucket& bucket) const {
+  Status ConnectHosts(const WorldConfig& world);
+  Status ConnectDevices(const WorldConfig& world);
+  void EndFlights() TD_EXCLUDES(mu_);
+  HierarchyForm form() const {
+    return options_.group_by_leaders ? HierarchyForm::kLeaders : HierarchyForm::kShards;
+  }
+  // Of this rank's host memory.
+  Communicator& hosts() const { return control_ ? *control_ : *communicators_[0]; }
+  Communicator& CommunicatorOf(const CommBucket& bucket) const {
     return *communicators_[bucket.index % communicators_.size()];
   }
-  Status GiveMemory(Bucket& bucket);
+  Status GiveMemory(CommBucket& bucket);
   std::vector<std::vector<ParamGrad>> Grouped(const Program& program,
                                               const std::vector<ParamGrad>& grads) const;
   Status DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads);
   Status DistributeCompressed(Program& program, const std::vector<ParamGrad>& grads);
-  std::shared_ptr<Work> Start(Bucket& bucket, size_t count);
   // `then` is called behind the flight's own end.
   void Launch(const Flight& flight, std::function<void()> then);
   void LaunchNext() TD_EXCLUDES(mu_);
@@ -108,7 +116,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   int told_steps_ = 0;           // AverageSteps, as told
   SpreadState spread_;           // with update_by_owner
   std::optional<DgcState> dgc_;  // with dgc, where there is anything to compress
-  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::vector<std::unique_ptr<CommBucket>> buckets_;
 
   int recoveries_ = 0;
   std::atomic<int64_t> launched_{0}, launched_max_{0};  // under way, at once
@@ -120,6 +128,9 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   std::deque<Flight> waiting_ TD_GUARDED_BY(mu_);
   bool busy_ TD_GUARDED_BY(mu_) = false;
 
+  // With devices: connects their hosts, and outlives what communicates for them.
+  NcclLibrary nccl_{};
+  std::unique_ptr<Communicator> control_;
   std::vector<std::unique_ptr<Communicator>> communicators_;  // last: their threads use the rest
 };
 
@@ -185,6 +196,13 @@ Status CollectiveMode::DistributeByOwner(Program& program, const std::vector<Par
   return AppendBroadcast(program, SplitByOwner(single, grads, owners));
 }
 
+// A flight that ends may launch the next on any communicator: all of them stay until none does.
+void CollectiveMode::EndFlights() {
+  MutexLock lock(mu_);
+  if (busy_) Abort(Cancelled("the mode was closed with communications pending"));
+  while (busy_) idle_.WaitUntil(mu_, Time::max());
+}
+
 Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>& stop) {
   WorldConfig world;
   world.job = options_.job;
@@ -202,15 +220,23 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
       for (const int rank : ranks) TellSilent(options_.launcher, rank, waited);
     };
   }
-  HostCommunicatorConfig config;
-  config.operation_timeout = options_.step_timeout;
-  config.tree_order = options_.tree_order;
-  config.group = options_.group;
-  config.form = options_.group_by_leaders ? HierarchyForm::kLeaders : HierarchyForm::kShards;
   if (options_.group > 1 && options_.rank == 0 && !options_.tree_order) {
     LOG(INFO) << "hierarchical allreduce: " << DescribeGroups(options_.ranks, options_.group)
               << (options_.ranks > options_.group ? "" : " (one group alone: the flat ring)");
   }
+  const bool devices = scope_->device().place().kind != PlaceKind::kCpu;
+  TD_RETURN_IF_ERROR(devices ? ConnectDevices(world) : ConnectHosts(world));
+  if (options_.rank == 0) LOG(INFO) << "collectives go over " << communicators_[0]->name();
+  for (const auto& bucket : buckets_) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
+  return OkStatus();
+}
+
+Status CollectiveMode::ConnectHosts(const WorldConfig& world) {
+  HostCommunicatorConfig config;
+  config.operation_timeout = options_.step_timeout;
+  config.tree_order = options_.tree_order;
+  config.group = options_.group;
+  config.form = form();
   for (int i = 0; i < options_.comm_num; ++i) {
     // Nobody asks for the next one before rank 0 has closed the door of the last.
     if (i > 0) {
@@ -220,12 +246,31 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
     TD_ASSIGN_OR_RETURN(auto communicator, Connect(world, config, {options_.carrier}));
     communicators_.push_back(std::move(communicator));
   }
-  if (options_.rank == 0) LOG(INFO) << "collectives go over " << communicators_[0]->name();
-  for (const auto& bucket : buckets_) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
   return OkStatus();
 }
 
-Status CollectiveMode::GiveMemory(Bucket& bucket) {
+Status CollectiveMode::ConnectDevices(const WorldConfig& world) {
+  TD_ASSIGN_OR_RETURN(nccl_, OpenNccl());
+  HostCommunicatorConfig config;
+  config.operation_timeout = options_.step_timeout;
+  TD_ASSIGN_OR_RETURN(control_, Connect(world, config, {options_.carrier}));
+  for (int i = 0; i < options_.comm_num; ++i) {
+    const NcclOptions one = {.number = i,
+                             .start_timeout = options_.start_timeout,
+                             .operation_timeout = options_.step_timeout,
+                             .group = options_.group,
+                             .form = form()};
+    TD_ASSIGN_OR_RETURN(auto communicator, ConnectNccl(nccl_, scope_->device(), *control_, one));
+    communicators_.push_back(std::move(communicator));
+  }
+  if (options_.rank == 0) {
+    LOG(INFO) << "NCCL " << NcclVersionText(nccl_.version) << ", " << options_.comm_num
+              << " communicators of " << options_.ranks << " devices";
+  }
+  return OkStatus();
+}
+
+Status CollectiveMode::GiveMemory(CommBucket& bucket) {
   if (!bucket.is_flat) return OkStatus();
   TD_ASSIGN_OR_RETURN(bucket.flat,
                       CommunicatorOf(bucket).Allocate(bucket.count * SizeOf(bucket.dtype)));
@@ -246,7 +291,7 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   int64_t agreed = step;
   std::vector<std::shared_ptr<Work>> works;
   Communicator& first = *communicators_[0];
-  works.push_back(first.Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step"}));
+  works.push_back(hosts().Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step"}));
   for (const auto& [name, tensor] : scope.tensors()) {
     if (spread_.Holds(name)) continue;
     works.push_back(first.Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()),
@@ -254,7 +299,7 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   }
   const Time deadline = SteadyNow() + options_.start_timeout;
   for (const auto& work : works) TD_RETURN_IF_ERROR(work->Wait(deadline));
-  TD_RETURN_IF_ERROR(spread_.Scatter(first, state, scope, deadline));
+  TD_RETURN_IF_ERROR(spread_.Scatter(hosts(), state, scope, deadline));
   if (dgc_) TD_RETURN_IF_ERROR(dgc_->Split(scope, agreed, options_.ranks));
   return agreed;
 }
@@ -294,8 +339,8 @@ StatusOr<bool> CollectiveMode::Stopping(bool mine) {
   if (!state_is_spread()) return mine;
   int32_t any = mine ? 1 : 0;
   TD_RETURN_IF_ERROR(
-      Lost(communicators_[0]
-               ->AllReduce(&any, &any, 1, DType::kI32, ReduceOp::kMax, {.what = "whether to stop"})
+      Lost(hosts()
+               .AllReduce(&any, &any, 1, DType::kI32, ReduceOp::kMax, {.what = "whether to stop"})
                ->Wait(SteadyNow() + timeout())));
   return any != 0;
 }
@@ -304,49 +349,14 @@ StatusOr<TensorMap> CollectiveMode::State(const Program& program, const Scope& s
                                           Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   const Time deadline = SteadyNow() + timeout();
-  TD_RETURN_IF_ERROR(Lost(spread_.Gather(*communicators_[0], scope, device, &state, deadline)));
-  if (dgc_) TD_RETURN_IF_ERROR(Lost(dgc_->Sum(*communicators_[0], &state, deadline)));
+  TD_RETURN_IF_ERROR(Lost(spread_.Gather(hosts(), scope, device, &state, deadline)));
+  if (dgc_) TD_RETURN_IF_ERROR(Lost(dgc_->Sum(hosts(), &state, deadline)));
   return state;
 }
 
 StatusOr<int> CollectiveMode::Register(const CommNode& node) {
-  auto bucket = std::make_unique<Bucket>();
-  if (node.op->type == "c_allreduce_sum") {
-    bucket->op = CollectiveOp::kAllReduce;
-  } else if (node.op->type == "c_reduce_sum") {
-    bucket->op = CollectiveOp::kReduce;
-  } else if (node.op->type == "c_broadcast") {
-    bucket->op = CollectiveOp::kBroadcast;
-  } else if (node.op->type == "c_allgather_selected") {
-    bucket->op = CollectiveOp::kAllGather;
-  } else {
-    return Unimplemented("%s is not built yet in collective mode", node.op->type);
-  }
-  if (bucket->op == CollectiveOp::kReduce || bucket->op == CollectiveOp::kBroadcast) {
-    bucket->root = static_cast<int>(std::get<int64_t>(node.op->attrs.at("root")));
-    const bool is_root = bucket->root == options_.rank,
-               reduce = bucket->op == CollectiveOp::kReduce;
-    bucket->gives = reduce || is_root;
-    bucket->takes = reduce == is_root;
-  }
-  bucket->tensors = node.out;
-  const DType dtype = node.out.front().desc.dtype;
-  for (const CommTensor& t : node.out) {
-    if (t.desc.dtype != dtype)
-      return InvalidArgument("one %s of several element types", node.op->type);
-    bucket->count += static_cast<size_t>(t.desc.shape.numel());
-  }
-  if (bucket->op == CollectiveOp::kAllGather) {
-    bucket->selections.emplace(node.in, node.out, options_.rank, options_.ranks);
-  }
-  // Gradients alone: parameters and statistics travel as they are.
-  const bool half = options_.half_communication && dtype == DType::kF32 &&
-                    node.op->role == OpRole::kComm && bucket->op != CollectiveOp::kBroadcast;
-  bucket->dtype = half ? DType::kF16 : dtype;
-  const size_t n = node.out.size();
-  bucket->name =
-      n == 1 ? node.out[0].var : absl::StrFormat("%s and %d more", node.out[0].var, n - 1);
-  bucket->is_flat = n > 1 || half || bucket->selections;
+  TD_ASSIGN_OR_RETURN(auto bucket, CommBucket::Make(node, options_.rank, options_.ranks,
+                                                    options_.half_communication));
   bucket->index = buckets_.size();
   if (!communicators_.empty()) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
   buckets_.push_back(std::move(bucket));
@@ -381,27 +391,8 @@ void CollectiveMode::LaunchNext() {
   Launch(next, [this] { LaunchNext(); });
 }
 
-// `count`: what Gather said.
-std::shared_ptr<Work> CollectiveMode::Start(Bucket& bucket, size_t count) {
-  Communicator& communicator = CommunicatorOf(bucket);
-  const CallOptions options = {.what = bucket.name};
-  void* data = bucket.data();
-  if (bucket.op == CollectiveOp::kBroadcast) {
-    return communicator.Broadcast(data, count, bucket.dtype, bucket.root, options);
-  }
-  if (bucket.op == CollectiveOp::kReduce) {
-    return communicator.Reduce(data, data, count, bucket.dtype, ReduceOp::kSum, bucket.root,
-                               options);
-  }
-  if (bucket.op == CollectiveOp::kAllGather) {
-    const int32_t* own = bucket.words() + count * static_cast<size_t>(options_.rank);
-    return communicator.AllGather(own, data, count, bucket.dtype, options);
-  }
-  return communicator.AllReduce(data, data, count, bucket.dtype, ReduceOp::kSum, options);
-}
-
 void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
-  Bucket* bucket = flight.bucket;
+  CommBucket* bucket = flight.bucket;
   const auto end = [flight, then = std::move(then)](const Status& status) {
     flight.done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", flight.step))));
     if (then != nullptr) then();
@@ -410,10 +401,12 @@ void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   if (!given.ok()) return end(given.status());
   launched_max_ = std::max(launched_max_.load(), ++launched_);
   bytes_ += static_cast<int64_t>(*given * SizeOf(bucket->dtype));
-  Start(*bucket, *given)->OnDone([this, bucket, count = *given, end](const Status& status) {
-    --launched_;
-    end(status.ok() ? bucket->Scatter(count) : status);
-  });
+  CommunicatorOf(*bucket)
+      .Start(bucket->Call(*given))
+      ->OnDone([this, bucket, count = *given, end](const Status& status) {
+        --launched_;
+        end(status.ok() ? bucket->Scatter(count) : status);
+      });
 }
 
 void CollectiveMode::AddCounts(std::map<std::string, double>* counts) const {
@@ -439,7 +432,7 @@ std::string CollectiveMode::News(int64_t step) {
 
 Status CollectiveMode::Finish() {
   // Nobody hangs up while another still reduces.
-  return communicators_[0]->Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
+  return hosts().Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
 }
 
 }  // namespace

@@ -5,30 +5,61 @@
 namespace tandem {
 namespace {
 
-Status CheckDevice(const JobConfig& config, bool communicates) {
-  const auto refuse = [&config](const char* what) {
+Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
+  const auto refuse = [&config](const std::string& what) {
     return Unimplemented("--place=%s: %s is not built yet", config.place(), what);
   };
-  const RuntimeFlags& flags = config.strategy().runtime_flags();
-  if (communicates) return refuse("communication between CUDA places (NCCL)");
+  const DistributedStrategy& strategy = config.strategy();
+  const RuntimeFlags& flags = strategy.runtime_flags();
+  const Mode mode = config.mode();
+  if (mode == LOCAL && rank.size > 1) {
+    return refuse("communication between CUDA places in mode LOCAL (mode COLLECTIVE has it)");
+  }
+  if (mode == PSERVER || mode == HYBRID) return refuse("mode " + Mode_Name(mode));
+  if (rank.peers_return) return refuse("a job that goes on when a rank is replaced");
+  if (strategy.dgc()) return refuse("dgc");
+  if (strategy.fp16_allreduce()) return refuse("fp16_allreduce");
+  if (strategy.deterministic() && rank.size > 2) {
+    return refuse("deterministic with more than two ranks, whose sums NCCL orders,");
+  }
   if (flags.check_nan_inf()) return refuse("check_nan_inf");
   if (flags.benchmark()) return refuse("benchmark");
   if (!config.profile().dir().empty()) return refuse("profile.dir");
   return OkStatus();
 }
 
+// "cuda" of a host with N devices is number local_rank modulo N. Two ranks on one device is what
+// NCCL refuses, in words of its own.
+StatusOr<Place> PlaceOf(const JobConfig& config, const RankInfo& rank, const Backend& backend,
+                        Place place) {
+  if (place.kind == PlaceKind::kCpu || config.place().find(':') != std::string::npos) return place;
+  TD_ASSIGN_OR_RETURN(const int devices, backend.DeviceCount());
+  place.index = rank.local_rank % devices;
+  return place;
+}
+
+DeviceMemoryOptions MemoryOf(const JobConfig& config) {
+  const RuntimeFlags& flags = config.strategy().runtime_flags();
+  const auto bytes = [](int64_t mb) { return static_cast<size_t>(mb) << 20; };
+  return {.fraction = flags.fraction_of_gpu_memory_to_use(),
+          .first_bytes = bytes(flags.initial_gpu_memory_in_mb()),
+          .more_bytes = bytes(flags.reallocate_gpu_memory_in_mb()),
+          .limit_bytes = bytes(flags.gpu_memory_limit_mb())};
+}
+
 }  // namespace
 
-StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, bool communicates) {
-  TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
+StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank) {
+  TD_ASSIGN_OR_RETURN(Place place, ParsePlace(config.place()));
   StatusOr<Backend> backend = Backend::For(place);
   if (!backend.ok()) {
     return InvalidArgument("--place=%s: %s", config.place(),
                            std::string(backend.status().message()));
   }
-  if (place.kind != PlaceKind::kCpu) TD_RETURN_IF_ERROR(CheckDevice(config, communicates));
+  if (place.kind != PlaceKind::kCpu) TD_RETURN_IF_ERROR(CheckDevice(config, rank));
   JobDevice opened{*std::move(backend), nullptr};
-  TD_ASSIGN_OR_RETURN(opened.device, opened.backend.MakeDevice(place.index));
+  TD_ASSIGN_OR_RETURN(place, PlaceOf(config, rank, opened.backend, place));
+  TD_ASSIGN_OR_RETURN(opened.device, opened.backend.MakeDevice(place.index, MemoryOf(config)));
   return opened;
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/tensor/device.h"
 #include "kernels/exec/backend.h"
+#include "trainer/rank_env.h"
 
 namespace tandem {
 
@@ -15,8 +16,9 @@ struct JobDevice {
   std::unique_ptr<Device> device;
 };
 
+// Where the job names a kind of place alone (`cuda`), the ranks of a host take its devices in turn.
 // INVALID_ARGUMENT when this machine lacks the place: a wrong setting, not a service that may come
-// back. UNIMPLEMENTED for what only the CPU has so far. `communicates`: the mode's operators do.
-StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, bool communicates);
+// back. UNIMPLEMENTED for what only the CPU has so far.
+StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank);
 
 }  // namespace tandem

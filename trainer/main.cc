@@ -26,6 +26,7 @@
 #include "trainer/event_file.h"
 #include "trainer/job.h"
 #include "trainer/models/models.h"
+#include "trainer/nccl_environment.h"
 #include "trainer/places.h"
 #include "trainer/programs.h"
 #include "trainer/status_board.h"
@@ -270,6 +271,18 @@ StatusOr<std::unique_ptr<EventFile>> OpenEvents(const RankInfo& rank) {
   return EventFile::Create(FLAGS_event_dir);
 }
 
+// Puts what the job says to NCCL where NCCL looks, before any thread may read it. Rank 0 tells.
+void SetNcclEnvironment(const JobConfig& config, const RankInfo& rank, Environment environment) {
+  if (config.mode() != COLLECTIVE || config.place() == "cpu") return;
+  for (const auto& [name, value] : NcclEnvironment(config.strategy().runtime_flags())) {
+    setenv(name.c_str(), value.c_str(), 1);
+    environment[name] = value;
+  }
+  const std::string variables = NcclVariables(environment);
+  if (rank.rank != 0 || variables.empty()) return;
+  std::fprintf(stderr, "environment of NCCL: %s\n", variables.c_str());
+}
+
 Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
@@ -280,6 +293,7 @@ Status Train(const JobSources& sources) {
   }
   if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
 
+  SetNcclEnvironment(*job.config, rank, sources.environment);
   TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecret(rank.secret_file));
   TD_ASSIGN_OR_RETURN(const TlsFiles tls,
                       ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));

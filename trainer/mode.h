@@ -140,13 +140,16 @@ class ModeDriver {
   // Behind each run of steps, of which `step` was the last: a line for people about what the mode
   // has decided since it was last asked; "" for nothing.
   virtual std::string News(int64_t) { return ""; }
+  // The scope's device is about to go: what the mode has there goes first. Called once, last.
+  virtual void LeaveDevice() {}
   // Tells the others that this trainer gives up, and why (CANCELLED: it was asked to). Blocks for
   // one call at most.
   virtual void Abort(const Status& why) = 0;
 };
 
 std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options);
-// Over `communicators`, of which there are options.comm_num; none: over TCP, connected in Start.
+// Over `communicators`, of which there are options.comm_num; none: connected in Start, over NCCL
+// where the scope is a device's.
 std::unique_ptr<ModeDriver> MakeCollectiveMode(
     const ModeOptions& options, std::vector<std::unique_ptr<Communicator>> communicators);
 std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);

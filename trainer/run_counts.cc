@@ -88,6 +88,12 @@ RunCounts CountsOf(const RunParts& parts) {
     if (value.ok()) counts["loss_scaling"] = *value;
   }
   counts["peak_bytes"] = PeakBytes();
+  const DeviceMemoryCounts memory = parts.scope.device().memory_counts();
+  if (memory.driver_calls > 0) {
+    counts["device.driver_calls"] = static_cast<double>(memory.driver_calls);
+    counts["device.driver_bytes"] = static_cast<double>(memory.driver_bytes);
+    counts["device.used_bytes"] = static_cast<double>(memory.used_bytes);
+  }
   return counts;
 }
 

@@ -29,6 +29,7 @@ class Session::Impl {
   Impl(const JobConfig& config, SessionOptions options, ModeDriver& mode, const Clock& clock,
        const std::atomic<bool>& stop)
       : config_(config), options_(std::move(options)), mode_(mode), clock_(clock), stop_(stop) {}
+  ~Impl() { mode_.LeaveDevice(); }
 
   Status Open();
   StatusOr<SessionResult> Run();
@@ -120,7 +121,7 @@ Status Session::Impl::OpenSamples() {
 }
 
 Status Session::Impl::BuildPlan() {
-  TD_ASSIGN_OR_RETURN(JobDevice opened, OpenJobDevice(config_, mode_.comm() != nullptr));
+  TD_ASSIGN_OR_RETURN(JobDevice opened, OpenJobDevice(config_, options_.rank));
   backend_ = std::move(opened.backend);
   device_ = std::move(opened.device);
   scope_ = std::make_unique<Scope>(*device_);

@@ -65,14 +65,14 @@ Status SpreadState::Scatter(Communicator& communicator, const TensorMap& state, 
   return OkStatus();
 }
 
-Status SpreadState::Gather(Communicator& communicator, const Scope& scope, Device& device,
+Status SpreadState::Gather(Communicator& communicator, const Scope& scope, Device& host,
                            TensorMap* state, Time deadline) const {
   for (const Slot& slot : slots_) {
-    TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(slot.desc, device));
+    TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(slot.desc, host));
     if (communicator.rank() == slot.owner) {
       const Tensor* own = scope.Find(slot.name);
       if (own == nullptr) return Internal("the owner of \"%s\" has none", slot.name);
-      TD_RETURN_IF_ERROR(device.CopyFromHost(copy.data(), own->data(), copy.bytes()));
+      TD_RETURN_IF_ERROR(scope.device().CopyToHost(copy.data(), own->data(), copy.bytes()));
     }
     TD_RETURN_IF_ERROR(Broadcast(communicator, copy, slot.owner, slot.name, deadline));
     (*state)[slot.name] = std::move(copy);

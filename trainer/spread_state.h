@@ -28,8 +28,8 @@ class SpreadState {
   // What rank 0's `state` holds goes to the owners' scopes; other slots stay as they are.
   Status Scatter(Communicator& communicator, const TensorMap& state, Scope& scope,
                  Time deadline) const;
-  // Every rank's `state` gets all slots, in memory of `device`.
-  Status Gather(Communicator& communicator, const Scope& scope, Device& device, TensorMap* state,
+  // Every rank's `state` gets all slots, in memory of `host`.
+  Status Gather(Communicator& communicator, const Scope& scope, Device& host, TensorMap* state,
                 Time deadline) const;
 
  private:

@@ -12,6 +12,10 @@ void Device::Account(int64_t delta) {
   }
 }
 
+StatusOr<std::unique_ptr<SideStream>> Device::MakeSideStream() {
+  return Unimplemented("%s has no streams", ToString(place()));
+}
+
 StatusOr<Buffer> CpuDevice::Allocate(size_t bytes) {
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   void* memory = std::aligned_alloc(kAlignment, rounded > 0 ? rounded : kAlignment);

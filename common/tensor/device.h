@@ -16,6 +16,40 @@ namespace tandem {
 // device must outlive it.
 using Buffer = std::shared_ptr<std::byte>;
 
+// What a device takes from its driver. Without a fraction and sizes every allocation asks it.
+struct DeviceMemoryOptions {
+  double fraction = 0;     // of what is free, for a chunk whose size is not given
+  size_t first_bytes = 0;  // of the first chunk
+  size_t more_bytes = 0;   // of each further one
+  size_t limit_bytes = 0;  // of all together; 0: none
+};
+
+struct DeviceMemoryCounts {
+  int64_t driver_calls = 0;  // that asked for memory
+  size_t driver_bytes = 0;   // what they gave, and have
+  size_t used_bytes = 0;     // of them
+};
+
+// Work on a device beside its compute stream: what communication runs on. Thread-safe. Its device
+// must outlive it.
+class SideStream {
+ public:
+  // A place in the compute stream.
+  using Mark = std::shared_ptr<void>;
+
+  virtual ~SideStream() = default;
+  // For libraries that put work on it: a cudaStream_t.
+  virtual void* handle() const = 0;
+  // Makes the device the calling thread's, as libraries want it before they are called.
+  virtual Status Enter() = 0;
+  // Behind everything that the compute stream has been given until now.
+  virtual StatusOr<Mark> MarkCompute() = 0;
+  // What this stream is given from now on begins behind `mark`.
+  virtual Status StartBehind(const Mark& mark) = 0;
+  // Whether everything that it was given has ended. UNAVAILABLE when the device has failed.
+  virtual StatusOr<bool> Idle() = 0;
+};
+
 // Thread-safe.
 class Device {
  public:
@@ -32,6 +66,10 @@ class Device {
   // Waits for everything started on the device.
   virtual Status Synchronize() = 0;
   virtual void* stream() const { return nullptr; }  // the compute stream, where there is one
+  // What it took from a driver; nothing where there is none.
+  virtual DeviceMemoryCounts memory_counts() const { return {}; }
+  // UNIMPLEMENTED where work is done by the thread that asks for it.
+  virtual StatusOr<std::unique_ptr<SideStream>> MakeSideStream();
 
   int64_t bytes_in_use() const { return in_use_.load(); }
   int64_t bytes_peak() const { return peak_.load(); }

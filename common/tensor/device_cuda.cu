@@ -1,5 +1,7 @@
 #include "common/tensor/device_cuda.h"
 
+#include "common/tensor/device_pool.h"
+
 namespace tandem {
 namespace {
 
@@ -11,21 +13,83 @@ Status CudaStatus(cudaError_t error, const char* what) {
   return Unavailable("%s: %s", what, cudaGetErrorString(error));
 }
 
-const char* NameOf(CudaFault::Input input) {
-  switch (input) {
+Status StatusOf(const CudaFault& fault) {
+  const char* input = "an input";
+  switch (fault.input) {
     case CudaFault::kIds:
-      return "Ids";
+      input = "Ids";
+      break;
     case CudaFault::kLabel:
-      return "Label";
+      input = "Label";
+      break;
     case CudaFault::kPositionSamples:
-      return "Position (samples, a divisor of X's elements)";
+      input = "Position (samples, a divisor of X's elements)";
+      break;
+    case CudaFault::kLengths:
+      input = "Lengths";
+      break;
+    case CudaFault::kRows:
+      input = "Rows";
+      break;
+    case CudaFault::kProbability:
+      return InvalidArgument("row %d: a probability must be in [0, 1]", fault.at);
+    case CudaFault::kLearningRate:
+      return InvalidArgument("an optimizer divides by the learning rate, which must be positive");
   }
-  return "an input";
+  return InvalidArgument("element %d of %s is %d; it must be in [0, %d)", fault.at, input,
+                         fault.value, fault.limit);
 }
+
+class CudaSideStream final : public SideStream {
+ public:
+  CudaSideStream(int device, cudaStream_t compute) : device_(device), compute_(compute) {}
+  ~CudaSideStream() override {
+    (void)cudaSetDevice(device_);
+    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+  }
+
+  Status Open() {
+    TD_RETURN_IF_ERROR(Enter());
+    return CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+                      "cudaStreamCreate");
+  }
+
+  void* handle() const override { return stream_; }
+  Status Enter() override { return CudaStatus(cudaSetDevice(device_), "cudaSetDevice"); }
+  StatusOr<Mark> MarkCompute() override {
+    TD_RETURN_IF_ERROR(Enter());
+    cudaEvent_t event = nullptr;
+    TD_RETURN_IF_ERROR(
+        CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate"));
+    Mark mark(event, [](void* e) { (void)cudaEventDestroy(static_cast<cudaEvent_t>(e)); });
+    TD_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(event, compute_), "cudaEventRecord"));
+    return mark;
+  }
+  Status StartBehind(const Mark& mark) override {
+    TD_RETURN_IF_ERROR(Enter());
+    return CudaStatus(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(mark.get()), 0),
+                      "cudaStreamWaitEvent");
+  }
+  StatusOr<bool> Idle() override {
+    const cudaError_t error = cudaStreamQuery(stream_);
+    if (error == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // no error of anybody's
+      return false;
+    }
+    TD_RETURN_IF_ERROR(CudaStatus(error, "the communication stream"));
+    return true;
+  }
+
+ private:
+  const int device_;
+  const cudaStream_t compute_;
+  cudaStream_t stream_ = nullptr;
+};
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int index) : index_(index) {}
+  CudaDevice(int index, const DeviceMemoryOptions& memory)
+      : index_(index), pool_(ToString(place()), Driver(), memory) {}
   ~CudaDevice() override {
     (void)cudaSetDevice(index_);
     if (work_.dnn != nullptr) (void)cudnnDestroy(work_.dnn);
@@ -39,20 +103,23 @@ class CudaDevice final : public Device {
   Place place() const override { return {PlaceKind::kCuda, index_}; }
   void* stream() const override { return const_cast<CudaStream*>(&work_); }
 
-  // cudaMalloc for each request; its blocks are aligned to 256 bytes.
+  StatusOr<std::unique_ptr<SideStream>> MakeSideStream() override {
+    auto side = std::make_unique<CudaSideStream>(index_, work_.stream);
+    TD_RETURN_IF_ERROR(side->Open());
+    return std::unique_ptr<SideStream>(std::move(side));
+  }
+
   StatusOr<Buffer> Allocate(size_t bytes) override {
-    void* memory = nullptr;
     TD_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
-    const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
-    if (error == cudaErrorMemoryAllocation) return OutOfMemory(bytes);
-    TD_RETURN_IF_ERROR(CudaStatus(error, "cudaMalloc"));
+    TD_ASSIGN_OR_RETURN(std::byte* const memory, pool_.Take(bytes));
     const auto size = static_cast<int64_t>(bytes);
     Account(size);
-    return Buffer(static_cast<std::byte*>(memory), [this, size](std::byte* p) {
-      (void)cudaFree(p);
+    return Buffer(memory, [this, size](std::byte* p) {
+      pool_.Give(p);
       Account(-size);
     });
   }
+  DeviceMemoryCounts memory_counts() const override { return pool_.counts(); }
 
   Status CopyFromHost(void* dst, const void* src, size_t bytes) override {
     return Copy(dst, src, bytes, cudaMemcpyHostToDevice, "copy to the device");
@@ -68,8 +135,7 @@ class CudaDevice final : public Device {
     if (work_.fault->taken == 0) return OkStatus();
     const CudaFault fault = *work_.fault;
     *work_.fault = {};
-    return InvalidArgument("element %d of %s is %d; it must be in [0, %d)", fault.at,
-                           NameOf(fault.input), fault.value, fault.limit);
+    return StatusOf(fault);
   }
 
  private:
@@ -81,15 +147,26 @@ class CudaDevice final : public Device {
     TD_RETURN_IF_ERROR(CudaStatus(cudaMemcpyAsync(dst, src, bytes, kind, work_.stream), what));
     return Synchronize();
   }
-  Status OutOfMemory(size_t bytes) {
-    (void)cudaGetLastError();  // it is reported here, not by the next call
-    size_t free = 0, total = 0;
-    (void)cudaMemGetInfo(&free, &total);
-    return ResourceExhausted("no memory for %d bytes on %s: %d of %d are free, %d are in use here",
-                             bytes, ToString(place()), free, total, bytes_in_use());
+  DevicePool::Driver Driver() const {
+    return {.allocate =
+                [device = index_](size_t bytes) {
+                  void* memory = nullptr;
+                  (void)cudaSetDevice(device);
+                  const bool given = cudaMalloc(&memory, bytes) == cudaSuccess;
+                  if (!given) (void)cudaGetLastError();  // it is reported by the pool
+                  return given ? static_cast<std::byte*>(memory) : nullptr;
+                },
+            .free = [](std::byte* memory) { (void)cudaFree(memory); },
+            .free_bytes =
+                [] {
+                  size_t free = 0, total = 0;
+                  (void)cudaMemGetInfo(&free, &total);
+                  return free;
+                }};
   }
 
   const int index_;
+  DevicePool pool_;
   CudaStream work_{};
 };
 
@@ -127,8 +204,8 @@ StatusOr<int> CudaDeviceCount() {
   return count;
 }
 
-StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index) {
-  auto device = std::make_unique<CudaDevice>(index);
+StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index, const DeviceMemoryOptions& memory) {
+  auto device = std::make_unique<CudaDevice>(index, memory);
   TD_RETURN_IF_ERROR(device->Open());
   return std::unique_ptr<Device>(std::move(device));
 }

@@ -14,7 +14,16 @@ namespace tandem {
 // What a kernel found wrong in its data. In host memory that the device writes: the first one to
 // set `taken` fills in the rest, and the device's next Synchronize() makes an error of it.
 struct CudaFault {
-  enum Input : int { kIds, kLabel, kPositionSamples };
+  enum Input : int {
+    kIds,
+    kLabel,
+    kPositionSamples,
+    kLengths,
+    kRows,
+    // Of the next ones `at` alone counts.
+    kProbability,
+    kLearningRate
+  };
   int taken;
   Input input;
   int64_t at, value, limit;  // element `at` of it is `value`; it must be in [0, limit)
@@ -33,6 +42,6 @@ struct CudaStream {
 StatusOr<int> CudaDeviceCount();
 
 // Device `index` with a stream of its own. REQUIRES: index < CudaDeviceCount().
-StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index);
+StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index, const DeviceMemoryOptions& memory);
 
 }  // namespace tandem

@@ -18,6 +18,16 @@ const std::vector<UnbenchedKnob>& UnbenchedKnobs() {
       {"runtime_flags.rocksdb_path", "where rows lie for which there is no room"},
       {"runtime_flags.table_memory_mb", "a bound: counts for tables of more rows; ps_vs_stores"},
       {"runtime_flags.rpc_retry_times", "counts when a server does not answer"},
+      {"runtime_flags.fraction_of_gpu_memory_to_use", "counts on CUDA places alone"},
+      {"runtime_flags.initial_gpu_memory_in_mb", "counts on CUDA places alone"},
+      {"runtime_flags.reallocate_gpu_memory_in_mb", "counts on CUDA places alone"},
+      {"runtime_flags.gpu_memory_limit_mb", "a bound: counts on CUDA places alone"},
+      {"runtime_flags.nccl_socket_ifname", "what NCCL reads; counts between CUDA places"},
+      {"runtime_flags.nccl_p2p_disable", "what NCCL reads; counts between CUDA places"},
+      {"runtime_flags.nccl_ib_disable", "what NCCL reads; counts between CUDA places"},
+      {"runtime_flags.nccl_ib_cuda_support", "what NCCL reads; counts between CUDA places"},
+      {"runtime_flags.nccl_debug", "what NCCL reads; counts between CUDA places"},
+      {"runtime_flags.nccl_launch_mode", "what NCCL reads; counts between CUDA places"},
   };
   return kUnbenched;
 }

@@ -43,6 +43,8 @@ if(NOT TANDEM_CUDA STREQUAL "OFF")
     get_filename_component(cuda_root ${TANDEM_NVCC}/../.. REALPATH)
     find_library(TANDEM_CUDNN cudnn HINTS ${cuda_root}/lib64 ${cuda_root}/lib)
     find_path(TANDEM_CUDNN_INCLUDE cudnn.h HINTS ${cuda_root}/include)
+    # For a test alone: NCCL is opened at run time.
+    find_path(TANDEM_NCCL_INCLUDE nccl.h HINTS ${cuda_root}/include)
   endif()
   if(TANDEM_NVCC AND TANDEM_CUDNN AND TANDEM_CUDNN_INCLUDE)
     set(TANDEM_WITH_CUDA ON)

@@ -13,12 +13,12 @@ namespace tandem {
 
 // What a module exports (extern "C" const BackendModule* tandem_backend_module()).
 struct BackendModule {
-  static constexpr int kAbi = 1;
+  static constexpr int kAbi = 2;
   int abi;           // kAbi of the headers it was built with
   const char* name;  // "cuda"
   // Devices found; otherwise why not ("no NVIDIA driver: libcuda.so.1 is missing").
   StatusOr<int> (*device_count)();
-  StatusOr<std::unique_ptr<Device>> (*make_device)(int index);
+  StatusOr<std::unique_ptr<Device>> (*make_device)(int index, const DeviceMemoryOptions& memory);
   std::span<const KernelRow> (*kernels)();
 };
 
@@ -36,7 +36,9 @@ class Backend {
   static Backend Of(PlaceKind kind, const BackendModule& module) { return Backend(kind, &module); }
 
   PlaceKind kind() const { return kind_; }
-  StatusOr<std::unique_ptr<Device>> MakeDevice(int index) const;
+  StatusOr<int> DeviceCount() const;
+  StatusOr<std::unique_ptr<Device>> MakeDevice(int index,
+                                               const DeviceMemoryOptions& memory = {}) const;
   // Implementations in order of preference; empty when the operator has none here.
   std::span<const KernelImpl> Find(std::string_view op) const;
 

@@ -282,7 +282,9 @@ void Plan::DropTemporaries() {
 StatusOr<std::unique_ptr<Plan>> Plan::Make(const Program& program, const Backend& backend,
                                            Scope& scope, CommHandler* comm,
                                            const PlanOptions& options) {
-  return PlanMaker(program, backend, scope, comm, options).Make();
+  auto plan = PlanMaker(program, backend, scope, comm, options).Make();
+  TD_RETURN_IF_ERROR(NameLargest(plan.status(), program));
+  return plan;
 }
 
 StatusOr<Tensor> Plan::Get(std::string_view var) const {

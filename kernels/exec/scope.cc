@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/exec/initial_values.h"
@@ -23,6 +24,23 @@ StatusOr<Tensor> Scope::Declare(const std::string& name, const TensorDesc& desc)
 const Tensor* Scope::Find(std::string_view name) const {
   const auto it = tensors_.find(name);
   return it == tensors_.end() ? nullptr : &it->second;
+}
+
+Status NameLargest(const Status& status, const Program& program) {
+  if (status.code() != StatusCode::kResourceExhausted) return status;
+  std::vector<const Var*> vars;
+  for (const Var& var : program.vars()) {
+    if (var.kind != VarKind::kRemote) vars.push_back(&var);
+  }
+  std::stable_sort(vars.begin(), vars.end(),
+                   [](const Var* a, const Var* b) { return a->desc.bytes() > b->desc.bytes(); });
+  std::string names;
+  for (size_t i = 0; i < std::min<size_t>(vars.size(), 5); ++i) {
+    names += absl::StrFormat("%s%s %s (%.1f MiB)", i == 0 ? "" : ", ", vars[i]->name,
+                             ToString(vars[i]->desc),
+                             static_cast<double>(vars[i]->desc.bytes()) / (1 << 20));
+  }
+  return ResourceExhausted("%s; the largest variables: %s", std::string(status.message()), names);
 }
 
 void FillInitial(const std::string& name, const Init& init, const Shape& shape, uint64_t seed,
@@ -55,7 +73,9 @@ Status Initialize(const Program& program, uint64_t seed, Scope& scope) {
   TD_RETURN_IF_ERROR(CheckFits(program));
   for (const Var& var : program.vars()) {
     if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
-    TD_ASSIGN_OR_RETURN(Tensor tensor, scope.Declare(var.name, var.desc));
+    StatusOr<Tensor> declared = scope.Declare(var.name, var.desc);
+    TD_RETURN_IF_ERROR(NameLargest(declared.status(), program));
+    const Tensor& tensor = *declared;
     if (var.desc.dtype == DType::kI64 && var.init.kind == Init::kConstant) {
       const std::vector<int64_t> counts(static_cast<size_t>(tensor.numel()),
                                         static_cast<int64_t>(var.init.a));

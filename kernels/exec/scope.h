@@ -28,6 +28,9 @@ class Scope {
   std::map<std::string, Tensor, std::less<>> tensors_;
 };
 
+// RESOURCE_EXHAUSTED with the names of the largest variables behind it; any other status as it is.
+Status NameLargest(const Status& status, const Program& program);
+
 // Writes element [offset, offset + out.size()) of the first value of variable `name` with the whole
 // shape `shape`. The same bits for any cut.
 void FillInitial(const std::string& name, const Init& init, const Shape& shape, uint64_t seed,

@@ -1,69 +1,14 @@
 // Jobs with --place=cuda over a device that needs no GPU (tests/support/guarded_device_module.cc):
 // its kernels are the CPU's, so jobs give the CPU's bits, and its memory kills who touches it
 // without a copy.
-#include <filesystem>
-
 #include "gmock/gmock.h"
-#include "tests/support/process_test_util.h"
+#include "tests/support/device_job_test.h"
 
 namespace tandem {
 namespace {
 
 using ::testing::HasSubstr;
-using Args = std::vector<std::string>;
-
-constexpr char kMlpJob[] = R"(
-name: "mlp"
-model { zoo: "mlp" arg { name: "hidden" value: "32,16" } arg { name: "image" value: "1,8,8" } }
-data {
-  format: "synthetic"
-  synthetic { image: 1 image: 8 image: 8 classes: 10 samples: 640 test_samples: 150 }
-}
-optimizer { type: "momentum" learning_rate: 0.05 }
-global_batch_size: 32
-epochs: 2
-seed: 3
-log_every_steps: 5
-)";
-
-class DeviceTest : public JobTest {
- protected:
-  void SetUp() override {
-    JobTest::SetUp();
-    if (IsSkipped()) return;
-    job_ = Write("mlp.pbtxt", kMlpJob);
-    // The module is looked for beside the program.
-    const std::filesystem::path bin = std::getenv("TANDEM_BIN_DIR");
-    const auto trainer = bin / kTrainer;
-    std::filesystem::remove(trainer);
-    std::filesystem::create_hard_link(bin / "tandem-trainer", trainer);
-  }
-
-  JobRun Run(const std::string& name, Args args) const {
-    args.insert(args.begin(), "--job_file=" + job_);
-    args.push_back("--result_json=" + Path(name + ".json"));
-    ChildProcess trainer(kTrainer, args, {}, Path(name + ".out"));
-    JobRun run;
-    run.exit_code = trainer.Wait();
-    run.output = trainer.Output();
-    if (run.exit_code == 0) run.result = ResultOf(name);
-    return run;
-  }
-  // The same job on the CPU and on the device.
-  void ExpectSameBits(const std::string& name, const Args& args) const {
-    const JobRun cpu = Run(name + "_cpu", args);
-    Args placed = args;
-    placed.push_back("--place=cuda");
-    const JobRun device = Run(name, placed);
-    ASSERT_EQ(cpu.exit_code, 0) << cpu.output;
-    ASSERT_EQ(device.exit_code, 0) << device.output;
-    EXPECT_EQ(device.result.params_sha256, cpu.result.params_sha256) << name;
-    EXPECT_EQ(device.result.loss, cpu.result.loss) << name;
-    EXPECT_EQ(device.result.accuracy, cpu.result.accuracy) << name;
-  }
-
-  static constexpr const char* kTrainer = "../tests/guarded_device/tandem-trainer";
-};
+using DeviceTest = DeviceJobTest;
 
 TEST_F(DeviceTest, TrainsAndEvaluates) {
   ExpectSameBits("plain", {});

@@ -49,6 +49,17 @@ SPEEDS = [
 ]
 
 
+# Communication on one card: name, ranks, flags.
+NCCL = [
+    ("one rank", 1, []),
+    ("two ranks", 2, []),
+    ("two ranks, three communicators", 2, ["--nccl_comm_num=3", "--sync_nccl_allreduce=false",
+                                           "--fuse_all_reduce_ops=false"]),
+    ("four ranks in groups of two", 4, ["--use_hierarchical_allreduce=true",
+                                        "--hierarchical_allreduce_inter_nranks=2"]),
+]
+
+
 def cuda_library_folders():
     """Where CUDA's libraries are: its own folder, or those of Python packages."""
     folders = ["/usr/local/cuda/lib64"]
@@ -139,6 +150,60 @@ class GpuList:
             with open(result, encoding="utf-8") as file:
                 return json.load(file), ""
 
+    def ranks(self, count, job, steps, flags, rendezvous):
+        """The result of a collective job of `count` ranks on one card, or None with the reason.
+
+        NCCL refuses two ranks on one device of one host: each is told that it is a host."""
+        with tempfile.TemporaryDirectory() as folder:
+            path, result = os.path.join(folder, "job.pbtxt"), os.path.join(folder, "result.json")
+            secret = os.path.join(folder, "secret")
+            for name, text in ((path, job), (secret, "the secret of the list\n")):
+                with open(name, "w", encoding="utf-8") as file:
+                    file.write(text)
+            command = [os.path.join(self.root, "bin", "tandem-trainer"), "--job_file=" + path,
+                       "--mode=collective", "--place=cuda:0", f"--steps_max={steps}",
+                       "--fraction_of_gpu_memory_to_use=0.1", "--step_timeout_ms=20000",
+                       "--result_json=" + result] + flags
+            running = []
+            for rank in range(count):
+                env = dict(self.env, TANDEM_RANK=str(rank), TANDEM_SIZE=str(count),
+                           TANDEM_RENDEZVOUS=rendezvous, TANDEM_SECRET_FILE=secret,
+                           TANDEM_JOB="gpu-list", NCCL_HOSTID=f"tandem-{rank}",
+                           NCCL_SOCKET_IFNAME="lo")
+                running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE,
+                                                stderr=subprocess.STDOUT, text=True))
+            texts = []
+            for process in running:
+                try:
+                    texts.append(process.communicate(timeout=max(1, min(90, self.left())))[0])
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    texts.append(process.communicate()[0] + "\nkilled: it did not end")
+            if any(process.returncode != 0 for process in running):
+                return None, "\n".join(text[-1200:] for text in texts)
+            with open(result, encoding="utf-8") as file:
+                return json.load(file), ""
+
+    def nccl(self):
+        """One rank alone and several on one card against one process without communication."""
+        _, job, steps, _ = LOSSES[0]
+        steps = min(steps, 40)
+        alone, why = self.train("lenet", job, "cuda", steps, 90)
+        if alone is None:
+            return self.add("NCCL", False, why)
+        port = 29600
+        for name, count, flags in NCCL:
+            port += 1
+            result, why = self.ranks(count, job, steps, flags, f"127.0.0.1:{port}")
+            if result is None:
+                self.add(f"NCCL: {name}", False, why)
+                continue
+            gap = abs(result["loss"] - alone["loss"])
+            self.add(f"NCCL: {name}", gap <= 2e-3 and result["counts"]["comm"] > 0,
+                     f"{count} ranks, loss {result['loss']:.6f}, of one process "
+                     f"{alone['loss']:.6f}")
+        return None
+
     def op_bench(self, limit):
         code, text = self.call([os.path.join(self.root, "tests", "op_bench"), "--place=cuda",
                                 "--time_ms=6"], limit)
@@ -178,6 +243,9 @@ class GpuList:
             self.add("all others", None, "there is no device")
             return 3
         self.gtest("gpu_models_test", 60)
+        if os.path.exists(os.path.join(self.root, "tests", "gpu_nccl_abi_test")):
+            self.gtest("gpu_nccl_abi_test", 30)
+        self.nccl()
         for row in LOSSES:
             self.losses(*row)
         self.gtest("gpu_kernels_test", 240)

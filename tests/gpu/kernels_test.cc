@@ -81,7 +81,7 @@ class CudaDevice : public CudaModule {
     const auto count = module_->device_count();
     if (!count.ok()) GTEST_SKIP() << "no CUDA device: " << count.status();
     if (*count == 0) GTEST_SKIP() << "no CUDA device";
-    auto device = module_->make_device(0);
+    auto device = module_->make_device(0, {});
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
   }
@@ -146,14 +146,28 @@ TEST_F(CudaDevice, ElementwiseFormulasGiveTheBitsOfTheCpu) {
 }
 
 TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
-  const std::vector<std::pair<OpCase, std::string>> cases = {
-      {{.op = "lookup_table", .inputs = {{Ids({4}, 9)}, {F32({9, 3})}}}, "element 2 of Ids is 9"},
-      {{.op = "lookup_table_grad", .inputs = {{Ids({4}, 9)}, {F32({9, 3})}, {F32({4, 3})}}},
-       "element 2 of Ids is 9"},
+  struct Wrong {
+    OpCase c;
+    size_t input;
+    std::string message;
   };
-  for (const auto& [c, message] : cases) {
+  const std::vector<Wrong> cases = {
+      {{.op = "lookup_table", .inputs = {{Ids({4}, 9)}, {F32({9, 3})}}},
+       0,
+       "element 2 of Ids is 9"},
+      {{.op = "lookup_table_grad", .inputs = {{Ids({4}, 9)}, {F32({9, 3})}, {F32({4, 3})}}},
+       0,
+       "element 2 of Ids is 9"},
+      {{.op = "lookup_table_sparse_grad", .inputs = {{Ids({4}, 9)}, {F32({9, 3})}, {F32({4, 3})}}},
+       0,
+       "element 2 of Ids is 9"},
+      {{.op = "sequence_pool", .inputs = {{F32({3, 5, 2})}, {Ids({3}, 5)}}},
+       1,
+       "element 2 of Lengths is 9; it must be in [0, 6)"},
+  };
+  for (const auto& [c, input, message] : cases) {
     auto inputs = DrawInputs(c, kCheckSeed);
-    inputs[0].v[2] = 9;
+    inputs[input].v[2] = 9;
     auto run = KernelRun::Make(c, inputs, device_.get());
     ASSERT_TRUE(run.ok() && (*run)->Prepare(KernelsOf(*module_, c.op)[0], 1).ok()) << c.op;
     const Status status = (*run)->Run();

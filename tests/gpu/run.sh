@@ -4,7 +4,7 @@
 #   tests/gpu/run.sh [--out=DIR]                 builds in build/, then runs
 #   tests/gpu/run.sh --pack=FILE.tar.xz          builds, and packs what a bare machine needs
 #   tests/gpu/run.sh --bundle=FILE.tar.xz [--out=DIR]
-#                                                runs what was packed: needs CUDA 13, cuDNN 9, python3
+#                                                runs what was packed: needs CUDA 13, cuDNN 9, NCCL, python3
 # Exit codes: 0 all is well, 1 something failed, 2 wrong use, 3 there is no device.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -32,6 +32,8 @@ build() {
 # Programs, the module, and the libraries that are neither glibc's nor CUDA's.
 pack_into() {
   local to
+  # Is there where nccl.h is.
+  [[ ! -e $root/build/tests/gpu_nccl_abi_test ]] || programs+=(tests/gpu_nccl_abi_test)
   to=$(mktemp -d)
   mkdir -p "$to/bin" "$to/tests" "$to/lib" "$to/gpu"
   for program in "${programs[@]}"; do

@@ -60,7 +60,7 @@ const BackendModule kMeetingModule = {
     .abi = BackendModule::kAbi,
     .name = "meeting",
     .device_count = []() -> StatusOr<int> { return 1; },
-    .make_device = [](int) -> StatusOr<std::unique_ptr<Device>> {
+    .make_device = [](int, const DeviceMemoryOptions&) -> StatusOr<std::unique_ptr<Device>> {
       return std::unique_ptr<Device>(std::make_unique<CpuDevice>());
     },
     .kernels = []() -> std::span<const KernelRow> {

@@ -84,7 +84,7 @@ void TimeRows(const std::function<std::span<const KernelImpl>(std::string_view)>
 int BenchCuda() {
   const auto module = OpenCudaModule();
   StatusOr<std::unique_ptr<Device>> device = module.status();
-  if (module.ok()) device = (*module)->make_device(0);
+  if (module.ok()) device = (*module)->make_device(0, {});
   if (!device.ok()) {
     std::fprintf(stderr, "--place=cuda: %s\n", ToString(device.status()).c_str());
     return ExitCodeOf(device.status());

@@ -5,17 +5,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 #include <vector>
 
+#include "common/base/bounded_queue.h"
 #include "common/base/mutex.h"
+#include "common/tensor/device_pool.h"
 #include "kernels/exec/backend.h"
+#include "tests/support/guarded_stream.h"
 
 namespace tandem {
 namespace {
 
 constexpr size_t kMemory = size_t{4} << 30;  // address space; never given back
-constexpr int kDevices = 1;
 
 // All memory of the device: closed but while somebody is in it.
 class GuardedMemory {
@@ -29,12 +33,17 @@ class GuardedMemory {
   // nullptr when it is used up.
   std::byte* Take(size_t bytes) {
     MutexLock lock(mutex_);
-    const size_t rounded = (bytes + Device::kAlignment) / Device::kAlignment * Device::kAlignment;
+    constexpr size_t kAlignment = DevicePool::kAlignment;
+    const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     if (used_ + rounded > kMemory) return nullptr;
     std::byte* at = base_ + used_;
     used_ += rounded;
     if (inside_ > 0) Protect(PROT_READ | PROT_WRITE);
     return at;
+  }
+  size_t left() {
+    MutexLock lock(mutex_);
+    return kMemory - used_;
   }
   void Enter() {
     MutexLock lock(mutex_);
@@ -71,16 +80,66 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
+// Kernels of the device have ended when they have been started, so marks have nothing to say.
+class GuardedSideStream final : public SideStream, public GuardedStream {
+ public:
+  GuardedSideStream() : jobs_(4096), thread_([this] { Loop(); }) {}
+  ~GuardedSideStream() override {
+    jobs_.Close();
+    thread_.join();
+  }
+  void* handle() const override {
+    return const_cast<GuardedStream*>(static_cast<const GuardedStream*>(this));
+  }
+  Status Enter() override { return OkStatus(); }
+  StatusOr<Mark> MarkCompute() override { return Mark(); }
+  Status StartBehind(const Mark&) override { return OkStatus(); }
+  StatusOr<bool> Idle() override { return under_way_.load() == 0; }
+
+  void Put(std::function<void()> job) override {
+    under_way_.fetch_add(1);
+    CHECK(jobs_.Push(std::move(job), Time::max()) == PushResult::kOk);
+  }
+
+ private:
+  void Loop() {
+    while (auto job = jobs_.Pop(Time::max())) {
+      {
+        const Inside inside;
+        (*job)();
+      }
+      under_way_.fetch_sub(1);
+    }
+  }
+
+  BoundedQueue<std::function<void()>> jobs_;
+  std::atomic<int> under_way_{0};
+  std::thread thread_;
+};
+
 class GuardedDevice final : public Device {
  public:
-  Place place() const override { return {PlaceKind::kCuda, 0}; }
+  GuardedDevice(int index, const DeviceMemoryOptions& memory)
+      : index_(index),
+        pool_(ToString(place()),
+              {.allocate = [](size_t bytes) { return Memory().Take(bytes); },
+               .free = [](std::byte*) {},
+               .free_bytes = [] { return Memory().left(); }},
+              memory) {}
+  Place place() const override { return {PlaceKind::kCuda, index_}; }
+  StatusOr<std::unique_ptr<SideStream>> MakeSideStream() override {
+    return std::unique_ptr<SideStream>(std::make_unique<GuardedSideStream>());
+  }
   StatusOr<Buffer> Allocate(size_t bytes) override {
-    std::byte* memory = Memory().Take(bytes);
-    if (memory == nullptr) return ResourceExhausted("no memory for %d bytes", bytes);
+    TD_ASSIGN_OR_RETURN(std::byte* const memory, pool_.Take(bytes));
     const auto size = static_cast<int64_t>(bytes);
     Account(size);
-    return Buffer(memory, [this, size](std::byte*) { Account(-size); });
+    return Buffer(memory, [this, size](std::byte* p) {
+      pool_.Give(p);
+      Account(-size);
+    });
   }
+  DeviceMemoryCounts memory_counts() const override { return pool_.counts(); }
   Status CopyFromHost(void* dst, const void* src, size_t bytes) override {
     const Inside inside;
     std::memcpy(dst, src, bytes);
@@ -92,6 +151,10 @@ class GuardedDevice final : public Device {
     return OkStatus();
   }
   Status Synchronize() override { return OkStatus(); }
+
+ private:
+  const int index_;
+  DevicePool pool_;
 };
 
 Status RunInside(Kernel& kernel, const KernelArgs& args) {
@@ -116,9 +179,9 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& context) {
   return why;
 }
 
-StatusOr<int> DeviceCount() { return kDevices; }
-StatusOr<std::unique_ptr<Device>> MakeDevice(int) {
-  return std::unique_ptr<Device>(std::make_unique<GuardedDevice>());
+StatusOr<int> DeviceCount() { return 1; }
+StatusOr<std::unique_ptr<Device>> MakeDevice(int index, const DeviceMemoryOptions& memory) {
+  return std::unique_ptr<Device>(std::make_unique<GuardedDevice>(index, memory));
 }
 // auc has no kernel here: a job that needs it must be refused.
 std::span<const KernelRow> Kernels() {

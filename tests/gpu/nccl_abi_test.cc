@@ -1,0 +1,76 @@
+// What collective/nccl_library.h says of NCCL's C interface, against the header of CUDA builds; and
+// that the library itself, where there is one, opens.
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <cstddef>
+
+#include "collective/nccl_library.h"
+
+namespace tandem {
+namespace {
+
+static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId));
+static_assert(sizeof(NcclResult) == sizeof(ncclResult_t));
+static_assert(static_cast<int>(NcclResult::kSuccess) == ncclSuccess);
+static_assert(static_cast<int>(NcclResult::kUnhandledCudaError) == ncclUnhandledCudaError);
+static_assert(static_cast<int>(NcclResult::kSystemError) == ncclSystemError);
+static_assert(static_cast<int>(NcclResult::kInternalError) == ncclInternalError);
+static_assert(static_cast<int>(NcclResult::kInvalidArgument) == ncclInvalidArgument);
+static_assert(static_cast<int>(NcclResult::kInvalidUsage) == ncclInvalidUsage);
+static_assert(static_cast<int>(NcclResult::kRemoteError) == ncclRemoteError);
+static_assert(static_cast<int>(NcclResult::kInProgress) == ncclInProgress);
+static_assert(static_cast<int>(NcclType::kU8) == ncclUint8);
+static_assert(static_cast<int>(NcclType::kI32) == ncclInt32);
+static_assert(static_cast<int>(NcclType::kI64) == ncclInt64);
+static_assert(static_cast<int>(NcclType::kF16) == ncclFloat16);
+static_assert(static_cast<int>(NcclType::kF32) == ncclFloat32);
+static_assert(static_cast<int>(NcclType::kBF16) == ncclBfloat16);
+static_assert(static_cast<int>(NcclReduce::kSum) == ncclSum);
+static_assert(static_cast<int>(NcclReduce::kProd) == ncclProd);
+static_assert(static_cast<int>(NcclReduce::kMax) == ncclMax);
+static_assert(static_cast<int>(NcclReduce::kMin) == ncclMin);
+static_assert(offsetof(NcclConfig, size) == offsetof(ncclConfig_t, size));
+static_assert(offsetof(NcclConfig, magic) == offsetof(ncclConfig_t, magic));
+static_assert(offsetof(NcclConfig, version) == offsetof(ncclConfig_t, version));
+static_assert(offsetof(NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
+static_assert(NcclLibrary::kVersionMin == NCCL_VERSION(2, 18, 0));
+
+// Functions have the same arguments, in the same order: the table's entries take the library's own.
+template <typename Real, typename... Args>
+constexpr bool Takes = std::is_same_v<Real, ncclResult_t(Args...)>;
+static_assert(
+    Takes<decltype(ncclCommInitRankConfig), ncclComm_t*, int, ncclUniqueId, int, ncclConfig_t*>);
+static_assert(Takes<decltype(ncclCommGetAsyncError), ncclComm_t, ncclResult_t*>);
+static_assert(Takes<decltype(ncclAllReduce), const void*, void*, size_t, ncclDataType_t,
+                    ncclRedOp_t, ncclComm_t, cudaStream_t>);
+static_assert(Takes<decltype(ncclReduce), const void*, void*, size_t, ncclDataType_t, ncclRedOp_t,
+                    int, ncclComm_t, cudaStream_t>);
+static_assert(Takes<decltype(ncclBroadcast), const void*, void*, size_t, ncclDataType_t, int,
+                    ncclComm_t, cudaStream_t>);
+static_assert(Takes<decltype(ncclAllGather), const void*, void*, size_t, ncclDataType_t, ncclComm_t,
+                    cudaStream_t>);
+static_assert(Takes<decltype(ncclReduceScatter), const void*, void*, size_t, ncclDataType_t,
+                    ncclRedOp_t, ncclComm_t, cudaStream_t>);
+
+TEST(NcclAbi, TheInitializersMagic) {
+  const ncclConfig_t real = NCCL_CONFIG_INITIALIZER;
+  const NcclConfig ours;
+  EXPECT_EQ(ours.magic, real.magic);
+  EXPECT_LE(ours.size, real.size);
+  EXPECT_LE(ours.version, real.version);
+}
+
+TEST(NcclAbi, TheLibraryOpens) {
+  const auto nccl = OpenNccl();
+  if (!nccl.ok()) GTEST_SKIP() << nccl.status();
+  EXPECT_GE(nccl->version, NcclLibrary::kVersionMin);
+  NcclUniqueId id{};
+  // Works without a device; says why where it does not.
+  const NcclResult result = nccl->GetUniqueId(&id);
+  EXPECT_EQ(result, NcclResult::kSuccess) << nccl->GetErrorString(result);
+  EXPECT_STRNE(nccl->GetErrorString(NcclResult::kRemoteError), "");
+}
+
+}  // namespace
+}  // namespace tandem

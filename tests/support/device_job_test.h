@@ -1,0 +1,87 @@
+// Jobs with --place=cuda over the stand-in device (guarded_device_module.cc), which is looked for
+// beside the program, as the stand-in NCCL is.
+#pragma once
+
+#include <filesystem>
+
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+
+class DeviceJobTest : public JobTest {
+ protected:
+  using Args = std::vector<std::string>;
+  using Env = std::map<std::string, std::string>;
+
+  void SetUp() override {
+    JobTest::SetUp();
+    if (IsSkipped()) return;
+    job_ = Write("mlp.pbtxt", kJob);
+    std::filesystem::remove(Trainer());
+    std::filesystem::create_hard_link(BinDir() / "tandem-trainer", Trainer());
+  }
+
+  // One trainer, without a launcher.
+  JobRun Run(const std::string& name, Args args) const {
+    args.insert(args.begin(), "--job_file=" + job_);
+    args.push_back("--result_json=" + Path(name + ".json"));
+    ChildProcess trainer(kTrainer, args, {}, Path(name + ".out"));
+    return End(name, trainer);
+  }
+  // `ranks` trainers of mode collective, on the device where `args` say so.
+  JobRun RunRanks(const std::string& name, int ranks, const Args& args, const Env& env = {}) const {
+    Args all = {"--mode=collective",
+                "--nproc=" + std::to_string(ranks),
+                "--trainer_bin=" + Trainer().string(),
+                "--log_dir=" + Path(name + ".log"),
+                job_,
+                "--"};
+    all.insert(all.end(), args.begin(), args.end());
+    all.push_back("--result_json=" + Path(name + ".json"));
+    ChildProcess launcher("tandemrun", all, env, Path(name + ".out"));
+    return End(name, launcher);
+  }
+  // The same job on the CPU and on the device.
+  void ExpectSameBits(const std::string& name, const Args& args) const {
+    ExpectSame(name, Run(name + "_cpu", args), Run(name, OnDevice(args)));
+  }
+  static void ExpectSame(const std::string& name, const JobRun& cpu, const JobRun& device) {
+    ASSERT_EQ(cpu.exit_code, 0) << cpu.output;
+    ASSERT_EQ(device.exit_code, 0) << device.output;
+    EXPECT_EQ(device.result.params_sha256, cpu.result.params_sha256) << name;
+    EXPECT_EQ(device.result.loss, cpu.result.loss) << name;
+    EXPECT_EQ(device.result.accuracy, cpu.result.accuracy) << name;
+  }
+  static Args OnDevice(Args args) {
+    args.push_back("--place=cuda");
+    return args;
+  }
+
+ private:
+  JobRun End(const std::string& name, ChildProcess& process) const {
+    JobRun run;
+    run.exit_code = process.Wait();
+    run.output = process.Output();
+    if (run.exit_code == 0) run.result = ResultOf(name);
+    return run;
+  }
+  static std::filesystem::path BinDir() { return std::getenv("TANDEM_BIN_DIR"); }
+  static std::filesystem::path Trainer() { return BinDir() / kTrainer; }
+
+  static constexpr const char* kTrainer = "../tests/guarded_device/tandem-trainer";
+  static constexpr const char* kJob = R"(
+name: "mlp"
+model { zoo: "mlp" arg { name: "hidden" value: "32,16" } arg { name: "image" value: "1,8,8" } }
+data {
+  format: "synthetic"
+  synthetic { image: 1 image: 8 image: 8 classes: 10 samples: 640 test_samples: 150 }
+}
+optimizer { type: "momentum" learning_rate: 0.05 }
+global_batch_size: 32
+epochs: 2
+seed: 3
+log_every_steps: 5
+)";
+};
+
+}  // namespace tandem

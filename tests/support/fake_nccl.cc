@@ -1,0 +1,325 @@
+// A stand-in for libnccl.so.2 that needs no GPU: NCCL's C interface (collective/nccl_library.h)
+// over memory that the ranks, threads or processes of one host, share by name. Operations run on
+// the streams of the stand-in device (guarded_device_module.cc) and add in the order of the ranks.
+//
+// The environment says what it writes down and what goes wrong:
+//   TANDEM_FAKE_NCCL_LOG=FILE         a line for each communicator and operation
+//   TANDEM_FAKE_NCCL_FAULT=KIND:RANK:N  at operation N (from 1) of that rank of a communicator:
+//     hang   it never ends
+//     error  it never ends, and ncclCommGetAsyncError says ncclRemoteError
+//     exit   the process ends at once
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collective/nccl_library.h"
+#include "common/base/check.h"
+#include "common/base/mutex.h"
+#include "tests/support/guarded_stream.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kSlot = 64 << 10;  // bytes of a rank that are exchanged at a time
+
+void Log(const std::string& line) {
+  const char* path = std::getenv("TANDEM_FAKE_NCCL_LOG");
+  if (path == nullptr) return;
+  const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  CHECK_EQ(write(fd, (line + "\n").c_str(), line.size() + 1),
+           static_cast<ssize_t>(line.size() + 1));
+  close(fd);
+}
+
+std::string Variables() {
+  std::string text;
+  for (const char* name : {"NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE",
+                           "NCCL_NET_GDR_LEVEL", "NCCL_DEBUG", "NCCL_LAUNCH_MODE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) text += std::string(" ") + name + "=" + value;
+  }
+  return text;
+}
+
+// What the ranks of a communicator share; new memory is zeros. Slots of the ranks lie behind it.
+struct Board {
+  std::atomic<uint32_t> joined;
+  std::atomic<uint32_t> waiting, round;  // of the barrier
+};
+
+struct Fault {
+  std::string kind;
+  int rank = -1;
+  uint64_t at = 0;
+};
+
+Fault FaultOfEnvironment() {
+  Fault fault;
+  char kind[16] = {};
+  unsigned long at = 0;
+  const char* text = std::getenv("TANDEM_FAKE_NCCL_FAULT");
+  if (text == nullptr || std::sscanf(text, "%15[a-z]:%d:%lu", kind, &fault.rank, &at) != 3) {
+    return Fault();
+  }
+  fault.kind = kind;
+  fault.at = at;
+  return fault;
+}
+
+class Comm {
+ public:
+  Comm(const char* name, int rank, int size)
+      : rank_(rank), size_(size), bytes_(4096 + kSlot * static_cast<size_t>(size)) {
+    const int fd = shm_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes_)) == 0) << name;
+    void* const at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(at != MAP_FAILED);
+    close(fd);
+    board_ = static_cast<Board*>(at);
+    // The last one in takes the name away: nothing is left behind, however ranks end.
+    if (board_->joined.fetch_add(1) + 1 == static_cast<uint32_t>(size)) shm_unlink(name);
+  }
+  ~Comm() { munmap(board_, bytes_); }
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool complete() const { return board_->joined.load() == static_cast<uint32_t>(size_); }
+  NcclResult error() const { return static_cast<NcclResult>(error_.load()); }
+  void Abort() { aborted_.store(true); }
+  void Count(int delta) { jobs_.fetch_add(delta); }
+  bool busy() const { return jobs_.load() > 0; }
+
+  // Whether operation `number` is to go on.
+  bool GoesOn(uint64_t number) {
+    if (fault_.rank != rank_ || number < fault_.at) return true;
+    if (fault_.kind == "exit") _exit(3);
+    if (fault_.kind == "error") error_.store(static_cast<int>(NcclResult::kRemoteError));
+    while (!aborted_.load()) std::this_thread::yield();
+    return false;
+  }
+  uint64_t NextNumber() { return ++operations_; }
+
+  std::byte* Slot(int rank) const {
+    return reinterpret_cast<std::byte*>(board_) + 4096 + kSlot * static_cast<size_t>(rank);
+  }
+  // False when the communicator was aborted meanwhile.
+  bool Meet() {
+    const uint32_t round = board_->round.load();
+    if (board_->waiting.fetch_add(1) + 1 == static_cast<uint32_t>(size_)) {
+      board_->waiting.store(0);
+      board_->round.fetch_add(1);
+      return true;
+    }
+    while (board_->round.load() == round) {
+      if (aborted_.load()) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+ private:
+  const int rank_, size_;
+  const size_t bytes_;
+  const Fault fault_ = FaultOfEnvironment();
+  Board* board_ = nullptr;
+  std::atomic<bool> aborted_{false};
+  std::atomic<int> error_{0}, jobs_{0};
+  std::atomic<uint64_t> operations_{0};
+};
+
+Comm* Of(NcclComm comm) { return reinterpret_cast<Comm*>(comm); }
+
+DType DTypeOf(NcclType type) {
+  for (const DType dtype :
+       {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kU8}) {
+    if (NcclTypeOf(dtype) == type) return dtype;
+  }
+  LOG(FATAL) << "element type " << static_cast<int>(type);
+}
+ReduceOp ReduceOpOf(NcclReduce reduce) {
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd}) {
+    if (NcclReduceOf(op) == reduce) return op;
+  }
+  LOG(FATAL) << "reduction " << static_cast<int>(reduce);
+}
+
+// One operation: `count` elements of each rank, in pieces that fit a slot.
+struct Call {
+  const char* name;
+  const void* in;
+  void* out;
+  size_t count;
+  NcclType type;
+  NcclReduce reduce = NcclReduce::kSum;
+  int root = 0;
+};
+
+using Elements = std::pair<size_t, size_t>;  // from, count
+
+// Puts in[from...] of everybody into the slots, and gives what `take` makes of them, before anybody
+// writes there again.
+bool Exchange(Comm& comm, const Call& call, Elements range, const std::function<void()>& take) {
+  const size_t element = SizeOf(DTypeOf(call.type));
+  std::memcpy(comm.Slot(comm.rank()),
+              static_cast<const std::byte*>(call.in) + range.first * element,
+              range.second * element);
+  if (!comm.Meet()) return false;
+  take();
+  return comm.Meet();
+}
+
+void ReduceSlots(const Comm& comm, const Call& call, size_t count, std::byte* out) {
+  std::vector<const std::byte*> slots;
+  for (int r = 0; r < comm.size(); ++r) slots.push_back(comm.Slot(r));
+  ReduceAcross(ReduceOpOf(call.reduce), DTypeOf(call.type), slots, {&out, 1}, count);
+}
+
+bool Carry(Comm& comm, const Call& call) {
+  const std::string name = call.name;
+  const size_t element = SizeOf(DTypeOf(call.type)), step = kSlot / element;
+  auto* const out = static_cast<std::byte*>(call.out);
+  // A reduce-scatter is a reduction of each rank's part.
+  const int parts = name == "reduce_scatter" ? comm.size() : 1;
+  for (int part = 0; part < parts; ++part) {
+    for (size_t at = 0; at < call.count; at += step) {
+      const size_t n = std::min(step, call.count - at);
+      const bool going =
+          Exchange(comm, call, {static_cast<size_t>(part) * call.count + at, n}, [&] {
+            if (name == "broadcast") {
+              std::memcpy(out + at * element, comm.Slot(call.root), n * element);
+            } else if (name == "all_gather") {
+              for (int r = 0; r < comm.size(); ++r) {
+                std::memcpy(out + (static_cast<size_t>(r) * call.count + at) * element,
+                            comm.Slot(r), n * element);
+              }
+            } else if (name == "all_reduce" || comm.rank() == (parts > 1 ? part : call.root)) {
+              ReduceSlots(comm, call, n, out + at * element);
+            }
+          });
+      if (!going) return false;
+    }
+  }
+  return true;
+}
+
+// Calls of this thread's group, which begin at its end.
+thread_local int group_depth = 0;
+thread_local std::vector<std::function<void()>> group;
+
+NcclResult Put(const Call& call, NcclComm handle, void* stream) {
+  Comm* const comm = Of(handle);
+  if (!comm->complete()) return NcclResult::kInvalidUsage;
+  const uint64_t number = comm->NextNumber();
+  Log(std::string(call.name) + " rank " + std::to_string(comm->rank()) + " of " +
+      std::to_string(comm->size()) + " count " + std::to_string(call.count));
+  auto start = [comm, call, number, stream] {
+    comm->Count(1);
+    static_cast<GuardedStream*>(stream)->Put([comm, call, number] {
+      if (comm->GoesOn(number)) (void)Carry(*comm, call);
+      comm->Count(-1);
+    });
+  };
+  if (group_depth > 0) {
+    group.push_back(std::move(start));
+    return NcclResult::kInProgress;
+  }
+  start();
+  return NcclResult::kInProgress;
+}
+
+}  // namespace
+}  // namespace tandem
+
+using tandem::NcclComm;
+using tandem::NcclConfig;
+using tandem::NcclReduce;
+using tandem::NcclResult;
+using tandem::NcclType;
+using tandem::NcclUniqueId;
+
+#define FAKE_NCCL_API extern "C" __attribute__((visibility("default")))
+
+FAKE_NCCL_API NcclResult ncclGetVersion(int* version) {
+  *version = 22801;
+  return NcclResult::kSuccess;
+}
+FAKE_NCCL_API const char* ncclGetErrorString(NcclResult result) {
+  return result == NcclResult::kRemoteError ? "remote process exited or there was a network error"
+         : result == NcclResult::kInvalidUsage ? "invalid usage"
+                                               : "some error";
+}
+FAKE_NCCL_API const char* ncclGetLastError(NcclComm) { return "the fault that was asked for"; }
+FAKE_NCCL_API NcclResult ncclGetUniqueId(NcclUniqueId* id) {
+  static std::atomic<int> made{0};
+  std::snprintf(id->bytes, sizeof(id->bytes), "/tandem-fake-nccl-%d-%d", getpid(),
+                made.fetch_add(1));
+  return NcclResult::kSuccess;
+}
+FAKE_NCCL_API NcclResult ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int rank,
+                                                NcclConfig* config) {
+  if (config->magic != 0xcafebeef || config->blocking != 0) return NcclResult::kInvalidArgument;
+  *comm = reinterpret_cast<NcclComm>(new tandem::Comm(id.bytes, rank, size));
+  tandem::Log("init rank " + std::to_string(rank) + " of " + std::to_string(size) +
+              tandem::Variables());
+  return NcclResult::kInProgress;
+}
+FAKE_NCCL_API NcclResult ncclCommFinalize(NcclComm) { return NcclResult::kInProgress; }
+FAKE_NCCL_API NcclResult ncclCommDestroy(NcclComm comm) {
+  const std::unique_ptr<tandem::Comm> owned(tandem::Of(comm));
+  tandem::Log("destroy");
+  return NcclResult::kSuccess;
+}
+FAKE_NCCL_API NcclResult ncclCommAbort(NcclComm comm) {
+  const std::unique_ptr<tandem::Comm> owned(tandem::Of(comm));
+  owned->Abort();
+  while (owned->busy()) std::this_thread::yield();
+  tandem::Log("abort");
+  return NcclResult::kSuccess;
+}
+FAKE_NCCL_API NcclResult ncclCommGetAsyncError(NcclComm comm, NcclResult* error) {
+  *error = tandem::Of(comm)->complete() ? tandem::Of(comm)->error() : NcclResult::kInProgress;
+  return NcclResult::kSuccess;
+}
+FAKE_NCCL_API NcclResult ncclAllReduce(const void* in, void* out, size_t count, NcclType type,
+                                       NcclReduce op, NcclComm comm, void* stream) {
+  return tandem::Put({"all_reduce", in, out, count, type, op}, comm, stream);
+}
+FAKE_NCCL_API NcclResult ncclReduce(const void* in, void* out, size_t count, NcclType type,
+                                    NcclReduce op, int root, NcclComm comm, void* stream) {
+  return tandem::Put({"reduce", in, out, count, type, op, root}, comm, stream);
+}
+FAKE_NCCL_API NcclResult ncclBroadcast(const void* in, void* out, size_t count, NcclType type,
+                                       int root, NcclComm comm, void* stream) {
+  return tandem::Put({"broadcast", in, out, count, type, NcclReduce::kSum, root}, comm, stream);
+}
+FAKE_NCCL_API NcclResult ncclAllGather(const void* in, void* out, size_t count, NcclType type,
+                                       NcclComm comm, void* stream) {
+  return tandem::Put({"all_gather", in, out, count, type}, comm, stream);
+}
+FAKE_NCCL_API NcclResult ncclReduceScatter(const void* in, void* out, size_t count, NcclType type,
+                                           NcclReduce op, NcclComm comm, void* stream) {
+  return tandem::Put({"reduce_scatter", in, out, count, type, op}, comm, stream);
+}
+FAKE_NCCL_API NcclResult ncclGroupStart() {
+  ++tandem::group_depth;
+  return NcclResult::kSuccess;
+}
+FAKE_NCCL_API NcclResult ncclGroupEnd() {
+  if (--tandem::group_depth > 0) return NcclResult::kSuccess;
+  tandem::Log("group of " + std::to_string(tandem::group.size()));
+  for (const auto& start : tandem::group) start();
+  tandem::group.clear();
+  return NcclResult::kInProgress;
+}
