@@ -12,9 +12,10 @@ std::span<const KernelRow> CudaKernels() {
   static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all;
     for (const auto family :
-         {ActivationCudaRows, ConvCudaRows, CopyCudaRows, DropoutCudaRows, ElementwiseCudaRows,
-          FusedCudaRows, LookupCudaRows, LossScalingCudaRows, NormCudaRows, OptimizerCudaRows,
-          PoolCudaRows, ProductCudaRows, ReduceCudaRows, SoftmaxCudaRows}) {
+         {ActivationCudaRows, AucCudaRows, ConvCudaRows, CopyCudaRows, DropoutCudaRows,
+          ElementwiseCudaRows, FusedCudaRows, LookupCudaRows, LossScalingCudaRows, NormCudaRows,
+          OptimizerCudaRows, PoolCudaRows, ProductCudaRows, ReduceCudaRows, SequencePoolCudaRows,
+          SoftmaxCudaRows, SparseRowsCudaRows}) {
       for (KernelRow& row : family()) all.push_back(std::move(row));
     }
     return all;

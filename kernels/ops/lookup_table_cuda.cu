@@ -2,6 +2,7 @@
 #include "kernels/ops/cuda_kernels.h"
 #include "kernels/ops/cuda_launch.h"
 #include "kernels/ops/lookup_table.h"
+#include "kernels/ops/sparse_rows_cuda.h"
 
 namespace tandem {
 namespace {
@@ -59,6 +60,29 @@ Status RunGrad(State& s, const KernelArgs& args) {
   return Launched();
 }
 
+Status RunSparseGrad(State& st, const KernelArgs& args) {
+  const State s = st;
+  const int64_t* ids = In<int64_t>(args, 0);
+  const float* g = In<float>(args, 2);
+  const CudaRowScratch scratch(args.scratch, s.count);
+  CudaRow* list = scratch.list;
+  CudaFault* fault = StreamOf(args).fault;
+  TD_RETURN_IF_ERROR(ForEach(args, s.count, [=] __device__(int64_t i) {
+    const int64_t id = ids[i];
+    const bool there = id >= 0 && id < s.rows;
+    if (!there) Blame(fault, CudaFault::kIds, i, id, s.rows);
+    list[i] = {there && id != s.padding ? id : -1, g + i * s.dim};
+  }));
+  return MergeRows(args, scratch, s.count, s.dim, std::min(s.count, s.rows), Out<int64_t>(args, 1),
+                   Out<float>(args, 0));
+}
+
+StatusOr<Kernel> PrepareSparseGrad(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const LookupShape s, LookupShapeOf(view));
+  return MakeKernel<State, RunSparseGrad>({s.count, s.rows, s.dim, s.padding_idx},
+                                          CudaRowScratch::Bytes(s.count));
+}
+
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const LookupShape s, LookupShapeOf(view));
@@ -69,7 +93,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 std::vector<KernelRow> LookupCudaRows() {
   return {{"lookup_table", {{"cuda", Prepare<Run>}}},
-          {"lookup_table_grad", {{"cuda", Prepare<RunGrad>}}}};
+          {"lookup_table_grad", {{"cuda", Prepare<RunGrad>}}},
+          {"lookup_table_sparse_grad", {{"cuda", PrepareSparseGrad}}}};
 }
 
 }  // namespace tandem

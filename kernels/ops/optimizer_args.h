@@ -2,10 +2,22 @@
 // kinds of kernels.
 #pragma once
 
+#include <algorithm>
+#include <string_view>
+
 #include "kernels/ops/op.h"
 #include "kernels/ops/update_loops.h"
 
 namespace tandem {
+
+// Whether a sparse gradient changes rows that it does not have: they have a gradient of 0.
+inline bool UpdatesEveryRow(const OpView& view) {
+  const OpDef& def = *FindOp(view.op().type);
+  const bool has_lazy = std::any_of(def.attrs.begin(), def.attrs.end(), [](const AttrDef& a) {
+    return std::string_view(a.name) == "lazy_mode";
+  });
+  return has_lazy && !view.attr<bool>("lazy_mode");
+}
 
 // A floating attribute in f32.
 inline float AttrF32(const OpView& view, const char* name) {

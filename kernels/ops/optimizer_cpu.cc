@@ -78,11 +78,6 @@ Status RunSparse(const UpdateState& s, const UpdateArgs& args, const KernelArgs&
   return OkStatus();
 }
 
-bool HasAttr(const OpDef& def, const std::string& name) {
-  return std::any_of(def.attrs.begin(), def.attrs.end(),
-                     [&name](const AttrDef& a) { return name == a.name; });
-}
-
 }  // namespace
 
 StatusOr<UpdateState> MakeUpdate(const OpView& view, const PrepareContext& ctx, UpdateFn loop,
@@ -101,7 +96,7 @@ StatusOr<UpdateState> MakeUpdate(const OpView& view, const PrepareContext& ctx, 
   if (s.sparse) {
     s.count = view.in(1).shape[0];
     s.dim = view.in(1).shape[1];
-    s.every_row = HasAttr(*FindOp(view.op().type), "lazy_mode") && !view.attr<bool>("lazy_mode");
+    s.every_row = UpdatesEveryRow(view);
     if (!s.every_row) touched = RowsCost(s.count, s.dim);
     if (s.every_row) s.zeros.resize(static_cast<size_t>(std::max(kZeros, s.dim)));
   }

@@ -16,6 +16,9 @@ struct State {
   size_t slots;     // with the scalars
   size_t full;      // of the parameter's shape, first
   float coeff = 0;  // of lars
+  // A sparse gradient alone: rows of it, elements of a row.
+  bool sparse = false, every_row = false;
+  int64_t count = 0, dim = 0;
 
   const float* lr(const KernelArgs& a) const {
     return In<float>(a, static_cast<int>(LearningRateAt(slots)));
@@ -36,24 +39,100 @@ UpdateRun RunOf(const State& s, const KernelArgs& a) {
   return run;
 }
 
+template <typename F>
+__device__ void UpdateOne(const UpdateArgs& args, const UpdateRun& r, int64_t i, float gradient) {
+  UpdateElement e;
+  e.p = r.p[i];
+  e.g = gradient;
+  for (int k = 0; k < F::kSlots; ++k) e.s[k] = r.s[k][i];
+  F::Step(args, e);
+  r.po[i] = e.p;
+  for (int k = 0; k < F::kSlots; ++k) r.so[k][i] = e.s[k];
+}
+
 template <typename F, typename Begin>
 __global__ void UpdateKernel(UpdateArgs args, Begin begin, UpdateRun r) {
   begin(args);
-  for (int64_t i = GridIndex(); i < r.n; i += GridSize()) {
-    UpdateElement e;
-    e.p = r.p[i];
-    e.g = r.g[i];
-    for (int k = 0; k < F::kSlots; ++k) e.s[k] = r.s[k][i];
-    F::Step(args, e);
-    r.po[i] = e.p;
-    for (int k = 0; k < F::kSlots; ++k) r.so[k][i] = e.s[k];
+  for (int64_t i = GridIndex(); i < r.n; i += GridSize()) UpdateOne<F>(args, r, i, r.g[i]);
+}
+
+// A sparse gradient (sparse_rows.h): row rows[k] has the values at k * dim.
+struct SparseGrad {
+  const int64_t* rows;
+  int64_t count, dim;
+};
+
+// Its rows alone.
+template <typename F, typename Begin>
+__global__ void UpdateRowsKernel(UpdateArgs args, Begin begin, UpdateRun r, SparseGrad g,
+                                 CudaFault* fault) {
+  begin(args);
+  for (int64_t j = GridIndex(); j < g.count * g.dim; j += GridSize()) {
+    const int64_t k = Quotient(j, g.dim), row = g.rows[k], i = row * g.dim + (j - k * g.dim);
+    if (row < 0) continue;
+    if (i >= r.n) {
+      Blame(fault, CudaFault::kRows, k, row, r.n / g.dim);
+      continue;
+    }
+    UpdateOne<F>(args, r, i, r.g[j]);
   }
+}
+
+// The position of `row` among its rows, or -1.
+__device__ int64_t FindRow(const SparseGrad& g, int64_t row) {
+  int64_t begin = 0, end = g.count;
+  while (begin < end) {
+    const int64_t middle = (begin + end) / 2, at = g.rows[middle];
+    if (at == row) return middle;
+    if (at >= 0 && at < row) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return -1;
+}
+
+// All rows; those that it lacks have zeros.
+template <typename F, typename Begin>
+__global__ void UpdateEveryRowKernel(UpdateArgs args, Begin begin, UpdateRun r, SparseGrad g) {
+  begin(args);
+  for (int64_t i = GridIndex(); i < r.n; i += GridSize()) {
+    const int64_t row = Quotient(i, g.dim), k = FindRow(g, row);
+    UpdateOne<F>(args, r, i, k < 0 ? 0.0f : r.g[k * g.dim + (i - row * g.dim)]);
+  }
+}
+
+// Outputs begin as their inputs; programs have them in the same place.
+Status CopyThrough(const State& s, const KernelArgs& a) {
+  const size_t bytes = static_cast<size_t>(s.n) * sizeof(float);
+  TD_RETURN_IF_ERROR(CopyOnDevice(a, a.out[0], a.in[0], bytes));
+  for (size_t i = 0; i < s.full; ++i) {
+    TD_RETURN_IF_ERROR(CopyOnDevice(a, a.out[1 + i], a.in[2 + i], bytes));
+  }
+  return OkStatus();
+}
+
+template <typename F, typename Begin>
+Status UpdateSparse(const State& s, const KernelArgs& a, const UpdateRun& run, const Begin& begin) {
+  const CudaStream& stream = StreamOf(a);
+  const SparseGrad g{In<int64_t>(a, static_cast<int>(RowsAt(s.slots))), s.count, s.dim};
+  if (s.every_row) {
+    UpdateEveryRowKernel<F>
+        <<<CudaBlocks(s.n), kCudaThreads, 0, stream.stream>>>(s.args, begin, run, g);
+    return Launched();
+  }
+  TD_RETURN_IF_ERROR(CopyThrough(s, a));
+  UpdateRowsKernel<F><<<CudaBlocks(s.count * s.dim), kCudaThreads, 0, stream.stream>>>(
+      s.args, begin, run, g, stream.fault);
+  return Launched();
 }
 
 // `begin` completes the arguments on the device.
 template <typename F, typename Begin>
 Status Update(const State& s, const KernelArgs& a, const UpdateRun& run, const Begin& begin) {
   if (s.n == 0) return OkStatus();
+  if (s.sparse) return UpdateSparse<F>(s, a, run, begin);
   UpdateKernel<F><<<CudaBlocks(s.n), kCudaThreads, 0, StreamOf(a).stream>>>(s.args, begin, run);
   return Launched();
 }
@@ -62,6 +141,15 @@ template <typename F>
 Status RunPlain(State& s, const KernelArgs& a) {
   const float* lr = s.lr(a);
   return Update<F>(s, a, RunOf(s, a), [lr] __device__(UpdateArgs & u) { u.lr = *lr; });
+}
+
+Status RunFtrl(State& s, const KernelArgs& a) {
+  const float* lr = s.lr(a);
+  CudaFault* fault = StreamOf(a).fault;
+  return Update<FtrlStep>(s, a, RunOf(s, a), [=] __device__(UpdateArgs & u) {
+    u.lr = *lr;
+    if (!(u.lr > 0)) Blame(fault, CudaFault::kLearningRate, 0, 0, 0);
+  });
 }
 
 // Moves the powers of beta1 and beta2 (nullptr: there is none) on.
@@ -190,10 +278,16 @@ Status RunClipByNorm(ClipState& s, const KernelArgs& a) {
 // `scalars`: slots of one element, the last ones.
 StatusOr<State> StateOf(const OpView& view, const UpdateArgs& args, size_t scalars = 0) {
   const size_t slots = SlotsOf(view);
-  if (view.has_in(RowsAt(slots))) return Unimplemented("sparse gradients");
   size_t full = slots - scalars;
   while (full > 0 && !view.has_in(1 + full)) --full;  // one that these attributes do not need
-  return State{args, view.in(0).shape.numel(), slots, full};
+  State state{args, view.in(0).shape.numel(), slots, full};
+  state.sparse = view.has_in(RowsAt(slots));
+  if (state.sparse) {
+    state.every_row = UpdatesEveryRow(view);
+    state.count = view.in(1).shape[0];
+    state.dim = view.in(1).shape[1];
+  }
+  return state;
 }
 
 template <typename F, UpdateArgs (*Args)(const OpView&)>
@@ -227,6 +321,11 @@ StatusOr<Kernel> PrepareAdamax(const OpView& view, const PrepareContext&) {
   return MakeKernel<State, RunAdamax>(state);
 }
 
+StatusOr<Kernel> PrepareFtrl(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const State state, StateOf(view, FtrlArgs(view)));
+  return MakeKernel<State, RunFtrl>(state);
+}
+
 StatusOr<Kernel> PrepareLars(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(State state, StateOf(view, LarsArgs(view)));
   state.coeff = AttrF32(view, "lars_coeff");
@@ -255,6 +354,7 @@ std::vector<KernelRow> OptimizerCudaRows() {
       {"clip_by_global_norm", {{"cuda", PrepareClipByNorm}}},
       {"clip_by_norm", {{"cuda", PrepareClipByNorm}}},
       {"decayed_adagrad", {{"cuda", PreparePlain<DecayedAdagradStep, DecayedAdagradArgs>}}},
+      {"ftrl", {{"cuda", PrepareFtrl}}},
       {"lamb", {{"cuda", PrepareLamb}}},
       {"lars_momentum", {{"cuda", PrepareLars}}},
       {"momentum", {{"cuda", PrepareMomentum}}},

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/ops/cpu_args.h"
+#include "kernels/ops/formulas/sequence_pool.h"
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
@@ -29,13 +29,6 @@ Status CheckLengths(const SequencePool& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// What the sum is multiplied by.
-float ScaleOf(const SequencePool& s, int64_t length) {
-  const auto n = static_cast<float>(length);
-  if (s.type == PoolType::kAverage) return 1.0f / n;
-  return s.type == PoolType::kSqrt ? 1.0f / std::sqrt(n) : 1.0f;
-}
-
 void PoolOne(const State& s, const float* x, int64_t length, float* out) {
   const int64_t dim = s.pool.dim;
   if (length == 0) {
@@ -49,7 +42,7 @@ void PoolOne(const State& s, const float* x, int64_t length, float* out) {
     }
   } else {
     s.loops.sum_rows(x, out, length, dim);
-    const float scale = ScaleOf(s.pool, length);
+    const float scale = SequencePoolScale(s.pool.type, length);
     if (scale != 1.0f) s.loops.scale(out, scale, 0.0f, out, dim);
   }
 }
@@ -93,7 +86,7 @@ Status RunGrad(State& s, const KernelArgs& args) {
         std::fill_n(out, length * dim, 0.0f);
         std::copy_n(g, dim, out + (type == PoolType::kFirst ? 0 : length - 1) * dim);
       } else {
-        const float scale = ScaleOf(s.pool, length);
+        const float scale = SequencePoolScale(type, length);
         for (int64_t t = 0; t < length; ++t) s.loops.scale(g, scale, 0.0f, out + t * dim, dim);
       }
     }
