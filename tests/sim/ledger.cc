@@ -47,7 +47,8 @@ SimLedger::SimLedger(int servers, int trainers, int steps)
       trainers_(trainers),
       steps_(steps),
       fate_(static_cast<size_t>(trainers * steps), Fate::kNone),
-      acknowledged_(fate_.size(), Time::min()) {}
+      acknowledged_(fate_.size(), Time::min()),
+      forgiven_(fate_.size(), false) {}
 
 std::vector<PsVariable> SimLedger::Variables() const {
   return {{"ledger", Shape{servers_, slots()}}, {"weights", Shape{servers_, kSimWeights}}};
@@ -73,7 +74,7 @@ void SimLedger::Acknowledge(int trainer, uint64_t step, Time now) {
 
 void SimLedger::Forgive(Time since) {
   for (size_t slot = 0; slot < fate_.size(); ++slot) {
-    if (acknowledged_[slot] >= since) fate_[slot] = Fate::kBegun;
+    if (acknowledged_[slot] >= since || fate_[slot] == Fate::kBegun) forgiven_[slot] = true;
   }
 }
 
@@ -87,7 +88,7 @@ uint64_t SimLedger::begun(int trainer) const {
 }
 
 std::string SimLedger::CheckSlot(size_t slot, float count, bool all) const {
-  const Fate fate = fate_[slot];
+  const Fate fate = forgiven_[slot] ? Fate::kBegun : fate_[slot];
   const float least = all || fate == Fate::kAcknowledged ? 1 : 0;
   const float most = all || fate != Fate::kNone ? 1 : 0;
   if (count >= least && count <= most) return "";

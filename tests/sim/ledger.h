@@ -32,7 +32,8 @@ class SimLedger {
 
   void Begin(int trainer, uint64_t step) { Raise(trainer, step, Fate::kBegun); }
   void Acknowledge(int trainer, uint64_t step, Time now);
-  // What was acknowledged since then may be gone, or not.
+  // What was acknowledged since then, or is under way now, may be gone or not, whatever is heard
+  // of it later.
   void Forgive(Time since);
   // Steps of which this trainer began the push.
   uint64_t begun(int trainer) const;
@@ -49,6 +50,7 @@ class SimLedger {
   const int64_t servers_, trainers_, steps_;
   std::vector<Fate> fate_;          // by slot
   std::vector<Time> acknowledged_;  // by slot
+  std::vector<bool> forgiven_;      // by slot
 };
 
 // Parameters and gradients in a trainer's memory.

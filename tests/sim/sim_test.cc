@@ -112,7 +112,7 @@ std::vector<SeededBug> SeededBugs() {
 class SeededBugTest : public SimTest, public testing::WithParamInterface<SeededBug> {};
 
 TEST_P(SeededBugTest, IsFoundSoon) {
-  constexpr uint64_t kSeedsMax = 200;
+  constexpr uint64_t kSeedsMax = 500;
   std::string wrong;
   uint64_t seed = 0;
   while (wrong.empty() && seed < kSeedsMax) {
