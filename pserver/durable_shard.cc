@@ -37,6 +37,8 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
   shard_ = std::make_unique<Shard>(std::move(shard), clock, backend, device, metrics);
 }
 
+DurableShard::~DurableShard() { Close(); }
+
 void DurableShard::Keeps(uint64_t version) {
   checkpoint_version_ = version;
   checkpoint_time_.SetToCurrentTime();

@@ -31,6 +31,7 @@ class DurableShard {
   // `storage` may be null: nothing is kept. All but `options` must outlive this.
   DurableShard(Options options, Storage* storage, const Clock& clock, const Backend& backend,
                Device& device, Metrics& metrics);
+  ~DurableShard();  // Close: those who wait for the log may still ask the shard
 
   Shard& shard() { return *shard_; }
   const Shard& shard() const { return *shard_; }
