@@ -94,6 +94,8 @@ StatusOr<uint64_t> DurableShard::Recover() {
     ++entries;
     return shard_->Replay(std::move(entry));
   }));
+  // The process before may have written what it did not sync: the interval of this one begins now.
+  if (entries != 0) TD_RETURN_IF_ERROR(storage_->SyncLog());
   const uint64_t version = shard_->Info().version;
   LOG_IF(INFO, entries != 0) << "checkpoint of version " << image->version << " and " << entries
                              << " entries of the update log: version " << version;

@@ -14,14 +14,14 @@ Status Gone() { return Unavailable("the process is dead"); }
 
 }  // namespace
 
-Status SimDisk::Begin(uint64_t session) {
+Status SimDisk::Begin(uint64_t session, bool writes) {
   if (session != session_) return Gone();
   if (operations_left_ && *operations_left_ == 0 && !die_behind_) {
     operations_left_.reset();
     kill_();
     return Gone();
   }
-  if (world_.Now() < full_until_) return ResourceExhausted("the disk is full");
+  if (writes && world_.Now() < full_until_) return ResourceExhausted("the disk is full");
   return OkStatus();
 }
 
@@ -67,7 +67,7 @@ class SimDisk::Session final : public Storage {
     return bytes;
   }
   Status SyncLog() override {
-    TD_RETURN_IF_ERROR(disk_.Begin(id_));
+    TD_RETURN_IF_ERROR(disk_.Begin(id_, /*writes=*/false));
     if (!disk_.history_.empty()) disk_.synced_ = disk_.history_.rbegin()->first;
     return disk_.End(id_);
   }

@@ -38,8 +38,9 @@ class SimDisk {
  private:
   class Session;
   friend class Session;
-  // OK: the operation takes place. Then `End` says whether its process lives to see it.
-  Status Begin(uint64_t session);
+  // OK: the operation, which writes or only syncs, takes place. Then `End` says whether its process
+  // lives to see it.
+  Status Begin(uint64_t session, bool writes = true);
   Status End(uint64_t session);
 
   SimWorld& world_;
