@@ -99,7 +99,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const std::string& name() const = 0;  // "tcp", "shm", "inproc", "nccl"
+  virtual const std::string& name() const = 0;  // "tcp communicator 0"
   virtual std::shared_ptr<Work> Start(Collective call) = 0;
   // Start and Wait in one. Runs on the calling thread where nothing else is pending, which saves
   // two changes of threads.

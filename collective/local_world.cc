@@ -8,9 +8,7 @@
 #include <thread>
 
 namespace tandem {
-namespace {
 
-// Bound to a free port of this machine; rank 0 listens there.
 StatusOr<Fd> OpenDoor(int* port) {
   Fd door(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};
@@ -25,6 +23,8 @@ StatusOr<Fd> OpenDoor(int* port) {
   *port = ntohs(address.sin_port);
   return door;
 }
+
+namespace {
 
 std::string RandomSecret() {
   std::random_device dice;  // the system's

@@ -12,6 +12,9 @@
 
 namespace tandem {
 
+// A socket bound to a free port of 127.0.0.1, where rank 0 is to listen (WorldConfig::listen_fd).
+StatusOr<Fd> OpenDoor(int* port);
+
 class LocalWorld {
  public:
   // On a free port of 127.0.0.1, with a secret that nobody else knows.

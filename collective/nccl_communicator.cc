@@ -75,7 +75,7 @@ class NcclCommunicator final : public Communicator {
   void Fail(const Status& status) TD_EXCLUDES(mu_);
   void AbortComms();
   void Close();
-  bool Finalized(NcclComm comm) const;
+  bool Finalized(NcclComm comm);
 
   const NcclLibrary& nccl_;
   Device& device_;
@@ -130,10 +130,11 @@ StatusOr<std::vector<Ids>> NcclCommunicator::ExchangeIds(Time deadline) {
   if (Hierarchical() && rank() % group == 0) TD_RETURN_IF_ERROR(make(&own.inner));
   if (Hierarchical() && rank() < group && SpeaksForGroup()) TD_RETURN_IF_ERROR(make(&own.outer));
   std::vector<Ids> ids(static_cast<size_t>(size()));
+  // Waited for to its end, which the operation's own deadline brings: it works on this frame.
   TD_RETURN_IF_ERROR(control_
                          .AllGather(&own, ids.data(), sizeof(Ids), DType::kU8,
                                     {.what = "NCCL's unique ids", .deadline = deadline})
-                         ->Wait(deadline));
+                         ->Wait(Time::max()));
   return ids;
 }
 
@@ -410,19 +411,22 @@ void NcclCommunicator::AbortComms() {
 
 void NcclCommunicator::Close() {
   (void)side_->Enter();
+  // The others do not take part in a farewell any more.
+  if (!Health().ok()) return AbortComms();
   for (const NcclComm comm : comms_) {
     (void)(Finalized(comm) ? nccl_.CommDestroy(comm) : nccl_.CommAbort(comm));
   }
 }
 
-bool NcclCommunicator::Finalized(NcclComm comm) const {
+bool NcclCommunicator::Finalized(NcclComm comm) {
   const NcclResult result = nccl_.CommFinalize(comm);
   if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return false;
   const Time deadline = SteadyNow() + kCloseTimeout;
   while (SteadyNow() < deadline) {
     const StatusOr<bool> settled = Settled(comm, "ncclCommFinalize");
     if (!settled.ok() || *settled) return settled.ok();
-    std::this_thread::yield();
+    MutexLock lock(mu_);
+    failed_.WaitUntil(mu_, SteadyNow() + kNap);
   }
   return false;
 }

@@ -42,8 +42,9 @@ StatusOr<uint64_t> NumberFile::Read() const {
   const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid() && errno == ENOENT) return uint64_t{0};
   Record record;
-  if (!file.valid() ||
-      pread(file.get(), record.data(), record.size(), 0) != static_cast<ssize_t>(record.size())) {
+  const ssize_t n = file.valid() ? pread(file.get(), record.data(), record.size(), 0) : -1;
+  if (n == 0) return uint64_t{0};
+  if (n != static_cast<ssize_t>(record.size())) {
     return DataLoss("%s cannot be read", path_);
   }
   uint64_t number = 0;

@@ -17,7 +17,8 @@ class NumberFile {
 
   // Survives the death of the process from here on; nothing is synced. Makes the file when missing.
   Status Note(uint64_t number);
-  // 0 when there is no file. DATA_LOSS naming it when it is damaged.
+  // 0 when there is no file, or an empty one: a power failure came before the first number.
+  // DATA_LOSS naming it when it is damaged.
   StatusOr<uint64_t> Read() const;
 
  private:

@@ -363,9 +363,9 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
 Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   Trainer& t = trainers_[head.caller.trainer];
   Note(LogEntry::Kind::kPush, head, ticket.buffers);
-  const bool keep_mark =
-      options_.bug == ShardBug::kNone || (options_.bug == ShardBug::kMarksNotKept && !replaying_);
-  if (keep_mark) t.taken.Take(head.sequence);
+  const bool forgets =
+      options_.bug == ShardBug::kNoDedup || (options_.bug == ShardBug::kMarksNotKept && replaying_);
+  if (!forgets) t.taken.Take(head.sequence);
   t.last_step = head.step;
   ++t.pushes;
   counters_.pushes.Add(1);
@@ -416,11 +416,12 @@ void Shard::Advance(Ready& ready) {
   ShowTables();
   for (Trainer& t : trainers_) t.applied = t.taken;
   if (options_.log != nullptr) Settle();
+  // First, so that nobody who waits for this version waits for the checkpoint too.
+  WakeWaiters(ready);
   if (!replaying_ && options_.checkpoint_every_steps != 0 &&
       version_ % options_.checkpoint_every_steps == 0 && options_.on_checkpoint) {
     CheckpointNow(ready);
   }
-  WakeWaiters(ready);
 }
 
 void Shard::CheckpointNow(Ready& ready) {

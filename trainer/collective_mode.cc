@@ -288,17 +288,24 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   if (communicators_.empty()) TD_RETURN_IF_ERROR(ConnectAll(options_.start_timeout, nullptr));
 
   // Rank 0's word counts: its step, parameters and state.
+  const Time deadline = SteadyNow() + options_.start_timeout;
   int64_t agreed = step;
   std::vector<std::shared_ptr<Work>> works;
   Communicator& first = *communicators_[0];
-  works.push_back(hosts().Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step"}));
+  works.push_back(
+      hosts().Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step", .deadline = deadline}));
   for (const auto& [name, tensor] : scope.tensors()) {
     if (spread_.Holds(name)) continue;
     works.push_back(first.Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()),
-                                    tensor.dtype(), 0, {.what = name}));
+                                    tensor.dtype(), 0, {.what = name, .deadline = deadline}));
   }
-  const Time deadline = SteadyNow() + options_.start_timeout;
-  for (const auto& work : works) TD_RETURN_IF_ERROR(work->Wait(deadline));
+  // All of them to their end, which their deadline brings: they work on this frame and the scope.
+  Status status;
+  for (const auto& work : works) {
+    const Status ended = work->Wait(Time::max());
+    if (status.ok()) status = ended;
+  }
+  TD_RETURN_IF_ERROR(status);
   TD_RETURN_IF_ERROR(spread_.Scatter(hosts(), state, scope, deadline));
   if (dgc_) TD_RETURN_IF_ERROR(dgc_->Split(scope, agreed, options_.ranks));
   return agreed;

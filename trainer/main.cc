@@ -19,6 +19,7 @@
 #include "common/http/http_server.h"
 #include "common/http/status_page.h"
 #include "common/rpc/endpoint.h"
+#include "common/rpc/token.h"
 #include "common/strategy/strategy.h"
 #include "proto/job.pb.h"
 #include "trainer/auto_tune.h"
@@ -94,16 +95,6 @@ StatusOr<Settings> TakeOverrides(int* argc, char** argv) {
   }
   *argc = kept;
   return overrides;
-}
-
-StatusOr<std::string> ReadSecret(const std::string& path) {
-  if (path.empty()) return std::string();
-  std::ifstream file(path);
-  std::string secret;
-  if (!std::getline(file, secret) || secret.empty()) {
-    return PermissionDenied("the job secret %s cannot be read, or is empty", path);
-  }
-  return secret;
 }
 
 Status WriteResult(const std::string& path, const SessionResult& result) {
@@ -294,7 +285,10 @@ Status Train(const JobSources& sources) {
   if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
 
   SetNcclEnvironment(*job.config, rank, sources.environment);
-  TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecret(rank.secret_file));
+  std::string secret;
+  if (!rank.secret_file.empty()) {
+    TD_ASSIGN_OR_RETURN(secret, ReadSecretFile(rank.secret_file));
+  }
   TD_ASSIGN_OR_RETURN(const TlsFiles tls,
                       ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
   TD_RETURN_IF_ERROR(CheckNetwork(*job.config, rank));

@@ -91,10 +91,19 @@ StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
   if (layout.ranks_per_host > 1) {
     TD_ASSIGN_OR_RETURN(request.model.inside,
                         WireOf(args, "alpha_us", "bandwidth_gbps", "ranks of a host"));
+  } else if (args.Has("alpha_us") || args.Has("bandwidth_gbps")) {
+    return InvalidArgument(
+        "--alpha_us and --bandwidth_gbps are of the link between ranks of one host, and each rank "
+        "has a host to itself; hint: --ranks_per_host=N, or --inter_alpha_us and --inter_gbps");
   }
   if (layout.ranks > layout.ranks_per_host) {
     TD_ASSIGN_OR_RETURN(request.model.between,
                         WireOf(args, "inter_alpha_us", "inter_gbps", "hosts"));
+  } else if (args.Has("inter_alpha_us") || args.Has("inter_gbps")) {
+    return InvalidArgument(
+        "--inter_alpha_us and --inter_gbps are of the link between hosts, and all %d ranks are on "
+        "one; hint: a smaller --ranks_per_host, or --alpha_us and --bandwidth_gbps",
+        layout.ranks);
   }
   TD_ASSIGN_OR_RETURN(const double message, args.GetDouble("message_us", 1, 0, 1e6));
   TD_ASSIGN_OR_RETURN(const double add, args.GetDouble("add_gbps", 0, 1e-6, 1e6));

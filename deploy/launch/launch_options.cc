@@ -193,8 +193,7 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"pserver_data_dir", "", "DIR", "pservers keep their state below this folder"},
       {"max_restarts", "", "N",
        "pserver and collective mode: start a trainer that was killed again, N times in all "
-       "(default "
-       "0), and go on; with --pserver_data_dir pservers too, which then keep a log"},
+       "(default 0), and go on; with --pserver_data_dir pservers too, which then keep a log"},
       {"grace_s", "", "SECONDS", "time between SIGTERM and SIGKILL (default 10)"},
       {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
       {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},

@@ -27,10 +27,13 @@ SilentRanks::~SilentRanks() {
 
 std::vector<SilentRank> SilentRanks::Read() {
   std::vector<SilentRank> ranks;
-  char buffer[4096];  // PIPE_BUF: whole lines
+  char buffer[4096];
   const ssize_t n = fifo_.get() < 0 ? 0 : read(fifo_.get(), buffer, sizeof(buffer));
   if (n <= 0) return ranks;
-  std::istringstream lines(std::string(buffer, static_cast<size_t>(n)));
+  rest_.append(buffer, static_cast<size_t>(n));
+  const size_t whole = rest_.rfind('\n') + 1;  // 0 when there is none
+  std::istringstream lines(rest_.substr(0, whole));
+  rest_.erase(0, whole);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string word;

@@ -28,6 +28,7 @@ class SilentRanks {
  private:
   std::string path_;
   FileDescriptor fifo_;
+  std::string rest_;  // of a line whose end has not come yet
 };
 
 }  // namespace tandem::deploy

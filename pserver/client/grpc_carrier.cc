@@ -122,7 +122,8 @@ void GrpcCarrier::Call(int server, const char* method, EncodedMessage request, T
   Server& to = *servers_[static_cast<size_t>(server)];
   if (options_.on_call) take = Observed(to, method, request.bytes(), std::move(take));
   const std::string_view name = method;
-  if (to.lane != nullptr && (name == "Push" || name == "Pull")) {
+  // The name first: lanes are opened by calls of other names, which may run beside this one.
+  if ((name == "Push" || name == "Pull") && to.lane != nullptr) {
     const auto lane_method = name == "Push" ? LANE_METHOD_PUSH : LANE_METHOD_PULL;
     return CallByLane(to, lane_method, method, std::move(request), deadline, std::move(take));
   }

@@ -1,36 +1,19 @@
 // allreduce_shm, allreduce_tcp: microseconds of an allreduce (f32 sum, in place) among processes of
 // this machine, each of which rewrites its whole input before each call. RunOptions::threads is the
 // number of ranks. peer_allreduce.cc does the same with Open MPI and Gloo.
-#include <netinet/in.h>
 #include <sched.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <thread>
 
 #include "collective/connect.h"
+#include "collective/local_world.h"
 #include "tests/bench/allreduce.h"
 #include "tests/bench/allreduce_ranks.h"
 #include "tests/bench/report.h"
 
 namespace tandem::bench {
 namespace {
-
-// Bound to a free port of this machine; rank 0 listens there.
-StatusOr<Fd> OpenDoor(int* port) {
-  Fd door(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  if (!door.valid() ||
-      ::bind(door.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
-      ::getsockname(door.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return Unavailable("no port: %s", ErrnoText(errno));
-  }
-  *port = ntohs(address.sin_port);
-  return door;
-}
 
 Status RunRank(const WorldConfig& world, Carrier carrier, bool arena, double seconds, Times times) {
   TD_ASSIGN_OR_RETURN(const auto comm, Connect(world, {}, {carrier}));

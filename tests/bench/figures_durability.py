@@ -4,6 +4,7 @@ import os
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 
 import machine
@@ -12,6 +13,7 @@ from runner import Failed, compare
 
 P99_TIMES_MAX = 2
 READY = "listening on"
+READY_SECONDS_MAX = 120
 READ_BYTES = 4 << 20
 
 
@@ -57,12 +59,15 @@ class DurabilityFigures(PserverFigures):
                    "--data_dir=" + folder]
         start = time.monotonic()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            watch = threading.Timer(READY_SECONDS_MAX, server.kill)
+            watch.start()
             try:
                 line = server.stdout.readline()
                 seconds = time.monotonic() - start
                 if READY not in line or "restored" not in server.stdout.readline():
                     raise Failed(f"{' '.join(command)} did not restore its checkpoint: {line}")
             finally:
+                watch.cancel()
                 server.kill()  # without a checkpoint at the end
         return seconds
 

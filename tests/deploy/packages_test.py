@@ -88,7 +88,7 @@ class Packages(unittest.TestCase):
             owners = {line.split()[1] for line in run("dpkg-deb", "--contents", path).splitlines()}
             self.assertEqual(owners, {"root/root"}, name)
             for file in self.contents(name):
-                self.assertFalse(file.startswith(("/home", "/tmp", "/work")), file)
+                self.assertTrue(file.startswith(("/usr/", "/lib/", "/etc/", "/var/")), file)
 
     def test_a_job_trains_with_the_programs(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -126,33 +126,33 @@ class Packages(unittest.TestCase):
     def test_a_clean_debian(self):
         root = os.path.join(self.folder, "clean")
         try:
-            run("mmdebstrap", "--variant=apt", "bookworm", root, timeout=300)
-        except AssertionError as error:
+            run("mmdebstrap", "--variant=apt", "bookworm", root, timeout=200)
+        except (AssertionError, subprocess.TimeoutExpired) as error:
             self.skipTest(f"a clean Debian needs its archive: {str(error)[-300:]}")
 
         def inside(*command):
             # With a /proc of its own, gone when the command ends.
-            return run("unshare", "--mount", "--pid", "--fork", f"--mount-proc={root}/proc",
-                       "chroot", root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+            return run("unshare", "--mount", "--pid", "--fork", "--kill-child",
+                       f"--mount-proc={root}/proc", "chroot", root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
                        "DEBIAN_FRONTEND=noninteractive", *command, timeout=300)
         before = inside("dpkg-query", "-W", "-f=${Package}\\n")
         for path in self.debs.values():
-            shutil.copy(path, os.path.join(root, "root"))
-        with open(os.path.join(root, "root", "job.pbtxt"), "w", encoding="utf-8") as file:
+            shutil.copy(path, os.path.join(root, "opt"))
+        with open(os.path.join(root, "opt", "job.pbtxt"), "w", encoding="utf-8") as file:
             file.write(JOB)
         shutil.copy("/etc/resolv.conf", os.path.join(root, "etc", "resolv.conf"))
         inside("apt-get", "update", "-q")
         inside("apt-get", "install", "-q", "-y", "--no-install-recommends",
-               *("/root/" + os.path.basename(self.debs[name])
+               *("/opt/" + os.path.basename(self.debs[name])
                  for name in ("tandem", "python3-tandem")))
         self.assertIn("tandem ", inside("tandem", "version"))
-        inside("sh", "-c", "cd /root && tandemrun --mode=local job.pbtxt")
+        inside("sh", "-c", "cd /opt && tandemrun --mode=local job.pbtxt")
         inside("python3", "-c", "import tandem_pserver")
         inside("apt-get", "purge", "-q", "-y", "--auto-remove", "tandem", "python3-tandem")
         after = inside("dpkg-query", "-W", "-f=${Package}\\n")
         self.assertEqual(before, after)
         left = [name for name in glob.glob(root + "/**/*tandem*", recursive=True)
-                if not name.startswith((root + "/root", root + "/var/log"))]
+                if not name.startswith((root + "/opt", root + "/var/log"))]
         self.assertEqual(left, [])
 
 

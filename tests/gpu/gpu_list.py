@@ -160,6 +160,7 @@ class GpuList:
             for name, text in ((path, job), (secret, "the secret of the list\n")):
                 with open(name, "w", encoding="utf-8") as file:
                     file.write(text)
+            os.chmod(secret, 0o600)
             command = [os.path.join(self.root, "bin", "tandem-trainer"), "--job_file=" + path,
                        "--mode=collective", "--place=cuda:0", f"--steps_max={steps}",
                        "--fraction_of_gpu_memory_to_use=0.1", "--step_timeout_ms=20000",

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -87,6 +88,7 @@ class NcclTest : public ::testing::Test {
   std::vector<Status> SecondOperationOf(int size, const NcclOptions& options) {
     Connect(size, options);
     std::vector<Status> said(static_cast<size_t>(size));
+    std::barrier first_over(size);  // else a rank whose second one failed may end others' first one
     OnEveryRank(size, [&](int r) {
       const Buffer data = OnDevice(std::vector<float>(8, 1.0f));
       const auto call = [&](const std::string& what) {
@@ -95,6 +97,7 @@ class NcclTest : public ::testing::Test {
             ->Wait(In(60));
       };
       EXPECT_EQ(call("v"), OkStatus());
+      first_over.arrive_and_wait();
       said[static_cast<size_t>(r)] = call("w");
       EXPECT_EQ(Rank(r).Barrier()->Wait(In(60)).code(), said[static_cast<size_t>(r)].code());
     });

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
+#include "deploy/launch/silent_ranks.h"
 
 namespace tandem::deploy {
 namespace {
@@ -306,6 +307,22 @@ TEST_F(LaunchOptionsTest, DryRun) {
   ASSERT_NE(at, std::string::npos);
   text.replace(at, dir_.size(), "DIR");
   EXPECT_EQ(text, kGolden);
+}
+
+TEST_F(LaunchOptionsTest, ALineOfASilentRankMayComeInPieces) {
+  SilentRanks silent;
+  ASSERT_TRUE(silent.Open(dir_ + "/fifo").ok());
+  const auto say = [&](const std::string& text) {
+    ASSERT_EQ(write(silent.fd(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  };
+  say("nonsense\nsilent 3 15");
+  EXPECT_TRUE(silent.Read().empty());
+  say("00\nsilent 4 20\nsil");
+  const std::vector<SilentRank> ranks = silent.Read();
+  ASSERT_EQ(ranks.size(), 2u);
+  EXPECT_EQ(ranks[0].rank, 3);
+  EXPECT_EQ(ranks[0].waited, std::chrono::milliseconds(1500));
+  EXPECT_EQ(ranks[1].rank, 4);
 }
 
 }  // namespace

@@ -148,13 +148,20 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
   EXPECT_THAT(
       error({job, "--ranks=4", "--ranks_per_host=2", "--inter_gbps=1", "--inter_alpha_us=1"}),
       HasSubstr("--alpha_us is missing"));
+  EXPECT_THAT(error({job, "--alpha_us=1", "--inter_gbps=1", "--inter_alpha_us=1"}),
+              HasSubstr("hint: --ranks_per_host=N"));
+  EXPECT_THAT(error({job, "--ranks=2", "--ranks_per_host=2", "--alpha_us=1", "--bandwidth_gbps=1",
+                     "--inter_gbps=1"}),
+              HasSubstr("all 2 ranks are on one\nhint"));
   EXPECT_THAT(error({job, "--inter_alpha_us=1", "--inter_gbps=0"}),
               HasSubstr("--inter_gbps: expected a number from 1e-06"));
   EXPECT_THAT(error(With({job, "--ranks=5"}, kLinks)), HasSubstr("no multiple of"));
   EXPECT_THAT(error(With({job, "--ranks=4", "--straggler=4:2"}, kLinks)),
               HasSubstr("there is no rank 4 of 4"));
-  EXPECT_THAT(error(With({job, "--straggler=1"}, kLinks)), HasSubstr("expected RANK:FACTOR"));
-  EXPECT_THAT(error(With({job, "--straggler=1:0.5"}, kLinks)), HasSubstr("factor from 1"));
+  EXPECT_THAT(error(With({job, "--ranks=4", "--straggler=1"}, kLinks)),
+              HasSubstr("expected RANK:FACTOR"));
+  EXPECT_THAT(error(With({job, "--ranks=4", "--straggler=1:0.5"}, kLinks)),
+              HasSubstr("factor from 1"));
   EXPECT_THAT(error({job, "-o", "yaml"}), HasSubstr("expected text or json"));
   EXPECT_EQ(Plan({job, "--inter_alpha_us=1", "--inter_gbps=1", "--svg=/none/p.svg"}),
             kExitPermission);

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "gmock/gmock.h"
+#include "pserver/number_file.h"
 #include "tests/unit/pserver/shard_fixture.h"
 
 namespace tandem {
@@ -138,6 +139,18 @@ TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
   EXPECT_THAT(std::string(read.status().message()),
               HasSubstr("newest checkpoint is of version 2, but 4 was acknowledged"));
   std::filesystem::remove_all(copy);
+}
+
+TEST_F(StorageTest, APowerFailureBeforeTheFirstNumberLeavesAnEmptyFile) {
+  const std::string path = dir_ + "_number";
+  std::ofstream(path).close();
+  NumberFile file(path);
+  EXPECT_EQ(*file.Read(), 0u);
+  ASSERT_TRUE(file.Note(7).ok());
+  EXPECT_EQ(*file.Read(), 7u);
+  std::filesystem::resize_file(path, 5);
+  EXPECT_EQ(file.Read().status().code(), StatusCode::kDataLoss);
+  std::filesystem::remove(path);
 }
 
 TEST_F(StorageTest, NoFlippedByteOfTheValuesIsLoaded) {
