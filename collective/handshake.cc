@@ -31,23 +31,28 @@ Nonce FreshNonce() {
   return nonce;
 }
 
+Mac MacOf(const std::string& secret, std::span<const std::byte> text) {
+  Mac mac;
+  unsigned int length = 0;
+  const unsigned char* done =
+      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &length);
+  CHECK(done != nullptr && length == mac.size());
+  return mac;
+}
+
 Mac MacOf(const std::string& secret, std::string_view role, const Hello& hello,
           const Challenge& challenge, std::span<const std::byte> more) {
-  std::vector<unsigned char> text(role.begin(), role.end());
-  text.push_back(0);
+  std::vector<std::byte> text;
   const auto append = [&text](std::span<const std::byte> bytes) {
-    const auto* p = reinterpret_cast<const unsigned char*>(bytes.data());
-    text.insert(text.end(), p, p + bytes.size());
+    text.insert(text.end(), bytes.begin(), bytes.end());
   };
+  append(std::as_bytes(std::span(role)));
+  text.push_back(std::byte{0});
   append(std::as_bytes(std::span(&hello, 1)));
   append(std::as_bytes(std::span(&challenge, 1)));
   append(more);
-  Mac mac;
-  unsigned int length = 0;
-  const unsigned char* done = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-                                   text.data(), text.size(), mac.data(), &length);
-  CHECK(done != nullptr && length == mac.size());
-  return mac;
+  return MacOf(secret, text);
 }
 
 bool SameMac(const Mac& a, const Mac& b) {

@@ -91,6 +91,8 @@ static_assert(sizeof(MapEntry) == 68);
 Status CheckGreeting(const Greeting& greeting);
 
 Nonce FreshNonce();
+// HMAC-SHA256.
+Mac MacOf(const std::string& secret, std::span<const std::byte> text);
 // `role` keeps one side's proof from being played back as the other's.
 Mac MacOf(const std::string& secret, std::string_view role, const Hello& hello,
           const Challenge& challenge, std::span<const std::byte> more = {});

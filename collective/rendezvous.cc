@@ -2,8 +2,6 @@
 
 #include "collective/rendezvous.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -11,9 +9,9 @@
 #include <boost/asio.hpp>
 
 #include "absl/strings/str_join.h"
-#include "collective/handshake.h"
-#include "collective/reception.h"
-#include "collective/waiter.h"
+#include "collective/dial.h"
+#include "collective/listener.h"
+#include "collective/meeting_point.h"
 #include "common/base/check.h"
 
 namespace tandem {
@@ -25,11 +23,6 @@ using Error = boost::system::error_code;
 
 constexpr Duration kBackoffMin = std::chrono::milliseconds(10);
 constexpr Duration kBackoffMax = std::chrono::milliseconds(500);
-
-Status FromCode(uint32_t code, const std::string& message) {
-  const bool known = code > 0 && code <= static_cast<uint32_t>(StatusCode::kUnauthenticated);
-  return Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown, message);
-}
 
 // Over the list of ranks and the world's generation.
 Mac MapMac(const std::string& secret, const Hello& hello, const Challenge& challenge,
@@ -51,20 +44,11 @@ uint64_t DrawGeneration() {
 // somebody who waits for him.
 class Join {
  public:
-  explicit Join(const WorldConfig& config) : config_(config), listen_fd_(config.listen_fd) {}
+  explicit Join(const WorldConfig& config) : config_(config) {}
   StatusOr<Mesh> Run();
 
  private:
-  // A connection that has passed the handshake.
-  struct Line {
-    std::unique_ptr<tcp::socket> socket;
-    Hello hello;
-    Challenge challenge;
-  };
-
   Status Check();
-  Status Listen(const std::string& host, uint16_t port);
-  Status Adopt();
   StatusOr<Mesh> RunFirst();
   StatusOr<Mesh> RunOther();
   Status Gather();
@@ -76,19 +60,16 @@ class Join {
   // Dials until it is let in, is refused for good, or the time is over.
   StatusOr<Line> Enter(int peer, Channel channel);
   Status TryEnter(int peer, Channel channel, Time deadline, Line& line, bool& again);
-  Status Greet(Channel channel, Time deadline, Line& line, bool& again);
   Status AwaitGuests(Channel channel);
   Status FillMesh(Mesh& mesh);
+  std::string Named(int peer) const;
+  Reception& reception() { return listener_.reception(); }
 
   const WorldConfig& config_;
-  Fd listen_fd_;
+  MeetingPoint point_{config_};
   Waiter waiter_{config_};
-  asio::io_context& io_ = waiter_.io();
-  tcp::acceptor acceptor_{io_};
-  std::unique_ptr<Reception> reception_;  // after what it uses
-  HostPort door_;                         // where this rank listens
-  HostPort first_;                        // where rank 0 does
-  std::vector<HostPort> map_;
+  Listener listener_{config_, waiter_.io()};      // after what it uses
+  std::vector<HostPort> map_;                     // of rank 0: once it was found
   uint64_t generation_ = 0;                       // 0: not known yet
   std::vector<Line> lines_control_, lines_data_;  // to the ranks below
 };
@@ -107,63 +88,17 @@ Status Join::Check() {
   if (config_.job.size() > 63) {
     return InvalidArgument("job name \"%s\" is longer than 63 bytes", config_.job);
   }
-  TD_ASSIGN_OR_RETURN(first_, ParseHostPort(config_.rendezvous));
-  return OkStatus();
+  return point_.Prepare();
 }
 
-Status Join::Adopt() {
-  const int fd = listen_fd_.get();
-  sockaddr_storage address;
-  socklen_t length = sizeof(address);
-  Error error;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return InvalidArgument("listen_fd %d is not a socket: %s", fd, ErrnoText(errno));
-  }
-  acceptor_.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, error);
-  if (!error) listen_fd_.Release();
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return Unavailable("cannot listen on listen_fd %d: %s", fd, error.message());
-  return OkStatus();
-}
-
-// Puts the acceptor to work; `host` is also what is told to the others where the socket itself
-// is bound to every address.
-Status Join::Listen(const std::string& host, uint16_t port) {
-  Error error;
-  if (listen_fd_.valid()) {
-    TD_RETURN_IF_ERROR(Adopt());
-  } else {
-    asio::ip::address address = asio::ip::make_address(host, error);
-    if (error) {
-      tcp::resolver resolver(io_);
-      const auto found = resolver.resolve(host, "", tcp::resolver::passive, error);
-      if (error || found.empty()) {
-        return InvalidArgument("rank %d cannot listen on %s: unknown host (%s)", config_.rank, host,
-                               error.message());
-      }
-      address = found.begin()->endpoint().address();
-    }
-    const tcp::endpoint endpoint(address, port);
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    if (error) {
-      return Unavailable(
-          "rank %d cannot listen on %s: %s; choose another port, or end the program "
-          "that holds it",
-          config_.rank, ToString(HostPort{host, port}), error.message());
-    }
-  }
-  const tcp::endpoint bound = acceptor_.local_endpoint(error);
-  if (error) return Unavailable("rank %d listens nowhere: %s", config_.rank, error.message());
-  door_ = {bound.address().is_unspecified() ? host : bound.address().to_string(), bound.port()};
-  reception_ = std::make_unique<Reception>(io_, acceptor_, config_);
-  return OkStatus();
+std::string Join::Named(int peer) const {
+  const HostPort& where = map_[static_cast<size_t>(peer)];
+  const bool found = where.port != 0;  // rank 0 may be not, yet
+  return absl::StrFormat("rank %d at %s", peer, found ? ToString(where) : point_.name());
 }
 
 Status Join::AwaitGuests(Channel channel) {
-  std::vector<int> missing = reception_->Missing(channel);
+  std::vector<int> missing = reception().Missing(channel);
   while (!missing.empty()) {
     const std::string ranks = absl::StrJoin(missing, ", ");
     waiter_.WaitFor("rank " + ranks, missing);
@@ -171,16 +106,17 @@ Status Join::AwaitGuests(Channel channel) {
       return DeadlineExceeded(
           "rank %d of %d at %s: rank %s did not come within %s; see their logs, and check that "
           "they were given this address",
-          config_.rank, config_.size, ToString(door_), ranks, FormatDuration(config_.timeout));
+          config_.rank, config_.size, ToString(listener_.address()), ranks,
+          FormatDuration(config_.timeout));
     }
     waiter_.Look(waiter_.deadline());
     TD_RETURN_IF_ERROR(waiter_.end());
     // Who was told that all are there does not come again: it is dead.
     const bool all_told = config_.rank == 0 && generation_ != 0;
-    if (const int left = all_told ? reception_->Left(Channel::kControl) : -1; left >= 0) {
+    if (const int left = all_told ? reception().Left(Channel::kControl) : -1; left >= 0) {
       return Unavailable("rank %d left while the job started", left);
     }
-    missing = reception_->Missing(channel);
+    missing = reception().Missing(channel);
   }
   waiter_.WaitFor("");
   return OkStatus();
@@ -200,14 +136,14 @@ StatusOr<Mesh> Join::Run() {
 Status Join::Gather() {
   while (true) {
     TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
-    const int left = reception_->Left(Channel::kControl);
+    const int left = reception().Left(Channel::kControl);
     if (left < 0) return OkStatus();
-    reception_->Forget(Channel::kControl, left);
+    reception().Forget(Channel::kControl, left);
   }
 }
 
 StatusOr<Mesh> Join::RunFirst() {
-  TD_RETURN_IF_ERROR(Listen(first_.host, first_.port));
+  TD_RETURN_IF_ERROR(point_.Open(listener_, waiter_));
   const Status all = Gather();
   if (!all.ok()) {
     SendNoMap(all);
@@ -215,7 +151,7 @@ StatusOr<Mesh> Join::RunFirst() {
   }
   waiter_.Within(config_.connect_timeout);
   generation_ = DrawGeneration();
-  reception_->SetGeneration(generation_);
+  reception().SetGeneration(generation_);
   TD_RETURN_IF_ERROR(SendMap());
   TD_RETURN_IF_ERROR(AwaitGuests(Channel::kData));
   Mesh mesh;
@@ -231,17 +167,16 @@ void Join::WatchFirst() {
 }
 
 StatusOr<Mesh> Join::RunOther() {
-  map_[0] = first_;
-  waiter_.WaitFor("rank 0 at " + ToString(first_), {0});
+  waiter_.WaitFor(Named(0), {0});
   TD_ASSIGN_OR_RETURN(lines_control_[0], Enter(0, Channel::kControl));
-  waiter_.WaitFor("rank 0 at " + ToString(first_) + " to say that all ranks are there");
+  waiter_.WaitFor(Named(0) + " to say that all ranks are there");
   TD_RETURN_IF_ERROR(ReadMap(lines_control_[0]));
   waiter_.Within(config_.connect_timeout);
-  reception_->SetGeneration(generation_);
+  reception().SetGeneration(generation_);
   WatchFirst();
   for (int peer = 0; peer < config_.rank; ++peer) {
     const size_t at = static_cast<size_t>(peer);
-    waiter_.WaitFor(absl::StrFormat("rank %d at %s", peer, ToString(map_[at])));
+    waiter_.WaitFor(Named(peer));
     if (peer > 0) {
       TD_ASSIGN_OR_RETURN(lines_control_[at], Enter(peer, Channel::kControl));
     }
@@ -257,9 +192,9 @@ StatusOr<Mesh> Join::RunOther() {
 Status Join::SendMap() {
   std::vector<MapEntry> entries(static_cast<size_t>(config_.size));
   for (int r = 0; r < config_.size; ++r) {
-    HostPort where = first_;
+    HostPort where = listener_.address();
     if (r > 0) {
-      const Hello& hello = reception_->At(Channel::kControl, r).hello;
+      const Hello& hello = reception().At(Channel::kControl, r).hello;
       where = {GetText(hello.host), static_cast<uint16_t>(hello.port)};
     }
     map_[static_cast<size_t>(r)] = where;
@@ -268,7 +203,7 @@ Status Join::SendMap() {
   }
   const auto bytes = std::as_bytes(std::span(entries));
   for (int r = 1; r < config_.size; ++r) {
-    Reception::Seat& seat = reception_->At(Channel::kControl, r);
+    Reception::Seat& seat = reception().At(Channel::kControl, r);
     MapHead head;
     head.count = static_cast<uint32_t>(config_.size);
     head.generation = generation_;
@@ -294,7 +229,7 @@ void Join::SendNoMap(const Status& why) {
   head.code = static_cast<uint32_t>(why.code());
   PutText(std::string(why.message()), head.text);
   for (int r = 1; r < config_.size; ++r) {
-    Reception::Seat& seat = reception_->At(Channel::kControl, r);
+    Reception::Seat& seat = reception().At(Channel::kControl, r);
     if (!seat.ready) continue;
     waiter_.Write(*seat.socket, &head, sizeof(head), SteadyNow() + config_.handshake_timeout);
   }
@@ -308,7 +243,7 @@ Status Join::ReadMap(Line& line) {
   if (!error && head.code != 0) return FromCode(head.code, "rank 0 says: " + GetText(head.text));
   std::vector<MapEntry> entries(static_cast<size_t>(config_.size));
   if (!error && head.count != entries.size()) {
-    return DataLoss("rank 0 at %s sent a list of %d ranks instead of %d", ToString(first_),
+    return DataLoss("rank 0 at %s sent a list of %d ranks instead of %d", ToString(map_[0]),
                     head.count, config_.size);
   }
   if (!error)
@@ -316,17 +251,17 @@ Status Join::ReadMap(Line& line) {
   TD_RETURN_IF_ERROR(waiter_.end());
   if (error == asio::error::timed_out) {
     return DeadlineExceeded("rank %d of %d: rank 0 at %s did not say within %s that all are there",
-                            config_.rank, config_.size, ToString(first_),
+                            config_.rank, config_.size, ToString(map_[0]),
                             FormatDuration(config_.timeout));
   }
   if (error) {
     return Unavailable("rank %d of %d: rank 0 at %s left while the job started: %s", config_.rank,
-                       config_.size, ToString(first_), error.message());
+                       config_.size, ToString(map_[0]), error.message());
   }
   const Mac mac = MapMac(config_.secret, line.hello, line.challenge, head.generation,
                          std::as_bytes(std::span(entries)));
   if (!SameMac(mac, head.mac) || head.generation == 0) {
-    return PermissionDenied("the list of ranks from %s is forged", ToString(first_));
+    return PermissionDenied("the list of ranks from %s is forged", ToString(map_[0]));
   }
   generation_ = head.generation;
   for (int r = 1; r < config_.size; ++r) {
@@ -336,7 +271,7 @@ Status Join::ReadMap(Line& line) {
   return OkStatus();
 }
 
-StatusOr<Join::Line> Join::Enter(int peer, Channel channel) {
+StatusOr<Line> Join::Enter(int peer, Channel channel) {
   Duration backoff = kBackoffMin;
   std::string reason = "no answer";
   while (true) {
@@ -346,11 +281,9 @@ StatusOr<Join::Line> Join::Enter(int peer, Channel channel) {
     const Status status = TryEnter(peer, channel, deadline, line, again);
     if (status.ok()) return line;
     TD_RETURN_IF_ERROR(waiter_.end());
-    const std::string whom =
-        absl::StrFormat("rank %d at %s", peer, ToString(map_[static_cast<size_t>(peer)]));
     if (!again) {
-      return Annotate(
-          status, absl::StrFormat("rank %d of %d, joining %s", config_.rank, config_.size, whom));
+      return Annotate(status, absl::StrFormat("rank %d of %d, joining %s", config_.rank,
+                                              config_.size, Named(peer)));
     }
     // An attempt that the end of the time cut short says nothing.
     const bool over = SteadyNow() >= waiter_.deadline();
@@ -358,7 +291,7 @@ StatusOr<Join::Line> Join::Enter(int peer, Channel channel) {
     if (over) {
       return DeadlineExceeded(
           "rank %d of %d: no way to %s within %s (%s); is it running, and is the address right?",
-          config_.rank, config_.size, whom, FormatDuration(config_.timeout), reason);
+          config_.rank, config_.size, Named(peer), FormatDuration(config_.timeout), reason);
     }
     waiter_.Pause(backoff);
     backoff = std::min(backoff * 2, kBackoffMax);
@@ -366,70 +299,30 @@ StatusOr<Join::Line> Join::Enter(int peer, Channel channel) {
 }
 
 Status Join::TryEnter(int peer, Channel channel, Time deadline, Line& line, bool& again) {
+  if (peer == 0 && generation_ == 0) {  // then it is who made the world
+    const StatusOr<HostPort> found = point_.Find(deadline, again);
+    map_[0] = found.ok() ? *found : HostPort();
+    waiter_.WaitFor(Named(0), {0});
+    TD_RETURN_IF_ERROR(found.status());
+  }
   again = true;
-  const HostPort& where = map_[static_cast<size_t>(peer)];
-  std::vector<tcp::endpoint> endpoints;
-  Error error;
-  const asio::ip::address address = asio::ip::make_address(where.host, error);
-  if (!error) {
-    endpoints.emplace_back(address, where.port);
-  } else {
-    tcp::resolver resolver(io_);
-    for (const auto& found : resolver.resolve(where.host, "", error)) {
-      endpoints.emplace_back(found.endpoint().address(), where.port);
-    }
-    if (endpoints.empty()) return Unavailable("unknown host: %s", error.message());
-  }
-  for (const tcp::endpoint& endpoint : endpoints) {
-    line.socket = std::make_unique<tcp::socket>(io_);
-    error = waiter_.Await([&](auto done) { line.socket->async_connect(endpoint, done); },
-                          [&] { Waiter::Close(*line.socket); }, deadline);
-    if (!error) break;
-  }
-  if (error) return Unavailable("%s", error.message());
-  if (reception_ == nullptr) {
+  TD_ASSIGN_OR_RETURN(line.socket, DialPeer(waiter_, map_[static_cast<size_t>(peer)], deadline));
+  if (!listener_.is_open()) {
+    Error error;
     const std::string local = line.socket->local_endpoint(error).address().to_string();
     again = false;
-    TD_RETURN_IF_ERROR(Listen(config_.listen_host.empty() ? local : config_.listen_host, 0));
-    if (door_.host == "0.0.0.0" || door_.host == "::") door_.host = local;
-    again = true;
+    TD_RETURN_IF_ERROR(
+        listener_.Open(config_.listen_host.empty() ? local : config_.listen_host, 0, local));
   }
-  return Greet(channel, deadline, line, again);
-}
-
-Status Join::Greet(Channel channel, Time deadline, Line& line, bool& again) {
-  Hello& hello = line.hello;
-  hello.channel = static_cast<uint32_t>(channel);
-  hello.rank = config_.rank;
-  hello.size = config_.size;
-  hello.port = door_.port;
-  hello.generation = generation_;
-  hello.nonce = FreshNonce();
-  PutText(door_.host, hello.host);
-  PutText(config_.job, hello.job);
-  const auto broken = [&](const Error& error) {
-    return Unavailable("the handshake broke off: %s", error.message());
-  };
-  Error error = waiter_.Write(*line.socket, &hello, sizeof(hello), deadline);
-  if (!error) error = waiter_.Read(*line.socket, &line.challenge, sizeof(Greeting), deadline);
-  if (error) return broken(error);
-  again = false;
-  TD_RETURN_IF_ERROR(CheckGreeting(line.challenge.greeting));
-  again = true;
-  Proof proof;
-  Welcome welcome;
-  error = waiter_.Read(*line.socket, &line.challenge.nonce, sizeof(Nonce), deadline);
-  proof.mac = MacOf(config_.secret, "dialler", hello, line.challenge);
-  if (!error) error = waiter_.Write(*line.socket, &proof, sizeof(proof), deadline);
-  if (!error) error = waiter_.Read(*line.socket, &welcome, sizeof(welcome), deadline);
-  if (error) return broken(error);
-  again = false;
-  if (welcome.code != 0) return FromCode(welcome.code, "refused: " + GetText(welcome.text));
-  if (!SameMac(welcome.mac, MacOf(config_.secret, "listener", hello, line.challenge))) {
-    return PermissionDenied("whoever listens there does not know the secret of job \"%s\"",
-                            config_.job);
-  }
-  return OkStatus();
+  line.hello.channel = static_cast<uint32_t>(channel);
+  line.hello.rank = config_.rank;
+  line.hello.size = config_.size;
+  line.hello.port = listener_.address().port;
+  line.hello.generation = generation_;
+  line.hello.nonce = FreshNonce();
+  PutText(listener_.address().host, line.hello.host);
+  PutText(config_.job, line.hello.job);
+  return Greet(waiter_, config_.secret, deadline, line, again);
 }
 
 Status Join::FillMesh(Mesh& mesh) {
@@ -451,15 +344,15 @@ Status Join::FillMesh(Mesh& mesh) {
   for (int r = 0; r < config_.size; ++r) {
     const size_t at = static_cast<size_t>(r);
     if (r > config_.rank) {
-      Reception::Seat& control = reception_->At(Channel::kControl, r);
+      Reception::Seat& control = reception().At(Channel::kControl, r);
       map_[at] = {GetText(control.hello.host), static_cast<uint16_t>(control.hello.port)};
       TD_RETURN_IF_ERROR(take(control.socket, mesh.control[at]));
-      TD_RETURN_IF_ERROR(take(reception_->At(Channel::kData, r).socket, mesh.data[at]));
+      TD_RETURN_IF_ERROR(take(reception().At(Channel::kData, r).socket, mesh.data[at]));
     } else if (r < config_.rank) {
       TD_RETURN_IF_ERROR(take(lines_control_[at].socket, mesh.control[at]));
       TD_RETURN_IF_ERROR(take(lines_data_[at].socket, mesh.data[at]));
     }
-    mesh.hosts.push_back(ToString(r == config_.rank ? door_ : map_[at]));
+    mesh.hosts.push_back(ToString(r == config_.rank ? listener_.address() : map_[at]));
   }
   return OkStatus();
 }

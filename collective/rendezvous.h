@@ -1,6 +1,7 @@
-// How the ranks of a job find each other over TCP: rank 0 listens where everybody knows, collects
-// where the others listen, and tells all; then every pair connects. Only ranks that prove the job's
-// secret get in; strangers are refused, logged and forgotten.
+// How the ranks of a job find each other over TCP: rank 0 listens where everybody knows, or where a
+// shared folder or etcd tells (rendezvous_store.h), collects where the others listen, and tells
+// all; then every pair connects. Only ranks that prove the job's secret get in; strangers are
+// refused, logged and forgotten.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +21,19 @@ struct WorldConfig {
   int size = 1;
   std::string job;         // at most 63 bytes; the same on all ranks, as are the next four
   std::string secret;      // of the job, not empty; read from a file, never from a command line
-  std::string rendezvous;  // "host:port" or "[v6]:port" where rank 0 listens
+  std::string rendezvous;  // "host:port" where rank 0 listens, or another RendezvousUrl
   Duration timeout = std::chrono::seconds(60);  // for the whole of JoinWorld
   // Of it, once all ranks are there and connect to each other. A rank that dies now is not waited
   // for: all give up and come again.
   Duration connect_timeout = std::chrono::hours(1);
 
-  // Where this rank listens (any port; ranks other than 0). Empty: the address from which it
-  // reaches rank 0.
+  // Where this rank listens (any port; rank 0 only where `rendezvous` does not say). Empty: the
+  // address from which it reaches rank 0. Rank 0: 127.0.0.1, or with network_allowed the one from
+  // which it reaches etcd, or the network at large.
   std::string listen_host;
+  // Whether ranks may meet elsewhere than on 127.0.0.0/8 and ::1, where `rendezvous` does not name
+  // the place. They send in the clear.
+  bool network_allowed = true;
   // A socket that is bound already (and may listen), instead of binding one. JoinWorld owns it and
   // closes it.
   int listen_fd = -1;
@@ -57,8 +62,9 @@ struct Mesh {
 // Blocks until every rank is connected to every other, or config.timeout. On return nobody listens
 // any more. While ranks are missing, one that was here and died may come again. INVALID_ARGUMENT:
 // bad config; UNAVAILABLE: the port is taken, or a rank left once all were there;
-// DEADLINE_EXCEEDED naming the ranks that are missing; PERMISSION_DENIED: the secret differs;
-// ALREADY_EXISTS: the rank is taken; FAILED_PRECONDITION: job, size or version differ; CANCELLED.
+// DEADLINE_EXCEEDED naming the ranks that are missing; PERMISSION_DENIED: the secret differs, or
+// network_allowed; ALREADY_EXISTS: the rank is taken; FAILED_PRECONDITION: job, size or version
+// differ; CANCELLED; what RendezvousStore says.
 StatusOr<Mesh> JoinWorld(const WorldConfig& config);
 
 }  // namespace tandem

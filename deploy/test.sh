@@ -21,6 +21,11 @@ if ! command -v prometheus >/dev/null; then
   ./deploy/setup.sh prometheus && (systemctl disable --now prometheus >/dev/null 2>&1 || true) ||
     echo "test: warning: prometheus cannot be installed: deploy_monitoring_test is skipped" >&2
 fi
+# Tests of the rendezvous run an etcd of their own.
+if ! command -v etcd >/dev/null; then
+  ./deploy/setup.sh etcd-server && (systemctl disable --now etcd >/dev/null 2>&1 || true) ||
+    echo "test: warning: etcd-server cannot be installed: tests are skipped" >&2
+fi
 if ! command -v mpirun >/dev/null || ! command -v dpkg-shlibdeps >/dev/null; then
   ./deploy/setup.sh openmpi-bin dpkg-dev ||
     echo "test: warning: openmpi-bin and dpkg-dev cannot be installed: tests are skipped" >&2

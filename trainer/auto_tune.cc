@@ -80,6 +80,8 @@ class Council {
     config.size = world.ranks;
     config.secret = world.secret;
     config.rendezvous = world.rendezvous;
+    config.listen_host = world.listen_host;
+    config.network_allowed = world.network_allowed;
     config.timeout = world.start_timeout;
     HostCommunicatorConfig calls;
     calls.operation_timeout = world.start_timeout + world.step_timeout;

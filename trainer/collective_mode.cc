@@ -210,6 +210,8 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
   world.size = options_.ranks;
   world.secret = options_.secret;
   world.rendezvous = options_.rendezvous;
+  world.listen_host = options_.listen_host;
+  world.network_allowed = options_.network_allowed;
   world.timeout = timeout;
   if (options_.peers_return) world.connect_timeout = std::chrono::seconds(10);
   world.stop = stop;

@@ -330,6 +330,8 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.slice_var_up = strategy.runtime_flags().slice_var_up();
   options.min_block_size = strategy.runtime_flags().min_block_size();
   options.rendezvous = rank.rendezvous;
+  options.listen_host = rank.listen_host;
+  options.network_allowed = rank.network_allowed;
   options.peers_return = rank.peers_return && config.mode() == COLLECTIVE;
   options.restarted = rank.restarted;
   options.launcher = rank.launcher;
@@ -357,7 +359,7 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
   if (meets && options.ranks > 1 && options.rendezvous.empty()) {
     return InvalidArgument(
         "mode %s needs a rendezvous: start the job with tandemrun "
-        "%s, or give --rendezvous=host:port of rank 0",
+        "%s, or give --rendezvous=host:port of rank 0, file:///folder or etcd://host:port/prefix",
         Mode_Name(config.mode()), servers ? "--mode=hybrid" : "--nproc=N");
   }
   switch (config.mode()) {

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "collective/rendezvous_url.h"
 #include "common/base/file_limit.h"
 #include "common/base/float_mode.h"
 #include "common/base/metrics.h"
@@ -40,7 +41,13 @@ DEFINE_string(event_dir, "",
               "parameters at each evaluation");
 DEFINE_string(log_format, "auto", "auto, bar, plain, fleet or json");
 DEFINE_string(pservers, "", "pservers as host:port,host:port (default: from the environment)");
-DEFINE_string(rendezvous, "", "host:port where rank 0 listens (default: from the environment)");
+DEFINE_string(rendezvous, "",
+              "where the ranks meet: tcp://HOST:PORT or HOST:PORT, where rank 0 listens; "
+              "file:///FOLDER, which all hosts share; etcd://HOST:PORT/PREFIX (default: from the "
+              "environment)");
+DEFINE_string(listen_host, "",
+              "address where this rank listens for the others (default: the one from which it "
+              "reaches rank 0, or the network)");
 DEFINE_string(
     tls_dir, "",
     "folder with this trainer's tls.crt and tls.key, and ca.crt, which signed those of the "
@@ -164,6 +171,8 @@ StatusOr<RankInfo> Rank(const Environment& environment) {
   TD_ASSIGN_OR_RETURN(RankInfo rank, RankFromEnv(environment));
   if (!FLAGS_pservers.empty()) rank.pservers = absl::StrSplit(FLAGS_pservers, ',');
   if (!FLAGS_rendezvous.empty()) rank.rendezvous = FLAGS_rendezvous;
+  if (!FLAGS_listen_host.empty()) rank.listen_host = FLAGS_listen_host;
+  rank.network_allowed = FLAGS_insecure_allow_network;
   return rank;
 }
 
@@ -241,9 +250,11 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
 Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
   if (!meets || rank.size == 1 || rank.rendezvous.empty()) return OkStatus();
-  TD_ASSIGN_OR_RETURN(const Endpoint rendezvous, ParseEndpoint(rank.rendezvous));
-  if (IsLoopback(rendezvous)) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const RendezvousUrl url, ParseRendezvousUrl(rank.rendezvous));
+  const bool told = url.kind == RendezvousUrl::Kind::kTcp;
+  if (told && IsLoopback(Endpoint{url.address.host, url.address.port})) return OkStatus();
   if (!FLAGS_insecure_allow_network) {
+    if (!told) return OkStatus();  // JoinWorld then keeps to this host
     return PermissionDenied(
         "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
         "reads and changes them. In a network that you trust allow it with "

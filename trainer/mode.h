@@ -73,7 +73,9 @@ struct ModeOptions {
   int64_t min_block_size = 8192;  // elements
   TlsFiles tls;                   // towards the servers
   // collective
-  std::string rendezvous;            // host:port where rank 0 listens
+  std::string rendezvous;            // these three: WorldConfig, collective/rendezvous.h
+  std::string listen_host;
+  bool network_allowed = false;
   bool peers_return = false;         // who is killed is started again (tandemrun --max_restarts)
   bool restarted = false;            // and this rank was
   std::string launcher;              // who is told of ranks that do not come (launcher_line.h)

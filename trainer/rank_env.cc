@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "collective/rendezvous_url.h"
 
 namespace tandem {
 namespace {
@@ -202,6 +203,7 @@ Status Reader::ReadCommon(RankInfo& info) const {
   TD_ASSIGN_OR_RETURN(const int restarted, Number("TANDEM_RESTARTED", 0, 1, 0));
   info.restarted = restarted == 1;
   info.launcher = Get("TANDEM_LAUNCHER").value_or("");
+  info.listen_host = Get("TANDEM_LISTEN_HOST").value_or("");
   return OkStatus();
 }
 
@@ -251,7 +253,8 @@ StatusOr<RankInfo> Reader::Read() {
   }
   NoteUnused(info);
   if (const auto rendezvous = Get("TANDEM_RENDEZVOUS")) {
-    TD_RETURN_IF_ERROR(CheckEndpoint(*rendezvous, "environment: TANDEM_RENDEZVOUS"));
+    const Status status = ParseRendezvousUrl(*rendezvous).status();
+    TD_RETURN_IF_ERROR(Annotate(status, "environment: TANDEM_RENDEZVOUS"));
     info.rendezvous = *rendezvous;
   }
   return info;

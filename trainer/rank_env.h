@@ -19,7 +19,9 @@ struct RankInfo {
   int local_size = 1;
   std::vector<std::string> trainers;  // host:port of every trainer by rank; may be empty
   std::vector<std::string> pservers;  // host:port of every pserver; may be empty
-  std::string rendezvous;             // host:port where rank 0 listens; may be empty
+  std::string rendezvous;             // collective/rendezvous_url.h; may be empty
+  std::string listen_host;            // TANDEM_LISTEN_HOST; may be empty
+  bool network_allowed = false;       // WorldConfig::network_allowed; no variable says so
   std::string job;                    // TANDEM_JOB; may be empty
   std::string secret_file;            // TANDEM_SECRET_FILE; may be empty
   bool peers_return = false;          // TANDEM_MAX_RESTARTS: who is killed is started again,
@@ -42,7 +44,7 @@ inline constexpr int kRanksMax = 65536;
 //   SLURM_*    SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID (srun; a batch script's own shell, which
 //   has
 //              SLURM_JOB_ID without SLURM_STEP_ID, is one process)
-// else one process. TANDEM_RENDEZVOUS=host:port, TANDEM_JOB, TANDEM_SECRET_FILE,
+// else one process. TANDEM_RENDEZVOUS, TANDEM_LISTEN_HOST, TANDEM_JOB, TANDEM_SECRET_FILE,
 // TANDEM_MAX_RESTARTS, TANDEM_RESTARTED and TANDEM_LAUNCHER (by tandemrun in collective mode) and
 // PADDLE_PSERVERS_IP_PORT_LIST (TANDEM_PSERVERS) hold with every family.
 // INVALID_ARGUMENT naming the variable for what is malformed (not a number, out of range, no

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_split.h"
+#include "collective/rendezvous_url.h"
 
 namespace tandem::deploy {
 namespace {
@@ -121,6 +122,16 @@ Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
   return OkStatus();
 }
 
+Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
+  if (!args.Has("rendezvous")) return OkStatus();
+  if (options.mode != LaunchMode::kCollective && options.mode != LaunchMode::kHybrid) {
+    return InvalidArgument("%s is for collective and hybrid mode: no ranks meet in %s mode",
+                           Spelled(args, "rendezvous"), ModeName(options.mode));
+  }
+  options.rendezvous = args.Get("rendezvous");
+  return Annotate(ParseRendezvousUrl(options.rendezvous).status(), "--rendezvous");
+}
+
 Status CheckRest(const ParsedArgs& args) {
   for (const char* name : {"heter_workers", "http_port"}) {
     if (args.Has(name)) return InvalidArgument("%s is not built yet", Spelled(args, name));
@@ -190,6 +201,9 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"tls_dir", "", "DIR",
        "the same with those of DIR/pserver and DIR/trainer (tandem certs issue)"},
       {"insecure_allow_network", "", "", "let the job use network addresses in the clear"},
+      {"rendezvous", "", "URL",
+       "where ranks meet: tcp://HOST:PORT (default: of rank 0), file:///FOLDER that all hosts "
+       "share, or etcd://HOST:PORT/PREFIX"},
       {"pserver_data_dir", "", "DIR", "pservers keep their state below this folder"},
       {"max_restarts", "", "N",
        "pserver and collective mode: start a trainer that was killed again, N times in all "
@@ -246,6 +260,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
       break;
   }
   TD_RETURN_IF_ERROR(CheckHosts(args, options));
+  TD_RETURN_IF_ERROR(FillRendezvous(args, options));
   return options;
 }
 

@@ -30,6 +30,7 @@ struct LaunchOptions {
   std::string tls_dir;
   bool make_tls = false;
   bool insecure_allow_network = false;  // what goes over the network may go in the clear
+  std::string rendezvous;               // where ranks meet; empty: where rank 0 listens
   std::string pserver_data_dir;
   std::string pserver_program, trainer_program;
   std::vector<std::string> trainer_args;  // handed on as they are

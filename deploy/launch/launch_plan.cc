@@ -32,7 +32,8 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
     env["PADDLE_PSERVERS_IP_PORT_LIST"] = JoinEndpoints(options.servers);
   }
   if (options.mode == LaunchMode::kCollective || options.mode == LaunchMode::kHybrid) {
-    env["TANDEM_RENDEZVOUS"] = options.workers[0].Text();
+    env["TANDEM_RENDEZVOUS"] =
+        options.rendezvous.empty() ? options.workers[0].Text() : options.rendezvous;
   }
   return env;
 }
@@ -90,6 +91,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
     p.env["TANDEM_LAUNCHER"] = plan.silent_fifo;
   }
   p.env["TRAINING_ROLE"] = "TRAINER";
+  if (!options.rendezvous.empty()) p.env["TANDEM_LISTEN_HOST"] = p.endpoint.host;
   p.env["PADDLE_TRAINER_ID"] = p.env["RANK"] = std::to_string(rank);
   p.env["LOCAL_RANK"] = std::to_string(local_rank);
   p.env["LOCAL_WORLD_SIZE"] = std::to_string(local_size);
@@ -213,6 +215,7 @@ Environment WithoutRanks(Environment env) {
                            "TANDEM_ROLE",
                            "TANDEM_PSERVERS",
                            "TANDEM_RENDEZVOUS",
+                           "TANDEM_LISTEN_HOST",
                            "TANDEM_JOB",
                            "TANDEM_SERVER_INDEX",
                            "TANDEM_MAX_RESTARTS",

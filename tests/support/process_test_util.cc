@@ -27,16 +27,18 @@ namespace {
 
 // What tells a trainer its rank (trainer/rank_env.h) must come from the test alone.
 bool SpeaksOfRanks(const std::string& entry) {
-  for (const char* prefix : {"RANK=", "WORLD_SIZE=", "LOCAL_", "MASTER_", "PADDLE_", "OMPI_",
-                             "SLURM_", "TRAINING_ROLE=", "POD_IP=", "TANDEM_RANK", "TANDEM_SIZE",
-                             "TANDEM_LOCAL", "TANDEM_PSERVERS", "TANDEM_RENDEZVOUS",
-                             "TANDEM_SECRET_FILE", "TANDEM_ROLE", "TANDEM_JOB"}) {
+  for (const char* prefix :
+       {"RANK=", "WORLD_SIZE=", "LOCAL_", "MASTER_", "PADDLE_", "OMPI_", "SLURM_",
+        "TRAINING_ROLE=", "POD_IP=", "TANDEM_RANK", "TANDEM_SIZE", "TANDEM_LOCAL",
+        "TANDEM_PSERVERS", "TANDEM_RENDEZVOUS", "TANDEM_LISTEN_HOST", "TANDEM_SECRET_FILE",
+        "TANDEM_ROLE", "TANDEM_JOB"}) {
     if (entry.starts_with(prefix)) return true;
   }
   return false;
 }
 
 std::string BinPath(const std::string& program) {
+  if (program.starts_with('/')) return program;
   const char* bin = std::getenv("TANDEM_BIN_DIR");
   return std::string(bin != nullptr ? bin : "build/bin") + "/" + program;
 }

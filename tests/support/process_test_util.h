@@ -40,8 +40,9 @@ eval_every_epochs: 0
 // One running program. Not thread-safe.
 class ChildProcess {
  public:
-  // `program`: a name in build/bin. `env`: added to this process's environment, from which other
-  // launchers' words on ranks are taken out. Both output streams go to `output_file`.
+  // `program`: a name in build/bin, or an absolute path. `env`: added to this process's
+  // environment, from which other launchers' words on ranks are taken out. Both output streams go
+  // to `output_file`.
   ChildProcess(const std::string& program, const std::vector<std::string>& args,
                const std::map<std::string, std::string>& env, std::string output_file);
   ~ChildProcess();  // kills the group and collects the program

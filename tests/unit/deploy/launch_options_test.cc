@@ -191,6 +191,16 @@ TEST_F(LaunchOptionsTest, OnManyHostsOnlyLocalProcessesAreStarted) {
   EXPECT_TRUE(plan->remote_workers);
 }
 
+TEST_F(LaunchOptionsTest, RanksMeetWhereTheyAreTold) {
+  const auto plan = Plan(
+      "--ips=240.0.0.7,127.0.0.1 --nproc=1 --secret_file=@/s --rendezvous=file:///mnt/jobs "
+      "@/job.pbtxt");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const Environment& env = plan->processes[0].env;
+  EXPECT_EQ(env.at("TANDEM_RENDEZVOUS"), "file:///mnt/jobs");
+  EXPECT_EQ(env.at("TANDEM_LISTEN_HOST"), "127.0.0.1");
+}
+
 TEST_F(LaunchOptionsTest, TlsIsHandedToEachRole) {
   const auto given = Plan(
       "--servers=1 --workers=1 --tls_dir=/pki/job --insecure_allow_network "

@@ -94,11 +94,13 @@ TEST(RankEnv, AddressesAndNames) {
   info = RankFromEnv(kTorchrun);
   EXPECT_EQ(info->rendezvous, "10.0.0.1:29500");
   info = RankFromEnv(With(kTorchrun, {{"TANDEM_RENDEZVOUS", "[::1]:80"},
+                                      {"TANDEM_LISTEN_HOST", "10.0.0.9"},
                                       {"TANDEM_JOB", "j"},
                                       {"TANDEM_SECRET_FILE", "/run/secret"},
                                       {"TANDEM_PSERVERS", "c:1"}}));
   ASSERT_TRUE(info.ok()) << info.status();
   EXPECT_EQ(info->rendezvous, "[::1]:80");
+  EXPECT_EQ(info->listen_host, "10.0.0.9");
   EXPECT_EQ(info->job, "j");
   EXPECT_EQ(info->secret_file, "/run/secret");
   EXPECT_THAT(info->pservers, ElementsAre("c:1"));
@@ -158,7 +160,8 @@ TEST(RankEnv, ErrorsNameTheVariable) {
       {With(kFleet, {{"RANK", "1"}, {"WORLD_SIZE", "3"}}),
        "PADDLE_TRAINER_ID says rank 2 of 3, but RANK"},
       {{{"TANDEM_RANK", "1"}}, "TANDEM_RANK is set, but TANDEM_SIZE is not"},
-      {{{"TANDEM_RENDEZVOUS", "localhost"}}, "TANDEM_RENDEZVOUS: \"localhost\" is not host:port"},
+      {{{"TANDEM_RENDEZVOUS", "localhost"}}, "TANDEM_RENDEZVOUS: \"localhost\" is no address"},
+      {{{"TANDEM_RENDEZVOUS", "file://here"}}, "TANDEM_RENDEZVOUS: \"file://here\" names no"},
       {{{"TANDEM_RENDEZVOUS", "::1:80"}}, "TANDEM_RENDEZVOUS"},
       {{{"SLURM_PROCID", "3"}}, "SLURM_PROCID is set, but SLURM_NTASKS is not"},
       {With(kMpirun, {{"OMPI_COMM_WORLD_RANK", "3"}}), "OMPI_COMM_WORLD_RANK=3"},

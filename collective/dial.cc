@@ -1,0 +1,66 @@
+#include <utility>
+
+#include "collective/dial.h"
+
+#include <vector>
+
+namespace tandem {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using Error = boost::system::error_code;
+
+Status FromCode(uint32_t code, const std::string& message) {
+  const bool known = code > 0 && code <= static_cast<uint32_t>(StatusCode::kUnauthenticated);
+  return Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown, message);
+}
+
+StatusOr<std::unique_ptr<Waiter::Socket>> DialPeer(Waiter& waiter, const HostPort& where,
+                                                   Time deadline) {
+  std::vector<tcp::endpoint> endpoints;
+  Error error;
+  const asio::ip::address address = asio::ip::make_address(where.host, error);
+  if (!error) {
+    endpoints.emplace_back(address, where.port);
+  } else {
+    tcp::resolver resolver(waiter.io());
+    for (const auto& found : resolver.resolve(where.host, "", error)) {
+      endpoints.emplace_back(found.endpoint().address(), where.port);
+    }
+    if (endpoints.empty()) return Unavailable("unknown host: %s", error.message());
+  }
+  for (const tcp::endpoint& endpoint : endpoints) {
+    auto socket = std::make_unique<Waiter::Socket>(waiter.io());
+    error = waiter.Await([&](auto done) { socket->async_connect(endpoint, done); },
+                         [&] { Waiter::Close(*socket); }, deadline);
+    if (!error) return socket;
+  }
+  return Unavailable("%s", error.message());
+}
+
+Status Greet(Waiter& waiter, const std::string& secret, Time deadline, Line& line, bool& again) {
+  const auto broken = [&](const Error& error) {
+    again = true;
+    return Unavailable("the handshake broke off: %s", error.message());
+  };
+  again = false;
+  Error error = waiter.Write(*line.socket, &line.hello, sizeof(Hello), deadline);
+  if (!error) error = waiter.Read(*line.socket, &line.challenge, sizeof(Greeting), deadline);
+  if (error) return broken(error);
+  TD_RETURN_IF_ERROR(CheckGreeting(line.challenge.greeting));
+  Proof proof;
+  Welcome welcome;
+  error = waiter.Read(*line.socket, &line.challenge.nonce, sizeof(Nonce), deadline);
+  proof.mac = MacOf(secret, "dialler", line.hello, line.challenge);
+  if (!error) error = waiter.Write(*line.socket, &proof, sizeof(proof), deadline);
+  if (!error) error = waiter.Read(*line.socket, &welcome, sizeof(welcome), deadline);
+  if (error) return broken(error);
+  if (welcome.code != 0) return FromCode(welcome.code, "refused: " + GetText(welcome.text));
+  if (!SameMac(welcome.mac, MacOf(secret, "listener", line.hello, line.challenge))) {
+    return PermissionDenied("whoever listens there does not know the secret of job \"%s\"",
+                            GetText(line.hello.job));
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem
