@@ -70,7 +70,8 @@ struct Pserver::Impl {
   Backend backend = Backend::Cpu();
   std::unique_ptr<Storage> storage;  // null: no data folder
   uint64_t restored_version = 0;
-  std::unique_ptr<ColdStore> cold;  // null: all rows are in memory
+  std::unique_ptr<ColdStore> cold;        // null: all rows are in memory
+  std::unique_ptr<ForkJoin> row_workers;  // used under the shard's lock
   std::unique_ptr<DurableShard> durable;
   std::unique_ptr<LogDriver> log_driver;  // null: durability none
   std::unique_ptr<DeadlineDriver> deadlines;
@@ -183,6 +184,8 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
   made.shard.bug = options.bug;
   if (memory) made.shard.arena = memory->arena;
   if (cold != nullptr) made.shard.table_memory = {options.table_memory_bytes, cold.get()};
+  row_workers = std::make_unique<ForkJoin>("rows", options.threads);
+  made.shard.workers = row_workers.get();
   made.logged = options.durability == Durability::kLogged;
   made.log = {options.wal_sync, options.wal_sync_interval, options.log_bytes_max, nullptr,
               [this] { log_driver->Poke(); }};

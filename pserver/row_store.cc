@@ -97,6 +97,7 @@ void RowStore::Remove(uint32_t at) {
     buckets_[RowBucket(Id(at))][Id(at)] = at;
   }
   size_ = last;
+  ++moves_;
   if ((size_ & slab_mask_) == 0) slabs_.pop_back();
 }
 

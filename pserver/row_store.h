@@ -43,6 +43,14 @@ class RowStore {
   void Expect(std::span<const uint64_t> ids);
   // The last row moves to its place.
   void Remove(uint32_t at);
+  // Rows stay where they are as long as this is the same.
+  uint64_t moves() const { return moves_; }
+  // Brings a row into the cache.
+  void Prefetch(uint32_t at) const {
+    __builtin_prefetch(Row(at));
+    if (row_bytes_ > 64) __builtin_prefetch(Row(at) + 16);
+    __builtin_prefetch(&Use(at));
+  }
 
   float* Row(uint32_t at) {
     return reinterpret_cast<float*>(Slab(at) + (at & slab_mask_) * row_bytes_);
@@ -82,6 +90,7 @@ class RowStore {
   uint32_t slab_mask_ = 0;
   size_t slab_bytes_ = 0;
   uint32_t size_ = 0;
+  uint64_t moves_ = 0;
   std::vector<std::unique_ptr<std::byte[], Free>> slabs_;
   std::vector<absl::flat_hash_map<uint64_t, uint32_t>> buckets_;
 };

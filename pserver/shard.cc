@@ -110,8 +110,8 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   if (table_ == nullptr) {
-    TD_ASSIGN_OR_RETURN(auto tables,
-                        SparseTables::Make(config, backend_, device_, options_.table_memory));
+    TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(config, backend_, device_,
+                                                        options_.table_memory, options_.workers));
     SetTables(std::move(tables));
     TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_, options_.arena));
     config_ = config;

@@ -52,6 +52,8 @@ class Shard {
     // Where to have what is given out; null, or full: elsewhere.
     std::shared_ptr<Arena> arena = nullptr;
     TableMemory table_memory = {};  // its store must outlive the shard
+    // Threads that share the work with rows; null: the caller's alone. Must outlive the shard.
+    ForkJoin* workers = nullptr;
   };
   template <typename T>
   using Done = std::function<void(StatusOr<T>)>;

@@ -206,8 +206,8 @@ StatusOr<std::unique_ptr<SparseTables>> Shard::RestoreTables(const ShardImage& i
     return DataLoss("the checkpoint holds %d tables, its configuration %d", image.tables.size(),
                     image.config.tables.size());
   }
-  TD_ASSIGN_OR_RETURN(auto tables,
-                      SparseTables::Make(image.config, backend_, device_, options_.table_memory));
+  TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(image.config, backend_, device_,
+                                                      options_.table_memory, options_.workers));
   for (size_t i = 0; i < image.tables.size(); ++i) {
     SparseTable& table = tables->table(static_cast<int>(i));
     for (const auto& [bucket, rows] : image.tables[i].buckets) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "common/base/nearest.h"
 #include "common/tensor/row_buckets.h"
@@ -10,10 +9,11 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kPullGroup = 64;        // rows that are looked up, then copied
-constexpr size_t kTierGroup = 4096;      // ... for which there is room together
-constexpr int64_t kLine = 16;            // floats of a line of the cache
-constexpr int64_t kChunkFloats = 16384;  // of weights; with gradients and slots they stay in L2
+constexpr size_t kPullGroup = 64;    // rows that are looked up, then copied
+constexpr size_t kTierGroup = 4096;  // ... for which there is room together
+constexpr int64_t kLine = 16;        // floats of a line of the cache
+constexpr size_t kPartRows = 1024;   // that keep a thread busy for some 100 us
+constexpr size_t kAhead = 8;         // rows fetched into the cache before their turn
 
 Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(optimizer));
@@ -38,31 +38,30 @@ void CopyRow(const float* from, int64_t dim, float* to) {
 
 StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
                                                          const OptimizerSpec& optimizer,
-                                                         const Backend& backend, Device& device) {
+                                                         const Backend& backend, Device& device,
+                                                         ForkJoin* workers) {
   TD_RETURN_IF_ERROR(CheckOptimizer(spec, optimizer));
   TD_ASSIGN_OR_RETURN(const IdleRows idle, IdleRowsOf(optimizer, spec.variable));
-  const int64_t dim = spec.dim(), rows = std::max<int64_t>(2, kChunkFloats / dim);
-  TD_ASSIGN_OR_RETURN(
-      auto update, UpdateProgram::MakeRows(spec.variable, rows, dim, optimizer, backend, device));
-  std::vector<size_t> row_slots, scalar_slots;
-  for (size_t i = 0; i < update->slots().size(); ++i) {
-    (update->slots()[i].value.numel() == 1 ? scalar_slots : row_slots).push_back(i);
+  TD_ASSIGN_OR_RETURN(RowUpdater updater,
+                      RowUpdater::Make(spec, optimizer, backend, device,
+                                       workers == nullptr ? 1 : workers->threads()));
+  return std::unique_ptr<SparseTable>(new SparseTable(spec, idle, std::move(updater), workers));
+}
+
+Status SparseTable::InParts(size_t rows, const PartWork& work) const {
+  int parts = 1;
+  // Marks of tiers are not made for several threads.
+  if (workers_ != nullptr && tiers_ == nullptr) {
+    parts = std::clamp(static_cast<int>(rows / kPartRows), 1, workers_->threads());
   }
-  const auto width = dim * static_cast<int64_t>(1 + row_slots.size());
-  auto table = std::unique_ptr<SparseTable>(new SparseTable(spec, idle, width));
-  for (const size_t i : row_slots) {
-    table->slot_names_.push_back(update->slots()[i].name);
-    table->slot_start_.push_back(update->slots()[i].value.span<float>()[0]);
-  }
-  for (const size_t i : scalar_slots) {
-    table->scalars_.emplace_back(update->slots()[i].name,
-                                 update->slots()[i].value.span<float>()[0]);
-  }
-  table->update_ = std::move(update);
-  table->chunk_rows_ = rows;
-  table->row_slots_ = std::move(row_slots);
-  table->scalar_slots_ = std::move(scalar_slots);
-  return table;
+  if (parts == 1) return work(0, 0, rows);
+  std::vector<Status> done(static_cast<size_t>(parts));
+  workers_->Run(parts, [&](int part) {
+    const auto p = static_cast<size_t>(part), n = static_cast<size_t>(parts);
+    done[p] = work(part, rows * p / n, rows * (p + 1) / n);
+  });
+  for (const Status& status : done) TD_RETURN_IF_ERROR(status);
+  return OkStatus();
 }
 
 double SparseTable::bytes_max() const {
@@ -147,25 +146,44 @@ void SparseTable::FillAbsent(uint64_t id, float* weights) const {
   std::fill_n(weights, dim_, 0.0f);
 }
 
-StatusOr<uint32_t> SparseTable::AddFresh(uint64_t id) {
-  TD_ASSIGN_OR_RETURN(const uint32_t at, store_.Add(id));
-  float* row = store_.Row(at);
-  FillFresh(id, row);
-  for (const float start : slot_start_) {
-    row += dim_;
-    std::fill_n(row, dim_, start);
+Status SparseTable::Place(std::span<const uint64_t> ids) {
+  const RecentRows::Pull* const recent = recent_.Find(ids, store_.moves());
+  at_.resize(ids.size());
+  if (recent != nullptr) {
+    at_ = recent->at;
+  } else {
+    TD_RETURN_IF_ERROR(InParts(ids.size(), [&](int, size_t begin, size_t end) {
+      store_.Find(ids.subspan(begin, end - begin), at_.data() + begin);
+      return OkStatus();
+    }));
   }
-  return at;
+  made_.clear();
+  const float* fresh = recent == nullptr || recent->fresh.empty() ? nullptr : recent->fresh.data();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (at_[i] != RowStore::kNone) continue;
+    const uint32_t rows = store_.size();
+    TD_ASSIGN_OR_RETURN(at_[i], store_.FindOrAdd(ids[i]));
+    if (store_.size() != rows) made_.push_back({i, fresh});
+    if (fresh != nullptr) fresh += dim_;
+  }
+  return OkStatus();
 }
 
-StatusOr<std::vector<uint32_t>> SparseTable::FindOrAdd(std::span<const uint64_t> ids) {
-  std::vector<uint32_t> at(ids.size());
-  store_.Find(ids, at.data());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (at[i] != RowStore::kNone) continue;
-    TD_ASSIGN_OR_RETURN(at[i], AddFresh(ids[i]));
+void SparseTable::Begin(std::span<const uint64_t> ids, size_t begin, size_t end) {
+  auto made = std::partition_point(made_.begin(), made_.end(),
+                                   [begin](const MadeRow& row) { return row.position < begin; });
+  for (size_t i = begin; i < end; ++i) {
+    if (i + kAhead < end) store_.Prefetch(at_[i + kAhead]);
+    RowUse& use = store_.Use(at_[i]);
+    if (made != made_.end() && made->position == i) {
+      float* row = store_.Row(at_[i]);
+      made->fresh == nullptr ? FillFresh(ids[i], row) : CopyRow(made->fresh, dim_, row);
+      for (const float start : updater_.slot_start()) std::fill_n(row += dim_, dim_, start);
+      ++made;
+    }
+    use = {use.score + 1, version_};
+    if (tiers_ != nullptr) tiers_->Change(at_[i]);
   }
-  return at;
 }
 
 RowsGradient SparseTable::DropRefused(const RowsGradient& gradient) {
@@ -221,90 +239,10 @@ TableInfo SparseTable::Info() const {
   return info;
 }
 
-void SparseTable::Append(Chunk& chunk, uint32_t at, const float* gradient) {
-  const size_t position = chunk.at.size();
-  const float* row = store_.Row(at);
-  std::copy_n(row, dim_, update_->param().data() + position * dim_);
-  for (const size_t s : row_slots_) {
-    row += dim_;
-    std::copy_n(row, dim_, update_->slots()[s].value.span<float>().data() + position * dim_);
-  }
-  if (gradient != nullptr) {
-    std::copy_n(gradient, dim_, update_->grad().data() + chunk.gradients * dim_);
-    update_->rows()[chunk.gradients++] = static_cast<int64_t>(position);
-  }
-  chunk.at.push_back(at);
-  if (keeps_previous_) {
-    const float* weights = store_.Row(at);
-    previous_.insert(previous_.end(), weights, weights + dim_);
-    // One that was just made read as zeros before where rules admit rows, else as what it is now.
-    const bool made = at >= previous_size_;
-    if (made && spec_.rules.admits()) std::fill(previous_.end() - dim_, previous_.end(), 0.0f);
-  }
-}
-
-Status SparseTable::Run(Chunk& chunk, float rate) {
-  std::fill(update_->rows().begin() + static_cast<int64_t>(chunk.gradients), update_->rows().end(),
-            -1);
-  // What is behind the last row, from an earlier chunk, must not grow without bound.
-  const size_t used = chunk.at.size() * static_cast<size_t>(dim_);
-  std::fill(update_->param().begin() + static_cast<int64_t>(used), update_->param().end(), 0.0f);
-  for (const size_t s : row_slots_) {
-    const auto values = update_->slots()[s].value.span<float>();
-    std::fill(values.begin() + static_cast<int64_t>(used), values.end(), 0.0f);
-  }
-  // Every chunk of a step begins with the same numbers.
-  for (size_t i = 0; i < scalar_slots_.size(); ++i) {
-    update_->slots()[scalar_slots_[i]].value.span<float>()[0] = scalars_[i].second;
-  }
-  TD_RETURN_IF_ERROR(Annotate(update_->Apply(rate), "update of table " + spec_.variable));
-  for (size_t i = 0; i < scalar_slots_.size(); ++i) {
-    next_scalars_[i].second = update_->slots()[scalar_slots_[i]].value.span<float>()[0];
-  }
-  for (size_t position = 0; position < chunk.at.size(); ++position) {
-    float* row = store_.Row(chunk.at[position]);
-    std::copy_n(update_->param().data() + position * dim_, dim_, row);
-    for (const size_t s : row_slots_) {
-      row += dim_;
-      std::copy_n(update_->slots()[s].value.span<float>().data() + position * dim_, dim_, row);
-    }
-  }
-  chunk = {};
-  return OkStatus();
-}
-
-Status SparseTable::UpdateTouched(const RowsGradient& gradient, std::span<const uint32_t> at,
-                                  float rate) {
-  Chunk chunk;
-  for (size_t i = 0; i < at.size(); ++i) {
-    Append(chunk, at[i], gradient.values + i * static_cast<size_t>(dim_));
-    if (static_cast<int64_t>(chunk.at.size()) == chunk_rows_) {
-      TD_RETURN_IF_ERROR(Run(chunk, rate));
-    }
-  }
-  if (keeps_previous_) previous_ids_.assign(gradient.ids.begin(), gradient.ids.end());
-  // Slots of one number advance with every step, whatever rows it has.
-  return chunk.at.empty() && !at.empty() ? OkStatus() : Run(chunk, rate);
-}
-
-Status SparseTable::UpdateAll(const RowsGradient& gradient, std::span<const uint32_t> at,
-                              float rate) {
-  std::vector<size_t> order(at.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return at[a] < at[b]; });
-  Chunk chunk;
-  size_t next = 0;
-  for (uint32_t place = 0; place < store_.size(); ++place) {
-    const float* g = nullptr;
-    if (next < order.size() && at[order[next]] == place) {
-      g = gradient.values + order[next++] * static_cast<size_t>(dim_);
-    }
-    Append(chunk, place, g);
-    if (static_cast<int64_t>(chunk.at.size()) == chunk_rows_) {
-      TD_RETURN_IF_ERROR(Run(chunk, rate));
-    }
-  }
-  return chunk.at.empty() && store_.size() != 0 ? OkStatus() : Run(chunk, rate);
+void SparseTable::KeepPrevious(uint32_t at, uint32_t rows_before, float* out) const {
+  // One that was just made read as zeros before where rules admit rows, else as what it is now.
+  if (at >= rows_before && spec_.rules.admits()) return void(std::fill_n(out, dim_, 0.0f));
+  CopyRow(store_.Row(at), dim_, out);
 }
 
 Status SparseTable::Begin(uint64_t version, bool keep_previous) {
@@ -320,21 +258,53 @@ Status SparseTable::Begin(uint64_t version, bool keep_previous) {
 Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate) {
   const RowsGradient merged = Merge(gradients);
   if (tiers_ != nullptr) TD_RETURN_IF_ERROR(tiers_->Fetch(merged.ids));
-  previous_size_ = store_.size();
-  const RowsGradient gradient = DropRefused(merged);
-  TD_ASSIGN_OR_RETURN(const std::vector<uint32_t> at, FindOrAdd(gradient.ids));
-  for (const uint32_t place : at) {
-    RowUse& use = store_.Use(place);
-    use = {use.score + 1, version_};
-    if (tiers_ != nullptr) tiers_->Change(place);
-  }
-  next_scalars_ = scalars_;
-  TD_RETURN_IF_ERROR(idle_ == IdleRows::kStay ? UpdateTouched(gradient, at, learning_rate)
-                                              : UpdateAll(gradient, at, learning_rate));
-  scalars_ = next_scalars_;
+  const uint32_t rows_before = store_.size();
+  const auto [ids, values] = DropRefused(merged);
+  TD_RETURN_IF_ERROR(Place(ids));
+  TD_RETURN_IF_ERROR(idle_ == IdleRows::kStay
+                         ? UpdateTouched(ids, values, rows_before, learning_rate)
+                         : UpdateAll(ids, values, rows_before, learning_rate));
+  updater_.Finish();
   // Where there is no room now, Prepare of the next ones says so.
   if (tiers_ != nullptr) tiers_->Trim().IgnoreError();
   return OkStatus();
+}
+
+Status SparseTable::UpdateTouched(std::span<const uint64_t> ids, const float* gradients,
+                                  uint32_t rows_before, float rate) {
+  const auto dim = static_cast<size_t>(dim_);
+  if (keeps_previous_) {
+    previous_ids_.assign(ids.begin(), ids.end());
+    previous_.resize(ids.size() * dim);
+  }
+  return InParts(ids.size(), [&](int part, size_t from, size_t to) {
+    // Some rows at a time, which stay in the cache meanwhile.
+    size_t begin = from;
+    do {
+      const size_t end = std::min(begin + updater_.rows_max(), to);
+      Begin(ids, begin, end);
+      for (size_t i = begin; keeps_previous_ && i < end; ++i) {
+        KeepPrevious(at_[i], rows_before, previous_.data() + i * dim);
+      }
+      const std::span<const uint32_t> at(at_.data() + begin, end - begin);
+      TD_RETURN_IF_ERROR(updater_.Update(part, store_, at, gradients + begin * dim, rate));
+      begin = end;
+    } while (begin < to);
+    return OkStatus();
+  });
+}
+
+Status SparseTable::UpdateAll(std::span<const uint64_t> ids, const float* gradients,
+                              uint32_t rows_before, float rate) {
+  Begin(ids, 0, ids.size());
+  if (keeps_previous_) {
+    const auto dim = static_cast<size_t>(dim_);
+    previous_.resize(store_.size() * dim);
+    for (uint32_t at = 0; at < store_.size(); ++at) {
+      KeepPrevious(at, rows_before, previous_.data() + at * dim);
+    }
+  }
+  return updater_.UpdateAll(store_, at_, gradients, rate);
 }
 
 Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out) {
@@ -353,18 +323,33 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
 }
 
 void SparseTable::Gather(std::span<const uint64_t> ids, float* out) {
-  uint32_t at[kPullGroup];
-  for (size_t begin = 0; begin < ids.size(); begin += kPullGroup) {
-    const std::span group = ids.subspan(begin, std::min(kPullGroup, ids.size() - begin));
-    store_.Find(group, at);
-    for (size_t i = 0; i < group.size(); ++i, out += dim_) {
-      if (at[i] == RowStore::kNone) {
-        FillAbsent(group[i], out);
-      } else {
-        CopyRow(store_.Row(at[i]), dim_, out);
-        if (tiers_ != nullptr) tiers_->Touch(at[i]);
+  RecentRows::Pull large;
+  RecentRows::Pull& pull = ids.size() <= RecentRows::kRowsMax ? recent_.Add() : large;
+  pull.ids.assign(ids.begin(), ids.end());
+  pull.at.resize(ids.size());
+  pull.fresh.clear();
+  pull.moves = store_.moves();
+  const auto dim = static_cast<size_t>(dim_);
+  InParts(ids.size(), [&](int, size_t from, size_t to) {
+    for (size_t begin = from; begin < to; begin += kPullGroup) {
+      const size_t end = std::min(begin + kPullGroup, to);
+      store_.Find(ids.subspan(begin, end - begin), pull.at.data() + begin);
+      for (size_t i = begin; i < end; ++i) {
+        if (pull.at[i] == RowStore::kNone) {
+          FillAbsent(ids[i], out + i * dim);
+        } else {
+          CopyRow(store_.Row(pull.at[i]), dim_, out + i * dim);
+          if (tiers_ != nullptr) tiers_->Touch(pull.at[i]);
+        }
       }
     }
+    return OkStatus();
+  }).IgnoreError();
+  // Where rules admit rows a row that is not there reads as zeros, which are not its first values.
+  if (spec_.rules.admits() || &pull == &large) return;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (pull.at[i] != RowStore::kNone) continue;
+    pull.fresh.insert(pull.fresh.end(), out + i * dim, out + (i + 1) * dim);
   }
 }
 
@@ -423,7 +408,7 @@ Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
 
 Status SparseTable::SetScalar(const std::string& slot, float value) {
   std::vector<std::string> names;
-  for (auto& [name, now] : scalars_) {
+  for (auto& [name, now] : updater_.scalars()) {
     names.push_back(name);
     if (name != slot) continue;
     now = value;
@@ -470,8 +455,8 @@ StatusOr<TablePage> SparseTable::Page(int bucket, bool with_slots, uint64_t byte
   TablePage page;
   page.rows.variable = spec_.variable;
   if (with_slots) {
-    page.slots = slot_names_;
-    page.slot_start = slot_start_;
+    page.slots = updater_.slots();
+    page.slot_start = updater_.slot_start();
   }
   bucket = std::max(bucket, spec_.bucket_begin);
   const auto bytes = [&page] {
@@ -486,7 +471,7 @@ StatusOr<TablePage> SparseTable::Page(int bucket, bool with_slots, uint64_t byte
 
 StatusOr<TableImage> SparseTable::Image(uint64_t version) const {
   TableImage image;
-  image.scalars = scalars_;
+  image.scalars = updater_.scalars();
   for (int bucket = spec_.bucket_begin; bucket < spec_.bucket_end; ++bucket) {
     RowValues rows;
     rows.variable = spec_.variable;

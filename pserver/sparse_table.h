@@ -5,10 +5,10 @@
 //
 // A row in memory: id, use, weights, optimizer slots (row_store.h). With a bound on their memory
 // those that are not in use lie outside (row_tiers.h), which changes no bit. Updates are the
-// optimizer's operator with sparse gradients (update_program.h), run over copies of some rows at a
-// time, in the same bits as over a whole matrix.
+// optimizer's operator (row_updater.h), of several parts of the rows at once.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -16,12 +16,14 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/fork_join.h"
 #include "kernels/exec/initial_values.h"
+#include "pserver/recent_rows.h"
 #include "pserver/row_admission.h"
 #include "pserver/row_store.h"
 #include "pserver/row_tiers.h"
+#include "pserver/row_updater.h"
 #include "pserver/shard_types.h"
-#include "pserver/update_program.h"
 
 namespace tandem {
 
@@ -34,11 +36,13 @@ struct RowsGradient {
 // Not thread-safe.
 class SparseTable {
  public:
-  // `backend` and `device` must outlive the table. UNIMPLEMENTED for optimizers that need norms of
-  // whole parameters, or that change rows that never had a gradient.
+  // `backend`, `device` and `workers` (null: the calling thread alone) must outlive the table.
+  // UNIMPLEMENTED for optimizers that need norms of whole parameters, or that change rows that
+  // never had a gradient.
   static StatusOr<std::unique_ptr<SparseTable>> Make(const TableSpec& spec,
                                                      const OptimizerSpec& optimizer,
-                                                     const Backend& backend, Device& device);
+                                                     const Backend& backend, Device& device,
+                                                     ForkJoin* workers = nullptr);
   // Memory that it takes once every row is there that may be.
   double bytes_max() const;
   // From now on rows beyond `bytes` of memory go to `cold`, which must outlive the table. REQUIRES:
@@ -49,7 +53,7 @@ class SparseTable {
   size_t rows() const { return store_.size() + (tiers_ == nullptr ? 0 : tiers_->cold()); }
   size_t bytes() const { return store_.bytes(); }
   TableInfo Info() const;
-  const std::vector<std::string>& slots() const { return slot_names_; }  // of the rows
+  const std::vector<std::string>& slots() const { return updater_.slots(); }  // of the rows
 
   // INVALID_ARGUMENT naming the id: outside [0, height), not of a bucket of this server, or
   // (`ascending`) not above the one before it.
@@ -79,31 +83,37 @@ class SparseTable {
   Status SetRows(const RowValues& values, uint64_t version);
   // A slot of one number. NOT_FOUND with the nearest name.
   Status SetScalar(const std::string& slot, float value);
-  const std::vector<std::pair<std::string, float>>& scalars() const { return scalars_; }
+  const std::vector<std::pair<std::string, float>>& scalars() const { return updater_.scalars(); }
   // Rows of whole buckets from `bucket` on, until there are `bytes_max` bytes.
   StatusOr<TablePage> Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version) const;
   StatusOr<TableImage> Image(uint64_t version) const;
 
  private:
-  // Rows of a chunk on their way through the update program.
-  struct Chunk {
-    std::vector<uint32_t> at;
-    size_t gradients = 0;
+  // A row that a step has made.
+  struct MadeRow {
+    size_t position;     // among the ids of the step
+    const float* fresh;  // its first values; null: they are to be drawn
   };
+  // Does a part of the work with rows [begin, end).
+  using PartWork = std::function<Status(int part, size_t begin, size_t end)>;
 
-  SparseTable(TableSpec spec, IdleRows idle, int64_t width)
+  SparseTable(TableSpec spec, IdleRows idle, RowUpdater updater, ForkJoin* workers)
       : spec_(std::move(spec)),
         idle_(idle),
         dim_(spec_.dim()),
-        width_(width),
-        store_(width),
+        width_(updater.width()),
+        store_(width_),
         fresh_(spec_.variable, spec_.init, spec_.shape, spec_.seed),
-        admission_(spec_.rules, spec_.seed, spec_.variable) {}
+        admission_(spec_.rules, spec_.seed, spec_.variable),
+        updater_(std::move(updater)),
+        workers_(workers) {}
+  // Cuts `rows` rows into parts that are done at once, where they are worth it.
+  Status InParts(size_t rows, const PartWork& work) const;
   // Adds the gradients up; the result lies in one of them, or in merged_.
   RowsGradient Merge(std::span<const RowsGradient> gradients);
-  // Places of `ids`; those that are missing are made, whatever the rules say.
-  StatusOr<std::vector<uint32_t>> FindOrAdd(std::span<const uint64_t> ids);
-  StatusOr<uint32_t> AddFresh(uint64_t id);
+  // Sets at_ to the places of `ids`; those that are missing are added, whatever the rules say, and
+  // are in made_: their values are not set yet.
+  Status Place(std::span<const uint64_t> ids);
   // The gradient of rows that are there or admitted now; the result lies in it, or in merged_.
   RowsGradient DropRefused(const RowsGradient& gradient);
   Status Shrink();
@@ -111,10 +121,14 @@ class SparseTable {
   void Gather(std::span<const uint64_t> ids, float* out);
   void OverwritePrevious(std::span<const uint64_t> ids, float* out) const;
   void FillFresh(uint64_t id, float* weights) const;
-  Status UpdateTouched(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);
-  Status UpdateAll(const RowsGradient& gradient, std::span<const uint32_t> at, float rate);
-  void Append(Chunk& chunk, uint32_t at, const float* gradient);
-  Status Run(Chunk& chunk, float rate);
+  Status UpdateTouched(std::span<const uint64_t> ids, const float* gradients, uint32_t rows_before,
+                       float rate);
+  Status UpdateAll(std::span<const uint64_t> ids, const float* gradients, uint32_t rows_before,
+                   float rate);
+  // Rows [begin, end) of the step: gives those that it made their first values, and notes its use.
+  void Begin(std::span<const uint64_t> ids, size_t begin, size_t end);
+  // The weights of the row at `at` before the step, which begins with `rows_before` rows.
+  void KeepPrevious(uint32_t at, uint32_t rows_before, float* out) const;
   Status AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out) const;
 
   const TableSpec spec_;
@@ -126,20 +140,17 @@ class SparseTable {
   RowAdmission admission_;
   uint32_t version_ = 0;
   uint64_t dropped_ = 0, removed_ = 0;
-  std::unique_ptr<UpdateProgram> update_;
-  int64_t chunk_rows_ = 0;
-  std::vector<size_t> row_slots_, scalar_slots_;  // of update_->slots()
-  std::vector<std::string> slot_names_;           // of row_slots_
-  std::vector<float> slot_start_;
-  std::vector<std::pair<std::string, float>> scalars_;       // now
-  std::vector<std::pair<std::string, float>> next_scalars_;  // behind the step being applied
+  RowUpdater updater_;
+  ForkJoin* const workers_;
+  RecentRows recent_;
+  std::vector<uint32_t> at_;
+  std::vector<MadeRow> made_;  // ascending
   std::vector<uint64_t> merged_ids_;
   std::vector<float> merged_;
   // Weights before the last step: of previous_ids_, or with IdleRows::kFade of all places.
   bool keeps_previous_ = false;
   std::vector<uint64_t> previous_ids_;
   std::vector<float> previous_;
-  uint32_t previous_size_ = 0;                               // rows in memory before it
   std::map<uint64_t, std::vector<float>> previous_removed_;  // weights of rows that are gone,
                                                              // or as SetPrevious had them
 };

@@ -21,11 +21,12 @@ std::vector<double> ShareMemory(const std::vector<double>& bytes_max, double byt
 
 StatusOr<std::unique_ptr<SparseTables>> SparseTables::Make(const ShardConfig& config,
                                                            const Backend& backend, Device& device,
-                                                           const TableMemory& memory) {
+                                                           const TableMemory& memory,
+                                                           ForkJoin* workers) {
   auto all = std::make_unique<SparseTables>();
   all->gathered_.assign(config.trainers, 0);
   for (const TableSpec& spec : config.tables) {
-    auto table = SparseTable::Make(spec, config.optimizer, backend, device);
+    auto table = SparseTable::Make(spec, config.optimizer, backend, device, workers);
     if (!table.ok()) return Annotate(table.status(), "table " + spec.variable);
     all->index_[spec.variable] = static_cast<int>(all->tables_.size());
     all->tables_.push_back({*std::move(table), {}, {}});

@@ -35,10 +35,11 @@ struct PushedRows {
 // Not thread-safe (the shard's lock guards it).
 class SparseTables {
  public:
-  // `backend`, `device` and `memory.cold` must outlive the tables.
+  // `backend`, `device`, `memory.cold` and `workers` must outlive the tables.
   static StatusOr<std::unique_ptr<SparseTables>> Make(const ShardConfig& config,
                                                       const Backend& backend, Device& device,
-                                                      const TableMemory& memory = {});
+                                                      const TableMemory& memory = {},
+                                                      ForkJoin* workers = nullptr);
 
   size_t size() const { return tables_.size(); }
   SparseTable& table(int i) { return *tables_[i].table; }

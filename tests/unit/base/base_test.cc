@@ -10,6 +10,7 @@
 
 #include "common/base/bounded_queue.h"
 #include "common/base/file_limit.h"
+#include "common/base/fork_join.h"
 #include "common/base/metrics.h"
 #include "common/base/rng.h"
 #include "common/base/runner.h"
@@ -84,6 +85,27 @@ TEST(ThreadPool, RunsWhatItAcceptedAndRefusesTheRest) {
   }
   EXPECT_EQ(ran, accepted);
   EXPECT_GE(accepted, 8);
+}
+
+TEST(ForkJoin, DoesEachPartOnceAndWaitsForAll) {
+  ForkJoin workers("test", 3);
+  for (int parts = 1; parts <= 3; ++parts) {
+    std::vector<int> done(3, 0);
+    std::vector<std::thread::id> by(3);
+    for (int round = 0; round < 100; ++round) {
+      workers.Run(parts, [&](int part) {
+        ++done[static_cast<size_t>(part)];
+        by[static_cast<size_t>(part)] = std::this_thread::get_id();
+      });
+    }
+    for (int part = 0; part < 3; ++part) {
+      EXPECT_EQ(done[static_cast<size_t>(part)], part < parts ? 100 : 0);
+    }
+    EXPECT_EQ(by[0], std::this_thread::get_id());
+    if (parts > 1) {
+      EXPECT_NE(by[1], by[0]);
+    }
+  }
 }
 
 TEST(ThreadPool, FullQueueIsResourceExhausted) {

@@ -70,8 +70,9 @@ Gradient RandomGradient(uint64_t step, uint64_t rank, uint64_t every) {
 
 class SparseTableTest : public testing::Test {
  protected:
-  std::unique_ptr<SparseTable> Make(const TableSpec& spec, const OptimizerSpec& optimizer) {
-    auto table = SparseTable::Make(spec, optimizer, backend_, device_);
+  std::unique_ptr<SparseTable> Make(const TableSpec& spec, const OptimizerSpec& optimizer,
+                                    ForkJoin* workers = nullptr) {
+    auto table = SparseTable::Make(spec, optimizer, backend_, device_, workers);
     CHECK(table.ok()) << table.status();
     return *std::move(table);
   }
@@ -80,12 +81,15 @@ class SparseTableTest : public testing::Test {
     TD_RETURN_IF_ERROR(table.Begin(version, false));
     return table.Apply(gradients, 0.1f);
   }
+  static std::vector<float> Pull(SparseTable& table, std::span<const uint64_t> ids) {
+    std::vector<float> values(ids.size() * kDim);
+    EXPECT_TRUE(table.Pull(ids, false, values.data()).ok());
+    return values;
+  }
   static std::vector<float> All(SparseTable& table) {
     std::vector<uint64_t> ids(kHeight);
     std::iota(ids.begin(), ids.end(), 0);
-    std::vector<float> values(kHeight * kDim);
-    EXPECT_TRUE(table.Pull(ids, false, values.data()).ok());
-    return values;
+    return Pull(table, ids);
   }
 
   // What one process does: the sum over the ranks, over the whole matrix.
@@ -133,6 +137,50 @@ TEST_F(SparseTableTest, UpdatesHaveTheBitsOfTheWholeMatrix) {
       EXPECT_EQ(All(*table), Whole(optimizer, 4, every));
       EXPECT_LT(table->rows(), every == 2 ? 3000u : 600u);
     }
+  }
+}
+
+TEST_F(SparseTableTest, PartsAtOnceHaveTheSameBits) {
+  ForkJoin workers("rows", 2);
+  for (const OptimizerSpec& optimizer : Fitting()) {
+    SCOPED_TRACE(optimizer.type);
+    auto table = Make(TableOf(), optimizer, &workers);
+    for (uint64_t step = 0; step < 4; ++step) {
+      const Gradient a = RandomGradient(step, 0, 2), b = RandomGradient(step, 1, 2);
+      const RowsGradient both[] = {a.view(), b.view()};
+      ASSERT_TRUE(table->Begin(step, true).ok());
+      const std::vector<float> before = All(*table);
+      ASSERT_TRUE(table->Apply(both, 0.1f).ok());
+      std::vector<float> previous(a.values.size());
+      ASSERT_TRUE(table->Pull(a.ids, true, previous.data()).ok());
+      for (size_t i = 0; i < previous.size(); ++i) {
+        ASSERT_EQ(previous[i], before[a.ids[i / kDim] * kDim + i % kDim]);
+      }
+    }
+    EXPECT_EQ(All(*table), Whole(optimizer, 4, 2));
+  }
+}
+
+// The push of pulled ids uses what the pull found, whatever came between.
+TEST_F(SparseTableTest, APullBeforeAPushChangesNothing) {
+  ForkJoin workers("rows", 2);
+  for (const bool shrinks : {false, true}) {
+    TableSpec spec = TableOf();
+    if (shrinks) spec.rules = {.shrink_every = 1, .decay = 0.5, .shrink_score = 0.6};
+    auto pulled = Make(spec, Spec("adagrad"), &workers), alone = Make(spec, Spec("adagrad"));
+    for (uint64_t step = 0; step < 6; ++step) {
+      const Gradient a = RandomGradient(step / 2, 0, 2), b = RandomGradient(step, 1, 3);
+      EXPECT_EQ(Pull(*pulled, a.ids), Pull(*alone, a.ids));
+      for (const Gradient* g : {&b, &a}) {
+        const RowsGradient one[] = {g->view()};
+        ASSERT_TRUE(Step(*pulled, one, step).ok());
+        // Without what its pull found.
+        for (uint64_t i = 0; i < 4; ++i) Pull(*alone, {&i, 1});
+        ASSERT_TRUE(Step(*alone, one, step).ok());
+      }
+    }
+    EXPECT_EQ(pulled->rows(), alone->rows());
+    EXPECT_EQ(All(*pulled), All(*alone));
   }
 }
 
