@@ -26,6 +26,15 @@ if ! command -v etcd >/dev/null; then
   ./deploy/setup.sh etcd-server && (systemctl disable --now etcd >/dev/null 2>&1 || true) ||
     echo "test: warning: etcd-server cannot be installed: tests are skipped" >&2
 fi
+# tests/onnx checks models with them.
+if ! /usr/bin/python3 -c 'import cv2, onnx' >/dev/null 2>&1; then
+  ./deploy/setup.sh python3-onnx python3-opencv ||
+    echo "test: warning: python3-onnx and python3-opencv cannot be installed: tests are skipped" >&2
+fi
+if ! command -v man >/dev/null; then
+  ./deploy/setup.sh man-db ||
+    echo "test: warning: man-db cannot be installed: deploy_man_test is skipped" >&2
+fi
 if ! command -v mpirun >/dev/null || ! command -v dpkg-shlibdeps >/dev/null; then
   ./deploy/setup.sh openmpi-bin dpkg-dev ||
     echo "test: warning: openmpi-bin and dpkg-dev cannot be installed: tests are skipped" >&2

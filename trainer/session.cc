@@ -128,8 +128,7 @@ Status Session::Impl::BuildPlan() {
   TD_ASSIGN_OR_RETURN(programs_, BuildPrograms(config_, options_.job_dir, batch_,
                                                options_.global_batch, mode_, Drawings()));
   metric_name_ = MetricName(programs_.forward);
-  TD_RETURN_IF_ERROR(Initialize(programs_.train, config_.seed(), *scope_));
-
+  TD_RETURN_IF_ERROR(SetFirstValues(config_, options_, programs_.train, *scope_, host_, &notes_));
   const int threads = ThreadsOf(config_, options_.rank);
   TD_ASSIGN_OR_RETURN(PlanOptions plan_options, PlanOptionsOf(config_, threads));
   conv_search_ = ConvSearchOf(config_, options_.job_dir, threads, &notes_);

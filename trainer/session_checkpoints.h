@@ -13,6 +13,13 @@
 
 namespace tandem {
 
+// Gives every parameter and state its first value: that of the tensor of its name in the file that
+// model.parameters names, else what the program says. Adds to `notes` what the user should know.
+// NOT_FOUND when the file has no variable of the program; FAILED_PRECONDITION when a description
+// differs; UNIMPLEMENTED for a table whose rows pservers make.
+Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
+                      const Program& program, Scope& scope, Device& host, std::string* notes);
+
 // Rank 0's. One thread.
 class SessionCheckpoints {
  public:

@@ -21,6 +21,7 @@ int RunExplain(const Args& args);
 int RunExport(const Args& args);
 int RunGraph(const Args& args);
 int RunHelp(const Args& args);
+int RunImport(const Args& args);
 int RunKnobs(const Args& args);
 int RunLint(const Args& args);
 int RunPlan(const Args& args);

@@ -1,25 +1,33 @@
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/tensor/device.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
+#include "deploy/cli/job_history.h"
 #include "trainer/checkpoint.h"
 #include "trainer/npz.h"
+#include "trainer/onnx/export.h"
 
 namespace tandem::deploy {
 namespace {
 
 constexpr char kUsage[] =
-    "tandem export CHECKPOINT FILE.npz|FILE.safetensors: a checkpoint's parameters as one file, "
-    "for\n"
-    "NumPy (numpy.load) or for whatever reads safetensors\n"
+    "tandem export CHECKPOINT FILE: a checkpoint as one file. FILE ends with\n"
+    "  .npz            the parameters for NumPy (numpy.load)\n"
+    "  .safetensors    the same for whatever reads safetensors\n"
+    "  .onnx           the network with its parameters, for inference; needs --job\n"
     "CHECKPOINT: a job's checkpoint.dir, of which the newest whole one is taken, or one of its\n"
     "step-NNNNNNNN folders.\n";
 
 const std::vector<FlagSpec>& Flags() {
   static const std::vector<FlagSpec> kFlags = {
-      {"what", "", "PART", "model (default), state (optimizer slots and the like) or all"},
+      {"what", "", "PART", ".npz, .safetensors: model (default), state (optimizer slots) or all"},
+      {"job", "job_file", "FILE", ".onnx: the job file that the checkpoint is of"},
+      {"outputs", "", "A,B", ".onnx: the variables to compute; what the loss takes unless given"},
   };
   return kFlags;
 }
@@ -33,13 +41,10 @@ StatusOr<Checkpoint> Load(const std::string& path, Device& device) {
   return newest;
 }
 
-Status Write(const std::string& out, const Checkpoint& checkpoint, const TensorMap& tensors) {
+// Writes a file at once or not at all. `write` gets the name to write to.
+Status Publish(const std::string& out, const std::function<Status(const std::string&)>& write) {
   const std::string draft = out + ".new";
-  const Status written =
-      out.ends_with(".npz")
-          ? WriteNpz(draft, tensors)
-          : WriteSafetensors(draft, tensors,
-                             {{"job", checkpoint.job}, {"step", std::to_string(checkpoint.step)}});
+  const Status written = write(draft);
   std::error_code error;
   if (written.ok()) std::filesystem::rename(draft, out, error);
   if (written.ok() && !error) return OkStatus();
@@ -48,35 +53,74 @@ Status Write(const std::string& out, const Checkpoint& checkpoint, const TensorM
   return written.ok() ? PermissionDenied("cannot write %s: %s", out, why) : written;
 }
 
-Status Export(const ParsedArgs& args) {
-  if (args.positional.size() != 2) {
-    return InvalidArgument("expected a checkpoint and a file; hint: tandem export DIR model.npz");
-  }
-  const std::string& out = args.positional[1];
-  if (!out.ends_with(".npz") && !out.ends_with(".safetensors")) {
-    return InvalidArgument("%s: expected a name that ends with .npz or .safetensors", out);
-  }
-  const std::string what = args.Get("what", "model");
-  if (what != "model" && what != "state" && what != "all") {
-    return InvalidArgument("--what=%s: expected model, state or all%s", what,
-                           HintText(what, {"model", "state", "all"}));
-  }
-  CpuDevice device;
-  TD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Load(args.positional[0], device));
+StringMap Origin(const Checkpoint& checkpoint) {
+  return {{"job", checkpoint.job}, {"step", std::to_string(checkpoint.step)}};
+}
+
+std::string StepOf(const Checkpoint& checkpoint) {
+  return absl::StrFormat("step %d of job %s", checkpoint.step, checkpoint.job);
+}
+
+Status ExportTensors(const std::string& out, const std::string& what,
+                     const Checkpoint& checkpoint) {
   TensorMap tensors;
   if (what != "state") tensors.insert(checkpoint.params.begin(), checkpoint.params.end());
   if (what != "model") tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
-  TD_RETURN_IF_ERROR(Write(out, checkpoint, tensors));
+  TD_RETURN_IF_ERROR(Publish(out, [&](const std::string& path) {
+    return out.ends_with(".npz") ? WriteNpz(path, tensors)
+                                 : WriteSafetensors(path, tensors, Origin(checkpoint));
+  }));
   int64_t elements = 0;
   for (const auto& [name, tensor] : tensors) elements += tensor.numel();
-  std::printf("%s: step %llu of job %s, %zu tensors, %lld elements\n", out.c_str(),
-              static_cast<unsigned long long>(checkpoint.step), checkpoint.job.c_str(),
+  std::printf("%s: %s, %zu tensors, %lld elements\n", out.c_str(), StepOf(checkpoint).c_str(),
               tensors.size(), static_cast<long long>(elements));
   if (!checkpoint.tables.empty() && what != "state") {
     std::fprintf(stderr, "tandem export: tables that pservers keep alone (%s) are not part of it\n",
                  checkpoint.tables.c_str());
   }
   return OkStatus();
+}
+
+// The program is that of the job file: a checkpoint has its variables alone.
+Status ExportNetwork(const std::string& out, const ParsedArgs& args, const Checkpoint& checkpoint) {
+  if (!args.Has("job")) {
+    return InvalidArgument("%s needs the network; hint: --job=JOB_FILE of the checkpoint", out);
+  }
+  TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(args.Get("job"), 1, {{"mode", "local"}}));
+  const Program& program = history.points.front().second;  // before all passes
+  std::vector<std::string> outputs = absl::StrSplit(args.Get("outputs"), ',', absl::SkipEmpty());
+  TensorMap tensors = checkpoint.params;
+  tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
+  TD_ASSIGN_OR_RETURN(const OnnxModel model,
+                      ExportOnnx(program, tensors, std::move(outputs), Origin(checkpoint)));
+  TD_RETURN_IF_ERROR(
+      Publish(out, [&model](const std::string& path) { return WriteTextFile(path, model.bytes); }));
+  std::printf("%s: %s, ONNX opset %d, %s -> %s\n", out.c_str(), StepOf(checkpoint).c_str(),
+              kOnnxOpset, absl::StrJoin(model.inputs, ", ").c_str(),
+              absl::StrJoin(model.outputs, ", ").c_str());
+  return OkStatus();
+}
+
+Status Export(const ParsedArgs& args) {
+  if (args.positional.size() != 2) {
+    return InvalidArgument("expected a checkpoint and a file; hint: tandem export DIR model.npz");
+  }
+  const std::string& out = args.positional[1];
+  const bool network = out.ends_with(".onnx");
+  if (!network && !out.ends_with(".npz") && !out.ends_with(".safetensors")) {
+    return InvalidArgument("%s: expected a name that ends with .npz, .safetensors or .onnx", out);
+  }
+  const std::string what = args.Get("what", "model");
+  if (what != "model" && what != "state" && what != "all") {
+    return InvalidArgument("--what=%s: expected model, state or all%s", what,
+                           HintText(what, {"model", "state", "all"}));
+  }
+  if (network && args.Has("what")) {
+    return InvalidArgument("--what is for .npz and .safetensors: a network is whole");
+  }
+  CpuDevice device;
+  TD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Load(args.positional[0], device));
+  return network ? ExportNetwork(out, args, checkpoint) : ExportTensors(out, what, checkpoint);
 }
 
 }  // namespace

@@ -26,6 +26,9 @@ add_library(tandem_dnnl UNKNOWN IMPORTED)
 set_target_properties(tandem_dnnl PROPERTIES IMPORTED_LOCATION ${TANDEM_DNNL_LIBRARY}
   INTERFACE_INCLUDE_DIRECTORIES ${TANDEM_DNNL_INCLUDE} INTERFACE_LINK_LIBRARIES OpenMP::OpenMP_CXX)
 
+# ONNX: the definition of its messages alone.
+find_path(TANDEM_ONNX_PROTO onnx/onnx.proto REQUIRED)
+
 # libxsmm: small matrix products compiled at plan time. Static in Debian; needs dl, threads, and no BLAS.
 find_path(TANDEM_XSMM_INCLUDE libxsmm.h REQUIRED)
 find_library(TANDEM_XSMM_LIBRARY xsmm REQUIRED)

@@ -98,8 +98,9 @@ class Export(unittest.TestCase):
 
     def test_what_is_refused(self):
         folder = self.folder.name
-        self.assertIn("ends with .npz", run("tandem", "export", "checkpoints", "x.onnx", cwd=folder,
+        self.assertIn("ends with .npz", run("tandem", "export", "checkpoints", "x.txt", cwd=folder,
                                             code=2))
+        self.assertIn("--job=", run("tandem", "export", "checkpoints", "x.onnx", cwd=folder, code=2))
         run("tandem", "export", "nowhere", "x.npz", cwd=folder, code=2)
         self.assertIn("did you mean", run("tandem", "export", "checkpoints", "x.npz", "--what=modle",
                                           cwd=folder, code=2))

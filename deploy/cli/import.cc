@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/strings/str_split.h"
+#include "common/strategy/strategy.h"
+#include "common/tensor/device.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "kernels/graph/program_io.h"
+#include "proto/program.pb.h"
+#include "trainer/checkpoint_files.h"
+#include "trainer/onnx/import.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    "tandem import MODEL.onnx FOLDER: an ONNX model as a program to train, with its parameters\n"
+    "FOLDER gets model.pbtxt and model.safetensors; a job file there trains them with\n"
+    "  model { program: \"model.pbtxt\" parameters: \"model.safetensors\" }\n";
+
+const std::vector<FlagSpec>& Flags() {
+  static const std::vector<FlagSpec> kFlags = {
+      {"loss", "", "NAME",
+       "softmax (default): cross entropy of the output with \"label\"; sigmoid; none: the program "
+       "is the network alone"},
+      {"output", "", "NAME", "the model's output that the loss takes, where it has several"},
+      {"rename", "", "A=B,C=D",
+       "inputs of the model, and the fields of the data that they are; an only input that is an "
+       "image is \"img\" unless given"},
+  };
+  return kFlags;
+}
+
+StatusOr<OnnxImportOptions> OptionsOf(const ParsedArgs& args) {
+  OnnxImportOptions options;
+  options.output = args.Get("output");
+  const std::vector<std::string> losses = {"softmax", "sigmoid", "none"};
+  const std::string loss = args.Get("loss", losses[0]);
+  const auto it = std::find(losses.begin(), losses.end(), loss);
+  if (it == losses.end()) {
+    return InvalidArgument("--loss=%s: expected softmax, sigmoid or none%s", loss,
+                           HintText(loss, losses));
+  }
+  options.loss = static_cast<OnnxImportOptions::Loss>(it - losses.begin());
+  for (const std::string& pair :
+       std::vector<std::string>(absl::StrSplit(args.Get("rename"), ',', absl::SkipEmpty()))) {
+    const std::pair<std::string, std::string> names = absl::StrSplit(pair, absl::MaxSplits('=', 1));
+    if (names.first.empty() || names.second.empty()) {
+      return InvalidArgument("--rename: \"%s\" is no INPUT=FIELD", pair);
+    }
+    options.rename[names.first] = names.second;
+  }
+  return options;
+}
+
+Status Import(const ParsedArgs& args) {
+  if (args.positional.size() != 2) {
+    return InvalidArgument("expected a model and a folder; hint: tandem import model.onnx mine");
+  }
+  const std::string &path = args.positional[0], &folder = args.positional[1];
+  TD_ASSIGN_OR_RETURN(const OnnxImportOptions options, OptionsOf(args));
+  TD_ASSIGN_OR_RETURN(const std::string bytes, ReadSmallFile(path, INT_MAX));
+  CpuDevice device;
+  TD_ASSIGN_OR_RETURN(const OnnxImport model, ImportOnnx(bytes, path, options, device));
+  for (const std::string& note : model.notes) {
+    std::fprintf(stderr, "tandem import: %s\n", note.c_str());
+  }
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  pb::ProgramDef def;
+  ToProto(model.program, &def);
+  TD_RETURN_IF_ERROR(WriteSafetensors(folder + "/model.safetensors", model.tensors, {}));
+  TD_RETURN_IF_ERROR(WriteTextFile(folder + "/model.pbtxt", SaveText(def)));
+  int64_t elements = 0;
+  for (const auto& [name, tensor] : model.tensors) elements += tensor.numel();
+  std::printf("%s: %zu operators, %zu tensors, %lld elements\n", (folder + "/model.pbtxt").c_str(),
+              model.program.ops.size(), model.tensors.size(), static_cast<long long>(elements));
+  for (const Var* var : model.program.VarsOf(VarKind::kData)) {
+    std::printf("  data \"%s\": %s\n", var->name.c_str(), ToString(var->desc).c_str());
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunImport(const Args& args) { return RunBody("import", kUsage, Flags(), args, Import); }
+
+}  // namespace tandem::deploy

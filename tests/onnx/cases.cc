@@ -1,0 +1,193 @@
+#include "tests/onnx/cases.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "common/base/check.h"
+#include "kernels/exec/executor.h"
+#include "kernels/graph/builder.h"
+#include "kernels/graph/for_test.h"
+#include "trainer/models/models.h"
+
+namespace tandem {
+namespace {
+
+constexpr int64_t kBatch = 3;
+using Ints = std::vector<int64_t>;
+using Args = std::map<std::string, std::string>;
+
+OnnxCase FromZoo(const std::string& name, const Args& args) {
+  auto program = BuildModel(name, args, kBatch);
+  CHECK(program.ok()) << name << ": " << program.status();
+  return {name, *std::move(program)};
+}
+
+OnnxCase Written(const std::string& name, const std::function<void(ProgramBuilder&)>& body) {
+  ProgramBuilder builder(name, kBatch);
+  body(builder);
+  auto program = builder.Finish();
+  CHECK(program.ok()) << name << ": " << program.status();
+  return {name, *std::move(program)};
+}
+
+void Images(ProgramBuilder& b) {
+  const std::string x = b.Data("x", DType::kF32, {4, 9, 7});
+  const std::string filter = b.Param("filter", {4, 3, 3, 3}, {Init::kMsraNormal});
+  std::string y =
+      b.Layer("conv2d_transpose", {{x}, {filter}},
+              {{"strides", Ints{2, 1}}, {"paddings", Ints{1, 0}}, {"output_padding", Ints{1, 0}}});
+  y = b.Pool2d(b.BatchNorm(y), {.max = false, .kernel = 3, .stride = 2, .padding = 1});
+  y = b.Layer("pool2d", {{y}},
+              {{"pooling_type", std::string("avg")},
+               {"ksize", Ints{2, 3}},
+               {"paddings", Ints{1, 1}},
+               {"exclusive", false}});
+  y = b.Conv2d(y, {.channels = 6, .kernel = 3, .padding = 1, .bias = false, .groups = 3});
+  b.Pool2d(y, {.max = true, .global = true});
+}
+
+void Numbers(ProgramBuilder& b) {
+  const std::string x = b.Data("x", DType::kF32, {4, 6});
+  const std::string row = b.Param("row", {6}, {Init::kUniform, 1.0f, 2.0f});
+  const std::string column = b.Param("column", {4}, {Init::kUniform, 1.0f, 2.0f});
+  std::string y = b.Layer("elementwise_div", {{x}, {column}}, {{"axis", int64_t{1}}});
+  y = b.Layer("elementwise_sub", {{y}, {row}}, {});
+  y = b.Layer("elementwise_max", {{y}, {b.Layer("tanh", {{x}}, {})}}, {});
+  y = b.Layer("scale", {{y}}, {{"scale", 1.5}, {"bias", -0.25}});
+  y = b.Layer("clip", {{y}}, {{"min", -1.0}, {"max", 1.5}});
+  const std::string gelu = b.Layer("gelu", {{y}}, {{"approximate", true}});
+  y = b.Layer("sum", {{y, gelu, b.Layer("sigmoid", {{x}}, {})}}, {});
+  y = b.Layer("matmul", {{y}, {x}}, {{"trans_x", true}, {"alpha", 0.5}});
+  b.Layer("cast", {{b.Layer("cast", {{y}}, {{"out_dtype", std::string("i32")}})}},
+          {{"out_dtype", std::string("f32")}});
+  b.Layer("softmax", {{y}}, {});
+}
+
+void Shapes(ProgramBuilder& b) {
+  const std::string x = b.Data("x", DType::kF32, {4, 6});
+  const std::string cut = b.Layer(
+      "slice", {{x}}, {{"axes", Ints{1, 2}}, {"starts", Ints{1, -5}}, {"ends", Ints{3, 100}}});
+  const std::vector<std::string> parts = b.Split(b.Transpose(x, {0, 2, 1}), 1, 3);
+  const std::string both = b.Layer("concat", {{parts[2], parts[0]}}, {{"axis", int64_t{-1}}});
+  b.Layer("reduce_sum", {{both}}, {{"dim", Ints{1}}});
+  b.Layer("reduce_max", {{cut}}, {{"dim", Ints{-1}}, {"keep_dim", true}});
+  b.Layer("reduce_mean", {{parts[1]}}, {{"dim", Ints{1, 2}}});
+  b.Layer("mean", {{x}}, {});
+  b.Layer("reduce_sum", {{x}}, {});
+}
+
+void Rows(ProgramBuilder& b) {
+  const std::string ids = b.Data("ids", DType::kI64, {5});
+  const std::string one = b.Data("one", DType::kI64, {1});
+  const std::string x = b.Embedding(ids, {.rows = 11, .dim = 4, .padding_idx = 2});
+  for (const char* type : {"sum", "average", "sqrt", "max", "first", "last"}) {
+    b.SequencePool(x, type);
+  }
+  const std::string table = b.Param("table", {7, 3}, {Init::kNormal, 0.0f, 1.0f});
+  b.Layer("lookup_table", {{one}, {table}}, {});
+  const std::string scale = b.Param("scale", {20}, {Init::kUniform, 1.0f, 2.0f});
+  b.Layer("layer_norm", {{x}, {scale}, {}}, {{"begin_norm_axis", int64_t{1}}});
+}
+
+float Draw(std::mt19937_64& random) { return std::normal_distribution<float>()(random); }
+
+// Rows of the smallest table that `ids` are looked up in.
+int64_t RowsOf(const Program& program, const std::string& ids) {
+  int64_t rows = 2;
+  bool found = false;
+  for (const Op& op : program.ops) {
+    if (op.type != "lookup_table" || op.inputs[0][0] != ids) continue;
+    const int64_t here = program.FindVar(op.inputs[1][0])->desc.shape[0];
+    rows = found ? std::min(rows, here) : here;
+    found = true;
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<OnnxCase> OnnxCases() {
+  const Args click = {{"rows", "40"}, {"fields", "6"}, {"dim", "4"}, {"hidden", "8,8"}};
+  const Args words = {
+      {"layers", "2"}, {"width", "16"}, {"heads", "2"}, {"vocabulary", "19"}, {"sequence", "5"}};
+  Args masked = words;
+  masked.emplace("predicted", "2");
+  return {
+      FromZoo("lenet", {}),
+      FromZoo("mlp", {}),
+      FromZoo("resnet18", {{"image", "3,32,32"}, {"stem", "3"}}),
+      FromZoo("mobilenet_v1", {{"image", "3,32,32"}, {"width", "25"}, {"stem", "1"}}),
+      FromZoo("residual_cnn", {}),
+      FromZoo("wide_deep", click),
+      FromZoo("deepfm", click),
+      FromZoo("transformer_lm", words),
+      FromZoo("bert_base", masked),
+      Written("images", Images),
+      Written("numbers", Numbers),
+      Written("shapes", Shapes),
+      Written("rows", Rows),
+  };
+}
+
+StatusOr<TensorMap> ValuesOf(const Program& program, Device& device) {
+  Scope scope(device);
+  TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/1, scope));
+  TensorMap values;
+  std::mt19937_64 random(5);
+  for (const Var& var : program.vars()) {
+    if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
+    const Tensor& tensor = values[var.name] = *scope.Find(var.name);
+    if (!var.name.starts_with("batch_norm")) continue;
+    for (float& v : tensor.span<float>()) v = 0.5f + std::abs(Draw(random));
+  }
+  return values;
+}
+
+StatusOr<TensorMap> InputsOf(const Program& program, uint64_t seed, Device& device) {
+  std::mt19937_64 random(seed);
+  TensorMap inputs;
+  for (const Var* var : program.VarsOf(VarKind::kData)) {
+    TD_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::Make(var->desc, device));
+    if (var->desc.dtype == DType::kF32) {
+      for (float& v : tensor.span<float>()) v = Draw(random);
+    } else {
+      const auto rows = static_cast<uint64_t>(RowsOf(program, var->name));
+      for (int64_t& v : tensor.span<int64_t>()) v = static_cast<int64_t>(random() % rows);
+    }
+    inputs[var->name] = tensor;
+  }
+  return inputs;
+}
+
+StatusOr<TensorMap> RunForTest(const Program& training, const TensorMap& values,
+                               const TensorMap& inputs, const std::vector<std::string>& outputs,
+                               Device& device) {
+  const Program program = ForTest(training);
+  Scope scope(device);
+  TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/2, scope));
+  PlanOptions options;
+  options.threads = 1;
+  options.fetch = outputs;
+  TD_ASSIGN_OR_RETURN(const auto plan,
+                      Plan::Make(program, Backend::Cpu(), scope, nullptr, options));
+  for (const TensorMap* map : {&values, &inputs}) {
+    for (const auto& [name, tensor] : *map) {
+      TD_ASSIGN_OR_RETURN(const Tensor to, plan->Get(name));
+      if (to.desc() != tensor.desc()) return InvalidArgument("\"%s\" is another", name);
+      std::memcpy(to.data(), tensor.data(), tensor.bytes());
+    }
+  }
+  TD_RETURN_IF_ERROR(Executor(*plan).Run());
+  TensorMap results;
+  for (const std::string& name : outputs) {
+    TD_ASSIGN_OR_RETURN(const Tensor from, plan->Get(name));
+    TD_ASSIGN_OR_RETURN(const Tensor to, Tensor::Make(from.desc(), device));
+    std::memcpy(to.data(), from.data(), from.bytes());
+    results[name] = to;
+  }
+  return results;
+}
+
+}  // namespace tandem

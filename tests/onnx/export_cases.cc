@@ -1,0 +1,46 @@
+// Writes DIR/x.onnx for every case x (cases.h), and DIR/x.safetensors: inputs as "in.NAME" and what
+// this engine gives for them as "out.NAME". The other side is tests/onnx/engines_test.py.
+#include <fstream>
+#include <iostream>
+
+#include "tests/onnx/cases.h"
+#include "trainer/onnx/export.h"
+
+namespace tandem {
+namespace {
+
+Status Write(const OnnxCase& c, const std::string& dir) {
+  CpuDevice device;
+  TD_ASSIGN_OR_RETURN(const TensorMap values, ValuesOf(c.program, device));
+  TD_ASSIGN_OR_RETURN(const TensorMap inputs, InputsOf(c.program, /*seed=*/7, device));
+  TD_ASSIGN_OR_RETURN(const OnnxModel model, ExportOnnx(c.program, values, {}, {{"case", c.name}}));
+  TD_ASSIGN_OR_RETURN(const TensorMap results,
+                      RunForTest(c.program, values, inputs, model.outputs, device));
+  std::ofstream(dir + "/" + c.name + ".onnx", std::ios::binary) << model.bytes;
+  TensorMap pairs;
+  for (const std::string& name : model.inputs) pairs["in." + name] = inputs.at(name);
+  for (const auto& [name, tensor] : results) pairs["out." + name] = tensor;
+  return WriteSafetensors(dir + "/" + c.name + ".safetensors", pairs, {});
+}
+
+int WriteAll(const std::string& dir) {
+  int failed = 0;
+  for (const OnnxCase& c : OnnxCases()) {
+    const Status status = Write(c, dir);
+    if (status.ok()) continue;
+    std::cerr << c.name << ": " << status << "\n";
+    ++failed;
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: onnx_export_cases DIR\n";
+    return 2;
+  }
+  return tandem::WriteAll(argv[1]);
+}

@@ -1,0 +1,145 @@
+// Mutated models become programs or are refused with a message; none crashes or hangs. Bytes are
+// changed, and fields of a model that parses: TANDEM_FUZZ_RUNS of each.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "onnx/onnx.pb.h"
+#include "tests/onnx/cases.h"
+#include "tests/support/text_fuzz_util.h"
+#include "trainer/onnx/export.h"
+#include "trainer/onnx/import.h"
+
+namespace tandem {
+namespace {
+
+using Random = std::mt19937_64;
+
+std::vector<std::string> Models() {
+  std::vector<std::string> models;
+  CpuDevice device;
+  for (const OnnxCase& c : OnnxCases()) {
+    if (c.name == "resnet18" || c.name == "mobilenet_v1" || c.name == "mlp") continue;  // slow
+    const auto model = ExportOnnx(c.program, *ValuesOf(c.program, device), {}, {});
+    CHECK(model.ok()) << c.name << ": " << model.status();
+    models.push_back(model->bytes);
+  }
+  return models;
+}
+
+// Programs that are made can be bound and read again; errors name the file.
+void Check(const std::string& bytes) {
+  CpuDevice device;
+  const auto import = ImportOnnx(bytes, "m.onnx", {}, device);
+  if (import.ok()) {
+    ASSERT_TRUE(Verify(import->program).ok());
+  } else {
+    ASSERT_THAT(import.status().message(), testing::HasSubstr("m.onnx"));
+  }
+}
+
+int64_t OddNumber(Random& random) {
+  constexpr int64_t kOdd[] = {0, 1, -1, 2, 3, 7, -7, 1 << 20, INT32_MIN, INT64_MAX, INT64_MIN};
+  return kOdd[random() % std::size(kOdd)];
+}
+
+template <typename List>
+auto* AnyOf(List* list, Random& random) {
+  return list->empty()
+             ? nullptr
+             : list->Mutable(static_cast<int>(random() % static_cast<uint64_t>(list->size())));
+}
+
+void MutateAttribute(onnx::AttributeProto* attr, Random& random) {
+  if (attr == nullptr) return;
+  attr->set_i(OddNumber(random));
+  attr->set_f(static_cast<float>(OddNumber(random)));
+  if (attr->ints_size() > 0 && random() % 2 == 0) {
+    attr->set_ints(static_cast<int>(random() % static_cast<uint64_t>(attr->ints_size())),
+                   OddNumber(random));
+  } else {
+    attr->add_ints(OddNumber(random));
+  }
+}
+
+void MutateTensor(onnx::TensorProto* tensor, Random& random) {
+  if (tensor == nullptr) return;
+  switch (random() % 4) {
+    case 0:
+      if (tensor->dims_size() > 0) tensor->set_dims(0, OddNumber(random));
+      break;
+    case 1:
+      tensor->add_dims(random() % 2 == 0 ? 1 : OddNumber(random));
+      break;
+    case 2:
+      tensor->set_data_type(static_cast<int>(random() % 20));
+      break;
+    default: {
+      std::string& raw = *tensor->mutable_raw_data();
+      if (!raw.empty()) raw[random() % raw.size()] = static_cast<char>(random());
+      break;
+    }
+  }
+}
+
+void MutateModel(onnx::ModelProto* model, Random& random) {
+  onnx::GraphProto& graph = *model->mutable_graph();
+  onnx::NodeProto* node = AnyOf(graph.mutable_node(), random);
+  const onnx::NodeProto other = *AnyOf(graph.mutable_node(), random);
+  switch (random() % 8) {
+    case 0:
+      node->set_op_type(other.op_type());
+      break;
+    case 1:
+      if (other.input_size() > 0) node->add_input(other.input(0));
+      break;
+    case 2:
+      if (node->input_size() > 0 && other.input_size() > 0)
+        node->set_input(0, other.input(other.input_size() - 1));
+      break;
+    case 3:
+      node->clear_input();
+      break;
+    case 4:
+      MutateAttribute(AnyOf(node->mutable_attribute(), random), random);
+      break;
+    case 5:
+      MutateTensor(AnyOf(graph.mutable_initializer(), random), random);
+      break;
+    case 6:
+      if (auto* input = AnyOf(graph.mutable_input(), random)) {
+        auto* dims = input->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim();
+        if (auto* dim = AnyOf(dims, random)) dim->set_dim_value(OddNumber(random));
+      }
+      break;
+    default:
+      model->mutable_opset_import(0)->set_version(static_cast<int64_t>(random() % 23));
+      break;
+  }
+}
+
+TEST(OnnxFuzz, Bytes) {
+  const std::vector<std::string> models = Models();
+  const FuzzRuns fuzz = FuzzRunsOf(300);
+  Random random(fuzz.seed);
+  constexpr const char* kPieces[] = {"\x08", "\x12\x04", "\xff\xff\xff\xff\x0f", "\x3a", "Gemm"};
+  for (int64_t i = 0; i < fuzz.runs; ++i) {
+    SCOPED_TRACE(absl::StrFormat("run %d", i));
+    ASSERT_NO_FATAL_FAILURE(Check(MutateText(models[random() % models.size()], kPieces, random)));
+  }
+}
+
+TEST(OnnxFuzz, Fields) {
+  const std::vector<std::string> models = Models();
+  const FuzzRuns fuzz = FuzzRunsOf(1000);
+  Random random(fuzz.seed);
+  for (int64_t i = 0; i < fuzz.runs; ++i) {
+    SCOPED_TRACE(absl::StrFormat("run %d", i));
+    onnx::ModelProto model;
+    ASSERT_TRUE(model.ParseFromString(models[random() % models.size()]));
+    for (uint64_t edits = 1 + random() % 3; edits-- > 0;) MutateModel(&model, random);
+    ASSERT_NO_FATAL_FAILURE(Check(model.SerializeAsString()));
+  }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,222 @@
+// Exported models that come back are the same networks; what has no form is refused by name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "kernels/graph/builder.h"
+#include "onnx/onnx.pb.h"
+#include "tests/onnx/cases.h"
+#include "trainer/onnx/export.h"
+#include "trainer/onnx/import.h"
+
+namespace tandem {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const OnnxCase& CaseOf(const std::string& name) {
+  static const std::vector<OnnxCase> cases = OnnxCases();
+  for (const OnnxCase& c : cases) {
+    if (c.name == name) return c;
+  }
+  LOG(FATAL) << name;
+}
+
+StatusOr<OnnxModel> Exported(const Program& program, std::vector<std::string> outputs = {}) {
+  CpuDevice device;
+  TD_ASSIGN_OR_RETURN(const TensorMap values, ValuesOf(program, device));
+  return ExportOnnx(program, values, std::move(outputs), {});
+}
+
+// The message of LeNet's model after `change`.
+std::string Refused(const std::function<void(onnx::ModelProto&)>& change,
+                    const OnnxImportOptions& options = {}) {
+  const auto model = Exported(CaseOf("lenet").program);
+  CHECK(model.ok()) << model.status();
+  onnx::ModelProto proto;
+  CHECK(proto.ParseFromString(model->bytes));
+  change(proto);
+  CpuDevice device;
+  const auto import = ImportOnnx(proto.SerializeAsString(), "m.onnx", options, device);
+  CHECK(!import.ok());
+  EXPECT_THAT(import.status().message(), HasSubstr("m.onnx"));
+  return ToString(import.status());
+}
+
+onnx::NodeProto& NodeOf(onnx::ModelProto& model, const std::string& type) {
+  for (auto& node : *model.mutable_graph()->mutable_node()) {
+    if (node.op_type() == type) return node;
+  }
+  LOG(FATAL) << type;
+}
+
+class RoundTrip : public testing::TestWithParam<const char*> {};
+
+TEST_P(RoundTrip, GivesTheSameNumbers) {
+  const OnnxCase& c = CaseOf(GetParam());
+  CpuDevice device;
+  const TensorMap values = *ValuesOf(c.program, device);
+  const auto model = ExportOnnx(c.program, values, {}, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  OnnxImportOptions options;
+  options.loss = OnnxImportOptions::Loss::kNone;
+  options.output = model->outputs.back();
+  for (const std::string& name : model->inputs) options.rename[name] = name;
+  auto back = ImportOnnx(model->bytes, "back", options, device);
+  ASSERT_TRUE(back.ok()) << back.status();
+  Program original = c.program;
+  ASSERT_TRUE(BindBatch(original, 4).ok());
+  ASSERT_TRUE(BindBatch(back->program, 4).ok());
+  const TensorMap inputs = *InputsOf(original, 3, device);
+  TensorMap taken;
+  for (const std::string& name : model->inputs) taken[name] = inputs.at(name);
+  const auto want = RunForTest(original, values, inputs, {options.output}, device);
+  ASSERT_TRUE(want.ok()) << want.status();
+  const auto got = RunForTest(back->program, back->tensors, taken, {options.output}, device);
+  ASSERT_TRUE(got.ok()) << got.status();
+  const auto x = want->at(options.output).span<float>(), y = got->at(options.output).span<float>();
+  ASSERT_EQ(x.size(), y.size());
+  ASSERT_GT(x.size(), 0u);
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_NEAR(x[i], y[i], 1e-4 * std::max(1.0f, std::abs(x[i]))) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, RoundTrip,
+                         testing::Values("lenet", "mlp", "resnet18", "mobilenet_v1", "residual_cnn",
+                                         "wide_deep", "deepfm"));
+
+TEST(OnnxExport, TakesTheLogitsOfAClassifier) {
+  const auto model = Exported(CaseOf("lenet").program);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->inputs, ElementsAre("img"));
+  EXPECT_THAT(model->outputs, ElementsAre("fc_2.out"));
+  onnx::ModelProto proto;
+  ASSERT_TRUE(proto.ParseFromString(model->bytes));
+  EXPECT_EQ(proto.graph().node(proto.graph().node_size() - 1).op_type(), "Gemm");
+}
+
+TEST(OnnxExport, LeavesDropoutOut) {
+  const auto model = Exported(CaseOf("bert_base").program);
+  ASSERT_TRUE(model.ok()) << model.status();
+  onnx::ModelProto proto;
+  ASSERT_TRUE(proto.ParseFromString(model->bytes));
+  std::set<std::string> types;
+  for (const auto& node : proto.graph().node()) types.insert(node.op_type());
+  EXPECT_FALSE(types.contains("Dropout"));
+  EXPECT_TRUE(types.contains("Erf"));
+}
+
+TEST(OnnxExport, TakesTheOutputsThatAreNamed) {
+  const auto model = Exported(CaseOf("lenet").program, {"fc_0.out", "conv_0.out"});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->outputs, ElementsAre("fc_0.out", "conv_0.out"));
+  const auto unknown = Exported(CaseOf("lenet").program, {"fc_0.uot"});
+  EXPECT_THAT(ToString(unknown.status()), HasSubstr("did you mean \"fc_0.out\"?"));
+}
+
+TEST(OnnxExport, RefusesWhatHasNoFormByNameAndPlace) {
+  ProgramBuilder norm("norm", 3);
+  const std::string x = norm.Relu(norm.Data("x", DType::kF32, {4}));
+  norm.Layer("clip_by_norm", {{x}}, {});
+  EXPECT_THAT(ToString(Exported(*norm.Finish()).status()),
+              HasSubstr("operator 1, clip_by_norm of \"clip_by_norm_0.out\": it has no form in "
+                        "ONNX (UNIMPLEMENTED)"));
+  ProgramBuilder pool("pool", 3);
+  pool.Layer("sequence_pool",
+             {{pool.Data("x", DType::kF32, {4, 2})}, {pool.Data("lengths", DType::kI64, {})}}, {});
+  EXPECT_THAT(ToString(Exported(*pool.Finish()).status()), HasSubstr("sequences with Lengths"));
+}
+
+TEST(OnnxExport, RefusesAMissingParameter) {
+  CpuDevice device;
+  const OnnxCase& c = CaseOf("deepfm");
+  TensorMap values = *ValuesOf(c.program, device);
+  values.erase("embedding_0.w");
+  const Status status = ExportOnnx(c.program, values, {}, {}).status();
+  EXPECT_THAT(ToString(status), HasSubstr("operator 0, lookup_table of \"embedding_0.out\""));
+  EXPECT_THAT(ToString(status), HasSubstr("no \"embedding_0.w\""));
+  values["embedding_0.w"] = *Tensor::Make({DType::kF32, {2, 2}}, device);
+  EXPECT_EQ(ExportOnnx(c.program, values, {}, {}).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(OnnxImport, AddsALossThatCanBeTrained) {
+  const auto model = Exported(CaseOf("lenet").program);
+  CpuDevice device;
+  const auto import = ImportOnnx(model->bytes, "m.onnx", {}, device);
+  ASSERT_TRUE(import.ok()) << import.status();
+  const Program& program = import->program;
+  EXPECT_EQ(program.loss, "loss");
+  EXPECT_THAT(program.metrics, ElementsAre("accuracy"));
+  ASSERT_NE(program.FindVar("img"), nullptr);
+  EXPECT_TRUE(program.FindVar("img")->batch_leading);
+  EXPECT_EQ(program.VarsOf(VarKind::kParam).size(), 10u);
+  EXPECT_EQ(import->tensors.size(), 10u);
+}
+
+TEST(OnnxImport, LeavesASoftmaxAtTheEndToTheLoss) {
+  const auto model = Exported(CaseOf("lenet").program);
+  onnx::ModelProto proto;
+  ASSERT_TRUE(proto.ParseFromString(model->bytes));
+  onnx::GraphProto& graph = *proto.mutable_graph();
+  onnx::NodeProto& softmax = *graph.add_node();
+  softmax.set_op_type("Softmax");
+  softmax.add_input("fc_2.out");
+  softmax.add_output("probabilities");
+  graph.mutable_output(0)->set_name("probabilities");
+  CpuDevice device;
+  const auto import = ImportOnnx(proto.SerializeAsString(), "m.onnx", {}, device);
+  ASSERT_TRUE(import.ok()) << import.status();
+  ASSERT_EQ(import->notes.size(), 1u);
+  EXPECT_THAT(import->notes[0], HasSubstr("Softmax at the end is left out"));
+  for (const Op& op : import->program.ops) EXPECT_NE(op.type, "softmax");
+}
+
+TEST(OnnxImport, RefusesWhatItDoesNotUnderstand) {
+  EXPECT_THAT(
+      Refused([](auto& m) { NodeOf(m, "Relu").set_op_type("Selu"); }),
+      HasSubstr("node 1, Selu \"relu_0.out\": there is no operator for it (UNIMPLEMENTED)"));
+  EXPECT_THAT(Refused([](auto& m) {
+                auto* attr = NodeOf(m, "MaxPool").add_attribute();
+                attr->set_name("ceil_mode");
+                attr->set_i(1);
+              }),
+              HasSubstr("ceil_mode = 1"));
+  EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").add_attribute()->set_name("alpha"); }),
+              HasSubstr("attribute \"alpha\""));
+  EXPECT_THAT(Refused([](auto& m) { m.mutable_opset_import(0)->set_version(99); }),
+              HasSubstr("opset 99; those from 7 to 21"));
+  EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").set_domain("com.example"); }),
+              HasSubstr("domain \"com.example\""));
+  EXPECT_THAT(
+      Refused([](auto& m) {
+        m.mutable_graph()->mutable_initializer(0)->set_data_location(onnx::TensorProto::EXTERNAL);
+      }),
+      HasSubstr("another file"));
+}
+
+TEST(OnnxImport, RefusesWhatIsWrong) {
+  EXPECT_THAT(
+      Refused([](auto& m) { m.mutable_graph()->mutable_initializer(0)->set_raw_data("x"); }),
+      HasSubstr("which are not there (DATA_LOSS)"));
+  EXPECT_THAT(
+      Refused([](auto& m) { m.mutable_graph()->mutable_initializer(0)->set_dims(0, 1 << 30); }),
+      HasSubstr("which are not there (DATA_LOSS)"));
+  EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").set_input(0, "nobody"); }),
+              HasSubstr("nothing before it gives \"nobody\""));
+  EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").clear_output(); }), HasSubstr("no output"));
+  EXPECT_THAT(Refused([](auto& m) { m.clear_opset_import(); }), HasSubstr("no ONNX model"));
+  EXPECT_THAT(Refused([](auto&) {}, {.rename = {{"image", "img"}}, .output = ""}),
+              HasSubstr("no input \"image\""));
+  EXPECT_THAT(Refused([](auto&) {}, {.rename = {}, .output = "fc_9.out"}),
+              HasSubstr("did you mean \"fc_2.out\"?"));
+  CpuDevice device;
+  EXPECT_EQ(ImportOnnx("\xff\xff", "m.onnx", {}, device).status().code(), StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace tandem

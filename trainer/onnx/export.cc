@@ -1,0 +1,197 @@
+#include "trainer/onnx/export.h"
+
+#include <algorithm>
+#include <climits>
+#include <set>
+
+#include "common/base/nearest.h"
+#include "kernels/graph/for_test.h"
+#include "onnx/onnx.pb.h"
+#include "trainer/onnx/graph_writer.h"
+#include "trainer/onnx/op_writers.h"
+
+namespace tandem {
+namespace {
+
+using Names = std::set<std::string>;
+
+bool AnyRead(const Op& op, const Names& names) {
+  bool found = false;
+  ForEachRead(op, [&](const std::string& name) { found |= names.contains(name); });
+  return found;
+}
+
+bool AnyWritten(const Op& op, const Names& names) {
+  bool found = false;
+  ForEachWrite(op, [&](const std::string& name) { found |= names.contains(name); });
+  return found;
+}
+
+// What flows into a slot named Label, and all that is computed of it.
+Names BehindLabels(const Program& program) {
+  Names labels;
+  for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
+    const auto& slots = FindOp(op->type)->inputs;
+    for (size_t s = 0; s < slots.size(); ++s) {
+      if (std::string_view(slots[s].name) != "Label") continue;
+      labels.insert(op->inputs[s].begin(), op->inputs[s].end());
+    }
+    if (!AnyWritten(*op, labels)) continue;
+    ForEachRead(*op, [&](const std::string& name) { labels.insert(name); });
+  }
+  for (const Op& op : program.ops) {
+    if (!AnyRead(op, labels)) continue;
+    ForEachWrite(op, [&](const std::string& name) { labels.insert(name); });
+  }
+  return labels;
+}
+
+// See ExportOnnx.
+std::vector<std::string> DefaultOutputs(const Program& program) {
+  const Names behind = BehindLabels(program);
+  Names read;
+  for (const Op& op : program.ops) {
+    if (behind.empty() || AnyRead(op, behind)) {
+      ForEachRead(op, [&](const std::string& name) { read.insert(name); });
+    }
+  }
+  std::vector<std::string> outputs;
+  for (const Op& op : program.ops) {
+    // What an operator writes beside its result (statistics, a mask) is none.
+    for (const std::string& name :
+         op.outputs.empty() ? std::vector<std::string>() : op.outputs[0]) {
+      if (program.FindVar(name)->kind != VarKind::kTemp || behind.contains(name)) continue;
+      if (read.contains(name) != behind.empty()) outputs.push_back(name);
+    }
+  }
+  return outputs;
+}
+
+Status CheckOutputs(const Program& program, const std::vector<std::string>& outputs) {
+  if (outputs.empty())
+    return InvalidArgument(
+        "nothing is computed without the labels; hint: name what to export, --outputs=VARIABLE");
+  for (const std::string& name : outputs) {
+    if (program.FindVar(name) != nullptr) continue;
+    std::vector<std::string> known;
+    for (const Var& var : program.vars()) known.push_back(var.name);
+    return NotFound("output \"%s\": the program has no such variable%s", name,
+                    OrDidYouMean(name, known));
+  }
+  return OkStatus();
+}
+
+// The operators that `outputs` need, in order.
+std::vector<const Op*> OpsFor(const Program& program, const std::vector<std::string>& outputs) {
+  Names needed(outputs.begin(), outputs.end());
+  std::vector<const Op*> ops;
+  for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
+    if (!AnyWritten(*op, needed)) continue;
+    ops.push_back(&*op);
+    ForEachRead(*op, [&](const std::string& name) { needed.insert(name); });
+  }
+  std::reverse(ops.begin(), ops.end());
+  return ops;
+}
+
+// Descriptions of inputs and outputs, where sizes that depend on the batch have names.
+class ValueInfo {
+ public:
+  static StatusOr<ValueInfo> Make(const Program& program) {
+    ValueInfo info;
+    info.one_ = program;
+    info.other_ = program;
+    TD_RETURN_IF_ERROR(BindBatch(info.one_, kBatch));
+    TD_RETURN_IF_ERROR(BindBatch(info.other_, kOtherBatch));
+    return info;
+  }
+
+  void Write(const std::string& var, const std::string& name, onnx::ValueInfoProto* out) const {
+    const TensorDesc& desc = one_.FindVar(var)->desc;
+    const TensorDesc& other = other_.FindVar(var)->desc;
+    out->set_name(name);
+    onnx::TypeProto_Tensor* type = out->mutable_type()->mutable_tensor_type();
+    type->set_elem_type(OnnxType(desc.dtype));
+    onnx::TensorShapeProto* shape = type->mutable_shape();
+    for (int axis = 0; axis < desc.shape.rank(); ++axis) {
+      const int64_t size = desc.shape[axis];
+      if (size == other.shape[axis]) {
+        shape->add_dim()->set_dim_value(size);
+      } else if (size == kBatch) {
+        shape->add_dim()->set_dim_param("batch");
+      } else {
+        shape->add_dim()->set_dim_param(absl::StrFormat("batch_times_%d", size / kBatch));
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kBatch = 2, kOtherBatch = 3;
+  Program one_, other_;
+};
+
+Status WriteOps(const Program& program, const std::vector<const Op*>& ops, OnnxGraphWriter& graph) {
+  for (const Op* op : ops) {
+    Status status = op->run_if.empty() ? WriteOnnxOp(program, *op, graph)
+                                       : Unimplemented("an operator with a condition");
+    if (status.ok()) continue;
+    return Annotate(
+        status, absl::StrFormat("operator %d, %s of \"%s\"%s", op - program.ops.data(), op->type,
+                                op->outputs[0].empty() ? "" : op->outputs[0][0],
+                                op->source.empty() ? "" : " (" + op->source + ")"));
+  }
+  return OkStatus();
+}
+
+void WriteHead(const Program& program, const StringMap& metadata, onnx::ModelProto* model) {
+  model->set_ir_version(7);  // the one of opset 12
+  model->set_producer_name("tandem");
+  onnx::OperatorSetIdProto* opset = model->add_opset_import();
+  opset->set_domain("");
+  opset->set_version(kOnnxOpset);
+  for (const auto& [key, value] : metadata) {
+    onnx::StringStringEntryProto* entry = model->add_metadata_props();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
+  model->mutable_graph()->set_name(program.name.empty() ? "program" : program.name);
+}
+
+}  // namespace
+
+StatusOr<OnnxModel> ExportOnnx(const Program& training, const TensorMap& tensors,
+                               std::vector<std::string> outputs, const StringMap& metadata) {
+  const Program program = ForTest(training);
+  if (outputs.empty()) outputs = DefaultOutputs(program);
+  TD_RETURN_IF_ERROR(CheckOutputs(program, outputs));
+  TD_ASSIGN_OR_RETURN(const ValueInfo info, ValueInfo::Make(program));
+  onnx::ModelProto model;
+  WriteHead(program, metadata, &model);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  OnnxGraphWriter writer(program, tensors, graph);
+  const std::vector<const Op*> ops = OpsFor(program, outputs);
+  TD_RETURN_IF_ERROR(WriteOps(program, ops, writer));
+  OnnxModel result;
+  for (const Var* var : program.VarsOf(VarKind::kData)) {
+    if (!std::any_of(ops.begin(), ops.end(),
+                     [&](const Op* op) { return AnyRead(*op, {var->name}); })) {
+      continue;
+    }
+    info.Write(var->name, var->name, graph.add_input());
+    result.inputs.push_back(var->name);
+  }
+  for (const std::string& var : outputs) {
+    TD_ASSIGN_OR_RETURN(const std::string value, writer.Value(var));
+    if (value != var) writer.Node("Identity", {value}, {var});
+    info.Write(var, var, graph.add_output());
+  }
+  result.outputs = std::move(outputs);
+  if (model.ByteSizeLong() > INT_MAX) {
+    return ResourceExhausted("the model is %d bytes long; ONNX holds less than 2 GiB",
+                             model.ByteSizeLong());
+  }
+  result.bytes = model.SerializeAsString();
+  return result;
+}
+
+}  // namespace tandem

@@ -1,0 +1,121 @@
+// A program while it is made of an ONNX graph: which of the graph's values are variables, and which
+// are numbers that are known.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/onnx/import.h"
+
+namespace onnx {
+class AttributeProto;
+class NodeProto;
+class TensorProto;
+class ValueInfoProto;
+}  // namespace onnx
+
+namespace tandem {
+
+class OnnxGraphReader {
+ public:
+  // `out` must outlive this.
+  OnnxGraphReader(int64_t opset, Device& host, OnnxImport* out)
+      : opset_(opset), host_(host), out_(*out) {}
+
+  int64_t opset() const { return opset_; }
+  // Numbers of value `value`. `trained`: when they are used as a variable, it is a parameter.
+  Status AddConstant(const std::string& value, const onnx::TensorProto& tensor, bool trained);
+  Status AddInput(const onnx::ValueInfoProto& input, const std::string& var);
+
+  // nullptr: it is computed, or unknown.
+  const Tensor* Constant(const std::string& value) const;
+  // A known float that is no parameter: one without dimensions, or of a Constant node. nullptr for
+  // any other.
+  const float* Scalar(const std::string& value) const;
+  // The variable that holds `value`. INVALID_ARGUMENT when nothing gave it before.
+  StatusOr<std::string> Var(const std::string& value);
+  // The same for what is kept, but not trained.
+  StatusOr<std::string> State(const std::string& value);
+  // A matrix, `transposed`: [n,k] of `value` [k,n]. Numbers are transposed now.
+  StatusOr<std::string> Matrix(const std::string& value, bool transposed);
+  void Bind(const std::string& value, const std::string& var) { vars_[value] = var; }
+  const TensorDesc& Desc(const std::string& var) const { return out_.program.FindVar(var)->desc; }
+
+  // A name for a variable: `base` as far as names of variables go.
+  std::string NewVar(const std::string& base) const;
+  // Appends an operator; the result gets the name `out`, what else it writes is named after it.
+  Status Append(const std::string& type, std::vector<std::vector<std::string>> inputs,
+                AttrMap attrs, const std::string& out);
+  Status Append(Op op) { return AppendOp(out_.program, std::move(op)); }
+  Program& program() { return out_.program; }
+
+ private:
+  struct Known {
+    Tensor tensor;
+    bool trained;
+  };
+
+  StatusOr<std::string> Declare(const std::string& value, VarKind kind, Tensor tensor);
+
+  const int64_t opset_;
+  Device& host_;
+  OnnxImport& out_;
+  std::map<std::string, Known, std::less<>> known_;
+  std::map<std::string, std::string> vars_;  // of values
+  std::set<std::string> turned_;             // values whose variable is transposed
+};
+
+// A node on its way into the program. Attributes that nobody asked for are found out in the end.
+class OnnxNode {
+ public:
+  OnnxNode(const onnx::NodeProto& node, OnnxGraphReader& graph) : node_(node), graph_(graph) {}
+
+  OnnxGraphReader& graph() const { return graph_; }
+  int64_t opset() const { return graph_.opset(); }
+  size_t inputs() const;
+  bool has(size_t input) const;
+  const std::string& value(size_t input) const;
+
+  // The variable of an input. INVALID_ARGUMENT where the node has none.
+  StatusOr<std::string> in(size_t input) const;
+  // Whole numbers that the graph must know. UNIMPLEMENTED where they are computed.
+  StatusOr<std::vector<int64_t>> ConstantInts(size_t input) const;
+  // OnnxGraphReader::Scalar of an input that may be absent.
+  const float* Scalar(size_t input) const;
+
+  int64_t Int(const char* name, int64_t fallback) const;
+  double Float(const char* name, double fallback) const;
+  std::string Text(const char* name, const std::string& fallback) const;
+  std::vector<int64_t> Ints(const char* name, std::vector<int64_t> fallback) const;
+  const onnx::AttributeProto* Attr(const char* name) const;
+  // UNIMPLEMENTED unless the attribute is absent or this.
+  Status Only(const char* name, int64_t value) const;
+  // Axes that are an attribute up to opset `last`, an input behind it. Made non-negative for a
+  // tensor of `rank`. INVALID_ARGUMENT for one out of range.
+  StatusOr<std::vector<int64_t>> Axes(int64_t last, int rank) const;
+  // A dimension of a tensor of `rank`.
+  StatusOr<int64_t> Axis(int64_t axis, int rank) const;
+
+  const std::string& out() const;
+  size_t outputs() const;
+  const std::string& out(size_t output) const;
+  // The last operator of the node.
+  Status Done(const std::string& type, std::vector<std::vector<std::string>> inputs,
+              AttrMap attrs = {}) const;
+  // One before; its variable.
+  StatusOr<std::string> Temp(const std::string& type, std::vector<std::vector<std::string>> inputs,
+                             AttrMap attrs = {}) const;
+
+  // UNIMPLEMENTED for attributes that were not asked for.
+  Status AllRead() const;
+
+ private:
+  const onnx::NodeProto& node_;
+  OnnxGraphReader& graph_;
+  mutable std::set<std::string> read_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,211 @@
+#include "trainer/onnx/import.h"
+
+#include <algorithm>
+#include <climits>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "common/base/nearest.h"
+#include "onnx/onnx.pb.h"
+#include "trainer/onnx/graph_reader.h"
+#include "trainer/onnx/op_readers.h"
+
+namespace tandem {
+namespace {
+
+using Loss = OnnxImportOptions::Loss;
+
+StatusOr<int64_t> OpsetOf(const onnx::ModelProto& model) {
+  for (const auto& set : model.opset_import()) {
+    if (!set.domain().empty() && set.domain() != "ai.onnx") continue;
+    if (set.version() >= kOnnxOpsetMin && set.version() <= kOnnxOpsetMax) return set.version();
+    return Unimplemented("opset %d; those from %d to %d are read", set.version(), kOnnxOpsetMin,
+                         kOnnxOpsetMax);
+  }
+  return DataLoss("this is no ONNX model: it names no opset");
+}
+
+// Inputs that are data: older models name initializers too.
+std::vector<const onnx::ValueInfoProto*> DataInputs(const onnx::GraphProto& graph) {
+  std::set<std::string> weights;
+  for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());
+  std::vector<const onnx::ValueInfoProto*> inputs;
+  for (const auto& input : graph.input()) {
+    if (!weights.contains(input.name())) inputs.push_back(&input);
+  }
+  return inputs;
+}
+
+Status AddInputs(const onnx::GraphProto& graph, const OnnxImportOptions& options,
+                 OnnxGraphReader* reader) {
+  const auto inputs = DataInputs(graph);
+  std::vector<std::string> names;
+  for (const auto* input : inputs) names.push_back(input->name());
+  for (const auto& [name, var] : options.rename) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    return NotFound("the model has no input \"%s\"%s (inputs: %s)", name, OrDidYouMean(name, names),
+                    absl::StrJoin(names, ", "));
+  }
+  for (const auto* input : inputs) {
+    const auto renamed = options.rename.find(input->name());
+    std::string var = reader->NewVar(input->name());
+    if (renamed != options.rename.end()) {
+      var = renamed->second;
+    } else if (inputs.size() == 1 && input->type().tensor_type().shape().dim_size() == 4) {
+      var = "img";
+    }
+    TD_RETURN_IF_ERROR(reader->AddInput(*input, var));
+  }
+  return OkStatus();
+}
+
+StatusOr<std::string> OutputOf(const onnx::GraphProto& graph, const std::string& wanted) {
+  std::vector<std::string> names;
+  for (const auto& output : graph.output()) names.push_back(output.name());
+  if (wanted.empty() && names.size() == 1) return names[0];
+  const std::string all = absl::StrJoin(names, ", ");
+  if (wanted.empty()) {
+    return InvalidArgument("the model has %d outputs: %s; hint: choose one, --output=NAME",
+                           names.size(), all);
+  }
+  if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;
+  return NotFound("the model has no output \"%s\"%s (outputs: %s)", wanted,
+                  OrDidYouMean(wanted, names), all);
+}
+
+// The node at the end that the loss brings itself, and is left out; nullptr: there is none.
+const onnx::NodeProto* LastActivation(const onnx::GraphProto& graph, const std::string& output,
+                                      Loss loss) {
+  for (const auto& node : graph.node()) {
+    if (node.output_size() != 1 || node.output(0) != output || node.input_size() != 1) continue;
+    const std::string& type = node.op_type();
+    const bool softmax = loss == Loss::kSoftmax && (type == "Softmax" || type == "LogSoftmax");
+    if (softmax || (loss == Loss::kSigmoid && type == "Sigmoid")) return &node;
+  }
+  return nullptr;
+}
+
+Status ReadNodes(const onnx::GraphProto& graph, const onnx::NodeProto* skip,
+                 OnnxGraphReader* reader) {
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const onnx::NodeProto& proto = graph.node(i);
+    if (&proto == skip) continue;
+    const OnnxNode node(proto, *reader);
+    Status status;
+    if (proto.output_size() == 0) {
+      status = InvalidArgument("it has no output");
+    } else if (!proto.domain().empty() && proto.domain() != "ai.onnx") {
+      status = Unimplemented("domain \"%s\"", proto.domain());
+    } else {
+      status = ReadOnnxNode(proto.op_type(), node);
+      if (status.ok()) status = node.AllRead();
+    }
+    if (status.ok()) continue;
+    return Annotate(status,
+                    absl::StrFormat("node %d, %s \"%s\"", i, proto.op_type(), proto.name()));
+  }
+  return OkStatus();
+}
+
+// Logits [..., classes] as rows, labels as a column.
+Status SoftmaxLoss(std::string logits, OnnxGraphReader* reader) {
+  const Shape shape = reader->Desc(logits).shape;
+  if (shape.rank() < 2) {
+    return InvalidArgument("the output is %s, no row of logits for each sample; hint: --loss=none",
+                           ToString(shape));
+  }
+  Program& program = reader->program();
+  std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end() - 1);
+  if (dims.size() == 1) dims.push_back(1);
+  TD_RETURN_IF_ERROR(program.AddVar({.name = "label",
+                                     .kind = VarKind::kData,
+                                     .desc = {DType::kI64, Shape(dims)},
+                                     .batch_leading = true}));
+  std::string label = "label";
+  if (shape.rank() > 2) {
+    const std::vector<int64_t> rows = {-1, shape[shape.rank() - 1]};
+    const std::string flat = reader->NewVar("loss.logits"), column = reader->NewVar("loss.label");
+    TD_RETURN_IF_ERROR(reader->Append("reshape", {{logits}}, {{"shape", rows}}, flat));
+    TD_RETURN_IF_ERROR(
+        reader->Append("reshape", {{label}}, {{"shape", std::vector<int64_t>{-1, 1}}}, column));
+    logits = flat;
+    label = column;
+  }
+  const std::string rows = reader->NewVar("loss.rows");
+  TD_RETURN_IF_ERROR(reader->Append(Op{.type = "softmax_with_cross_entropy",
+                                       .inputs = {{logits}, {label}},
+                                       .outputs = {{reader->NewVar("loss.softmax")}, {rows}}}));
+  program.loss = reader->NewVar("loss");
+  TD_RETURN_IF_ERROR(reader->Append("mean", {{rows}}, {}, program.loss));
+  program.metrics = {reader->NewVar("accuracy")};
+  return reader->Append("accuracy", {{logits}, {label}}, {}, program.metrics[0]);
+}
+
+Status SigmoidLoss(const std::string& logits, OnnxGraphReader* reader) {
+  Program& program = reader->program();
+  TD_RETURN_IF_ERROR(program.AddVar({.name = "label",
+                                     .kind = VarKind::kData,
+                                     .desc = {DType::kI64, reader->Desc(logits).shape},
+                                     .batch_leading = true}));
+  const std::string rows = reader->NewVar("loss.rows");
+  TD_RETURN_IF_ERROR(reader->Append(Op{.type = "sigmoid_cross_entropy",
+                                       .inputs = {{logits}, {"label"}},
+                                       .outputs = {{reader->NewVar("loss.sigmoid")}, {rows}}}));
+  program.loss = reader->NewVar("loss");
+  return reader->Append("mean", {{rows}}, {}, program.loss);
+}
+
+Status AddLoss(const std::string& output, Loss loss, OnnxGraphReader* reader) {
+  TD_ASSIGN_OR_RETURN(const std::string var, reader->Var(output));
+  if (reader->Desc(var).dtype != DType::kF32) {
+    return InvalidArgument("output \"%s\" holds whole numbers", output);
+  }
+  switch (loss) {
+    case Loss::kSoftmax:
+      return SoftmaxLoss(var, reader);
+    case Loss::kSigmoid:
+      return SigmoidLoss(var, reader);
+    case Loss::kNone:
+      return OkStatus();
+  }
+  return OkStatus();
+}
+
+Status Read(const onnx::ModelProto& model, const OnnxImportOptions& options, Device& host,
+            OnnxImport* out) {
+  TD_ASSIGN_OR_RETURN(const int64_t opset, OpsetOf(model));
+  const onnx::GraphProto& graph = model.graph();
+  out->program.name = graph.name();
+  OnnxGraphReader reader(opset, host, out);
+  for (const auto& tensor : graph.initializer()) {
+    TD_RETURN_IF_ERROR(reader.AddConstant(tensor.name(), tensor, /*trained=*/true));
+  }
+  if (graph.sparse_initializer_size() > 0) return Unimplemented("sparse initializers");
+  TD_RETURN_IF_ERROR(AddInputs(graph, options, &reader));
+  TD_ASSIGN_OR_RETURN(std::string output, OutputOf(graph, options.output));
+  const onnx::NodeProto* skipped = LastActivation(graph, output, options.loss);
+  TD_RETURN_IF_ERROR(ReadNodes(graph, skipped, &reader));
+  if (skipped != nullptr) {
+    out->notes.push_back(
+        absl::StrFormat("%s at the end is left out: the loss has it", skipped->op_type()));
+    output = skipped->input(0);
+  }
+  TD_RETURN_IF_ERROR(AddLoss(output, options.loss, &reader));
+  return Verify(out->program);
+}
+
+}  // namespace
+
+StatusOr<OnnxImport> ImportOnnx(std::string_view bytes, const std::string& name,
+                                const OnnxImportOptions& options, Device& host) {
+  onnx::ModelProto model;
+  if (bytes.size() > INT_MAX ||
+      !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return DataLoss("%s: this is no ONNX model, or it is damaged", name);
+  }
+  OnnxImport out;
+  TD_RETURN_IF_ERROR(Annotate(Read(model, options, host, &out), name));
+  return out;
+}
+
+}  // namespace tandem

@@ -1,0 +1,41 @@
+// ONNX models as forward programs that can be trained. Opsets 7 to 21.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/graph/program.h"
+#include "trainer/safetensors.h"
+
+namespace tandem {
+
+inline constexpr int kOnnxOpsetMin = 7, kOnnxOpsetMax = 21;
+
+struct OnnxImportOptions {
+  // Inputs of the model, to data variables. An only input of four dimensions is "img" unless given.
+  std::map<std::string, std::string> rename;
+  std::string output;                         // of the model; empty: its only one
+  // What is trained. Softmax: the output [..., classes] are logits of the i64 variable "label"
+  // [..., 1]; a softmax at the end is left out. Sigmoid: the same, label shaped as the output.
+  enum class Loss { kSoftmax, kSigmoid, kNone };
+  Loss loss = Loss::kSoftmax;
+};
+
+struct OnnxImport {
+  Program program;                 // bound to some batch
+  TensorMap tensors;               // values of its parameters and states
+  std::vector<std::string> notes;  // what the user should know
+};
+
+// Reads a serialized ModelProto; `name` begins every message, `host` gives memory for tensors.
+// Trained become initializers that are floats; running statistics and what Constant nodes hold
+// become states. The first dimension of every input is the batch.
+// DATA_LOSS for bytes that are no such model, or tensors that do not have the bytes that their
+// shape needs; UNIMPLEMENTED naming node, operator and attribute that have no counterpart;
+// INVALID_ARGUMENT for a graph that is wrong in itself or options that do not fit.
+StatusOr<OnnxImport> ImportOnnx(std::string_view bytes, const std::string& name,
+                                const OnnxImportOptions& options, Device& host);
+
+}  // namespace tandem
