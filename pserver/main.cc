@@ -11,6 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/float_mode.h"
 #include "common/base/nearest.h"
+#include "common/base/own_flags.h"
 #include "common/base/time_slice.h"
 #include "common/http/http_server.h"
 #include "common/rpc/accept_guard.h"
@@ -51,40 +52,22 @@ DEFINE_bool(insecure_allow_network, false,
             "Listen on network addresses in the clear, or for anybody");
 DEFINE_string(admin_listen, "",
               "Address of the status page and of /metrics, HOST:PORT; empty: none is served");
-DEFINE_int32(threads, 2, "Worker threads, and threads that share the rows of a push or pull");
+DEFINE_int32(threads, 2, "Worker threads");
 
 namespace tandem {
 namespace {
 
 constexpr uint64_t kTableMemoryMax = 1 << 30;  // MB, as in proto/strategy.proto
 
-constexpr const char* kUsage =
+constexpr char kUsage[] =
     "tandem-pserver: one parameter server of a Tandem job.\n"
     "  tandem-pserver --listen=127.0.0.1:7000 --job=NAME --trainers=N [--data_dir=DIR]\n"
     "The job's secret is read from the file named by TANDEM_SECRET_FILE, when that is set.\n";
 
-std::vector<gflags::CommandLineFlagInfo> OurFlags() {
-  std::vector<gflags::CommandLineFlagInfo> all, ours;
-  gflags::GetAllFlags(&all);
-  for (const auto& flag : all) {
-    const bool log = flag.name == "v" || flag.name == "minloglevel" || flag.name == "logtostderr";
-    if (flag.filename.find("pserver/main.cc") != std::string::npos || log) ours.push_back(flag);
-  }
-  return ours;
-}
-
-void PrintHelp() {
-  std::fputs(kUsage, stdout);
-  for (const auto& flag : OurFlags()) {
-    std::printf("  --%-24s %s (%s)\n", flag.name.c_str(), flag.description.c_str(),
-                flag.default_value.empty() ? "\"\"" : flag.default_value.c_str());
-  }
-}
-
 // "--name=value", "--name value", "--bool", "--nobool".
 Status SetFlags(int argc, char** argv) {
   std::vector<std::string> names;
-  for (const auto& flag : OurFlags()) names.push_back(flag.name);
+  for (const auto& flag : OwnFlags(__FILE__)) names.push_back(flag.name);
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     if (arg.rfind("--", 0) != 0) return InvalidArgument("unexpected argument \"%s\"", arg);
@@ -237,7 +220,7 @@ int Main(int argc, char** argv) {
   const ShortTimeSlice short_slice;
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--help" || std::string(argv[i]) == "-h") {
-      PrintHelp();
+      std::fputs((kUsage + OwnFlagsHelp(__FILE__)).c_str(), stdout);
       return kExitOk;
     }
   }

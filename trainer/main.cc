@@ -16,6 +16,7 @@
 #include "common/base/file_limit.h"
 #include "common/base/float_mode.h"
 #include "common/base/metrics.h"
+#include "common/base/own_flags.h"
 #include "common/base/runner.h"
 #include "common/http/http_server.h"
 #include "common/http/status_page.h"
@@ -64,6 +65,12 @@ DEFINE_bool(check, false, "check the job, print what differs from the defaults, 
 
 namespace tandem {
 namespace {
+
+constexpr char kUsage[] =
+    "tandem-trainer: one trainer of a Tandem job.\n"
+    "  tandem-trainer --job_file=job.pbtxt [--FIELD=VALUE ...]\n"
+    "Every field of the job and every knob can be set: --mode=collective --epochs=3\n"
+    "--optimizer.learning_rate=0.1 (tandem knobs list). Usually tandemrun starts it.\n";
 
 using Environment = std::map<std::string, std::string>;
 
@@ -348,10 +355,10 @@ int Main(int argc, char** argv) {
   RaiseFileLimit();
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
-  gflags::SetUsageMessage(
-      "tandem-trainer --job_file=job.pbtxt [--FIELD=VALUE ...]\n"
-      "Every field of the job and every knob can be set: --mode=collective --epochs=3 "
-      "--optimizer.learning_rate=0.1 (tandem knobs list)");
+  if (argc > 1 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h")) {
+    std::cout << kUsage << OwnFlagsHelp(__FILE__);
+    return kExitOk;
+  }
 
   JobSources sources;
   auto overrides = TakeOverrides(&argc, argv);

@@ -16,7 +16,7 @@ constexpr char kScript[] = R"(_tandem() {
   local current=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]} help=()
   COMPREPLY=()
   case $program in
-    *tandemrun) help=("$program" --help) ;;
+    *tandemrun | *tandem-pserver | *tandem-trainer) help=("$program" --help) ;;
     *)
       if ((COMP_CWORD == 1)) && [[ $current != -* ]]; then
         COMPREPLY=($(compgen -W "$_tandem_commands" -- "$current"))
@@ -30,7 +30,7 @@ constexpr char kScript[] = R"(_tandem() {
   [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
   return 0
 }
-complete -o default -F _tandem tandem tandemrun
+complete -o default -F _tandem tandem tandemrun tandem-pserver tandem-trainer
 )";
 
 }  // namespace

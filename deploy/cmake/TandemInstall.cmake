@@ -17,6 +17,14 @@ install(FILES deploy/systemd/pserver.env deploy/systemd/trainer.env
   DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem/systemd COMPONENT tandem)
 install(DIRECTORY deploy/examples deploy/monitoring deploy/kubernetes
   DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem COMPONENT tandem)
+install(FILES ${CMAKE_BINARY_DIR}/man/tandem.1 ${CMAKE_BINARY_DIR}/man/tandemrun.1
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tandem)
+install(FILES ${CMAKE_BINARY_DIR}/man/tandem-pserver.8 ${CMAKE_BINARY_DIR}/man/tandem-trainer.8
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT tandem)
+foreach(program tandem tandemrun tandem-pserver tandem-trainer)
+  install(FILES ${CMAKE_BINARY_DIR}/man/completion.bash RENAME ${program}
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tandem)
+endforeach()
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tandem FILES_MATCHING PATTERN *.md)
 
 set_target_properties(tandem_pserver_client PROPERTIES EXPORT_NAME client)

@@ -43,6 +43,7 @@ done
 "$work/client/client" "${addresses[@]}"
 
 "$prefix/bin/tandem" --help >/dev/null
+grep -q "tandem export" "$prefix/share/man/man1/tandem.1"
 if /usr/bin/python3 -c 'import grpc, numpy' 2>/dev/null; then
   PYTHONPATH=$prefix/lib/python3/dist-packages /usr/bin/python3 -B -c '
 import tandem_pserver

@@ -125,6 +125,7 @@ TEST_F(CliTest, ShellsCompleteCommandsAndFlags) {
   EXPECT_EQ(complete("tandem sta"), "status\n");
   EXPECT_EQ(complete(bin + " certs --d"), "--days=\n");
   EXPECT_EQ(complete(bin + "run --mo"), "--mode=\n");
+  EXPECT_EQ(complete(bin + "-trainer --strategy"), "--strategy_out\n");
 }
 
 TEST_F(CliTest, CertsAreMadeShownAndJudged) {
