@@ -46,7 +46,7 @@ OURS = {
     "CHECKPOINT_DIR": "deploy/examples/lenet-checkpoints",
     " JOB": " job.pbtxt",
     "--host=ps-0,ps-1,10.0.0.7": "--host=ps-0,ps-1,127.0.0.1",
-    "--job=mine": "--job=click",
+    "--job=mine --role": "--job=click --role",
     "pki/mine": "pki/click",
     "ps-0:7000,ps-1:7000": "127.0.0.1:{0},127.0.0.1:{1}",
     "t-0:7000,t-1:7000": "127.0.0.1:{2},127.0.0.1:{3}",
