@@ -52,7 +52,7 @@ DEFINE_bool(insecure_allow_network, false,
             "Listen on network addresses in the clear, or for anybody");
 DEFINE_string(admin_listen, "",
               "Address of the status page and of /metrics, HOST:PORT; empty: none is served");
-DEFINE_int32(threads, 2, "Worker threads");
+DEFINE_int32(threads, 2, "Worker threads, and threads that share the rows of a push or pull");
 
 namespace tandem {
 namespace {
