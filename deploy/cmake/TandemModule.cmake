@@ -29,3 +29,17 @@ function(tandem_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}"
     ENVIRONMENT "TANDEM_SOURCE_DIR=${CMAKE_SOURCE_DIR};TANDEM_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
 endfunction()
+
+# A test written in Python (Debian's, whose modules it uses), with tests/support/script.py for what it is
+# given: tandem_script_test(NAME FILE [PROPERTIES ...]). Skipped where something that it needs is missing.
+find_program(TANDEM_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
+function(tandem_script_test name file)
+  if(NOT TANDEM_PYTHON3)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "PROPERTIES" ${ARGN})
+  add_test(NAME ${name} COMMAND ${TANDEM_PYTHON3} -B ${CMAKE_CURRENT_SOURCE_DIR}/${file}
+    --build=${CMAKE_BINARY_DIR} --source=${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600 LABELS e2e
+    ENVIRONMENT PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support ${ARG_PROPERTIES})
+endfunction()

@@ -3,27 +3,19 @@ of steps and names that stand for one's own; or it is listed here with the reaso
 comment that begins with "refused" says that a command fails. A block with a file's name behind the
 fence is that file."""
 
-import argparse
 import glob
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
 import jobs
 import processes
+import script
 
-EXIT_SKIPPED = 77
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-parser.add_argument("--source", required=True)
-arguments, rest = parser.parse_known_args()
-if not os.path.exists("/usr/share/datasets/fashion-mnist"):
-    print("SKIPPED, nothing was tested: no data (Debian's package dataset-fashion-mnist)")
-    sys.exit(EXIT_SKIPPED)
+script.need_file("/usr/share/datasets/fashion-mnist", "dataset-fashion-mnist")
 
 # Blocks that are no commands, by the beginning of their first line.
 SCREENS = ("                         pserver (sync)", "JobConfig (file, environment, flags)")
@@ -60,8 +52,8 @@ def commands():
     """(page, command, whether it is refused) of each fenced command, in order; of a block that is a
     file (page, a command that writes it, False)."""
     found = []
-    pages = [os.path.join(arguments.source, "README.md"),
-             *sorted(glob.glob(os.path.join(arguments.source, "docs", "*.md")))]
+    pages = [os.path.join(script.SOURCE, "README.md"),
+             *sorted(glob.glob(os.path.join(script.SOURCE, "docs", "*.md")))]
     for page in pages:
         with open(page, encoding="utf-8") as file:
             blocks = re.findall(r"^```(\S*)\n(.*?)^```", file.read(), re.M | re.S)
@@ -92,8 +84,8 @@ class Docs(unittest.TestCase):
         folder = tempfile.mkdtemp(prefix="tandem-docs-")
         self.addCleanup(shutil.rmtree, folder)
         os.mkdir(os.path.join(folder, "build"))
-        os.symlink(os.path.join(arguments.build, "bin"), os.path.join(folder, "build", "bin"))
-        shutil.copytree(os.path.join(arguments.source, "deploy"), os.path.join(folder, "deploy"))
+        os.symlink(script.BIN, os.path.join(folder, "build", "bin"))
+        shutil.copytree(os.path.join(script.SOURCE, "deploy"), os.path.join(folder, "deploy"))
         jobs.write_click(folder)
         with open(os.open(os.path.join(folder, "secret"), os.O_CREAT | os.O_WRONLY, 0o600),
                   "w", encoding="utf-8") as file:
@@ -105,7 +97,7 @@ class Docs(unittest.TestCase):
         ports = processes.free_ports(4)
         for name, ours in OURS.items():
             command = command.replace(name, ours.format(*range(ports, ports + 4)))
-        environment = dict(os.environ, PATH=os.path.join(arguments.build, "bin") + ":" +
+        environment = dict(os.environ, PATH=script.BIN + ":" +
                            os.environ["PATH"], NO_COLOR="1")
         done = subprocess.run(["bash", "-c", shorter(command)], cwd=folder, text=True,
                               capture_output=True, timeout=300, check=False, env=environment)
@@ -135,4 +127,4 @@ class Docs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

@@ -2,34 +2,21 @@
 ports and names agree, nobody has more rights than needed, and the containers of the base and of the
 overlay tls, run here as processes, train a job to its end."""
 
-import argparse
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 import urllib.error
 import urllib.request
 
 import processes
+import script
 
-EXIT_SKIPPED = 77
-try:
-    import yaml
-except ImportError as missing:
-    print(f"SKIPPED, nothing was tested: {missing} (Debian's package python3-yaml)")
-    sys.exit(EXIT_SKIPPED)
-if shutil.which("kubectl") is None:
-    print("SKIPPED, nothing was tested: no kubectl, whose kustomize puts the manifests together")
-    sys.exit(EXIT_SKIPPED)
+script.need_modules("yaml", package="python3-yaml")
+script.need_programs("kubectl", package="kubernetes-client")  # its kustomize joins the manifests
+import yaml  # pylint: disable=wrong-import-position
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-parser.add_argument("--source", required=True)
-arguments, rest = parser.parse_known_args()
-BIN = os.path.join(arguments.build, "bin")
-KUBERNETES = os.path.join(arguments.source, "deploy", "kubernetes")
+KUBERNETES = os.path.join(script.SOURCE, "deploy", "kubernetes")
 VARIANTS = ["base", "overlays/cpu", "overlays/gpu", "overlays/tls"]
 # Volume -> what the cluster's users make by hand (docs/deploying.md).
 BY_HAND = {"tandem-secret", "tandem-tls-pserver", "tandem-tls-trainer"}
@@ -157,10 +144,10 @@ class Kubernetes(unittest.TestCase):
             self.assertEqual(job, [m.one("ConfigMap")["metadata"]["name"]])
 
     def test_the_programs_accept_every_flag(self):
-        with open(os.path.join(arguments.source, "deploy", "kubernetes", "base", "job.pbtxt"),
+        with open(os.path.join(script.SOURCE, "deploy", "kubernetes", "base", "job.pbtxt"),
                   encoding="utf-8") as file:
             job = file.read()
-        known = subprocess.run([os.path.join(BIN, "tandem-pserver"), "--help"],
+        known = subprocess.run([os.path.join(script.BIN, "tandem-pserver"), "--help"],
                                capture_output=True, text=True, check=True).stdout
         for m in self.manifests:
             for arg in m.container(m.pservers)["args"]:
@@ -170,7 +157,7 @@ class Kubernetes(unittest.TestCase):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(job)
                 args = [a.replace("/etc/tandem", folder) for a in m.container(m.trainers)["args"]]
-                done = subprocess.run([os.path.join(BIN, "tandem-trainer"), *args, "--check"],
+                done = subprocess.run([os.path.join(script.BIN, "tandem-trainer"), *args, "--check"],
                                       capture_output=True, text=True, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -198,7 +185,7 @@ class Pods:
             self.tandem("certs", "issue", "pki", "--job=lenet", f"--role={role}", *hosts)
 
     def tandem(self, *args):
-        subprocess.run([os.path.join(BIN, "tandem"), *args], cwd=self.folder, check=True,
+        subprocess.run([os.path.join(script.BIN, "tandem"), *args], cwd=self.folder, check=True,
                        capture_output=True)
 
     def path(self, *parts):
@@ -230,7 +217,7 @@ class Pods:
             if value is None:  # from the field of the pod that kubectl cannot know
                 value = str(index)
             environment[name] = self.here(value, role, index)
-        command = [os.path.join(BIN, container["command"][0]),
+        command = [os.path.join(script.BIN, container["command"][0]),
                    *(self.here(a, role, index) for a in container["args"]), *more]
         return processes.Background(command, self.folder, f"{role}-{index}.log", environment)
 
@@ -266,4 +253,4 @@ class Pods:
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

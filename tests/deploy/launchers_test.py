@@ -1,25 +1,18 @@
 """Jobs under launchers that are not ours: mpirun for real, srun by a stand-in that sets Slurm's
 variables. Ranks are found, and the parameters are those of tandemrun, bit for bit."""
 
-import argparse
 import json
 import os
 import shutil
 import stat
 import subprocess
-import sys
 import tempfile
 import unittest
 
 import processes
+import script
 
-EXIT_SKIPPED = 77
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-parser.add_argument("--source", required=True)
-arguments, rest = parser.parse_known_args()
-BIN = os.path.join(arguments.build, "bin")
-EXAMPLES = os.path.join(arguments.source, "deploy", "examples")
+EXAMPLES = os.path.join(script.SOURCE, "deploy", "examples")
 
 JOB = """
 name: "launched"
@@ -75,7 +68,7 @@ class Launchers(unittest.TestCase):
             return json.load(file)["params_sha256"]
 
     def tandemrun(self, ranks):
-        return self.run_job([os.path.join(BIN, "tandemrun"), "--mode=collective",
+        return self.run_job([os.path.join(script.BIN, "tandemrun"), "--mode=collective",
                              f"--nproc={ranks}", "job.pbtxt", "--"], "tandemrun")
 
     def test_mpirun(self):
@@ -83,7 +76,7 @@ class Launchers(unittest.TestCase):
             self.skipTest("no mpirun (Debian's package openmpi-bin)")
         # Four ranks, on however many cores, as whoever runs the tests.
         command = ["mpirun", "-np", "4", "--oversubscribe", "--allow-run-as-root",
-                   os.path.join(BIN, "tandem-trainer"), "--job_file=job.pbtxt",
+                   os.path.join(script.BIN, "tandem-trainer"), "--job_file=job.pbtxt",
                    "--mode=collective", f"--rendezvous=127.0.0.1:{processes.free_ports(1)}"]
         secret = self.write("secret", "a secret of four ranks\n", 0o600)
         sha = self.run_job(command, "mpirun", TANDEM_SECRET_FILE=secret)
@@ -95,7 +88,7 @@ class Launchers(unittest.TestCase):
     def test_slurm(self):
         for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
             self.write(name, text, stat.S_IRWXU)
-        os.symlink(os.path.join(BIN, "tandem-trainer"), os.path.join(self.folder, "tandem-trainer"))
+        os.symlink(os.path.join(script.BIN, "tandem-trainer"), os.path.join(self.folder, "tandem-trainer"))
         sha = self.run_job(["bash", os.path.join(EXAMPLES, "slurm.sbatch"), "job.pbtxt"], "slurm",
                            PATH=self.folder + ":" + os.environ["PATH"],
                            SLURM_JOB_ID=str(processes.free_ports(1) - 20000),
@@ -107,4 +100,4 @@ class Launchers(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

@@ -1,23 +1,15 @@
 """The manual pages: they render without a warning, and have every command and flag that the programs
 have. Needs man (Debian's man-db and groff-base); mandoc's lint runs where it is installed."""
 
-import argparse
 import os
 import re
 import shutil
 import subprocess
-import sys
 import unittest
 
-EXIT_SKIPPED = 77
-if shutil.which("man") is None:
-    print("SKIPPED, nothing was tested: no man (Debian's package man-db)")
-    sys.exit(EXIT_SKIPPED)
+import script
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-parser.add_argument("--source", required=True)
-arguments, rest = parser.parse_known_args()
+script.need_programs("man", package="man-db")
 
 PAGES = {"tandem": 1, "tandemrun": 1, "tandem-pserver": 8, "tandem-trainer": 8}
 FLAG = re.compile(r"^  (--[a-z_0-9]+)", re.MULTILINE)
@@ -32,11 +24,11 @@ def run(*command):
 
 
 def page_of(name):
-    return os.path.join(arguments.build, "man", f"{name}.{PAGES[name]}")
+    return os.path.join(script.BUILD, "man", f"{name}.{PAGES[name]}")
 
 
 def said(program, *args):
-    return run(os.path.join(arguments.build, "bin", program), *args, "--help").stdout
+    return run(os.path.join(script.BIN, program), *args, "--help").stdout
 
 
 class Man(unittest.TestCase):
@@ -84,4 +76,4 @@ class Man(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

@@ -1,14 +1,11 @@
 """Dashboard and alert rules of deploy/monitoring on a real Prometheus, over a real job: every
 expression of them gives numbers, and every alert fires on what it is for."""
 
-import argparse
 import json
 import math
 import os
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 import urllib.error
@@ -17,18 +14,11 @@ import urllib.request
 
 import jobs
 import processes
+import script
 
-EXIT_SKIPPED = 77
-for program in ("prometheus", "promtool"):
-    if shutil.which(program) is None:
-        print(f"SKIPPED, nothing was tested: no {program} (Debian's package prometheus)")
-        sys.exit(EXIT_SKIPPED)
+script.need_programs("prometheus", "promtool", package="prometheus")
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-parser.add_argument("--source", required=True)
-arguments, rest = parser.parse_known_args()
-MONITORING = os.path.join(arguments.source, "deploy", "monitoring")
+MONITORING = os.path.join(script.SOURCE, "deploy", "monitoring")
 SECONDS_MAX = 180
 
 
@@ -115,7 +105,7 @@ class Monitoring(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="tandem-monitoring-") as folder:
             jobs.write_click(folder)
             port = processes.free_ports(4)
-            tandemrun = os.path.join(arguments.build, "bin", "tandemrun")
+            tandemrun = os.path.join(script.BIN, "tandemrun")
             with processes.Background(
                     [tandemrun, "--servers=2", "--workers=2", f"--status_port={port}",
                      "--pserver_data_dir=servers", "--max_restarts=1", "--log_dir=log",
@@ -156,7 +146,7 @@ class Monitoring(unittest.TestCase):
             with urllib.request.urlopen(f"http://127.0.0.1:{port + i}/metrics",
                                         timeout=30) as answer:
                 exported |= set(re.findall(r"^# TYPE (tandem_\w+)", answer.read().decode(), re.M))
-        with open(os.path.join(arguments.source, "docs", "monitoring.md"),
+        with open(os.path.join(script.SOURCE, "docs", "monitoring.md"),
                   encoding="utf-8") as file:
             described = set()
             for names, what in re.findall(r"^\| (`tandem_.*?) \| (.*) \|$", file.read(), re.M):
@@ -167,4 +157,4 @@ class Monitoring(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

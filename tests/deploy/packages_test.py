@@ -2,28 +2,19 @@
 and, as root with mmdebstrap and a network, that apt installs them into a clean Debian, where a job
 trains, and removes them without leaving anything."""
 
-import argparse
 import glob
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
 import processes
+import script
 
-EXIT_SKIPPED = 77
-for program in ("cpack", "dpkg-deb", "dpkg-shlibdeps"):
-    if shutil.which(program) is None:
-        print(f"SKIPPED, nothing was tested: no {program} (Debian's packages cmake, dpkg-dev)")
-        sys.exit(EXIT_SKIPPED)
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-parser.add_argument("--source", required=True)
-arguments, rest = parser.parse_known_args()
+script.need_programs("cpack", package="cmake")
+script.need_programs("dpkg-deb", "dpkg-shlibdeps", package="dpkg-dev")
 
 JOB = """
 name: "packaged"
@@ -50,7 +41,7 @@ class Packages(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="tandem-packages-")
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        run("cpack", "-G", "DEB", "--config", os.path.join(arguments.build, "CPackConfig.cmake"),
+        run("cpack", "-G", "DEB", "--config", os.path.join(script.BUILD, "CPackConfig.cmake"),
             "-B", os.path.join(cls.folder, "debs"), cwd=cls.folder)
         cls.debs = {run("dpkg-deb", "--field", path, "Package").strip(): path
                     for path in glob.glob(os.path.join(cls.folder, "debs", "*.deb"))}
@@ -114,11 +105,11 @@ class Packages(unittest.TestCase):
             self.assertIn("y = 2.0000 x + -1.0000", run(os.path.join(build, "client"), address))
 
     def test_the_container_file_copies_what_is_built(self):
-        with open(os.path.join(arguments.source, "deploy", "container", "Containerfile"),
+        with open(os.path.join(script.SOURCE, "deploy", "container", "Containerfile"),
                   encoding="utf-8") as file:
             text = file.read()
         copied = set(re.findall(r"^COPY (\w+) \1$", text, re.M))
-        with open(os.path.join(arguments.source, "CMakeLists.txt"), encoding="utf-8") as file:
+        with open(os.path.join(script.SOURCE, "CMakeLists.txt"), encoding="utf-8") as file:
             needed = set(re.findall(r"add_subdirectory\((\w+)\)", file.read()))
         self.assertEqual(copied, (needed - {"tests"}) | {"docs"})
         users = re.findall(r"^USER (.*)$", text, re.M)
@@ -160,4 +151,4 @@ class Packages(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

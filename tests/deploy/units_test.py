@@ -1,29 +1,20 @@
 """The systemd units of deploy/systemd: systemd understands them, their exposure is small, and their
 commands, with the example files of /etc/tandem, train a job."""
 
-import argparse
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
 import processes
+import script
 
-EXIT_SKIPPED = 77
-if shutil.which("systemd-analyze") is None:
-    print("SKIPPED, nothing was tested: no systemd-analyze (Debian's package systemd)")
-    sys.exit(EXIT_SKIPPED)
+script.need_programs("systemd-analyze", package="systemd")
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-parser.add_argument("--source", required=True)
-arguments, rest = parser.parse_known_args()
-BIN = os.path.join(arguments.build, "bin")
-SYSTEMD = os.path.join(arguments.source, "deploy", "systemd")
+SYSTEMD = os.path.join(script.SOURCE, "deploy", "systemd")
 UNITS = ["tandem-pserver@.service", "tandem-trainer@.service"]
 EXPOSURE_MAX = 2.0  # of 10, by systemd-analyze security
 
@@ -61,7 +52,7 @@ class Units(unittest.TestCase):
         """The unit with the programs of this build, as a file that systemd-analyze reads."""
         path = os.path.join(self.folder, unit.replace("@", "@0"))
         with open(path, "w", encoding="utf-8") as file:
-            file.write(read(unit).replace("/usr/bin/tandem", os.path.join(BIN, "tandem")))
+            file.write(read(unit).replace("/usr/bin/tandem", os.path.join(script.BIN, "tandem")))
         return path
 
     def test_systemd_understands_them(self):
@@ -84,7 +75,7 @@ class Units(unittest.TestCase):
             self.assertLessEqual(float(level.group(1)), EXPOSURE_MAX, done.stdout)
 
     def test_permanent_errors_do_not_restart(self):
-        with open(os.path.join(arguments.source, "common", "base", "status.h"),
+        with open(os.path.join(script.SOURCE, "common", "base", "status.h"),
                   encoding="utf-8") as file:
             codes = {int(c) for c in re.findall(r"^  kExit\w+ = (\d+)", file.read(), re.M)}
         for unit in UNITS:
@@ -107,7 +98,7 @@ class Units(unittest.TestCase):
 
         def here(word):
             word = word.replace("%i", str(index)).replace("%S", self.folder)
-            for path, ours in (("/usr/bin", BIN), ("/etc/tandem", self.folder)):
+            for path, ours in (("/usr/bin", script.BIN), ("/etc/tandem", self.folder)):
                 word = word.replace(path, ours)
             return word
         return processes.Background([here(w) for w in shlex.split(command)], self.folder,
@@ -134,4 +125,4 @@ class Units(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

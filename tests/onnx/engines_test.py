@@ -1,23 +1,21 @@
 """Exported models (export_cases.cc) in other hands: python3-onnx checks them, and they give this
 engine's numbers in OpenCV's dnn, in onnxruntime where it is installed, and by numpy (numpy_engine)."""
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
 
+import script
+
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "torch"))
-EXIT_SKIPPED = 77
-try:
-    import numpy as np
-    import onnx
-    import numpy_engine
-    import safetensors_io
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(EXIT_SKIPPED)
+script.need_modules("numpy", "onnx", package="python3-onnx")
+# pylint: disable=wrong-import-position
+import numpy as np
+import onnx
+import numpy_engine
+import safetensors_io
 try:
     import cv2
 except ImportError:
@@ -26,10 +24,6 @@ try:
     import onnxruntime
 except ImportError:
     onnxruntime = None
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-arguments, rest = parser.parse_known_args()
 
 RELATIVE = 1e-4  # of the largest element
 # What OpenCV 4.6 cannot read: ids as data, erf, tensors of ranks that its layers do not know.
@@ -56,7 +50,7 @@ class Engines(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="tandem-onnx-")
         folder = cls.folder.name
-        subprocess.run([os.path.join(arguments.build, "tests", "onnx_export_cases"), folder],
+        subprocess.run([os.path.join(script.BUILD, "tests", "onnx_export_cases"), folder],
                        check=True)
         cls.cases = {}
         for file in sorted(os.listdir(folder)):
@@ -107,4 +101,4 @@ class Engines(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

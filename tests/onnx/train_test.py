@@ -1,6 +1,5 @@
 """A LeNet made with python3-onnx becomes a program, trains, and goes out again as a model."""
 
-import argparse
 import json
 import os
 import re
@@ -9,21 +8,16 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "torch"))
-EXIT_SKIPPED = 77
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-    import numpy_engine
-    import safetensors_io
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(EXIT_SKIPPED)
+import script
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-arguments, rest = parser.parse_known_args()
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "torch"))
+script.need_modules("numpy", "onnx", package="python3-onnx")
+# pylint: disable=wrong-import-position
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+import numpy_engine
+import safetensors_io
 
 JOB = """
 name: "imported"
@@ -90,7 +84,7 @@ class Import(unittest.TestCase):
         return os.path.join(self.folder.name, *names)
 
     def run_program(self, program, *args, code=0):
-        done = subprocess.run([os.path.join(arguments.build, "bin", program), *args],
+        done = subprocess.run([os.path.join(script.BIN, program), *args],
                               cwd=self.folder.name, capture_output=True, text=True, check=False)
         said = done.stdout + done.stderr
         self.assertEqual(done.returncode, code, said)
@@ -195,4 +189,4 @@ class Import(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

@@ -1,26 +1,18 @@
 """Event files for TensorBoard, read by a reader of its own: TFRecord frames with their checksums, and
 protobuf by hand. Curves are what the trainer printed, histograms what the checkpoint holds."""
 
-import argparse
 import glob
 import json
 import os
 import struct
 import subprocess
-import sys
 import tempfile
 import unittest
 
-EXIT_SKIPPED = 77
-try:
-    import numpy
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(EXIT_SKIPPED)
+import script
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-arguments, rest = parser.parse_known_args()
+script.need_modules("numpy", package="python3-numpy")
+import numpy  # pylint: disable=wrong-import-position
 
 JOB = """
 name: "curves"
@@ -134,7 +126,7 @@ class EventFile(unittest.TestCase):
 
     @classmethod
     def run_program(cls, name, *args):
-        done = subprocess.run([os.path.join(arguments.build, "bin", name), *args], cwd=cls.folder,
+        done = subprocess.run([os.path.join(script.BIN, name), *args], cwd=cls.folder,
                               capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise AssertionError(f"{name} {args}: {done.returncode}\n{done.stderr}")
@@ -192,4 +184,4 @@ class EventFile(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

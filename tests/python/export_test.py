@@ -1,24 +1,16 @@
 """What `tandem export` writes, read by NumPy itself and by a reader of safetensors of ten lines."""
 
-import argparse
 import json
 import os
 import struct
 import subprocess
-import sys
 import tempfile
 import unittest
 
-EXIT_SKIPPED = 77
-try:
-    import numpy
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(EXIT_SKIPPED)
+import script
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-arguments, rest = parser.parse_known_args()
+script.need_modules("numpy", package="python3-numpy")
+import numpy  # pylint: disable=wrong-import-position
 
 JOB = """
 name: "exported"
@@ -36,7 +28,7 @@ checkpoint { dir: "checkpoints" }
 
 
 def run(program, *args, cwd, code=0):
-    done = subprocess.run([os.path.join(arguments.build, "bin", program), *args], cwd=cwd,
+    done = subprocess.run([os.path.join(script.BIN, program), *args], cwd=cwd,
                           capture_output=True, text=True, check=False)
     if done.returncode != code:
         raise AssertionError(f"{program} {args}: {done.returncode}\n{done.stdout}{done.stderr}")
@@ -109,4 +101,4 @@ class Export(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

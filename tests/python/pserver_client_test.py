@@ -1,26 +1,19 @@
 """Conformance of tandem-pserver, driven from Python alone: contract, arithmetic, and refusals."""
 
-import argparse
 import os
 import subprocess
 import sys
 import threading
 import unittest
 
-EXIT_SKIPPED = 77
-try:
-    import grpc  # noqa: F401  pylint: disable=unused-import
-    import numpy
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(EXIT_SKIPPED)
+import script
 
-from pserver_process import Servers
+script.need_modules("grpc", "numpy", package="python3-grpcio, python3-numpy")
+import numpy  # pylint: disable=wrong-import-position
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--build", required=True)
-arguments, rest = parser.parse_known_args()
-sys.path.insert(0, os.path.join(arguments.build, "python"))
+from pserver_process import Servers  # pylint: disable=wrong-import-position
+
+sys.path.insert(0, os.path.join(script.BUILD, "python"))
 import tandem_pserver  # pylint: disable=wrong-import-position
 from tandem_pserver import PserverError, Table, row_buckets  # pylint: disable=wrong-import-position
 
@@ -60,7 +53,7 @@ def connect(servers, **options):
 
 class Test(unittest.TestCase):
     def servers(self, count, *flags, **options):
-        servers = Servers(arguments.build, count, *flags, **options)
+        servers = Servers(script.BUILD, count, *flags, **options)
         self.addCleanup(servers.__exit__)
         return servers.__enter__()
 
@@ -324,7 +317,7 @@ class Refusals(Test):
         folder = self.servers(0).folder.name
 
         def certs(*command):
-            subprocess.run([os.path.join(arguments.build, "bin", "tandem"), "certs", *command],
+            subprocess.run([os.path.join(script.BIN, "tandem"), "certs", *command],
                            cwd=folder, check=True, capture_output=True)
 
         def files(authority, role):
@@ -353,4 +346,4 @@ class Refusals(Test):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *rest])
+    script.main()

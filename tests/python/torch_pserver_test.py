@@ -1,24 +1,22 @@
 """A PyTorch model trained by two trainers through two pservers is the model that PyTorch's own
 optimizer trains on the whole batch."""
 
-import argparse
 import gzip
 import os
 import sys
 import threading
 
-EXIT_SKIPPED = 77
+import script
+
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
 STEPS, BATCH, RATE, MU = 150, 128, 0.05, 0.9
 RELATIVE = 1e-3  # largest difference of a parameter, of the largest one
 
-try:
-    import grpc  # noqa: F401  pylint: disable=unused-import
-    import numpy
-    import torch
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(EXIT_SKIPPED)
+script.need_modules("grpc", "numpy", "torch", package="python3-grpcio, python3-torch")
+script.need_file(FASHION_MNIST, "dataset-fashion-mnist")
+# pylint: disable=wrong-import-position
+import numpy
+import torch
 
 from pserver_process import Servers
 
@@ -82,19 +80,13 @@ def train_in_torch(images, labels):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    build = parser.parse_args().build
-    if not os.path.isdir(FASHION_MNIST):
-        print(f"skipped: there is no {FASHION_MNIST}")
-        return EXIT_SKIPPED
-    sys.path.insert(0, os.path.join(build, "python"))
+    sys.path.insert(0, os.path.join(script.BUILD, "python"))
     import tandem_pserver  # pylint: disable=import-outside-toplevel
 
     images, labels = samples("train", 128 * 50)
     models = [network(), network()]  # here: threads share torch's random numbers
     done = [False, False]
-    with Servers(build, 2, trainers=2) as servers:
+    with Servers(script.BUILD, 2, trainers=2) as servers:
         threads = [threading.Thread(target=train_on_pservers, args=(
             tandem_pserver, servers, rank, 2, models[rank], images, labels, done)) for rank in range(2)]
         for thread in threads:
