@@ -48,6 +48,7 @@ StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config
                 index);
     table->slices_.push_back({spec, std::move(*update), {}, nullptr, nullptr});
     table->slices_.back().gathered.resize(config.trainers);
+    table->slices_.back().pulled.resize(config.trainers);
   }
   return table;
 }
@@ -130,6 +131,23 @@ Status DenseTable::Apply(int slice, std::span<const float> gradient, float learn
   TD_RETURN_IF_ERROR(BeforeChange(slice));
   s.snapshot.reset();
   return Annotate(s.update->Apply(gradient.data(), learning_rate), "update of " + s.spec.variable);
+}
+
+void DenseTable::Pulled(int slice, int trainer, Buffer values) {
+  slices_[slice].pulled[trainer] = std::move(values);
+}
+
+bool DenseTable::Compensated(int slice, int trainer, float strength,
+                             std::span<const float> gradient, float* out) const {
+  const Slice& s = slices_[slice];
+  if (s.pulled[trainer] == nullptr) return false;
+  const auto* const then = reinterpret_cast<const float*>(s.pulled[trainer].get());
+  const float* const now = s.update->param().data();
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    const float g = gradient[i];
+    out[i] = g + strength * g * g * (now[i] - then[i]);
+  }
+  return true;
 }
 
 Status DenseTable::SetParam(int slice, std::span<const float> values) {

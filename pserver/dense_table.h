@@ -47,6 +47,12 @@ class DenseTable {
   // ---- At once (a_sync)
   // ---------------------------------------------------------------------------
   Status Apply(int slice, std::span<const float> gradient, float learning_rate);
+  // What `trainer` pulled last of a slice: a Snapshot, which is kept.
+  void Pulled(int slice, int trainer, Buffer values);
+  // gradient + strength gradient^2 (parameters - what `trainer` pulled last) to `out`; false, and
+  // nothing is written, when it pulled nothing yet.
+  bool Compensated(int slice, int trainer, float strength, std::span<const float> gradient,
+                   float* out) const;
 
   // ---- Values
   // -------------------------------------------------------------------------------------
@@ -80,6 +86,7 @@ class DenseTable {
     Buffer previous;               // of the step before
     bool cutting = false;          // not captured yet
     SliceImage cut;
+    std::vector<Buffer> pulled = {};  // by trainer, with delay_compensation
   };
 
   DenseTable(size_t pool_bytes, std::shared_ptr<Arena> arena)

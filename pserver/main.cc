@@ -52,7 +52,11 @@ DEFINE_bool(insecure_allow_network, false,
             "Listen on network addresses in the clear, or for anybody");
 DEFINE_string(admin_listen, "",
               "Address of the status page and of /metrics, HOST:PORT; empty: none is served");
-DEFINE_int32(threads, 2, "Worker threads, and threads that share the rows of a push or pull");
+DEFINE_int32(rpc_send_thread_num, 12, "Threads for pushes of more than 1 MiB by gRPC");
+DEFINE_int32(rpc_get_thread_num, 12, "Threads for pulls by gRPC");
+DEFINE_int32(rpc_prefetch_thread_num, 12, "Threads for pulls of rows by gRPC");
+DEFINE_int32(threads, 2,
+             "Threads for other calls, and threads that share the rows of a push or pull");
 
 namespace tandem {
 namespace {
@@ -113,6 +117,9 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   options.trainers = FLAGS_trainers;
   options.data_dir = FLAGS_data_dir;
   options.checkpoint_every_steps = FLAGS_checkpoint_every_steps;
+  options.push_threads = FLAGS_rpc_send_thread_num;
+  options.pull_threads = FLAGS_rpc_get_thread_num;
+  options.row_pull_threads = FLAGS_rpc_prefetch_thread_num;
   options.threads = FLAGS_threads;
   if (FLAGS_table_memory_mb > kTableMemoryMax) {
     return InvalidArgument("--table_memory_mb=%d: expected 0 to %d", FLAGS_table_memory_mb,

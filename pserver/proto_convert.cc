@@ -110,6 +110,14 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
   constexpr uint64_t kTimeoutMsMax = uint64_t{7} * 24 * 3600 * 1000;
   const uint64_t timeout_ms = request.step_timeout_ms() == 0 ? 60'000 : request.step_timeout_ms();
   config.step_timeout = std::chrono::milliseconds(std::min(timeout_ms, kTimeoutMsMax));
+  if (!NonfiniteGradients_IsValid(request.nonfinite())) {
+    return InvalidArgument("nonfinite %d is unknown; expected reject, skip or apply",
+                           static_cast<int>(request.nonfinite()));
+  }
+  config.nonfinite = static_cast<NonfinitePolicy>(request.nonfinite());  // the same numbers
+  const uint64_t lost_ms = request.lost_after_ms() == 0 ? 900'000 : request.lost_after_ms();
+  config.lost_after = std::chrono::milliseconds(std::min(lost_ms, kTimeoutMsMax));
+  config.delay_compensation = request.delay_compensation();
   for (const SliceDef& def : request.slice()) {
     if (def.dtype() != F32) {
       return InvalidArgument("slice of %s is of type %d; slices other than f32 are not built yet",
@@ -163,6 +171,9 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request) {
     def->set_rules(ToString(t.rules));
   }
   request->set_step_timeout_ms(static_cast<uint64_t>(Millis(config.step_timeout)));
+  request->set_nonfinite(static_cast<NonfiniteGradients>(config.nonfinite));
+  request->set_lost_after_ms(static_cast<uint64_t>(Millis(config.lost_after)));
+  request->set_delay_compensation(config.delay_compensation);
 }
 
 StatusOr<SliceValues> FromProto(const SliceTensor& slice) {

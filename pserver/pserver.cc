@@ -13,6 +13,7 @@
 #include "common/lane/lane_server.h"
 #include "proto/pserver.pb.h"
 #include "pserver/call_metrics.h"
+#include "pserver/call_threads.h"
 #include "pserver/cold_rows.h"
 #include "pserver/deadline_driver.h"
 #include "pserver/durable_shard.h"
@@ -58,6 +59,16 @@ uint64_t NewIncarnation() {
   return number == 0 ? 1 : number;
 }
 
+struct CallPools {
+  CallPools(const PserverOptions& options, Metrics& metrics)
+      : pushes("push", options.push_threads, options.queue_max, metrics),
+        pulls("pull", options.pull_threads, options.queue_max, metrics),
+        row_pulls("row-pull", options.row_pull_threads, options.queue_max, metrics),
+        others("other", options.threads, options.queue_max, metrics) {}
+  PserverThreads Threads() { return {pushes, pulls, row_pulls, others}; }
+  CallThreads pushes, pulls, row_pulls, others;
+};
+
 }  // namespace
 
 // Members are destroyed from the last to the first: the server before what its handlers use.
@@ -77,7 +88,7 @@ struct Pserver::Impl {
   std::unique_ptr<DeadlineDriver> deadlines;
   std::unique_ptr<ThreadPool> writer;  // one thread, which writes images
   std::unique_ptr<ThreadPool> saver;   // one thread, one waiting image
-  std::unique_ptr<ThreadPool> workers;
+  std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
   std::unique_ptr<LaneServer> lanes;  // null: this machine gives no shared memory
   std::unique_ptr<grpc::Service> service;
@@ -147,8 +158,10 @@ Status CheckOptions(PserverOptions& options) {
   if (!options.secret.empty() && options.job.empty()) {
     return InvalidArgument("a server with a secret needs the job's name: tokens belong to a job");
   }
-  if (options.threads < 1 || options.threads > 1024) {
-    return InvalidArgument("%d threads; expected 1 to 1024", options.threads);
+  for (const int threads :
+       {options.push_threads, options.pull_threads, options.row_pull_threads, options.threads}) {
+    if (threads >= 1 && threads <= 1024) continue;
+    return InvalidArgument("%d threads; expected 1 to 1024", threads);
   }
   TD_RETURN_IF_ERROR(CheckExposure(options));
   if (!options.rpc.tls.mutual()) return OkStatus();
@@ -212,13 +225,13 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   impl->writer = std::make_unique<ThreadPool>("writer", 1, 16);
   TD_RETURN_IF_ERROR(impl->writer->Post(&GiveWay));
   impl->saver = std::make_unique<ThreadPool>("saver", 1, 1);
-  impl->workers = std::make_unique<ThreadPool>("worker", options.threads, options.queue_max);
+  impl->pools = std::make_unique<CallPools>(options, metrics);
   impl->calls = std::make_unique<TensorCalls>(incarnation, shard, *impl->deadlines);
   impl->StartLanes(lane_memory);
   impl->service = MakePserverService({options.index, incarnation, options.secret,
                                       options.rpc.tls.mutual(), [impl] { return impl->Invite(); }},
                                      *impl->durable, *impl->calls, impl->call_metrics,
-                                     *impl->workers, *impl->deadlines);
+                                     impl->pools->Threads(), *impl->deadlines);
   TD_ASSIGN_OR_RETURN(impl->server, RpcServer::Start(options.rpc, {impl->service.get()}));
   impl->server->SetServing(true);
   return pserver;
@@ -234,7 +247,7 @@ Pserver::~Pserver() {
   impl_->End();
   if (impl_->server != nullptr) impl_->server->Stop(SteadyNow());
   // A handler whose call has been answered may still be on its way out of the service.
-  impl_->workers.reset();
+  impl_->pools.reset();
 }
 
 const Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }

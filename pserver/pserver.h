@@ -41,8 +41,11 @@ struct PserverOptions {
   // <cold_dir>/cold-rows-<index>, which is emptied at the start.
   uint64_t table_memory_bytes = 0;
   std::string cold_dir = "database";
-  int threads = 2;                 // workers
-  size_t queue_max = 1024;         // calls that may wait for a worker; more are refused
+  // Threads for pushes, pulls, and pulls of rows alone that come by gRPC (rpc_send_thread_num,
+  // rpc_get_thread_num, rpc_prefetch_thread_num of proto/strategy.proto); and for other calls.
+  int push_threads = 12, pull_threads = 12, row_pull_threads = 12;
+  int threads = 2;
+  size_t queue_max = 1024;         // calls that may wait for a thread of theirs; more are refused
   bool lanes = true;               // shared memory for clients on this host
   ShardBug bug = ShardBug::kNone;  // for tests
 };

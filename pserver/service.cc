@@ -53,13 +53,13 @@ TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
 class PserverService final : public Base {
  public:
   PserverService(PserverServiceOptions options, DurableShard& durable, TensorCalls& calls,
-                 CallMetrics& metrics, Runner& workers, Deadlines& deadlines)
+                 CallMetrics& metrics, PserverThreads threads, Deadlines& deadlines)
       : options_(std::move(options)),
         durable_(durable),
         shard_(durable.shard()),
         calls_(calls),
         metrics_(metrics),
-        workers_(workers),
+        threads_(threads),
         deadlines_(deadlines) {}
 
   ServerUnaryReactor* Configure(CallbackServerContext* context, const ConfigureRequest* request,
@@ -144,18 +144,19 @@ class PserverService final : public Base {
   Status CheckToken(const CallbackServerContext& context) const;
   Status CheckJob(const std::string& job) const;
   Status CheckCaller(const CallbackServerContext& context, PserverCall call) const;
-  // Runs `body`, which answers the call by itself, on a worker, or at once when it is `short`.
-  // Everything goes through here: it is where callers are refused, and calls are counted.
-  ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call,
-                           std::function<void(const Finish&)> body, bool is_short = false);
+  // Runs `body`, which answers the call by itself, on `runner`; null: at once. Everything goes
+  // through here: it is where callers are refused, and calls are counted.
+  ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call, Runner* runner,
+                           std::function<void(const Finish&)> body);
   // Runs `body` on a worker and answers with its status.
   ServerUnaryReactor* Work(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
-    return Hand(context, call, [this, body = std::move(body)](const Finish& finish) {
-      const Status status = body();
-      shard_.WhenWritten(
-          [status, finish](const Status& written) { finish(status.ok() ? written : status); });
-    });
+    return Hand(
+        context, call, &threads_.others, [this, body = std::move(body)](const Finish& finish) {
+          const Status status = body();
+          shard_.WhenWritten(
+              [status, finish](const Status& written) { finish(status.ok() ? written : status); });
+        });
   }
 
   Status DoPullTable(const PullTableRequest& request, PullTableReply* reply);
@@ -168,7 +169,7 @@ class PserverService final : public Base {
   Shard& shard_;
   TensorCalls& calls_;
   CallMetrics& metrics_;
-  Runner& workers_;
+  const PserverThreads threads_;
   Deadlines& deadlines_;
   mutable Mutex mu_;
   mutable std::pair<std::string, std::string> token_ TD_GUARDED_BY(mu_);  // of job, token
@@ -221,7 +222,7 @@ Status PserverService::CheckCaller(const CallbackServerContext& context, Pserver
 }
 
 ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context, PserverCall call,
-                                         std::function<void(const Finish&)> body, bool is_short) {
+                                         Runner* runner, std::function<void(const Finish&)> body) {
   ServerUnaryReactor* reactor = context->DefaultReactor();
   const Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
     done(status);
@@ -231,11 +232,11 @@ ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context, Pserver
     finish(status);
     return reactor;
   }
-  if (is_short) {
+  if (runner == nullptr) {
     body(finish);
     return reactor;
   }
-  const Status posted = workers_.Post([context, finish, body = std::move(body)] {
+  const Status posted = runner->Post([context, finish, body = std::move(body)] {
     // Nobody waits for the answer of a call that was given up while it stood in the queue.
     if (context->IsCancelled()) {
       finish(Cancelled("the call ended before its turn came; nothing was done"));
@@ -249,7 +250,7 @@ ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context, Pserver
 
 ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
                                              const WaitInitRequest* request, WaitInitReply* reply) {
-  return Hand(context, PserverCall::kWaitInit, [this, request, reply](const Finish& finish) {
+  return Hand(context, PserverCall::kWaitInit, &threads_.others, [=, this](const Finish& finish) {
     const Time deadline = deadlines_.After(request->timeout_ms());
     shard_.WaitInit(CallerOf(*request), deadline, [reply, finish](StatusOr<uint64_t> version) {
       if (version.ok()) reply->set_version(*version);
@@ -261,7 +262,7 @@ ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
 
 ServerUnaryReactor* PserverService::Barrier(CallbackServerContext* context,
                                             const BarrierRequest* request, BarrierReply*) {
-  return Hand(context, PserverCall::kBarrier, [this, request](const Finish& finish) {
+  return Hand(context, PserverCall::kBarrier, &threads_.others, [=, this](const Finish& finish) {
     const Time deadline = deadlines_.After(request->timeout_ms());
     shard_.Barrier(CallerOf(*request), request->name(), request->generation(), deadline, finish);
     deadlines_.Poke(deadline);
@@ -271,17 +272,17 @@ ServerUnaryReactor* PserverService::Barrier(CallbackServerContext* context,
 ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
   const bool is_short = request->Length() <= kShortBytesMax;
-  return Hand(
-      context, PserverCall::kPush,
-      [this, request, reply](const Finish& finish) {
-        calls_.Push(ReceivedMessage(*request).fragments(), Into(reply, finish));
-      },
-      is_short);
+  return Hand(context, PserverCall::kPush, is_short ? nullptr : &threads_.pushes,
+              [=, this](const Finish& finish) {
+                calls_.Push(ReceivedMessage(*request).fragments(), Into(reply, finish));
+              });
 }
 
 ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
-  return Hand(context, PserverCall::kPull, [this, request, reply](const Finish& finish) {
+  const bool rows = AsksForRowsAlone(ReceivedMessage(*request).fragments());
+  Runner& runner = rows ? threads_.row_pulls : threads_.pulls;
+  return Hand(context, PserverCall::kPull, &runner, [=, this](const Finish& finish) {
     calls_.Pull(ReceivedMessage(*request).fragments(), Into(reply, finish));
   });
 }
@@ -326,6 +327,8 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
     trainer->set_pushes(t.pushes);
     trainer->set_last_step(t.last_step);
     trainer->set_silent_seconds(t.silent_seconds);
+    trainer->set_lost(t.lost);
+    trainer->set_skipped(t.skipped);
     trainer->set_completed(t.completed);
   }
   for (const TableInfo& t : info.tables) {
@@ -345,9 +348,9 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
 
 std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options,
                                                   DurableShard& durable, TensorCalls& calls,
-                                                  CallMetrics& metrics, Runner& workers,
+                                                  CallMetrics& metrics, PserverThreads threads,
                                                   Deadlines& deadlines) {
-  return std::make_unique<PserverService>(std::move(options), durable, calls, metrics, workers,
+  return std::make_unique<PserverService>(std::move(options), durable, calls, metrics, threads,
                                           deadlines);
 }
 

@@ -27,10 +27,16 @@ struct PserverServiceOptions {
   std::function<StatusOr<LaneInvitation>()> invite;  // to a lane; thread-safe
 };
 
+// Where calls are worked on.
+struct PserverThreads {
+  Runner &pushes, &pulls, &row_pulls;  // pulls of rows alone
+  Runner& others;
+};
+
 // Everything handed in must outlive the service; the service must outlive its server.
 std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options,
                                                   DurableShard& durable, TensorCalls& calls,
-                                                  CallMetrics& metrics, Runner& workers,
+                                                  CallMetrics& metrics, PserverThreads threads,
                                                   Deadlines& deadlines);
 
 }  // namespace tandem

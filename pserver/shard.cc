@@ -17,27 +17,6 @@ std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
   return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
 }
 
-Status CheckFinite(const PushHead& head, const PushTicket& ticket) {
-  for (size_t i = 0; i < head.slices.size(); ++i) {
-    const PushHead::Slice& s = head.slices[i];
-    if (s.desc.dtype != DType::kF32) continue;  // row ids
-    const auto values = Floats(ticket.buffers[i], s.desc.shape.numel());
-    const int64_t bad = FirstNotFinite(values);
-    if (bad < 0) continue;
-    const bool table = s.desc.shape.rank() == 2;
-    const int64_t row =
-        table ? reinterpret_cast<const int64_t*>(ticket.buffers[i - 1].get())[bad / s.desc.shape[1]]
-              : 0;
-    return InvalidArgument(
-        "trainer %d step %d: gradient of %s, %selement %d is %s; nothing was "
-        "changed",
-        head.caller.trainer, head.step, s.variable, table ? absl::StrFormat("row %d, ", row) : "",
-        table ? bad % s.desc.shape[1] : s.offset + bad,
-        std::isnan(values[bad]) ? "NaN" : "infinite");
-  }
-  return OkStatus();
-}
-
 }  // namespace
 
 Shard::Counters::Counters(Metrics& m)
@@ -48,7 +27,13 @@ Shard::Counters::Counters(Metrics& m)
       pulls(m.GetCounter("tandem_pserver_pulls_total", "Pulls answered")),
       pull_bytes(m.GetCounter("tandem_pserver_pull_bytes_total", "Bytes of parameters given")),
       updates(m.GetCounter("tandem_pserver_updates_total", "Versions made")),
+      rejected(m.GetCounter("tandem_pserver_nonfinite_pushes_total",
+                            "Pushes that had NaN or infinity", {{"outcome", "rejected"}})),
+      skipped(m.GetCounter("tandem_pserver_nonfinite_pushes_total",
+                           "Pushes that had NaN or infinity", {{"outcome", "skipped"}})),
       waiting(m.GetGauge("tandem_pserver_waiting_calls", "Calls that wait for other trainers")),
+      lost(m.GetGauge("tandem_pserver_lost_trainers",
+                      "Trainers silent for so long that nobody waits for them")),
       barrier_wait(m.GetHistogram("tandem_pserver_barrier_wait_seconds",
                                   "Time a call waited in a barrier", kWaitBounds)),
       pull_wait(m.GetHistogram("tandem_pserver_pull_wait_seconds",
@@ -118,10 +103,16 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
     values_missing_ = config.slices.size() + config.tables.size();
     has_values_.assign(values_missing_, false);
     SetTrainers(config.trainers);
-  } else if (const std::string difference = Difference(config, config_); !difference.empty()) {
-    return FailedPrecondition("trainer %d comes with another configuration: %s%s", caller.trainer,
-                              difference, restored_ ? " in the restored checkpoint" : "");
+  } else {
+    ShardConfig mine = config_;
+    if (may_treat_otherwise_) TakeTreatment(config, mine);
+    if (const std::string difference = Difference(config, mine); !difference.empty()) {
+      return FailedPrecondition("trainer %d comes with another configuration: %s%s", caller.trainer,
+                                difference, restored_ ? " in the restored checkpoint" : "");
+    }
+    config_ = std::move(mine);
   }
+  may_treat_otherwise_ = false;
   TD_RETURN_IF_ERROR(CheckCaller(caller));
   return ConfigureResult{options_.server_incarnation, initialised(), restored_, version_};
 }
@@ -146,6 +137,7 @@ Status Shard::CheckCaller(const Caller& caller) {
   }
   if (caller.incarnation > t.incarnation) Adopt(caller);
   t.seen = true;
+  if (t.lost) Found(caller.trainer);
   t.last_seen = clock_.Now();
   return OkStatus();
 }
@@ -225,6 +217,7 @@ StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void
     TD_ASSIGN_OR_RETURN(ticket.duplicate, CheckPush(head));
     if (ticket.duplicate) return ticket;
     TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
+    ticket.nonfinite = config_.nonfinite;
     const bool keeps = config_.mode == ShardMode::kSync || options_.log != nullptr;
     for (size_t i = 0; i < head.slices.size(); ++i) {
       const TensorDesc& desc = head.slices[i].desc;
@@ -332,12 +325,7 @@ StatusOr<std::vector<int>> Shard::FindSlices(const PushHead& head) {
 }
 
 StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
-  if (!ticket.duplicate) {
-    if (Status status = CheckFinite(head, ticket); !status.ok()) {
-      counters_.refused.Add(1);
-      return status;
-    }
-  }
+  TD_ASSIGN_OR_RETURN(const bool skip, LookForNonfinite(head, ticket));
   Ready ready;
   PushOutcome result;
   {
@@ -352,7 +340,9 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
         counters_.refused.Add(1);
         return status;
       }
-      TD_RETURN_IF_ERROR(TakePush(head, std::move(ticket), ready));
+      PushHead emptied;
+      if (skip) emptied = Emptied(head, ticket);
+      TD_RETURN_IF_ERROR(TakePush(skip ? emptied : head, std::move(ticket), ready));
     }
     result.version = version_;
   }
@@ -362,6 +352,9 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
 
 Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   Trainer& t = trainers_[head.caller.trainer];
+  if (config_.delay_compensation > 0 && !replaying_) {
+    TD_RETURN_IF_ERROR(Compensate(head, ticket));
+  }
   Note(LogEntry::Kind::kPush, head, ticket.buffers);
   const bool forgets =
       options_.bug == ShardBug::kNoDedup || (options_.bug == ShardBug::kMarksNotKept && replaying_);

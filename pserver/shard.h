@@ -85,7 +85,8 @@ class Shard {
   // the parameters.
   StatusOr<PushTicket> AdmitPush(const PushHead& head, std::span<const void* const> in_place = {});
   // Takes the values now in the ticket's buffers. REQUIRES: the ticket came from AdmitPush(head).
-  // INVALID_ARGUMENT naming trainer, step, variable and element for NaN and infinity.
+  // NaN and infinity are treated as the configuration says: INVALID_ARGUMENT naming trainer, step,
+  // variable and element, or without effect.
   StatusOr<PushOutcome> Push(const PushHead& head, PushTicket ticket);
 
   void Pull(const PullQuery& query, Time deadline, Done<PullResult> done);
@@ -138,7 +139,9 @@ class Shard {
 
   struct Trainer {
     bool seen = false, completed = false;
+    bool lost = false;  // ShardConfig::lost_after, a_sync
     uint64_t incarnation = 0, pushes = 0, last_step = 0;
+    uint64_t skipped = 0;
     uint64_t pulled = 0;     // version of its last pull
     uint64_t adopted = 0;    // version when this incarnation first called
     SequenceWindow taken;    // includes the step being gathered
@@ -170,7 +173,8 @@ class Shard {
   struct Counters {
     explicit Counters(Metrics& metrics);
     Counter &pushes, &push_bytes, &duplicates, &refused, &pulls, &pull_bytes, &updates;
-    Gauge& waiting;
+    Counter &rejected, &skipped;  // for NaN and infinity
+    Gauge &waiting, &lost;
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness;
   };
   // An image that may still lack its slices (DenseTable::BeginCut).
@@ -220,6 +224,18 @@ class Shard {
   Status AddRows(const PullRows& rows, bool previous, PullResult& result) TD_REQUIRES(mu_);
   StatusOr<std::unique_ptr<SparseTables>> RestoreTables(const ShardImage& image) const;
 
+  // shard_treatment.cc
+  // Whether the push is to be skipped; counts what is found.
+  StatusOr<bool> LookForNonfinite(const PushHead& head, const PushTicket& ticket);
+  // What is taken of a push that is skipped: it counts, without anything in it.
+  PushHead Emptied(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
+  Status Compensate(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
+  Duration SilenceMax() const TD_REQUIRES(mu_);
+  bool CanBeLost(const Trainer& t) const TD_REQUIRES(mu_);
+  void LoseSilentTrainers(Time now, Ready& ready) TD_REQUIRES(mu_);
+  void Found(int trainer) TD_REQUIRES(mu_);  // a lost one calls again
+  void ShowLost() TD_REQUIRES(mu_);          // in the metrics
+
   // shard_wait.cc
   bool CanAnswer(const PullQuery& query) const TD_REQUIRES(mu_);
   StatusOr<PullResult> MakePull(const PullQuery& query) TD_REQUIRES(mu_);
@@ -234,6 +250,8 @@ class Shard {
   std::vector<int> MissingAtStep() const TD_REQUIRES(mu_);
   // Trainers that have not completed and pushed fewer steps.
   std::vector<int> Behind(uint64_t steps) const TD_REQUIRES(mu_);
+  // Nobody waits for it.
+  static bool Gone(const Trainer& t) { return t.completed || t.lost; }
   std::vector<int> MissingAtBarrier(const BarrierState& barrier) const TD_REQUIRES(mu_);
   std::vector<int> Awaited() const TD_REQUIRES(mu_);
   Status PullDeadline(const PullWaiter& waiter, Time now) const TD_REQUIRES(mu_);
@@ -258,6 +276,7 @@ class Shard {
   Status broken_ TD_GUARDED_BY(mu_);  // not OK: an update failed half-way, or Shutdown
   ShardConfig config_ TD_GUARDED_BY(mu_);
   bool restored_ TD_GUARDED_BY(mu_) = false;
+  bool may_treat_otherwise_ TD_GUARDED_BY(mu_) = false;   // restored, and nobody configured since
   std::unique_ptr<DenseTable> table_ TD_GUARDED_BY(mu_);  // null: not configured
   std::unique_ptr<SparseTables> sparse_ TD_GUARDED_BY(mu_);
   std::vector<TableGauges> table_gauges_ TD_GUARDED_BY(mu_);

@@ -117,7 +117,7 @@ Status Shard::Restore(const ShardImage& image) {
     values_missing_ = 0;
     version_ = image.version;
     log_number_ = std::max(log_number_, image.log_number);
-    restored_ = true;
+    restored_ = may_treat_otherwise_ = true;
     step_rate_.reset();
     SetTrainers(config_.trainers);
     for (const PushMark& mark : image.marks) {
@@ -146,8 +146,10 @@ Status Shard::Replay(LogEntry entry) {
     }
     TD_ASSIGN_OR_RETURN(const bool duplicate, CheckPush(entry.head));
     if (duplicate) return InvalidArgument("it was taken before");
-    PushTicket ticket{false, {}, std::move(entry.values)};
-    TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(entry.head));
+    PushTicket ticket{.buffers = std::move(entry.values)};
+    if (!entry.head.slices.empty()) {  // else it was skipped
+      TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(entry.head));
+    }
     return TakePush(entry.head, std::move(ticket), ready);
   };
   Status status = InvalidArgument("it is out of order");
@@ -221,8 +223,8 @@ ShardInfo Shard::Info() const {
   const Time now = clock_.Now();
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const Trainer& t = trainers_[r];
-    info.trainers.push_back({r, t.seen, t.completed, t.incarnation, t.pushes, t.last_step,
-                             t.waiting != 0 ? 0 : Seconds(now - t.last_seen)});
+    info.trainers.push_back({r, t.seen, t.completed, t.lost, t.incarnation, t.pushes, t.last_step,
+                             t.skipped, t.waiting != 0 ? 0 : Seconds(now - t.last_seen)});
   }
   return info;
 }

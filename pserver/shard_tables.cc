@@ -164,6 +164,10 @@ Status Shard::InitRows(const std::vector<RowValues>& rows, uint64_t version) {
   for (const RowValues& r : rows) {
     const int table = sparse_->Find(r.variable);
     if (table < 0) return NotFound("there is no table \"%s\" here", r.variable);
+    if (const int64_t bad = FirstNotFinite(r.content); bad >= 0) {
+      return InvalidArgument("first values of table %s: value %d of its rows is not finite",
+                             r.variable, bad);
+    }
     TD_RETURN_IF_ERROR(sparse_->table(table).SetRows(r, version));
     if (!r.last) continue;
     const size_t index = table_->size() + static_cast<size_t>(table);

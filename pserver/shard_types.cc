@@ -1,6 +1,7 @@
 #include "pserver/shard_types.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -113,6 +114,18 @@ std::string ListDifference(const char* what, const std::vector<T>& now,
 
 const char* Name(ShardMode mode) { return mode == ShardMode::kSync ? "sync" : "a_sync"; }
 
+const char* Name(NonfinitePolicy policy) {
+  switch (policy) {
+    case NonfinitePolicy::kReject:
+      return "reject";
+    case NonfinitePolicy::kSkip:
+      return "skip";
+    case NonfinitePolicy::kApply:
+      return "apply";
+  }
+  return "unknown";
+}
+
 Status CheckConfig(const ShardConfig& config) {
   if (!IsName(config.job, 64, "._-")) {
     return InvalidArgument("job \"%s\": not a name of [A-Za-z0-9._-]{1,64}", config.job);
@@ -125,6 +138,16 @@ Status CheckConfig(const ShardConfig& config) {
   }
   if (config.step_timeout <= Duration::zero()) {
     return InvalidArgument("step_timeout must be longer than 0");
+  }
+  if (config.lost_after <= Duration::zero()) {
+    return InvalidArgument("lost_after must be longer than 0");
+  }
+  if (!std::isfinite(config.delay_compensation) || config.delay_compensation < 0) {
+    return InvalidArgument("delay_compensation is %g; expected 0 or more",
+                           config.delay_compensation);
+  }
+  if (config.delay_compensation > 0 && config.mode == ShardMode::kSync) {
+    return InvalidArgument("delay_compensation is for mode a_sync: in sync mode nothing is late");
   }
   std::map<std::string, std::map<int64_t, const SliceSpec*>> by_variable;
   for (const SliceSpec& s : config.slices) {
@@ -164,9 +187,28 @@ std::string Difference(const ShardConfig& now, const ShardConfig& before) {
     return absl::StrFormat("step_timeout is %s, was %s", FormatDuration(now.step_timeout),
                            FormatDuration(before.step_timeout));
   }
+  if (now.nonfinite != before.nonfinite) {
+    return absl::StrFormat("nonfinite gradients: %s, was %s", Name(now.nonfinite),
+                           Name(before.nonfinite));
+  }
+  if (now.lost_after != before.lost_after) {
+    return absl::StrFormat("lost_after is %s, was %s", FormatDuration(now.lost_after),
+                           FormatDuration(before.lost_after));
+  }
+  if (now.delay_compensation != before.delay_compensation) {
+    return absl::StrFormat("delay_compensation is %.9g, was %.9g", now.delay_compensation,
+                           before.delay_compensation);
+  }
   const std::string slices = ListDifference("slice", now.slices, before.slices, SliceText);
   if (!slices.empty()) return slices;
   return ListDifference("table", now.tables, before.tables, TableText);
+}
+
+void TakeTreatment(const ShardConfig& from, ShardConfig& config) {
+  config.step_timeout = from.step_timeout;
+  config.nonfinite = from.nonfinite;
+  config.lost_after = from.lost_after;
+  config.delay_compensation = from.delay_compensation;
 }
 
 size_t ShardImage::bytes() const {

@@ -20,6 +20,14 @@ namespace tandem {
 enum class ShardMode : uint8_t { kSync, kASync };
 const char* Name(ShardMode mode);  // "sync", "a_sync"
 
+// What becomes of a push with NaN or infinity.
+enum class NonfinitePolicy : uint8_t {
+  kReject,  // refused, naming the first
+  kSkip,    // taken, but without effect: in sync mode its gradients are zeros
+  kApply    // nobody looks
+};
+const char* Name(NonfinitePolicy policy);  // "reject", "skip", "apply"
+
 // Elements [offset, offset + numel) of a flattened f32 variable.
 struct SliceSpec {
   std::string variable;
@@ -50,12 +58,20 @@ struct ShardConfig {
   std::vector<SliceSpec> slices;
   Duration step_timeout = std::chrono::seconds(60);
   std::vector<TableSpec> tables;
+  NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
+  // A trainer silent for so long is lost, whether others wait for it or not: in a_sync mode nobody
+  // waits for it any more until it calls again.
+  Duration lost_after = std::chrono::seconds(900);
+  // a_sync: gradients g of slices become g + this * g * g * (w - w pulled last by their trainer).
+  float delay_compensation = 0;
 };
 
 // INVALID_ARGUMENT naming what is wrong: names, ranges, overlaps, limits.
 Status CheckConfig(const ShardConfig& config);
 // "" when equal; else the first difference, in words: "mode is a_sync, was sync".
 std::string Difference(const ShardConfig& now, const ShardConfig& before);
+// Takes over what says how pushes and trainers are treated, and nothing of what is kept.
+void TakeTreatment(const ShardConfig& from, ShardConfig& config);
 
 // Mistakes on purpose, for tests that must notice them.
 enum class ShardBug : uint8_t {
@@ -138,7 +154,8 @@ struct PushHead {
 };
 // Where the values of an admitted push go, in the order of PushHead::slices.
 struct PushTicket {
-  bool duplicate = false;   // nothing to copy: the push was taken before
+  bool duplicate = false;  // nothing to copy: the push was taken before
+  NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
   std::vector<int> slices;  // tables count on behind the slices; both halves have the number
   std::vector<Buffer> buffers;
 };
@@ -179,8 +196,9 @@ struct PullResult {
 
 struct TrainerInfo {
   int trainer = 0;
-  bool seen = false, completed = false;
+  bool seen = false, completed = false, lost = false;
   uint64_t incarnation = 0, pushes = 0, last_step = 0;
+  uint64_t skipped = 0;  // of `pushes`: NonfinitePolicy::kSkip
   double silent_seconds = 0;
 };
 struct TableInfo {

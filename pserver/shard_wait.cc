@@ -79,7 +79,7 @@ std::vector<int> Shard::Behind(uint64_t steps) const {
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const Trainer& t = trainers_[r];
     const uint64_t pushed = t.pushes == 0 ? 0 : t.last_step + 1;
-    if (!t.completed && pushed < steps) behind.push_back(r);
+    if (!Gone(t) && pushed < steps) behind.push_back(r);
   }
   return behind;
 }
@@ -102,6 +102,9 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
     result.slices.push_back({spec.variable, offset, numel, std::move(values),
                              static_cast<size_t>(offset - spec.offset)});
     counters_.pull_bytes.Add(static_cast<double>(numel) * sizeof(float));
+    if (config_.delay_compensation > 0 && !query.observer) {
+      table_->Pulled(slice, query.caller.trainer, result.slices.back().values);
+    }
     return OkStatus();
   };
   if (query.ranges.empty() && query.rows.empty()) {
@@ -214,7 +217,7 @@ std::vector<int> Shard::MissingAtBarrier(const BarrierState& barrier) const {
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const bool here = std::any_of(barrier.waiters.begin(), barrier.waiters.end(),
                                   [r](const BarrierWaiter& w) { return w.trainer == r; });
-    if (!here && !trainers_[r].completed) missing.push_back(r);
+    if (!here && !Gone(trainers_[r])) missing.push_back(r);
   }
   return missing;
 }
@@ -309,7 +312,7 @@ Status Shard::LostTrainer(Time now) const {
   for (int r : Awaited()) {
     const Trainer& t = trainers_[r];
     const Duration silent = now - t.last_seen;
-    if (silent < config_.step_timeout) continue;
+    if (silent < SilenceMax()) continue;
     return Aborted(
         "trainer %d is lost: nothing heard from it for %.1f s (%s); others wait for it "
         "at step %d",
@@ -327,6 +330,7 @@ void Shard::ExpireWaiters() {
   {
     MutexLock lock(mu_);
     const Time now = clock_.Now();
+    LoseSilentTrainers(now, ready);
     if (const Status lost = LostTrainer(now); !lost.ok()) FailAllWaiters(lost, ready);
     FailSome(init_waiters_, ready, [&](const InitWaiter& w) TD_NO_ANALYSIS -> Status {
       if (w.deadline > now) return OkStatus();
@@ -357,8 +361,11 @@ Time Shard::NextDeadline() const {
   for (const auto& [name, barrier] : barriers_) {
     for (const BarrierWaiter& w : barrier.waiters) next = std::min(next, w.deadline);
   }
+  for (const Trainer& t : trainers_) {
+    if (CanBeLost(t)) next = std::min(next, t.last_seen + config_.lost_after);
+  }
   if (next == Time::max()) return next;
-  for (int r : Awaited()) next = std::min(next, trainers_[r].last_seen + config_.step_timeout);
+  for (int r : Awaited()) next = std::min(next, trainers_[r].last_seen + SilenceMax());
   return next;
 }
 

@@ -384,10 +384,6 @@ Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
     return InvalidArgument("%d rows of table %s: %d values, expected %d for each",
                            values.ids.size(), spec_.variable, values.content.size(), width_);
   }
-  if (const int64_t bad = FirstNotFinite(values.content); bad >= 0) {
-    return InvalidArgument("row %d of table %s: value %d is not finite", values.ids[bad / width_],
-                           spec_.variable, bad % width_);
-  }
   store_.Expect(values.ids);
   for (size_t i = 0; i < values.ids.size(); ++i) {  // one may come twice
     if (tiers_ != nullptr && i % kTierGroup == 0) {

@@ -6,11 +6,15 @@ namespace tandem {
 namespace {
 
 StatusTable Trainers(const ShardInfo& info) {
-  StatusTable table{"trainers", {"trainer", "state", "pushes", "last step", "silent for"}, {}};
+  StatusTable table{
+      "trainers", {"trainer", "state", "pushes", "skipped", "last step", "silent for"}, {}};
   for (const TrainerInfo& t : info.trainers) {
-    const char* state = t.completed ? "completed" : t.seen ? "at work" : "not seen yet";
+    const char* state = t.completed ? "completed"
+                        : t.lost    ? "lost"
+                        : t.seen    ? "at work"
+                                    : "not seen yet";
     table.rows.push_back({std::to_string(t.trainer), state, std::to_string(t.pushes),
-                          std::to_string(t.last_step),
+                          std::to_string(t.skipped), std::to_string(t.last_step),
                           t.seen ? absl::StrFormat("%.1f s", t.silent_seconds) : "-"});
   }
   return table;

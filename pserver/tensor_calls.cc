@@ -1,5 +1,8 @@
 #include "pserver/tensor_calls.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <utility>
 
 #include "common/rpc/byte_buffer.h"
@@ -15,6 +18,22 @@ Caller CallerOfPush(const CodedPush& push) {
 }
 
 }  // namespace
+
+bool AsksForRowsAlone(Fragments request) {
+  using google::protobuf::internal::WireFormatLite;
+  constexpr size_t kLook = 512;  // the fields before are short
+  if (request.empty()) return false;
+  const auto first = request[0].first(std::min(kLook, request[0].size()));
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(first.data()),
+                                            static_cast<int>(first.size()));
+  while (const uint32_t tag = in.ReadTag()) {
+    const int field = WireFormatLite::GetTagFieldNumber(tag);
+    if (field == PullRequest::kRowsFieldNumber) return true;
+    if (field == PullRequest::kRangeFieldNumber) return false;
+    if (!WireFormatLite::SkipField(&in, tag)) return false;
+  }
+  return false;
+}
 
 StatusOr<PushOutcome> TensorCalls::TakePush(Fragments message, const CodedPush& push) {
   PushHead head;

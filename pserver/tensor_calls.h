@@ -12,6 +12,10 @@ namespace tandem {
 
 class PullRequest;
 
+// Whether a PullRequest is about rows and no ranges, from the beginning of its bytes: for who has
+// to choose a thread. Any answer is a right one.
+bool AsksForRowsAlone(Fragments request);
+
 // Thread-safe.
 class TensorCalls {
  public:

@@ -6,6 +6,22 @@
 #include "common/base/runner.h"
 
 namespace tandem {
+namespace {
+
+void AddTo(std::vector<float>& sum, const std::vector<float>& more) {
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+}
+
+// The first push of fewer than `max` `steps`; a new one where there is none.
+GradientSet& OpenPush(std::vector<GradientSet>& pushes, int max, int GradientSet::*steps) {
+  for (GradientSet& push : pushes) {
+    if (push.*steps < max) return push;
+  }
+  return pushes.emplace_back(
+      GradientSet{.dense_steps = 0, .row_steps = 0, .values = {}, .rows = {}});
+}
+
+}  // namespace
 
 void MergeRows(const RowSet& more, RowSet* sum) {
   RowSet merged{{}, {}, sum->dim};
@@ -74,7 +90,7 @@ Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
   if (!set) set = GradientSet{.values = Empty()};
   set->step = step;
   set->learning_rate = learning_rate;
-  set->steps = 1;
+  set->dense_steps = set->row_steps = 1;
   set->rows = std::move(rows);
   for (size_t i = 0; i < sizes_.size(); ++i) {
     std::copy_n(gradients[i], sizes_[i], set->values[i].begin());
@@ -99,40 +115,57 @@ bool AsyncCommunicator::Receive(std::span<float* const> params) {
   return true;
 }
 
-bool AsyncCommunicator::Take(GradientSet* set) {
+void AsyncCommunicator::Merge(GradientSet step, std::vector<GradientSet>* pushes) {
+  if (!sizes_.empty()) {
+    GradientSet& dense = OpenPush(*pushes, options_.dense_merge_max, &GradientSet::dense_steps);
+    if (dense.dense_steps++ == 0) {
+      std::swap(dense.values, step.values);
+    } else {
+      for (size_t i = 0; i < sizes_.size(); ++i) AddTo(dense.values[i], step.values[i]);
+    }
+    dense.step = step.step;
+    dense.learning_rate = step.learning_rate;
+  }
+  if (!step.rows.empty()) {
+    GradientSet& rows = OpenPush(*pushes, options_.rows_merge_max, &GradientSet::row_steps);
+    if (rows.row_steps++ == 0) {
+      rows.rows = std::move(step.rows);
+    } else {
+      for (size_t i = 0; i < rows.rows.size(); ++i) MergeRows(step.rows[i], &rows.rows[i]);
+    }
+    rows.step = step.step;
+    rows.learning_rate = step.learning_rate;
+  }
+  if (!step.values.empty()) (void)spare_.TryPush(std::move(step));
+}
+
+int AsyncCommunicator::Take(std::vector<GradientSet>* pushes) {
   constexpr Duration kWait = std::chrono::milliseconds(10);
-  std::optional<GradientSet> first = queue_.Pop(Time::max());
-  if (!first) return false;
-  *set = *std::move(first);
-  for (int waits = 0; set->steps < options_.merge_max;) {
-    const bool patient = waits < options_.merge_waits;
-    std::optional<GradientSet> next =
-        queue_.Pop(SteadyNow() + (patient ? kWait : Duration::zero()));
-    if (!next) {
-      if (queue_.closed() || !patient) break;
+  pushes->clear();
+  int taken = 0, waits = 0;
+  for (auto next = queue_.Pop(Time::max()); next;) {
+    Merge(*std::move(next), pushes);
+    if (++taken == options_.merge_max) break;
+    while (true) {
+      const bool patient = waits < options_.merge_waits;
+      next = queue_.Pop(SteadyNow() + (patient ? kWait : Duration::zero()));
+      if (next || !patient || queue_.closed()) break;
       ++waits;
-      continue;
     }
-    for (size_t i = 0; i < sizes_.size(); ++i) {
-      float* const sum = set->values[i].data();
-      const float* const more = next->values[i].data();
-      for (int64_t e = 0; e < sizes_[i]; ++e) sum[e] += more[e];
-    }
-    for (size_t i = 0; i < set->rows.size(); ++i) MergeRows(next->rows[i], &set->rows[i]);
-    set->step = next->step;
-    set->learning_rate = next->learning_rate;
-    ++set->steps;
-    (void)spare_.TryPush(*std::move(next));
   }
-  if (options_.sum || set->steps == 1) return true;
-  const float share = 1.0f / static_cast<float>(set->steps);
-  for (std::vector<float>& values : set->values) {
+  for (GradientSet& push : *pushes) Average(&push);
+  return taken;
+}
+
+void AsyncCommunicator::Average(GradientSet* push) const {
+  if (options_.sum) return;
+  const auto divide = [](std::vector<float>& values, int steps) {
+    if (steps <= 1) return;
+    const float share = 1.0f / static_cast<float>(steps);
     for (float& v : values) v *= share;
-  }
-  for (RowSet& rows : set->rows) {
-    for (float& v : rows.values) v *= share;
-  }
-  return true;
+  };
+  for (std::vector<float>& values : push->values) divide(values, push->dense_steps);
+  for (RowSet& rows : push->rows) divide(rows.values, push->row_steps);
 }
 
 bool AsyncCommunicator::WantsPull() {
@@ -160,23 +193,29 @@ void AsyncCommunicator::Arrived(const StatusOr<uint64_t>& version, ValueSets* pu
 
 void AsyncCommunicator::SendLoop() {
   ValueSets pulled = Empty();
-  for (GradientSet set; Take(&set);) {
+  std::vector<GradientSet> pushes;
+  while (const int steps = Take(&pushes)) {
     bool pull = false;
     {
       MutexLock lock(mu_);
       if (!status_.ok()) continue;  // the queue is emptied
       if (!options_.recv_thread) {
-        sent_ += set.steps;
+        sent_ += steps;
         pull = WantsPull();
       }
     }
-    Arrived(exchange_(&set, pull ? &pulled : nullptr), pull ? &pulled : nullptr);
+    for (GradientSet& push : pushes) {
+      ValueSets* const with = pull && &push == &pushes.back() ? &pulled : nullptr;
+      const StatusOr<uint64_t> version = exchange_(&push, with);
+      Arrived(version, with);
+      if (!version.ok()) break;
+      if (!push.values.empty()) (void)spare_.TryPush(std::move(push));
+    }
     if (options_.recv_thread) {
       MutexLock lock(mu_);
-      sent_ += set.steps;
+      sent_ += steps;
       sent_cv_.NotifyAll();
     }
-    (void)spare_.TryPush(std::move(set));
   }
 }
 

@@ -17,7 +17,9 @@ namespace tandem {
 
 // The fields of a_sync_configs of which the names remind.
 struct AsyncOptions {
-  int merge_max = 1;         // steps in one push
+  int merge_max = 1;         // steps that a sender takes together
+  int dense_merge_max = 12;  // of them, those whose dense gradients are one push,
+  int rows_merge_max = 12;   // ... and those whose rows are
   int queue_max = 16;        // steps that wait
   int senders = 1;           // threads that push
   int merge_waits = 1;       // times 10 ms that a sender waits for one more step to merge
@@ -41,7 +43,8 @@ void MergeRows(const RowSet& more, RowSet* sum);
 struct GradientSet {
   uint64_t step = 0;        // the newest of those merged
   float learning_rate = 0;  // its own
-  int steps = 1;            // merged
+  // Merged in `values` and in `rows`; 0: there are none.
+  int dense_steps = 1, row_steps = 1;
   ValueSets values;
   std::vector<RowSet> rows;  // by table
 };
@@ -71,8 +74,11 @@ class AsyncCommunicator {
  private:
   void SendLoop();
   void ReceiveLoop();
-  // Takes a gradient set from the queue and merges further ones into it; false at the end.
-  bool Take(GradientSet* set);
+  // Takes steps from the queue and merges them into pushes; gives their number, 0 at the end.
+  int Take(std::vector<GradientSet>* pushes);
+  // Adds `step` to the pushes, of which the last may take more.
+  void Merge(GradientSet step, std::vector<GradientSet>* pushes);
+  void Average(GradientSet* push) const;
   bool WantsPull() TD_REQUIRES(mu_);
   void Arrived(const StatusOr<uint64_t>& version, ValueSets* pulled);
   void Stop();

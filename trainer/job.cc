@@ -255,6 +255,30 @@ PsTransport TransportOf(RuntimeFlags::PserverTransport transport) {
   return PsTransport::kAuto;
 }
 
+PsNonfinite NonfiniteOf(RuntimeFlags::NonfiniteGradients policy) {
+  switch (policy) {
+    case RuntimeFlags::Reject:
+      return PsNonfinite::kReject;
+    case RuntimeFlags::Skip:
+      return PsNonfinite::kSkip;
+    case RuntimeFlags::Apply:
+      return PsNonfinite::kApply;
+  }
+  return PsNonfinite::kReject;
+}
+
+// How servers treat pushes and trainers.
+void SetTreatment(const DistributedStrategy& strategy, ModeOptions* options) {
+  const RuntimeFlags& flags = strategy.runtime_flags();
+  const A_SyncConfigs& async = strategy.a_sync_configs();
+  options->nonfinite = NonfiniteOf(flags.nonfinite_gradients());
+  options->lost_after = std::chrono::seconds(flags.worker_update_interval_secs());
+  options->delay_compensation = async.enable_dc_asgd() ? async.dc_asgd_lambda() : 0;
+  options->split_messages = async.runtime_split_send_recv();
+  options->row_cache_bytes = flags.row_cache_mb() << 20;
+  options->row_cache_versions = flags.row_cache_versions();
+}
+
 // The regime of pserver mode, and its details.
 void SetRegime(const DistributedStrategy& strategy, ModeOptions* options) {
   const A_SyncConfigs& c = strategy.a_sync_configs();
@@ -268,6 +292,8 @@ void SetRegime(const DistributedStrategy& strategy, ModeOptions* options) {
   options->max_staleness = c.max_staleness();
   options->async = {
       .merge_max = c.max_merge_var_num(),
+      .dense_merge_max = strategy.runtime_flags().pserver_push_dense_merge_limit(),
+      .rows_merge_max = strategy.runtime_flags().pserver_push_sparse_merge_limit(),
       .queue_max = c.send_queue_size(),
       .senders = c.thread_pool_size(),
       .merge_waits = c.send_wait_times(),
@@ -327,6 +353,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.servers = rank.pservers;
   options.rpc_profiler = strategy.runtime_flags().enable_rpc_profiler();
   SetRegime(strategy, &options);
+  SetTreatment(strategy, &options);
   options.slice_var_up = strategy.runtime_flags().slice_var_up();
   options.min_block_size = strategy.runtime_flags().min_block_size();
   options.rendezvous = rank.rendezvous;

@@ -67,7 +67,13 @@ struct ModeOptions {
   bool launch_barrier = true;
   bool rpc_profiler = false;  // calls are recorded
   int rpc_retries = 3;
-  PsTransport transport = PsTransport::kAuto;  // pserver/client/client.h
+  PsTransport transport = PsTransport::kAuto;  // pserver/client/client.h, as the next
+  PsNonfinite nonfinite = PsNonfinite::kReject;
+  Duration lost_after = std::chrono::seconds(900);
+  double delay_compensation = 0;
+  bool split_messages = false;
+  int64_t row_cache_bytes = 0;
+  int64_t row_cache_versions = 0;
   PsDispatcher dispatcher = PsDispatcher::kRoundRobin;
   bool slice_var_up = true;
   int64_t min_block_size = 8192;  // elements

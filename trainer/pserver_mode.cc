@@ -70,7 +70,11 @@ class PserverMode final : public ModeDriver, public CommHandler {
     calls_.AddBytes(counts);
     (*counts)["ps.slices"] = static_cast<double>(slices_);
     (*counts)["ps.largest_share"] = static_cast<double>(largest_share_);
-    if (client_) (*counts)["ps.lane_calls"] = static_cast<double>(client_->lane_calls());
+    if (!client_) return;
+    (*counts)["ps.lane_calls"] = static_cast<double>(client_->lane_calls());
+    const PsCacheCounts cache = client_->row_cache();
+    (*counts)["ps.row_cache_hits"] = static_cast<double>(cache.hits);
+    (*counts)["ps.row_cache_misses"] = static_cast<double>(cache.misses);
   }
   const RpcLog* rpc_log() const override { return options_.rpc_profiler ? &calls_ : nullptr; }
   // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
@@ -231,6 +235,12 @@ PsOptions PserverMode::ClientOptions() {
   ps.wait_for_servers = options_.launch_barrier;
   ps.retries = options_.rpc_retries;
   ps.transport = options_.transport;
+  ps.split_messages = options_.split_messages;
+  ps.nonfinite = options_.nonfinite;
+  ps.lost_after = options_.lost_after;
+  ps.delay_compensation = options_.delay_compensation;
+  ps.row_cache_bytes = static_cast<size_t>(options_.row_cache_bytes);
+  ps.row_cache_versions = static_cast<uint64_t>(options_.row_cache_versions);
   // An update that needs the norm of its parameter needs it whole, on one server.
   const bool whole = reach_ != UpdateReach::kElement && !geo();
   LOG_IF(INFO, whole && options_.slice_var_up && options_.rank == 0)
@@ -317,10 +327,9 @@ StatusOr<uint64_t> PserverMode::Exchange(const GradientSet* push, ValueSets* pul
     result = std::move(version);
     done.Complete(OkStatus());
   };
-  std::vector<PsConstTensor> gradients = gradients_;
-  for (size_t i = 0; push != nullptr && i < gradients.size(); ++i) {
-    gradients[i].data = push->values[i].data();
-  }
+  std::vector<PsConstTensor> gradients;
+  if (push != nullptr && push->dense_steps > 0) gradients = gradients_;
+  for (size_t i = 0; i < gradients.size(); ++i) gradients[i].data = push->values[i].data();
   if (tensors_.empty()) pull = nullptr;  // tables alone
   const std::vector<PsConstRows> rows =
       push == nullptr ? std::vector<PsConstRows>() : tables_.View(push->rows);

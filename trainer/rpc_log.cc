@@ -8,6 +8,7 @@ namespace tandem {
 
 void RpcLog::Add(const PsCall& call) {
   MutexLock lock(mu_);
+  ++made_;
   sent_ += call.sent;
   received_ += call.received;
   if (keep_ && calls_.size() < kCallsMax) calls_.push_back(call);
@@ -15,6 +16,7 @@ void RpcLog::Add(const PsCall& call) {
 
 void RpcLog::AddBytes(std::map<std::string, double>* counts) const {
   MutexLock lock(mu_);
+  (*counts)["ps.calls"] = static_cast<double>(made_);
   (*counts)["ps.sent_bytes"] = static_cast<double>(sent_);
   (*counts)["ps.received_bytes"] = static_cast<double>(received_);
 }

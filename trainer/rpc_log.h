@@ -17,7 +17,7 @@ class RpcLog {
   explicit RpcLog(bool keep) : keep_(keep) {}
   // Kept, when calls are, until there are too many.
   void Add(const PsCall& call);
-  // ps.sent_bytes and ps.received_bytes (trainer/run_counts.h).
+  // ps.calls, ps.sent_bytes and ps.received_bytes (trainer/run_counts.h).
   void AddBytes(std::map<std::string, double>* counts) const;
   // Those that began in [begin, end), in the order in which they ended.
   std::vector<PsCall> Between(Time begin, Time end) const;
@@ -26,6 +26,7 @@ class RpcLog {
   static constexpr size_t kCallsMax = size_t{1} << 20;
   const bool keep_;
   mutable Mutex mu_;
+  size_t made_ TD_GUARDED_BY(mu_) = 0;
   size_t sent_ TD_GUARDED_BY(mu_) = 0, received_ TD_GUARDED_BY(mu_) = 0;
   std::vector<PsCall> calls_ TD_GUARDED_BY(mu_);
 };

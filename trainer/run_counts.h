@@ -33,8 +33,10 @@ namespace tandem {
 //   recoveries              of this process, from the loss of a peer
 //   localsgd.k_steps        of adaptive_localsgd, behind the last step
 //   ps.pushes, ps.pulls     messages to all servers
-//   ps.sent_bytes, ps.received_bytes  of these and all other messages
+//   ps.calls                to one server each, of all kinds
+//   ps.sent_bytes, ps.received_bytes  of their messages
 //   ps.lane_calls           of these: to one server, through shared memory
+//   ps.row_cache_hits, ps.row_cache_misses  rows of batches (row_cache_mb)
 //   ps.slices               of parameters; ps.largest_share: elements of the fullest server
 //   peak_bytes              largest resident memory of the process
 // A name that is not there stands for 0.

@@ -205,6 +205,18 @@ void Validator::CheckRegime() {
                        ")"),
           "add a_sync: true");
   }
+  if (configs.enable_dc_asgd() && !strategy_.a_sync()) {
+    Error("a_sync_configs.enable_dc_asgd",
+          absl::StrCat("a_sync_configs.enable_dc_asgd: true contradicts a_sync: false (",
+                       origins_.Of(prefix_ + "a_sync").ToString(), "): no gradient is late there"),
+          "add a_sync: true");
+  }
+  if (configs.enable_dc_asgd() && configs.k_steps() > 0) {
+    Error("a_sync_configs.enable_dc_asgd",
+          absl::StrCat("a_sync_configs.enable_dc_asgd and ", Named("a_sync_configs.k_steps"),
+                       " (geo) exclude each other: differences of parameters are no gradients"),
+          "keep one of them");
+  }
   if (configs.k_steps() > 0 && (configs.half_async() || configs.max_staleness() >= 0)) {
     Error("a_sync_configs.k_steps",
           absl::StrCat("a_sync_configs.k_steps: ", configs.k_steps(), " (geo) and ",
@@ -232,6 +244,16 @@ void Validator::NoteIdleKnobs() {
        "min_block_size has no effect with slice_var_up: false"},
       {flags.has_rocksdb_path() && flags.table_memory_mb() == 0, "runtime_flags.rocksdb_path",
        "rocksdb_path has no effect without table_memory_mb: all rows are in memory"},
+      {flags.has_row_cache_versions() && flags.row_cache_mb() == 0,
+       "runtime_flags.row_cache_versions",
+       "row_cache_versions has no effect without row_cache_mb: no rows are kept"},
+      {strategy_.a_sync() && flags.row_cache_mb() > 0 && flags.row_cache_versions() == 0,
+       "runtime_flags.row_cache_mb",
+       "row_cache_mb has no effect with a_sync and row_cache_versions: 0: no trainer knows whether "
+       "a row is still that of now"},
+      {strategy_.a_sync_configs().has_dc_asgd_lambda() &&
+           !strategy_.a_sync_configs().enable_dc_asgd(),
+       "a_sync_configs.dc_asgd_lambda", "dc_asgd_lambda has no effect without enable_dc_asgd"},
       {build.fuse_broadcast_ops() && !reduce, "build_strategy.fuse_broadcast_ops",
        "fuse_broadcast_ops has no effect without reduce_strategy: Reduce"},
       {reduce && context_.ranks == 1, "build_strategy.reduce_strategy",

@@ -39,6 +39,7 @@ struct KnobBench {
 const std::vector<KnobBench>& KnobBenches();
 // Those of them that are about parameter servers, which stand one behind another.
 std::vector<KnobBench> PserverKnobBenches();
+std::vector<KnobBench> PserverFlagBenches();
 
 // A built knob that has no row in KnobBenches(), and why.
 struct UnbenchedKnob {

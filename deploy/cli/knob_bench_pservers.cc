@@ -62,6 +62,11 @@ Rows PserverRuleRows() {
        .launch = kPs,
        .tolerance = kNotComparable,
        .with = {"a_sync=true", "a_sync_configs.max_merge_var_num=8"}},
+      {.knob = "a_sync_configs.runtime_split_send_recv",
+       .changed = "true",
+       .counter = "ps.calls",
+       .network = "mlp",
+       .launch = kPs},
       {.knob = "a_sync_configs.lr_decay_steps",
        .changed = "100",
        .counter = "loss",
@@ -74,6 +79,18 @@ Rows PserverRuleRows() {
        .launch = kPs,
        .tolerance = kNotComparable,
        .with = {"a_sync=true", "a_sync_configs.min_send_grad_num_before_recv=4"}},
+      {.knob = "a_sync_configs.enable_dc_asgd",
+       .changed = "true",
+       .counter = "loss",
+       .launch = kPs,
+       .tolerance = kNotComparable,
+       .with = {"a_sync=true", "optimizer.type=sgd"}},
+      {.knob = "a_sync_configs.dc_asgd_lambda",
+       .changed = "1",
+       .counter = "loss",
+       .launch = kPs,
+       .tolerance = kNotComparable,
+       .with = {"a_sync=true", "enable_dc_asgd=true", "optimizer.type=sgd"}},
       {.knob = "a_sync_configs.max_staleness",
        .changed = "1",
        .counter = "ps.pulls",
@@ -96,6 +113,34 @@ std::vector<KnobBench> PserverKnobBenches() {
   const Rows rules = PserverRuleRows();
   rows.insert(rows.end(), rules.begin(), rules.end());
   return rows;
+}
+
+std::vector<KnobBench> PserverFlagBenches() {
+  return {
+      {.knob = "runtime_flags.rpc_send_thread_num",
+       .changed = "1",
+       .counter = "",
+       .network = "mlp",
+       .launch = kPs,
+       .with = {"pserver_transport=Grpc"}},
+      {.knob = "runtime_flags.rpc_get_thread_num",
+       .changed = "1",
+       .counter = "",
+       .network = "mlp",
+       .launch = kPs,
+       .with = {"pserver_transport=Grpc"}},
+      {.knob = "runtime_flags.pserver_push_dense_merge_limit",
+       .changed = "2",
+       .counter = "ps.pushes",
+       .launch = kPs,
+       .tolerance = kNotComparable,
+       .with = {"a_sync=true", "a_sync_configs.max_merge_var_num=8"}},
+      {.knob = "runtime_flags.nonfinite_gradients",
+       .changed = "Apply",
+       .counter = "",
+       .network = "mlp",
+       .launch = kPs},
+  };
 }
 
 }  // namespace tandem::deploy

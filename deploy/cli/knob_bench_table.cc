@@ -415,7 +415,7 @@ const std::vector<KnobBench>& KnobBenches() {
     Rows all;
     for (const auto part :
          {CollectiveRows, MethodRows, PserverKnobBenches, BuildRows, ExecutionRows, AmpRows,
-          MethodConfigRows, LessSentRows, UpdateConfigRows, RuntimeRows}) {
+          MethodConfigRows, LessSentRows, UpdateConfigRows, RuntimeRows, PserverFlagBenches}) {
       const Rows rows = part();
       all.insert(all.end(), rows.begin(), rows.end());
     }

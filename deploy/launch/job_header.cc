@@ -1,3 +1,4 @@
+#include "absl/strings/str_cat.h"
 #include "common/strategy/diagnostics.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
@@ -63,8 +64,20 @@ StatusOr<ServerSettings> ReadServerSettings(const std::string& path,
   const ExecutionStrategy& execution = job.strategy().execution_strategy();
   const bool meet = execution.use_thread_barrier() && job.strategy().a_sync();
   const RuntimeFlags& flags = job.strategy().runtime_flags();
-  return ServerSettings{meet ? 1 : execution.cpu_num(), flags.table_memory_mb(),
-                        flags.rocksdb_path()};
+  ServerSettings settings{meet ? 1 : execution.cpu_num(), {}};
+  const auto add = [&settings](bool given, const char* name, const std::string& value) {
+    if (given) settings.flags.push_back(absl::StrCat("--", name, "=", value));
+  };
+  const bool bounded = flags.table_memory_mb() != 0;
+  add(bounded, "table_memory_mb", std::to_string(flags.table_memory_mb()));
+  add(bounded, "rocksdb_path", flags.rocksdb_path());
+  add(flags.has_rpc_send_thread_num(), "rpc_send_thread_num",
+      std::to_string(flags.rpc_send_thread_num()));
+  add(flags.has_rpc_get_thread_num(), "rpc_get_thread_num",
+      std::to_string(flags.rpc_get_thread_num()));
+  add(flags.has_rpc_prefetch_thread_num(), "rpc_prefetch_thread_num",
+      std::to_string(flags.rpc_prefetch_thread_num()));
+  return settings;
 }
 
 }  // namespace tandem::deploy

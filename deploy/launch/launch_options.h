@@ -55,8 +55,7 @@ struct ServerSettings {
   // Trainers that a worker is to them: its places (cpu_num), or one where they meet before each
   // push (use_thread_barrier).
   int trainers_per_worker = 1;
-  int64_t table_memory_mb = 0;
-  std::string rocksdb_path;
+  std::vector<std::string> flags;
 };
 // Of this job with these arguments of trainers and this environment. What is wrong with an argument
 // is for the trainer to say.

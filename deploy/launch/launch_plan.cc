@@ -60,10 +60,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
     if (options.max_restarts > 0) p.argv.push_back("--durability=logged");
   }
   AddNetworkFlags(options, plan, p);
-  if (settings.table_memory_mb != 0) {
-    p.argv.push_back("--table_memory_mb=" + std::to_string(settings.table_memory_mb));
-    p.argv.push_back("--rocksdb_path=" + settings.rocksdb_path);
-  }
+  p.argv.insert(p.argv.end(), settings.flags.begin(), settings.flags.end());
   p.can_return = !options.pserver_data_dir.empty();
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";

@@ -30,6 +30,11 @@ PsClient::~PsClient() { impl_->Close(); }
 const std::vector<PsBlock>& PsClient::blocks() const { return impl_->blocks; }
 int PsClient::lanes() const { return impl_->lanes; }
 uint64_t PsClient::lane_calls() const { return impl_->carrier->lane_calls(); }
+PsCacheCounts PsClient::row_cache() const {
+  if (impl_->cache == nullptr) return {};
+  const RowCache::Counts counts = impl_->cache->counts();
+  return {counts.hits, counts.misses};
+}
 
 StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::string>& endpoints,
                                                       PsOptions options) {
@@ -88,6 +93,10 @@ void PsClient::Impl::FillConfigure(const Server& server, PsMode mode, const PsOp
   }
   request->set_step_timeout_ms(
       static_cast<uint64_t>(std::max<int64_t>(1, Millis(options.step_timeout))));
+  request->set_nonfinite(static_cast<NonfiniteGradients>(options.nonfinite));  // the same numbers
+  request->set_lost_after_ms(
+      static_cast<uint64_t>(std::max<int64_t>(1, Millis(options.lost_after))));
+  request->set_delay_compensation(static_cast<float>(options.delay_compensation));
 }
 
 StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, PsMode mode,
@@ -107,6 +116,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   impl.sync = mode == PsMode::kSync;
   impl.variables = variables;
   impl.tables = tables;
+  TD_RETURN_IF_ERROR(impl.MakeCache());
   impl.blocks = std::move(blocks);
   impl.blocks_of.resize(variables.size());
   for (size_t v = 0; v < variables.size(); ++v) {
@@ -268,6 +278,7 @@ StatusOr<uint64_t> PsClient::Restore() {
     RestoreCheckpointReply reply;
     TD_RETURN_IF_ERROR(impl_->CallAndWait(*server, "RestoreCheckpoint", request, &reply,
                                           impl_->options.start_timeout));
+    if (impl_->cache) impl_->cache->Forget(static_cast<size_t>(server->index));
     version = std::min<uint64_t>(version, reply.version());
   }
   return version;

@@ -23,6 +23,13 @@ namespace tandem {
 
 enum class PsMode : uint8_t { kSync, kASync };
 
+// What servers do with a push that holds NaN or infinity.
+enum class PsNonfinite : uint8_t {
+  kReject,  // INVALID_ARGUMENT naming the first
+  kSkip,    // it counts, and changes nothing: in sync mode its gradients are zeros
+  kApply    // nobody looks
+};
+
 // What carries pushes and pulls; all else goes by gRPC. The bits do not depend on it.
 enum class PsTransport : uint8_t {
   kAuto,  // shared memory towards servers on this host, gRPC towards others
@@ -58,6 +65,20 @@ struct PsOptions {
   PsTransport transport = PsTransport::kAuto;
   bool crc32c = false;         // checksums over all tensors, both ways
   PartitionOptions partition;  // `servers` is set by Connect
+  // Each slice goes as a message of its own; else one to each server.
+  bool split_messages = false;
+  // Memory for rows of tables that were pulled, to be used again while they are new enough
+  // (row_cache.h); 0: none. A row is new enough that is at most `row_cache_versions` behind the
+  // version asked for (PsWhen::exactly), or else behind what the last pull of rows heard of; 0: one
+  // of that very version, and without `exactly` none.
+  size_t row_cache_bytes = 0;
+  uint64_t row_cache_versions = 0;
+  // The following are the same for all trainers of a job.
+  PsNonfinite nonfinite = PsNonfinite::kReject;
+  // A trainer silent for so long is lost; kASync: others go on without it until it calls again.
+  Duration lost_after = std::chrono::seconds(900);
+  // kASync: gradients g of slices become g + this * g * g * (w - what their trainer pulled last).
+  double delay_compensation = 0;
   // Called about once a second while Connect waits: "waiting for pserver 1 of 2 at 127.0.0.1:1234
   // (12 s of 60 s)". May be empty.
   std::function<void(const std::string&)> on_wait;
@@ -148,6 +169,11 @@ struct PsServerInfo {
   uint64_t waiting = 0, dropped = 0, removed = 0;  // as in TableStatus of proto/pserver.proto
 };
 
+// Of rows asked for, with row_cache_bytes.
+struct PsCacheCounts {
+  uint64_t hits = 0, misses = 0;
+};
+
 class PsCarrier;
 
 // Thread-safe. Callbacks come on a thread of gRPC or of the client and must not block nor destroy
@@ -231,6 +257,7 @@ class PsClient {
   const std::vector<PsBlock>& blocks() const;  // as placed by Configure
   int lanes() const;                           // servers that shared memory reached in Configure
   uint64_t lane_calls() const;                 // pushes and pulls that it carried
+  PsCacheCounts row_cache() const;
 
  private:
   PsClient();

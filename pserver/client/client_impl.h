@@ -17,6 +17,7 @@
 #include "pserver/client/carrier.h"
 #include "pserver/client/client.h"
 #include "pserver/client/leases.h"
+#include "pserver/client/row_cache.h"
 
 namespace tandem {
 
@@ -56,6 +57,7 @@ struct PushPart {
 };
 // What one server gives, and where it goes.
 struct PullPart {
+  size_t server;
   PullRequest request;
   std::vector<float*> to;
 };
@@ -72,6 +74,8 @@ struct PsClient::Impl {
     std::string address, name;   // name: "pserver 0 (127.0.0.1:1234)"
     std::vector<size_t> blocks;  // what it owns, indexes into blocks_
     std::atomic<uint64_t> sequence{0};
+    // What the last pulls of rows heard of it.
+    std::atomic<uint64_t> incarnation{0}, version{0};
   };
 
   // ---- client.cc
@@ -97,15 +101,16 @@ struct PsClient::Impl {
   void Close();
 
   // ---- client_transfer.cc
-  // By server; a server that owns nothing of it has no part.
+  // One for each server, or (split_messages) for each slice; a server that owns nothing of it has
+  // none.
   StatusOr<std::vector<PushPart>> PushParts(const std::vector<PsConstTensor>& gradients,
                                             const std::vector<PsConstRows>& rows);
-  StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PullParts(
-      const std::vector<PsTensor>& params, PsWhen when) const;
+  StatusOr<std::vector<std::shared_ptr<PullPart>>> PullParts(const std::vector<PsTensor>& params,
+                                                             PsWhen when) const;
   // Sends `part` with `pull` (may be null); `done` gets the version of the push, or of the pull.
   void SendPush(PushPart& part, uint64_t step, float learning_rate, std::shared_ptr<PullPart> pull,
                 DoneVersion done);
-  void SendPull(size_t server, std::shared_ptr<PullPart> part, DoneVersion done);
+  void SendPull(std::shared_ptr<PullPart> part, DoneVersion done);
   StatusOr<int> VariableIndex(const std::string& name, int64_t numel) const;
   Status SendInit(std::span<const PsTensor> params, uint64_t version, std::span<const PsSlot> slots,
                   const RowSource& rows);
@@ -118,6 +123,10 @@ struct PsClient::Impl {
   Status AppendRows(const std::vector<PsConstRows>& rows, std::vector<PushPart>& parts) const;
   StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> RowsParts(const std::vector<PsRows>& rows,
                                                                   PsWhen when) const;
+  Status MakeCache();
+  // Takes rows that are kept and new enough out of the part; keeps those of an answer.
+  void TakeKept(size_t server, PsWhen when, RowsPart& part);
+  void Keep(size_t server, const RowsPart& part, const CodedPullReply& reply);
   // First rows of every table to one server.
   class InitRows;
   Status SendInitRows(size_t server, uint64_t version, std::span<const PsSlot> slots,
@@ -149,8 +158,9 @@ struct PsClient::Impl {
   std::vector<PsBlock> blocks;
   std::vector<std::vector<size_t>> blocks_of;  // by variable
   std::vector<PsTable> tables;
-  std::vector<bool> initialised;  // by server, as Configure found it
-  bool init_again = false;        // some have the first values (version 0), some have none
+  std::unique_ptr<RowCache> cache;  // null: none
+  std::vector<bool> initialised;    // by server, as Configure found it
+  bool init_again = false;          // some have the first values (version 0), some have none
 
   int lanes = 0;                                                    // that Configure opened
   std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();  // memory being sent

@@ -66,7 +66,7 @@ Status CopyRows(Fragments message, const CodedSlice& rows, int64_t dim,
 }
 
 // Takes apart the answer to `part`.
-StatusOr<uint64_t> TakeRows(const RowsPart& part, Fragments message) {
+StatusOr<CodedPullReply> TakeRows(const RowsPart& part, Fragments message) {
   TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message));
   if (reply.slices.size() != part.to.size()) {
     return DataLoss("the answer holds %d tables, %d were asked for", reply.slices.size(),
@@ -82,7 +82,7 @@ StatusOr<uint64_t> TakeRows(const RowsPart& part, Fragments message) {
     }
     TD_RETURN_IF_ERROR(CopyRows(message, s, part.dims[i], part.to[i]));
   }
-  return reply.version;
+  return reply;
 }
 
 }  // namespace
@@ -210,14 +210,73 @@ void PsClient::PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done)
       });
   for (auto& [index, part] : *parts) {
     Impl::Server& server = *impl_->servers[index];
-    impl_->Send(
-        server, "Pull", EncodedProto(part->request),
-        impl_->carrier->Now() + impl_->options.step_timeout + kGrace,
-        [part = part, &server, join](const Status& status, Fragments answer) {
-          if (!status.ok()) return join->Arrive(status);
-          StatusOr<uint64_t> version = TakeRows(*part, answer);
-          join->Arrive(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
-        });
+    // With nothing left to ask for too: that the servers are at this version counts, and is heard.
+    if (impl_->cache) impl_->TakeKept(index, when, *part);
+    impl_->Send(server, "Pull", EncodedProto(part->request),
+                impl_->carrier->Now() + impl_->options.step_timeout + kGrace,
+                [impl = impl_.get(), index = index, part = part, join](const Status& status,
+                                                                       Fragments answer) {
+                  if (!status.ok()) return join->Arrive(status);
+                  const StatusOr<CodedPullReply> reply = TakeRows(*part, answer);
+                  if (!reply.ok()) {
+                    return join->Arrive(Annotate(reply.status(), impl->servers[index]->name));
+                  }
+                  if (impl->cache) impl->Keep(index, *part, *reply);
+                  join->Arrive(reply->version);
+                });
+  }
+}
+
+Status PsClient::Impl::MakeCache() {
+  if (options.row_cache_bytes == 0 || tables.empty()) return OkStatus();
+  std::vector<int64_t> dims;
+  for (const PsTable& table : tables) {
+    dims.push_back(table.dim);
+    if (options.row_cache_bytes / tables.size() >= RowCache::BytesOfRow(table.dim)) continue;
+    return InvalidArgument("row_cache_bytes %d: a row of table %s, one of %d, takes %d bytes",
+                           options.row_cache_bytes, table.variable, tables.size(),
+                           RowCache::BytesOfRow(table.dim));
+  }
+  cache = std::make_unique<RowCache>(
+      RowCache::Options{options.row_cache_bytes, options.row_cache_versions}, dims);
+  return OkStatus();
+}
+
+void PsClient::Impl::TakeKept(size_t server, PsWhen when, RowsPart& part) {
+  if (!when.exactly && options.row_cache_versions == 0) return;  // nobody knows the version now
+  const uint64_t heard = servers[server]->version;
+  const uint64_t version = when.exactly ? when.version : std::max(heard, when.version);
+  for (int i = 0; i < part.request.rows_size(); ++i) {
+    RowsRange& range = *part.request.mutable_rows(i);
+    std::vector<float*>& to = part.to[static_cast<size_t>(i)];
+    const auto table = static_cast<size_t>(*TableIndex(range.variable()));
+    const std::span<const uint64_t> ids(range.id().data(), static_cast<size_t>(range.id_size()));
+    const std::vector<size_t> missing = cache->Take(table, server, version, ids, to);
+    for (size_t k = 0; k < missing.size(); ++k) {
+      range.set_id(static_cast<int>(k), range.id(static_cast<int>(missing[k])));
+      to[k] = to[missing[k]];
+    }
+    range.mutable_id()->Truncate(static_cast<int>(missing.size()));
+    to.resize(missing.size());
+  }
+}
+
+void PsClient::Impl::Keep(size_t index, const RowsPart& part, const CodedPullReply& reply) {
+  Server& server = *servers[index];
+  const uint64_t before = server.incarnation.exchange(reply.server_incarnation);
+  if (before != reply.server_incarnation) {
+    cache->Forget(index);
+    server.version = 0;
+  }
+  uint64_t heard = server.version;
+  while (heard < reply.version && !server.version.compare_exchange_weak(heard, reply.version)) {
+  }
+  for (int i = 0; i < part.request.rows_size(); ++i) {
+    const RowsRange& range = part.request.rows(i);
+    const auto table = static_cast<size_t>(*TableIndex(range.variable()));
+    cache->Put(table, index, reply.version,
+               {range.id().data(), static_cast<size_t>(range.id_size())},
+               part.to[static_cast<size_t>(i)]);
   }
 }
 

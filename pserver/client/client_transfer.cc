@@ -1,6 +1,7 @@
 // The half of PsClient that moves tensors.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "common/base/nearest.h"
@@ -74,7 +75,8 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
       const PsBlock& block = blocks[b];
       const auto server = static_cast<size_t>(block.server);
       const size_t bytes = static_cast<size_t>(block.numel) * sizeof(float);
-      if (open[server] == SIZE_MAX || parts[open[server]].bytes + bytes > kPushBytesMax) {
+      if (open[server] == SIZE_MAX || options.split_messages ||
+          parts[open[server]].bytes + bytes > kPushBytesMax) {
         open[server] = parts.size();
         parts.push_back({server, {}, 0});
       }
@@ -93,15 +95,21 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
   return parts;
 }
 
-StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
+StatusOr<std::vector<std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
     const std::vector<PsTensor>& params, PsWhen when) const {
-  std::map<size_t, std::shared_ptr<PullPart>> parts;
+  std::vector<std::shared_ptr<PullPart>> parts;
+  std::vector<PullPart*> open(servers.size(), nullptr);  // being filled
   for (const PsTensor& p : params) {
     TD_ASSIGN_OR_RETURN(const int variable, VariableIndex(p.variable, p.numel));
     for (size_t b : blocks_of[variable]) {
       const PsBlock& block = blocks[b];
-      auto& part = parts[static_cast<size_t>(block.server)];
-      if (part == nullptr) part = std::make_shared<PullPart>();
+      PullPart*& part = open[static_cast<size_t>(block.server)];
+      if (part == nullptr || options.split_messages) {
+        parts.push_back(std::make_shared<PullPart>());
+        part = parts.back().get();
+        part->server = static_cast<size_t>(block.server);
+        FillWhen(when, &part->request);
+      }
       SliceRange* range = part->request.add_range();
       range->set_variable(p.variable);
       range->set_offset(block.offset);
@@ -110,9 +118,6 @@ StatusOr<std::map<size_t, std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
     }
   }
   if (parts.empty()) return InvalidArgument("no variables");
-  for (auto& [server, part] : parts) {
-    FillWhen(when, &part->request);
-  }
   return parts;
 }
 
@@ -137,8 +142,8 @@ void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate
        });
 }
 
-void PsClient::Impl::SendPull(size_t index, std::shared_ptr<PullPart> part, DoneVersion done) {
-  Server& server = *servers[index];
+void PsClient::Impl::SendPull(std::shared_ptr<PullPart> part, DoneVersion done) {
+  Server& server = *servers[part->server];
   EncodedMessage request = EncodedProto(part->request);
   Send(server, "Pull", std::move(request), carrier->Now() + options.step_timeout + kGrace,
        [part = std::move(part), &server, done = std::move(done)](const Status& status,
@@ -172,9 +177,8 @@ void PsClient::Pull(PsWhen when, std::vector<PsTensor> params, DoneVersion done)
       static_cast<int>(parts->size()), [what, done = std::move(done)](StatusOr<uint64_t> version) {
         done(version.ok() ? std::move(version) : Annotate(version.status(), what));
       });
-  for (auto& [server, part] : *parts) {
-    impl_->SendPull(server, part,
-                    [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); });
+  for (auto& part : *parts) {
+    impl_->SendPull(part, [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); });
   }
 }
 
@@ -186,10 +190,16 @@ void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstT
   if (!pushes.ok()) return done(Annotate(pushes.status(), what));
   auto pulls = impl_->PullParts(params, when);
   if (!pulls.ok()) return done(Annotate(pulls.status(), what));
-  // A pull goes with its server's last push; without one by itself.
+  // A server's last pull goes with its last push, the one before with the one before; pulls that
+  // are left go by themselves.
   std::vector<std::shared_ptr<PullPart>> with(pushes->size());
   for (size_t i = pushes->size(); i-- > 0;) {
-    if (auto pull = pulls->extract((*pushes)[i].server)) with[i] = std::move(pull.mapped());
+    const auto pull = std::find_if(pulls->rbegin(), pulls->rend(), [&](const auto& part) {
+      return part->server == (*pushes)[i].server;
+    });
+    if (pull == pulls->rend()) continue;
+    with[i] = std::move(*pull);
+    pulls->erase(std::next(pull).base());
   }
   auto join = std::make_shared<PsJoin>(
       static_cast<int>(pushes->size() + pulls->size()),
@@ -204,7 +214,7 @@ void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstT
     impl_->SendPush((*pushes)[i], step, learning_rate, with[i],
                     with[i] == nullptr ? DoneVersion(arrive_pushed) : DoneVersion(arrive));
   }
-  for (auto& [server, part] : *pulls) impl_->SendPull(server, part, arrive);
+  for (auto& part : *pulls) impl_->SendPull(part, arrive);
 }
 
 Status PsClient::Impl::FillSlots(std::span<const PsSlot> slots, const PsBlock& block,

@@ -4,16 +4,14 @@
 #include <future>
 #include <thread>
 
-#include "common/strategy/diagnostics.h"
 #include "common/tensor/device.h"
 #include "gmock/gmock.h"
 #include "kernels/exec/executor.h"
 #include "proto/job.pb.h"
 #include "pserver/client/client.h"
 #include "pserver/pserver.h"
+#include "tests/knobs/knob_programs.h"
 #include "trainer/async_communicator.h"
-#include "trainer/job.h"
-#include "trainer/rank_env.h"
 
 namespace tandem {
 namespace {
@@ -38,7 +36,8 @@ class Wire {
       MutexLock lock(mu_);
       ++inside_;
       inside_max_ = std::max(inside_max_, inside_);
-      seen_.push_back({push ? push->steps : 0, push ? push->values[0][0] : 0, pull != nullptr});
+      seen_.push_back(
+          {push ? push->dense_steps : 0, push ? push->values[0][0] : 0, pull != nullptr});
       cv_.NotifyAll();
       while (closed_) (void)cv_.WaitUntil(mu_, Time::max());
       --inside_;
@@ -196,37 +195,27 @@ TEST(AsyncConfigs, TheFirstErrorComesBackFromSend) {
 
 // ---- From the job to the mode's options ---------------------------------------------------------
 
-ModeOptions OptionsOf(const std::vector<std::pair<std::string, std::string>>& knobs,
-                      JobConfig* effective = nullptr) {
-  JobSources sources;
-  sources.overrides = {
-      {"mode", "pserver"}, {"model.zoo", "mlp"}, {"data.dir", "x"}, {"batch_size", "8"}};
-  sources.overrides.insert(sources.overrides.end(), knobs.begin(), knobs.end());
-  StatusOr<EffectiveJob> job = LoadJob(sources, 2);
-  CHECK(job.ok()) << job.status();
-  if (effective != nullptr) *effective = *job->config;
-  RankInfo rank;
-  rank.size = 2;
-  return *ModeOptionsOf(*job->config, rank, "");
-}
-
 TEST(AsyncConfigs, TheJobDecides) {
-  EXPECT_EQ(OptionsOf({}).regime, PsRegime::kSync);
-  EXPECT_EQ(OptionsOf({{"a_sync", "true"}}).regime, PsRegime::kASync);
-  EXPECT_EQ(OptionsOf({{"a_sync", "true"}, {"half_async", "true"}}).regime, PsRegime::kHalfAsync);
-  EXPECT_EQ(OptionsOf({{"a_sync", "true"}, {"max_staleness", "3"}}).regime, PsRegime::kHalfAsync);
-  const ModeOptions geo = OptionsOf({{"a_sync", "true"}, {"a_sync_configs.k_steps", "7"}});
+  EXPECT_EQ(PserverModeOptions({}).regime, PsRegime::kSync);
+  EXPECT_EQ(PserverModeOptions({{"a_sync", "true"}}).regime, PsRegime::kASync);
+  EXPECT_EQ(PserverModeOptions({{"a_sync", "true"}, {"half_async", "true"}}).regime,
+            PsRegime::kHalfAsync);
+  EXPECT_EQ(PserverModeOptions({{"a_sync", "true"}, {"max_staleness", "3"}}).regime,
+            PsRegime::kHalfAsync);
+  const ModeOptions geo = PserverModeOptions({{"a_sync", "true"}, {"a_sync_configs.k_steps", "7"}});
   EXPECT_EQ(geo.regime, PsRegime::kGeo);
   EXPECT_EQ(geo.geo_steps, 7);
-  EXPECT_TRUE(OptionsOf({{"optimizer.type", "sgd"}}).async.sum);
-  EXPECT_FALSE(OptionsOf({{"optimizer.type", "adam"}}).async.sum);
-  EXPECT_TRUE(OptionsOf({{"optimizer.type", "adam"}, {"is_sgd_optimizer", "true"}}).async.sum);
-  EXPECT_FALSE(OptionsOf({{"launch_barrier", "false"}}).launch_barrier);
-  EXPECT_EQ(OptionsOf({{"rpc_retry_times", "9"}}).rpc_retries, 9);
-  EXPECT_EQ(OptionsOf({{"dispatcher", "HashName"}}).dispatcher, PsDispatcher::kHashName);
-  EXPECT_EQ(OptionsOf({{"dispatcher", "SizeBalanced"}}).dispatcher, PsDispatcher::kSizeBalanced);
+  EXPECT_TRUE(PserverModeOptions({{"optimizer.type", "sgd"}}).async.sum);
+  EXPECT_FALSE(PserverModeOptions({{"optimizer.type", "adam"}}).async.sum);
+  EXPECT_TRUE(
+      PserverModeOptions({{"optimizer.type", "adam"}, {"is_sgd_optimizer", "true"}}).async.sum);
+  EXPECT_FALSE(PserverModeOptions({{"launch_barrier", "false"}}).launch_barrier);
+  EXPECT_EQ(PserverModeOptions({{"rpc_retry_times", "9"}}).rpc_retries, 9);
+  EXPECT_EQ(PserverModeOptions({{"dispatcher", "HashName"}}).dispatcher, PsDispatcher::kHashName);
+  EXPECT_EQ(PserverModeOptions({{"dispatcher", "SizeBalanced"}}).dispatcher,
+            PsDispatcher::kSizeBalanced);
   JobConfig job;
-  OptionsOf(
+  PserverModeOptions(
       {{"a_sync", "true"}, {"optimizer.schedule.kind", "EXPONENTIAL"}, {"lr_decay_steps", "25"}},
       &job);
   EXPECT_EQ(job.optimizer().schedule().decay_steps(), 25);

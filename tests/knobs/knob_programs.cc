@@ -6,6 +6,19 @@
 
 namespace tandem {
 
+ModeOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective) {
+  JobSources sources;
+  sources.overrides = {
+      {"mode", "pserver"}, {"model.zoo", "mlp"}, {"data.dir", "x"}, {"batch_size", "8"}};
+  sources.overrides.insert(sources.overrides.end(), knobs.begin(), knobs.end());
+  StatusOr<EffectiveJob> job = LoadJob(sources, 2);
+  CHECK(job.ok()) << job.status();
+  if (effective != nullptr) *effective = *job->config;
+  RankInfo rank;
+  rank.size = 2;
+  return *ModeOptionsOf(*job->config, rank, "");
+}
+
 EffectiveJob KnobProgramTest::Job(const Overrides& knobs, int workers) const {
   JobSources sources;
   sources.path = job_;

@@ -14,6 +14,10 @@ namespace tandem {
 
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 
+// What pserver mode is told of a small job with these settings, as rank 0 of 2. `effective`: the
+// job, or null.
+ModeOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective = nullptr);
+
 class KnobProgramTest : public JobTest {
  protected:
   // The test's job with these settings. Fails the test when something is wrong with it.

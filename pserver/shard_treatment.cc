@@ -1,0 +1,126 @@
+// The part of Shard that is about pushes and trainers which are not as they should be: gradients
+// that are not finite, or late; trainers that are silent.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "pserver/shard.h"
+
+namespace tandem {
+namespace {
+
+std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
+  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
+}
+
+// Names the first number that is none.
+Status CheckFinite(const PushHead& head, const PushTicket& ticket) {
+  for (size_t i = 0; i < head.slices.size(); ++i) {
+    const PushHead::Slice& s = head.slices[i];
+    if (s.desc.dtype != DType::kF32) continue;  // row ids
+    const auto values = Floats(ticket.buffers[i], s.desc.shape.numel());
+    const int64_t bad = FirstNotFinite(values);
+    if (bad < 0) continue;
+    const bool table = s.desc.shape.rank() == 2;
+    const int64_t row =
+        table ? reinterpret_cast<const int64_t*>(ticket.buffers[i - 1].get())[bad / s.desc.shape[1]]
+              : 0;
+    return InvalidArgument("trainer %d step %d: gradient of %s, %selement %d is %s",
+                           head.caller.trainer, head.step, s.variable,
+                           table ? absl::StrFormat("row %d, ", row) : "",
+                           table ? bad % s.desc.shape[1] : s.offset + bad,
+                           std::isnan(values[bad]) ? "NaN" : "infinite");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<bool> Shard::LookForNonfinite(const PushHead& head, const PushTicket& ticket) {
+  if (ticket.duplicate || ticket.nonfinite == NonfinitePolicy::kApply) return false;
+  const Status found = CheckFinite(head, ticket);
+  if (found.ok()) return false;
+  if (ticket.nonfinite == NonfinitePolicy::kSkip) {
+    LOG_EVERY_T(WARNING, 10.0) << found.message() << "; this push changes nothing";
+    return true;
+  }
+  counters_.rejected.Add(1);
+  counters_.refused.Add(1);
+  return InvalidArgument("%s; nothing was changed (nonfinite_gradients says what happens)",
+                         found.message());
+}
+
+PushHead Shard::Emptied(const PushHead& head, PushTicket& ticket) {
+  counters_.skipped.Add(1);
+  ++trainers_[head.caller.trainer].skipped;
+  PushHead emptied = head;
+  if (config_.mode != ShardMode::kSync) {
+    emptied.slices.clear();
+    ticket.slices.clear();
+    ticket.buffers.clear();
+    return emptied;
+  }
+  // A step is complete when everybody gave everything: zeros of slices, no rows of tables.
+  for (size_t i = 0; i < emptied.slices.size(); ++i) {
+    TensorDesc& desc = emptied.slices[i].desc;
+    if (IsTable(ticket.slices[i])) {
+      desc.shape = desc.dtype == DType::kI64 ? Shape{0} : Shape{0, desc.shape[1]};
+    } else {
+      std::memset(ticket.buffers[i].get(), 0, desc.bytes());
+    }
+  }
+  return emptied;
+}
+
+// A gradient that was computed from older parameters, as it would be from those of now, to first
+// order and with g * g for the second derivative (Zheng et al., ICML 2017, eq. 10). The log keeps
+// the result: what was pulled is in no log.
+Status Shard::Compensate(const PushHead& head, PushTicket& ticket) {
+  for (size_t i = 0; i < ticket.slices.size(); ++i) {
+    if (IsTable(ticket.slices[i])) continue;
+    const int64_t numel = head.slices[i].desc.shape.numel();
+    TD_ASSIGN_OR_RETURN(Buffer sum,
+                        table_->pool().Take(static_cast<size_t>(numel) * sizeof(float)));
+    const bool changed =
+        table_->Compensated(ticket.slices[i], head.caller.trainer, config_.delay_compensation,
+                            Floats(ticket.buffers[i], numel), reinterpret_cast<float*>(sum.get()));
+    if (changed) ticket.buffers[i] = std::move(sum);
+  }
+  return OkStatus();
+}
+
+Duration Shard::SilenceMax() const { return std::min(config_.step_timeout, config_.lost_after); }
+
+// In sync mode a step is complete with everybody alone: there those who wait are told.
+bool Shard::CanBeLost(const Trainer& t) const {
+  return config_.mode != ShardMode::kSync && initialised() && !Gone(t) && t.waiting == 0;
+}
+
+void Shard::LoseSilentTrainers(Time now, Ready& ready) {
+  bool any = false;
+  for (Trainer& t : trainers_) {
+    if (!CanBeLost(t) || now - t.last_seen < config_.lost_after) continue;
+    t.lost = any = true;
+    LOG(WARNING) << "trainer " << &t - trainers_.data() << " is lost: nothing heard from it for "
+                 << FormatDuration(now - t.last_seen) << " (worker_update_interval_secs); nobody "
+                 << "waits for it until it calls again";
+  }
+  if (!any) return;
+  ShowLost();
+  WakeWaiters(ready);
+  WakeBarriers(ready);
+}
+
+void Shard::ShowLost() {
+  counters_.lost.Set(static_cast<double>(
+      std::count_if(trainers_.begin(), trainers_.end(), [](const Trainer& t) { return t.lost; })));
+}
+
+void Shard::Found(int trainer) {
+  trainers_[trainer].lost = false;
+  ShowLost();
+  LOG(WARNING) << "trainer " << trainer << " was lost and calls again";
+}
+
+}  // namespace tandem

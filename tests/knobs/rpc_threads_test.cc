@@ -1,0 +1,137 @@
+// rpc_send_thread_num, rpc_get_thread_num, rpc_prefetch_thread_num: how many calls of each kind a
+// server works on at once.
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/knobs/knob_programs.h"
+#include "tests/unit/pserver/pserver_fixture.h"
+
+namespace tandem {
+namespace {
+
+class RpcThreadsTest : public PserverTest {
+ protected:
+  static constexpr int64_t kElements = 1 << 20;  // 4 MiB: no short push
+  static constexpr int kTrainers = 4;
+
+  // Threads of this process that are called `name`-N.
+  static int ThreadsNamed(const std::string& name) {
+    int count = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::string comm;
+      std::getline(std::ifstream(task.path() / "comm"), comm);
+      const bool numbered = comm.size() > name.size() + 1 && std::isdigit(comm[name.size() + 1]);
+      count += comm.starts_with(name + "-") && numbered;
+    }
+    return count;
+  }
+  void Start(int pushes, int pulls, int row_pulls) {
+    PserverOptions options;
+    options.push_threads = pushes;
+    options.pull_threads = pulls;
+    options.row_pull_threads = row_pulls;
+    StartServers(1, options);
+    EXPECT_EQ(ThreadsNamed("push"), pushes);
+    EXPECT_EQ(ThreadsNamed("pull"), pulls);
+    EXPECT_EQ(ThreadsNamed("row-pull"), row_pulls);
+  }
+  // Every trainer pushes, pulls, and pulls rows, again and again.
+  void Work() {
+    std::vector<std::unique_ptr<PsClient>> clients;
+    const PsTable table{.variable = "emb", .height = 1 << 20, .dim = 16};
+    for (int t = 0; t < kTrainers; ++t) {
+      clients.push_back(*Client(t, kTrainers, {.transport = PsTransport::kGrpc}));
+      const Status status =
+          clients[t]->Configure({{"w", Shape{kElements}}}, PsMode::kASync, {}, {table}).status();
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    std::vector<float> zeros(kElements);
+    const PsTensor first = {"w", zeros.data(), kElements};
+    ASSERT_TRUE(clients[0]->InitOrFetch({&first, 1}).ok());
+    std::vector<std::thread> trainers;
+    for (auto& client : clients) {
+      trainers.emplace_back([&client = *client] { WorkOf(client); });
+    }
+    for (std::thread& trainer : trainers) trainer.join();
+  }
+  static void WorkOf(PsClient& client) {
+    constexpr int kAtOnce = 4;
+    constexpr size_t kRows = 20000;
+    std::vector<float> gradient(kElements, 1.0f), pulled(kElements), rows(kRows * 16);
+    PsRows asked{.variable = "emb", .ids = {}, .to = {}};
+    for (size_t i = 0; i < kRows; ++i) {
+      asked.ids.push_back(static_cast<int64_t>(i * 47));
+      asked.to.push_back(rows.data() + i * 16);
+    }
+    for (uint64_t step = 0; step < 10; ++step) {
+      Answer<Status> pushes[kAtOnce];
+      Answer<StatusOr<uint64_t>> pulls[kAtOnce], row_pulls[kAtOnce];
+      for (int i = 0; i < kAtOnce; ++i) {
+        client.Push(step, 0.1f, {{"w", gradient.data(), kElements}}, pushes[i].Callback());
+        client.Pull(0, {{"w", pulled.data(), kElements}}, pulls[i].Callback());
+        client.PullRows({}, {asked}, row_pulls[i].Callback());
+      }
+      for (int i = 0; i < kAtOnce; ++i) {
+        EXPECT_TRUE(pushes[i].Get().ok());
+        EXPECT_TRUE(pulls[i].Get().ok());
+        EXPECT_TRUE(row_pulls[i].Get().ok());
+      }
+    }
+  }
+  double MostAtOnce(const std::string& calls) {
+    return metrics_.GetGauge("tandem_pserver_busy_threads_max", "", {{"calls", calls}}).Value();
+  }
+};
+
+TEST_F(RpcThreadsTest, OneOfEachKind) {
+  Start(1, 1, 1);
+  Work();
+  for (const char* calls : {"push", "pull", "row-pull"}) EXPECT_EQ(MostAtOnce(calls), 1) << calls;
+}
+
+TEST_F(RpcThreadsTest, AsManyAsTheKnobSays) {
+  Start(3, 4, 5);
+  Work();
+  const std::pair<const char*, int> most[] = {{"push", 3}, {"pull", 4}, {"row-pull", 5}};
+  for (const auto& [calls, threads] : most) {
+    EXPECT_GT(MostAtOnce(calls), 1) << calls;
+    EXPECT_LE(MostAtOnce(calls), threads) << calls;
+  }
+}
+
+TEST_F(RpcThreadsTest, NumbersOutOfRangeAreRefused) {
+  for (const int threads : {0, 1025}) {
+    PserverOptions options;
+    options.push_threads = threads;
+    EXPECT_EQ(Pserver::Start(options, metrics_).status().code(), StatusCode::kInvalidArgument);
+  }
+}
+
+// tandemrun tells its servers.
+using RpcThreadsJobTest = JobTest;
+TEST_F(RpcThreadsJobTest, TheJobSaysHowMany) {
+  const auto job = StartJob("job", {"--mode=pserver", "--servers=1", "--workers=1"},
+                            {"--rpc_send_thread_num=3", "--rpc_get_thread_num=2", "--epochs=1000",
+                             "--rpc_prefetch_thread_num=1"});
+  std::vector<pid_t> servers;
+  ASSERT_TRUE(WaitUntil([&] {
+    servers = ChildrenOf(job->pid(), "tandem-pserver");
+    return !servers.empty();
+  }));
+  const auto threads = [&](const std::string& name) {
+    int count = 0;
+    std::error_code gone;
+    const std::string tasks = "/proc/" + std::to_string(servers[0]) + "/task";
+    for (const auto& task : std::filesystem::directory_iterator(tasks, gone)) {
+      count += ReadWholeFile(task.path() / "comm").starts_with(name + "-");
+    }
+    return count;
+  };
+  EXPECT_TRUE(WaitUntil(
+      [&] { return threads("push") == 3 && threads("pull") == 2 && threads("row-pull") == 1; }, 60))
+      << threads("push") << " " << threads("pull") << " " << threads("row-pull");
+}
+
+}  // namespace
+}  // namespace tandem

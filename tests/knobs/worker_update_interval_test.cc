@@ -1,0 +1,115 @@
+// worker_update_interval_secs: a trainer that has been silent for so long is lost; asynchronous
+// ones go on without it, synchronous ones are told.
+#include <future>
+
+#include "tests/knobs/knob_programs.h"
+#include "tests/unit/pserver/pserver_fixture.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr Duration kShort = milliseconds(700), kLong = seconds(60);
+
+// Two trainers of one number.
+class SilentTrainerTest : public PserverTest {
+ protected:
+  void Connect(PsMode mode, Duration lost_after) {
+    StartServers(1);
+    for (int t : {0, 1}) {
+      clients_[t] = *Client(t, 2, {.step_timeout = kLong, .lost_after = lost_after});
+      ASSERT_TRUE(clients_[t]->Configure({{"w", Shape{1}}}, mode, {}).ok());
+    }
+    for (int t : {0, 1}) {
+      float first = 10;
+      const PsTensor w = {"w", &first, 1};
+      ASSERT_TRUE(clients_[t]->InitOrFetch({&w, 1}).ok());
+    }
+  }
+  Status Push(int trainer, uint64_t step) {
+    const float gradient = 1;
+    return PushAndWait(*clients_[trainer], step, 1.0f, {{"w", &gradient, 1}});
+  }
+  // Once every trainer has pushed `steps`.
+  void PullBehind(uint64_t steps, Answer<StatusOr<uint64_t>>& answer) {
+    clients_[0]->Pull(PsWhen{.step = steps}, {{"w", &pulled_, 1}}, answer.Callback());
+  }
+  double Lost() { return metrics_.GetGauge("tandem_pserver_lost_trainers", "").Value(); }
+
+  float pulled_ = 0;
+  std::unique_ptr<PsClient> clients_[2];
+};
+
+TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
+  Connect(PsMode::kASync, kShort);
+  const Time begin = SteadyNow();
+  ASSERT_TRUE(Push(0, 0).ok());
+  Answer<StatusOr<uint64_t>> without;
+  PullBehind(1, without);
+  ASSERT_TRUE(without.Get().ok());
+  EXPECT_GT(SteadyNow() - begin, kShort / 2);
+  EXPECT_LT(SteadyNow() - begin, seconds(20));
+  EXPECT_EQ(Lost(), 1);
+  EXPECT_TRUE(servers_[0]->Info().trainers[1].lost);
+  EXPECT_TRUE(clients_[0]->Barrier("all").ok());
+  // Now it is waited for again.
+  ASSERT_TRUE(Push(1, 0).ok());
+  EXPECT_EQ(Lost(), 0);
+  ASSERT_TRUE(Push(0, 1).ok());
+  Answer<StatusOr<uint64_t>> with;
+  PullBehind(2, with);
+  ASSERT_TRUE(Push(1, 1).ok());
+  ASSERT_TRUE(with.Get().ok());
+  EXPECT_EQ(pulled_, 6) << "two pushes of each";
+  EXPECT_EQ(Lost(), 0);
+}
+
+// Nobody waits for anybody: it is found out all the same.
+TEST_F(SilentTrainerTest, IsNoticedWhenNobodyWaits) {
+  Connect(PsMode::kASync, kShort);
+  const Time deadline = SteadyNow() + seconds(20);
+  uint64_t step = 0;
+  while (Lost() == 0 && SteadyNow() < deadline) ASSERT_TRUE(Push(0, step++).ok());
+  EXPECT_TRUE(servers_[0]->Info().trainers[1].lost);
+  EXPECT_FALSE(servers_[0]->Info().trainers[0].lost);
+}
+
+TEST_F(SilentTrainerTest, LongerThanThisNobodyIsLost) {
+  Connect(PsMode::kASync, kLong);
+  ASSERT_TRUE(Push(0, 0).ok());
+  std::promise<Status> answered;
+  clients_[0]->Pull(
+      PsWhen{.step = 1}, {{"w", &pulled_, 1}},
+      [&](const StatusOr<uint64_t>& version) { answered.set_value(version.status()); });
+  auto waiting = answered.get_future();
+  EXPECT_EQ(waiting.wait_for(2 * kShort), std::future_status::timeout);
+  EXPECT_EQ(Lost(), 0);
+  ASSERT_TRUE(Push(1, 0).ok());
+  EXPECT_TRUE(waiting.get().ok());
+}
+
+// A step is complete with everybody's gradients alone.
+TEST_F(SilentTrainerTest, InSyncModeThoseWhoWaitAreTold) {
+  Connect(PsMode::kSync, kShort);
+  ASSERT_TRUE(Push(0, 0).ok());
+  const Time begin = SteadyNow();
+  const Status status = PullAndWait(*clients_[0], 1, {{"w", &pulled_, 1}}).status();
+  EXPECT_LT(SteadyNow() - begin, seconds(20)) << "step_timeout is 60 s";
+  EXPECT_EQ(status.code(), StatusCode::kAborted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("trainer 1 is lost"), HasSubstr("step 0")));
+  EXPECT_EQ(Lost(), 0);
+  EXPECT_EQ(servers_[0]->Info().version, 0u);
+}
+
+TEST(SilentTrainerJob, TheJobSaysHowLong) {
+  EXPECT_EQ(PserverModeOptions({}).lost_after, seconds(900));
+  EXPECT_EQ(PserverModeOptions({{"worker_update_interval_secs", "7"}}).lost_after, seconds(7));
+}
+
+}  // namespace
+}  // namespace tandem
