@@ -52,6 +52,7 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::Write(const ShardImage& imag
   checkpoint_seconds_.Observe(Seconds(clock_.Now() - begin));
   written_order_ = image.order;
   Keeps(image.version);
+  if (!image.base && shard_ != nullptr) shard_->KeptWhole(image);
   return std::make_pair(image.version, bytes);
 }
 
@@ -62,9 +63,9 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::WriteAside(const ShardImage&
   return written;
 }
 
-StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save() {
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta) {
   if (storage_ == nullptr) return NoFolder();
-  TD_ASSIGN_OR_RETURN(const ShardImage image, shard_->Image());
+  TD_ASSIGN_OR_RETURN(const ShardImage image, shard_->Image(delta));
   return WriteAside(image);
 }
 

@@ -41,8 +41,9 @@ class DurableShard {
   // Takes up the checkpoint, and what the log has behind it; before anybody calls the shard. Gives
   // the version, 0 when there is nothing. A log is read whether or not this server goes on with it.
   StatusOr<uint64_t> Recover();
-  // Version and bytes. FAILED_PRECONDITION without a storage or before the first values.
-  StatusOr<std::pair<uint64_t, size_t>> Save();
+  // Version and bytes. FAILED_PRECONDITION without a storage or before the first values. `delta`:
+  // as Shard::Image.
+  StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false);
   // Back to the checkpoint; gives its version.
   StatusOr<uint64_t> Restore();
   // No more changes: those who wait for one that is not written are told so. REQUIRES: as

@@ -83,6 +83,7 @@ Status ReadTables(const ShardMeta& meta, Records& records, ShardImage& image) {
       TD_ASSIGN_OR_RETURN(RowValues values, records.Rows(name));
       table.buckets.emplace_back(static_cast<int>(bucket), std::move(values));
     }
+    table.partial = meta.table(i).partial();
     for (const TableMeta::Scalar& slot : meta.table(i).slot()) {
       table.scalars.emplace_back(slot.name(), slot.value());
     }
@@ -132,6 +133,7 @@ Status WriteValues(const std::string& path, const ShardImage& image, ShardMeta& 
   std::string text;
   for (const TableImage& table : image.tables) {
     TableMeta* const added = meta.add_table();
+    added->set_partial(table.partial);
     for (const auto& [bucket, rows] : table.buckets) {
       added->add_bucket(static_cast<uint32_t>(bucket));
       record.Clear();

@@ -26,6 +26,10 @@ DEFINE_int32(trainers, 0, "Number of trainers of the job; 0: as the first traine
 DEFINE_string(data_dir, "", "Folder for checkpoints; empty: none are written");
 DEFINE_uint64(checkpoint_every_steps, 0,
               "Write a checkpoint after so many steps; 0: only when told and at the end");
+DEFINE_int32(
+    checkpoint_deltas, 0,
+    "With checkpoint_every_steps: so many checkpoints behind each whole one hold, of tables, "
+    "only the rows that changed since");
 DEFINE_string(durability, "none",
               "What an acknowledged push survives: none (its server's death costs what came after "
               "the last checkpoint), logged (nothing is lost; needs data_dir)");
@@ -112,6 +116,13 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   if (FLAGS_checkpoint_every_steps != 0 && FLAGS_data_dir.empty()) {
     return InvalidArgument("--checkpoint_every_steps has no effect without --data_dir");
   }
+  if (FLAGS_checkpoint_deltas < 0) {
+    return InvalidArgument("--checkpoint_deltas=%d: negative", FLAGS_checkpoint_deltas);
+  }
+  if (FLAGS_checkpoint_deltas > 0 && FLAGS_checkpoint_every_steps == 0) {
+    return InvalidArgument("--checkpoint_deltas has no effect without --checkpoint_every_steps");
+  }
+  options.checkpoint_deltas = FLAGS_checkpoint_deltas;
   options.index = FLAGS_index;
   options.job = FLAGS_job;
   options.trainers = FLAGS_trainers;

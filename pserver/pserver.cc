@@ -194,6 +194,7 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
   made.shard.job = options.job;
   made.shard.trainers = options.trainers;
   made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
+  made.shard.checkpoint_deltas = options.checkpoint_deltas;
   made.shard.bug = options.bug;
   if (memory) made.shard.arena = memory->arena;
   if (cold != nullptr) made.shard.table_memory = {options.table_memory_bytes, cold.get()};

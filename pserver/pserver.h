@@ -31,6 +31,7 @@ struct PserverOptions {
   std::string secret;                   // empty: no token is asked for. REQUIRES a job otherwise.
   std::string data_dir;                 // "": no checkpoints; else <data_dir>/shard-<index>
   uint64_t checkpoint_every_steps = 0;  // 0: only when told, and at the end
+  int checkpoint_deltas = 0;            // of these, deltas behind each whole one
   // What an acknowledged push survives. kLogged (REQUIRES data_dir): the death of the server, by an
   // update log behind the checkpoint.
   Durability durability = Durability::kNone;

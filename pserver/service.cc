@@ -97,7 +97,10 @@ class PserverService final : public Base {
                                      SaveCheckpointReply* reply) override {
     return Work(context, PserverCall::kSaveCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
-      TD_ASSIGN_OR_RETURN(const auto saved, durable_.Save());
+      if (!SaveMode_IsValid(request->mode())) {
+        return InvalidArgument("mode %d is unknown; expected whole or delta", request->mode());
+      }
+      TD_ASSIGN_OR_RETURN(const auto saved, durable_.Save(request->mode() == SAVE_DELTA));
       reply->set_version(saved.first);
       reply->set_bytes(saved.second);
       return OkStatus();

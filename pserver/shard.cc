@@ -192,7 +192,7 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
     whole = initialised();
     if (whole) Settle();
     if (whole && options_.keep_first) {
-      TD_ASSIGN_OR_RETURN(const ShardImage image, MakeImage());
+      TD_ASSIGN_OR_RETURN(const ShardImage image, MakeImage(false));
       if (const Status kept = options_.keep_first(image); !kept.ok()) {
         // As if this message had not come: it may come again.
         std::tie(has_values_, values_missing_) = before;
@@ -418,7 +418,13 @@ void Shard::Advance(Ready& ready) {
 }
 
 void Shard::CheckpointNow(Ready& ready) {
-  StatusOr<Cut> cut = BeginCut();
+  bool delta = false;
+  {
+    MutexLock lock(base_mu_);
+    delta = base_.has_value() && deltas_ < options_.checkpoint_deltas;
+    if (delta) ++deltas_;
+  }
+  StatusOr<Cut> cut = BeginCut(delta);
   if (!cut.ok()) {
     LOG(ERROR) << "no checkpoint of version " << version_ << ": " << ToString(cut.status());
     return;

@@ -41,6 +41,7 @@ class Shard {
     std::string job;                      // "": takes the first that comes
     int trainers = 0;                     // 0: as the first trainer says
     uint64_t checkpoint_every_steps = 0;  // 0: never by itself
+    int checkpoint_deltas = 0;            // of these, deltas behind each whole one
     // Called with an image after each checkpoint_every_steps updates; must not block for long.
     std::function<void(ShardImage)> on_checkpoint;
     // Null: what comes after a checkpoint is lost with the process. Else every change is noted
@@ -117,8 +118,11 @@ class Shard {
 
   // The state between two updates. Others go on meanwhile: they wait for one slice at a time, but
   // for all rows of tables. FAILED_PRECONDITION unless initialised; ABORTED when Restore comes
-  // between.
-  StatusOr<ShardImage> Image();
+  // between. `delta`: of tables what changed since the last whole image that was kept;
+  // FAILED_PRECONDITION when there is none.
+  StatusOr<ShardImage> Image(bool delta = false);
+  // This whole image is where deltas find it.
+  void KeptWhole(const ShardImage& image);
   // Replaces everything by the image. Those who wait are told ABORTED.
   Status Restore(const ShardImage& image);
   // Makes a change again that came behind the image restored last; before anybody calls. DATA_LOSS
@@ -258,11 +262,12 @@ class Shard {
   Status LostTrainer(Time now) const TD_REQUIRES(mu_);
 
   // shard_checkpoint.cc
-  StatusOr<ShardImage> ImageWithoutSlices() TD_REQUIRES(mu_);
-  StatusOr<ShardImage> MakeImage() TD_REQUIRES(mu_);
+  StatusOr<ShardImage> ImageWithoutSlices(bool delta) TD_REQUIRES(mu_);
+  StatusOr<ShardImage> MakeImage(bool delta) TD_REQUIRES(mu_);
   // The state as it is now. FinishCut copies the slices, one at a time with the lock; where another
   // cut is not finished they are copied at once.
-  StatusOr<Cut> BeginCut() TD_REQUIRES(mu_);
+  StatusOr<Cut> BeginCut(bool delta) TD_REQUIRES(mu_);
+  std::optional<uint64_t> Base() const;  // version of the image that deltas build upon
   StatusOr<ShardImage> FinishCut(Cut cut);
 
   const Options options_;
@@ -298,6 +303,11 @@ class Shard {
   std::list<InitWaiter> init_waiters_ TD_GUARDED_BY(mu_);
   std::list<PullWaiter> pull_waiters_ TD_GUARDED_BY(mu_);
   std::map<std::string, BarrierState> barriers_ TD_GUARDED_BY(mu_);
+
+  mutable Mutex base_mu_;  // taken last: KeptWhole may come from keep_first
+  std::optional<uint64_t> base_ TD_GUARDED_BY(base_mu_);
+  uint64_t base_order_min_ TD_GUARDED_BY(base_mu_) = 0;  // older images are of another past
+  int deltas_ TD_GUARDED_BY(base_mu_) = 0;               // made by itself since
 };
 
 }  // namespace tandem

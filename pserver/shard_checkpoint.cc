@@ -14,22 +14,24 @@ std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
 
 }  // namespace
 
-StatusOr<ShardImage> Shard::ImageWithoutSlices() {
+StatusOr<ShardImage> Shard::ImageWithoutSlices(bool delta) {
   // No log brings back what came since the last update.
   if (options_.log == nullptr || options_.bug == ShardBug::kLogCutShort) Settle();
   ShardImage image{config_, version_, settled_number_, {}, {}, {}, false, ++images_made_};
+  if (delta) image.base = Base();
   image.has_previous = has_previous_ && options_.log != nullptr;
   for (const Trainer& t : trainers_) image.marks.push_back(t.settled);
   for (size_t i = 0; i < sparse_->size(); ++i) {
-    TD_ASSIGN_OR_RETURN(TableImage table, sparse_->table(static_cast<int>(i)).Image(version_));
+    TD_ASSIGN_OR_RETURN(TableImage table,
+                        sparse_->table(static_cast<int>(i)).Image(version_, image.base));
     if (image.has_previous) table.previous = sparse_->table(static_cast<int>(i)).Previous();
     image.tables.push_back(std::move(table));
   }
   return image;
 }
 
-StatusOr<ShardImage> Shard::MakeImage() {
-  TD_ASSIGN_OR_RETURN(ShardImage image, ImageWithoutSlices());
+StatusOr<ShardImage> Shard::MakeImage(bool delta) {
+  TD_ASSIGN_OR_RETURN(ShardImage image, ImageWithoutSlices(delta));
   for (size_t i = 0; i < table_->size(); ++i) {
     TD_ASSIGN_OR_RETURN(SliceImage slice, table_->Image(static_cast<int>(i)));
     image.slices.push_back(std::move(slice));
@@ -37,12 +39,12 @@ StatusOr<ShardImage> Shard::MakeImage() {
   return image;
 }
 
-StatusOr<Shard::Cut> Shard::BeginCut() {
+StatusOr<Shard::Cut> Shard::BeginCut(bool delta) {
   if (cutting_) {
-    TD_ASSIGN_OR_RETURN(ShardImage image, MakeImage());
+    TD_ASSIGN_OR_RETURN(ShardImage image, MakeImage(delta));
     return Cut{0, std::move(image)};
   }
-  TD_ASSIGN_OR_RETURN(ShardImage image, ImageWithoutSlices());
+  TD_ASSIGN_OR_RETURN(ShardImage image, ImageWithoutSlices(delta));
   table_->BeginCut();
   cutting_ = true;
   return Cut{++cuts_, std::move(image)};
@@ -70,7 +72,19 @@ StatusOr<ShardImage> Shard::FinishCut(Cut cut) {
   return std::move(cut.image);
 }
 
-StatusOr<ShardImage> Shard::Image() {
+std::optional<uint64_t> Shard::Base() const {
+  MutexLock lock(base_mu_);
+  return base_;
+}
+
+void Shard::KeptWhole(const ShardImage& image) {
+  MutexLock lock(base_mu_);
+  if (image.order < base_order_min_) return;
+  base_ = image.version;
+  deltas_ = 0;
+}
+
+StatusOr<ShardImage> Shard::Image(bool delta) {
   Cut cut;
   {
     MutexLock lock(mu_);
@@ -78,7 +92,13 @@ StatusOr<ShardImage> Shard::Image() {
     if (!initialised()) {
       return FailedPrecondition("nothing to save: the first values are not there");
     }
-    TD_ASSIGN_OR_RETURN(cut, BeginCut());
+    if (delta && !Base()) {
+      return FailedPrecondition(
+          "no delta: since this server started, or went back to a checkpoint, it wrote no whole "
+          "one; "
+          "hint: tandem save");
+    }
+    TD_ASSIGN_OR_RETURN(cut, BeginCut(delta));
   }
   return FinishCut(std::move(cut));
 }
@@ -118,6 +138,9 @@ Status Shard::Restore(const ShardImage& image) {
     version_ = image.version;
     log_number_ = std::max(log_number_, image.log_number);
     restored_ = may_treat_otherwise_ = true;
+    MutexLock base_lock(base_mu_);
+    base_.reset();
+    base_order_min_ = images_made_ + 1;
     step_rate_.reset();
     SetTrainers(config_.trainers);
     for (const PushMark& mark : image.marks) {

@@ -245,6 +245,7 @@ struct TableImage {
   std::vector<std::pair<int, RowValues>> buckets;
   std::vector<std::pair<std::string, float>> scalars;
   RowValues previous = {};  // weights alone, of the rows that the last update changed or removed
+  bool partial = false;     // of ShardImage::base: rows that changed alone
 };
 // The whole state of a shard between two updates. Memory is shared and never changes.
 struct ShardImage {
@@ -258,6 +259,8 @@ struct ShardImage {
   // another one's place while servers are a step apart.
   bool has_previous = false;
   uint64_t order = 0;  // counts the images of a shard's life; not kept
+  // A delta: tables may hold only what changed since the whole image of this version.
+  std::optional<uint64_t> base = {};
   size_t bytes() const;
 };
 

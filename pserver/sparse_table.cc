@@ -414,13 +414,14 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
                   OrDidYouMean(slot, names));
 }
 
-Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version,
-                                 RowValues& out) const {
+Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out,
+                                 uint32_t age_max) const {
   const std::vector<uint64_t> ids = store_.IdsOf(bucket);
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
   const auto floats = static_cast<size_t>(with_slots ? width_ : dim_);
   const auto append = [&](uint64_t id, const RowUse& use, const void* row) {
+    if (version - use.last > age_max) return;
     out.ids.push_back(id);
     out.content.resize(out.content.size() + floats);
     std::memcpy(out.content.data() + out.content.size() - floats, row, floats * sizeof(float));
@@ -465,13 +466,15 @@ StatusOr<TablePage> SparseTable::Page(int bucket, bool with_slots, uint64_t byte
   return page;
 }
 
-StatusOr<TableImage> SparseTable::Image(uint64_t version) const {
+StatusOr<TableImage> SparseTable::Image(uint64_t version, std::optional<uint64_t> since) const {
   TableImage image;
   image.scalars = updater_.scalars();
+  image.partial = since.has_value() && idle_ == IdleRows::kStay;
+  const auto age_max = image.partial ? static_cast<uint32_t>(version - *since) : UINT32_MAX;
   for (int bucket = spec_.bucket_begin; bucket < spec_.bucket_end; ++bucket) {
     RowValues rows;
     rows.variable = spec_.variable;
-    TD_RETURN_IF_ERROR(AppendBucket(bucket, true, static_cast<uint32_t>(version), rows));
+    TD_RETURN_IF_ERROR(AppendBucket(bucket, true, static_cast<uint32_t>(version), rows, age_max));
     if (rows.ids.empty() && rows.waiting.empty()) continue;
     image.buckets.emplace_back(bucket, std::move(rows));
   }

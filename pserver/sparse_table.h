@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -86,7 +87,8 @@ class SparseTable {
   const std::vector<std::pair<std::string, float>>& scalars() const { return updater_.scalars(); }
   // Rows of whole buckets from `bucket` on, until there are `bytes_max` bytes.
   StatusOr<TablePage> Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version) const;
-  StatusOr<TableImage> Image(uint64_t version) const;
+  // `since`: only rows that changed since this version, where those are not all.
+  StatusOr<TableImage> Image(uint64_t version, std::optional<uint64_t> since = {}) const;
 
  private:
   // A row that a step has made.
@@ -129,7 +131,9 @@ class SparseTable {
   void Begin(std::span<const uint64_t> ids, size_t begin, size_t end);
   // The weights of the row at `at` before the step, which begins with `rows_before` rows.
   void KeepPrevious(uint32_t at, uint32_t rows_before, float* out) const;
-  Status AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out) const;
+  // Rows whose last update is at most `age_max` versions ago.
+  Status AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out,
+                      uint32_t age_max = UINT32_MAX) const;
 
   const TableSpec spec_;
   const IdleRows idle_;

@@ -20,10 +20,12 @@ class Storage {
   virtual ~Storage() = default;
   // Replaces the checkpoint by this one: after a crash at any moment there is the old one or the
   // new one, whole, and once this returned OK it is the new one (synced). Gives the bytes written.
-  // RESOURCE_EXHAUSTED, with nothing changed, when less space is free than the floor.
+  // RESOURCE_EXHAUSTED, with nothing changed, when less space is free than the floor. A delta
+  // (ShardImage::base) takes the place of another delta and leaves the whole image that it builds
+  // upon: FAILED_PRECONDITION when that is not there.
   virtual StatusOr<size_t> Write(const ShardImage& image) = 0;
-  // nullopt when there is none. DATA_LOSS when it is damaged or older than the last one
-  // acknowledged: it is then never loaded.
+  // A whole image; nullopt when there is none. DATA_LOSS when it is damaged or older than the last
+  // one acknowledged: it is then never loaded.
   virtual StatusOr<std::optional<ShardImage>> Read() = 0;
 
   // ---- The log: what changed since the checkpoint. Write drops what its image holds.

@@ -20,6 +20,7 @@
 #include "common/base/mutex.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk_space.h"
+#include "pserver/image_delta.h"
 #include "pserver/image_values.h"
 #include "pserver/log_record.h"
 #include "pserver/number_file.h"
@@ -110,6 +111,9 @@ class RocksdbStorage final : public Storage {
     const size_t bytes = image.bytes();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
     ShardMeta meta = MakeMeta(image);
+    if (image.base) {
+      TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(image));
+    }
     meta.set_values_file(std::string(kValues) + std::to_string(++last_file_));
     if (Status status = WriteValues(ValuesPath(meta), image, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
@@ -123,7 +127,7 @@ class RocksdbStorage final : public Storage {
     sync.sync = true;
     TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "writing checkpoint to " + dir_));
     TD_RETURN_IF_ERROR(WriteAcknowledged(image.version));
-    RemoveValuesBut(meta.values_file());
+    RemoveValuesBut(meta);
     return bytes;
   }
 
@@ -151,9 +155,12 @@ class RocksdbStorage final : public Storage {
       return DataLoss("%s: the newest checkpoint is of version %d, but %d was acknowledged", dir_,
                       meta.version(), *acknowledged);
     }
-    TD_ASSIGN_OR_RETURN(ShardImage image, ReadHead(meta));
-    TD_RETURN_IF_ERROR(ReadValues(ValuesPath(meta), meta, image));
-    RemoveValuesBut(meta.values_file());
+    TD_ASSIGN_OR_RETURN(ShardImage image, ReadImage(meta));
+    if (meta.has_base()) {
+      TD_ASSIGN_OR_RETURN(const ShardImage base, ReadImage(meta.base()));
+      MergeDelta(base, image);
+    }
+    RemoveValuesBut(meta);
     return std::optional<ShardImage>(std::move(image));
   }
 
@@ -258,11 +265,35 @@ class RocksdbStorage final : public Storage {
   }
 
   // Files of older checkpoints, and of those that were never whole.
-  void RemoveValuesBut(const std::string& name) const {
+  void RemoveValuesBut(const ShardMeta& meta) const {
     EachFile([&](uint64_t number) {
       const std::string other = std::string(kValues) + std::to_string(number);
-      if (other != name) unlink((dir_ + "/" + other).c_str());
+      if (other == meta.values_file() || other == meta.base().values_file()) return;
+      unlink((dir_ + "/" + other).c_str());
     });
+  }
+
+  // Of the whole checkpoint that the delta builds upon.
+  StatusOr<ShardMeta> ReadBase(const ShardImage& delta) const {
+    std::string text;
+    ShardMeta meta;
+    const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "reading checkpoint of " + dir_));
+    if (!meta.ParseFromString(text)) return DataLoss("%s: record meta is damaged", dir_);
+    if (meta.has_base()) {
+      const ShardMeta whole = meta.base();
+      meta = whole;
+    }
+    if (meta.version() == *delta.base) return meta;
+    return FailedPrecondition(
+        "a delta of version %d builds upon version %d, and there is version %d", delta.version,
+        *delta.base, meta.version());
+  }
+
+  StatusOr<ShardImage> ReadImage(const ShardMeta& meta) const {
+    TD_ASSIGN_OR_RETURN(ShardImage image, ReadHead(meta));
+    TD_RETURN_IF_ERROR(ReadValues(ValuesPath(meta), meta, image));
+    return image;
   }
 
   static StatusOr<ShardImage> ReadHead(const ShardMeta& meta) {

@@ -189,9 +189,10 @@ Status ServerAccess::GetStatus(StatusReply* reply) {
   });
 }
 
-StatusOr<std::pair<uint64_t, uint64_t>> ServerAccess::Save() {
+StatusOr<std::pair<uint64_t, uint64_t>> ServerAccess::Save(bool delta) {
   SaveCheckpointRequest request;
   SaveCheckpointReply reply;
+  request.set_mode(delta ? SAVE_DELTA : SAVE_WHOLE);
   request.set_job(impl_->job);
   TD_RETURN_IF_ERROR(impl_->Do([&](grpc::ClientContext* context) {
     return impl_->stub->SaveCheckpoint(context, request, &reply);

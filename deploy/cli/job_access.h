@@ -61,8 +61,8 @@ class ServerAccess {
   ServerAccess(ServerAccess&&) noexcept;
 
   Status GetStatus(StatusReply* reply);
-  StatusOr<std::pair<uint64_t, uint64_t>> Save();  // version, bytes
-  StatusOr<uint64_t> Restore();                    // version
+  StatusOr<std::pair<uint64_t, uint64_t>> Save(bool delta);  // version, bytes
+  StatusOr<uint64_t> Restore();                              // version
 
  private:
   struct Impl;

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "deploy/cli/commands.h"
@@ -30,7 +31,7 @@ StatusOr<JobAccess> FindServers(const ParsedArgs& args) {
 // `act`: one server's turn; gives what to say of it, and fills in the same as JSON. All servers get
 // theirs; the first error is the result.
 Status OnEachServer(const ParsedArgs& args,
-                    StatusOr<std::string> (*act)(ServerAccess& server, Json* facts)) {
+                    const std::function<StatusOr<std::string>(ServerAccess&, Json*)>& act) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindServers(args));
   Status first;
@@ -51,8 +52,13 @@ Status OnEachServer(const ParsedArgs& args,
 }
 
 Status Save(const ParsedArgs& args) {
-  return OnEachServer(args, [](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
-    TD_ASSIGN_OR_RETURN(const auto saved, server.Save());
+  const std::string mode = args.Get("mode", "full");
+  if (mode != "full" && mode != "base" && mode != "delta") {
+    return InvalidArgument("--mode=%s: expected full, base (the same) or delta", mode);
+  }
+  const bool delta = mode == "delta";
+  return OnEachServer(args, [delta](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
+    TD_ASSIGN_OR_RETURN(const auto saved, server.Save(delta));
     (*facts)["version"] = saved.first;
     (*facts)["bytes"] = saved.second;
     return absl::StrFormat("version %d written, %d bytes", saved.first, saved.second);
@@ -124,9 +130,12 @@ Status Events(const ParsedArgs& args) {
 }  // namespace
 
 int RunSave(const Args& args) {
-  return RunBody("save",
-                 "tandem save [LOG_FOLDER]: pservers write checkpoints into their --data_dir\n",
-                 AccessFlags(), args, Save);
+  return RunBody(
+      "save",
+      "tandem save [LOG_FOLDER]: pservers write checkpoints into their --data_dir.\n"
+      "A delta holds of tables the rows that changed since the last full checkpoint (its "
+      "base),\nand takes the place of an older delta; tandem restore reads both.\n",
+      AccessFlags({{"mode", "", "MODE", "full (default; also: base) or delta"}}), args, Save);
 }
 
 int RunRestore(const Args& args) {

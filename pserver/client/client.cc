@@ -255,9 +255,10 @@ Status PsClient::Complete() {
   return first;
 }
 
-StatusOr<uint64_t> PsClient::Save() {
+StatusOr<uint64_t> PsClient::Save(bool delta) {
   uint64_t version = UINT64_MAX;
   SaveCheckpointRequest request;
+  request.set_mode(delta ? SAVE_DELTA : SAVE_WHOLE);
   request.set_job(impl_->options.job);
   for (auto& server : impl_->servers) {
     if (!impl_->owns_any(*server)) continue;

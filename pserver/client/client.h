@@ -245,8 +245,10 @@ class PsClient {
   Status Barrier(const std::string& name);
   // This trainer pushes no more. Blocking.
   Status Complete();
-  // Every server writes a checkpoint; blocking. Gives the version (the lowest).
-  StatusOr<uint64_t> Save();
+  // Every server writes a checkpoint; blocking. Gives the version (the lowest). `delta`: of tables
+  // the rows that changed since the last whole one, which stays; FAILED_PRECONDITION when there is
+  // none since the server started.
+  StatusOr<uint64_t> Save(bool delta = false);
   // Every server goes back to its checkpoint; blocking. Gives the version (the lowest).
   StatusOr<uint64_t> Restore();
   // Optimizer slots of all variables, in their order; then those of tables that are one number.

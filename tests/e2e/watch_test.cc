@@ -75,6 +75,10 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   EXPECT_GT(saved[0]["version"], 20);
   const json after = Tandem({"status", logs, "-o", "json"}).Json();
   EXPECT_EQ(after["servers"][0]["checkpoint_version"], saved[0]["version"]);
+  const json delta = Tandem({"save", logs, "--mode=delta", "-o", "json"}).Json();
+  ASSERT_EQ(delta.size(), 2u);
+  EXPECT_GE(delta[0]["version"], saved[0]["version"]);
+  EXPECT_THAT(Tandem({"save", logs, "--mode=half"}).text, HasSubstr("expected full, base"));
 
   const Said drained = Tandem({"drain", logs});
   EXPECT_EQ(drained.code, 0) << drained.text;

@@ -133,6 +133,22 @@ TEST_P(NonfiniteTest, ApplyDoesNotLook) {
   EXPECT_TRUE(std::isinf(Now()[5]));
 }
 
+// First values are looked at whatever the policy.
+TEST_P(NonfiniteTest, FirstValuesAreFinite) {
+  StartServers(1);
+  auto client = *Client(0, 1, {.transport = std::get<1>(GetParam())});
+  const PsTable table{.variable = "emb", .height = 100, .dim = 2};
+  ASSERT_TRUE(client->Configure({{"w", Shape{4}}}, std::get<0>(GetParam()), {}, {table}).ok());
+  std::vector<float> w(4);
+  const PsTensor tensor = {"w", w.data(), 4};
+  const PsTableRows rows{.variable = "emb", .ids = {1}, .content = {1, kNaN}};
+  EXPECT_THAT(std::string(client->InitOrFetch({&tensor, 1}, 0, {}, {&rows, 1}).status().message()),
+              HasSubstr("table emb: value 1 of its rows is not finite"));
+  w[2] = kInfinite;
+  EXPECT_THAT(std::string(client->InitOrFetch({&tensor, 1}).status().message()),
+              HasSubstr("first values of w: element 2 is not finite"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Roads, NonfiniteTest,
                          testing::Combine(testing::Values(PsMode::kSync, PsMode::kASync),
                                           testing::Values(PsTransport::kGrpc, PsTransport::kShm),

@@ -218,9 +218,10 @@ class Client:
         for server in self._servers:
             server.call("Complete", self._request("Complete"), self._step_timeout)
 
-    def save(self):
-        """Every server writes a checkpoint. Returns the lowest version."""
-        return self._on_owners("SaveCheckpoint")
+    def save(self, delta=False):
+        """Every server writes a checkpoint. Returns the lowest version. delta: of tables the rows
+        that changed since the last whole one."""
+        return self._on_owners("SaveCheckpoint", mode=int(delta))
 
     def restore(self):
         """Every server goes back to its checkpoint. Returns the lowest version."""
@@ -352,8 +353,8 @@ class Client:
             raise failure
         return replies
 
-    def _on_owners(self, method):
-        request = METHODS[method][0](job=self.job)
+    def _on_owners(self, method, **fields):
+        request = METHODS[method][0](job=self.job, **fields)
         return min(server.call(method, request, self._start_timeout).version
                    for i, server in enumerate(self._servers) if self._owns(i))
 
