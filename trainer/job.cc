@@ -322,7 +322,8 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.optimizer = OptimizerSpecOf(config);
   options.seed = config.seed();
   options.fuse_all_reduce = strategy.fuse_all_reduce_ops();
-  options.group_rule = {strategy.fuse_grad_size_in_mb(), strategy.fuse_grad_size_in_tflops()};
+  options.group_rule = {strategy.fuse_grad_size_in_mb(), strategy.fuse_grad_size_in_tflops(),
+                        strategy.last_comm_group_size_mb()};
   options.sync_batch_norm = strategy.sync_batch_norm() && rank.size > 1;
   options.update_by_owner =
       strategy.build_strategy().reduce_strategy() == BuildStrategy::Reduce && rank.size > 1;

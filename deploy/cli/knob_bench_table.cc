@@ -54,6 +54,7 @@ Rows CollectiveRows() {
       {.knob = "fuse_all_reduce_ops", .changed = "false", .counter = "comm", .launch = kTwo},
       {.knob = "fuse_grad_size_in_MB", .changed = "0.05", .counter = "comm", .launch = kTwo},
       {.knob = "fuse_grad_size_in_TFLOPS", .changed = "2", .counter = "comm", .launch = kTwo},
+      {.knob = "last_comm_group_size_MB", .changed = "0.02", .counter = "comm", .launch = kTwo},
   };
 }
 

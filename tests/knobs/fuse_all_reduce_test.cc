@@ -1,6 +1,6 @@
-// fuse_all_reduce_ops, fuse_grad_size_in_MB, fuse_grad_size_in_TFLOPS: how many collectives a step
-// has, and that their number changes no bit.
-#include "gtest/gtest.h"
+// fuse_all_reduce_ops, fuse_grad_size_in_MB, fuse_grad_size_in_TFLOPS, last_comm_group_size_MB: how
+// many collectives a step has, what the last one holds, and that neither changes a bit.
+#include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
 namespace tandem {
@@ -12,6 +12,21 @@ class FuseAllReduceTest : public KnobProgramTest {
   int Collectives(Overrides knobs) {
     knobs.emplace_back("mode", "collective");
     return Count(Programs(knobs, 2).train, "c_allreduce_sum");
+  }
+  // Gradients that each of them reduces, in the order of the step, and the bytes of the last.
+  std::vector<size_t> Sizes(Overrides knobs, size_t* last_bytes) {
+    knobs.emplace_back("mode", "collective");
+    const Program program = Programs(knobs, 2).train;
+    std::vector<size_t> sizes;
+    for (const Op& op : program.ops) {
+      if (op.type != "c_allreduce_sum") continue;
+      sizes.push_back(op.outputs[0].size());
+      *last_bytes = 0;
+      for (const std::string& grad : op.outputs[0]) {
+        *last_bytes += program.FindVar(grad)->desc.bytes();
+      }
+    }
+    return sizes;
   }
 };
 
@@ -25,6 +40,26 @@ TEST_F(FuseAllReduceTest, CollectivesOfAStep) {
   EXPECT_EQ(Collectives({{"fuse_grad_size_in_TFLOPS", "20"}}), 1);
 }
 
+TEST_F(FuseAllReduceTest, TheLastOneIsAsSmallAsAsked) {
+  using testing::ElementsAre;
+  size_t bytes = 0;
+  EXPECT_THAT(Sizes({}, &bytes), ElementsAre(10)) << "LeNet is below 1 MB";
+  EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0"}}, &bytes), ElementsAre(10));
+  // The two convolutions, whose gradients exist last; the layer before them has 120 KB.
+  EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0.05"}}, &bytes), ElementsAre(6, 4));
+  EXPECT_LE(bytes, 0.05 * 1048576);
+  EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0.005"}}, &bytes), ElementsAre(8, 2));
+  EXPECT_LE(bytes, 0.005 * 1048576);
+  EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0.00001"}}, &bytes), ElementsAre(8, 2))
+      << "one layer at least";
+  EXPECT_THAT(
+      Sizes({{"last_comm_group_size_MB", "0.005"}, {"fuse_grad_size_in_MB", "0.03"}}, &bytes),
+      ElementsAre(4, 2, 2, 2))
+      << "others as they were";
+  EXPECT_EQ(Collectives({{"fuse_all_reduce_ops", "false"}, {"last_comm_group_size_MB", "0.005"}}),
+            10);
+}
+
 TEST_F(FuseAllReduceTest, GroupingChangesNoBit) {
   const auto sha = [this](const std::string& name, const std::string& flag) {
     return RunJob(name, {"--mode=collective", "--nproc=2"}, {flag, "--steps_max=20"})
@@ -33,6 +68,7 @@ TEST_F(FuseAllReduceTest, GroupingChangesNoBit) {
   const std::string fused = sha("fused", "--fuse_all_reduce_ops=true");
   EXPECT_EQ(sha("single", "--fuse_all_reduce_ops=false"), fused);
   EXPECT_EQ(sha("layers", "--fuse_grad_size_in_MB=-1"), fused);
+  EXPECT_EQ(sha("last", "--last_comm_group_size_MB=0.005"), fused);
 }
 
 }  // namespace

@@ -22,26 +22,59 @@ std::vector<std::vector<ParamGrad>> GroupByLayer(const std::vector<ParamGrad>& g
   return layers;
 }
 
-std::vector<std::vector<ParamGrad>> Merge(const Program& program,
-                                          const std::vector<std::vector<ParamGrad>>& layers,
-                                          const GroupRule& rule) {
-  if (rule.group_mb <= 0) return layers;
-  std::vector<std::vector<ParamGrad>> groups;
-  bool open = false;
+using Layers = std::vector<std::vector<ParamGrad>>;
+
+double MiBOf(const Program& program, const std::vector<ParamGrad>& layer) {
   size_t bytes = 0;
+  for (const ParamGrad& pair : layer) bytes += program.FindVar(pair.grad)->desc.bytes();
+  return static_cast<double>(bytes) / (1024.0 * 1024.0);
+}
+
+// How many of the last layers of the last group, of `layers`, may be in it.
+size_t LastLayers(const Program& program, const Layers& layers, double last_mb) {
+  size_t count = 0;
+  double mib = 0;
+  while (count < layers.size()) {
+    mib += MiBOf(program, layers[layers.size() - 1 - count]);
+    if (count > 0 && mib > last_mb) break;
+    ++count;
+  }
+  return count;
+}
+
+Layers Merge(const Program& program, const Layers& layers, const GroupRule& rule) {
+  if (rule.group_mb <= 0) return layers;
+  std::vector<Layers> groups;
+  bool open = false;
+  double mib = 0;
+  int64_t gradients = 0;
   for (const auto& layer : layers) {
     if (!open) {
       groups.emplace_back();
-      bytes = 0;
+      mib = 0;
+      gradients = 0;
     }
-    auto& group = groups.back();
-    group.insert(group.end(), layer.begin(), layer.end());
-    for (const ParamGrad& pair : layer) bytes += program.FindVar(pair.grad)->desc.bytes();
-    const bool crowded =
-        rule.gradients_max > 1 && static_cast<int64_t>(group.size()) > rule.gradients_max;
-    open = !crowded && static_cast<double>(bytes) < rule.group_mb * 1024.0 * 1024.0;
+    groups.back().push_back(layer);
+    mib += MiBOf(program, layer);
+    gradients += static_cast<int64_t>(layer.size());
+    const bool crowded = rule.gradients_max > 1 && gradients > rule.gradients_max;
+    open = !crowded && mib < rule.group_mb;
   }
-  return groups;
+  if (rule.last_mb > 0 && !groups.empty()) {
+    Layers& before = groups.back();
+    const auto cut =
+        before.end() - static_cast<std::ptrdiff_t>(LastLayers(program, before, rule.last_mb));
+    Layers last(cut, before.end());
+    before.erase(cut, before.end());
+    if (before.empty()) groups.pop_back();
+    groups.push_back(std::move(last));
+  }
+  Layers merged;
+  for (const Layers& group : groups) {
+    auto& all = merged.emplace_back();
+    for (const auto& layer : group) all.insert(all.end(), layer.begin(), layer.end());
+  }
+  return merged;
 }
 
 std::vector<std::vector<ParamGrad>> SplitByType(const Program& program,

@@ -9,15 +9,18 @@
 namespace tandem {
 
 // When a group of gradients is full (the seeds' fuse_grad_size_in_MB and fuse_grad_size_in_TFLOPS,
-// which counts gradients, not operations).
+// which counts gradients, not operations), and what the last one may be (last_comm_group_size_MB).
 struct GroupRule {
   double group_mb = 32;        // MiB at which a group closes; <= 0: one group per layer
   int64_t gradients_max = 50;  // a group of more gradients closes; <= 1: no such limit
+  double last_mb = 0;          // MiB that the last group holds at most; <= 0: no such limit
 };
 
 // Groups in the order of `grads`. A layer (the name up to the first '.') is never cut; a group
-// closes after the layer with which it reaches the size or exceeds the count; then groups are split
-// by element type. Source: Paddle 2.0 coalesce_grad_tensor_pass.
+// closes after the layer with which it reaches the size or exceeds the count; of the last group, if
+// it holds too much, the last layers that are not too much (at least one) become a group of their
+// own; then groups are split by element type. Source: Paddle 2.0 coalesce_grad_tensor_pass; of the
+// last group: the size of the first one that its dygraph reducer forms, from the front.
 std::vector<std::vector<ParamGrad>> GroupGradients(const Program& program,
                                                    const std::vector<ParamGrad>& grads,
                                                    const GroupRule& rule);

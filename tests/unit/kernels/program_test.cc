@@ -360,6 +360,13 @@ TEST(GroupGradients, ClosesBehindTheLayerThatFillsIt) {
   EXPECT_THAT(sizes({.group_mb = 5 * kKiB}), ElementsAre(4, 4));
   EXPECT_THAT(sizes({.group_mb = 32, .gradients_max = 3}), ElementsAre(4, 4));
   EXPECT_THAT(sizes({.group_mb = 32, .gradients_max = 4}), ElementsAre(6, 2));
+  // The last group is cut: behind it what fits, and no less than a layer.
+  EXPECT_THAT(sizes({.group_mb = 32, .last_mb = 6 * kKiB}), ElementsAre(4, 4));
+  EXPECT_THAT(sizes({.group_mb = 32, .last_mb = 5 * kKiB}), ElementsAre(6, 2));
+  EXPECT_THAT(sizes({.group_mb = 32, .last_mb = 1 * kKiB}), ElementsAre(6, 2));
+  EXPECT_THAT(sizes({.group_mb = 5 * kKiB, .last_mb = 1 * kKiB}), ElementsAre(4, 2, 2));
+  EXPECT_THAT(sizes({.group_mb = 32, .last_mb = 11 * kKiB}), ElementsAre(8)) << "all fit";
+  EXPECT_THAT(sizes({.group_mb = -1, .last_mb = 11 * kKiB}), ElementsAre(2, 2, 2, 2));
 }
 
 }  // namespace
