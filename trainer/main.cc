@@ -296,7 +296,10 @@ Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
   TD_ASSIGN_OR_RETURN(EffectiveJob job, LoadJob(sources, rank.size));
-  if (rank.rank == 0) std::fputs((job.notes + job.text).c_str(), stderr);
+  if (rank.rank == 0) {
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    std::fputs((job.notes + job.text + IdleCoresNote(*job.config, rank, cores)).c_str(), stderr);
+  }
   if (rank.peers_return && job.config->mode() == COLLECTIVE) {
     TD_RETURN_IF_ERROR(CheckReturn(*job.config));
   }

@@ -195,6 +195,19 @@ int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
   return std::max(1, cores / std::max(1, rank.local_size));
 }
 
+std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cores) {
+  const DistributedStrategy& strategy = config.strategy();
+  if (!strategy.deterministic() || config.threads() > 0 || PlacesOf(config) > 1) return "";
+  const int own = cores / std::max(1, rank.local_size);
+  int places = 1;  // a power of two, as parts are
+  while (places * 2 <= std::min(own, strategy.batch_merge_repeats())) places *= 2;
+  if (places == 1) return "";
+  return absl::StrFormat(
+      "deterministic: kernels use one thread of %d cores; --cpu_num=%d uses %d, with the same "
+      "bits\n",
+      own, places, places);
+}
+
 StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
   const DistributedStrategy& strategy = config.strategy();
   PlanOptions options;

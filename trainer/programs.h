@@ -28,6 +28,9 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
 
 // Threads of the kernels on one rank: the job's, else its share of this host's cores.
 int ThreadsOf(const JobConfig& config, const RankInfo& rank);
+// For people: what uses the cores, of `cores` on this host, that deterministic leaves idle with its
+// one thread; "" where nothing does.
+std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cores);
 
 // How the job wants its plans: threads of the kernels, use of oneDNN. NOT_FOUND naming an operator
 // type of mkldnn_enabled_op_types that there is not.

@@ -112,10 +112,12 @@ Rows MethodRows() {
       {.knob = "deterministic",
        .changed = "true",
        .counter = "arena_bytes",
+       .launch = kTwo,  // one process would lose its kernels' threads, which are places' (cpu_num)
        .tolerance = kOtherOrder},
       {.knob = "logical_shards",
        .changed = "8",
        .counter = "arena_bytes",
+       .launch = kTwo,
        .tolerance = kOtherOrder,
        .with = {"deterministic=true"}},
       {.knob = "batch_merge_repeats",

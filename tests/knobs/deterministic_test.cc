@@ -1,7 +1,9 @@
 // deterministic: one result, bit by bit, for every mode and any number of ranks, places and
 // servers.
 #include "gmock/gmock.h"
+#include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
+#include "trainer/programs.h"
 
 namespace tandem {
 namespace {
@@ -46,6 +48,22 @@ class DeterministicTest : public KnobProgramTest {
 };
 
 const Args kOn = {"--steps_max=50", "--deterministic=true"};
+
+// Who has cores to spare is told what uses them.
+TEST(DeterministicNoteTest, PlacesUseIdleCores) {
+  JobConfig config;
+  RankInfo rank;
+  EXPECT_EQ(IdleCoresNote(config, rank, 8), "");
+  config.mutable_strategy()->set_deterministic(true);
+  config.mutable_strategy()->set_batch_merge_repeats(4);  // as LoadJob has it
+  EXPECT_THAT(IdleCoresNote(config, rank, 8), testing::HasSubstr("--cpu_num=4 uses 4"));
+  EXPECT_THAT(IdleCoresNote(config, rank, 3), testing::HasSubstr("--cpu_num=2 uses 2"));
+  EXPECT_EQ(IdleCoresNote(config, rank, 1), "");
+  rank.local_size = 2;
+  EXPECT_THAT(IdleCoresNote(config, rank, 4), testing::HasSubstr("--cpu_num=2 uses 2"));
+  config.set_threads(2);
+  EXPECT_EQ(IdleCoresNote(config, rank, 8), "");
+}
 
 TEST_F(DeterministicTest, EveryModeAndLayout) {
   ExpectOneResult(
