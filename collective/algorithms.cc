@@ -42,6 +42,9 @@ bool Serves(AllReduceAlgorithm algorithm, int size, int group) {
 }
 
 AllReduceAlgorithm ChooseAllReduce(const HostCommunicatorConfig& config, int size, size_t bytes) {
+  for (const AllReduceChoice& choice : config.choices) {
+    if (bytes <= choice.bytes_max && !config.tree_order) return choice.algorithm;
+  }
   if (size == 2 && bytes <= config.pair_bytes_max) return AllReduceAlgorithm::kPair;
   if (bytes <= config.direct_bytes_max && size <= config.direct_ranks_max) {
     return AllReduceAlgorithm::kDirect;
@@ -57,6 +60,7 @@ HostCommunicatorConfig Always(AllReduceAlgorithm algorithm, int group,
   const bool hierarchical =
       algorithm == AllReduceAlgorithm::kLeaders || algorithm == AllReduceAlgorithm::kShards;
   constexpr size_t kAny = std::numeric_limits<size_t>::max();
+  config.choices.clear();
   config.pair_bytes_max = algorithm == AllReduceAlgorithm::kPair ? kAny : 0;
   config.direct_bytes_max = algorithm == AllReduceAlgorithm::kDirect ? kAny : 0;
   config.direct_ranks_max =

@@ -1,26 +1,12 @@
-// The algorithms of an allreduce by name: what the communicator chooses from, and what a cost model
+// The algorithms of an allreduce: what the communicator chooses from, and what a cost model
 // compares. Pure functions.
 #pragma once
 
-#include <array>
-
+#include "collective/allreduce_algorithm.h"
 #include "collective/host_communicator.h"
 #include "collective/schedule.h"
 
 namespace tandem {
-
-enum class AllReduceAlgorithm : uint8_t {
-  kPair,     // two ranks exchange everything
-  kDirect,   // everybody sends everything to everybody
-  kRing,     // reduce-scatter and gather around the ring
-  kHalving,  // recursive halving and doubling
-  kLeaders,  // HierarchyForm::kLeaders
-  kShards,   // HierarchyForm::kShards
-};
-inline constexpr std::array kAllReduceAlgorithms = {
-    AllReduceAlgorithm::kPair,    AllReduceAlgorithm::kDirect,  AllReduceAlgorithm::kRing,
-    AllReduceAlgorithm::kHalving, AllReduceAlgorithm::kLeaders, AllReduceAlgorithm::kShards};
-const char* Name(AllReduceAlgorithm algorithm);  // "pair", "direct", ...
 
 // Whether it is one for `size` ranks in groups of `group` (1: no groups).
 bool Serves(AllReduceAlgorithm algorithm, int size, int group);

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 namespace tandem {
 
@@ -19,6 +21,12 @@ struct ThreadCost {
   double add_byte = 0;  // received and added up
 };
 
+// Buffers that caches do not hold cost more: the bytes of a buffer beyond the first `near_bytes`.
+struct FarCost {
+  size_t near_bytes = 0;  // 0: all cost the same
+  double byte = 0, add_byte = 0;
+};
+
 // Between two ranks, in seconds. Bytes in either direction do not hinder each other.
 struct WireCost {
   double latency = 0;  // until the first byte is there
@@ -27,9 +35,21 @@ struct WireCost {
 
 struct CostModel {
   ThreadCost thread;
+  FarCost far;
   WireCost inside;   // a host; each rank has an end of its own
   WireCost between;  // hosts; the ranks of a host share one end
   int cores = 0;     // of a host, for the threads of its ranks; 0: one for each
+
+  // The same with far's cost spread over all bytes of a buffer of this size.
+  CostModel For(size_t buffer_bytes) const;
+};
+
+// Measured at a few sizes, and lines between these.
+struct CostLine {
+  std::vector<std::pair<size_t, double>> points;  // bytes and seconds, by bytes; two at least
+
+  // Beyond the last point with the last line's slope; no less than at a smaller point.
+  double Seconds(size_t bytes) const;
 };
 
 // Rank r is on host r / ranks_per_host.

@@ -12,7 +12,7 @@ namespace tandem {
 namespace {
 
 constexpr int kCallsMin = 3, kCallsMax = 400;
-constexpr size_t kSmall = 8, kMiddle = 64 << 10, kLarge = 1 << 20;
+constexpr size_t kSmall = 8, kMiddle = 64 << 10, kLarge = 1 << 20, kLarger = 4 << 20;
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -23,35 +23,53 @@ double Median(std::vector<double> values) {
 // What is timed: a collective over `data` (of the rank), which has room for `size` times `bytes`.
 using MakeCall = std::function<Collective(int rank, std::byte* data)>;
 
-// The median of `calls` calls, of the slowest rank each.
-StatusOr<double> TimeSome(LocalWorld& world, const MakeCall& make, size_t bytes, int calls) {
-  const auto ranks = static_cast<size_t>(world.size());
-  std::vector<std::vector<double>> seconds(ranks);
-  TD_RETURN_IF_ERROR(world.OnEveryRank([&](Communicator& own) -> Status {
-    TD_ASSIGN_OR_RETURN(const Buffer data, own.Allocate(bytes));
-    std::memset(data.get(), 0, bytes);
-    const Collective call = make(own.rank(), data.get());
-    auto& mine = seconds[static_cast<size_t>(own.rank())];
-    for (int i = -1; i < calls; ++i) {   // one to warm up
-      TD_RETURN_IF_ERROR(own.Call({}));  // a barrier
-      const Time start = SteadyNow();
-      TD_RETURN_IF_ERROR(own.Call(call));
-      if (i >= 0) mine.push_back(Seconds(SteadyNow() - start));
-    }
-    return OkStatus();
-  }));
-  std::vector<double> slowest = seconds[0];
-  for (const auto& mine : seconds) {
-    for (size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], mine[i]);
+// The median of `calls` calls, of the slowest rank each; the same on all ranks.
+StatusOr<double> TimeSome(Communicator& own, const MakeCall& make, size_t bytes, int calls) {
+  TD_ASSIGN_OR_RETURN(const Buffer data, own.Allocate(bytes));
+  std::memset(data.get(), 0, bytes);
+  const Collective call = make(own.rank(), data.get());
+  std::vector<int64_t> nanos;
+  for (int i = -1; i < calls; ++i) {   // one to warm up
+    TD_RETURN_IF_ERROR(own.Call({}));  // a barrier
+    const Time start = SteadyNow();
+    TD_RETURN_IF_ERROR(own.Call(call));
+    if (i >= 0) nanos.push_back((SteadyNow() - start).count());
   }
-  return Median(slowest);
+  Collective slowest;
+  slowest.op = CollectiveOp::kAllReduce;
+  slowest.in = slowest.out = nanos.data();
+  slowest.count = nanos.size();
+  slowest.dtype = DType::kI64;
+  slowest.reduce = ReduceOp::kMax;
+  TD_RETURN_IF_ERROR(own.Call(slowest));
+  return Median({nanos.begin(), nanos.end()}) * 1e-9;
+}
+
+StatusOr<double> TimeFor(Communicator& own, const MakeCall& make, size_t bytes, Duration budget) {
+  TD_ASSIGN_OR_RETURN(const double once, TimeSome(own, make, bytes, 1));
+  const double affordable = Seconds(budget) / std::max(once, 1e-6);
+  const int calls = static_cast<int>(std::clamp<double>(affordable, kCallsMin, kCallsMax));
+  return TimeSome(own, make, bytes, calls);
 }
 
 StatusOr<double> TimeFor(LocalWorld& world, const MakeCall& make, size_t bytes, Duration budget) {
-  TD_ASSIGN_OR_RETURN(const double once, TimeSome(world, make, bytes, 1));
-  const double affordable = Seconds(budget) / std::max(once, 1e-6);
-  const int calls = static_cast<int>(std::clamp<double>(affordable, kCallsMin, kCallsMax));
-  return TimeSome(world, make, bytes, calls);
+  double seconds = 0;
+  TD_RETURN_IF_ERROR(world.OnEveryRank([&](Communicator& own) -> Status {
+    TD_ASSIGN_OR_RETURN(const double mine, TimeFor(own, make, bytes, budget));
+    if (own.rank() == 0) seconds = mine;
+    return OkStatus();
+  }));
+  return seconds;
+}
+
+MakeCall AllReduceOf(size_t bytes) {
+  return [bytes](int, std::byte* data) {
+    Collective call;
+    call.op = CollectiveOp::kAllReduce;
+    call.in = call.out = data;
+    call.count = bytes / sizeof(float);
+    return call;
+  };
 }
 
 // Between two ranks, each sends `bytes` and receives as many, and adds nothing.
@@ -88,15 +106,12 @@ StatusOr<double> TimeSends(LocalWorld& pair) {
 
 }  // namespace
 
+StatusOr<double> TimeAllReduce(Communicator& own, size_t bytes, Duration budget) {
+  return TimeFor(own, AllReduceOf(bytes), bytes, budget);
+}
+
 StatusOr<double> TimeAllReduce(LocalWorld& world, size_t bytes, Duration budget) {
-  const MakeCall make = [bytes](int, std::byte* data) {
-    Collective call;
-    call.op = CollectiveOp::kAllReduce;
-    call.in = call.out = data;
-    call.count = bytes / sizeof(float);
-    return call;
-  };
-  return TimeFor(world, make, bytes, budget);
+  return TimeFor(world, AllReduceOf(bytes), bytes, budget);
 }
 
 double ProbeAdding() {
@@ -112,7 +127,7 @@ double ProbeAdding() {
   return Median(seconds) / kMiddle;
 }
 
-StatusOr<CostModel> ProbeTcp(Duration budget) {
+StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
   const ConnectOptions tcp = {.carrier = Carrier::kTcp};
   HostCommunicatorConfig direct = Always(AllReduceAlgorithm::kPair, 1);
   direct.direct_bytes_max = direct.pair_bytes_max;  // of the gather, in one step
@@ -136,19 +151,29 @@ StatusOr<CostModel> ProbeTcp(Duration budget) {
   model.thread.byte = std::max(0.0, (large - middle) / (2.0 * (kLarge - kMiddle)));
   model.thread.add_byte = std::max(0.0, (added - large) / static_cast<double>(kLarge));
   model.between = model.inside;
+  if (bytes_max > kLarge) {
+    TD_ASSIGN_OR_RETURN(const double far, TimeExchange(pair, kProbeBytesMax, each));
+    TD_ASSIGN_OR_RETURN(const double far_added, TimeAllReduce(pair, kProbeBytesMax, each));
+    constexpr double kFar = kProbeBytesMax - kLarge;
+    model.far.near_bytes = kLarge;
+    model.far.byte = std::max(model.thread.byte, (far - large) / (2 * kFar));
+    model.far.add_byte =
+        std::max(model.thread.add_byte, ((far_added - added) - (far - large)) / kFar);
+  }
   model.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return model;
 }
 
-StatusOr<SharedMemoryCost> ProbeSharedMemory(LocalWorld& world, Duration budget) {
+StatusOr<SharedMemoryCost> ProbeSharedMemory(LocalWorld& world, Duration budget, size_t bytes_max) {
   SharedMemoryCost cost;
   cost.posted_max = BoardSeat::kInlineMax;
   const Duration each = budget / 3;
   TD_ASSIGN_OR_RETURN(cost.posted, TimeAllReduce(world, cost.posted_max / 2, each));
-  TD_ASSIGN_OR_RETURN(const double middle, TimeAllReduce(world, kMiddle, each));
-  TD_ASSIGN_OR_RETURN(const double large, TimeAllReduce(world, kLarge, each));
-  cost.byte = std::max(0.0, (large - middle) / static_cast<double>(kLarge - kMiddle));
-  cost.start = std::max(0.0, middle - cost.byte * static_cast<double>(kMiddle));
+  for (const size_t bytes : {kMiddle, kLarge, kLarger, kProbeBytesMax}) {
+    if (bytes > kLarge && bytes_max <= kLarge) break;
+    TD_ASSIGN_OR_RETURN(const double seconds, TimeAllReduce(world, bytes, each));
+    cost.line.points.emplace_back(bytes, seconds);
+  }
   return cost;
 }
 

@@ -38,7 +38,7 @@ class EtcdStore final : public RendezvousStore {
   std::string name() const override { return "etcd://" + ToString(server_) + key_; }
 
  private:
-  // One unary call, which takes a second at most.
+  // One unary call, which takes a second at most. NOT_FOUND: of what it speaks of, such as a lease.
   template <typename Stub, typename Request, typename Response>
   Status Call(Stub& stub,
               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -94,6 +94,7 @@ Status EtcdStore::Call(Stub& stub,
   const std::string text = absl::StrFormat(
       "etcd at %s: %s", ToString(server_),
       status.code() == StatusCode::kDeadlineExceeded ? "no answer" : ToString(status));
+  if (status.code() == StatusCode::kNotFound) return NotFound("%s", text);
   // What is asked of it is right: so it is not etcd, or not well.
   const bool denied = status.code() == StatusCode::kPermissionDenied ||
                       status.code() == StatusCode::kUnauthenticated ||
@@ -133,8 +134,13 @@ Status EtcdStore::Place(Time deadline) {
   put.set_lease(lease_);
   request.add_failure()->mutable_request_range()->set_key(key_);
   etcd::TxnResponse response;
-  TD_RETURN_IF_ERROR(Call<etcd::KV::StubInterface>(*keys_, &etcd::KV::StubInterface::Txn, request,
-                                                   &response, deadline));
+  const Status called = Call<etcd::KV::StubInterface>(*keys_, &etcd::KV::StubInterface::Txn,
+                                                      request, &response, deadline);
+  if (called.code() == StatusCode::kNotFound) {  // who waited for long needs another one
+    lease_ = 0;
+    return Unavailable("%s", std::string(called.message()));
+  }
+  TD_RETURN_IF_ERROR(called);
   if (response.succeeded()) return OkStatus();
   std::string there;
   if (response.responses_size() == 1 && response.responses(0).response_range().kvs_size() == 1) {

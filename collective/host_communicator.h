@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "collective/allreduce_algorithm.h"
 #include "collective/board.h"
 #include "collective/communicator.h"
 #include "collective/exchange.h"
@@ -36,6 +37,9 @@ struct HostCommunicatorConfig {
   // be a multiple.
   int group = 1;
   HierarchyForm form = HierarchyForm::kShards;
+  // Of an allreduce and a reduce: the first choice that reaches as far counts, before what is said
+  // above but tree_order. By size; each serves the ranks (Serves).
+  std::vector<AllReduceChoice> choices;
 };
 
 class HostCommunicator final : public Communicator {

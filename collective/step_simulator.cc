@@ -267,8 +267,9 @@ StatusOr<std::vector<double>> Walk(const std::function<Schedule(int rank)>& sche
 
 StatusOr<std::vector<double>> WalkAllReduce(AllReduceAlgorithm algorithm, const RankLayout& layout,
                                             int group, size_t count, size_t element_bytes,
-                                            const CostModel& model, const WalkStarts& starts) {
+                                            const CostModel& any_model, const WalkStarts& starts) {
   CHECK_EQ(layout.ranks % layout.ranks_per_host, 0);
+  const CostModel model = any_model.For(count * element_bytes);
   const auto schedule = [&](int rank) {
     return AllReduceSchedule(algorithm, rank, layout.ranks, group, count, element_bytes);
   };

@@ -48,6 +48,13 @@ std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
                          {{"fuse_grad_size_in_MB", "8"}},
                          {{"fuse_grad_size_in_MB", "128"}}}});
   }
+  const DistributedStrategy& strategy = job.strategy();
+  const bool memory_is_shared = rank.local_size == rank.size &&
+                                strategy.collective_transport() != DistributedStrategy::Tcp &&
+                                !strategy.use_hierarchical_allreduce();
+  if (rank.size > 1 && !memory_is_shared) {
+    tunables.push_back({"algorithms of allreduces", {{{"allreduce_choice", "ByModel"}}}});
+  }
   return tunables;
 }
 

@@ -10,6 +10,7 @@
 #include "collective/nccl_communicator.h"
 #include "kernels/graph/passes/sync_batch_norm.h"
 #include "kernels/graph/passes/update_by_owner.h"
+#include "trainer/allreduce_choice.h"
 #include "trainer/comm_bucket.h"
 #include "trainer/common_state.h"
 #include "trainer/dgc_state.h"
@@ -102,6 +103,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
     return *communicators_[bucket.index % communicators_.size()];
   }
   Status GiveMemory(CommBucket& bucket);
+  std::vector<ReducedBucket> Reduced() const;
   std::vector<std::vector<ParamGrad>> Grouped(const Program& program,
                                               const std::vector<ParamGrad>& grads) const;
   Status DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads);
@@ -239,6 +241,9 @@ Status CollectiveMode::ConnectHosts(const WorldConfig& world) {
   config.tree_order = options_.tree_order;
   config.group = options_.group;
   config.form = form();
+  if (options_.choose_by_model && options_.ranks > 1) {
+    TD_ASSIGN_OR_RETURN(config.choices, ChooseByModel(world, config, options_.carrier, Reduced()));
+  }
   for (int i = 0; i < options_.comm_num; ++i) {
     // Nobody asks for the next one before rank 0 has closed the door of the last.
     if (i > 0) {
@@ -277,6 +282,15 @@ Status CollectiveMode::GiveMemory(CommBucket& bucket) {
   TD_ASSIGN_OR_RETURN(bucket.flat,
                       CommunicatorOf(bucket).Allocate(bucket.count * SizeOf(bucket.dtype)));
   return OkStatus();
+}
+
+std::vector<ReducedBucket> CollectiveMode::Reduced() const {
+  std::vector<ReducedBucket> reduced;
+  for (const auto& bucket : buckets_) {
+    if (bucket->op != CollectiveOp::kAllReduce) continue;
+    reduced.push_back({bucket->name, bucket->count * SizeOf(bucket->dtype)});
+  }
+  return reduced;
 }
 
 StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,

@@ -224,6 +224,8 @@ Status CheckReturn(const JobConfig& config) {
       {s.localsgd() || s.adaptive_localsgd(), "localsgd: parameters differ between two averages"},
       {s.dgc(), "dgc: what a rank has not sent yet is its own"},
       {s.nccl_comm_num() > 1, "nccl_comm_num above 1"},
+      {s.allreduce_choice() == DistributedStrategy::ByModel,
+       "allreduce_choice ByModel: those who meet again would choose anew"},
       {s.auto_(), "auto"}};
   for (const auto& [given, what] : rows) {
     if (given) return Unimplemented("tandemrun --max_restarts is not built yet with %s", what);
@@ -366,6 +368,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.carrier = CarrierOf(strategy.collective_transport());
   options.comm_num = strategy.nccl_comm_num();
   options.one_comm_at_a_time = strategy.sync_nccl_allreduce();
+  options.choose_by_model = strategy.allreduce_choice() == DistributedStrategy::ByModel;
   if (strategy.use_hierarchical_allreduce()) {
     options.group = strategy.hierarchical_allreduce_inter_nranks();
     options.group_by_leaders =

@@ -90,6 +90,7 @@ struct ModeOptions {
   bool one_comm_at_a_time = true;    // whatever their number
   int group = 1;                     // ranks of a group of the hierarchical allreduce; 1: none
   bool group_by_leaders = false;     // HierarchyForm::kLeaders (collective/hierarchy.h)
+  bool choose_by_model = false;      // algorithms of allreduces (trainer/allreduce_choice.h)
 };
 
 // One thread, except that communication ends on threads of the mode's own.

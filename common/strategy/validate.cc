@@ -318,6 +318,8 @@ void Validator::CheckExclusions() {
        "logical_shards says how many parts there are"},
       {s.deterministic() && s.sync_batch_norm(), "deterministic", "sync_batch_norm",
        "moments are those of a logical shard"},
+      {s.deterministic() && s.allreduce_choice() == DistributedStrategy::ByModel, "deterministic",
+       "allreduce_choice", "what is fastest differs from start to start, and so does the order"},
       {s.deterministic() && s.cudnn_exhaustive_search(), "deterministic", "cudnn_exhaustive_search",
        "what is measured may be another algorithm on each rank"},
       {s.execution_strategy().use_thread_barrier() && s.a_sync_configs().k_steps() > 0,

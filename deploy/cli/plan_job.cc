@@ -29,6 +29,7 @@ StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers) {
   PlanJob job;
   job.name = history.job;
   job.carrier = history.mode.carrier;
+  job.by_model = history.mode.choose_by_model;
   job.rule.tree_order = history.mode.tree_order;
   job.rule.group = history.mode.group;
   job.rule.form = history.mode.group_by_leaders ? HierarchyForm::kLeaders : HierarchyForm::kShards;

@@ -14,7 +14,7 @@ namespace {
 constexpr Duration kProbe = std::chrono::milliseconds(50);  // half for either transport
 constexpr Duration kEach = std::chrono::milliseconds(20);   // to measure a bucket one way
 constexpr size_t kBytesMax = size_t{2} << 30;               // of all ranks' buffers
-constexpr size_t kArenaMin = size_t{16} << 20;
+constexpr size_t kArenaMin = 2 * kProbeBytesMax;
 constexpr const char* kMemory = "shared memory";
 
 // Buffers and scratch memory of all ranks.
@@ -63,12 +63,12 @@ StatusOr<MeasuredPlan> Measuring::Take() {
 
 Status Measuring::Probe() {
   const Time start = SteadyNow();
-  TD_ASSIGN_OR_RETURN(plan_.tcp, ProbeTcp(kProbe / 2));
+  TD_ASSIGN_OR_RETURN(plan_.tcp, ProbeTcp(kProbe / 2, largest_));
   if (job_.shares_memory()) {
     const size_t arena = std::max(kArenaMin, std::min(largest_, kBytesMax) + (1 << 20));
     TD_ASSIGN_OR_RETURN(memory_,
                         LocalWorld::Join(plan_.ranks, {}, {Carrier::kSharedMemory, arena}));
-    TD_ASSIGN_OR_RETURN(plan_.memory, ProbeSharedMemory(*memory_, kProbe / 2));
+    TD_ASSIGN_OR_RETURN(plan_.memory, ProbeSharedMemory(*memory_, kProbe / 2, largest_));
   }
   plan_.probe = Seconds(SteadyNow() - start);
   return OkStatus();
@@ -99,7 +99,8 @@ Status Measuring::TakeTcp(AllReduceAlgorithm algorithm) {
     TD_ASSIGN_OR_RETURN(way.measured,
                         TimeOf(world, bucket.bytes() / 4 * 4,
                                BytesOf(algorithm, plan_.ranks, bucket.bytes()), &known));
-    way.chosen = !memory_ && ChooseAllReduce(job_.rule, plan_.ranks, bucket.bytes()) == algorithm;
+    way.chosen = !memory_ && !job_.by_model &&
+                 ChooseAllReduce(job_.rule, plan_.ranks, bucket.bytes()) == algorithm;
     plan_.buckets[b].push_back(way);
   }
   return OkStatus();
@@ -122,7 +123,9 @@ void Measuring::Mark() {
     const auto less = [](const MeasuredWay& a, const MeasuredWay& b) {
       return a.predicted < b.predicted;
     };
-    std::min_element(ways.begin(), ways.end(), less)->best = true;
+    const auto best = std::min_element(ways.begin(), ways.end(), less);
+    best->best = true;
+    if (job_.by_model && !memory_) best->chosen = true;
   }
 }
 
@@ -134,10 +137,17 @@ std::string Fitted(const MeasuredPlan& plan) {
       "TCP: start %s us, message %s us, way %s us, byte %.3g ns, adding %.3g ns a byte, %d cores",
       Us(thread.start), Us(thread.message), Us(plan.tcp.inside.latency), thread.byte * 1e9,
       thread.add_byte * 1e9, plan.tcp.cores);
+  if (const FarCost& far = plan.tcp.far; far.near_bytes > 0) {
+    text += absl::StrFormat("; beyond %d bytes %.3g ns and %.3g ns a byte", far.near_bytes,
+                            far.byte * 1e9, far.add_byte * 1e9);
+  }
   if (plan.memory.posted_max == 0) return text;
-  return text + absl::StrFormat("; shared memory: %s us, beyond %d bytes %s us and %.3g ns a byte",
-                                Us(plan.memory.posted), plan.memory.posted_max,
-                                Us(plan.memory.start), plan.memory.byte * 1e9);
+  text += absl::StrFormat("; shared memory: up to %d bytes %s us", plan.memory.posted_max,
+                          Us(plan.memory.posted));
+  for (const auto& [bytes, seconds] : plan.memory.line.points) {
+    text += absl::StrFormat(", %d %s us", bytes, Us(seconds));
+  }
+  return text;
 }
 
 std::string Marks(const MeasuredWay& way) {
@@ -181,12 +191,14 @@ std::string MeasuredJson(const PlanJob& job, const MeasuredPlan& plan) {
                            {"latency_s", plan.tcp.inside.latency},
                            {"byte_s", thread.byte},
                            {"add_byte_s", thread.add_byte},
+                           {"near_bytes", plan.tcp.far.near_bytes},
+                           {"far_byte_s", plan.tcp.far.byte},
+                           {"far_add_byte_s", plan.tcp.far.add_byte},
                            {"cores", plan.tcp.cores}}}};
   if (plan.memory.posted_max > 0) {
     json["shared_memory"] = {{"posted_bytes_max", plan.memory.posted_max},
                              {"posted_s", plan.memory.posted},
-                             {"start_s", plan.memory.start},
-                             {"byte_s", plan.memory.byte}};
+                             {"points", plan.memory.line.points}};
   }
   for (size_t b = 0; b < job.buckets.size(); ++b) {
     nlohmann::json bucket = {{"name", job.buckets[b].name}, {"bytes", job.buckets[b].bytes()}};

@@ -59,6 +59,16 @@ TEST_F(AutoTest, RanksChooseTogether) {
   EXPECT_THAT(run.output, ContainsRegex("auto: buckets of gradients: fuse_grad_size_in_MB=1"));
 }
 
+// Over TCP there are algorithms to choose from.
+TEST_F(AutoTest, OverTcpAlgorithmsAreTried) {
+  const JobRun run =
+      ExpectSameAsChosen({"--mode=collective", "--nproc=2"},
+                         {"--steps_max=5", "--collective_transport=Tcp", "--amp=false",
+                          "--fuse_grad_size_in_MB=8", "--fuse_all_optimizer_ops=true"});
+  EXPECT_THAT(run.output,
+              ContainsRegex("auto: algorithms of allreduces: allreduce_choice=ByModel"));
+}
+
 TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
   const std::vector<std::string> args = {"--auto=true", "--checkpoint.dir=kept", "--amp=false"};
   auto first = args, second = args;

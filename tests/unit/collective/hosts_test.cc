@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <map>
 
-#include "collective/algorithms.h"
+#include "collective/algorithm_probe.h"
 #include "tests/support/emulated_hosts.h"
 #include "tests/unit/collective/world.h"
 
@@ -31,18 +33,24 @@ class HostsTest : public ::testing::Test {
     return true;
   }
 
+  WorldConfig JoinOf(int r) const {
+    WorldConfig join;
+    join.rank = r;
+    join.size = kRanks;
+    join.job = "hosts";
+    join.secret = "the secret of the test";
+    join.rendezvous = rendezvous_;
+    return join;
+  }
+
   // A world of all ranks, each connected from its own host.
   World Connected(const HostCommunicatorConfig& config, Carrier carrier = Carrier::kAuto) {
     World world(kRanks);
     OnEveryRank(kRanks, [&](int r) {
       const Status entered = net_->Enter(r / kRanksPerHost);
       ASSERT_TRUE(entered.ok()) << entered;
-      WorldConfig join;
-      join.rank = r;
-      join.size = kRanks;
-      join.job = "hosts";
-      join.secret = "the secret of the test";
-      join.rendezvous = absl::StrFormat("%s:%d", EmulatedHosts::Address(0), kPort);
+      WorldConfig join = JoinOf(r);
+      join.listen_host = listen_ ? EmulatedHosts::Address(r / kRanksPerHost) : "";
       auto made = Connect(join, config, {carrier, size_t{16} << 20});
       if (!made.ok() && carrier == Carrier::kSharedMemory) return;
       ASSERT_TRUE(made.ok()) << made.status();
@@ -53,6 +61,8 @@ class HostsTest : public ::testing::Test {
 
   std::unique_ptr<EmulatedHosts> net_;
   std::string reason_;
+  std::string rendezvous_ = absl::StrFormat("%s:%d", EmulatedHosts::Address(0), kPort);
+  bool listen_ = false;  // where the host is told to, not where it reaches rank 0 from
 };
 
 // Sums of rank numbers, everywhere.
@@ -86,6 +96,42 @@ TEST_F(HostsTest, HierarchySendsLessBetweenHosts) {
   EXPECT_LT(leaders, 2.2);
   EXPECT_GE(shards, 2.0);
   EXPECT_LT(shards, 2.2);
+}
+
+// Nobody knows beforehand where rank 0 is.
+TEST_F(HostsTest, RanksMeetInASharedFolder) {
+  if (!Make({})) GTEST_SKIP() << reason_;
+  std::string folder = (std::filesystem::temp_directory_path() / "tandem-hosts-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  rendezvous_ = "file://" + folder;
+  listen_ = true;
+  World world = Connected({});
+  AllReduceAll(world, 1000);
+  world.clear();
+  std::filesystem::remove_all(folder);
+}
+
+// What is fitted among the ranks knows of the way between hosts.
+TEST_F(HostsTest, AlgorithmsAreChosenForTheLinks) {
+  HostLink link;
+  link.delay = std::chrono::milliseconds(5);
+  if (!Make(link)) GTEST_SKIP() << reason_;
+  std::vector<std::vector<AlgorithmCost>> costs(kRanks);
+  OnEveryRank(kRanks, [&](int r) {
+    ASSERT_TRUE(net_->Enter(r / kRanksPerHost).ok());
+    HostCommunicatorConfig config;
+    config.group = kRanksPerHost;
+    auto probed = ProbeAlgorithms(JoinOf(r), config, 1 << 20, std::chrono::milliseconds(10));
+    ASSERT_TRUE(probed.ok()) << probed.status();
+    costs[static_cast<size_t>(r)] = *probed;
+  });
+  std::map<AllReduceAlgorithm, double> small;
+  for (const AlgorithmCost& cost : costs[0]) small[cost.algorithm] = cost.line.Seconds(64);
+  EXPECT_GE(small[kRing], 3 * 0.005) << "of its 6 steps 3 wait for the other host";
+  EXPECT_LT(small[kDirect], small[kRing]) << "its messages cross at once";
+  const auto choices = FastestOf(costs[0], {64}, kRanks, 1 << 20);
+  ASSERT_EQ(choices.size(), 1u);
+  EXPECT_NE(choices[0].algorithm, kRing);
 }
 
 TEST_F(HostsTest, LinksAreAsSlowAsTheySay) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <latch>
 
+#include "collective/listener.h"
 #include "tests/support/etcd_test_util.h"
 #include "tests/unit/collective/world.h"
 
@@ -165,6 +166,26 @@ TEST_P(RendezvousStoreTest, SecondRankZeroIsRefused) {
   EXPECT_EQ(second->Find(In(5))->port, kAddress.port);
 }
 
+// Also for longer than a lease lives that nobody keeps.
+TEST_P(RendezvousStoreTest, PlaceCanBeWaitedFor) {
+  auto first = Store();
+  const auto second = Store();
+  ASSERT_EQ(first->Announce(kAddress, In(5)), OkStatus());
+  const HostPort other = {"127.0.0.1", 4712};
+  EXPECT_EQ(second->Announce(other, In(5)).code(), StatusCode::kAlreadyExists);
+  std::this_thread::sleep_for(std::chrono::milliseconds(etcd() ? 4500 : 0));
+  first.reset();
+  Status status;
+  EXPECT_TRUE(WaitUntil(
+      [&] {
+        status = second->Announce(other, In(1));
+        return status.ok() || status.code() != StatusCode::kUnavailable;
+      },
+      5));
+  EXPECT_EQ(status, OkStatus());
+  EXPECT_EQ(Store()->Find(In(5))->port, other.port);
+}
+
 TEST_P(RendezvousStoreTest, AnotherSecretIsNamed) {
   const auto first = Store("job", "another secret");
   ASSERT_EQ(first->Announce(kAddress, In(5)), OkStatus());
@@ -270,6 +291,13 @@ TEST_P(RendezvousStoreTest, NetworkMustBeAllowed) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RendezvousStoreTest, ::testing::Values("file", "etcd"),
                          [](const auto& instance) { return instance.param; });
+
+TEST(ListenerTest, LocalAddressIsThatOfTheWay) {
+  const auto loopback = LocalAddressTowards("127.0.0.1");
+  ASSERT_TRUE(loopback.ok()) << loopback.status();
+  EXPECT_EQ(*loopback, "127.0.0.1");
+  EXPECT_EQ(LocalAddressTowards("no.such.host.invalid").status().code(), StatusCode::kNotFound);
+}
 
 TEST(FileStoreTest, FolderMustBeThere) {
   const auto store = MakeFileStore("/nowhere/at/all", "job", kSecret);

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "collective/algorithm_probe.h"
 #include "collective/algorithms.h"
 #include "collective/cost_probe.h"
 #include "collective/hierarchy.h"
 #include "collective/ring.h"
+#include "tests/unit/collective/world.h"
 
 namespace tandem {
 namespace {
@@ -213,6 +215,68 @@ TEST(AlgorithmsTest, TheCommunicatorsChoice) {
   EXPECT_EQ(ChooseAllReduce(config, 8, 1 << 20), kHalving);
 }
 
+TEST(AlgorithmsTest, ChoicesComeFirst) {
+  HostCommunicatorConfig config;
+  config.choices = {{1000, kRing}, {1 << 20, kHalving}};
+  EXPECT_EQ(ChooseAllReduce(config, 2, 1000), kRing);
+  EXPECT_EQ(ChooseAllReduce(config, 2, 1001), kHalving);
+  EXPECT_EQ(ChooseAllReduce(config, 8, 1 << 20), kHalving);
+  EXPECT_EQ(ChooseAllReduce(config, 8, (1 << 20) + 1), kRing) << "the rule";
+  EXPECT_EQ(ChooseAllReduce(Always(kDirect, 1, config), 8, 1000), kDirect);
+  config.tree_order = true;
+  EXPECT_EQ(ChooseAllReduce(config, 8, 5000), kHalving);
+  config.choices = {{1 << 20, kRing}};
+  EXPECT_EQ(ChooseAllReduce(config, 8, 5000), kHalving);
+}
+
+TEST(AlgorithmsTest, TheFastestOfEachSize) {
+  const AlgorithmCost pair = {kPair, {{{8, 10}, {1000, 110}}}};
+  const AlgorithmCost ring = {kRing, {{{8, 50}, {1000, 60}, {2000, 160}}}};
+  EXPECT_DOUBLE_EQ(ring.line.Seconds(504), 55);
+  EXPECT_DOUBLE_EQ(ring.line.Seconds(1500), 110);
+  EXPECT_DOUBLE_EQ(ring.line.Seconds(3000), 260) << "as between the last two";
+  EXPECT_DOUBLE_EQ(ring.line.Seconds(0), 50 - 8 * 10.0 / 992);
+  const AlgorithmCost odd = {kHalving, {{{8, 50}, {1000, 40}}}};
+  EXPECT_DOUBLE_EQ(odd.line.Seconds(500), 50) << "less takes no longer";
+  const auto choices = FastestOf({pair, ring}, {900, 8, 300, 4000}, 2, 0);
+  ASSERT_EQ(choices.size(), 2u);
+  EXPECT_EQ(choices[0].bytes_max, 300u);
+  EXPECT_EQ(choices[0].algorithm, kPair);
+  EXPECT_EQ(choices[1].bytes_max, 4000u);
+  EXPECT_EQ(choices[1].algorithm, kRing);
+  // Direct needs memory for everybody's buffers.
+  const AlgorithmCost direct = {kDirect, {{{8, 1}, {1000, 2}}}};
+  EXPECT_EQ(FastestOf({direct, ring}, {100}, 4, 400)[0].algorithm, kDirect);
+  EXPECT_EQ(FastestOf({direct, ring}, {100}, 4, 399)[0].algorithm, kRing);
+}
+
+// All ranks are told the same, of every algorithm that is one for them.
+TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
+  const Door door = OpenDoor();
+  std::vector<std::vector<AlgorithmCost>> costs(4);
+  OnEveryRank(4, [&](int r) {
+    HostCommunicatorConfig config;
+    config.group = 2;
+    WorldConfig world = TestWorld(door, r, 4);
+    if (r == 0) {
+      ::close(door.fd);  // it is joined more than once
+      world.listen_fd = -1;
+    }
+    auto probed = ProbeAlgorithms(world, config, 4 << 20, std::chrono::milliseconds(8));
+    ASSERT_TRUE(probed.ok()) << probed.status();
+    costs[static_cast<size_t>(r)] = *probed;
+  });
+  std::vector<AllReduceAlgorithm> algorithms;
+  for (const AlgorithmCost& cost : costs[0]) algorithms.push_back(cost.algorithm);
+  EXPECT_THAT(algorithms, ElementsAre(kDirect, kRing, kHalving, kLeaders, kShards));
+  for (size_t a = 0; a < costs[0].size(); ++a) {
+    // Of direct no more than what everybody's buffers leave room for.
+    EXPECT_EQ(costs[0][a].line.points.size(), algorithms[a] == kDirect ? 3u : 4u);
+    for (const auto& others : costs) EXPECT_EQ(others[a].line.points, costs[0][a].line.points);
+    EXPECT_GT(costs[0][a].line.Seconds(16 << 20), 0);
+  }
+}
+
 TEST(AlgorithmsTest, AlwaysTheSame) {
   for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
     for (const int size : {2, 4, 12}) {
@@ -246,7 +310,38 @@ TEST(CostProbeTest, SharedMemoryIsALineBehindWhatIsPosted) {
   ASSERT_TRUE(cost.ok()) << cost.status();
   EXPECT_GT(cost->posted, 0);
   EXPECT_EQ(cost->Seconds(cost->posted_max), cost->posted);
-  EXPECT_DOUBLE_EQ(cost->Seconds(2 << 20) - cost->Seconds(1 << 20), cost->byte * (1 << 20));
+  ASSERT_EQ(cost->line.points.size(), 2u);
+  EXPECT_EQ(cost->Seconds(64 << 10), cost->line.points[0].second);
+  EXPECT_GE(cost->Seconds(2 << 20), cost->Seconds(64 << 10));
+}
+
+// What caches do not hold is measured where somebody has such buffers.
+TEST(CostProbeTest, LargeBuffersHaveACostOfTheirOwn) {
+  auto world = LocalWorld::Join(2, {}, {Carrier::kSharedMemory, size_t{32} << 20});
+  ASSERT_TRUE(world.ok()) << world.status();
+  const auto memory = ProbeSharedMemory(*world, std::chrono::milliseconds(10), 20 << 20);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  ASSERT_EQ(memory->line.points.size(), 4u);
+  EXPECT_EQ(memory->line.points.back().first, 16u << 20);
+  EXPECT_GE(memory->Seconds(32 << 20), memory->line.points.back().second);
+  const auto tcp = ProbeTcp(std::chrono::milliseconds(10), 20 << 20);
+  ASSERT_TRUE(tcp.ok()) << tcp.status();
+  EXPECT_EQ(tcp->far.near_bytes, 1u << 20);
+  EXPECT_GE(tcp->far.byte, tcp->thread.byte);
+}
+
+TEST(CostModelTest, BytesBeyondTheCacheCostMore) {
+  CostModel model = Plain();
+  EXPECT_EQ(model.For(1 << 30).thread.byte, model.thread.byte);
+  model.far = {.near_bytes = 100, .byte = 2.5, .add_byte = 1.25};
+  EXPECT_EQ(model.For(100).thread.byte, 0.5);
+  EXPECT_DOUBLE_EQ(model.For(400).thread.byte * 400, 100 * 0.5 + 300 * 2.5);
+  EXPECT_DOUBLE_EQ(model.For(400).thread.add_byte * 400, 100 * 0.25 + 300 * 1.25);
+  // Two ranks exchange 400 bytes: start, a message either way, the way, and each byte twice.
+  const auto ends = WalkAllReduce(kPair, {2, 2}, 1, 400, 1, model);
+  const auto near = WalkAllReduce(kPair, {2, 2}, 1, 400, 1, Plain());
+  ASSERT_TRUE(ends.ok() && near.ok());
+  EXPECT_GT(ends->at(0), 3 * near->at(0));
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+#include "collective/algorithm_probe.h"
+
+#include <algorithm>
+
+#include "collective/connect.h"
+#include "collective/cost_probe.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kSizes[] = {8, 64 << 10, 1 << 20, 16 << 20};
+
+// Beside the buffer that is reduced.
+size_t ScratchBytes(AllReduceAlgorithm algorithm, int ranks, size_t bytes) {
+  return algorithm == AllReduceAlgorithm::kDirect ? static_cast<size_t>(ranks) * bytes : 0;
+}
+
+}  // namespace
+
+StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
+                                                     const HostCommunicatorConfig& config,
+                                                     size_t bytes_max, Duration budget) {
+  std::vector<AlgorithmCost> costs;
+  for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
+    if (!Serves(algorithm, world.size, config.group)) continue;
+    TD_ASSIGN_OR_RETURN(
+        const auto communicator,
+        Connect(world, Always(algorithm, config.group, config), {.carrier = Carrier::kTcp}));
+    AlgorithmCost& cost = costs.emplace_back(AlgorithmCost{algorithm, {}});
+    for (size_t i = 0; i < std::size(kSizes); ++i) {
+      const bool needed = i < 2 || kSizes[i - 1] < bytes_max;
+      if (!needed || ScratchBytes(algorithm, world.size, kSizes[i]) > kProbeBytesMax) break;
+      const Duration each = budget / std::size(kSizes);
+      TD_ASSIGN_OR_RETURN(const double seconds, TimeAllReduce(*communicator, kSizes[i], each));
+      cost.line.points.emplace_back(kSizes[i], seconds);
+    }
+    // Nobody asks for the next world before rank 0 has closed the door of this one.
+    TD_RETURN_IF_ERROR(communicator->Call({}));
+  }
+  return costs;
+}
+
+std::vector<AllReduceChoice> FastestOf(const std::vector<AlgorithmCost>& costs,
+                                       std::vector<size_t> sizes, int ranks, size_t memory_max) {
+  std::sort(sizes.begin(), sizes.end());
+  std::vector<AllReduceChoice> choices;
+  for (const size_t bytes : sizes) {
+    const AlgorithmCost* best = nullptr;
+    for (const AlgorithmCost& cost : costs) {
+      if (ScratchBytes(cost.algorithm, ranks, bytes) > memory_max) continue;
+      if (best == nullptr || cost.line.Seconds(bytes) < best->line.Seconds(bytes)) best = &cost;
+    }
+    if (best == nullptr) continue;
+    const bool same = !choices.empty() && choices.back().algorithm == best->algorithm;
+    if (same) choices.pop_back();
+    choices.push_back({bytes, best->algorithm});
+  }
+  return choices;
+}
+
+}  // namespace tandem
