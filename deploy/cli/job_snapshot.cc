@@ -35,7 +35,10 @@ void AddTrainers(const StatusReply& reply, std::map<int, TrainerRow>& trainers) 
     row.pushes = first ? t.pushes() : std::min<uint64_t>(row.pushes, t.pushes());
     row.silent_seconds =
         first ? t.silent_seconds() : std::min(row.silent_seconds, t.silent_seconds());
-    row.state = t.completed() ? "completed" : t.seen() ? "at work" : "not seen yet";
+    row.state = t.completed() ? "completed"
+                : t.lost()    ? "lost"
+                : t.seen()    ? "at work"
+                              : "not seen yet";
   }
 }
 
