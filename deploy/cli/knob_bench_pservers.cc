@@ -122,7 +122,7 @@ std::vector<KnobBench> PserverFlagBenches() {
        .counter = "",
        .network = "mlp",
        .launch = kPs,
-       .with = {"pserver_transport=Grpc"}},
+       .with = {"pserver_transport=Grpc", "slice_var_up=false"}},  // pushes of more than 1 MiB
       {.knob = "runtime_flags.rpc_get_thread_num",
        .changed = "1",
        .counter = "",
