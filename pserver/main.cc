@@ -56,6 +56,8 @@ DEFINE_bool(insecure_allow_network, false,
             "Listen on network addresses in the clear, or for anybody");
 DEFINE_string(admin_listen, "",
               "Address of the status page and of /metrics, HOST:PORT; empty: none is served");
+DEFINE_string(audit_log, "",
+              "File to which every call is appended: who, what, when, what came of it; JSON lines");
 DEFINE_int32(rpc_send_thread_num, 12, "Threads for pushes of more than 1 MiB by gRPC");
 DEFINE_int32(rpc_get_thread_num, 12, "Threads for pulls by gRPC");
 DEFINE_int32(rpc_prefetch_thread_num, 12, "Threads for pulls of rows by gRPC");
@@ -132,6 +134,7 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   options.pull_threads = FLAGS_rpc_get_thread_num;
   options.row_pull_threads = FLAGS_rpc_prefetch_thread_num;
   options.threads = FLAGS_threads;
+  options.audit_log = FLAGS_audit_log;
   if (FLAGS_table_memory_mb > kTableMemoryMax) {
     return InvalidArgument("--table_memory_mb=%d: expected 0 to %d", FLAGS_table_memory_mb,
                            kTableMemoryMax);
@@ -193,6 +196,14 @@ void PrintTables(const ShardInfo& info) {
   std::fflush(stdout);
 }
 
+void PrintEnd(const ShardInfo& info, int index, Metrics& metrics) {
+  const double repeated =
+      metrics.GetCounter("tandem_pserver_push_duplicates_total", "Pushes seen before").Value();
+  std::printf("tandem-pserver %d ends at version %llu; pushes that came again: %.0f\n", index,
+              static_cast<unsigned long long>(info.version), repeated);
+  std::fflush(stdout);
+}
+
 int Serve(const PserverOptions& options) {
   // Every thread inherits the mask; the signals are then taken one by one below.
   sigset_t signals;
@@ -228,6 +239,7 @@ int Serve(const PserverOptions& options) {
   // A second signal ends the process at once.
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   const Status drained = (*pserver)->Drain(SteadyNow() + std::chrono::seconds(5));
+  PrintEnd((*pserver)->Info(), options.index, metrics);
   page->reset();
   pserver->reset();
   return drained.ok() ? kExitOk : Fail(Annotate(drained, "last checkpoint"));

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/nearest.h"
 #include "common/base/runner.h"
 #include "common/lane/lane_server.h"
+#include "common/rpc/audit_log.h"
 #include "proto/pserver.pb.h"
 #include "pserver/call_metrics.h"
 #include "pserver/call_threads.h"
@@ -91,6 +93,7 @@ struct Pserver::Impl {
   std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
   std::unique_ptr<LaneServer> lanes;  // null: this machine gives no shared memory
+  std::unique_ptr<AuditLog> audit;    // null: nobody asked for it
   std::unique_ptr<grpc::Service> service;
   std::unique_ptr<RpcServer> server;
 
@@ -146,7 +149,8 @@ StatusOr<Durability> ParseDurability(const std::string& text) {
   if (text == "replayable") {
     return Unimplemented("durability replayable is not built yet; none and logged are");
   }
-  return InvalidArgument("durability \"%s\"; expected none or logged", text);
+  return InvalidArgument("durability \"%s\"; expected none or logged%s", text,
+                         OrDidYouMean(text, {"none", "logged"}));
 }
 
 Pserver::Pserver(Metrics& metrics) : impl_(std::make_unique<Impl>(metrics)) {}
@@ -229,10 +233,15 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   impl->pools = std::make_unique<CallPools>(options, metrics);
   impl->calls = std::make_unique<TensorCalls>(incarnation, shard, *impl->deadlines);
   impl->StartLanes(lane_memory);
-  impl->service = MakePserverService({options.index, incarnation, options.secret,
-                                      options.rpc.tls.mutual(), [impl] { return impl->Invite(); }},
-                                     *impl->durable, *impl->calls, impl->call_metrics,
-                                     impl->pools->Threads(), *impl->deadlines);
+  if (!options.audit_log.empty()) {
+    TD_ASSIGN_OR_RETURN(impl->audit, AuditLog::Open({options.audit_log,
+                                                     absl::StrFormat("pserver %d", options.index)},
+                                                    impl->clock, metrics));
+  }
+  impl->service = MakePserverService(
+      {options.index, incarnation, options.secret, options.rpc.tls.mutual(), impl->audit.get(),
+       [impl] { return impl->Invite(); }},
+      *impl->durable, *impl->calls, impl->call_metrics, impl->pools->Threads(), *impl->deadlines);
   TD_ASSIGN_OR_RETURN(impl->server, RpcServer::Start(options.rpc, {impl->service.get()}));
   impl->server->SetServing(true);
   return pserver;

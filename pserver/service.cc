@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "common/rpc/audit_log.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/token.h"
@@ -48,6 +50,17 @@ TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
     if (status.ok()) *reply = ToByteBuffer(std::move(answer));
     finish(status);
   };
+}
+
+// Those of the certificate that the caller showed; empty without one.
+std::vector<std::string> UrisOf(const CallbackServerContext& context) {
+  std::vector<std::string> uris;
+  const auto peer = context.auth_context();
+  if (peer == nullptr) return uris;
+  for (const grpc::string_ref& uri : peer->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
+    uris.emplace_back(uri.data(), uri.size());
+  }
+  return uris;
 }
 
 class PserverService final : public Base {
@@ -147,6 +160,8 @@ class PserverService final : public Base {
   Status CheckToken(const CallbackServerContext& context) const;
   Status CheckJob(const std::string& job) const;
   Status CheckCaller(const CallbackServerContext& context, PserverCall call) const;
+  // `finish`, which then notes in the audit log who made the call and what came of it.
+  Finish Noted(const CallbackServerContext& context, PserverCall call, Finish finish) const;
   // Runs `body`, which answers the call by itself, on `runner`; null: at once. Everything goes
   // through here: it is where callers are refused, and calls are counted.
   ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call, Runner* runner,
@@ -212,25 +227,46 @@ Status PserverService::CheckJob(const std::string& job) const {
 Status PserverService::CheckCaller(const CallbackServerContext& context, PserverCall call) const {
   TD_RETURN_IF_ERROR(CheckToken(context));
   if (!options_.roles) return OkStatus();
-  const auto peer = context.auth_context();
-  std::vector<std::string_view> uris;
-  for (const grpc::string_ref& uri : peer->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
-    uris.emplace_back(uri.data(), uri.size());
-  }
-  const Status status = CheckAccess(call, shard_.Job(), uris);
+  const std::vector<std::string> uris = UrisOf(context);
+  const Status status =
+      CheckAccess(call, shard_.Job(), std::vector<std::string_view>(uris.begin(), uris.end()));
   if (!status.ok()) {
     LOG_EVERY_T(WARNING, 1.0) << "refused " << context.peer() << ": " << status.message();
   }
   return status;
 }
 
+Finish PserverService::Noted(const CallbackServerContext& context, PserverCall call,
+                             Finish finish) const {
+  AuditRecord record;
+  record.job = shard_.Job();
+  record.call = AccessTable()[static_cast<size_t>(call)].method;
+  record.peer = context.peer();
+  record.proof = "nothing";
+  if (const std::vector<std::string> uris = UrisOf(context); !uris.empty()) {
+    record.caller = absl::StrJoin(uris, " ");
+    record.proof = "certificate";
+    const StatusOr<PeerIdentity> identity = ParseIdentity(uris[0]);
+    if (identity.ok()) record.role = RoleName(identity->role);
+  } else if (!options_.secret.empty() && CheckToken(context).ok()) {
+    record.proof = "token";
+  }
+  return [audit = options_.audit, record, finish = std::move(finish)](const Status& status) {
+    AuditRecord ended = record;
+    ended.outcome = status;
+    audit->Add(ended);
+    finish(status);
+  };
+}
+
 ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context, PserverCall call,
                                          Runner* runner, std::function<void(const Finish&)> body) {
   ServerUnaryReactor* reactor = context->DefaultReactor();
-  const Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
+  Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
     done(status);
     reactor->Finish(ToGrpc(status));  // the last use of the call: it may be gone now
   };
+  if (options_.audit != nullptr) finish = Noted(*context, call, std::move(finish));
   if (Status status = CheckCaller(*context, call); !status.ok()) {
     finish(status);
     return reactor;

@@ -19,11 +19,14 @@ class Service;
 
 namespace tandem {
 
+class AuditLog;
+
 struct PserverServiceOptions {
   int index = 0;
   uint64_t server_incarnation = 1;
-  std::string secret;  // empty: no token is asked for
-  bool roles = false;  // callers show certificates: pserver/access.h says who may what
+  std::string secret;         // empty: no token is asked for
+  bool roles = false;         // callers show certificates: pserver/access.h says who may what
+  AuditLog* audit = nullptr;  // every call is noted there; null: nowhere
   std::function<StatusOr<LaneInvitation>()> invite;  // to a lane; thread-safe
 };
 

@@ -149,6 +149,7 @@ Status CheckRest(const ParsedArgs& args) {
 Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
   options.tls_dir = args.Get("tls_dir");
   options.make_tls = args.Has("tls");
+  options.audit = args.Has("audit");
   options.insecure_allow_network = args.Has("insecure_allow_network");
   if (!options.make_tls && options.tls_dir.empty()) return OkStatus();
   const std::string flag = Spelled(args, options.make_tls ? "tls" : "tls_dir");
@@ -200,6 +201,7 @@ const std::vector<FlagSpec>& LaunchFlags() {
        "mutual TLS between trainers and pservers, with certificates made for this job (one host)"},
       {"tls_dir", "", "DIR",
        "the same with those of DIR/pserver and DIR/trainer (tandem certs issue)"},
+      {"audit", "", "", "pservers note every call in LOG_DIR/audit.N.jsonl: who, what, when"},
       {"insecure_allow_network", "", "", "let the job use network addresses in the clear"},
       {"rendezvous", "", "URL",
        "where ranks meet: tcp://HOST:PORT (default: of rank 0), file:///FOLDER that all hosts "

@@ -29,6 +29,7 @@ struct LaunchOptions {
   // certificates made for this job alone; else none.
   std::string tls_dir;
   bool make_tls = false;
+  bool audit = false;                   // pservers note every call
   bool insecure_allow_network = false;  // what goes over the network may go in the clear
   std::string rendezvous;               // where ranks meet; empty: where rank 0 listens
   std::string pserver_data_dir;

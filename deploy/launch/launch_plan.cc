@@ -61,6 +61,9 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   }
   AddNetworkFlags(options, plan, p);
   p.argv.insert(p.argv.end(), settings.flags.begin(), settings.flags.end());
+  if (options.audit) {
+    p.argv.push_back(absl::StrFormat("--audit_log=%s/audit.%d.jsonl", plan.log_dir, index));
+  }
   p.can_return = !options.pserver_data_dir.empty();
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";

@@ -5,7 +5,9 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
@@ -45,7 +47,23 @@ class AccessTest : public PserverTest {
     PserverOptions options;
     options.rpc.tls = authority_.Issue(job, PeerRole::kPserver);
     options.data_dir = dir_ + "/data";
+    options.audit_log = dir_ + "/audit.jsonl";
     StartServers(1, options);
+  }
+  // What came of each call, by "role call"; "" for a caller without a role.
+  std::map<std::string, std::string> Audited() const {
+    std::map<std::string, std::string> outcomes;
+    std::ifstream file(dir_ + "/audit.jsonl");
+    for (std::string text; std::getline(file, text);) {
+      const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+      if (!line.is_object()) continue;
+      EXPECT_EQ(line["job"], "j");
+      EXPECT_EQ(line["proof"], "certificate");
+      EXPECT_THAT(line["peer"].get<std::string>(), HasSubstr("127.0.0.1:"));
+      outcomes[line["role"].get<std::string>() + " " + line["call"].get<std::string>()] =
+          line["outcome"].get<std::string>();
+    }
+    return outcomes;
   }
   // The status of a call with an empty request.
   Status Call(const TlsFiles& tls, const std::string& method) {
@@ -101,6 +119,17 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
   }
   EXPECT_EQ(cells, 52);
   EXPECT_EQ(refused, 33);
+  // All of it can be read afterwards.
+  const auto audited = Audited();
+  EXPECT_EQ(audited.size(), 52u);
+  for (const PeerRole role : kPeerRoles) {
+    for (const auto& [method, roles] : Allowed()) {
+      const auto it = audited.find(std::string(RoleName(role)) + " " + method);
+      ASSERT_NE(it, audited.end()) << RoleName(role) << " " << method;
+      const bool allowed = std::find(roles.begin(), roles.end(), role) != roles.end();
+      EXPECT_EQ(it->second != "PERMISSION_DENIED", allowed) << it->first;
+    }
+  }
 }
 
 TEST_F(AccessTest, JobsDoNotMix) {

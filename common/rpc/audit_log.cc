@@ -1,0 +1,168 @@
+#include "common/rpc/audit_log.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kRepeatedMax = 4096;  // kinds of records that are counted at a time
+
+std::string WallClock() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const int64_t millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
+  return absl::StrFormat("%s.%03dZ", text, millis);
+}
+
+// "ipv4:127.0.0.1:41002" -> "ipv4:127.0.0.1": connections come and go, hosts stay.
+std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
+
+std::string Numbered(const std::string& path, int number) {
+  return number == 0 ? path : path + "." + std::to_string(number);
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(AuditLogOptions options, const Clock& clock,
+                                                   Metrics& metrics) {
+  auto log = std::unique_ptr<AuditLog>(new AuditLog(std::move(options), clock, metrics));
+  {
+    MutexLock lock(log->mu_);
+    TD_RETURN_IF_ERROR(log->OpenFile());
+  }
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  log->ticker_ = std::thread([raw = log.get()] { raw->Tick(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return log;
+}
+
+AuditLog::AuditLog(AuditLogOptions options, const Clock& clock, Metrics& metrics)
+    : options_(std::move(options)),
+      clock_(clock),
+      lost_(metrics.GetCounter("tandem_audit_lost_total",
+                               "Records that could not be written to the audit log")) {}
+
+AuditLog::~AuditLog() {
+  {
+    MutexLock lock(mu_);
+    ending_ = true;
+    ending_changed_.NotifyAll();
+  }
+  if (ticker_.joinable()) ticker_.join();
+  MutexLock lock(mu_);
+  WriteRepeated(/*all=*/true);
+}
+
+void AuditLog::Tick() {
+  MutexLock lock(mu_);
+  while (!ending_) {
+    ending_changed_.WaitUntil(mu_, SteadyNow() + options_.window);
+    WriteRepeated(/*all=*/false);
+  }
+}
+
+Status AuditLog::OpenFile() {
+  const int fd = open(options_.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    return PermissionDenied("audit log %s cannot be written: %s", options_.path, ErrnoText(errno));
+  }
+  file_ = Fd(fd);
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || fchmod(fd, 0600) != 0) {
+    return PermissionDenied("audit log %s: %s; hint: it must be a file of this user", options_.path,
+                            ErrnoText(errno));
+  }
+  bytes_ = info.st_size;
+  return OkStatus();
+}
+
+void AuditLog::Rotate() {
+  for (int i = options_.files_max - 1; i > 0; --i) {
+    std::rename(Numbered(options_.path, i - 1).c_str(), Numbered(options_.path, i).c_str());
+  }
+  // Without another file the one that is there grows on.
+  const Status opened = OpenFile();
+  LOG_IF(WARNING, !opened.ok()) << opened.message();
+}
+
+void AuditLog::Add(const AuditRecord& record) {
+  const Key key = {record.call, record.caller, record.proof, HostOf(record.peer),
+                   static_cast<int>(record.outcome.code())};
+  MutexLock lock(mu_);
+  const auto [it, first] = repeated_.try_emplace(key);
+  if (first) {
+    it->second.line = clock_.Now();
+    Write(record, 1);
+  } else {
+    it->second.last = record;
+    ++it->second.count;
+  }
+  if (repeated_.size() >= kRepeatedMax) WriteRepeated(/*all=*/true);
+}
+
+void AuditLog::WriteRepeated(bool all) {
+  const Time now = clock_.Now();
+  for (auto it = repeated_.begin(); it != repeated_.end();) {
+    Repeated& r = it->second;
+    if (!all && now - r.line < options_.window) {
+      ++it;
+      continue;
+    }
+    // What has not come again for a while is new when it does.
+    const bool stays = !all && r.count > 0;
+    if (r.count > 0) Write(r.last, r.count);
+    r.count = 0;
+    r.line = now;
+    it = stays ? std::next(it) : repeated_.erase(it);
+  }
+}
+
+void AuditLog::Write(const AuditRecord& record, uint64_t count) {
+  nlohmann::ordered_json line = {{"time", WallClock()},
+                                 {"server", options_.server},
+                                 {"job", record.job},
+                                 {"call", record.call},
+                                 {"caller", record.caller},
+                                 {"role", record.role},
+                                 {"proof", record.proof},
+                                 {"peer", record.peer},
+                                 {"outcome", absl::StatusCodeToString(record.outcome.code())},
+                                 {"count", count}};
+  if (!record.outcome.ok()) line["reason"] = std::string(record.outcome.message());
+  const std::string text =
+      line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const auto size = static_cast<int64_t>(text.size());
+  if (bytes_ > 0 && bytes_ + size > options_.bytes_max) Rotate();
+  const ssize_t written = write(file_.get(), text.data(), text.size());
+  const int error = errno;
+  if (written == size) {
+    bytes_ += size;
+    return;
+  }
+  // Half a line would spoil the next one.
+  const bool cut = written <= 0 || ftruncate(file_.get(), bytes_) == 0;
+  lost_.Add(1);
+  LOG_EVERY_T(WARNING, 1.0) << "audit log " << options_.path << ": "
+                            << (written < 0 ? ErrnoText(error) : "the disk is full")
+                            << (cut ? "" : "; half a line stays");
+}
+
+}  // namespace tandem
