@@ -1,5 +1,6 @@
 #include "deploy/cli/demo_report.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -15,19 +16,29 @@ StatusOr<DemoRun> ReadDemoRun(const std::string& path) {
     return json.contains(key) && json[key].is_number();
   };
   if (!json.is_object() || !is_number("accuracy") || !is_number("images_per_s") ||
-      !is_number("seconds") || !json.contains("params_sha256") ||
+      !is_number("seconds") || !is_number("steps") || !json.contains("params_sha256") ||
       !json["params_sha256"].is_string()) {
     return DataLoss(
-        "%s: expected a JSON object with accuracy, images_per_s, seconds and "
+        "%s: expected a JSON object with accuracy, images_per_s, seconds, steps and "
         "params_sha256",
         path);
   }
-  return DemoRun{json["accuracy"], json["images_per_s"], json["seconds"], json["params_sha256"]};
+  return DemoRun{.accuracy = json["accuracy"],
+                 .images_per_s = json["images_per_s"],
+                 .seconds = json["seconds"],
+                 .steps = json["steps"],
+                 .params_sha256 = json["params_sha256"]};
+}
+
+int64_t DemoResult::Lost() const {
+  if (!kill) return 0;
+  return std::max(updates.lost, kill->version_before - kill->version_back);
 }
 
 std::string DemoText(const DemoResult& result, int color_fd) {
   const auto row = [](const char* what, const std::string& left, const std::string& right) {
-    return absl::StrFormat("  %-22s %-20s %s\n", what, left, right);
+    std::string line = absl::StrFormat("  %-22s %-20s %s", what, left, right);
+    return line.erase(line.find_last_not_of(' ') + 1) + "\n";
   };
   const DemoRun& p = result.pserver;
   const DemoRun& c = result.collective;
@@ -39,13 +50,29 @@ std::string DemoText(const DemoResult& result, int color_fd) {
   text += row("seconds", absl::StrFormat("%.1f", p.seconds), absl::StrFormat("%.1f", c.seconds));
   text += row("parameters (SHA-256)", p.params_sha256.substr(0, 16) + "...",
               c.params_sha256.substr(0, 16) + "...");
+  if (result.kill) {
+    const KillReport& kill = *result.kill;
+    text += row("killed (kill -9)", absl::StrFormat("pserver %d", kill.server), "nobody");
+    text += row("  at version, back in",
+                absl::StrFormat("%d, %.1f s", kill.version_before, kill.back_s), "");
+    text += row("  updates lost", absl::StrFormat("%d of %d", result.Lost(), p.steps), "");
+    const UpdateCount& u = result.updates;
+    text +=
+        row("  applied twice", absl::StrFormat("%d (%d came twice)", u.doubled, u.repeated), "");
+  }
   text += result.SameBits() ? Paint(color_fd, Color::kGreen, "same parameters, bit for bit: yes\n")
                             : Paint(color_fd, Color::kRed, "same parameters, bit for bit: NO\n");
+  if (result.kill) {
+    text += "same result as without the kill: ";
+    text += result.SameBits() ? Paint(color_fd, Color::kGreen, "yes")
+                              : Paint(color_fd, Color::kRed, "NO");
+    text += " (sha256 " + p.params_sha256.substr(0, 16) + "...)\n";
+  }
   return text + absl::StrFormat("done in %.1f s\n", result.seconds);
 }
 
 std::string DemoJson(const DemoResult& result) {
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"accuracy_pserver", result.pserver.accuracy},
       {"accuracy_collective", result.collective.accuracy},
       {"same_bits", result.SameBits()},
@@ -54,7 +81,17 @@ std::string DemoJson(const DemoResult& result) {
       {"seconds", result.seconds},
       {"params_sha256",
        {{"pserver", result.pserver.params_sha256},
-        {"collective", result.collective.params_sha256}}}};
+        {"collective", result.collective.params_sha256}}},
+      {"kill", nullptr}};
+  if (result.kill) {
+    json["kill"] = {{"pserver", result.kill->server},
+                    {"version", result.kill->version_before},
+                    {"back_seconds", result.kill->back_s},
+                    {"updates", result.updates.wanted},
+                    {"lost", result.Lost()},
+                    {"doubled", result.updates.doubled},
+                    {"repeated", result.updates.repeated}};
+  }
   return json.dump() + "\n";
 }
 

@@ -1,0 +1,79 @@
+// tandem demo, as a newcomer runs it, in fewer epochs: a pserver is killed in the middle, and
+// nobody notices it in the result.
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class DemoTest : public JobTest {
+ protected:
+  void SetUp() override {
+    JobTest::SetUp();
+    if (!std::filesystem::exists(kFashionMnist)) {
+      GTEST_SKIP() << "no data (Debian's package dataset-fashion-mnist)";
+    }
+  }
+  std::vector<std::string> Args(const std::vector<std::string>& more) const {
+    std::vector<std::string> args = {"demo", "--epochs=1", "--dir=" + Path("demo")};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+};
+
+TEST_F(DemoTest, ShowsThatAKilledServerCostsNothing) {
+  ChildProcess demo("tandem", Args({}), {}, Path("out"));
+  EXPECT_EQ(demo.Wait(), 0) << demo.Output();
+  const std::string screen = demo.Output();
+  for (const char* line :
+       {"[1/2] 2 pservers + 2 trainers, sync, mutual TLS", "watch it: http://127.0.0.1:",
+        "! pserver 1 (pid ", "killed with kill -9 at version ", "! back in ", ": 0 updates lost",
+        "same parameters, bit for bit: yes\n", "same result as without the kill: yes (sha256 "}) {
+    EXPECT_THAT(screen, HasSubstr(line));
+  }
+  EXPECT_THAT(screen, Not(HasSubstr("\033[")));  // this is no terminal
+  // Keys and secrets end with the job.
+  EXPECT_FALSE(std::filesystem::exists(Path("demo/pserver/log/tls")));
+  EXPECT_FALSE(std::filesystem::exists(Path("demo/pserver/log/job.secret")));
+}
+
+TEST_F(DemoTest, CountsAsJson) {
+  ChildProcess demo("tandem", Args({"--json"}), {}, Path("out"));
+  EXPECT_EQ(demo.Wait(), 0) << demo.Output();
+  const std::string all = demo.Output();
+  const auto json = nlohmann::json::parse(all.substr(all.rfind("{\"accuracy_pserver\"")), nullptr,
+                                          /*allow_exceptions=*/false);
+  ASSERT_TRUE(json.is_object()) << all;
+  EXPECT_TRUE(json["same_bits"]);
+  ASSERT_TRUE(json["kill"].is_object()) << all;
+  EXPECT_EQ(json["kill"]["pserver"], 1);
+  EXPECT_GT(json["kill"]["version"], 100);
+  EXPECT_EQ(json["kill"]["updates"], 469);
+  EXPECT_EQ(json["kill"]["lost"], 0);
+  EXPECT_EQ(json["kill"]["doubled"], 0);
+  EXPECT_GT(json["kill"]["back_seconds"], 0);
+}
+
+// A server that comes back without what it had written is found out.
+TEST_F(DemoTest, AServerThatForgetsIsNoSuccess) {
+  const char* bin = std::getenv("TANDEM_BIN_DIR");
+  const std::string program = std::filesystem::absolute(
+      std::string(bin != nullptr ? bin : "build/bin") + "/tandem-pserver");
+  const std::string forgetful =
+      Write("forgetful", "#!/bin/sh\nrm -rf " + Path("demo/pserver/shards/pserver-1") + "\nexec " +
+                             program + " \"$@\"\n");
+  std::filesystem::permissions(forgetful, std::filesystem::perms::owner_all);
+  ChildProcess demo("tandem", Args({"--pserver_bin=" + forgetful}), {}, Path("out"));
+  EXPECT_NE(demo.Wait(), 0) << demo.Output();
+  EXPECT_THAT(demo.Output(), Not(HasSubstr("same result as without the kill: yes")));
+}
+
+}  // namespace
+}  // namespace tandem
