@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/nearest.h"
 #include "common/base/runner.h"
 
 namespace tandem {
@@ -12,7 +13,8 @@ StatusOr<WalSync> ParseWalSync(const std::string& text) {
   if (text == "none") return WalSync::kNone;
   if (text == "interval") return WalSync::kInterval;
   if (text == "always") return WalSync::kAlways;
-  return InvalidArgument("wal_sync \"%s\"; expected none, interval or always", text);
+  return InvalidArgument("wal_sync \"%s\"; expected none, interval or always%s", text,
+                         OrDidYouMean(text, {"none", "interval", "always"}));
 }
 
 GroupLog::GroupLog(GroupLogOptions options, const Clock& clock, Storage& storage, Metrics& metrics)

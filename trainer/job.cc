@@ -153,6 +153,24 @@ EffectiveJob::EffectiveJob(EffectiveJob&&) noexcept = default;
 EffectiveJob& EffectiveJob::operator=(EffectiveJob&&) noexcept = default;
 EffectiveJob::~EffectiveJob() = default;
 
+namespace {
+
+// What is wrong with a setting on top of the file: its origin is the place, the hint stands apart.
+void AddError(const Origin& origin, const Status& status, Diagnostics* diagnostics) {
+  std::string message(status.message());
+  const std::string prefix = origin.ToString() + ": ";
+  if (message.starts_with(prefix)) message.erase(0, prefix.size());
+  std::string hint;
+  constexpr std::string_view kMark = "; hint: ";
+  if (const size_t at = message.find(kMark); at != message.npos) {
+    hint = message.substr(at + kMark.size());
+    message.resize(at);
+  }
+  diagnostics->Error(origin.place, message, hint);
+}
+
+}  // namespace
+
 EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int workers,
                       Diagnostics* diagnostics) {
   EffectiveJob job;
@@ -161,12 +179,13 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
   ApplyEnvironment(job.config.get(), sources.environment, &origins, diagnostics);
   for (const auto& [name, value] : sources.overrides) {
     const Origin origin = FlagOrigin(name);
-    const Status status = ApplyOverride(job.config.get(), name, value, origin, &origins);
-    if (!status.ok()) diagnostics->Error(origin.place, std::string(status.message()));
+    const Status status =
+        ApplyOverride(job.config.get(), name, value, origin, &origins, sources.flags);
+    if (!status.ok()) AddError(origin, status, diagnostics);
   }
   for (const auto& [name, value] : sources.chosen) {
     const Status status = ApplyOverride(job.config.get(), name, value, AutoOrigin(), &origins);
-    if (!status.ok()) diagnostics->Error(AutoOrigin().place, std::string(status.message()));
+    if (!status.ok()) AddError(AutoOrigin(), status, diagnostics);
   }
 
   const JobConfig& config = *job.config;

@@ -21,8 +21,9 @@ struct TextFile;
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 struct JobSources {
-  std::string path;    // job file; empty: flags alone
-  Settings overrides;  // by flags
+  std::string path;                // job file; empty: flags alone
+  Settings overrides;              // by flags
+  std::vector<std::string> flags;  // of the program: what an override may have meant
   std::map<std::string, std::string> environment;
   Settings chosen;  // by `auto`: what is set anywhere else stays
 };

@@ -375,6 +375,7 @@ int Main(int argc, char** argv) {
     }
     sources.path = FLAGS_job_file;
     sources.overrides = *std::move(overrides);
+    for (const auto& flag : OwnFlags(__FILE__)) sources.flags.push_back(flag.name);
     sources.environment = ReadEnvironment();
     status = Train(sources);
   }

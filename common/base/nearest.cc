@@ -66,27 +66,38 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
   const std::string sorted = SortedWords(lower);
   // In half edits, so that swapped words (one and a half) lose against one edit.
   int64_t best = 2 * limit + 1;
+  int64_t best_letters = 0;  // that the best and `name` do not share
   const std::string* nearest = nullptr;
+  const std::string* longer = nullptr;  // the shortest that begins with `name`
   const std::string* containing = nullptr;
   int containing_count = 0;
-  bool begins = false;  // whether a candidate that begins with `name` was seen
   for (const std::string& candidate : candidates) {
     const std::string other = Lower(candidate);
     const size_t inside = lower.size() < 4 ? std::string::npos : other.find(lower);
-    if (inside != std::string::npos && !(begins && inside > 0)) {
-      containing_count = inside == 0 && !begins ? 1 : containing_count + 1;
+    if (inside == 0 && (longer == nullptr || candidate.size() < longer->size())) {
+      longer = &candidate;
+    }
+    if (inside != std::string::npos) {
+      ++containing_count;
       containing = &candidate;
-      begins = inside == 0;
     }
     const auto length = static_cast<int64_t>(std::max(lower.size(), other.size()));
-    if (2 * LeastDistance(lower, other) >= best) continue;
+    const int64_t letters = LeastDistance(lower, other);
+    if (2 * letters > best) continue;
     const int64_t distance =
         std::min(2 * EditDistance(lower, other), 3 + 2 * EditDistance(sorted, SortedWords(other)));
-    // "fp" is within two edits of every name of four letters; that is no help.
-    if (distance > length || distance >= best) continue;
+    // A word of which half is another is no help.
+    if (distance >= length || distance > best) continue;
+    // Of equals the one with the same letters: two were swapped sooner than one is left out.
+    if (distance == best && (nearest == nullptr || letters >= best_letters)) continue;
     best = distance;
+    best_letters = letters;
     nearest = &candidate;
   }
+  // Whoever stopped half way meant what begins so, rather than a name that differs in every third
+  // letter.
+  const bool is_far = best > 2 * static_cast<int64_t>(name.size()) / 3;
+  if (longer != nullptr && (nearest == nullptr || is_far)) return *longer;
   if (nearest != nullptr) return *nearest;
   return containing_count == 1 ? *containing : "";
 }

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
+#include "common/base/nearest.h"
 #include "common/strategy/field_value.h"
 #include "common/strategy/knob_index.h"
-#include "common/base/nearest.h"
 
 namespace tandem {
 
@@ -41,13 +41,18 @@ std::vector<std::string> ListElements(std::string_view value) {
   return elements;
 }
 
-StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string_view name_in) {
+StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string_view name_in,
+                                            const std::vector<std::string>& also) {
   const std::string name(name_in);
   const auto found = index.Find(name);
   if (found.empty()) {
     const std::string_view instead = InsteadOf(name);
-    const std::string hint =
-        instead.empty() ? DidYouMean(name, index.Names()) : std::string(instead);
+    std::vector<std::string> names = index.Names();
+    if (name.find('.') != std::string::npos) {
+      for (const FieldPlace& place : index.places()) names.push_back(place.path);
+    }
+    names.insert(names.end(), also.begin(), also.end());
+    const std::string hint = instead.empty() ? DidYouMean(name, names) : std::string(instead);
     return InvalidArgument("%s", WithHint("there is no setting \"" + name + "\"", hint));
   }
   if (found.size() > 1) {
@@ -124,9 +129,9 @@ bool IsDefault(const gpb::Message& holder, const gpb::FieldDescriptor& field) {
 }  // namespace
 
 Status ApplyOverride(gpb::Message* root, std::string_view name, std::string_view value,
-                     const Origin& origin, Origins* origins) {
+                     const Origin& origin, Origins* origins, const std::vector<std::string>& also) {
   const FieldIndex index(*root->GetDescriptor());
-  const auto place = FindForOverride(index, name);
+  const auto place = FindForOverride(index, name, also);
   if (!place.ok()) return Annotate(place.status(), origin.ToString());
   const FieldPlace& target = **place;
   auto scratch = ParseOverride(target, value);

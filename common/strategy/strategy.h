@@ -13,6 +13,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/strategy/diagnostics.h"
@@ -36,9 +37,10 @@ std::string_view TrainModeName(TrainMode mode);  // "local", "pserver", "collect
 // knob; of several fields with that name the one nearest to the root is meant. Lists are "a,b" or
 // "[a, b]" and replace what was there. A value that has a higher precedence stays. INVALID_ARGUMENT
 // (with a hint) for an unknown or ambiguous name, a wrong value, or one out of range; *root is then
-// unchanged.
+// unchanged. `also`: names that are no fields and may have been meant, for the hint.
 Status ApplyOverride(google::protobuf::Message* root, std::string_view name, std::string_view value,
-                     const Origin& origin, Origins* origins);
+                     const Origin& origin, Origins* origins,
+                     const std::vector<std::string>& also = {});
 
 // Applies the variables that are spellings of a knob (FLAGS_*, CPU_NUM). A FLAGS_* variable that is
 // not a knob is noted. Errors are added to *diagnostics. The caller reads the environment.

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "absl/strings/str_join.h"
+#include "common/base/nearest.h"
 
 namespace tandem {
 namespace {
@@ -32,8 +33,10 @@ StatusOr<DType> ParseDType(std::string_view text) {
   for (const DTypeRow& row : kDTypes) {
     if (text == row.name) return row.dtype;
   }
-  return InvalidArgument("unknown element type \"%s\" (f32, f16, bf16, i32, i64, u8)",
-                         std::string(text));
+  std::vector<std::string> names;
+  for (const DTypeRow& row : kDTypes) names.emplace_back(row.name);
+  return InvalidArgument("unknown element type \"%s\" (%s)%s", std::string(text),
+                         absl::StrJoin(names, ", "), OrDidYouMean(text, names));
 }
 
 StatusOr<DType> DTypeFromNumber(int number) {
@@ -77,7 +80,8 @@ StatusOr<Place> ParsePlace(std::string_view s) {
       return Place{PlaceKind::kCuda, index};
     }
   }
-  return InvalidArgument("unknown place \"%s\": say cpu, cuda or cuda:N", std::string(s));
+  return InvalidArgument("unknown place \"%s\": say cpu, cuda or cuda:N%s", std::string(s),
+                         OrDidYouMean(s, {"cpu", "cuda"}));
 }
 
 std::string ToString(const TensorDesc& desc) { return Name(desc.dtype) + ToString(desc.shape); }

@@ -24,6 +24,7 @@ std::string TableText(const std::vector<std::vector<std::string>>& rows);
 // Writes or replaces a file. PERMISSION_DENIED naming it.
 Status WriteTextFile(const std::string& path, const std::string& text);
 
+inline constexpr FlagSpec kOutputFlag = {"output", "o", "FORMAT", "text (default) or json"};
 // What --output (-o) says: text, the default, or json. INVALID_ARGUMENT for anything else.
 StatusOr<bool> WantsJson(const ParsedArgs& args);
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
@@ -164,24 +165,35 @@ void Print(const Finding& finding) {
   if (!finding.fix.empty()) std::printf("                   fix: %s\n", finding.fix.c_str());
 }
 
-}  // namespace
+const char* NameOf(Verdict verdict) {
+  return verdict == Verdict::kOk ? "ok" : verdict == Verdict::kNote ? "note" : "problem";
+}
 
-int RunDoctor(const Args& args) {
-  ParsedArgs parsed;
-  int exit_code = 0;
-  if (!ParseOrExplain("doctor",
-                      "tandem doctor    checks this machine; exit code 1 when something must be "
-                      "fixed before a job can run\n",
-                      {}, args, &parsed, &exit_code)) {
-    return exit_code;
-  }
+StatusOr<int> Examine(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  int exit_code = kExitOk;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (Finding (*check)() : {CheckCpu, CheckMemory, CheckFiles, CheckDisk, CheckPorts, CheckOpenMp,
                              CheckCuda, CheckPrograms, CheckData}) {
     const Finding finding = check();
-    Print(finding);
     if (finding.verdict == Verdict::kProblem) exit_code = kExitFailure;
+    if (!as_json) Print(finding);
+    all.push_back({{"what", finding.what},
+                   {"verdict", NameOf(finding.verdict)},
+                   {"text", finding.text},
+                   {"fix", finding.fix}});
   }
+  if (as_json) std::puts(all.dump(2).c_str());
   return exit_code;
+}
+
+}  // namespace
+
+int RunDoctor(const Args& args) {
+  return RunBody("doctor",
+                 "tandem doctor    checks this machine; exit code 1 when something must be fixed "
+                 "before a job can run\n",
+                 {kOutputFlag}, args, Examine);
 }
 
 }  // namespace tandem::deploy

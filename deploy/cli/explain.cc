@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -125,10 +126,21 @@ int RunExplain(const Args& args) {
     if (!parsed.positional.empty()) {
       TD_ASSIGN_OR_RETURN(rows, FindCode(absl::StrJoin(parsed.positional, " ")));
     }
-    for (const CodeRow& row : rows) Print(row);
+    TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(parsed));
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const CodeRow& row : rows) {
+      if (!as_json) Print(row);
+      all.push_back({{"code", NameOf(row)},
+                     {"exit_code", ExitCodeOf(Status(row.code, "x"))},
+                     {"means", row.meaning},
+                     {"do", row.what_to_do},
+                     {"example", row.example}});
+    }
+    if (as_json) std::puts(all.dump(2).c_str());
     return OkStatus();
   };
-  return RunBody("explain", kUsage, {}, args, static_cast<Status (*)(const ParsedArgs&)>(body));
+  return RunBody("explain", kUsage, {kOutputFlag}, args,
+                 static_cast<Status (*)(const ParsedArgs&)>(body));
 }
 
 }  // namespace tandem::deploy

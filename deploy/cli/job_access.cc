@@ -14,6 +14,7 @@
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/tls_probe.h"
 #include "common/rpc/token.h"
+#include "deploy/cli/console.h"
 #include "proto/pserver.grpc.pb.h"
 
 namespace tandem::deploy {
@@ -43,11 +44,11 @@ StatusOr<std::string> OnlyFolderHere() {
   if (found.size() == 1) return found[0];
   if (found.empty()) {
     return InvalidArgument(
-        "which job? hint: name the folder that tandemrun writes its logs to "
+        "which job is meant; hint: name the folder that tandemrun writes its logs to "
         "(--log_dir, else log-JOB), or give --pservers=HOST:PORT,...");
   }
   std::sort(found.begin(), found.end());
-  return InvalidArgument("which job? there are %s and %s; hint: name one", found[0], found[1]);
+  return InvalidArgument("there are jobs in %s and %s; hint: name one", found[0], found[1]);
 }
 
 Status TakeRecord(const JobRecord& record, JobAccess& access) {
@@ -118,7 +119,7 @@ std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
       {"timeout_s", "", "N", "how long one process may take to answer (default 5)"},
   };
   flags.insert(flags.end(), more.begin(), more.end());
-  flags.push_back({"output", "o", "FORMAT", "text (default) or json"});
+  flags.push_back(kOutputFlag);
   return flags;
 }
 

@@ -1,6 +1,7 @@
 #include "common/strategy/knobs.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
@@ -13,15 +14,33 @@ constexpr char kUsage[] =
     "tandem knobs explain NAME    what one does: unit, range, default, other spellings\n"
     "tandem knobs markdown        the same for all, as docs/knobs.md\n";
 
+std::string KnobsJson() {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const KnobInfo& knob : ListKnobs()) {
+    all.push_back({{"knob", knob.path},
+                   {"type", knob.type},
+                   {"default", knob.default_value},
+                   {"unit", knob.unit},
+                   {"range", knob.range},
+                   {"modes", knob.modes},
+                   {"aliases", knob.aliases},
+                   {"built", knob.built},
+                   {"doc", knob.doc}});
+  }
+  return all.dump(2) + "\n";
+}
+
 }  // namespace
 
 int RunKnobs(const Args& args) {
   ParsedArgs parsed;
   int exit_code = 0;
-  if (!ParseOrExplain("knobs", kUsage, {}, args, &parsed, &exit_code)) return exit_code;
+  if (!ParseOrExplain("knobs", kUsage, {kOutputFlag}, args, &parsed, &exit_code)) return exit_code;
+  const StatusOr<bool> as_json = WantsJson(parsed);
+  if (!as_json.ok()) return Fail("knobs", as_json.status());
   const Args& words = parsed.positional;
   if (words.size() == 1 && words[0] == "list") {
-    std::fputs(KnobsTable().c_str(), stdout);
+    std::fputs((*as_json ? KnobsJson() : KnobsTable()).c_str(), stdout);
     return 0;
   }
   if (words.size() == 1 && words[0] == "markdown") {
@@ -37,7 +56,7 @@ int RunKnobs(const Args& args) {
     return 0;
   }
   if (words.size() == 1 && words[0] == "explain") {
-    return Fail("knobs", InvalidArgument("explain what? hint: tandem knobs explain a_sync"));
+    return Fail("knobs", InvalidArgument("explain which knob; hint: tandem knobs explain a_sync"));
   }
   if (words.empty()) return Fail("knobs", InvalidArgument("expected list, explain or markdown"));
   return Fail("knobs", InvalidArgument("expected list, explain or markdown, got \"%s\"%s", words[0],

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
@@ -11,6 +12,8 @@
 
 namespace tandem::deploy {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr char kUsage[] =
     "tandem lint FILE...    checks job files and saved strategies: every error of a file at once,\n"
@@ -84,6 +87,30 @@ Status ShowMemory(const std::string& kind, const std::string& path, int workers)
   return OkStatus();
 }
 
+// [{"file", "kind", "ok", "findings": [{"severity", "file", "line", "column", "message", "hint"}]}]
+Json ToJson(const std::string& path, const Checked& checked) {
+  Json findings = Json::array();
+  for (const Diagnostic& d : checked.diagnostics.entries()) {
+    const bool is_error = d.severity == Diagnostic::Severity::kError;
+    findings.push_back({{"severity", is_error ? "error" : "note"},
+                        {"file", d.place.file},
+                        {"line", d.place.line},
+                        {"column", d.place.column},
+                        {"message", d.message},
+                        {"hint", d.hint}});
+  }
+  return {{"file", path},
+          {"kind", checked.kind},
+          {"ok", checked.diagnostics.ok()},
+          {"findings", findings}};
+}
+
+void Print(const std::string& path, const Checked& checked) {
+  std::fputs(checked.diagnostics.NoteText().c_str(), stderr);
+  std::fputs(checked.diagnostics.ErrorText().c_str(), stderr);
+  if (checked.diagnostics.ok()) std::printf("%s: OK (%s)\n", path.c_str(), checked.kind);
+}
+
 }  // namespace
 
 int RunLint(const Args& args) {
@@ -94,11 +121,13 @@ int RunLint(const Args& args) {
       {"workers", "", "N", "workers that the job will have; 1 unless given"},
       {"memory", "", "", "print peak bytes before and after each pass, and the lower bound"},
       {"save", "", "FILE", "write what was read in its canonical form (one FILE only)"},
+      kOutputFlag,
   };
   if (!ParseOrExplain("lint", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string type = parsed.Get("type");
   if (type != "" && type != "job" && type != "strategy") {
-    return Fail("lint", InvalidArgument("--type: expected job or strategy, got \"%s\"", type));
+    return Fail("lint", InvalidArgument("--type: expected job or strategy, got \"%s\"%s", type,
+                                        HintText(type, {"job", "strategy"})));
   }
   if (parsed.positional.empty()) return Fail("lint", InvalidArgument("no file given"));
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
@@ -106,6 +135,9 @@ int RunLint(const Args& args) {
   if (parsed.Has("save") && parsed.positional.size() != 1) {
     return Fail("lint", InvalidArgument("--save needs exactly one file"));
   }
+  const StatusOr<bool> as_json = WantsJson(parsed);
+  if (!as_json.ok()) return Fail("lint", as_json.status());
+  Json all = Json::array();
   for (const std::string& path : parsed.positional) {
     const StatusOr<TextFile> file = ReadTextFile(path);
     if (!file.ok()) {
@@ -113,13 +145,12 @@ int RunLint(const Args& args) {
       continue;
     }
     const Checked checked = Check(*file, type, static_cast<int>(*workers));
-    std::fputs(checked.diagnostics.NoteText().c_str(), stderr);
+    all.push_back(ToJson(path, checked));
+    if (!*as_json) Print(path, checked);
     if (!checked.diagnostics.ok()) {
-      std::fputs(checked.diagnostics.ErrorText().c_str(), stderr);
       exit_code = kExitUsage;
       continue;
     }
-    std::printf("%s: OK (%s)\n", path.c_str(), checked.kind);
     if (parsed.Has("memory")) {
       const Status shown = ShowMemory(checked.kind, path, static_cast<int>(*workers));
       if (!shown.ok()) exit_code = Fail("lint", shown);
@@ -128,6 +159,7 @@ int RunLint(const Args& args) {
     const Status saved = WriteTextFile(parsed.Get("save"), checked.canonical);
     if (!saved.ok()) exit_code = Fail("lint", saved);
   }
+  if (*as_json) std::puts(all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   return exit_code;
 }
 

@@ -20,9 +20,7 @@ StatusOr<JobAccess> FindServers(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {PeerRole::kAdmin}));
   if (access.pservers.empty()) {
     return FailedPrecondition(
-        "job %s has no pservers; checkpoints are the trainers' "
-        "(checkpoint.dir of the job)",
-        access.job);
+        "there are no pservers; checkpoints are the trainers' (checkpoint.dir of the job)");
   }
   if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME");
   return access;
@@ -159,7 +157,7 @@ int RunDrain(const Args& args) {
 int RunEvents(const Args& args) {
   return RunBody("events",
                  "tandem events LOG_FOLDER: what became of the processes of a job on this host\n",
-                 {{"output", "o", "FORMAT", "text (default) or json"}}, args, Events);
+                 {kOutputFlag}, args, Events);
 }
 
 }  // namespace tandem::deploy

@@ -138,14 +138,16 @@ std::string ErrorText(const std::string& program, const Status& status) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   // Errors of files tell their own place and come with everything they need.
   if (text.find(": error: ") != std::string::npos) return text + "\n";
+  // "tandem explain NAME" says more.
+  const std::string code = " (" + absl::StatusCodeToString(status.code()) + ")";
   for (const char* mark : {"; hint: ", "; did you mean "}) {
     const size_t at = text.find(mark);
     if (at == std::string::npos) continue;
     const std::string rest = text.substr(at + 2);
-    text = text.substr(0, at) + "\n" + (rest.rfind("hint: ", 0) == 0 ? "" : "hint: ") + rest;
-    break;
+    return program + ": error: " + text.substr(0, at) + code + "\n" +
+           (rest.rfind("hint: ", 0) == 0 ? "" : "hint: ") + rest + "\n";
   }
-  return program + ": error: " + text + "\n";
+  return program + ": error: " + text + code + "\n";
 }
 
 }  // namespace tandem::deploy

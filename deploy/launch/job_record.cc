@@ -84,6 +84,7 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
         path);
   }
   const json whole = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (whole.is_discarded()) return DataLoss("%s is not what tandemrun writes: no JSON", path);
   JobRecord record;
   // Files of other versions may lack fields or have others; types that do not fit throw.
   try {

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "kernels/graph/variable_hint.h"
+
 namespace tandem {
 namespace {
 
@@ -164,6 +166,10 @@ Status Differentiator::DifferentiateOp(const Op& op) {
 
 StatusOr<std::vector<ParamGrad>> Differentiator::Run(float loss_scale) {
   const Var* loss = program_.FindVar(program_.loss);
+  if (loss == nullptr && !program_.loss.empty()) {
+    return NotFound("program \"%s\": loss \"%s\" is no variable%s", program_.name, program_.loss,
+                    OrVariableMeant(program_, program_.loss));
+  }
   if (loss == nullptr || loss->desc != TensorDesc{DType::kF32, {1}}) {
     return FailedPrecondition("program \"%s\" has no loss of shape [1] to minimise", program_.name);
   }

@@ -4,6 +4,8 @@
 #include <unordered_set>
 
 #include "absl/strings/str_join.h"
+#include "common/base/nearest.h"
+#include "kernels/graph/variable_hint.h"
 
 namespace tandem {
 namespace {
@@ -48,10 +50,11 @@ Status CheckAttrs(const Op& op, const OpDef& def) {
     const auto it = std::find_if(def.attrs.begin(), def.attrs.end(),
                                  [&name = name](const AttrDef& a) { return name == a.name; });
     if (it == def.attrs.end()) {
-      const std::string known = absl::StrJoin(
-          def.attrs, ", ", [](std::string* out, const AttrDef& a) { *out += a.name; });
-      return InvalidArgument("%s has no attribute \"%s\" (it has: %s)", Label(op), name,
-                             known.empty() ? "none" : known);
+      std::vector<std::string> known;
+      for (const AttrDef& attr : def.attrs) known.emplace_back(attr.name);
+      return InvalidArgument("%s has no attribute \"%s\" (it has: %s)%s", Label(op), name,
+                             known.empty() ? "none" : absl::StrJoin(known, ", "),
+                             OrDidYouMean(name, known));
     }
     // A required attribute has no default that would tell its type: infer and prepare check it.
     const bool typed = it->default_value.index() != 0;
@@ -75,8 +78,8 @@ StatusOr<std::vector<const TensorDesc*>> Inputs(const Program& program, const Op
     for (const std::string& name : slot) {
       const Var* var = name.empty() ? nullptr : program.FindVar(name);
       if (var == nullptr && !name.empty()) {
-        return NotFound("%s reads \"%s\", which no variable or earlier operator gives", Label(op),
-                        name);
+        return NotFound("%s reads \"%s\", which no variable or earlier operator gives%s", Label(op),
+                        name, OrVariableMeant(program, name));
       }
       descs.push_back(var == nullptr ? nullptr : &var->desc);
     }

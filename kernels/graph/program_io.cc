@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "common/base/nearest.h"
+#include "kernels/graph/variable_hint.h"
 #include "proto/program.pb.h"
 
 namespace tandem {
@@ -109,9 +111,10 @@ StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotList& g
     const auto it = std::find_if(defs.begin(), defs.end(),
                                  [&slot](const SlotDef& d) { return slot.slot() == d.name; });
     if (it == defs.end()) {
-      const std::string known =
-          absl::StrJoin(defs, ", ", [](std::string* out, const SlotDef& d) { *out += d.name; });
-      return InvalidArgument("there is no slot \"%s\" (there are: %s)", slot.slot(), known);
+      std::vector<std::string> known;
+      for (const SlotDef& d : defs) known.emplace_back(d.name);
+      return InvalidArgument("there is no slot \"%s\" (there are: %s)%s", slot.slot(),
+                             absl::StrJoin(known, ", "), OrDidYouMean(slot.slot(), known));
     }
     auto& vars = slots[static_cast<size_t>(it - defs.begin())];
     if (!vars.empty()) return InvalidArgument("slot \"%s\" is given twice", slot.slot());
@@ -186,7 +189,8 @@ StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std:
   }
   for (const std::string& metric : program.metrics) {
     if (program.FindVar(metric) == nullptr) {
-      return NotFound("%s: metric \"%s\" is no variable", source, metric);
+      return NotFound("%s: metric \"%s\" is no variable%s", source, metric,
+                      OrVariableMeant(program, metric));
     }
   }
   TD_RETURN_IF_ERROR(Annotate(Verify(program), source));

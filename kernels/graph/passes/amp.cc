@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "kernels/graph/passes/rewrite.h"
+#include "kernels/graph/variable_hint.h"
 #include "kernels/ops/half.h"
 #include "proto/strategy.pb.h"
 
@@ -106,7 +107,8 @@ Status Rewriter::ReadLists(const AmpConfigs& configs) {
   TD_RETURN_IF_ERROR(read(configs.custom_black_list(), "custom_black_list", List::kBlack));
   for (const std::string& name : configs.custom_black_varnames()) {
     if (program_.FindVar(name) == nullptr) {
-      return NotFound("custom_black_varnames: the program has no variable \"%s\"", name);
+      return NotFound("custom_black_varnames: the program has no variable \"%s\"%s", name,
+                      OrVariableMeant(program_, name));
     }
     black_vars_.insert(name);
   }

@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/demo_data.h"
+#include "deploy/cli/demo_kill.h"
 #include "deploy/cli/demo_report.h"
 #include "tests/unit/deploy/launcher_fixture.h"
 
@@ -41,7 +42,10 @@ class CliTest : public LauncherTest {
     return dir_;
   }
   std::vector<std::string> DemoArgs(const std::vector<std::string>& more) {
-    std::vector<std::string> args = {"demo", "--data=" + FakeData(), "--dir=" + dir_ + "/demo",
+    std::vector<std::string> args = {"demo",
+                                     "--data=" + FakeData(),
+                                     "--dir=" + dir_ + "/demo",
+                                     "--no_kill",
                                      "--pserver_bin=" + server_script_,
                                      "--trainer_bin=" + trainer_script_};
     args.insert(args.end(), more.begin(), more.end());
@@ -64,7 +68,9 @@ class CliTest : public LauncherTest {
 
 TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
   EXPECT_EQ(Tandem({"dmeo"}), kExitUsage);
-  EXPECT_EQ(Err(), "tandem: error: unknown command \"dmeo\"\nhint: did you mean \"demo\"?\n");
+  EXPECT_EQ(
+      Err(),
+      "tandem: error: unknown command \"dmeo\" (INVALID_ARGUMENT)\nhint: did you mean \"demo\"?\n");
   EXPECT_EQ(Tandem({}), kExitUsage);
   EXPECT_EQ(Tandem({"help"}), 0);
   for (const Command& command : Commands()) EXPECT_THAT(Out(), HasSubstr(command.name));
@@ -85,8 +91,9 @@ TEST_F(CliTest, EveryCommandExplainsItself) {
 
 TEST_F(CliTest, AJobThatIsNotThereIsNamed) {
   EXPECT_EQ(Tandem({"status", dir_ + "/none"}), kExitUsage);
-  EXPECT_THAT(Err(),
-              HasSubstr(dir_ + "/none/job.json: there is no such file\nhint: name the folder"));
+  EXPECT_THAT(
+      Err(),
+      HasSubstr(dir_ + "/none/job.json: there is no such file (NOT_FOUND)\nhint: name the folder"));
   EXPECT_EQ(Tandem({"status", "--pservers=127.0.0.1:1", "--timeout_s=1"}), kExitUnavailable);
   EXPECT_THAT(Out(),
               HasSubstr("problem: pserver 0 (127.0.0.1:1): 127.0.0.1:1: Connection refused"));
@@ -304,6 +311,36 @@ TEST_F(CliTest, DoctorNamesWhatItChecked) {
   }
 }
 
+// What is for people can be had for programs too.
+TEST_F(CliTest, AnswersAsJson) {
+  const auto json = [&](const std::vector<std::string>& args) {
+    Tandem(args);
+    return nlohmann::json::parse(Out(), nullptr, /*allow_exceptions=*/false);
+  };
+  const auto knobs = json({"knobs", "list", "-o", "json"});
+  ASSERT_GT(knobs.size(), 50u) << Err();
+  for (const auto& knob : knobs) EXPECT_NE(knob["doc"], "") << knob["knob"];
+  const auto codes = json({"explain", "DATA_LOSS", "-o", "json"});
+  ASSERT_EQ(codes.size(), 1u) << Err();
+  EXPECT_EQ(codes[0]["code"], "DATA_LOSS");
+  EXPECT_EQ(codes[0]["exit_code"], kExitData);
+  const auto findings = json({"doctor", "--output=json"});
+  ASSERT_GT(findings.size(), 5u) << Err();
+  EXPECT_EQ(findings[0]["what"], "cpu");
+  const std::string path =
+      Write("bad.pbtxt", "name: \"x\"\nepoch: 3\nstrategy { a_sync: maybe }\n");
+  const auto linted = json({"lint", "--type=job", path, "-o", "json"});
+  ASSERT_EQ(linted.size(), 1u) << Err();
+  EXPECT_EQ(linted[0]["ok"], false);
+  const auto& first = linted[0]["findings"][0];
+  EXPECT_EQ(first["line"], 2);
+  EXPECT_EQ(first["column"], 1);
+  EXPECT_EQ(first["severity"], "error");
+  EXPECT_EQ(first["hint"], "did you mean \"epochs\"?");
+  EXPECT_EQ(Tandem({"lint", path, "-o", "json"}), kExitUsage) << "the exit code stays";
+  EXPECT_EQ(Tandem({"knobs", "list", "-o", "xml"}), kExitUsage);
+}
+
 TEST_F(CliTest, DemoWithEqualBits) {
   server_script_ = Script("server", kGoodServer);
   trainer_script_ = FakeTrainer("abcdef0123456789abcdef");
@@ -354,10 +391,47 @@ TEST_F(CliTest, DemoWithoutData) {
   EXPECT_THAT(Err(), HasSubstr("hint: --data takes a folder"));
 }
 
+// What the servers of a demo said as they ended is added up over them.
+TEST_F(CliTest, UpdatesAreCountedByTheServers) {
+  const auto end = [&](int server, int version, int repeated) {
+    Write("serverlog." + std::to_string(server),
+          absl::StrFormat("x\ntandem-pserver %d restored version 3\ntandem-pserver %d ends at "
+                          "version %d; pushes that came again: %d\n",
+                          server, server, version, repeated));
+  };
+  end(0, 100, 0);
+  EXPECT_EQ(CountUpdates(dir_, 2, 100).status().code(), StatusCode::kDataLoss);
+  end(1, 100, 2);
+  auto count = CountUpdates(dir_, 2, 100);
+  ASSERT_TRUE(count.ok()) << count.status();
+  EXPECT_EQ(count->lost, 0);
+  EXPECT_EQ(count->doubled, 0);
+  EXPECT_EQ(count->repeated, 2);
+  DemoResult result;
+  result.pserver = result.collective = {.steps = 100, .params_sha256 = "ab"};
+  result.kill = KillReport{.killed = true, .server = 1, .version_before = 40, .version_back = 41};
+  result.updates = *count;
+  EXPECT_TRUE(result.Good());
+  EXPECT_THAT(DemoText(result, -1), HasSubstr("same result as without the kill: yes (sha256 ab"));
+  result.kill->version_back = 39;
+  EXPECT_FALSE(result.Good());
+  EXPECT_EQ(result.Lost(), 1);
+  result.kill->version_back = 40;
+  end(0, 98, 0);
+  end(1, 101, 0);
+  result.updates = *CountUpdates(dir_, 2, 100);
+  EXPECT_EQ(result.updates.lost, 2);
+  EXPECT_EQ(result.updates.doubled, 1);
+  EXPECT_FALSE(result.Good());
+  result.updates = {};
+  result.kill->problem = "did not come back";
+  EXPECT_FALSE(result.Good());
+}
+
 TEST_F(CliTest, WrongResultFilesAreRefused) {
   for (const char* text :
        {"", "{", "[]", "{\"accuracy\": \"high\"}",
-        "{\"accuracy\":1,\"images_per_s\":1,\"seconds\":1,\"params_sha256\":7}"}) {
+        "{\"accuracy\":1,\"images_per_s\":1,\"seconds\":1,\"steps\":1,\"params_sha256\":7}"}) {
     EXPECT_EQ(ReadDemoRun(Write("r.json", text)).status().code(), StatusCode::kDataLoss) << text;
   }
   EXPECT_EQ(ReadDemoRun(dir_ + "/none").status().code(), StatusCode::kNotFound);

@@ -140,7 +140,8 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
     EXPECT_EQ(Plan(args), kExitUsage);
     return Err();
   };
-  EXPECT_THAT(error({}), HasSubstr("expected one job file, got 0\nhint: tandem plan JOB"));
+  EXPECT_THAT(error({}),
+              HasSubstr("expected one job file, got 0 (INVALID_ARGUMENT)\nhint: tandem plan JOB"));
   EXPECT_THAT(error({dir_ + "/none"}), HasSubstr("none"));
   EXPECT_THAT(error({job, "--ranks=17"}), HasSubstr("hint: more are simulated"));
   EXPECT_THAT(error({job, "--ranks=1"}), HasSubstr("from 2 to 4096"));
