@@ -39,6 +39,10 @@ if ! command -v mpirun >/dev/null || ! command -v dpkg-shlibdeps >/dev/null; the
   ./deploy/setup.sh openmpi-bin dpkg-dev ||
     echo "test: warning: openmpi-bin and dpkg-dev cannot be installed: tests are skipped" >&2
 fi
+if ! command -v chromium >/dev/null; then
+  ./deploy/setup.sh chromium ||
+    echo "test: warning: chromium cannot be installed: deploy_status_page_test is skipped" >&2
+fi
 ./deploy/build.sh --preset "$preset"
 
 # Each test program leaves a summary of its cases here.

@@ -200,6 +200,7 @@ struct TrainerInfo {
   uint64_t incarnation = 0, pushes = 0, last_step = 0;
   uint64_t skipped = 0;  // of `pushes`: NonfinitePolicy::kSkip
   double silent_seconds = 0;
+  double waited_seconds = 0;  // its calls, for other trainers, since the server started
 };
 struct TableInfo {
   std::string variable;

@@ -7,7 +7,9 @@ namespace {
 
 StatusTable Trainers(const ShardInfo& info) {
   StatusTable table{
-      "trainers", {"trainer", "state", "pushes", "skipped", "last step", "silent for"}, {}};
+      "trainers",
+      {"trainer", "state", "pushes", "skipped", "last step", "waited for others", "silent for"},
+      {}};
   for (const TrainerInfo& t : info.trainers) {
     const char* state = t.completed ? "completed"
                         : t.lost    ? "lost"
@@ -15,9 +17,30 @@ StatusTable Trainers(const ShardInfo& info) {
                                     : "not seen yet";
     table.rows.push_back({std::to_string(t.trainer), state, std::to_string(t.pushes),
                           std::to_string(t.skipped), std::to_string(t.last_step),
+                          absl::StrFormat("%.1f s", t.waited_seconds),
                           t.seen ? absl::StrFormat("%.1f s", t.silent_seconds) : "-"});
   }
   return table;
+}
+
+// In sync mode all trainers wait for the one that hardly waits itself.
+std::string Slowest(const ShardInfo& info) {
+  const TrainerInfo* slowest = nullptr;
+  double next = 0;  // least that another one waited
+  for (const TrainerInfo& t : info.trainers) {
+    if (!t.seen || t.completed || t.lost) continue;
+    if (slowest == nullptr || t.waited_seconds < slowest->waited_seconds) {
+      next = slowest == nullptr ? -1 : slowest->waited_seconds;
+      slowest = &t;
+    } else if (next < 0 || t.waited_seconds < next) {
+      next = t.waited_seconds;
+    }
+  }
+  if (slowest == nullptr || next < 0) return "-";
+  constexpr double kSecondsMin = 0.1;
+  const double more = next - slowest->waited_seconds;
+  if (more < kSecondsMin) return "none";
+  return absl::StrFormat("trainer %d: others waited %.1f s more", slowest->trainer, more);
 }
 
 StatusTable Slices(const ShardInfo& info) {
@@ -68,6 +91,9 @@ StatusDocument StatusOf(const ShardInfo& info, int index) {
       {"slices", std::to_string(info.config.slices.size())},
       {"parameters", std::to_string(elements)},
   };
+  if (info.config.mode == ShardMode::kSync && info.config.trainers > 1) {
+    document.facts.emplace_back("slowest", Slowest(info));
+  }
   document.tables = {Trainers(info), Slices(info)};
   if (!info.tables.empty()) document.tables.push_back(Tables(info));
   return document;
