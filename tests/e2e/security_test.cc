@@ -75,6 +75,18 @@ TEST_F(SecurityTest, TlsChangesNoBit) {
   EXPECT_TRUE(std::filesystem::exists(Path("authority/e2e/trainer/tls.key")));
 }
 
+TEST_F(SecurityTest, WhoDidWhatIsNoted) {
+  RunJob("audited", {"--servers=1", "--workers=2", "--tls", "--audit"}, {"--steps_max=20"});
+  const std::string log = ReadWholeFile(Path("audited.log/audit.0.jsonl"));
+  for (const char* part :
+       {"\"call\":\"Configure\",\"caller\":\"spiffe://tandem/job/e2e/role/trainer\"",
+        "\"call\":\"InitParams\"", "\"call\":\"OpenLane\"", "\"call\":\"Complete\"",
+        "\"role\":\"trainer\",\"proof\":\"certificate\"", "\"outcome\":\"OK\""}) {
+    EXPECT_THAT(log, HasSubstr(part));
+  }
+  EXPECT_THAT(log, Not(HasSubstr("\"role\":\"\"")));
+}
+
 TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
   const std::string ours = Authority("ours"), theirs = Authority("theirs");
   const auto server = Server({"--tls_dir=" + ours + "/pserver"});
