@@ -127,6 +127,7 @@ TEST_F(SecurityTest, AKilledPserverComesBack) {
 TEST_F(SecurityTest, RanksMeetInTheClearOnlyWhenThatIsAllowed) {
   const std::map<std::string, std::string> rank = {{"TANDEM_RANK", "1"}, {"TANDEM_SIZE", "2"}};
   const std::string secret = Write("secret", "0123456789abcdef0123456789abcdef\n");
+  std::filesystem::permissions(secret, std::filesystem::perms::owner_read);
   auto env = rank;
   env["TANDEM_SECRET_FILE"] = secret;
   std::vector<std::string> args = {"--job_file=" + job_, "--mode=collective",

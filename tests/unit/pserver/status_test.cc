@@ -31,7 +31,7 @@ TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
     ASSERT_TRUE(first->ok()) << first->status();
   }
   EXPECT_THAT(Page().facts, Contains(Pair("slowest", "trainer 1: others waited 4.0 s more")));
-  const StatusTable& trainers = Page().tables[0];
+  const StatusTable trainers = Page().tables[0];
   ASSERT_EQ(trainers.rows.size(), 3u);
   EXPECT_EQ(trainers.columns[5], "waited for others");
   EXPECT_EQ(trainers.rows[0][5], "6.0 s");
