@@ -101,8 +101,11 @@ class Session::Impl {
   int64_t batch_ = 0;  // samples of a step on this rank
   double train_seconds_ = 0;
   RunHistory history_;
-  std::string metric_name_;       // "accuracy"; empty: none
-  double loss_ = 0, metric_ = 0;  // of the step, where it is reported
+  std::string metric_name_;  // "accuracy"; empty: none
+  // Of the run that ended last, when it is one to report. Asked once, before it: a bar may become
+  // due while it runs, and the loss would not have been read.
+  bool reports_ = false;
+  double loss_ = 0, metric_ = 0;
   Evaluation evaluation_;
   Time begin_;
 };
@@ -284,13 +287,13 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   watch_.Observe(steps_done_, *executor_);
   const int parts = config_.strategy().batch_merge_repeats();
   const int64_t last = first + steps - 1;
-  const bool due = progress_->Due(last, steps);
+  reports_ = progress_->Due(last, steps);
   int64_t step = first;
   const auto before = [&](int iteration) -> Status {
     const int part = iteration % parts;
     step = first + iteration / parts;
     if (part == 0) TD_RETURN_IF_ERROR(NextBatch(step));
-    if (part > 0 && due && step == last) TD_RETURN_IF_ERROR(AddResults(parts));
+    if (part > 0 && reports_ && step == last) TD_RETURN_IF_ERROR(AddResults(parts));
     TD_RETURN_IF_ERROR(Feed(*data_, part));
     return PlaceDropout(
         *scope_, options_.rank,
@@ -300,10 +303,10 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   const Time begin = clock_.Now();
   const Status status = executor_->Run(static_cast<int>(steps) * parts, before);
   if (!status.ok()) return Annotate(status, absl::StrFormat("step %d", step));
-  if (due) TD_RETURN_IF_ERROR(AddResults(parts));
+  if (reports_) TD_RETURN_IF_ERROR(AddResults(parts));
   const double seconds = Seconds(clock_.Now() - begin) - wait_seconds_;
   train_seconds_ += seconds;
-  history_.Add({last, steps, seconds, due ? loss_ : std::numeric_limits<double>::quiet_NaN()});
+  history_.Add({last, steps, seconds, reports_ ? loss_ : std::numeric_limits<double>::quiet_NaN()});
   const double each = seconds / static_cast<double>(steps);
   if (options_.board) {
     options_.board->Step(last, each, prefetcher_->stats().wait_seconds, prefetcher_->queue_size());
@@ -348,7 +351,7 @@ void Session::Impl::Tell(const std::string& lines) {
 
 Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
   if (leader()) Tell(mode_.News(step));
-  if (progress_->Due(step, steps)) Report(step, steps);
+  if (reports_) Report(step, steps);
   return AfterStep(step, stopping);
 }
 

@@ -61,6 +61,21 @@ TEST_F(DemoTest, CountsAsJson) {
   EXPECT_GT(json["kill"]["back_seconds"], 0);
 }
 
+// Bars are drawn by the clock, in the middle of steps; what they say is of a step that was looked
+// at.
+TEST_F(DemoTest, OnATerminalTheBarTellsTheLoss) {
+  const char* bin = std::getenv("TANDEM_BIN_DIR");
+  const std::string command = "TERM=xterm script -qec '" +
+                              std::string(bin != nullptr ? bin : "build/bin") +
+                              "/tandem demo --no_kill --epochs=1' " + Path("tty") + " > /dev/null";
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  const std::string screen = ReadWholeFile(Path("tty"));
+  size_t bars = 0;
+  for (size_t at = 0; (at = screen.find("loss=", at)) != screen.npos; ++at) ++bars;
+  EXPECT_GT(bars, 10u);
+  EXPECT_THAT(screen, Not(HasSubstr("loss=0.0000")));
+}
+
 // A server that comes back without what it had written is found out.
 TEST_F(DemoTest, AServerThatForgetsIsNoSuccess) {
   const char* bin = std::getenv("TANDEM_BIN_DIR");
