@@ -102,10 +102,8 @@ class Session::Impl {
   double train_seconds_ = 0;
   RunHistory history_;
   std::string metric_name_;  // "accuracy"; empty: none
-  // Of the run that ended last, when it is one to report. Asked once, before it: a bar may become
-  // due while it runs, and the loss would not have been read.
-  bool reports_ = false;
-  double loss_ = 0, metric_ = 0;
+  bool reports_ = false;     // whether the run that ended last is reported; asked before it alone
+  double loss_ = 0, metric_ = 0;  // of that run, when it is
   Evaluation evaluation_;
   Time begin_;
 };
