@@ -34,8 +34,26 @@ log_every_steps: 1
 """
 
 
-def lenet(random):
-    """LeNet as torch.onnx writes it: weights [n,k] with transB, Flatten, a softmax at the end."""
+def flattening(way):
+    """Nodes from p2 to f, and the batch that the model is for, as torch.onnx writes them for
+    flatten, and for view in a model with any batch or with one."""
+    if way == "flatten":
+        return [helper.make_node("Flatten", ["p2"], ["f"], axis=1)], [], "n"
+    minus = numpy_helper.from_array(np.array([-1]), "minus")
+    if way == "view of one":
+        ints = numpy_helper.from_array(np.array([1, -1]), "flat")
+        return [helper.make_node("Reshape", ["p2", "flat"], ["f"])], [ints], 1
+    zero = numpy_helper.from_array(np.array(0), "zero")
+    axes = numpy_helper.from_array(np.array([0]), "axes")
+    return [helper.make_node("Shape", ["p2"], ["sizes"]),
+            helper.make_node("Gather", ["sizes", "zero"], ["size"], axis=0),
+            helper.make_node("Unsqueeze", ["size", "axes"], ["first"]),
+            helper.make_node("Concat", ["first", "minus"], ["flat"], axis=0),
+            helper.make_node("Reshape", ["p2", "flat"], ["f"])], [minus, zero, axes], "n"
+
+
+def lenet(random, way="flatten"):
+    """LeNet as torch.onnx writes it: weights [n,k] with transB, a softmax at the end."""
     def draw(*shape):
         return (random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
 
@@ -44,6 +62,7 @@ def lenet(random):
                "onnx::fc1": draw(120, 400), "fc1.bias": draw(120),
                "fc2.weight": draw(84, 120), "fc2.bias": draw(84),
                "fc3.weight": draw(10, 84), "fc3.bias": draw(10)}
+    flat, ints, batch = flattening(way)
     pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
     nodes = [
         helper.make_node("Conv", ["input.1", "conv1.weight", "conv1.bias"], ["c1"],
@@ -54,7 +73,7 @@ def lenet(random):
                          kernel_shape=[5, 5]),
         helper.make_node("Relu", ["c2"], ["r2"]),
         helper.make_node("MaxPool", ["r2"], ["p2"], **pool),
-        helper.make_node("Flatten", ["p2"], ["f"], axis=1),
+        *flat,
         helper.make_node("Gemm", ["f", "onnx::fc1", "fc1.bias"], ["g1"], transB=1),
         helper.make_node("Relu", ["g1"], ["r3"]),
         helper.make_node("Gemm", ["r3", "fc2.weight", "fc2.bias"], ["g2"], transB=1),
@@ -64,9 +83,9 @@ def lenet(random):
     ]
     graph = helper.make_graph(
         nodes, "lenet",
-        [helper.make_tensor_value_info("input.1", TensorProto.FLOAT, ["n", 1, 28, 28])],
-        [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["n", 10])],
-        [numpy_helper.from_array(array, name) for name, array in weights.items()])
+        [helper.make_tensor_value_info("input.1", TensorProto.FLOAT, [batch, 1, 28, 28])],
+        [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [batch, 10])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()] + ints)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
     model.ir_version = 7
     onnx.checker.check_model(model, full_check=True)
@@ -124,6 +143,16 @@ class Import(unittest.TestCase):
                                  "--steps_max=1")
         self.assertNotIn("parameters: 10", other)
         self.assertNotEqual(self.losses(other)[0], losses[0])
+
+    def test_views_are_understood(self):
+        first = set()
+        for way in ("flatten", "view of one", "view of any"):
+            onnx.save(lenet(np.random.default_rng(3), way)[0], self.path("lenet.onnx"))
+            self.import_model()
+            said = self.run_program("tandem-trainer", f"--job_file={self.path('mine', 'job.pbtxt')}",
+                                    "--steps_max=1")
+            first.add(self.losses(said)[0])
+        self.assertEqual(len(first), 1, first)
 
     def test_all_modes_begin_with_the_weights(self):
         self.import_model()

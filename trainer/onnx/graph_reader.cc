@@ -9,6 +9,7 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kBatch = 2;  // while the program is made
+constexpr size_t kListMax = 4096;
 
 StatusOr<DType> TypeOf(int type) {
   switch (type) {
@@ -85,6 +86,15 @@ Status OnnxGraphReader::AddConstant(const std::string& value, const onnx::Tensor
   return OkStatus();
 }
 
+Status OnnxGraphReader::AddInts(const std::string& value, const std::vector<int64_t>& ints) {
+  if (ints.size() > kListMax) return Unimplemented("a list of %d sizes", ints.size());
+  const Shape shape = {static_cast<int64_t>(ints.size())};
+  TD_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Make({DType::kI64, shape}, host_));
+  std::copy(ints.begin(), ints.end(), tensor.span<int64_t>().begin());
+  known_.insert_or_assign(value, Known{std::move(tensor), /*trained=*/false});
+  return OkStatus();
+}
+
 Status OnnxGraphReader::AddInput(const onnx::ValueInfoProto& input, const std::string& var) {
   const std::string where = "input \"" + input.name() + "\"";
   if (!input.type().has_tensor_type()) return Unimplemented("%s is no tensor", where);
@@ -95,6 +105,7 @@ Status OnnxGraphReader::AddInput(const onnx::ValueInfoProto& input, const std::s
   for (const auto& dim : type.shape().dim()) {
     if (dims.empty()) {
       dims.push_back(kBatch);
+      if (dim.dim_value() > 0) fixed_batch_ = dim.dim_value();
     } else if (dim.dim_value() > 0) {
       dims.push_back(dim.dim_value());
     } else {
@@ -233,6 +244,11 @@ StatusOr<std::vector<int64_t>> OnnxNode::ConstantInts(size_t input) const {
     return std::vector<int64_t>(tensor->span<int64_t>().begin(), tensor->span<int64_t>().end());
   }
   return std::vector<int64_t>(tensor->span<int32_t>().begin(), tensor->span<int32_t>().end());
+}
+
+std::optional<std::vector<int64_t>> OnnxNode::Known(size_t input) const {
+  auto ints = ConstantInts(input);
+  return ints.ok() ? std::optional(*std::move(ints)) : std::nullopt;
 }
 
 const float* OnnxNode::Scalar(size_t input) const {

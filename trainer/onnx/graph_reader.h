@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,6 +30,11 @@ class OnnxGraphReader {
   // Numbers of value `value`. `trained`: when they are used as a variable, it is a parameter.
   Status AddConstant(const std::string& value, const onnx::TensorProto& tensor, bool trained);
   Status AddInput(const onnx::ValueInfoProto& input, const std::string& var);
+
+  // Whole numbers that were computed while the model was read.
+  Status AddInts(const std::string& value, const std::vector<int64_t>& ints);
+  // The batch size that the model was saved for; 0: any.
+  int64_t fixed_batch() const { return fixed_batch_; }
 
   // nullptr: it is computed, or unknown.
   const Tensor* Constant(const std::string& value) const;
@@ -63,6 +69,7 @@ class OnnxGraphReader {
   const int64_t opset_;
   Device& host_;
   OnnxImport& out_;
+  int64_t fixed_batch_ = 0;
   std::map<std::string, Known, std::less<>> known_;
   std::map<std::string, std::string> vars_;  // of values
   std::set<std::string> turned_;             // values whose variable is transposed
@@ -83,6 +90,10 @@ class OnnxNode {
   StatusOr<std::string> in(size_t input) const;
   // Whole numbers that the graph must know. UNIMPLEMENTED where they are computed.
   StatusOr<std::vector<int64_t>> ConstantInts(size_t input) const;
+  // Whole numbers that are known, as a list; nullopt for anything else.
+  std::optional<std::vector<int64_t>> Known(size_t input) const;
+  // The node's result is a list that is known.
+  Status Know(const std::vector<int64_t>& list) const { return graph_.AddInts(out(), list); }
   // OnnxGraphReader::Scalar of an input that may be absent.
   const float* Scalar(size_t input) const;
 

@@ -16,7 +16,7 @@ inline constexpr int kOnnxOpsetMin = 7, kOnnxOpsetMax = 21;
 struct OnnxImportOptions {
   // Inputs of the model, to data variables. An only input of four dimensions is "img" unless given.
   std::map<std::string, std::string> rename;
-  std::string output;                         // of the model; empty: its only one
+  std::string output;  // of the model; empty: its only one
   // What is trained. Softmax: the output [..., classes] are logits of the i64 variable "label"
   // [..., 1]; a softmax at the end is left out. Sigmoid: the same, label shaped as the output.
   enum class Loss { kSoftmax, kSigmoid, kNone };

@@ -20,6 +20,7 @@ Status Plain(const OnnxNode& n) {
 constexpr char kRelu[] = "relu", kSigmoid[] = "sigmoid", kTanh[] = "tanh";
 
 Status Identity(const OnnxNode& n) {
+  if (const auto known = n.Known(0)) return n.Know(*known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   n.graph().Bind(n.out(), x);
   return OkStatus();
@@ -134,65 +135,6 @@ Status MatMul(const OnnxNode& n) {
   return n.Done("reshape", {{x}}, {{"shape", dims}});
 }
 
-// To `dims`, of which the first is the batch.
-Status ReshapeTo(const OnnxNode& n, const std::string& x, Ints dims) {
-  if (!dims.empty()) dims[0] = -1;
-  return n.Done("reshape", {{x}}, {{"shape", dims}});
-}
-
-Status Flatten(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  const Shape shape = n.graph().Desc(x).shape;
-  TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 1), shape.rank()));
-  if (axis == 0) return Unimplemented("axis = 0: samples would become one");
-  return ReshapeTo(n, x, {-1, shape.numel(static_cast<int>(axis), shape.rank())});
-}
-
-Status Reshape(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_RETURN_IF_ERROR(n.Only("allowzero", 0));
-  TD_ASSIGN_OR_RETURN(Ints dims, n.ConstantInts(1));
-  // A model that was saved for one batch size alone has it here.
-  const bool fixed = std::find(dims.begin(), dims.end(), -1) == dims.end();
-  if (fixed && !dims.empty() && dims[0] != 0) dims[0] = -1;
-  return n.Done("reshape", {{x}}, {{"shape", dims}});
-}
-
-Status Squeeze(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  const Shape shape = n.graph().Desc(x).shape;
-  TD_ASSIGN_OR_RETURN(const Ints axes, n.Axes(12, shape.rank()));
-  Ints dims;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    const bool named = std::find(axes.begin(), axes.end(), axis) != axes.end();
-    if (axes.empty() ? shape[axis] != 1 : !named) dims.push_back(shape[axis]);
-    if (named && (axis == 0 || shape[axis] != 1)) {
-      return InvalidArgument("dimension %d of %s is not 1", axis, ToString(shape));
-    }
-  }
-  return ReshapeTo(n, x, dims);
-}
-
-Status Unsqueeze(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  const Shape shape = n.graph().Desc(x).shape;
-  size_t more = n.Ints("axes", {}).size();
-  if (n.has(1)) {
-    TD_ASSIGN_OR_RETURN(const Ints given, n.ConstantInts(1));
-    more = given.size();
-  }
-  if (more > Shape::kRankMax) return InvalidArgument("%d axes", more);
-  TD_ASSIGN_OR_RETURN(Ints axes, n.Axes(12, shape.rank() + static_cast<int>(more)));
-  std::sort(axes.begin(), axes.end());
-  Ints dims(shape.dims().begin(), shape.dims().end());
-  for (const int64_t axis : axes) {
-    if (axis == 0) return Unimplemented("axis 0: the first dimension is the batch");
-    if (axis > static_cast<int64_t>(dims.size())) return InvalidArgument("axis %d", axis);
-    dims.insert(dims.begin() + axis, 1);
-  }
-  return ReshapeTo(n, x, dims);
-}
-
 Status Transpose(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   Ints reversed;
@@ -206,14 +148,6 @@ Status Softmax(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", n.opset() < 13 ? 1 : -1), rank));
   if (axis != rank - 1) return Unimplemented("axis = %d of %d: the last one alone", axis, rank);
   return n.Done("softmax", {{x}});
-}
-
-Status Concat(const OnnxNode& n) {
-  Slots inputs(1);
-  for (size_t i = 0; i < n.inputs(); ++i) {
-    TD_ASSIGN_OR_RETURN(inputs[0].emplace_back(), n.in(i));
-  }
-  return n.Done("concat", std::move(inputs), {{"axis", n.Int("axis", 0)}});
 }
 
 Status Split(const OnnxNode& n) {
@@ -260,8 +194,11 @@ Status Slice(const OnnxNode& n) {
 }
 
 Status Cast(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const int64_t to = n.Int("to", 0);
+  if (const auto known = n.Known(0); known && to != onnx::TensorProto::FLOAT) {
+    return n.Know(*known);
+  }
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const char* name = to == onnx::TensorProto::FLOAT   ? "f32"
                      : to == onnx::TensorProto::INT64 ? "i64"
                      : to == onnx::TensorProto::INT32 ? "i32"
@@ -305,8 +242,21 @@ Status Dropout(const OnnxNode& n) {
                 {{"dropout_prob", ratio}, {"name", n.graph().NewVar(n.out())}});
 }
 
+// Elements of a list that is known.
+Status KnownElements(const OnnxNode& n, const Ints& list, const Ints& at) {
+  TD_RETURN_IF_ERROR(n.Only("axis", 0));
+  Ints elements;
+  for (const int64_t i : at) {
+    TD_ASSIGN_OR_RETURN(const int64_t index, n.Axis(i, static_cast<int>(list.size())));
+    elements.push_back(list[static_cast<size_t>(index)]);
+  }
+  return n.Know(elements);
+}
+
 Status Gather(const OnnxNode& n) {
   if (!n.has(0) || !n.has(1)) return InvalidArgument("it needs two inputs");
+  const auto list = n.Known(0), at = n.Known(1);
+  if (list && at) return KnownElements(n, *list, *at);
   const Tensor* table = n.graph().Constant(n.value(0));
   const bool lookup = table != nullptr && table->shape().rank() == 2 && n.Int("axis", 0) == 0 &&
                       n.graph().Constant(n.value(1)) == nullptr;
@@ -355,11 +305,9 @@ constexpr OnnxReadRow kRows[] = {
     {"Add", Elementwise<kAdd>},
     {"Cast", Cast},
     {"Clip", Clip},
-    {"Concat", Concat},
     {"Constant", Constant},
     {"Div", Elementwise<kDiv>},
     {"Dropout", Dropout},
-    {"Flatten", Flatten},
     {"Gather", Gather},
     {"Gelu", Gelu},
     {"Gemm", Gemm},
@@ -372,24 +320,21 @@ constexpr OnnxReadRow kRows[] = {
     {"ReduceMean", Reduce<kReduceMean>},
     {"ReduceSum", Reduce<kReduceSum>},
     {"Relu", Plain<kRelu>},
-    {"Reshape", Reshape},
     {"Sigmoid", Plain<kSigmoid>},
     {"Slice", Slice},
     {"Softmax", Softmax},
     {"Split", Split},
-    {"Squeeze", Squeeze},
     {"Sub", Elementwise<kSub>},
     {"Sum", Sum},
     {"Tanh", Plain<kTanh>},
     {"Transpose", Transpose},
-    {"Unsqueeze", Unsqueeze},
 };
 
 }  // namespace
 
 Status ReadOnnxNode(const std::string& type, const OnnxNode& node) {
   for (const std::span<const OnnxReadRow> rows :
-       {std::span<const OnnxReadRow>(kRows), OnnxImageReaders()}) {
+       {std::span<const OnnxReadRow>(kRows), OnnxImageReaders(), OnnxShapeReaders()}) {
     for (const OnnxReadRow& row : rows) {
       if (type == row.type) return row.read(node);
     }

@@ -16,6 +16,8 @@ struct OnnxReadRow {
 
 // The readers of convolutions, poolings and batch normalisation (op_readers_image.cc).
 std::span<const OnnxReadRow> OnnxImageReaders();
+// Those of nodes that change or compute shapes (op_readers_shape.cc).
+std::span<const OnnxReadRow> OnnxShapeReaders();
 
 // Adds what a node of type `type` computes. UNIMPLEMENTED where there is no operator for it.
 Status ReadOnnxNode(const std::string& type, const OnnxNode& node);
