@@ -13,6 +13,7 @@ class Deadlines {
   // `clock`: the shard's; must outlive this.
   explicit Deadlines(const Clock& clock) : clock_(clock) {}
   virtual ~Deadlines() = default;
+  const Clock& clock() const { return clock_; }
   // `timeout_ms` as a client says it, from now on: at least 1 ms, at most a day.
   Time After(uint64_t timeout_ms) const {
     constexpr uint64_t kMsMax = uint64_t{24} * 3600 * 1000;

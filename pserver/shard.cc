@@ -345,6 +345,7 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
       TD_RETURN_IF_ERROR(TakePush(skip ? emptied : head, std::move(ticket), ready));
     }
     result.version = version_;
+    result.update = update_;
   }
   Run(std::move(ready));
   return result;
@@ -377,7 +378,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
     Break(status, ready);
     return status;
   }
-  counters_.update_time.Observe(Seconds(clock_.Now() - start));
+  Updated(start);
   Advance(ready);
   return OkStatus();
 }
@@ -398,9 +399,14 @@ void Shard::ApplyStepIfComplete(Ready& ready) {
   if (status.ok()) status = sparse_->ApplyGathered(ranks, step_rate_->second);
   if (!status.ok()) return Break(status, ready);
   has_previous_ = true;
-  counters_.update_time.Observe(Seconds(clock_.Now() - start));
+  Updated(start);
   step_rate_.reset();
   Advance(ready);
+}
+
+void Shard::Updated(Time begin) {
+  update_ = {begin, clock_.Now()};
+  counters_.update_time.Observe(Seconds(update_.end - begin));
 }
 
 void Shard::Advance(Ready& ready) {

@@ -204,6 +204,7 @@ class Shard {
   Status TakePush(const PushHead& head, PushTicket ticket, Ready& ready) TD_REQUIRES(mu_);
   void ApplyStepIfComplete(Ready& ready) TD_REQUIRES(mu_);
   void CompleteTrainer(int trainer, Ready& ready) TD_REQUIRES(mu_);
+  void Updated(Time begin) TD_REQUIRES(mu_);
   void Advance(Ready& ready) TD_REQUIRES(mu_);
   void CheckpointNow(Ready& ready) TD_REQUIRES(mu_);
   void Settle() TD_REQUIRES(mu_);
@@ -289,6 +290,7 @@ class Shard {
   std::vector<bool> has_values_ TD_GUARDED_BY(mu_);  // by slice, then by table
   size_t values_missing_ TD_GUARDED_BY(mu_) = 0;
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;
+  UpdateTime update_ TD_GUARDED_BY(mu_);        // that made it
   uint64_t log_number_ TD_GUARDED_BY(mu_) = 0;  // the last change noted
   // ... and the one with which the parameters became what they are. What was noted behind it, such
   // as gradients of the step in progress, is in no image: the log must keep it.

@@ -159,9 +159,15 @@ struct PushTicket {
   std::vector<int> slices;  // tables count on behind the slices; both halves have the number
   std::vector<Buffer> buffers;
 };
+// When a shard changed its parameters; at first Time().
+struct UpdateTime {
+  Time begin, end;
+};
+
 struct PushOutcome {
   uint64_t version = 0;
   bool duplicate = false;
+  UpdateTime update;  // the newest one
 };
 
 struct PullRange {
@@ -192,6 +198,7 @@ struct PulledSlice {
 struct PullResult {
   uint64_t version = 0;
   std::vector<PulledSlice> slices;
+  UpdateTime update;  // the newest one
 };
 
 struct TrainerInfo {

@@ -17,6 +17,39 @@ Caller CallerOfPush(const CodedPush& push) {
           push.incarnation};
 }
 
+uint64_t Microseconds(Time t) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count());
+}
+
+// What an answer needs. Shards and logs answer until they are gone, which TensorCalls may be
+// before.
+struct Call {
+  uint64_t server_incarnation;
+  const Clock& clock;  // the shard's
+  Time received = clock.Now();
+
+  CodedTimes Times(const UpdateTime& update) const {
+    return {Microseconds(received), Microseconds(clock.Now()), Microseconds(update.begin),
+            Microseconds(update.end)};
+  }
+  CodedPullReply Coded(const PullResult& result) const;
+};
+
+CodedPullReply Call::Coded(const PullResult& result) const {
+  CodedPullReply coded{result.version, server_incarnation, {}, Times(result.update)};
+  for (const PulledSlice& s : result.slices) {
+    CodedSlice slice;
+    slice.variable = s.variable;
+    slice.offset = s.offset;
+    slice.desc = {DType::kF32, s.dim == 0 ? Shape{s.numel} : Shape{s.numel / s.dim, s.dim}};
+    slice.data = reinterpret_cast<const float*>(s.values.get()) + s.first;
+    slice.keep = s.values;
+    coded.slices.push_back(std::move(slice));
+  }
+  return coded;
+}
+
 }  // namespace
 
 bool AsksForRowsAlone(Fragments request) {
@@ -55,6 +88,7 @@ StatusOr<PushOutcome> TensorCalls::TakePush(Fragments message, const CodedPush& 
 }
 
 void TensorCalls::Push(Fragments request, Answer answer) {
+  const Call call{server_incarnation_, deadlines_.clock()};
   const StatusOr<CodedPush> push = DecodePush(request);
   PullRequest pull;
   Status status = push.status();
@@ -69,15 +103,17 @@ void TensorCalls::Push(Fragments request, Answer answer) {
   if (!status.ok()) return answer(status, {});
   CodedPushReply reply{pushed->version, server_incarnation_, pushed->duplicate, {}};
   if (push->pull.empty()) {
-    return shard_.WhenWritten([answer = std::move(answer), reply](const Status& written) {
+    return shard_.WhenWritten([call, update = pushed->update, answer = std::move(answer),
+                               reply](const Status& written) mutable {
+      reply.times = call.Times(update);
       answer(written, EncodePushReply(reply, false));
     });
   }
   StartPull(CallerOfPush(*push), pull,
-            [this, reply, crc32c = pull.crc32c(),
+            [call, reply, crc32c = pull.crc32c(),
              answer = std::move(answer)](const StatusOr<PullResult>& result) mutable {
               if (!result.ok()) return answer(result.status(), {});
-              reply.pulled = Coded(*result);
+              reply.pulled = call.Coded(*result);
               answer(OkStatus(), EncodePushReply(reply, crc32c));
             });
 }
@@ -98,28 +134,15 @@ void TensorCalls::StartPull(const Caller& caller, const PullRequest& pull,
 }
 
 void TensorCalls::Pull(Fragments request, Answer answer) {
+  const Call call{server_incarnation_, deadlines_.clock()};
   PullRequest pull;
   if (Status status = ParseMessage(request, &pull); !status.ok()) return answer(status, {});
   StartPull(CallerOf(pull), pull,
-            [this, crc32c = pull.crc32c(),
+            [call, crc32c = pull.crc32c(),
              answer = std::move(answer)](const StatusOr<PullResult>& result) {
               if (!result.ok()) return answer(result.status(), {});
-              answer(OkStatus(), EncodePullReply(Coded(*result), crc32c));
+              answer(OkStatus(), EncodePullReply(call.Coded(*result), crc32c));
             });
-}
-
-CodedPullReply TensorCalls::Coded(const PullResult& result) const {
-  CodedPullReply coded{result.version, server_incarnation_, {}};
-  for (const PulledSlice& s : result.slices) {
-    CodedSlice slice;
-    slice.variable = s.variable;
-    slice.offset = s.offset;
-    slice.desc = {DType::kF32, s.dim == 0 ? Shape{s.numel} : Shape{s.numel / s.dim, s.dim}};
-    slice.data = reinterpret_cast<const float*>(s.values.get()) + s.first;
-    slice.keep = s.values;
-    coded.slices.push_back(std::move(slice));
-  }
-  return coded;
 }
 
 }  // namespace tandem

@@ -35,7 +35,6 @@ class TensorCalls {
   StatusOr<PushOutcome> TakePush(Fragments message, const CodedPush& push);
   // Calls `done` with an answer, at once or when the version is there.
   void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done);
-  CodedPullReply Coded(const PullResult& result) const;
 
   const uint64_t server_incarnation_;
   Shard& shard_;

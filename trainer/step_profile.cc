@@ -1,6 +1,7 @@
 #include "trainer/step_profile.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 
 #include "proto/job.pb.h"
 #include "trainer/rpc_log.h"
+#include "trainer/server_trace.h"
 
 namespace tandem {
 namespace {
@@ -73,57 +75,139 @@ Status WriteText(const std::string& path, const std::string& text) {
 
 namespace {
 
-// Events of one rank's trace.
+// Events of one rank's trace. Times are steady ones, in microseconds since `first`.
 class TraceEvents {
  public:
-  TraceEvents(Time first, int rank) : first_(first), rank_(rank) {}
+  TraceEvents(Time first, int rank) : first_us_(Microseconds(first)), rank_(rank) {}
+
+  static double Microseconds(Time t) { return Seconds(t.time_since_epoch()) * 1e6; }
 
   void Name(const char* what, int lane, const std::string& value) {
-    events_.push_back(
-        {{"ph", "M"}, {"pid", rank_}, {"tid", lane}, {"name", what}, {"args", {{"name", value}}}});
+    Name(rank_, what, lane, value);
+  }
+  void Name(int process, const char* what, int lane, const std::string& value) {
+    events_.push_back({{"ph", "M"},
+                       {"pid", process},
+                       {"tid", lane},
+                       {"name", what},
+                       {"args", {{"name", value}}}});
   }
   // One after another in its lane.
   void AddSpan(json event, Time begin, Time end) {
+    AddSpan(std::move(event), Microseconds(begin), Microseconds(end));
+  }
+  void AddSpan(json event, double begin_us, double end_us) {
     event["ph"] = "X";
-    event["ts"] = Microseconds(begin);
-    event["dur"] = Microseconds(end) - Microseconds(begin);
+    event["ts"] = begin_us - first_us_;
+    event["dur"] = end_us - begin_us;
     events_.push_back(std::move(event));
   }
   // Beside others in its lane.
   void AddAsync(json event, Time begin, Time end) {
     event["ph"] = "b";
     event["id"] = id_++;
-    event["ts"] = Microseconds(begin);
+    event["ts"] = Microseconds(begin) - first_us_;
     events_.push_back(event);
     event["ph"] = "e";
-    event["ts"] = Microseconds(end);
+    event["ts"] = Microseconds(end) - first_us_;
+    events_.push_back(std::move(event));
+  }
+  // A point of an arrow, inside a span: phase s begins it, t goes on, f ends it.
+  void AddArrow(const char* phase, int64_t id, json event, double at_us) {
+    event["ph"] = phase;
+    event["id"] = (int64_t{rank_} << 32) + id;
+    event["name"] = "gradient";
+    event["cat"] = "flow";
+    event["ts"] = at_us - first_us_;
+    if (*phase == 'f') event["bp"] = "e";
     events_.push_back(std::move(event));
   }
   json Take() { return std::move(events_); }
+  double first_us() const { return first_us_; }
 
  private:
-  double Microseconds(Time t) const { return Seconds(t - first_) * 1e6; }
-
-  const Time first_;
+  const double first_us_;
   const int rank_;
   int64_t id_ = 0;
   json events_ = json::array();
 };
 
 constexpr int kServerLane = 16;  // of the first server: behind those of the trainer itself
+constexpr int kLanesOfServer = 1000;
 
-void AddCalls(const std::vector<PsCall>& calls, int rank, TraceEvents* events) {
-  std::set<int> servers;
-  for (const PsCall& call : calls) {
-    const int lane = kServerLane + call.server;
-    if (servers.insert(call.server).second) {
+int LaneOf(const PsCall& call, int lane) {
+  return kServerLane + kLanesOfServer * call.server + std::min(lane, kLanesOfServer - 1);
+}
+
+void AddCalls(const std::vector<PsCall>& calls, const std::vector<int>& lanes, int rank,
+              TraceEvents* events) {
+  std::set<int> named;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const PsCall& call = calls[i];
+    const int lane = LaneOf(call, lanes[i]);
+    if (named.insert(lane).second) {
       events->Name("thread_name", lane, absl::StrFormat("calls to pserver %d", call.server));
     }
-    const json args = {{"sent", call.sent}, {"received", call.received}, {"ok", call.ok}};
-    events->AddAsync(
+    const json args = {{"server", call.server},
+                       {"sent", call.sent},
+                       {"received", call.received},
+                       {"version", call.at_server.version},
+                       {"ok", call.ok}};
+    events->AddSpan(
         {{"pid", rank}, {"tid", lane}, {"name", call.method}, {"cat", "rpc"}, {"args", args}},
         call.begin, call.end);
   }
+}
+
+// Updates of the servers, each once, by this process's clock; and the ways of the gradients.
+void AddUpdates(const std::vector<PsCall>& calls, const std::vector<int>& lanes, int rank,
+                TraceEvents* events) {
+  const std::map<int, ClockBounds> clocks = ServerClocks(calls);
+  for (const auto& [server, clock] : clocks) {
+    events->Name(kServerProcess + server, "process_name", 0, absl::StrFormat("pserver %d", server));
+    events->Name(kServerProcess + server, "thread_name", 0, "updates");
+  }
+  std::set<std::pair<int, uint64_t>> seen;
+  int64_t arrows = 0;
+  for (const GradientWay& way : GradientWays(calls)) {
+    const PsCall &push = calls[way.push], &told = calls[way.update], &pull = calls[way.pull];
+    const PsCall::Server& at = told.at_server;
+    const double clock = clocks.at(push.server).middle();
+    const double begin = static_cast<double>(at.update_begin_us) + clock;
+    const double end = std::max(begin + 1, static_cast<double>(at.update_end_us) + clock);
+    const json update = {{"pid", kServerProcess + push.server},
+                         {"tid", 0},
+                         {"args", {{"server", push.server}, {"version", at.version}}}};
+    if (seen.insert({push.server, at.version}).second) {
+      json span = update;
+      span["name"] = "update";
+      span["cat"] = "pserver";
+      events->AddSpan(std::move(span), begin, end);
+    }
+    const int64_t id = arrows++;
+    events->AddArrow("s", id, {{"pid", rank}, {"tid", LaneOf(push, lanes[way.push])}},
+                     TraceEvents::Microseconds(push.begin));
+    events->AddArrow("t", id, update, (begin + end) / 2);
+    events->AddArrow("f", id, {{"pid", rank}, {"tid", LaneOf(pull, lanes[way.pull])}},
+                     TraceEvents::Microseconds(pull.end) - 0.5);
+  }
+}
+
+// What `tandem profile` needs to put timelines of several processes together.
+json ClocksOf(const std::vector<PsCall>& calls, double first_us, const std::string& job, int rank) {
+  const double unix_us =
+      std::chrono::duration<double, std::micro>(std::chrono::system_clock::now().time_since_epoch())
+          .count() -
+      (TraceEvents::Microseconds(SteadyNow()) - first_us);
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  json servers = json::object();
+  for (const auto& [server, clock] : ServerClocks(calls)) {
+    servers[std::to_string(server)] = {clock.low, clock.high};
+  }
+  return {{"job", job},           {"rank", rank},
+          {"first_us", first_us}, {"first_unix_us", unix_us},
+          {"boot", boot},         {"pserver_clocks", servers}};
 }
 
 // When the profiled steps began and ended.
@@ -153,8 +237,12 @@ std::string ChromeTrace(const Profiler& profiler, const std::vector<PsCall>& cal
       events.AddSpan(std::move(event), span.begin, span.end);
     }
   }
-  AddCalls(calls, rank, &events);
-  const json trace = {{"traceEvents", events.Take()}, {"displayTimeUnit", "ms"}};
+  const std::vector<int> lanes = CallLanes(calls);
+  AddCalls(calls, lanes, rank, &events);
+  AddUpdates(calls, lanes, rank, &events);
+  const json trace = {{"traceEvents", events.Take()},
+                      {"displayTimeUnit", "ms"},
+                      {"otherData", ClocksOf(calls, events.first_us(), job, rank)}};
   return trace.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -48,9 +48,14 @@ class StepProfile {
   bool written_ = false;
 };
 
-// Chrome's trace event format, timestamps in microseconds since the first span: one process (the
-// rank), a thread for each lane and for each server of `calls`; communications and calls, which
-// overlap, as asynchronous events.
+// The process of the first server in a timeline: behind all ranks, which are processes too.
+inline constexpr int kServerProcess = 1'000'000;
+
+// Chrome's trace event format, timestamps in microseconds since the first span. A process for the
+// rank, with a thread for each lane and threads for the calls to each server; communications, which
+// overlap, as asynchronous events. A process for each server with its updates, by the rank's clock,
+// and arrows from pushes to the updates and on to the answers with the parameters. "otherData" has
+// what tells the clocks of several timelines apart (deploy/cli/profile.cc).
 std::string ChromeTrace(const Profiler& profiler, const std::vector<PsCall>& calls,
                         const std::string& job, int rank);
 

@@ -21,8 +21,9 @@ enum PushField : uint32_t {
   kPushSlice = 7,
   kPull = 8
 };
-enum ReplyField : uint32_t { kVersion = 1, kServerIncarnation = 2, kReplySlice = 3 };
-enum PushReplyField : uint32_t { kDuplicate = 3, kPulled = 4 };
+enum ReplyField : uint32_t { kVersion = 1, kServerIncarnation = 2, kReplySlice = 3, kTimes = 4 };
+enum PushReplyField : uint32_t { kDuplicate = 3, kPulled = 4, kPushTimes = 5 };
+enum TimesField : uint32_t { kReceived = 1, kAnswered = 2, kUpdateBegin = 3, kUpdateEnd = 4 };
 
 constexpr size_t kNameBytesMax = 256;
 constexpr size_t kSlicesMax = 1 << 20;
@@ -89,6 +90,16 @@ class Writer {
   EncodedMessage message_;
   std::string head_;
 };
+
+// Nothing for times that nobody took.
+void PutTimes(std::string& out, uint32_t field, const CodedTimes& times) {
+  std::string inner;
+  PutUintField(inner, kReceived, times.received);
+  PutUintField(inner, kAnswered, times.answered);
+  PutUintField(inner, kUpdateBegin, times.update_begin);
+  PutUintField(inner, kUpdateEnd, times.update_end);
+  PutBytesField(out, field, inner);
+}
 
 // ---- Reading
 // --------------------------------------------------------------------------------------
@@ -182,6 +193,53 @@ Status ReadSlice(WireReader& in, std::vector<CodedSlice>& slices) {
   return OkStatus();
 }
 
+CodedTimes ReadTimes(WireReader& in) {
+  CodedTimes times;
+  const size_t entered = in.Enter();
+  while (!in.done()) {
+    const uint32_t tag = in.Tag();
+    switch (tag) {
+      case AsVarint(kReceived):
+        times.received = in.Varint();
+        break;
+      case AsVarint(kAnswered):
+        times.answered = in.Varint();
+        break;
+      case AsVarint(kUpdateBegin):
+        times.update_begin = in.Varint();
+        break;
+      case AsVarint(kUpdateEnd):
+        times.update_end = in.Varint();
+        break;
+      default:
+        in.Skip(tag);
+    }
+  }
+  in.Leave(entered);
+  return times;
+}
+
+// To the end of the message that `in` is in: a PullReply, or a PushReply, which may have one in it.
+AnswerHead ReadHead(WireReader& in, bool push) {
+  AnswerHead head, pulled;
+  head.pulled = !push;
+  while (!in.done()) {
+    const uint32_t tag = in.Tag();
+    if (tag == AsVarint(kVersion)) {
+      head.version = in.Varint();
+    } else if (tag == AsBytes(push ? uint32_t{kPushTimes} : uint32_t{kTimes})) {
+      head.times = ReadTimes(in);
+    } else if (push && tag == AsBytes(kPulled)) {
+      const size_t entered = in.Enter();
+      pulled = ReadHead(in, /*push=*/false);
+      in.Leave(entered);
+    } else {
+      in.Skip(tag);
+    }
+  }
+  return pulled.pulled ? pulled : head;
+}
+
 // To the end of the message that `in` is in.
 StatusOr<CodedPullReply> ReadPullReply(WireReader& in) {
   CodedPullReply reply;
@@ -196,6 +254,9 @@ StatusOr<CodedPullReply> ReadPullReply(WireReader& in) {
         break;
       case AsBytes(kReplySlice):
         TD_RETURN_IF_ERROR(ReadSlice(in, reply.slices));
+        break;
+      case AsBytes(kTimes):
+        reply.times = ReadTimes(in);
         break;
       default:
         in.Skip(tag);
@@ -234,6 +295,7 @@ EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c) {
   PutUintField(writer.head(), kVersion, reply.version);
   PutUintField(writer.head(), kServerIncarnation, reply.server_incarnation);
   for (const CodedSlice& s : reply.slices) writer.Slice(kReplySlice, s, crc32c);
+  PutTimes(writer.head(), kTimes, reply.times);
   return std::move(writer).Finish();
 }
 
@@ -244,6 +306,7 @@ EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c) {
   PutUintField(head, kVersion, reply.version);
   PutUintField(head, kServerIncarnation, reply.server_incarnation);
   PutUintField(head, kDuplicate, reply.duplicate ? 1 : 0);
+  PutTimes(head, kPushTimes, reply.times);
   if (reply.pulled) {
     pulled = EncodePullReply(*reply.pulled, crc32c);
     PutVarint(head, AsBytes(kPulled));
@@ -320,12 +383,27 @@ StatusOr<CodedPushReply> DecodePushReply(Fragments message) {
         in.Leave(entered);
         break;
       }
+      case AsBytes(kPushTimes):
+        reply.times = ReadTimes(in);
+        break;
       default:
         in.Skip(tag);
     }
   }
   if (!in.ok()) return InvalidArgument("these bytes are not a PushReply (proto/pserver.proto)");
   return reply;
+}
+
+AnswerHead HeadOfPushReply(Fragments message) {
+  WireReader in(message);
+  const AnswerHead head = ReadHead(in, /*push=*/true);
+  return in.ok() ? head : AnswerHead();
+}
+
+AnswerHead HeadOfPullReply(Fragments message) {
+  WireReader in(message);
+  const AnswerHead head = ReadHead(in, /*push=*/false);
+  return in.ok() ? head : AnswerHead();
 }
 
 Status CopyContent(Fragments message, const CodedSlice& slice, void* to) {

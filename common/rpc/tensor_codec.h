@@ -50,15 +50,29 @@ struct CodedPush {
   std::string pull;  // a PullRequest as bytes; empty: none
 };
 
+// ServerTimes of proto/pserver.proto.
+struct CodedTimes {
+  uint64_t received = 0, answered = 0, update_begin = 0, update_end = 0;
+};
+
 struct CodedPullReply {
   uint64_t version = 0, server_incarnation = 0;
   std::vector<CodedSlice> slices;
+  CodedTimes times = {};
 };
 
 struct CodedPushReply {
   uint64_t version = 0, server_incarnation = 0;
   bool duplicate = false;
   std::optional<CodedPullReply> pulled;
+  CodedTimes times = {};  // of a push alone
+};
+
+// What an answer tells beside its tensors: version and times.
+struct AnswerHead {
+  uint64_t version = 0;
+  bool pulled = false;  // it is that of a pull
+  CodedTimes times;
 };
 
 // Contents from this size on are referenced, smaller ones copied into the message.
@@ -73,6 +87,11 @@ EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c);
 StatusOr<CodedPush> DecodePush(Fragments message);
 StatusOr<CodedPullReply> DecodePullReply(Fragments message);
 StatusOr<CodedPushReply> DecodePushReply(Fragments message);
+
+// The head of a PushReply (that of the pull in it, where there is one) or a PullReply; nothing is
+// checked, and of other bytes it is empty.
+AnswerHead HeadOfPushReply(Fragments message);
+AnswerHead HeadOfPullReply(Fragments message);
 
 // Copies the content to `to` (slice.desc.bytes() bytes). DATA_LOSS when the checksum does not
 // match; `to` then holds what came.

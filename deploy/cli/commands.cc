@@ -16,6 +16,7 @@ const std::vector<Command>& Commands() {
       {"graph", RunGraph, "print or draw the program of a job, before and after each pass"},
       {"plan", RunPlan,
        "predict and measure each way of reducing a job's gradients, or simulate it"},
+      {"profile", RunProfile, "put the timelines of a job's processes together"},
       {"status", RunStatus, "show the pservers and trainers of a running job, and who is slow"},
       {"top", RunTop, "the same again and again, with updates per second"},
       {"vars", RunVars, "list the variables that a job's pservers hold, and where"},

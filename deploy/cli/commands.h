@@ -25,6 +25,7 @@ int RunImport(const Args& args);
 int RunKnobs(const Args& args);
 int RunLint(const Args& args);
 int RunPlan(const Args& args);
+int RunProfile(const Args& args);
 int RunRestore(const Args& args);
 int RunSave(const Args& args);
 int RunStatus(const Args& args);

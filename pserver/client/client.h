@@ -49,6 +49,14 @@ struct PsCall {
   Time begin, end;
   size_t sent = 0, received = 0;  // bytes of the messages
   bool ok = true;
+  // Of answers to pushes and pulls: the version that they tell, and times by the server's clock:
+  // when the call came, when it was answered, and the newest update. 0: there is none.
+  struct Server {
+    uint64_t version = 0;
+    bool values = false;  // parameters came with it
+    int64_t received_us = 0, answered_us = 0, update_begin_us = 0, update_end_us = 0;
+  };
+  Server at_server = {};
 };
 
 struct PsOptions {

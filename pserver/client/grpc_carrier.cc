@@ -104,6 +104,22 @@ Status GrpcCarrier::WaitForServers() {
 
 std::unique_ptr<PsEvent> GrpcCarrier::MakeEvent() { return std::make_unique<ThreadEvent>(); }
 
+namespace {
+
+PsCall::Server AtServer(std::string_view method, Fragments answer) {
+  if (method != "Push" && method != "Pull") return {};
+  const AnswerHead head = method == "Push" ? HeadOfPushReply(answer) : HeadOfPullReply(answer);
+  const CodedTimes& t = head.times;
+  return {.version = head.version,
+          .values = head.pulled,
+          .received_us = static_cast<int64_t>(t.received),
+          .answered_us = static_cast<int64_t>(t.answered),
+          .update_begin_us = static_cast<int64_t>(t.update_begin),
+          .update_end_us = static_cast<int64_t>(t.update_end)};
+}
+
+}  // namespace
+
 PsCarrier::Take GrpcCarrier::Observed(const Server& server, const char* method, size_t bytes,
                                       Take take) const {
   PsCall call{
@@ -112,6 +128,7 @@ PsCarrier::Take GrpcCarrier::Observed(const Server& server, const char* method, 
     call.end = SteadyNow();
     call.received = BytesOf(answer);
     call.ok = status.ok();
+    if (call.ok) call.at_server = AtServer(call.method, answer);
     options_.on_call(call);
     take(status, answer);
   };

@@ -119,6 +119,25 @@ void ExpectSame(Fragments message, const std::vector<CodedSlice>& got,
   }
 }
 
+CodedTimes TimesOf(int round) {
+  const auto n = static_cast<uint64_t>(round) + 1;
+  return {n, n << 20, n << 40, (n << 40) + 5};
+}
+
+void Fill(const CodedTimes& times, ServerTimes* out) {
+  out->set_received(times.received);
+  out->set_answered(times.answered);
+  out->set_update_begin(times.update_begin);
+  out->set_update_end(times.update_end);
+}
+
+void ExpectSame(const CodedTimes& got, const CodedTimes& want) {
+  EXPECT_EQ(got.received, want.received);
+  EXPECT_EQ(got.answered, want.answered);
+  EXPECT_EQ(got.update_begin, want.update_begin);
+  EXPECT_EQ(got.update_end, want.update_end);
+}
+
 TEST(TensorCodecTest, PushIsByteCompatibleWithProtobuf) {
   Random random(1);
   for (int round = 0; round < 2000; ++round) {
@@ -150,8 +169,10 @@ TEST(TensorCodecTest, PullReplyIsByteCompatibleWithProtobuf) {
   for (int round = 0; round < 500; ++round) {
     CodedPullReply reply{static_cast<uint64_t>(random.Int(0, 1000)),
                          static_cast<uint64_t>(random.Int(0, 1000)), random.Push().slices};
+    if (round % 2 == 0) reply.times = TimesOf(round);
     PullReply expected;
     expected.set_version(reply.version);
+    if (round % 2 == 0) Fill(reply.times, expected.mutable_times());
     expected.set_server_incarnation(reply.server_incarnation);
     for (const CodedSlice& s : reply.slices) Fill(s, true, expected.add_slice());
     const std::string ours = Flat(EncodePullReply(reply, true));
@@ -164,6 +185,11 @@ TEST(TensorCodecTest, PullReplyIsByteCompatibleWithProtobuf) {
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->version, reply.version);
     ExpectSame(pieces, decoded->slices, reply.slices, true);
+    ExpectSame(decoded->times, reply.times);
+    const AnswerHead head = HeadOfPullReply(pieces);
+    EXPECT_EQ(head.version, reply.version);
+    EXPECT_TRUE(head.pulled);
+    ExpectSame(head.times, reply.times);
   }
 }
 
@@ -174,13 +200,16 @@ TEST(TensorCodecTest, PushReplyIsByteCompatibleWithProtobuf) {
                          static_cast<uint64_t>(random.Int(0, 1000)),
                          round % 3 == 0,
                          {}};
-    if (round % 4 != 0) reply.pulled = CodedPullReply{7, 0, random.Push().slices};
+    if (round % 4 != 0) reply.pulled = CodedPullReply{7, 0, random.Push().slices, TimesOf(9)};
+    reply.times = TimesOf(round);
     PushReply expected;
+    Fill(reply.times, expected.mutable_times());
     expected.set_version(reply.version);
     expected.set_server_incarnation(reply.server_incarnation);
     expected.set_duplicate(reply.duplicate);
     if (reply.pulled) {
       expected.mutable_pulled()->set_version(7);
+      Fill(reply.pulled->times, expected.mutable_pulled()->mutable_times());
       for (const CodedSlice& s : reply.pulled->slices) {
         Fill(s, false, expected.mutable_pulled()->add_slice());
       }
@@ -196,6 +225,11 @@ TEST(TensorCodecTest, PushReplyIsByteCompatibleWithProtobuf) {
     EXPECT_EQ(decoded->duplicate, reply.duplicate);
     ASSERT_EQ(decoded->pulled.has_value(), reply.pulled.has_value());
     if (reply.pulled) ExpectSame(pieces, decoded->pulled->slices, reply.pulled->slices, false);
+    ExpectSame(decoded->times, reply.times);
+    const AnswerHead head = HeadOfPushReply(pieces);
+    EXPECT_EQ(head.pulled, reply.pulled.has_value());
+    EXPECT_EQ(head.version, reply.pulled ? 7 : reply.version);
+    ExpectSame(head.times, reply.pulled ? reply.pulled->times : reply.times);
   }
 }
 
@@ -297,6 +331,8 @@ TEST(TensorCodecTest, MutatedBytesNeverCrashAndNeverReachOutside) {
       const StatusOr<CodedPush> push = DecodePush(pieces);
       (void)DecodePullReply(pieces).status();
       (void)DecodePushReply(pieces).status();
+      (void)HeadOfPushReply(pieces).version;
+      (void)HeadOfPullReply(pieces).version;
       if (!push.ok()) continue;
       ++accepted;
       for (const CodedSlice& s : push->slices) {
