@@ -22,6 +22,10 @@ const std::vector<AccessRow>& AccessTable() {
       {PserverCall::kPullState, "PullState", {kTrainer, kAdmin}},
       {PserverCall::kPullTable, "PullTable", {kTrainer, kAdmin}},
       {PserverCall::kOpenLane, "OpenLane", {kTrainer}},
+      {PserverCall::kExchangeMap, "ExchangeMap", {kTrainer, kAdmin}},
+      {PserverCall::kFreezeBuckets, "FreezeBuckets", {kAdmin}},
+      {PserverCall::kOfferBuckets, "OfferBuckets", {kAdmin}},
+      {PserverCall::kReleaseBuckets, "ReleaseBuckets", {kAdmin}},
   };
   return rows;
 }

@@ -26,7 +26,11 @@ enum class PserverCall : uint8_t {
   kRestoreCheckpoint,
   kPullState,
   kPullTable,
-  kOpenLane
+  kOpenLane,
+  kExchangeMap,
+  kFreezeBuckets,
+  kOfferBuckets,
+  kReleaseBuckets
 };
 
 struct AccessRow {

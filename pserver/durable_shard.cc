@@ -105,6 +105,13 @@ StatusOr<uint64_t> DurableShard::Recover() {
   return version;
 }
 
+void DurableShard::WhenKept(bool save, UpdateLog::Written done) {
+  if (log_ == nullptr) return done(storage_ != nullptr && save ? Save().status() : OkStatus());
+  shard_->WhenWritten([this, done = std::move(done)](const Status& written) {
+    done(written.ok() ? storage_->SyncLog() : written);
+  });
+}
+
 void DurableShard::SaveLater(ShardImage image) {
   const uint64_t version = image.version;
   auto shared = std::make_shared<ShardImage>(std::move(image));

@@ -46,6 +46,10 @@ class DurableShard {
   StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false);
   // Back to the checkpoint; gives its version.
   StatusOr<uint64_t> Restore();
+  // Calls `done` when everything that was changed up to now survives everything that this server is
+  // to survive, the loss of power too. Without a log that takes a checkpoint, which is left out
+  // unless `save`.
+  void WhenKept(bool save, UpdateLog::Written done);
   // No more changes: those who wait for one that is not written are told so. REQUIRES: as
   // GroupLog::Close.
   void Close();

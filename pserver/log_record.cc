@@ -4,25 +4,24 @@
 #include <utility>
 
 #include "common/base/crc32c.h"
+#include "proto/pserver.pb.h"
 #include "pserver/buffer_pool.h"
+#include "pserver/move_convert.h"
 
 namespace tandem {
 namespace {
 
 constexpr size_t kHeadBytes = 5;  // kind, CRC32C
 
-}  // namespace
-
-EncodedMessage EncodeLogEntry(const LogEntry& entry) {
+EncodedMessage EncodePushOf(const LogEntry& entry) {
   const PushHead& head = entry.head;
-  CodedPush push{head.caller.job,
-                 static_cast<uint32_t>(head.caller.trainer),
-                 head.caller.incarnation,
-                 head.sequence,
-                 head.step,
-                 head.learning_rate,
-                 {},
-                 ""};
+  CodedPush push;
+  push.job = head.caller.job;
+  push.trainer_id = static_cast<uint32_t>(head.caller.trainer);
+  push.incarnation = head.caller.incarnation;
+  push.sequence = head.sequence;
+  push.step = head.step;
+  push.learning_rate = head.learning_rate;
   for (size_t i = 0; i < entry.values.size(); ++i) {
     CodedSlice slice;
     slice.variable = head.slices[i].variable;
@@ -31,7 +30,21 @@ EncodedMessage EncodeLogEntry(const LogEntry& entry) {
     slice.data = entry.values[i].get();
     push.slices.push_back(std::move(slice));
   }
-  EncodedMessage message = EncodePush(push, /*crc32c=*/false);
+  return EncodePush(push, /*crc32c=*/false);
+}
+
+EncodedMessage EncodeMoveOf(const LogEntry& entry) {
+  MoveEntry message;
+  ToProto(*entry.move, &message);
+  EncodedMessage encoded;
+  encoded.pieces.push_back({message.SerializeAsString(), nullptr, 0, nullptr});
+  return encoded;
+}
+
+}  // namespace
+
+EncodedMessage EncodeLogEntry(const LogEntry& entry) {
+  EncodedMessage message = entry.move == nullptr ? EncodePushOf(entry) : EncodeMoveOf(entry);
   uint32_t sum = 0;
   for (const EncodedMessage::Piece& p : message.pieces) {
     sum = p.data != nullptr ? Crc32c(sum, p.data, p.bytes)
@@ -53,7 +66,17 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
   PutFixed32(prefix, Crc32c(0, body.data(), body.size()));
   if (prefix != bytes.substr(0, kHeadBytes)) return damaged("CRC32C");
   const auto kind = static_cast<LogEntry::Kind>(bytes[0]);
-  if (kind < LogEntry::Kind::kPush || kind > LogEntry::Kind::kComplete) return damaged("kind");
+  if (kind < LogEntry::Kind::kPush || kind > LogEntry::Kind::kMoveLearned) return damaged("kind");
+  if (kind > LogEntry::Kind::kComplete) {
+    MoveEntry message;
+    if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+      return damaged("not a MoveEntry");
+    }
+    TD_ASSIGN_OR_RETURN(MoveRecord move, FromProto(message));
+    LogEntry entry{number, kind, {}, {}};
+    entry.move = std::make_shared<MoveRecord>(std::move(move));
+    return entry;
+  }
   const std::span<const std::byte> piece(reinterpret_cast<const std::byte*>(body.data()),
                                          body.size());
   const StatusOr<CodedPush> push = DecodePush({&piece, 1});

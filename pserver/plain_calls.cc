@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "proto/pserver.pb.h"
+#include "pserver/move_convert.h"
 #include "pserver/proto_convert.h"
 
 namespace tandem {
@@ -24,6 +25,8 @@ Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureRe
   reply->set_initialised(result.initialised);
   reply->set_restored(result.restored);
   reply->set_version(result.version);
+  ToProto(result.map, reply->mutable_map());
+  reply->set_generation(result.generation);
   return OkStatus();
 }
 

@@ -195,6 +195,7 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
                               const std::optional<LaneMemory>& memory, Metrics& metrics) {
   DurableShard::Options made;
   made.shard.server_incarnation = incarnation;
+  made.shard.index = options.index;
   made.shard.job = options.job;
   made.shard.trainers = options.trainers;
   made.shard.checkpoint_every_steps = options.checkpoint_every_steps;

@@ -58,4 +58,10 @@ void RowAdmission::Set(const WaitingRow& row, uint32_t version) {
   count_ += waiting.insert_or_assign(row.id, Seen{row.seen, version - row.age}).second;
 }
 
+void RowAdmission::Drop(int bucket) {
+  auto& waiting = buckets_[static_cast<size_t>(bucket)];
+  count_ -= waiting.size();
+  waiting.clear();
+}
+
 }  // namespace tandem

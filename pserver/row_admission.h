@@ -34,6 +34,8 @@ class RowAdmission {
   std::vector<WaitingRow> OfBucket(int bucket, uint32_t version) const;
   // Adds or replaces one.
   void Set(const WaitingRow& row, uint32_t version);
+  // Forgets those of a bucket.
+  void Drop(int bucket);
 
  private:
   struct Seen {

@@ -15,6 +15,7 @@
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.grpc.pb.h"
 #include "pserver/access.h"
+#include "pserver/move_calls.h"
 #include "pserver/plain_calls.h"
 #include "pserver/proto_convert.h"
 
@@ -30,6 +31,10 @@ using Finish = CallMetrics::Finish;
 // would take longer than the work. A longer one must not hold up other connections.
 constexpr size_t kShortBytesMax = 1 << 20;
 
+using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
+    ParameterServer::WithCallbackMethod_FreezeBuckets<
+        ParameterServer::WithCallbackMethod_OfferBuckets<
+            ParameterServer::WithCallbackMethod_ReleaseBuckets<ParameterServer::Service>>>>;
 // Push and Pull carry tensors and are read and written by hand, the rest goes through protobuf.
 using Plain = ParameterServer::WithCallbackMethod_Configure<
     ParameterServer::WithCallbackMethod_InitParams<ParameterServer::WithCallbackMethod_WaitInit<
@@ -39,8 +44,7 @@ using Plain = ParameterServer::WithCallbackMethod_Configure<
                     ParameterServer::WithCallbackMethod_RestoreCheckpoint<
                         ParameterServer::WithCallbackMethod_PullState<
                             ParameterServer::WithCallbackMethod_PullTable<
-                                ParameterServer::WithCallbackMethod_OpenLane<
-                                    ParameterServer::Service>>>>>>>>>>>;
+                                ParameterServer::WithCallbackMethod_OpenLane<Moves>>>>>>>>>>>;
 using Base =
     ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
 
@@ -155,6 +159,29 @@ class PserverService final : public Base {
       return OkStatus();
     });
   }
+  ServerUnaryReactor* ExchangeMap(CallbackServerContext* context, const ExchangeMapRequest* request,
+                                  ExchangeMapReply* reply) override {
+    return Work(context, PserverCall::kExchangeMap,
+                [this, request, reply] { return tandem::ExchangeMap(*request, shard_, reply); });
+  }
+  ServerUnaryReactor* FreezeBuckets(CallbackServerContext* context,
+                                    const FreezeBucketsRequest* request,
+                                    FreezeBucketsReply* reply) override {
+    return Move(context, PserverCall::kFreezeBuckets,
+                [this, request, reply] { return tandem::FreezeBuckets(*request, shard_, reply); });
+  }
+  ServerUnaryReactor* OfferBuckets(CallbackServerContext* context,
+                                   const OfferBucketsRequest* request,
+                                   OfferBucketsReply* /*reply*/) override {
+    return Move(context, PserverCall::kOfferBuckets,
+                [this, request] { return tandem::OfferBuckets(*request, shard_); });
+  }
+  ServerUnaryReactor* ReleaseBuckets(CallbackServerContext* context,
+                                     const ReleaseBucketsRequest* request,
+                                     ReleaseBucketsReply* reply) override {
+    return Move(context, PserverCall::kReleaseBuckets,
+                [this, request, reply] { return tandem::ReleaseBuckets(*request, shard_, reply); });
+  }
 
  private:
   Status CheckToken(const CallbackServerContext& context) const;
@@ -175,6 +202,16 @@ class PserverService final : public Base {
           shard_.WhenWritten(
               [status, finish](const Status& written) { finish(status.ok() ? written : status); });
         });
+  }
+
+  // The same, once what `body` did is kept: the next step of a move may build on it.
+  ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
+                           std::function<Status()> body) {
+    return Hand(context, call, [this, call, body = std::move(body)](const Finish& finish) {
+      if (const Status status = body(); !status.ok()) return finish(status);
+      // Frozen buckets are this server's still, whatever befalls it.
+      durable_.WhenKept(call != PserverCall::kFreezeBuckets, finish);
+    });
   }
 
   Status DoPullTable(const PullTableRequest& request, PullTableReply* reply);
@@ -330,9 +367,10 @@ Status PserverService::DoPullTable(const PullTableRequest& request, PullTableRep
   constexpr uint64_t kBytes = 16 << 20, kBytesMax = 256 << 20;
   const uint64_t bytes = request.bytes_max() == 0 ? kBytes : request.bytes_max();
   const int bucket = static_cast<int>(std::min<uint32_t>(request.bucket_begin(), kRowBuckets));
+  const int end = static_cast<int>(std::min<uint32_t>(request.bucket_end(), kRowBuckets));
   TD_ASSIGN_OR_RETURN(const TablePage page,
                       shard_.PullTable(request.job(), request.variable(), bucket, request.slots(),
-                                       std::min(bytes, kBytesMax)));
+                                       std::min(bytes, kBytesMax), end));
   reply->set_version(page.version);
   ToProto(page.rows, reply->mutable_rows());
   for (const std::string& slot : page.slots) reply->add_slot(slot);
@@ -380,6 +418,8 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
     table->set_removed(t.removed);
   }
   reply->set_checkpoint_version(durable_.checkpoint_version());
+  reply->set_buckets(static_cast<uint32_t>(info.buckets));
+  reply->set_map_version(info.map_version);
   return OkStatus();
 }
 

@@ -95,14 +95,7 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   if (table_ == nullptr) {
-    TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(config, backend_, device_,
-                                                        options_.table_memory, options_.workers));
-    SetTables(std::move(tables));
-    TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_, options_.arena));
-    config_ = config;
-    values_missing_ = config.slices.size() + config.tables.size();
-    has_values_.assign(values_missing_, false);
-    SetTrainers(config.trainers);
+    TD_RETURN_IF_ERROR(SetUp(config));
   } else {
     ShardConfig mine = config_;
     if (may_treat_otherwise_) TakeTreatment(config, mine);
@@ -114,7 +107,24 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   }
   may_treat_otherwise_ = false;
   TD_RETURN_IF_ERROR(CheckCaller(caller));
-  return ConfigureResult{options_.server_incarnation, initialised(), restored_, version_};
+  return ConfigureResult{options_.server_incarnation,
+                         initialised(),
+                         restored_,
+                         version_,
+                         moves_.map,
+                         moves_.generation};
+}
+
+Status Shard::SetUp(const ShardConfig& config) {
+  TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(config, backend_, device_,
+                                                      options_.table_memory, options_.workers));
+  SetTables(std::move(tables));
+  TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_, options_.arena));
+  config_ = config;
+  values_missing_ = config.slices.size() + config.tables.size();
+  has_values_.assign(values_missing_, false);
+  SetTrainers(config.trainers);
+  return OkStatus();
 }
 
 Status Shard::CheckCaller(const Caller& caller) {
@@ -139,6 +149,7 @@ Status Shard::CheckCaller(const Caller& caller) {
   t.seen = true;
   if (t.lost) Found(caller.trainer);
   t.last_seen = clock_.Now();
+  Thaw();
   return OkStatus();
 }
 
@@ -254,6 +265,11 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
     case SequenceWindow::Seen::kNew:
       break;
   }
+  if (head.origin_server != 0) {
+    TD_ASSIGN_OR_RETURN(const bool taken, TakenElsewhere(head));
+    if (taken) return true;
+  }
+  if (!replaying_) TD_RETURN_IF_ERROR(CheckGeneration(head));
   if (options_.log != nullptr) TD_RETURN_IF_ERROR(options_.log->Ready());
   if (t.completed) {
     return FailedPrecondition("trainer %d pushes after it completed", head.caller.trainer);

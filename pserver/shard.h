@@ -25,6 +25,7 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
+#include "pserver/bucket_move.h"
 #include "pserver/dense_table.h"
 #include "pserver/shard_types.h"
 #include "pserver/sparse_tables.h"
@@ -38,6 +39,7 @@ class Shard {
  public:
   struct Options {
     uint64_t server_incarnation = 1;      // a new number at each start
+    int index = 0;                        // which server of the job
     std::string job;                      // "": takes the first that comes
     int trainers = 0;                     // 0: as the first trainer says
     uint64_t checkpoint_every_steps = 0;  // 0: never by itself
@@ -109,8 +111,23 @@ class Shard {
       const std::string& job, const std::vector<std::string>& variables);
 
   // Rows of a table from bucket `bucket` on (SparseTable::Page).
+  // Before bucket `end`; unless that is 0 all of them must be here: OUT_OF_RANGE.
   StatusOr<TablePage> PullTable(const std::string& job, const std::string& variable, int bucket,
-                                bool slots, uint64_t bytes_max);
+                                bool slots, uint64_t bytes_max, int end = 0);
+
+  // ---- Moves of buckets (shard_moves.cc). Each may be called again when its answer was lost. What
+  // it tells of is durable once DurableShard::WhenKept says so.
+  // Neither gives out nor changes the rows of `buckets` (ascending) for `lease`.
+  // FAILED_PRECONDITION in sync mode; UNAVAILABLE while others are on their way.
+  StatusOr<BucketParcel> FreezeBuckets(const std::string& job, const std::vector<int>& buckets,
+                                       int target, const std::string& address, Duration lease);
+  // Keeps what is in the parcel, without serving it. With a configuration in it a server that is
+  // not configured becomes one of the job: nobody else configures it.
+  Status OfferBuckets(const std::string& job, const BucketParcel& parcel);
+  // From now on the frozen buckets are the target's. FAILED_PRECONDITION when the lease is over.
+  StatusOr<BucketMap> ReleaseBuckets(const std::string& job, const std::vector<BucketMove>& moves);
+  // Takes up what somebody else knows; serves what was offered once it was released.
+  StatusOr<MapAnswer> ExchangeMap(const Caller& caller, bool observer, const BucketMap& known);
 
   ShardInfo Info() const;
   // The job that is served: as configured, else as the options say, else "".
@@ -186,6 +203,11 @@ class Shard {
     uint64_t number = 0;  // 0: it is whole
     ShardImage image;
   };
+  struct Frozen {
+    std::vector<BucketMove> moves;  // empty: none
+    std::string address;            // of their target
+    Time until;
+  };
   struct TableGauges {  // TableInfo's
     Gauge &rows, &bytes, &waiting, &dropped, &removed, &cold, &fetched, &written, &read_seconds;
   };
@@ -197,6 +219,7 @@ class Shard {
   // shard.cc
   Status CheckCaller(const Caller& caller) TD_REQUIRES(mu_);  // and notes that it lives
   Status CheckOptions(const ShardConfig& config) const;
+  Status SetUp(const ShardConfig& config) TD_REQUIRES(mu_);
   void Adopt(const Caller& caller) TD_REQUIRES(mu_);
   StatusOr<bool> CheckPush(const PushHead& head) TD_REQUIRES(mu_);  // true: taken before
   Status CheckStep(const PushHead& head) TD_REQUIRES(mu_);
@@ -241,6 +264,26 @@ class Shard {
   void Found(int trainer) TD_REQUIRES(mu_);  // a lost one calls again
   void ShowLost() TD_REQUIRES(mu_);          // in the metrics
 
+  // shard_moves.cc
+  bool Serves(int bucket) const TD_REQUIRES(mu_);
+  void KeepBucket(int bucket, bool served) TD_REQUIRES(mu_);
+  Status DropBucket(int bucket) TD_REQUIRES(mu_);
+  Status PlaceBuckets(const MoveState& moves, SparseTables& tables) const;
+  Status CheckMovable(const std::string& job) const TD_REQUIRES(mu_);
+  Status CheckFreeze(const std::vector<int>& buckets, int target) const TD_REQUIRES(mu_);
+  void NoteMove(LogEntry::Kind kind, MoveRecord record) TD_REQUIRES(mu_);
+  void Thaw() TD_REQUIRES(mu_);  // when the lease is over
+  StatusOr<BucketParcel> MakeParcel() const TD_REQUIRES(mu_);
+  Status BeginWith(const BucketParcel& parcel) TD_REQUIRES(mu_);
+  Status TakeParcel(const BucketParcel& parcel) TD_REQUIRES(mu_);
+  void TakeMark(const ServerMark& mark, int source) TD_REQUIRES(mu_);
+  Status GiveAway(const MoveRecord& record) TD_REQUIRES(mu_);
+  bool Concerns(const BucketMap& known) const TD_REQUIRES(mu_);
+  Status LearnMoves(const BucketMap& known) TD_REQUIRES(mu_);
+  Status ReplayMove(const LogEntry& entry) TD_REQUIRES(mu_);
+  Status CheckGeneration(const PushHead& head) const TD_REQUIRES(mu_);
+  StatusOr<bool> TakenElsewhere(const PushHead& head) const TD_REQUIRES(mu_);
+
   // shard_wait.cc
   bool CanAnswer(const PullQuery& query) const TD_REQUIRES(mu_);
   StatusOr<PullResult> MakePull(const PullQuery& query) TD_REQUIRES(mu_);
@@ -269,6 +312,7 @@ class Shard {
   // cut is not finished they are copied at once.
   StatusOr<Cut> BeginCut(bool delta) TD_REQUIRES(mu_);
   std::optional<uint64_t> Base() const;  // version of the image that deltas build upon
+  void ForgetBase() TD_REQUIRES(mu_);    // no image that there is may be one
   StatusOr<ShardImage> FinishCut(Cut cut);
 
   const Options options_;
@@ -286,6 +330,8 @@ class Shard {
   std::unique_ptr<DenseTable> table_ TD_GUARDED_BY(mu_);  // null: not configured
   std::unique_ptr<SparseTables> sparse_ TD_GUARDED_BY(mu_);
   std::vector<TableGauges> table_gauges_ TD_GUARDED_BY(mu_);
+  MoveState moves_ TD_GUARDED_BY(mu_);  // of buckets
+  Frozen frozen_ TD_GUARDED_BY(mu_);
   bool has_previous_ TD_GUARDED_BY(mu_) = false;     // the version before is there too
   std::vector<bool> has_values_ TD_GUARDED_BY(mu_);  // by slice, then by table
   size_t values_missing_ TD_GUARDED_BY(mu_) = 0;

@@ -17,9 +17,10 @@ std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
 StatusOr<ShardImage> Shard::ImageWithoutSlices(bool delta) {
   // No log brings back what came since the last update.
   if (options_.log == nullptr || options_.bug == ShardBug::kLogCutShort) Settle();
-  ShardImage image{config_, version_, settled_number_, {}, {}, {}, false, ++images_made_};
+  ShardImage image{config_, version_, settled_number_, {}, {}, {}, false, nullptr, ++images_made_};
   if (delta) image.base = Base();
   image.has_previous = has_previous_ && options_.log != nullptr;
+  if (!moves_.empty()) image.moves = std::make_shared<MoveState>(moves_);
   for (const Trainer& t : trainers_) image.marks.push_back(t.settled);
   for (size_t i = 0; i < sparse_->size(); ++i) {
     TD_ASSIGN_OR_RETURN(TableImage table,
@@ -77,6 +78,12 @@ std::optional<uint64_t> Shard::Base() const {
   return base_;
 }
 
+void Shard::ForgetBase() {
+  MutexLock lock(base_mu_);
+  base_.reset();
+  base_order_min_ = images_made_ + 1;
+}
+
 void Shard::KeptWhole(const ShardImage& image) {
   MutexLock lock(base_mu_);
   if (image.order < base_order_min_) return;
@@ -125,6 +132,15 @@ Status Shard::Restore(const ShardImage& image) {
   Ready ready;
   {
     MutexLock lock(mu_);
+    const MoveState moves = image.moves == nullptr ? MoveState() : *image.moves;
+    if (moves.generation < moves_.generation || moves.map.version() < moves_.map.version()) {
+      return FailedPrecondition(
+          "buckets of rows moved between servers since the checkpoint of version %d, which every "
+          "server has of another moment; hint: save right behind a move",
+          image.version);
+    }
+    moves_ = moves;
+    frozen_ = {};
     FailAllWaiters(Aborted("this server went back to the checkpoint of version %d", image.version),
                    ready);
     table_ = std::move(table);
@@ -138,9 +154,7 @@ Status Shard::Restore(const ShardImage& image) {
     version_ = image.version;
     log_number_ = std::max(log_number_, image.log_number);
     restored_ = may_treat_otherwise_ = true;
-    MutexLock base_lock(base_mu_);
-    base_.reset();
-    base_order_min_ = images_made_ + 1;
+    ForgetBase();
     step_rate_.reset();
     SetTrainers(config_.trainers);
     for (const PushMark& mark : image.marks) {
@@ -160,6 +174,7 @@ Status Shard::Replay(LogEntry entry) {
   MutexLock lock(mu_);
   const uint64_t number = entry.number;
   const auto again = [&]() TD_NO_ANALYSIS -> Status {
+    if (entry.move != nullptr) return ReplayMove(entry);
     TD_RETURN_IF_ERROR(CheckCaller(entry.head.caller));
     Ready ready;  // nobody waits yet
     if (entry.kind == LogEntry::Kind::kAdopt) return OkStatus();
@@ -243,6 +258,8 @@ ShardInfo Shard::Info() const {
   for (size_t i = 0; sparse_ != nullptr && i < sparse_->size(); ++i) {
     info.tables.push_back(sparse_->table(static_cast<int>(i)).Info());
   }
+  for (int b = 0; b < kRowBuckets; ++b) info.buckets += Serves(b);
+  info.map_version = moves_.map.version();
   const Time now = clock_.Now();
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const Trainer& t = trainers_[r];

@@ -192,6 +192,8 @@ Status Shard::CheckPullRows(const PullQuery& query) const {
 
 Status Shard::AddRows(const PullRows& rows, bool previous, PullResult& result) {
   SparseTable& table = sparse_->table(sparse_->Find(rows.variable));
+  // They may have gone while the pull waited.
+  if (!moves_.empty()) TD_RETURN_IF_ERROR(table.CheckIds(rows.ids, false));
   const int64_t dim = table.spec().dim();
   const auto numel = static_cast<int64_t>(rows.ids.size()) * dim;
   TD_ASSIGN_OR_RETURN(Buffer values,
@@ -212,6 +214,7 @@ StatusOr<std::unique_ptr<SparseTables>> Shard::RestoreTables(const ShardImage& i
   }
   TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(image.config, backend_, device_,
                                                       options_.table_memory, options_.workers));
+  if (image.moves != nullptr) TD_RETURN_IF_ERROR(PlaceBuckets(*image.moves, *tables));
   for (size_t i = 0; i < image.tables.size(); ++i) {
     SparseTable& table = tables->table(static_cast<int>(i));
     for (const auto& [bucket, rows] : image.tables[i].buckets) {
@@ -226,7 +229,7 @@ StatusOr<std::unique_ptr<SparseTables>> Shard::RestoreTables(const ShardImage& i
 }
 
 StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& variable,
-                                     int bucket, bool slots, uint64_t bytes_max) {
+                                     int bucket, bool slots, uint64_t bytes_max, int end) {
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   if (!initialised()) return FailedPrecondition("the first values are not there");
@@ -235,8 +238,11 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
   }
   const int table = sparse_->Find(variable);
   if (table < 0) return NotFound("there is no table \"%s\" here", variable);
-  TD_ASSIGN_OR_RETURN(TablePage page,
-                      sparse_->table(table).Page(bucket, slots, bytes_max, version_));
+  for (int b = bucket; b < end; ++b) {
+    if (!Serves(b)) return OutOfRange("bucket %d is not on this server, or not now", b);
+  }
+  TD_ASSIGN_OR_RETURN(TablePage page, sparse_->table(table).Page(bucket, slots, bytes_max, version_,
+                                                                 end == 0 ? kRowBuckets : end));
   page.version = version_;
   return page;
 }

@@ -77,7 +77,7 @@ Status CheckTable(const TableSpec& t) {
         "most",
         t.variable, ToString(t.shape), kDimMax);
   }
-  if (t.bucket_begin < 0 || t.bucket_end > kRowBuckets || t.bucket_begin >= t.bucket_end) {
+  if (t.bucket_begin < 0 || t.bucket_end > kRowBuckets || t.bucket_begin > t.bucket_end) {
     return InvalidArgument("table %s: buckets [%d, %d) are not in [0, %d)", t.variable,
                            t.bucket_begin, t.bucket_end, kRowBuckets);
   }

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/tensor/bucket_map.h"
 #include "common/tensor/device.h"
 #include "common/tensor/table_rules.h"
 #include "common/tensor/types.h"
@@ -16,6 +18,8 @@
 #include "pserver/sequence_window.h"
 
 namespace tandem {
+
+struct MoveState;  // bucket_move.h
 
 enum class ShardMode : uint8_t { kSync, kASync };
 const char* Name(ShardMode mode);  // "sync", "a_sync"
@@ -80,6 +84,9 @@ enum class ShardBug : uint8_t {
   kMarksNotKept,  // the log brings back the updates, but not the numbers of their pushes
   kAnswersEarly,  // answers do not wait until what they tell of is written
   kLogCutShort,   // a checkpoint drops entries of the log that it does not hold
+  kOldRowsTaken,  // pushes from before buckets were given away are taken when they are back
+  kMarksStay,     // buckets come without the marks of the pushes behind them
+  kOwnsTooSoon,   // buckets that are offered are served before they are released
 };
 
 // Who calls.
@@ -93,6 +100,8 @@ struct ConfigureResult {
   uint64_t server_incarnation = 0;
   bool initialised = false, restored = false;
   uint64_t version = 0;
+  BucketMap map = {};  // of buckets that moved
+  uint64_t generation = 0;
 };
 
 // Values of one slice, f32.
@@ -151,6 +160,11 @@ struct PushHead {
   uint64_t sequence = 0, step = 0;
   float learning_rate = 0;
   std::vector<Slice> slices;
+  // PushRequest's of proto/pserver.proto: by what the sender chose the rows, and where it sent them
+  // before (its index + 1; 0: nowhere).
+  uint64_t generation = 0;
+  int origin_server = 0;
+  uint64_t origin_sequence = 0;
 };
 // Where the values of an admitted push go, in the order of PushHead::slices.
 struct PushTicket {
@@ -228,6 +242,8 @@ struct ShardInfo {
   uint64_t version = 0;
   std::vector<TrainerInfo> trainers;
   std::vector<TableInfo> tables;
+  size_t buckets = 0;        // of rows, that it serves
+  uint64_t map_version = 0;  // of the moves that it knows of (BucketMap); 0: nothing moved
 };
 
 // ---- Checkpoints --------------------------------------------------------------------------------
@@ -266,6 +282,7 @@ struct ShardImage {
   // Sync mode with a log: with the parameters before the last update, for a trainer that takes
   // another one's place while servers are a step apart.
   bool has_previous = false;
+  std::shared_ptr<const MoveState> moves = nullptr;  // of buckets; null: nothing moved
   uint64_t order = 0;  // counts the images of a shard's life; not kept
   // A delta: tables may hold only what changed since the whole image of this version.
   std::optional<uint64_t> base = {};

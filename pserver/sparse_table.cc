@@ -45,7 +45,12 @@ StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
   TD_ASSIGN_OR_RETURN(RowUpdater updater,
                       RowUpdater::Make(spec, optimizer, backend, device,
                                        workers == nullptr ? 1 : workers->threads()));
-  return std::unique_ptr<SparseTable>(new SparseTable(spec, idle, std::move(updater), workers));
+  auto table =
+      std::unique_ptr<SparseTable>(new SparseTable(spec, idle, std::move(updater), workers));
+  for (int b = spec.bucket_begin; b < spec.bucket_end; ++b) {
+    table->kept_[static_cast<size_t>(b)] = table->served_[static_cast<size_t>(b)] = true;
+  }
+  return table;
 }
 
 Status SparseTable::InParts(size_t rows, const PartWork& work) const {
@@ -89,26 +94,6 @@ Status SparseTable::Prepare(std::span<const uint64_t> ids) {
   if (tiers_ == nullptr) return OkStatus();
   TD_RETURN_IF_ERROR(tiers_->Trim());
   return tiers_->Fetch(ids);
-}
-
-Status SparseTable::CheckIds(std::span<const uint64_t> ids, bool ascending) const {
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= static_cast<uint64_t>(spec_.height())) {
-      return InvalidArgument("row %d of table %s: it has rows 0 to %d",
-                             static_cast<int64_t>(ids[i]), spec_.variable, spec_.height() - 1);
-    }
-    if (ascending && i > 0 && ids[i] <= ids[i - 1]) {
-      return InvalidArgument("rows of table %s do not ascend: %d comes behind %d", spec_.variable,
-                             ids[i], ids[i - 1]);
-    }
-    const int bucket = RowBucket(ids[i]);
-    if (bucket < spec_.bucket_begin || bucket >= spec_.bucket_end) {
-      return InvalidArgument(
-          "row %d of table %s is in bucket %d; this server owns buckets %d to %d", ids[i],
-          spec_.variable, bucket, spec_.bucket_begin, spec_.bucket_end - 1);
-    }
-  }
-  return OkStatus();
 }
 
 RowsGradient SparseTable::Merge(std::span<const RowsGradient> gradients) {
@@ -376,10 +361,8 @@ void SparseTable::OverwritePrevious(std::span<const uint64_t> ids, float* out) c
 }
 
 Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
-  TD_RETURN_IF_ERROR(CheckIds(values.ids, false));
-  for (const WaitingRow& row : values.waiting) {
-    TD_RETURN_IF_ERROR(CheckIds({&row.id, 1}, false));
-  }
+  TD_RETURN_IF_ERROR(CheckKept(values.ids));
+  for (const WaitingRow& row : values.waiting) TD_RETURN_IF_ERROR(CheckKept({&row.id, 1}));
   if (values.content.size() != values.ids.size() * static_cast<size_t>(width_)) {
     return InvalidArgument("%d rows of table %s: %d values, expected %d for each",
                            values.ids.size(), spec_.variable, values.content.size(), width_);
@@ -412,73 +395,6 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
   }
   return NotFound("table %s has no slot \"%s\" of one number%s", spec_.variable, slot,
                   OrDidYouMean(slot, names));
-}
-
-Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out,
-                                 uint32_t age_max) const {
-  const std::vector<uint64_t> ids = store_.IdsOf(bucket);
-  std::vector<uint32_t> at(ids.size());
-  store_.Find(ids, at.data());
-  const auto floats = static_cast<size_t>(with_slots ? width_ : dim_);
-  const auto append = [&](uint64_t id, const RowUse& use, const void* row) {
-    if (version - use.last > age_max) return;
-    out.ids.push_back(id);
-    out.content.resize(out.content.size() + floats);
-    std::memcpy(out.content.data() + out.content.size() - floats, row, floats * sizeof(float));
-    if (with_slots) out.use.push_back({use.score, version - use.last});
-  };
-  size_t next = 0;
-  const auto append_below = [&](uint64_t id) {
-    for (; next < ids.size() && ids[next] < id; ++next) {
-      append(ids[next], store_.Use(at[next]), store_.Row(at[next]));
-    }
-  };
-  if (tiers_ != nullptr) {
-    TD_RETURN_IF_ERROR(tiers_->Scan(bucket, [&](const ColdRow& row) {
-      append_below(row.id);
-      append(row.id, row.use, row.values);
-      return OkStatus();
-    }));
-  }
-  append_below(UINT64_MAX);
-  if (!with_slots) return OkStatus();
-  const std::vector<WaitingRow> waiting = admission_.OfBucket(bucket, version);
-  out.waiting.insert(out.waiting.end(), waiting.begin(), waiting.end());
-  return OkStatus();
-}
-
-StatusOr<TablePage> SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
-                                      uint64_t version) const {
-  TablePage page;
-  page.rows.variable = spec_.variable;
-  if (with_slots) {
-    page.slots = updater_.slots();
-    page.slot_start = updater_.slot_start();
-  }
-  bucket = std::max(bucket, spec_.bucket_begin);
-  const auto bytes = [&page] {
-    return page.rows.content.size() * sizeof(float) + page.rows.waiting.size() * sizeof(WaitingRow);
-  };
-  for (; bucket < spec_.bucket_end && bytes() < bytes_max; ++bucket) {
-    TD_RETURN_IF_ERROR(AppendBucket(bucket, with_slots, static_cast<uint32_t>(version), page.rows));
-  }
-  page.next_bucket = bucket >= spec_.bucket_end ? kRowBuckets : bucket;
-  return page;
-}
-
-StatusOr<TableImage> SparseTable::Image(uint64_t version, std::optional<uint64_t> since) const {
-  TableImage image;
-  image.scalars = updater_.scalars();
-  image.partial = since.has_value() && idle_ == IdleRows::kStay;
-  const auto age_max = image.partial ? static_cast<uint32_t>(version - *since) : UINT32_MAX;
-  for (int bucket = spec_.bucket_begin; bucket < spec_.bucket_end; ++bucket) {
-    RowValues rows;
-    rows.variable = spec_.variable;
-    TD_RETURN_IF_ERROR(AppendBucket(bucket, true, static_cast<uint32_t>(version), rows, age_max));
-    if (rows.ids.empty() && rows.waiting.empty()) continue;
-    image.buckets.emplace_back(bucket, std::move(rows));
-  }
-  return image;
 }
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 // optimizer's operator (row_updater.h), of several parts of the rows at once.
 #pragma once
 
+#include <bitset>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "common/base/fork_join.h"
+#include "common/tensor/row_buckets.h"
 #include "kernels/exec/initial_values.h"
 #include "pserver/recent_rows.h"
 #include "pserver/row_admission.h"
@@ -57,8 +59,18 @@ class SparseTable {
   const std::vector<std::string>& slots() const { return updater_.slots(); }  // of the rows
 
   // INVALID_ARGUMENT naming the id: outside [0, height), not of a bucket of this server, or
-  // (`ascending`) not above the one before it.
+  // (`ascending`) not above the one before it. Once buckets moved OUT_OF_RANGE for one that this
+  // server does not serve.
   Status CheckIds(std::span<const uint64_t> ids, bool ascending) const;
+
+  // ---- Buckets, of which those of the spec are kept and served at first.
+  // From now on the bucket is kept, and its rows are given out and changed, or not.
+  void Keep(int bucket, bool served);
+  bool served(int bucket) const { return served_[static_cast<size_t>(bucket)]; }
+  // Forgets a bucket and its rows.
+  Status DropBucket(int bucket);
+  // Rows of buckets with their slots, and those that wait.
+  StatusOr<RowValues> Rows(std::span<const int> buckets, uint64_t version) const;
 
   // ---- With rows outside memory each of these fails when they cannot be read: DATA_LOSS,
   // UNAVAILABLE.
@@ -85,8 +97,10 @@ class SparseTable {
   // A slot of one number. NOT_FOUND with the nearest name.
   Status SetScalar(const std::string& slot, float value);
   const std::vector<std::pair<std::string, float>>& scalars() const { return updater_.scalars(); }
-  // Rows of whole buckets from `bucket` on, until there are `bytes_max` bytes.
-  StatusOr<TablePage> Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version) const;
+  // Rows of whole buckets from `bucket` on and before `end`, of those that are served, until there
+  // are `bytes_max` bytes.
+  StatusOr<TablePage> Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version,
+                           int end = kRowBuckets) const;
   // `since`: only rows that changed since this version, where those are not all.
   StatusOr<TableImage> Image(uint64_t version, std::optional<uint64_t> since = {}) const;
 
@@ -131,11 +145,14 @@ class SparseTable {
   void Begin(std::span<const uint64_t> ids, size_t begin, size_t end);
   // The weights of the row at `at` before the step, which begins with `rows_before` rows.
   void KeepPrevious(uint32_t at, uint32_t rows_before, float* out) const;
+  Status CheckKept(std::span<const uint64_t> ids) const;
   // Rows whose last update is at most `age_max` versions ago.
   Status AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out,
                       uint32_t age_max = UINT32_MAX) const;
 
   const TableSpec spec_;
+  std::bitset<kRowBuckets> kept_, served_;
+  bool moved_ = false;  // buckets came or went
   const IdleRows idle_;
   const int64_t dim_, width_;  // floats of the weights, of a row
   RowStore store_;

@@ -23,6 +23,7 @@
 #include "pserver/image_delta.h"
 #include "pserver/image_values.h"
 #include "pserver/log_record.h"
+#include "pserver/move_convert.h"
 #include "pserver/number_file.h"
 #include "pserver/proto_convert.h"
 #include "pserver/storage.h"
@@ -31,6 +32,7 @@ namespace tandem {
 namespace {
 
 constexpr uint32_t kFormat = 2;
+constexpr uint32_t kFormatMoved = 3;  // with what is known of buckets that moved
 constexpr const char* kMetaKey = "meta";
 constexpr std::string_view kValues = "values-";  // and a number: a file
 
@@ -54,26 +56,12 @@ ShardMeta MakeMeta(const ShardImage& image) {
   ToProto(image.config, meta.mutable_config());
   meta.set_version(image.version);
   meta.set_log_number(image.log_number);
-  for (const PushMark& m : image.marks) {
-    TrainerMark* mark = meta.add_mark();
-    mark->set_trainer_id(static_cast<uint32_t>(m.trainer));
-    mark->set_incarnation(m.incarnation);
-    mark->set_sequence(m.applied.highest());
-    mark->set_completed(m.completed);
-    for (uint64_t word : m.applied.words()) mark->add_window(word);
+  for (const PushMark& m : image.marks) ToProto(m, meta.add_mark());
+  if (image.moves != nullptr) {
+    meta.set_format(kFormatMoved);
+    ToProto(*image.moves, meta.mutable_moves());
   }
   return meta;
-}
-
-StatusOr<PushMark> MarkFromProto(const TrainerMark& mark) {
-  std::array<uint64_t, SequenceWindow::kWords> words{};
-  if (mark.window_size() != static_cast<int>(words.size())) {
-    return DataLoss("the checkpoint's window of trainer %d has %d words, expected %d",
-                    mark.trainer_id(), mark.window_size(), words.size());
-  }
-  std::copy(mark.window().begin(), mark.window().end(), words.begin());
-  return PushMark{static_cast<int>(mark.trainer_id()), mark.incarnation(), mark.completed(),
-                  SequenceWindow::FromParts(mark.sequence(), words)};
 }
 
 class RocksdbStorage final : public Storage {
@@ -145,9 +133,9 @@ class RocksdbStorage final : public Storage {
     TD_RETURN_IF_ERROR(FromRocksdb(got, "reading checkpoint of " + dir_));
     ShardMeta meta;
     if (!meta.ParseFromString(text)) return DataLoss("%s: record meta is damaged", dir_);
-    if (meta.format() != kFormat) {
-      return FailedPrecondition("%s: checkpoint format %d; this program reads format %d", dir_,
-                                meta.format(), kFormat);
+    if (meta.format() != kFormat && meta.format() != kFormatMoved) {
+      return FailedPrecondition("%s: checkpoint format %d; this program reads formats %d and %d",
+                                dir_, meta.format(), kFormat, kFormatMoved);
     }
     // Gap check: what was acknowledged must be there. Going back to an older version on purpose
     // (RestoreCheckpoint, then training on) writes the file anew, so equal is what is expected.
@@ -303,8 +291,12 @@ class RocksdbStorage final : public Storage {
     image.version = meta.version();
     image.log_number = meta.log_number();
     for (const TrainerMark& m : meta.mark()) {
-      TD_ASSIGN_OR_RETURN(PushMark mark, MarkFromProto(m));
+      TD_ASSIGN_OR_RETURN(PushMark mark, FromProto(m));
       image.marks.push_back(mark);
+    }
+    if (meta.format() == kFormatMoved) {
+      TD_ASSIGN_OR_RETURN(MoveState moves, FromProto(meta.moves()));
+      image.moves = std::make_shared<MoveState>(std::move(moves));
     }
     return image;
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 
 namespace tandem {
 
+struct MoveRecord;  // bucket_move.h
+
 // One change. The update and the mark that it was taken (trainer, incarnation, sequence) are the
 // same record: there is never one without the other.
 struct LogEntry {
@@ -20,11 +23,17 @@ struct LogEntry {
     kPush = 1,      // head and values
     kAdopt = 2,     // head.caller was started again: what the older incarnation gave is forgotten
     kComplete = 3,  // head.caller pushes no more
+    // Of `move`. Buckets of rows:
+    kMoveBegun = 4,     // numbers of moves, which are used once
+    kMoveOffered = 5,   // came, and are not served yet
+    kMoveReleased = 6,  // were given away
+    kMoveLearned = 7,   // are served from now on, or kept no more
   };
   uint64_t number = 0;  // 1, 2, 3 ... over the life of the data folder
   Kind kind = Kind::kPush;
   PushHead head;
   std::vector<Buffer> values;  // by head.slices; never change
+  std::shared_ptr<const MoveRecord> move = nullptr;
 };
 
 // When what is written is also on the disk. In every case it survives the death of the process.

@@ -19,7 +19,10 @@ enum PushField : uint32_t {
   kStep = 5,
   kRate = 6,
   kPushSlice = 7,
-  kPull = 8
+  kPull = 8,
+  kGeneration = 9,
+  kOriginServer = 10,
+  kOriginSequence = 11
 };
 enum ReplyField : uint32_t { kVersion = 1, kServerIncarnation = 2, kReplySlice = 3, kTimes = 4 };
 enum PushReplyField : uint32_t { kDuplicate = 3, kPulled = 4, kPushTimes = 5 };
@@ -287,6 +290,9 @@ EncodedMessage EncodePush(const CodedPush& push, bool crc32c) {
   }
   for (const CodedSlice& s : push.slices) writer.Slice(kPushSlice, s, crc32c);
   PutBytesField(writer.head(), kPull, push.pull);
+  PutUintField(writer.head(), kGeneration, push.generation);
+  PutUintField(writer.head(), kOriginServer, push.origin_server);
+  PutUintField(writer.head(), kOriginSequence, push.origin_sequence);
   return std::move(writer).Finish();
 }
 
@@ -346,6 +352,15 @@ StatusOr<CodedPush> DecodePush(Fragments message) {
         break;
       case AsBytes(kPull):
         push.pull = in.Bytes(kPullBytesMax);
+        break;
+      case AsVarint(kGeneration):
+        push.generation = in.Varint();
+        break;
+      case AsVarint(kOriginServer):
+        push.origin_server = static_cast<uint32_t>(in.Varint());
+        break;
+      case AsVarint(kOriginSequence):
+        push.origin_sequence = in.Varint();
         break;
       default:
         in.Skip(tag);

@@ -48,6 +48,9 @@ struct CodedPush {
   float learning_rate = 0;
   std::vector<CodedSlice> slices;
   std::string pull;  // a PullRequest as bytes; empty: none
+  uint64_t generation = 0;
+  uint32_t origin_server = 0;
+  uint64_t origin_sequence = 0;
 };
 
 // ServerTimes of proto/pserver.proto.

@@ -81,6 +81,7 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobA
   if (!secret_file.empty()) {
     TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecretFile(secret_file));
     if (access.job.empty()) return InvalidArgument("a secret belongs to a job: give --job=NAME");
+    access.secret = secret;
     access.token = JobToken(secret, access.job);
   }
   if (!tls_dir.empty()) {

@@ -38,7 +38,7 @@ struct JobAccess {
   std::optional<JobRecord> record;
   std::vector<tandem::Endpoint> pservers;
   std::vector<PageAddress> pages;
-  std::string token;
+  std::string secret, token;  // "": none is asked for
   TlsFiles tls;
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   Duration timeout = std::chrono::seconds(5);  // for one answer

@@ -10,6 +10,7 @@
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/job_access.h"
+#include "deploy/cli/rebalance.h"
 
 namespace tandem::deploy {
 namespace {
@@ -79,6 +80,7 @@ StatusOr<std::string> Folder(const ParsedArgs& args) {
 }
 
 Status Drain(const ParsedArgs& args) {
+  if (args.Has("pserver")) return DrainPserver(args);
   TD_ASSIGN_OR_RETURN(const std::string folder, Folder(args));
   TD_ASSIGN_OR_RETURN(const int seconds, args.GetInt("wait_s", 60, 0, 86400));
   TD_ASSIGN_OR_RETURN(const JobRecord record, ReadJobRecord(folder));
@@ -149,9 +151,13 @@ int RunDrain(const Args& args) {
   return RunBody(
       "drain",
       "tandem drain LOG_FOLDER: stops a job that tandemrun started on this host: trainers\n"
-      "finish their step and save a checkpoint where the job has a folder for it\n",
-      {{"wait_s", "", "N", "how long to wait for its end (default 60; 0: not at all)"}}, args,
-      Drain);
+      "finish their step and save a checkpoint where the job has a folder for it\n"
+      "tandem drain [LOG_FOLDER] --pserver=N: moves the rows of tables of one pserver to the "
+      "others,\n"
+      "while trainers go on\n",
+      AccessFlags({{"wait_s", "", "N", "how long to wait for its end (default 60; 0: not at all)"},
+                   {"pserver", "", "N", "the pserver whose rows go to the others"}}),
+      args, Drain);
 }
 
 int RunEvents(const Args& args) {

@@ -37,6 +37,11 @@ class PsCarrier {
   // `deadline` covers all of it. `take` is called exactly once.
   virtual void Call(int server, const char* method, EncodedMessage request, Time deadline,
                     Take take) = 0;
+  // Calls `then` a little later, or at once when this is being closed.
+  virtual void After(Duration pause, std::function<void()> then) = 0;
+  // A server that came to the running job; `server` is not one of those that there were.
+  // INVALID_ARGUMENT for what is no address.
+  virtual Status AddServer(int server, const std::string& address) = 0;
   // Ends what is under way, waits for it, and carries nothing more.
   virtual void Close() = 0;
 

@@ -135,6 +135,9 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
     TD_RETURN_IF_ERROR(impl.CallAndWait(*impl.servers[i], "Configure", request, &replies[i],
                                         impl.options.start_timeout));
   }
+  for (size_t i = 0; i < replies.size(); ++i) {
+    impl.Learn(i, replies[i].map(), replies[i].generation());
+  }
   TD_RETURN_IF_ERROR(impl.CheckStates(replies, mode));
   TD_RETURN_IF_ERROR(impl.OpenLanes());
   PsState state{true, false, UINT64_MAX};
@@ -246,11 +249,13 @@ Status PsClient::Complete() {
   CompleteRequest request;
   impl_->FillCaller(&request);
   Status first;
-  for (auto& server : impl_->servers) {
+  for (Impl::Server* const server : impl_->AllServers()) {
     CompleteReply reply;
     const Status status =
         impl_->CallAndWait(*server, "Complete", request, &reply, impl_->options.step_timeout);
-    if (first.ok()) first = status;
+    // One that gave everything away may be gone.
+    const bool matters = impl_->owns_any(*server) || impl_->tables.empty();
+    if (first.ok() && matters) first = status;
   }
   return first;
 }
@@ -260,7 +265,7 @@ StatusOr<uint64_t> PsClient::Save(bool delta) {
   SaveCheckpointRequest request;
   request.set_mode(delta ? SAVE_DELTA : SAVE_WHOLE);
   request.set_job(impl_->options.job);
-  for (auto& server : impl_->servers) {
+  for (Impl::Server* const server : impl_->AllServers()) {
     if (!impl_->owns_any(*server)) continue;
     SaveCheckpointReply reply;
     TD_RETURN_IF_ERROR(impl_->CallAndWait(*server, "SaveCheckpoint", request, &reply,
@@ -274,7 +279,7 @@ StatusOr<uint64_t> PsClient::Restore() {
   uint64_t version = UINT64_MAX;
   RestoreCheckpointRequest request;
   request.set_job(impl_->options.job);
-  for (auto& server : impl_->servers) {
+  for (Impl::Server* const server : impl_->AllServers()) {
     if (!impl_->owns_any(*server)) continue;
     RestoreCheckpointReply reply;
     TD_RETURN_IF_ERROR(impl_->CallAndWait(*server, "RestoreCheckpoint", request, &reply,
@@ -287,7 +292,7 @@ StatusOr<uint64_t> PsClient::Restore() {
 
 StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
   std::vector<PsServerInfo> all;
-  for (auto& server : impl_->servers) {
+  for (Impl::Server* const server : impl_->AllServers()) {
     StatusReply reply;
     TD_RETURN_IF_ERROR(impl_->CallAndWait(*server, "GetStatus", StatusRequest(), &reply,
                                           impl_->options.step_timeout));

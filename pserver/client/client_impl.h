@@ -12,6 +12,7 @@
 
 #include "common/base/mutex.h"
 #include "common/rpc/tensor_codec.h"
+#include "common/tensor/bucket_map.h"
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/carrier.h"
@@ -54,6 +55,10 @@ struct PushPart {
   size_t server;
   std::vector<CodedSlice> slices;
   size_t bytes = 0;
+  // PushRequest's of proto/pserver.proto.
+  uint64_t generation = 0;
+  uint32_t origin_server = 0;
+  uint64_t origin_sequence = 0;
 };
 // What one server gives, and where it goes.
 struct PullPart {
@@ -66,6 +71,17 @@ struct RowsPart {
   PullRequest request;
   std::vector<std::vector<float*>> to;
   std::vector<int64_t> dims;  // of the tables
+};
+
+// Where rows are, as far as this client knows. Never changes.
+struct PsPlacement {
+  BucketMap map;
+  std::vector<size_t> owners;         // by bucket
+  std::vector<uint64_t> generations;  // by server: ExchangeMapReply's
+  size_t OwnerOf(uint64_t id) const { return owners[static_cast<size_t>(RowBucket(id))]; }
+  bool Owns(size_t server) const {
+    return std::find(owners.begin(), owners.end(), server) != owners.end();
+  }
 };
 
 struct PsClient::Impl {
@@ -108,6 +124,7 @@ struct PsClient::Impl {
   StatusOr<std::vector<std::shared_ptr<PullPart>>> PullParts(const std::vector<PsTensor>& params,
                                                              PsWhen when) const;
   // Sends `part` with `pull` (may be null); `done` gets the version of the push, or of the pull.
+  // Here and in client_moves.cc: rows that are elsewhere by now go there.
   void SendPush(PushPart& part, uint64_t step, float learning_rate, std::shared_ptr<PullPart> pull,
                 DoneVersion done);
   void SendPull(std::shared_ptr<PullPart> part, DoneVersion done);
@@ -117,12 +134,13 @@ struct PsClient::Impl {
   // client_rows.cc
   StatusOr<int> TableIndex(const std::string& name) const;
   void FillOwners();
-  size_t ServerOf(uint64_t id) const { return owners[static_cast<size_t>(RowBucket(id))]; }
   void FillTables(size_t server, ConfigureRequest* request) const;
-  // Adds the rows to the parts of their servers; every server gets some of every table, or none.
-  Status AppendRows(const std::vector<PsConstRows>& rows, std::vector<PushPart>& parts) const;
+  // Adds the rows to the parts of their servers; `everywhere`: every server that has buckets gets
+  // some of every table, or none.
+  Status AppendRows(const std::vector<PsConstRows>& rows, const PsPlacement& now, bool everywhere,
+                    std::vector<PushPart>& parts);
   StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> RowsParts(const std::vector<PsRows>& rows,
-                                                                  PsWhen when) const;
+                                                                  PsWhen when);
   Status MakeCache();
   // Takes rows that are kept and new enough out of the part; keeps those of an answer.
   void TakeKept(size_t server, PsWhen when, RowsPart& part);
@@ -133,7 +151,35 @@ struct PsClient::Impl {
                       const RowSource& rows);
   // Pieces of a table, server after server.
   Status PullPages(const PsTable& table, bool slots, uint64_t min_version, const RowSink& take);
+  Status PullBuckets(const PsTable& table, bool slots, uint32_t& bucket, uint32_t end,
+                     const Server& server, const RowSink& take);
   Status WaitForVersion(Server& server, uint64_t version);
+
+  // ---- client_moves.cc
+  struct OnePush;
+  struct RowsPull {
+    PsWhen when;
+    std::vector<PsRows> rows;
+    DoneVersion done;
+    Time deadline;
+    int attempts = 0;
+  };
+  std::shared_ptr<const PsPlacement> Placement() const;
+  Server& ServerAt(size_t index);
+  std::vector<Server*> AllServers();
+  bool Meet(size_t index, const BucketMap& map) TD_REQUIRES(mu);  // false: its address is not known
+  void Learn(size_t server, const BucketMapDef& map, uint64_t generation);
+  // Tells these servers what is known and learns what they know; then `then`, even if they do not
+  // answer.
+  void Exchange(const std::set<size_t>& with, std::function<void()> then);
+  Status ExchangeAndWait();
+  std::set<size_t> OwnersOf(const PushPart& part) const;
+  void SendOnce(std::shared_ptr<OnePush> push);
+  void Redirect(std::shared_ptr<OnePush> push, const Status& why);
+  bool MayBeElsewhere(const PushPart& part) const;
+  void LookElsewhere(std::shared_ptr<OnePush> push, const Status& why);
+  void CutAnew(const std::shared_ptr<OnePush>& push);
+  void PullRowsOnce(std::shared_ptr<RowsPull> pull);
   void FillWhen(PsWhen when, PullRequest* request) const;
   Status FillSlots(std::span<const PsSlot> slots, const PsBlock& block,
                    InitParamsRequest* request) const;
@@ -144,12 +190,15 @@ struct PsClient::Impl {
     request->set_trainer_id(static_cast<uint32_t>(options.trainer));
     request->set_incarnation(options.incarnation);
   }
-  bool owns_any(const Server& server) const { return !server.blocks.empty() || !tables.empty(); }
+  bool owns_any(const Server& server) const {
+    if (!server.blocks.empty()) return true;
+    return !tables.empty() && Placement()->Owns(static_cast<size_t>(server.index));
+  }
 
   PsOptions options;
   std::unique_ptr<PsCarrier> carrier;
   std::vector<std::unique_ptr<Server>> servers;
-  std::vector<size_t> owners;  // the server of each bucket of rows
+  std::map<size_t, std::unique_ptr<Server>> added TD_GUARDED_BY(mu);  // to the running job
   // Constant after Configure.
   bool sync = true;
   std::vector<PsVariable> variables;
@@ -164,8 +213,13 @@ struct PsClient::Impl {
 
   int lanes = 0;                                                    // that Configure opened
   std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();  // memory being sent
-  Mutex mu;
+  mutable Mutex mu;
+  std::shared_ptr<const PsPlacement> placement TD_GUARDED_BY(mu);
   std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);  // generations
 };
+
+// Take apart the answer to a push with `pull` (null: none), to a pull of rows.
+StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message);
+StatusOr<CodedPullReply> TakeRows(const RowsPart& part, Fragments message);
 
 }  // namespace tandem

@@ -26,7 +26,7 @@ PushPart& PartOf(size_t server, std::vector<PushPart>& parts) {
   for (size_t i = parts.size(); i-- > 0;) {
     if (parts[i].server == server) return parts[i];
   }
-  return parts.emplace_back(PushPart{server, {}, 0});
+  return parts.emplace_back(PushPart{.server = server, .slices = {}, .bytes = 0});
 }
 
 void AppendSlices(const std::string& table, int64_t dim, std::shared_ptr<const OwnedRows> rows,
@@ -65,7 +65,8 @@ Status CopyRows(Fragments message, const CodedSlice& rows, int64_t dim,
   return OkStatus();
 }
 
-// Takes apart the answer to `part`.
+}  // namespace
+
 StatusOr<CodedPullReply> TakeRows(const RowsPart& part, Fragments message) {
   TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message));
   if (reply.slices.size() != part.to.size()) {
@@ -85,8 +86,6 @@ StatusOr<CodedPullReply> TakeRows(const RowsPart& part, Fragments message) {
   return reply;
 }
 
-}  // namespace
-
 StatusOr<int> PsClient::Impl::TableIndex(const std::string& name) const {
   std::vector<std::string> names;
   for (size_t i = 0; i < tables.size(); ++i) {
@@ -98,10 +97,14 @@ StatusOr<int> PsClient::Impl::TableIndex(const std::string& name) const {
 
 void PsClient::Impl::FillOwners() {
   const auto count = static_cast<int>(servers.size());
+  auto first = std::make_shared<PsPlacement>();
   for (int server = 0; server < count; ++server) {
-    const int end = FirstBucket(server + 1, count);
-    while (static_cast<int>(owners.size()) < end) owners.push_back(static_cast<size_t>(server));
+    const auto end = static_cast<size_t>(FirstBucket(server + 1, count));
+    first->owners.resize(end, static_cast<size_t>(server));
   }
+  first->generations.resize(servers.size());
+  MutexLock lock(mu);
+  placement = std::move(first);
 }
 
 void PsClient::Impl::FillTables(size_t server, ConfigureRequest* request) const {
@@ -130,26 +133,27 @@ void PsClient::Impl::FillWhen(PsWhen when, PullRequest* request) const {
   request->set_crc32c(options.crc32c);
 }
 
-Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows,
-                                  std::vector<PushPart>& parts) const {
+Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows, const PsPlacement& now,
+                                  bool everywhere, std::vector<PushPart>& parts) {
   for (const PsConstRows& r : rows) {
     TD_ASSIGN_OR_RETURN(const int index, TableIndex(r.variable));
     const int64_t dim = tables[index].dim;
-    std::vector<std::shared_ptr<OwnedRows>> split(servers.size());
+    std::vector<std::shared_ptr<OwnedRows>> split(now.generations.size());
     for (auto& part : split) part = std::make_shared<OwnedRows>();
     for (size_t i = 0; i < r.ids.size(); ++i) {
-      OwnedRows& part = *split[ServerOf(static_cast<uint64_t>(r.ids[i]))];
+      OwnedRows& part = *split[now.OwnerOf(static_cast<uint64_t>(r.ids[i]))];
       part.ids.push_back(r.ids[i]);
       const float* values = r.values + static_cast<int64_t>(i) * dim;
       part.values.insert(part.values.end(), values, values + dim);
     }
     for (size_t server = 0; server < split.size(); ++server) {
       const size_t count = split[server]->ids.size();
+      if (count == 0 && !(everywhere && now.Owns(server))) continue;
       const size_t bytes = split[server]->values.size() * sizeof(float);
       if (count > kRowsMax || bytes > kRowBytesMax) {
         return InvalidArgument(
             "gradient of table %s: %d rows (%d bytes) for %s; at most %d rows and %d bytes",
-            r.variable, count, bytes, servers[server]->name, kRowsMax, kRowBytesMax);
+            r.variable, count, bytes, ServerAt(server).name, kRowsMax, kRowBytesMax);
       }
       AppendSlices(r.variable, dim, std::move(split[server]), PartOf(server, parts));
     }
@@ -158,9 +162,10 @@ Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows,
 }
 
 StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
-    const std::vector<PsRows>& rows, PsWhen when) const {
+    const std::vector<PsRows>& rows, PsWhen when) {
+  const auto now = Placement();
   std::map<size_t, std::shared_ptr<RowsPart>> parts;
-  for (size_t s = 0; s < servers.size(); ++s) {
+  for (const size_t s : std::set<size_t>(now->owners.begin(), now->owners.end())) {
     parts[s] = std::make_shared<RowsPart>();
     FillWhen(when, &parts[s]->request);
   }
@@ -174,17 +179,17 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
       RowsRange* range;
       std::vector<float*>* to;
     };
-    std::vector<Own> own;  // by server
+    std::vector<Own> own(now->generations.size());  // by server
     for (auto& [server, part] : parts) {
       RowsRange* const range = part->request.add_rows();
       range->set_variable(r.variable);
       part->dims.push_back(tables[table].dim);
-      range->mutable_id()->Reserve(static_cast<int>(r.ids.size() / servers.size()));
-      own.push_back({range, &part->to.emplace_back()});
+      range->mutable_id()->Reserve(static_cast<int>(r.ids.size() / parts.size()));
+      own[server] = {range, &part->to.emplace_back()};
     }
     for (size_t i = 0; i < r.ids.size(); ++i) {
       const auto id = static_cast<uint64_t>(r.ids[i]);
-      const Own& part = own[ServerOf(id)];
+      const Own& part = own[now->OwnerOf(id)];
       part.range->add_id(id);
       part.to->push_back(r.to[i]);
     }
@@ -193,38 +198,10 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
     for (const RowsRange& range : part->request.rows()) {
       if (static_cast<size_t>(range.id_size()) <= kRowsMax) continue;
       return InvalidArgument("pull of %d rows of table %s from %s; at most %d", range.id_size(),
-                             range.variable(), servers[server]->name, kRowsMax);
+                             range.variable(), ServerAt(server).name, kRowsMax);
     }
   }
   return parts;
-}
-
-void PsClient::PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done) {
-  const std::string what = absl::StrFormat("pull of rows of version %d", when.version);
-  if (rows.empty()) return done(InvalidArgument("%s: no tables", what));
-  auto parts = impl_->RowsParts(rows, when);
-  if (!parts.ok()) return done(Annotate(parts.status(), what));
-  auto join = std::make_shared<PsJoin>(
-      static_cast<int>(parts->size()), [what, done = std::move(done)](StatusOr<uint64_t> version) {
-        done(version.ok() ? std::move(version) : Annotate(version.status(), what));
-      });
-  for (auto& [index, part] : *parts) {
-    Impl::Server& server = *impl_->servers[index];
-    // With nothing left to ask for too: that the servers are at this version counts, and is heard.
-    if (impl_->cache) impl_->TakeKept(index, when, *part);
-    impl_->Send(server, "Pull", EncodedProto(part->request),
-                impl_->carrier->Now() + impl_->options.step_timeout + kGrace,
-                [impl = impl_.get(), index = index, part = part, join](const Status& status,
-                                                                       Fragments answer) {
-                  if (!status.ok()) return join->Arrive(status);
-                  const StatusOr<CodedPullReply> reply = TakeRows(*part, answer);
-                  if (!reply.ok()) {
-                    return join->Arrive(Annotate(reply.status(), impl->servers[index]->name));
-                  }
-                  if (impl->cache) impl->Keep(index, *part, *reply);
-                  join->Arrive(reply->version);
-                });
-  }
 }
 
 Status PsClient::Impl::MakeCache() {
@@ -244,7 +221,7 @@ Status PsClient::Impl::MakeCache() {
 
 void PsClient::Impl::TakeKept(size_t server, PsWhen when, RowsPart& part) {
   if (!when.exactly && options.row_cache_versions == 0) return;  // nobody knows the version now
-  const uint64_t heard = servers[server]->version;
+  const uint64_t heard = ServerAt(server).version;
   const uint64_t version = when.exactly ? when.version : std::max(heard, when.version);
   for (int i = 0; i < part.request.rows_size(); ++i) {
     RowsRange& range = *part.request.mutable_rows(i);
@@ -262,7 +239,7 @@ void PsClient::Impl::TakeKept(size_t server, PsWhen when, RowsPart& part) {
 }
 
 void PsClient::Impl::Keep(size_t index, const RowsPart& part, const CodedPullReply& reply) {
-  Server& server = *servers[index];
+  Server& server = ServerAt(index);
   const uint64_t before = server.incarnation.exchange(reply.server_incarnation);
   if (before != reply.server_incarnation) {
     cache->Forget(index);
@@ -320,28 +297,48 @@ void Append(const std::vector<T>& more, std::vector<T>& all) {
 
 }  // namespace
 
+Status PsClient::Impl::PullBuckets(const PsTable& table, bool slots, uint32_t& bucket, uint32_t end,
+                                   const Server& server, const RowSink& take) {
+  while (bucket < end) {
+    PullTableRequest request;
+    PullTableReply reply;
+    request.set_job(options.job);
+    request.set_variable(table.variable);
+    request.set_bucket_begin(bucket);
+    request.set_bucket_end(end);
+    request.set_slots(slots);
+    TD_RETURN_IF_ERROR(CallAndWait(server, "PullTable", request, &reply, options.start_timeout));
+    if (!Fits(reply, static_cast<size_t>(table.dim), bucket)) {
+      return DataLoss("%s: rows of table %s do not fit", server.name, table.variable);
+    }
+    PsTableRows page = RowsFromProto(reply.rows());
+    page.slots.assign(reply.slot().begin(), reply.slot().end());
+    page.slot_start.assign(reply.slot_start().begin(), reply.slot_start().end());
+    TD_RETURN_IF_ERROR(take(page));
+    bucket = reply.next_bucket();
+  }
+  return OkStatus();
+}
+
 Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_version,
                                  const RowSink& take) {
-  for (auto& server : servers) {
-    TD_RETURN_IF_ERROR(WaitForVersion(*server, min_version));
-    uint32_t bucket = 0;
-    while (bucket < kRowBuckets) {
-      PullTableRequest request;
-      PullTableReply reply;
-      request.set_job(options.job);
-      request.set_variable(table.variable);
-      request.set_bucket_begin(bucket);
-      request.set_slots(slots);
-      TD_RETURN_IF_ERROR(CallAndWait(*server, "PullTable", request, &reply, options.start_timeout));
-      if (!Fits(reply, static_cast<size_t>(table.dim), bucket)) {
-        return DataLoss("%s: rows of table %s do not fit", server->name, table.variable);
-      }
-      PsTableRows page = RowsFromProto(reply.rows());
-      page.slots.assign(reply.slot().begin(), reply.slot().end());
-      page.slot_start.assign(reply.slot_start().begin(), reply.slot_start().end());
-      TD_RETURN_IF_ERROR(take(page));
-      bucket = reply.next_bucket();
+  for (Server* const server : AllServers()) {
+    if (owns_any(*server)) TD_RETURN_IF_ERROR(WaitForVersion(*server, min_version));
+  }
+  const Time deadline = carrier->Now() + options.step_timeout;
+  uint32_t bucket = 0;
+  while (bucket < kRowBuckets) {
+    const auto now = Placement();
+    const size_t owner = now->owners[bucket];
+    uint32_t end = bucket + 1;
+    while (end < kRowBuckets && now->owners[end] == owner) ++end;
+    const Status status = PullBuckets(table, slots, bucket, end, ServerAt(owner), take);
+    if (status.code() != StatusCode::kOutOfRange) {
+      TD_RETURN_IF_ERROR(status);
+      continue;
     }
+    if (carrier->Now() >= deadline) return status;
+    TD_RETURN_IF_ERROR(ExchangeAndWait());  // some are on their way
   }
   return OkStatus();
 }
@@ -394,7 +391,7 @@ class PsClient::Impl::InitRows {
   Status Add(const PsTableRows& r) {
     const size_t width = r.ids.empty() ? 0 : r.content.size() / r.ids.size();
     for (size_t i = 0; i < r.ids.size(); ++i) {
-      if (impl_.ServerOf(r.ids[i]) != server_) continue;
+      if (impl_.Placement()->OwnerOf(r.ids[i]) != server_) continue;
       rows_->add_id(r.ids[i]);
       rows_->mutable_content()->append(reinterpret_cast<const char*>(r.content.data() + i * width),
                                        width * sizeof(float));
@@ -405,7 +402,7 @@ class PsClient::Impl::InitRows {
       if (rows_->content().size() >= kInitBytesMax) TD_RETURN_IF_ERROR(Send(false));
     }
     for (const PsTableRows::Waiting& w : r.waiting) {
-      if (impl_.ServerOf(w.id) != server_) continue;
+      if (impl_.Placement()->OwnerOf(w.id) != server_) continue;
       rows_->add_waiting_id(w.id);
       rows_->add_waiting_seen(w.seen);
       rows_->add_waiting_age(w.age);

@@ -41,15 +41,14 @@ StatusOr<uint64_t> TakePullReply(const PullPart& part, Fragments message) {
   return TakePull(part, message, reply);
 }
 
-// `pull`: what was asked for with the push; null: nothing.
+}  // namespace
+
 StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message) {
   TD_ASSIGN_OR_RETURN(const CodedPushReply reply, DecodePushReply(message));
   if (pull == nullptr) return reply.version;
   if (!reply.pulled) return DataLoss("the answer lacks the parameters");
   return TakePull(*pull, message, *reply.pulled);
 }
-
-}  // namespace
 
 StatusOr<int> PsClient::Impl::VariableIndex(const std::string& name, int64_t numel) const {
   const auto it = variable_index.find(name);
@@ -78,7 +77,7 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
       if (open[server] == SIZE_MAX || options.split_messages ||
           parts[open[server]].bytes + bytes > kPushBytesMax) {
         open[server] = parts.size();
-        parts.push_back({server, {}, 0});
+        parts.push_back({.server = server, .slices = {}, .bytes = 0});
       }
       CodedSlice slice;
       slice.variable = g.variable;
@@ -90,8 +89,10 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
       parts[open[server]].bytes += bytes;
     }
   }
-  TD_RETURN_IF_ERROR(AppendRows(rows, parts));
+  const auto now = Placement();
+  TD_RETURN_IF_ERROR(AppendRows(rows, *now, /*everywhere=*/true, parts));
   if (parts.empty()) return InvalidArgument("no gradients");
+  for (PushPart& part : parts) part.generation = now->generations[part.server];
   return parts;
 }
 
@@ -121,29 +122,8 @@ StatusOr<std::vector<std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
   return parts;
 }
 
-void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate,
-                              std::shared_ptr<PullPart> pull, DoneVersion done) {
-  Server& server = *servers[part.server];
-  CodedPush push{options.job,
-                 static_cast<uint32_t>(options.trainer),
-                 options.incarnation,
-                 ++server.sequence,
-                 step,
-                 learning_rate,
-                 std::move(part.slices),
-                 pull == nullptr ? "" : pull->request.SerializeAsString()};
-  Send(server, "Push", EncodePush(push, options.crc32c),
-       carrier->Now() + options.step_timeout + (pull == nullptr ? Duration::zero() : kGrace),
-       [pull = std::move(pull), &server, done = std::move(done)](const Status& status,
-                                                                 Fragments answer) {
-         if (!status.ok()) return done(status);
-         StatusOr<uint64_t> version = TakePushReply(pull.get(), answer);
-         done(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
-       });
-}
-
 void PsClient::Impl::SendPull(std::shared_ptr<PullPart> part, DoneVersion done) {
-  Server& server = *servers[part->server];
+  Server& server = ServerAt(part->server);
   EncodedMessage request = EncodedProto(part->request);
   Send(server, "Pull", std::move(request), carrier->Now() + options.step_timeout + kGrace,
        [part = std::move(part), &server, done = std::move(done)](const Status& status,
@@ -336,7 +316,7 @@ StatusOr<std::vector<PsSlot>> PsClient::PullState() {
   Impl& impl = *impl_;
   std::vector<std::vector<PsSlot>> by_variable(impl.variables.size());
   std::vector<PsSlot> of_tables;
-  for (auto& server : impl.servers) {
+  for (Impl::Server* const server : impl.AllServers()) {
     if (!impl.owns_any(*server)) continue;
     PullStateRequest request;
     PullStateReply reply;

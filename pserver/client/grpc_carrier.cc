@@ -53,17 +53,63 @@ GrpcCarrier::GrpcCarrier(const PsOptions& options)
 StatusOr<std::unique_ptr<PsCarrier>> GrpcCarrier::Connect(const std::vector<std::string>& endpoints,
                                                           const PsOptions& options) {
   auto carrier = std::unique_ptr<GrpcCarrier>(new GrpcCarrier(options));
-  TD_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(options.tls, carrier->ServerUri()));
+  TD_ASSIGN_OR_RETURN(carrier->credentials_, MakeCredentials(options.tls, carrier->ServerUri()));
   for (const std::string& text : endpoints) {
-    auto server = std::make_unique<Server>();
-    server->index = static_cast<int>(carrier->servers_.size());
-    TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(text));
-    server->name = PserverName(server->index, text);
-    server->channel = MakeChannel(server->endpoint, credentials);
+    const auto index = static_cast<int>(carrier->servers_.size());
+    TD_ASSIGN_OR_RETURN(auto server, carrier->MakeServer(index, text));
     carrier->servers_.push_back(std::move(server));
   }
   if (options.wait_for_servers) TD_RETURN_IF_ERROR(carrier->WaitForServers());
   return std::unique_ptr<PsCarrier>(std::move(carrier));
+}
+
+StatusOr<std::unique_ptr<GrpcCarrier::Server>> GrpcCarrier::MakeServer(
+    int index, const std::string& address) const {
+  auto server = std::make_unique<Server>();
+  server->index = index;
+  TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(address));
+  server->name = PserverName(index, address);
+  server->channel = MakeChannel(server->endpoint, credentials_);
+  return server;
+}
+
+Status GrpcCarrier::AddServer(int server, const std::string& address) {
+  TD_ASSIGN_OR_RETURN(auto made, MakeServer(server, address));
+  MutexLock lock(mu_);
+  added_.emplace(server, std::move(made));
+  return OkStatus();
+}
+
+GrpcCarrier::Server& GrpcCarrier::ServerAt(int index) {
+  if (static_cast<size_t>(index) < servers_.size()) return *servers_[static_cast<size_t>(index)];
+  MutexLock lock(mu_);
+  return *added_.at(index);
+}
+
+void GrpcCarrier::After(Duration pause, std::function<void()> then) {
+  const auto alarm = std::make_shared<grpc::Alarm>();
+  uint64_t id = 0;
+  {
+    MutexLock lock(mu_);
+    if (!closing_) {
+      id = next_call_++;
+      calls_[id] = nullptr;
+      pauses_[id] = alarm;
+    }
+  }
+  if (id == 0) return then();
+  alarm->Set(std::chrono::system_clock::now() +
+                 std::chrono::duration_cast<std::chrono::system_clock::duration>(pause),
+             [this, id, then = std::move(then)](bool) {
+               then();
+               std::shared_ptr<grpc::Alarm> done;
+               {
+                 MutexLock lock(mu_);
+                 done = std::move(pauses_[id]);
+                 pauses_.erase(id);
+               }
+               EndCall(id);
+             });
 }
 
 std::string GrpcCarrier::ServerUri() const {
@@ -136,7 +182,7 @@ PsCarrier::Take GrpcCarrier::Observed(const Server& server, const char* method, 
 
 void GrpcCarrier::Call(int server, const char* method, EncodedMessage request, Time deadline,
                        Take take) {
-  Server& to = *servers_[static_cast<size_t>(server)];
+  Server& to = ServerAt(server);
   if (options_.on_call) take = Observed(to, method, request.bytes(), std::move(take));
   const std::string_view name = method;
   // The name first: lanes are opened by calls of other names, which may run beside this one.
@@ -188,6 +234,7 @@ void GrpcCarrier::Close() {
       if (call != nullptr) running.push_back(call);
     }
     for (auto& call : running) call->Cancel();
+    for (auto& [id, alarm] : pauses_) alarm->Cancel();
   }
   for (auto& server : servers_) {
     if (server->lane != nullptr) server->lane->Stop();
@@ -202,6 +249,8 @@ void GrpcCarrier::Close() {
   CHECK(call_leases_->WaitForNone(SteadyNow() + std::chrono::seconds(60)))
       << "ended calls do not go away";
   for (auto& server : servers_) server->channel.reset();
+  MutexLock lock(mu_);
+  added_.clear();
 }
 
 }  // namespace tandem

@@ -2,6 +2,8 @@
 // Includes gRPC: for .cc files of this folder only.
 #pragma once
 
+#include <grpcpp/alarm.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -28,6 +30,8 @@ class GrpcCarrier final : public PsCarrier {
   std::unique_ptr<PsEvent> MakeEvent() override;
   void Call(int server, const char* method, EncodedMessage request, Time deadline,
             Take take) override;
+  void After(Duration pause, std::function<void()> then) override;
+  Status AddServer(int server, const std::string& address) override;
   void Close() override;
   StatusOr<int> OpenLanes(const Invite& invite) override;
   uint64_t lane_calls() const override { return lane_calls_; }
@@ -50,6 +54,8 @@ class GrpcCarrier final : public PsCarrier {
   // `take` behind a word to options.on_call.
   Take Observed(const Server& server, const char* method, size_t bytes, Take take) const;
   void EndCall(uint64_t id);
+  StatusOr<std::unique_ptr<Server>> MakeServer(int index, const std::string& address) const;
+  Server& ServerAt(int index);
   // ---- carrier_lanes.cc
   // What a lane did not bring back is sent again by gRPC: a push counts once.
   void CallByLane(Server& server, uint32_t lane_method, const char* method, EncodedMessage request,
@@ -58,12 +64,15 @@ class GrpcCarrier final : public PsCarrier {
   const PsOptions options_;
   const std::string token_;
   std::vector<std::unique_ptr<Server>> servers_;
+  std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::atomic<uint64_t> lane_calls_{0};
   std::shared_ptr<PsLeases> call_leases_ = std::make_shared<PsLeases>();  // RawCall objects
   Mutex mu_;
   CondVar idle_;
   bool closing_ TD_GUARDED_BY(mu_) = false;
+  std::map<int, std::unique_ptr<Server>> added_ TD_GUARDED_BY(mu_);  // none is ever removed
   uint64_t next_call_ TD_GUARDED_BY(mu_) = 1;
+  std::map<uint64_t, std::shared_ptr<grpc::Alarm>> pauses_ TD_GUARDED_BY(mu_);
   std::map<uint64_t, std::shared_ptr<RawCall>> calls_ TD_GUARDED_BY(mu_);
 };
 

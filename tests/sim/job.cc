@@ -8,7 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/rng.h"
+#include "common/tensor/row_buckets.h"
 #include "pserver/client/client.h"
+#include "pserver/client/mover.h"
 #include "tests/sim/carrier.h"
 #include "tests/sim/ledger.h"
 
@@ -19,7 +21,7 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr int kFirstTrainerNode = 100;
+constexpr int kFirstTrainerNode = 100, kFirstMoverNode = 200;
 constexpr char kJob[] = "sim";
 constexpr uint64_t kStartsMax = 200;  // of a trainer; more than any mischief causes
 
@@ -31,7 +33,7 @@ class SimJob {
         network_(world_, plan.network),
         ledger_(plan.servers, plan.trainers, plan.steps) {
     if (plan.keep_trace) world_.KeepTrace();
-    for (int i = 0; i < plan.servers; ++i) {
+    for (int i = 0; i < plan.servers + plan.moves; ++i) {
       servers_.push_back(std::make_unique<SimServer>(
           i,
           SimServerOptions{kJob, plan.trainers, plan.wal_sync, plan.log_bytes_max,
@@ -39,12 +41,14 @@ class SimJob {
           world_));
       addresses_.push_back(absl::StrFormat("server-%d", i));
     }
+    retired_.resize(servers_.size());
     trainers_.resize(static_cast<size_t>(plan.trainers));
   }
   ~SimJob() {
     for (Trainer& t : trainers_) {
       for (const auto& process : t.processes) process->Kill();
     }
+    for (const auto& process : movers_) process->Kill();
     for (auto& server : servers_) {
       if (server->alive()) server->Kill(false);
     }
@@ -75,6 +79,19 @@ class SimJob {
   Status Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process);
   Status Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch);
   void Mischief();
+  struct MoverTask {
+    int source, target;
+    int stride;  // of the source's buckets every one, or some
+    bool back, retire;
+    bool Retires(int spare) const { return source == spare && stride == 1 && !back && retire; }
+  };
+  void StartMover();
+  Status RunMover(const std::shared_ptr<SimProcess>& process, const MoverTask& task);
+  void KillMover();
+  void Retire(int index);
+  void TellAll();
+  std::vector<int> BucketsOf(int index) const;  // that it serves
+  std::string OwnersAreWrong(bool settled);
   void CheckServers();
   bool Done() const {
     return !report_.failure.empty() ||
@@ -89,7 +106,9 @@ class SimJob {
   SimLedger ledger_;
   std::vector<std::unique_ptr<SimServer>> servers_;
   std::vector<std::string> addresses_;
+  std::vector<bool> retired_;  // by server: it is gone for good
   std::vector<Trainer> trainers_;
+  std::vector<std::shared_ptr<SimProcess>> movers_;
   int mischief_done_ = 0;
 };
 
@@ -139,8 +158,9 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   SimBatch batch(plan_.seed, ledger_);  // outlives the client, which may still send it
   std::vector<SimServer*> servers;
   for (auto& server : servers_) servers.push_back(server.get());
+  const std::vector<std::string> known(addresses_.begin(), addresses_.begin() + plan_.servers);
   const auto client = PsClient::Over(
-      std::make_unique<SimCarrier>(process, network_, servers, plan_.retries), addresses_, options);
+      std::make_unique<SimCarrier>(process, network_, servers, plan_.retries), known, options);
   const bool sync = plan_.mode == ShardMode::kSync;
   TD_RETURN_IF_ERROR(client
                          ->Configure(ledger_.Variables(), sync ? PsMode::kSync : PsMode::kASync, {},
@@ -187,7 +207,116 @@ void SimJob::StartTrainer(int rank) {
   });
 }
 
+// Somebody who moves buckets of one server to another, all of them or some; and back at once, or
+// away from a server that goes then.
+void SimJob::StartMover() {
+  const auto count = static_cast<uint64_t>(servers_.size());
+  const uint64_t spare = count - 1, step = 1 + world_.Below(count - 1);
+  const uint64_t first = world_.Chance(0.5) ? spare : world_.Below(count);
+  const uint64_t second = (first + step) % count;
+  const bool inward = world_.Chance(0.5);
+  const auto source = static_cast<int>(inward ? second : first);
+  const auto target = static_cast<int>(inward ? first : second);
+  if (retired_[first] || retired_[second]) return;
+  const MoverTask task{.source = source,
+                       .target = target,
+                       .stride = world_.Chance(0.3) ? 1 : 2 + static_cast<int>(world_.Below(6)),
+                       .back = world_.Chance(0.4),
+                       .retire = world_.Chance(0.5)};
+  // Trainers do not hear what became of their last pushes.
+  if (task.Retires(static_cast<int>(spare)) && world_.Chance(0.7)) {
+    for (int r = 0; r < plan_.trainers; ++r) {
+      network_.Cut(kFirstTrainerNode + r, task.source, world_.Now() + milliseconds(300));
+    }
+  }
+  const auto node = kFirstMoverNode + static_cast<int>(movers_.size());
+  const auto process = std::make_shared<SimProcess>(world_, node);
+  world_.Note("mover", static_cast<uint64_t>(source), static_cast<uint64_t>(target));
+  ++report_.movers;
+  movers_.push_back(process);
+  process->Start([this, task, weak = std::weak_ptr(process)] {
+    const auto self = weak.lock();
+    const Status status = RunMover(self, task);
+    if (self->dead()) return;
+    world_.Note(status.ok() ? "moved" : "not moved", static_cast<uint64_t>(task.source));
+    if (status.ok() && task.Retires(static_cast<int>(servers_.size()) - 1)) Retire(task.source);
+  });
+}
+
+Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverTask& task) {
+  std::vector<SimServer*> servers;
+  for (auto& server : servers_) servers.push_back(server.get());
+  SimCarrier carrier(process, network_, servers, plan_.retries);
+  Mover mover(carrier, {addresses_.begin(), addresses_.begin() + plan_.servers},
+              {.job = kJob,
+               .call_timeout = seconds(1),
+               .patience = seconds(5),
+               .lease = milliseconds(500)});
+  TD_RETURN_IF_ERROR(mover.Add(addresses_.back()));
+  BucketTransfer there{task.source, task.target, {}};
+  for (const int b : BucketsOf(task.source)) {
+    if (b % task.stride == 0) there.buckets.push_back(b);
+  }
+  const auto count = [this](const MoveProgress&) { ++report_.moved; };
+  TD_RETURN_IF_ERROR(mover.Run({there}, count));
+  if (!task.back) return OkStatus();
+  return mover.Run({{task.target, task.source, there.buckets}}, count);
+}
+
+std::vector<int> SimJob::BucketsOf(int index) const {
+  if (!servers_[static_cast<size_t>(index)]->alive()) return {};
+  const StatusOr<MapAnswer> answer = servers_[static_cast<size_t>(index)]->shard().ExchangeMap(
+      {kJob, 0, 0}, /*observer=*/true, {});
+  return answer.ok() ? answer->buckets : std::vector<int>();
+}
+
+void SimJob::KillMover() {
+  for (const auto& process : movers_) {
+    if (process->dead() || process->ended()) continue;
+    world_.Note("mover killed", static_cast<uint64_t>(process->node()));
+    return process->Kill();
+  }
+}
+
+// A server that gave all its buckets away goes for good.
+void SimJob::Retire(int index) {
+  SimServer& server = *servers_[static_cast<size_t>(index)];
+  if (!server.alive() || !BucketsOf(index).empty()) return;
+  const StatusOr<ShardImage> image = server.shard().Image();
+  if (!image.ok() || (image->moves != nullptr && !image->moves->offered.empty())) return;
+  world_.Note("server retired", static_cast<uint64_t>(index));
+  ++report_.retired;
+  retired_[static_cast<size_t>(index)] = true;
+  server.Kill(false);
+}
+
+// What each server knows of moves, to all of them.
+void SimJob::TellAll() {
+  BucketMap all;
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      if (retired_[i]) continue;
+      const auto answer = servers_[i]->shard().ExchangeMap({kJob, 0, 0}, /*observer=*/true, all);
+      if (answer.ok()) all.Learn(answer->map);
+    }
+  }
+}
+
+// "" unless two servers serve a bucket (`settled`: or none does).
+std::string SimJob::OwnersAreWrong(bool settled) {
+  std::vector<int> owners(kRowBuckets, 0);
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    for (const int b : BucketsOf(static_cast<int>(i))) ++owners[static_cast<size_t>(b)];
+  }
+  for (int b = 0; b < kRowBuckets; ++b) {
+    const int n = owners[static_cast<size_t>(b)];
+    if (n > 1 || (settled && n == 0)) return absl::StrFormat("bucket %d is served by %d", b, n);
+  }
+  return "";
+}
+
 void SimJob::KillServer(int index) {
+  if (retired_[static_cast<size_t>(index)]) return;
   SimServer& server = *servers_[static_cast<size_t>(index)];
   if (!server.alive()) return;
   ++report_.server_deaths;
@@ -233,9 +362,10 @@ void SimJob::PauseTrainer(int rank) {
 
 void SimJob::Mischief() {
   if (mischief_done_++ == plan_.mischief) return network_.Behave();
-  const int server = static_cast<int>(world_.Below(static_cast<uint64_t>(plan_.servers)));
+  const int server = static_cast<int>(world_.Below(servers_.size()));
   const int rank = static_cast<int>(world_.Below(static_cast<uint64_t>(plan_.trainers)));
-  switch (world_.Below(8)) {
+  if (const std::string wrong = OwnersAreWrong(/*settled=*/false); !wrong.empty()) Fail(wrong);
+  switch (world_.Below(plan_.moves ? 14 : 8)) {
     case 0:
     case 1:
     case 2:
@@ -261,6 +391,11 @@ void SimJob::Mischief() {
       if (plan_.power && plan_.wal_sync == WalSync::kInterval) break;
       servers_[server]->disk().FullUntil(world_.Now() + Pause(300));
       break;
+    case 8:
+      KillMover();
+      break;
+    default:
+      StartMover();
   }
   world_.After(Pause(40), [this] { Mischief(); });
 }
@@ -268,8 +403,11 @@ void SimJob::Mischief() {
 void SimJob::CheckServers() {
   const bool sync = plan_.mode == ShardMode::kSync;
   std::vector<ShardImage> images;
-  for (int i = 0; i < plan_.servers && report_.failure.empty(); ++i) {
+  if (const std::string wrong = OwnersAreWrong(/*settled=*/plan_.moves); !wrong.empty())
+    Fail(wrong);
+  for (int i = 0; i < static_cast<int>(servers_.size()) && report_.failure.empty(); ++i) {
     SimServer& server = *servers_[i];
+    if (retired_[static_cast<size_t>(i)] || !server.shard().Info().initialised) continue;
     const StatusOr<ShardImage> before = server.shard().Image();
     server.Kill(plan_.power);  // all is long synced, where anything is
     StartServer(i);
@@ -287,7 +425,7 @@ void SimJob::CheckServers() {
 }
 
 SimReport SimJob::Run() {
-  for (int i = 0; i < plan_.servers; ++i) StartServer(i);
+  for (size_t i = 0; i < servers_.size(); ++i) StartServer(static_cast<int>(i));
   for (int r = 0; r < plan_.trainers; ++r) StartTrainer(r);
   if (plan_.mischief > 0) world_.After(Pause(20), [this] { Mischief(); });
   const Time begin = world_.Now(), end = begin + std::chrono::hours(2);
@@ -295,13 +433,20 @@ SimReport SimJob::Run() {
     Fail("the job does not end");
   }
   const auto all_up = [this] {
-    return std::all_of(servers_.begin(), servers_.end(), [](auto& s) { return s->alive(); });
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      if (!servers_[i]->alive() && !retired_[i]) return false;
+    }
+    return true;
   };
   if (report_.failure.empty()) {
     mischief_done_ = plan_.mischief;
     world_.RunUntil(all_up, end);
     // What is under way comes to its end: trainers that wake up are refused, logs are written.
     world_.RunUntil([] { return false; }, world_.Now() + seconds(5));
+    if (plan_.moves) {
+      TellAll();
+      world_.RunUntil([] { return false; }, world_.Now() + seconds(1));
+    }
     CheckServers();
   }
   report_.seconds = Seconds(world_.Now() - begin);
@@ -332,6 +477,12 @@ SimPlan PlanOf(uint64_t seed, ShardMode mode) {
   plan.network.repeat = chance.Chance(0.5) ? 0.05 : 0;
   plan.network.dawdle = chance.Chance(0.5) ? 0.02 : 0;
   plan.mischief = 2 + static_cast<int>(chance.Below(14));
+  plan.moves = mode == ShardMode::kASync && chance.Chance(0.5);
+  if (plan.moves) {
+    plan.mischief *= 2;
+    if (chance.Chance(0.5)) plan.network.repeat = 0.3;
+    if (chance.Chance(0.5)) plan.network.dawdle = 0.1;
+  }
   return plan;
 }
 

@@ -27,6 +27,9 @@ struct SimPlan {
   bool push_and_pull = true;  // in one call
   SimNetwork::Habits network;
   int mischief = 0;  // events that befall the job
+  // a_sync: buckets of rows move between servers, among them one that the job does not begin with,
+  // and that may go away again.
+  bool moves = false;
   // Mistakes on purpose.
   ShardBug bug = ShardBug::kNone;
   bool forget_previous = false;  // checkpoints lack the parameters before the last update
@@ -44,7 +47,8 @@ struct SimReport {
   std::vector<std::string> trace;  // with keep_trace
   int64_t pushes = 0;              // that were acknowledged
   int64_t server_deaths = 0, trainer_deaths = 0, pauses = 0, cuts = 0;
-  double seconds = 0;  // of virtual time
+  int64_t moved = 0, movers = 0, retired = 0;  // buckets; those who move them; servers
+  double seconds = 0;                          // of virtual time
 };
 
 // Runs the job to its end, kills all servers once more and looks at what they come back with.

@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_format.h"
 #include "common/base/rng.h"
+#include "common/tensor/row_buckets.h"
+#include "pserver/bucket_move.h"
 
 namespace tandem {
 namespace {
@@ -22,14 +24,18 @@ std::span<const float> ValuesOf(const ShardImage& image, size_t slice) {
 
 using RowMap = std::map<int64_t, std::vector<float>>;
 
+void AddRows(const RowValues& values, RowMap& rows) {
+  for (size_t i = 0; i < values.ids.size(); ++i) {
+    const float* const row = values.content.data() + i * kSimRowDim;
+    rows[static_cast<int64_t>(values.ids[i])] = {row, row + kSimRowDim};
+  }
+}
+
 RowMap RowsOf(const ShardImage& image) {
   RowMap rows;
   for (const TableImage& table : image.tables) {
     for (const auto& [bucket, values] : table.buckets) {
-      for (size_t i = 0; i < values.ids.size(); ++i) {
-        const float* const row = values.content.data() + i * kSimRowDim;
-        rows[static_cast<int64_t>(values.ids[i])] = {row, row + kSimRowDim};
-      }
+      AddRows(values, rows);
     }
   }
   return rows;
@@ -39,6 +45,41 @@ RowMap RowsOf(const ShardImage& image) {
 void Update(std::span<const float> g, float rate, std::vector<float>& p) {
   for (size_t i = 0; i < p.size(); ++i) p[i] = p[i] - rate * g[i];
 }
+
+// Rows that came and went with their buckets, in the recorded order.
+class RecordedMoves {
+ public:
+  explicit RecordedMoves(const ShardImage& base) {
+    if (base.moves != nullptr) offered_ = base.moves->offered;
+  }
+  void Make(const LogEntry& entry, RowMap& rows) {
+    const MoveRecord& record = *entry.move;
+    if (entry.kind == LogEntry::Kind::kMoveOffered) {
+      for (const BucketMove& m : record.parcel.moves) {
+        Drop(m.bucket, rows);
+        offered_[m.bucket] = m.epoch;
+      }
+      for (const RowValues& values : record.parcel.rows) AddRows(values, rows);
+    }
+    if (entry.kind == LogEntry::Kind::kMoveReleased) {
+      for (const BucketMove& m : record.moves) Drop(m.bucket, rows);
+    }
+    for (const BucketMove& m : record.map.moves()) {
+      const auto offered = offered_.find(m.bucket);
+      if (offered == offered_.end() || m.epoch < offered->second) continue;
+      if (m.epoch > offered->second) Drop(m.bucket, rows);
+      offered_.erase(offered);
+    }
+  }
+
+ private:
+  static void Drop(int bucket, RowMap& rows) {
+    std::erase_if(rows, [bucket](const auto& row) {
+      return RowBucket(static_cast<uint64_t>(row.first)) == bucket;
+    });
+  }
+  std::map<int, uint64_t> offered_;
+};
 
 }  // namespace
 
@@ -112,7 +153,12 @@ std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) co
         if (!wrong.empty()) return absl::StrFormat("server %d: %s", server, wrong);
       }
     }
-    for (const auto& [id, values] : RowsOf(image)) counts[id] += values[0];
+    for (const auto& [id, values] : RowsOf(image)) {
+      // What is offered is somebody else's.
+      const int bucket = RowBucket(static_cast<uint64_t>(id));
+      const bool offered = image.moves != nullptr && image.moves->offered.contains(bucket);
+      if (!offered) counts[id] += values[0];
+    }
   }
   for (size_t slot = 0; slot < fate_.size(); ++slot) {
     const std::string wrong = CheckSlot(slot, counts[RowOf(static_cast<int64_t>(slot))], all);
@@ -192,7 +238,9 @@ std::string CheckOrder(const ShardImage& image, const SimDisk& disk) {
                                                                               values.end()};
   }
   RowMap rows = RowsOf(base);
+  RecordedMoves moves(base);
   for (const LogEntry& entry : disk.History()) {
+    if (entry.move != nullptr) moves.Make(entry, rows);
     if (entry.kind != LogEntry::Kind::kPush) continue;
     const float rate = entry.head.learning_rate;
     for (size_t i = 0; i < entry.head.slices.size(); ++i) {

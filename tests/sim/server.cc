@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
+#include "pserver/move_calls.h"
 #include "pserver/plain_calls.h"
 #include "pserver/proto_convert.h"
 #include "tests/sim/bytes.h"
@@ -22,6 +23,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
       : world(w), name(static_cast<uint64_t>(index)), storage(disk.Open()), deadlines(*this) {
     DurableShard::Options made;
     made.shard.server_incarnation = number;
+    made.shard.index = index;
     made.shard.job = options.job;
     made.shard.trainers = options.trainers;
     made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
@@ -198,6 +200,30 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
       if (saved.ok()) out->set_version(saved->first);
       return saved.status();
     });
+  }
+  if (method == "ExchangeMap") {
+    return plain(ExchangeMapRequest(), ExchangeMapReply(),
+                 [&](const auto& r, auto* out) { return ExchangeMap(r, shard, out); });
+  }
+  const auto kept = [&]<typename Request, typename Reply>(Request r, Reply out, bool save,
+                                                          const auto& call) -> void {
+    Status status = ParseMessage(bytes, &r);
+    if (status.ok()) status = call(r, &out);
+    if (!status.ok()) return reply(status, {});
+    life->durable->WhenKept(
+        save, [reply, message = EncodedProto(out)](const Status& w) { reply(w, message); });
+  };
+  if (method == "FreezeBuckets") {
+    return kept(FreezeBucketsRequest(), FreezeBucketsReply(), false,
+                [&](const auto& r, auto* out) { return FreezeBuckets(r, shard, out); });
+  }
+  if (method == "OfferBuckets") {
+    return kept(OfferBucketsRequest(), OfferBucketsReply(), true,
+                [&](const auto& r, auto*) { return OfferBuckets(r, shard); });
+  }
+  if (method == "ReleaseBuckets") {
+    return kept(ReleaseBucketsRequest(), ReleaseBucketsReply(), true,
+                [&](const auto& r, auto* out) { return ReleaseBuckets(r, shard, out); });
   }
   if (method == "WaitInit") {
     WaitInitRequest r;

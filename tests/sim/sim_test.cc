@@ -65,14 +65,20 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
     sum.trainer_deaths += report.trainer_deaths;
     sum.pauses += report.pauses;
     sum.cuts += report.cuts;
+    sum.moved += report.moved;
+    sum.movers += report.movers;
+    sum.retired += report.retired;
     sum.seconds += report.seconds;
   }
   std::printf(
       "simulator, %s: %llu seeds, %lld pushes, %lld deaths of servers and %lld of trainers, %lld "
-      "pauses, %lld cuts, %.0f virtual seconds: lost 0, doubled 0\n",
+      "pauses, %lld cuts, %lld parcels of buckets by %lld movers, %lld servers gone for good, %.0f "
+      "virtual seconds: lost 0, doubled 0\n",
       Name(GetParam()), static_cast<unsigned long long>(seeds), static_cast<long long>(sum.pushes),
       static_cast<long long>(sum.server_deaths), static_cast<long long>(sum.trainer_deaths),
-      static_cast<long long>(sum.pauses), static_cast<long long>(sum.cuts), sum.seconds);
+      static_cast<long long>(sum.pauses), static_cast<long long>(sum.cuts),
+      static_cast<long long>(sum.moved), static_cast<long long>(sum.movers),
+      static_cast<long long>(sum.retired), sum.seconds);
 }
 
 TEST_P(ModeTest, ASeedIsOneRun) {
@@ -105,6 +111,9 @@ std::vector<SeededBug> SeededBugs() {
          plan.wal_sync = WalSync::kNone;
          plan.power = true;
        }},
+      {"OldRowsTaken", ShardMode::kASync, bug(ShardBug::kOldRowsTaken)},
+      {"MarksStay", ShardMode::kASync, bug(ShardBug::kMarksStay)},
+      {"OwnsTooSoon", ShardMode::kASync, bug(ShardBug::kOwnsTooSoon)},
       {"PreviousNotKept", ShardMode::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},
   };
 }

@@ -37,6 +37,10 @@ const std::map<std::string, std::vector<PeerRole>>& Allowed() {
       {"PullState", {kTrainer, kAdmin}},
       {"PullTable", {kTrainer, kAdmin}},
       {"OpenLane", {kTrainer}},
+      {"ExchangeMap", {kTrainer, kAdmin}},
+      {"FreezeBuckets", {kAdmin}},
+      {"OfferBuckets", {kAdmin}},
+      {"ReleaseBuckets", {kAdmin}},
   };
   return allowed;
 }

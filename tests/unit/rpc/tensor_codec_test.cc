@@ -53,6 +53,9 @@ class Random {
       pull.set_min_version(static_cast<uint64_t>(Int(1, 300)));
       push.pull = pull.SerializeAsString();
     }
+    push.generation = static_cast<uint64_t>(Int(0, 300));
+    push.origin_server = static_cast<uint32_t>(Int(0, 2));
+    push.origin_sequence = static_cast<uint64_t>(Int(0, 300));
     return push;
   }
   // The bytes cut at random places, empty pieces among them.
@@ -102,6 +105,9 @@ PushRequest ToProto(const CodedPush& push, bool crc) {
   if (!push.pull.empty()) {
     EXPECT_TRUE(proto.mutable_pull()->ParseFromString(push.pull));
   }
+  proto.set_generation(push.generation);
+  proto.set_origin_server(push.origin_server);
+  proto.set_origin_sequence(push.origin_sequence);
   return proto;
 }
 

@@ -1,0 +1,27 @@
+// BucketMapDef of proto/pserver.proto <-> BucketMap, for clients and servers.
+#pragma once
+
+#include <vector>
+
+#include "common/tensor/bucket_map.h"
+
+namespace google::protobuf {
+template <typename T>
+class RepeatedPtrField;
+}
+
+namespace tandem {
+
+class BucketMapDef;
+class BucketMoveDef;
+
+using MoveDefs = google::protobuf::RepeatedPtrField<BucketMoveDef>;
+
+// A number of a message as an index; those that are too large become INT32_MAX.
+int IndexOf(uint32_t number);
+std::vector<BucketMove> FromProto(const MoveDefs& moves);
+void ToProto(const std::vector<BucketMove>& moves, MoveDefs* out);
+BucketMap FromProto(const BucketMapDef& map);
+void ToProto(const BucketMap& map, BucketMapDef* out);
+
+}  // namespace tandem

@@ -1,0 +1,34 @@
+#include "common/tensor/bucket_map.h"
+
+namespace tandem {
+
+bool BucketMap::Learn(const BucketMove& move) {
+  if (move.bucket < 0 || move.bucket >= kRowBuckets || move.server < 0) return false;
+  if (move.epoch <= epoch(move.bucket)) return false;
+  if (moves_.empty()) moves_.resize(kRowBuckets);
+  auto& [epoch, server] = moves_[static_cast<size_t>(move.bucket)];
+  version_ += move.epoch - epoch;
+  epoch = move.epoch;
+  server = move.server;
+  return true;
+}
+
+std::vector<BucketMove> BucketMap::Learn(const BucketMap& other) {
+  std::vector<BucketMove> news;
+  for (const BucketMove& move : other.moves()) {
+    if (Learn(move)) news.push_back(move);
+  }
+  addresses_.insert(other.addresses_.begin(), other.addresses_.end());
+  return news;
+}
+
+std::vector<BucketMove> BucketMap::moves() const {
+  std::vector<BucketMove> all;
+  for (size_t b = 0; b < moves_.size(); ++b) {
+    const auto& [epoch, server] = moves_[b];
+    if (epoch != 0) all.push_back({static_cast<int>(b), epoch, server});
+  }
+  return all;
+}
+
+}  // namespace tandem

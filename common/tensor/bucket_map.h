@@ -1,0 +1,51 @@
+// Which server has which bucket of rows, as far as somebody knows. Buckets begin where Configure
+// places them (FirstBucket); each move has a number, its epoch, which only the bucket's owner of
+// the moment gives away. So of two that tell of one bucket the higher epoch is right, and maps of
+// several servers go together in any order.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/tensor/row_buckets.h"
+
+namespace tandem {
+
+struct BucketMove {
+  int bucket = 0;
+  uint64_t epoch = 0;
+  int server = 0;  // its owner since then
+  friend bool operator==(const BucketMove&, const BucketMove&) = default;
+};
+
+// Not thread-safe.
+class BucketMap {
+ public:
+  // True when that is newer than what was known. Moves of buckets or servers that cannot be count
+  // for nothing.
+  bool Learn(const BucketMove& move);
+  // The moves of `other` that were not known.
+  std::vector<BucketMove> Learn(const BucketMap& other);
+  // Of servers that came to a running job.
+  void SetAddress(int server, const std::string& address) { addresses_[server] = address; }
+  const std::map<int, std::string>& addresses() const { return addresses_; }
+
+  uint64_t epoch(int bucket) const { return moves_.empty() ? 0 : moves_[bucket].first; }
+  // `first`: where it was placed first.
+  int owner(int bucket, int first) const {
+    return epoch(bucket) == 0 ? first : moves_[bucket].second;
+  }
+  std::vector<BucketMove> moves() const;  // by bucket
+  // Sum of the epochs: two maps that know the same have the same.
+  uint64_t version() const { return version_; }
+
+ private:
+  std::vector<std::pair<uint64_t, int>> moves_;  // epoch, owner; empty: nothing moved
+  std::map<int, std::string> addresses_;
+  uint64_t version_ = 0;
+};
+
+}  // namespace tandem

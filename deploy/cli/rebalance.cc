@@ -1,0 +1,174 @@
+// rebalance, drain --pserver: rows of tables move between the pservers of a running job.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/job_access.h"
+#include "deploy/cli/rebalance.h"
+#include "pserver/client/grpc_carrier.h"
+#include "pserver/client/mover.h"
+
+namespace tandem::deploy {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const std::vector<ServedBuckets>& servers) {
+  Json all = Json::array();
+  for (const ServedBuckets& s : servers) {
+    all.push_back({{"pserver", s.server},
+                   {"address", s.address},
+                   {"buckets", s.buckets.size()},
+                   {"rows", s.rows},
+                   {"slices", s.slices}});
+  }
+  return all;
+}
+
+void Print(const std::vector<ServedBuckets>& servers) {
+  for (const ServedBuckets& s : servers) {
+    std::printf("pserver %d (%s): %zu buckets, %llu rows\n", s.server, s.address.c_str(),
+                s.buckets.size(), static_cast<unsigned long long>(s.rows));
+  }
+}
+
+void Print(const MoveProgress& p) {
+  std::printf("%zu of %zu buckets moved, %.1f MB of rows; rows out of use for %.0f ms at most\n",
+              p.done, p.buckets, static_cast<double>(p.bytes) / 1e6, Seconds(p.frozen) * 1e3);
+  std::fflush(stdout);
+}
+
+Status CheckDrain(const std::vector<ServedBuckets>& servers, int server) {
+  const auto it = std::find_if(servers.begin(), servers.end(),
+                               [server](const ServedBuckets& s) { return s.server == server; });
+  if (it == servers.end()) {
+    return InvalidArgument("there is no pserver %d; the job has %d", server, servers.size());
+  }
+  if (servers.size() == 1) {
+    return FailedPrecondition("pserver %d is the only one; hint: tandem rebalance --add=HOST:PORT",
+                              server);
+  }
+  if (server == 0) {
+    return FailedPrecondition(
+        "pserver 0 has the trainers' barriers too, and must stay; hint: drain another one");
+  }
+  if (it->slices == 0) return OkStatus();
+  return FailedPrecondition(
+      "pserver %d has %d slices of dense variables, which do not move between servers yet; hint: "
+      "--mode=hybrid keeps dense variables on trainers, or save the job and start it again with "
+      "other servers",
+      server, it->slices);
+}
+
+struct Rebalancing {
+  std::vector<std::string> added;
+  int drained = -1;  // none
+  bool as_json = false, dry = false;
+};
+
+Status Rebalance(const JobAccess& access, const Rebalancing& what) {
+  PsOptions options;
+  options.job = access.job;
+  options.secret = access.secret;
+  options.tls = access.tls;
+  options.start_timeout = access.timeout;
+  options.transport = PsTransport::kGrpc;
+  std::vector<std::string> addresses;
+  for (const tandem::Endpoint& e : access.pservers) addresses.push_back(ToString(e));
+  TD_ASSIGN_OR_RETURN(const auto carrier, GrpcCarrier::Connect(addresses, options));
+  const auto close = std::unique_ptr<PsCarrier, void (*)(PsCarrier*)>(
+      carrier.get(), [](PsCarrier* c) { c->Close(); });
+  Mover mover(*carrier, addresses, {.job = access.job});
+  TD_ASSIGN_OR_RETURN(std::vector<ServedBuckets> servers, mover.Where());
+  for (const std::string& address : what.added) {
+    const bool known = std::any_of(servers.begin(), servers.end(),
+                                   [&](const ServedBuckets& s) { return s.address == address; });
+    if (!known) TD_RETURN_IF_ERROR(mover.Add(address));
+  }
+  if (!what.added.empty()) {
+    TD_ASSIGN_OR_RETURN(servers, mover.Where());
+  }
+  if (what.drained >= 0) TD_RETURN_IF_ERROR(CheckDrain(servers, what.drained));
+  const std::vector<BucketTransfer> plan =
+      what.drained >= 0 ? PlanDrain(servers, what.drained) : PlanRebalance(servers);
+  MoveProgress last;
+  if (!what.dry) {
+    size_t tenth = 0;
+    TD_RETURN_IF_ERROR(mover.Run(plan, [&](const MoveProgress& p) {
+      last = p;
+      const size_t now = p.done * 10 / p.buckets;
+      if (now != std::exchange(tenth, now) && !what.as_json) Print(p);
+    }));
+    TD_ASSIGN_OR_RETURN(servers, mover.Where());
+  }
+  if (what.as_json) {
+    const Json answer = {{"moved_buckets", last.done},
+                         {"moved_bytes", last.bytes},
+                         {"frozen_seconds_max", Seconds(last.frozen)},
+                         {"pservers", ToJson(servers)}};
+    std::puts(answer.dump(2).c_str());
+    return OkStatus();
+  }
+  for (const BucketTransfer& t : plan) {
+    if (what.dry) {
+      std::printf("would move %zu buckets from pserver %d to pserver %d\n", t.buckets.size(),
+                  t.source, t.target);
+    }
+  }
+  Print(servers);
+  if (what.drained >= 0 && !what.dry) {
+    std::printf("pserver %d serves nothing any more: whoever started it may stop it\n",
+                what.drained);
+  }
+  return OkStatus();
+}
+
+StatusOr<JobAccess> FindRowServers(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {PeerRole::kAdmin}));
+  if (access.pservers.empty()) return FailedPrecondition("job %s has no pservers", access.job);
+  if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME");
+  return access;
+}
+
+Status RebalanceBody(const ParsedArgs& args) {
+  Rebalancing what;
+  TD_ASSIGN_OR_RETURN(what.as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindRowServers(args));
+  what.dry = args.Has("dry_run");
+  const std::string added = args.Get("add");
+  for (size_t begin = 0; begin < added.size();) {
+    const size_t comma = std::min(added.find(',', begin), added.size());
+    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint,
+                        ParseEndpoint(added.substr(begin, comma - begin)));
+    what.added.push_back(ToString(endpoint));
+    begin = comma + 1;
+  }
+  return Rebalance(access, what);
+}
+
+}  // namespace
+
+Status DrainPserver(const ParsedArgs& args) {
+  Rebalancing what;
+  TD_ASSIGN_OR_RETURN(what.as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindRowServers(args));
+  TD_ASSIGN_OR_RETURN(what.drained, args.GetInt("pserver", 0, 0, 1 << 20));
+  return Rebalance(access, what);
+}
+
+int RunRebalance(const Args& args) {
+  return RunBody(
+      "rebalance",
+      "tandem rebalance [LOG_FOLDER]: spreads the rows of tables evenly over a job's pservers, "
+      "while\n"
+      "trainers go on (a_sync modes). A server that comes to the job is started first:\n"
+      "  tandem-pserver --listen=HOST:PORT --index=<number of pservers so far> --job=NAME\n",
+      AccessFlags({{"add", "", "HOST:PORT,...", "pservers that come to the job, in their order"},
+                   {"dry_run", "", "", "say what would move, and move nothing"}}),
+      args, RebalanceBody);
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,68 @@
+// What goes from server to server when buckets of rows move, and what a server knows of moves.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/tensor/bucket_map.h"
+#include "pserver/shard_types.h"
+
+namespace tandem {
+
+// Which pushes of a trainer server `server` took.
+struct ServerMark {
+  int server = 0;
+  PushMark mark;
+  uint64_t pushes = 0, last_step = 0;
+};
+// Takes up a mark: of the same trainer and server the later one, of the same incarnation both.
+void AddMark(const ServerMark& mark, std::vector<ServerMark>& all);
+
+// Buckets on their way from `source` to `target`: rows with all that belongs to them, and which
+// pushes are behind them.
+struct BucketParcel {
+  struct Scalar {
+    std::string variable, slot;
+    float value = 0;
+  };
+  ShardConfig config;  // without slices, no buckets; without a name when the target is not new
+  int source = 0, target = 0;
+  uint64_t version = 0;
+  std::vector<BucketMove> moves;
+  std::vector<RowValues> rows;  // by table
+  std::vector<Scalar> scalars;  // slots of tables that are one number: for a server that is new
+  std::vector<ServerMark> marks;
+  BucketMap map;  // as the source knows it
+};
+
+// What a server knows of moves and must not forget.
+struct MoveState {
+  BucketMap map;
+  uint64_t generation = 0;            // counts the times that it gave buckets away
+  std::map<int, uint64_t> begun;      // by bucket, the highest epoch that it chose for a move
+  std::map<int, uint64_t> offered;    // buckets that are kept and not served yet, with their epochs
+  std::vector<ServerMark> inherited;  // that came with buckets
+  bool empty() const {
+    return map.version() == 0 && generation == 0 && begun.empty() && offered.empty();
+  }
+};
+
+// What the update log says of moves.
+struct MoveRecord {
+  std::vector<BucketMove> moves;
+  BucketParcel parcel;
+  BucketMap map;
+};
+
+struct MapAnswer {
+  BucketMap map;
+  uint64_t generation = 0;
+  int index = 0;
+  std::vector<int> buckets;  // that are its own, frozen ones among them
+  uint64_t rows = 0;
+  size_t slices = 0;
+};
+
+}  // namespace tandem

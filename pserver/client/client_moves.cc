@@ -1,0 +1,332 @@
+// The part of PsClient that follows buckets of rows which move between servers: what it knows of
+// the moves, and what becomes of a push or pull that is sent to where its rows are no more.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/rpc/bucket_map_proto.h"
+#include "common/rpc/byte_buffer.h"
+#include "proto/pserver.pb.h"
+#include "pserver/client/client_impl.h"
+
+namespace tandem {
+namespace {
+
+constexpr Duration kGrace = std::chrono::seconds(2);
+constexpr Duration kExchangeTimeout = std::chrono::seconds(1);
+
+// Longer and longer, so that a move that takes its time is not asked about a thousand times.
+Duration PauseOf(int attempts) {
+  return std::chrono::milliseconds(std::min(1 << std::min(attempts, 10), 100));
+}
+
+bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }
+
+bool IsGone(const Status& status) {
+  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled ||
+         status.code() == StatusCode::kDeadlineExceeded;
+}
+
+// Ends when all have.
+class Countdown {
+ public:
+  Countdown(size_t calls, std::function<void()> then) : left_(calls), then_(std::move(then)) {}
+  void Arrive() {
+    if (left_.fetch_sub(1) == 1) then_();
+  }
+
+ private:
+  std::atomic<size_t> left_;
+  const std::function<void()> then_;
+};
+
+}  // namespace
+
+// A push to one server, until it is taken there or cut anew.
+struct PsClient::Impl::OnePush {
+  PushPart part;
+  uint64_t step = 0;
+  float learning_rate = 0;
+  std::shared_ptr<PullPart> pull;  // may be null
+  DoneVersion done;
+  Time deadline;
+  uint64_t sequence = 0;
+  int attempts = 0;
+};
+
+// ---- What is known
+
+std::shared_ptr<const PsPlacement> PsClient::Impl::Placement() const {
+  MutexLock lock(mu);
+  return placement;
+}
+
+PsClient::Impl::Server& PsClient::Impl::ServerAt(size_t index) {
+  if (index < servers.size()) return *servers[index];
+  MutexLock lock(mu);
+  return *added.at(index);
+}
+
+std::vector<PsClient::Impl::Server*> PsClient::Impl::AllServers() {
+  std::vector<Server*> all;
+  for (auto& server : servers) all.push_back(server.get());
+  MutexLock lock(mu);
+  for (auto& [index, server] : added) all.push_back(server.get());
+  return all;
+}
+
+bool PsClient::Impl::Meet(size_t index, const BucketMap& map) {
+  if (index < servers.size() || added.contains(index)) return true;
+  const auto address = map.addresses().find(static_cast<int>(index));
+  if (address == map.addresses().end()) return false;
+  const Status status = carrier->AddServer(static_cast<int>(index), address->second);
+  if (!status.ok()) {
+    LOG(ERROR) << "pserver " << index << ": " << ToString(status);
+    return false;
+  }
+  auto server = std::make_unique<Server>();
+  server->index = static_cast<int>(index);
+  server->address = address->second;
+  server->name = PserverName(server->index, server->address);
+  added[index] = std::move(server);
+  return true;
+}
+
+void PsClient::Impl::Learn(size_t server, const BucketMapDef& def, uint64_t generation) {
+  const BucketMap told = FromProto(def);
+  std::set<size_t> changed;  // servers whose rows are others now
+  {
+    MutexLock lock(mu);
+    auto next = std::make_shared<PsPlacement>(*placement);
+    if (server >= next->generations.size()) next->generations.resize(server + 1);
+    next->generations[server] = std::max(next->generations[server], generation);
+    for (const auto& [index, address] : told.addresses()) next->map.SetAddress(index, address);
+    for (const BucketMove& move : told.moves()) {
+      const auto owner = static_cast<size_t>(move.server);
+      if (!Meet(owner, told) || !next->map.Learn(move)) continue;
+      size_t& now = next->owners[static_cast<size_t>(move.bucket)];
+      changed.insert({now, owner});
+      now = owner;
+      if (owner >= next->generations.size()) next->generations.resize(owner + 1);
+    }
+    placement = std::move(next);
+  }
+  for (const size_t s : changed) {
+    if (cache) cache->Forget(s);
+  }
+}
+
+void PsClient::Impl::Exchange(const std::set<size_t>& with, std::function<void()> then) {
+  if (with.empty()) return then();
+  ExchangeMapRequest request;
+  FillCaller(&request);
+  ToProto(Placement()->map, request.mutable_known());
+  const auto all = std::make_shared<Countdown>(with.size(), std::move(then));
+  for (const size_t index : with) {
+    Send(ServerAt(index), "ExchangeMap", EncodedProto(request), carrier->Now() + kExchangeTimeout,
+         [this, index, all](const Status& status, Fragments answer) {
+           ExchangeMapReply reply;
+           // One that does not answer is asked again with the next attempt.
+           if (status.ok() && ParseMessage(answer, &reply).ok()) {
+             Learn(index, reply.map(), reply.generation());
+           }
+           all->Arrive();
+         });
+  }
+}
+
+std::set<size_t> PsClient::Impl::OwnersOf(const PushPart& part) const {
+  const auto now = Placement();
+  std::set<size_t> owners;
+  for (const CodedSlice& s : part.slices) {
+    if (s.desc.dtype != DType::kI64) continue;
+    const auto* const ids = static_cast<const int64_t*>(s.data);
+    for (int64_t i = 0; i < s.desc.shape[0]; ++i) {
+      owners.insert(now->OwnerOf(static_cast<uint64_t>(ids[i])));
+    }
+  }
+  return owners;
+}
+
+// ---- Pushes
+
+void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate,
+                              std::shared_ptr<PullPart> pull, DoneVersion done) {
+  auto push = std::make_shared<OnePush>();
+  push->part = std::move(part);
+  push->step = step;
+  push->learning_rate = learning_rate;
+  push->pull = std::move(pull);
+  push->done = std::move(done);
+  push->deadline =
+      carrier->Now() + options.step_timeout + (push->pull == nullptr ? Duration::zero() : kGrace);
+  push->sequence = ++ServerAt(push->part.server).sequence;
+  SendOnce(std::move(push));
+}
+
+// Every attempt has the same bytes.
+void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
+  Server& server = ServerAt(push->part.server);
+  CodedPush coded{options.job,
+                  static_cast<uint32_t>(options.trainer),
+                  options.incarnation,
+                  push->sequence,
+                  push->step,
+                  push->learning_rate,
+                  push->part.slices,
+                  push->pull == nullptr ? "" : push->pull->request.SerializeAsString(),
+                  push->part.generation,
+                  push->part.origin_server,
+                  push->part.origin_sequence};
+  Send(server, "Push", EncodePush(coded, options.crc32c), push->deadline,
+       [this, push, &server](const Status& status, Fragments answer) {
+         if (HasMoved(status)) return Redirect(push, status);
+         if (IsGone(status) && push->pull == nullptr && MayBeElsewhere(push->part))
+           return LookElsewhere(push, status);
+         if (!status.ok()) return push->done(status);
+         StatusOr<uint64_t> version = TakePushReply(push->pull.get(), answer);
+         push->done(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
+       });
+}
+
+void PsClient::Impl::Redirect(std::shared_ptr<OnePush> push, const Status& why) {
+  if (carrier->Now() >= push->deadline) {
+    return push->done(DeadlineExceeded("rows have no owner: %s", std::string(why.message())));
+  }
+  const size_t server = push->part.server;
+  Exchange({server}, [this, push, server] {
+    std::set<size_t> owners = OwnersOf(push->part);
+    owners.erase(server);
+    // They serve what was given to them once somebody tells them of it.
+    Exchange(owners, [this, push, server] {
+      if (Placement()->generations[server] != push->part.generation) return CutAnew(push);
+      carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
+    });
+  });
+}
+
+bool PsClient::Impl::MayBeElsewhere(const PushPart& part) const {
+  const bool rows_alone =
+      std::all_of(part.slices.begin(), part.slices.end(),
+                  [this](const CodedSlice& s) { return TableIndex(s.variable).ok(); });
+  return rows_alone && part.origin_server == 0;
+}
+
+// The server does not answer any more: it may have given everything away before. Whoever has the
+// rows now knows whether this push was behind them.
+void PsClient::Impl::LookElsewhere(std::shared_ptr<OnePush> push, const Status& why) {
+  std::set<size_t> others;
+  for (const Server* server : AllServers()) others.insert(static_cast<size_t>(server->index));
+  others.erase(push->part.server);
+  Exchange(others, [this, push, why] {
+    const std::set<size_t> owners = OwnersOf(push->part);
+    if (owners.empty() || owners.contains(push->part.server)) return push->done(why);
+    push->deadline = carrier->Now() + options.step_timeout;
+    push->part.origin_server = static_cast<uint32_t>(push->part.server) + 1;
+    push->part.origin_sequence = push->sequence;
+    CutAnew(push);
+  });
+}
+
+// The push was refused for ever, or is asked about elsewhere: what is in it goes to where it
+// belongs now, under new numbers.
+void PsClient::Impl::CutAnew(const std::shared_ptr<OnePush>& push) {
+  PushPart rest{.server = push->part.server, .slices = {}, .bytes = 0};
+  std::vector<PsConstRows> rows;
+  for (size_t i = 0; i < push->part.slices.size(); ++i) {
+    CodedSlice& s = push->part.slices[i];
+    if (s.desc.dtype != DType::kI64) {
+      rest.slices.push_back(s);
+      continue;
+    }
+    rows.push_back({s.variable,
+                    {static_cast<const int64_t*>(s.data), static_cast<size_t>(s.desc.shape[0])},
+                    static_cast<const float*>(push->part.slices[++i].data)});
+  }
+  std::vector<PushPart> parts;
+  const bool dense = !rest.slices.empty();
+  if (dense || push->pull != nullptr) parts.push_back(std::move(rest));
+  const auto now = Placement();
+  if (Status status = AppendRows(rows, *now, /*everywhere=*/false, parts); !status.ok()) {
+    return push->done(status);
+  }
+  if (parts.empty()) return push->done(UINT64_MAX);  // there were none: nobody misses them
+  const bool alone = push->pull != nullptr && parts[0].slices.empty();
+  const auto join = std::make_shared<PsJoin>(static_cast<int>(parts.size()), push->done);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    PushPart& part = parts[i];
+    part.generation = now->generations[part.server];
+    part.origin_server = push->part.origin_server;
+    part.origin_sequence = push->part.origin_sequence;
+    const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
+    if (i == 0 && alone) {
+      SendPull(push->pull, arrive);
+    } else if (i == 0 && push->pull != nullptr) {
+      SendPush(part, push->step, push->learning_rate, push->pull, arrive);
+    } else {
+      SendPush(part, push->step, push->learning_rate, nullptr,
+               [join, pulls = push->pull != nullptr](StatusOr<uint64_t> version) {
+                 // With a pull that tells the version.
+                 join->Arrive(version.ok() && pulls ? UINT64_MAX : std::move(version));
+               });
+    }
+  }
+}
+
+// ---- Pulls of rows
+
+void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
+  auto parts = RowsParts(pull->rows, pull->when);
+  if (!parts.ok()) return pull->done(parts.status());
+  auto moved = std::make_shared<std::atomic<bool>>(false);
+  const auto join = std::make_shared<PsJoin>(
+      static_cast<int>(parts->size()), [this, pull, moved](StatusOr<uint64_t> version) {
+        if (version.ok() || !*moved || carrier->Now() >= pull->deadline) {
+          return pull->done(std::move(version));
+        }
+        std::set<size_t> all;
+        for (const Server* s : AllServers()) {
+          if (owns_any(*s)) all.insert(static_cast<size_t>(s->index));
+        }
+        Exchange(all, [this, pull] {
+          carrier->After(PauseOf(pull->attempts++), [this, pull] { PullRowsOnce(pull); });
+        });
+      });
+  for (auto& [index, part] : *parts) {
+    Server& server = ServerAt(index);
+    Send(
+        server, "Pull", EncodedProto(part->request), pull->deadline,
+        [part = part, &server, join, moved](const Status& status, Fragments answer) {
+          if (HasMoved(status)) *moved = true;
+          if (!status.ok()) return join->Arrive(status);
+          StatusOr<uint64_t> version = TakeRows(*part, answer);
+          join->Arrive(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
+        });
+  }
+}
+
+void PsClient::PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done) {
+  const std::string what = absl::StrFormat("pull of rows of version %d", when.version);
+  if (rows.empty()) return done(InvalidArgument("%s: no tables", what));
+  auto pull = std::make_shared<Impl::RowsPull>();
+  pull->when = when;
+  pull->rows = std::move(rows);
+  pull->deadline = impl_->carrier->Now() + impl_->options.step_timeout + kGrace;
+  pull->done = [what, done = std::move(done)](StatusOr<uint64_t> version) {
+    done(version.ok() ? std::move(version) : Annotate(version.status(), what));
+  };
+  impl_->PullRowsOnce(std::move(pull));
+}
+
+Status PsClient::Impl::ExchangeAndWait() {
+  const auto ended = std::shared_ptr<PsEvent>(carrier->MakeEvent());
+  std::set<size_t> all;
+  for (const Server* s : AllServers()) {
+    if (owns_any(*s)) all.insert(static_cast<size_t>(s->index));
+  }
+  Exchange(all, [ended] { ended->Set(); });
+  if (ended->WaitUntil(carrier->Now() + options.step_timeout)) return OkStatus();
+  return DeadlineExceeded("the servers were asked where buckets of rows are, and did not answer");
+}
+
+}  // namespace tandem

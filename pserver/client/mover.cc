@@ -1,0 +1,233 @@
+#include "pserver/client/mover.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/rpc/bucket_map_proto.h"
+#include "common/rpc/byte_buffer.h"
+#include "proto/pserver.pb.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kBucketsMax = 64;  // in one parcel
+
+bool IsLost(StatusCode code) {
+  return code == StatusCode::kUnavailable || code == StatusCode::kCancelled ||
+         code == StatusCode::kDeadlineExceeded || code == StatusCode::kResourceExhausted;
+}
+
+// Takes `count` buckets of `from` away for `target`.
+void Give(ServedBuckets& from, int target, size_t count, std::vector<BucketTransfer>& plan) {
+  if (count == 0) return;
+  const auto begin = from.buckets.end() - static_cast<std::ptrdiff_t>(count);
+  plan.push_back({from.server, target, {begin, from.buckets.end()}});
+  from.buckets.erase(begin, from.buckets.end());
+}
+
+size_t Bytes(const ParcelDef& parcel) {
+  size_t sum = 0;
+  for (const TableRows& rows : parcel.rows()) sum += rows.content().size();
+  return sum;
+}
+
+}  // namespace
+
+std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int server) {
+  std::vector<ServedBuckets> left = now;
+  const auto source = std::find_if(left.begin(), left.end(),
+                                   [server](const ServedBuckets& s) { return s.server == server; });
+  std::map<int, std::vector<int>> by_target;
+  std::map<int, size_t> load;
+  for (const ServedBuckets& s : now) {
+    if (s.server != server) load[s.server] = s.buckets.size();
+  }
+  if (source == left.end() || load.empty()) return {};
+  for (const int bucket : source->buckets) {
+    const auto least = std::min_element(
+        load.begin(), load.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    ++least->second;
+    by_target[least->first].push_back(bucket);
+  }
+  std::vector<BucketTransfer> plan;
+  for (auto& [target, buckets] : by_target) plan.push_back({server, target, std::move(buckets)});
+  return plan;
+}
+
+std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now) {
+  std::vector<ServedBuckets> left = now;
+  size_t sum = 0;
+  for (const ServedBuckets& s : left) sum += s.buckets.size();
+  // Those that have most keep one more where it does not come out even.
+  std::stable_sort(left.begin(), left.end(), [](const ServedBuckets& a, const ServedBuckets& b) {
+    return a.buckets.size() > b.buckets.size();
+  });
+  const auto share = [&](size_t i) { return sum / left.size() + (i < sum % left.size()); };
+  std::vector<BucketTransfer> plan;
+  size_t giver = 0;
+  for (size_t taker = left.size(); taker-- > 0;) {
+    size_t missing = share(taker) - std::min(share(taker), left[taker].buckets.size());
+    while (missing > 0 && giver < taker) {
+      const size_t spare =
+          left[giver].buckets.size() - std::min(left[giver].buckets.size(), share(giver));
+      const size_t count = std::min(spare, missing);
+      Give(left[giver], left[taker].server, count, plan);
+      missing -= count;
+      if (missing > 0) ++giver;
+    }
+  }
+  return plan;
+}
+
+std::string Mover::NameOf(int server) const {
+  return PserverName(server, addresses_[static_cast<size_t>(server)]);
+}
+
+template <typename Request, typename Reply>
+Status Mover::Call(int server, const char* method, const Request& request, Reply* reply) {
+  struct Waiting {
+    std::shared_ptr<PsEvent> ended;
+    Status status;
+    Reply reply;
+  };
+  const Time give_up = carrier_.Now() + options_.patience;
+  while (true) {
+    const auto waiting = std::make_shared<Waiting>();
+    waiting->ended = carrier_.MakeEvent();
+    carrier_.Call(server, method, EncodedProto(request), carrier_.Now() + options_.call_timeout,
+                  [waiting](const Status& status, Fragments answer) {
+                    waiting->status = status.ok() ? ParseMessage(answer, &waiting->reply) : status;
+                    waiting->ended->Set();
+                  });
+    // The carrier ends it in time; were it not so, nobody would be left waiting all the same.
+    if (!waiting->ended->WaitUntil(carrier_.Now() + 2 * options_.call_timeout)) {
+      return Cancelled("%s: %s did not end", NameOf(server), method);
+    }
+    if (waiting->status.ok()) {
+      *reply = std::move(waiting->reply);
+      return OkStatus();
+    }
+    if (!IsLost(waiting->status.code()) || carrier_.Now() >= give_up) {
+      return Annotate(waiting->status, NameOf(server));
+    }
+    const std::shared_ptr<PsEvent> pause = carrier_.MakeEvent();
+    carrier_.After(std::chrono::milliseconds(20), [pause] { pause->Set(); });
+    if (!pause->WaitUntil(carrier_.Now() + options_.call_timeout)) {
+      return Cancelled("%s: %s was given up", NameOf(server), method);
+    }
+  }
+}
+
+Status Mover::Tell(int server, const BucketMapDef& map) {
+  ExchangeMapRequest request;
+  ExchangeMapReply reply;
+  request.set_job(options_.job);
+  request.set_observer(true);
+  *request.mutable_known() = map;
+  return Call(server, "ExchangeMap", request, &reply);
+}
+
+Status Mover::Add(const std::string& address) {
+  TD_RETURN_IF_ERROR(carrier_.AddServer(static_cast<int>(addresses_.size()), address));
+  addresses_.push_back(address);
+  return OkStatus();
+}
+
+StatusOr<std::vector<ServedBuckets>> Mover::Where() {
+  BucketMap all;
+  std::vector<ServedBuckets> now;
+  for (int round = 0; round < 2; ++round) {  // the second one has heard of everything
+    now.clear();
+    for (size_t i = 0; i < addresses_.size(); ++i) {
+      const auto server = static_cast<int>(i);
+      ExchangeMapRequest request;
+      ExchangeMapReply reply;
+      request.set_job(options_.job);
+      request.set_observer(true);
+      ToProto(all, request.mutable_known());
+      TD_RETURN_IF_ERROR(Call(server, "ExchangeMap", request, &reply));
+      if (static_cast<int>(reply.index()) != server) {
+        return FailedPrecondition(
+            "%s says that it is pserver %d; hint: give servers in the order of their --index, new "
+            "ones behind the others",
+            NameOf(server), reply.index());
+      }
+      all.Learn(FromProto(reply.map()));
+      const auto next = all.addresses().find(static_cast<int>(addresses_.size()));
+      if (next != all.addresses().end()) TD_RETURN_IF_ERROR(Add(next->second));
+      now.push_back({server,
+                     addresses_[i],
+                     {reply.bucket().begin(), reply.bucket().end()},
+                     reply.rows(),
+                     reply.slices()});
+    }
+  }
+  return now;
+}
+
+Status Mover::Deliver(int source, int target, const ParcelDef& parcel) {
+  OfferBucketsRequest offer;
+  OfferBucketsReply offered;
+  offer.set_job(options_.job);
+  *offer.mutable_parcel() = parcel;
+  if (target < first_servers_) offer.mutable_parcel()->clear_config();
+  TD_RETURN_IF_ERROR(Call(target, "OfferBuckets", offer, &offered));
+  ReleaseBucketsRequest release;
+  ReleaseBucketsReply released;
+  release.set_job(options_.job);
+  *release.mutable_move() = parcel.move();
+  TD_RETURN_IF_ERROR(Call(source, "ReleaseBuckets", release, &released));
+  return Tell(target, released.map());
+}
+
+Status Mover::Move(int source, int target, const std::vector<int>& buckets,
+                   MoveProgress& progress) {
+  const Time give_up = carrier_.Now() + options_.patience;
+  while (true) {
+    FreezeBucketsRequest request;
+    FreezeBucketsReply reply;
+    request.set_job(options_.job);
+    for (const int b : buckets) request.add_bucket(static_cast<uint32_t>(b));
+    request.set_target(static_cast<uint32_t>(target));
+    request.set_target_address(addresses_[static_cast<size_t>(target)]);
+    request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
+    const Time begin = carrier_.Now();
+    TD_RETURN_IF_ERROR(Call(source, "FreezeBuckets", request, &reply));
+    const Status delivered = Deliver(source, target, reply.parcel());
+    progress.frozen = std::max(progress.frozen, carrier_.Now() - begin);
+    if (delivered.ok()) {
+      progress.bytes += Bytes(reply.parcel());
+      return OkStatus();
+    }
+    // The lease was over first: the buckets are the source's as before.
+    if (delivered.code() != StatusCode::kFailedPrecondition || carrier_.Now() >= give_up) {
+      return delivered;
+    }
+  }
+}
+
+Status Mover::Run(const std::vector<BucketTransfer>& transfers,
+                  const std::function<void(const MoveProgress&)>& progress) {
+  MoveProgress state;
+  for (const BucketTransfer& t : transfers) state.buckets += t.buckets.size();
+  size_t count = 1;  // in the next parcel: so many as the last ones say that fit
+  for (const BucketTransfer& t : transfers) {
+    state.source = t.source;
+    state.target = t.target;
+    for (size_t begin = 0; begin < t.buckets.size();) {
+      const size_t end = std::min(t.buckets.size(), begin + count);
+      const auto at = [&](size_t i) { return t.buckets.begin() + static_cast<std::ptrdiff_t>(i); };
+      const uint64_t before = state.bytes;
+      TD_RETURN_IF_ERROR(Move(t.source, t.target, {at(begin), at(end)}, state));
+      state.done += end - begin;
+      const uint64_t each = (state.bytes - before) / (end - begin) + 1;
+      count = std::clamp<size_t>(options_.parcel_bytes / each, 1, kBucketsMax);
+      begin = end;
+      if (progress) progress(state);
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem

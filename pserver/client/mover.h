@@ -1,0 +1,90 @@
+// Moves buckets of rows from server to server while trainers go on: what `tandem rebalance` runs.
+// No gRPC in this header.
+//
+// Whoever runs it may be killed at any moment: a move is then completed or never was. The source
+// decides (Shard::ReleaseBuckets), and trainers bring its word to the target.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "pserver/client/carrier.h"
+
+namespace tandem {
+
+class BucketMapDef;
+class ParcelDef;
+
+struct MoverOptions {
+  std::string job = "job";
+  Duration call_timeout = std::chrono::seconds(5);  // of one call
+  Duration patience = std::chrono::seconds(60);     // with a server that does not answer
+  Duration lease = std::chrono::seconds(2);         // buckets are frozen no longer
+  size_t parcel_bytes = 4 << 20;                    // of rows that are frozen together, about
+};
+struct ServedBuckets {
+  int server = 0;
+  std::string address;
+  std::vector<int> buckets;  // ascending
+  uint64_t rows = 0;         // of all tables
+  uint32_t slices = 0;       // of dense variables, which do not move
+};
+struct BucketTransfer {
+  int source = 0, target = 0;
+  std::vector<int> buckets;  // ascending
+};
+struct MoveProgress {
+  int source = 0, target = 0;
+  size_t done = 0, buckets = 0;        // of all transfers
+  uint64_t bytes = 0;                  // of rows, so far
+  Duration frozen = Duration::zero();  // the longest time that rows could not be used
+};
+
+// All buckets of `server` to those of the others that have fewest.
+std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int server);
+// As many buckets on every server, with as few moves as can be.
+std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now);
+
+// Not thread-safe; blocks.
+class Mover {
+ public:
+  // `carrier` has servers 0 .. addresses.size() - 1, and must outlive this.
+  Mover(PsCarrier& carrier, std::vector<std::string> addresses, MoverOptions options)
+      : carrier_(carrier),
+        addresses_(std::move(addresses)),
+        first_servers_(static_cast<int>(addresses_.size())),
+        options_(std::move(options)) {}
+
+  // A server that comes to the running job, of which trainers do not know: started with the next
+  // --index.
+  Status Add(const std::string& address);
+  // Who serves what, servers that others know of among them, after every server was told what the
+  // others know: moves that somebody left unfinished are completed by that. UNAVAILABLE naming a
+  // server that does not answer.
+  StatusOr<std::vector<ServedBuckets>> Where();
+  // Stops at the first error; what was moved by then stays where it is.
+  Status Run(const std::vector<BucketTransfer>& transfers,
+             const std::function<void(const MoveProgress&)>& progress);
+
+ private:
+  // One parcel.
+  Status Move(int source, int target, const std::vector<int>& buckets, MoveProgress& progress);
+  Status Deliver(int source, int target, const ParcelDef& parcel);
+  Status Tell(int server, const BucketMapDef& map);
+  // With repetitions, for as long as options.patience, of what a broken connection explains.
+  template <typename Request, typename Reply>
+  Status Call(int server, const char* method, const Request& request, Reply* reply);
+  std::string NameOf(int server) const;
+
+  PsCarrier& carrier_;
+  std::vector<std::string> addresses_;
+  const int first_servers_;  // that trainers configure
+  const MoverOptions options_;
+};
+
+}  // namespace tandem

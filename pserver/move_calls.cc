@@ -1,0 +1,56 @@
+#include "pserver/move_calls.h"
+
+#include <algorithm>
+
+#include "proto/pserver.pb.h"
+#include "pserver/move_convert.h"
+#include "pserver/proto_convert.h"
+#include "pserver/shard.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kLeaseMs = 2000, kLeaseMsMax = 60'000;
+
+}  // namespace
+
+Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply) {
+  TD_ASSIGN_OR_RETURN(
+      const MapAnswer answer,
+      shard.ExchangeMap(CallerOf(request), request.observer(), FromProto(request.known())));
+  ToProto(answer.map, reply->mutable_map());
+  reply->set_generation(answer.generation);
+  reply->set_index(static_cast<uint32_t>(answer.index));
+  reply->mutable_bucket()->Add(answer.buckets.begin(), answer.buckets.end());
+  reply->set_rows(answer.rows);
+  reply->set_slices(static_cast<uint32_t>(answer.slices));
+  return OkStatus();
+}
+
+Status FreezeBuckets(const FreezeBucketsRequest& request, Shard& shard, FreezeBucketsReply* reply) {
+  const uint64_t lease = request.lease_ms() == 0 ? kLeaseMs : request.lease_ms();
+  TD_ASSIGN_OR_RETURN(
+      const BucketParcel parcel,
+      shard.FreezeBuckets(request.job(), {request.bucket().begin(), request.bucket().end()},
+                          static_cast<int>(std::min<uint32_t>(request.target(), INT32_MAX)),
+                          request.target_address(),
+                          std::chrono::milliseconds(std::min(lease, kLeaseMsMax))));
+  ToProto(parcel, reply->mutable_parcel());
+  return OkStatus();
+}
+
+Status OfferBuckets(const OfferBucketsRequest& request, Shard& shard) {
+  TD_ASSIGN_OR_RETURN(const BucketParcel parcel, FromProto(request.parcel()));
+  return shard.OfferBuckets(request.job(), parcel);
+}
+
+Status ReleaseBuckets(const ReleaseBucketsRequest& request, Shard& shard,
+                      ReleaseBucketsReply* reply) {
+  if (request.move_size() == 0) return InvalidArgument("no buckets are named");
+  TD_ASSIGN_OR_RETURN(const BucketMap map,
+                      shard.ReleaseBuckets(request.job(), FromProto(request.move())));
+  ToProto(map, reply->mutable_map());
+  return OkStatus();
+}
+
+}  // namespace tandem

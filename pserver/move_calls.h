@@ -1,0 +1,24 @@
+// The calls of proto/pserver.proto about buckets that move, from message to message, whatever
+// carries them.
+#pragma once
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+class ExchangeMapReply;
+class ExchangeMapRequest;
+class FreezeBucketsReply;
+class FreezeBucketsRequest;
+class OfferBucketsRequest;
+class ReleaseBucketsReply;
+class ReleaseBucketsRequest;
+class Shard;
+
+Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply);
+Status FreezeBuckets(const FreezeBucketsRequest& request, Shard& shard, FreezeBucketsReply* reply);
+Status OfferBuckets(const OfferBucketsRequest& request, Shard& shard);
+Status ReleaseBuckets(const ReleaseBucketsRequest& request, Shard& shard,
+                      ReleaseBucketsReply* reply);
+
+}  // namespace tandem

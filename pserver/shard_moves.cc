@@ -1,0 +1,413 @@
+// The part of Shard that is about buckets which move between servers (docs/ARCHITECTURE.md,
+// "Buckets that move"). A move is: begun and frozen here, offered there, released here, learned
+// there. Its number is used once; the record of its release is the moment at which the owner
+// changes.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "pserver/shard.h"
+
+namespace tandem {
+
+bool Shard::Serves(int bucket) const {
+  return sparse_ != nullptr && sparse_->size() != 0 && sparse_->table(0).served(bucket);
+}
+
+void Shard::KeepBucket(int bucket, bool served) {
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    sparse_->table(static_cast<int>(i)).Keep(bucket, served);
+  }
+}
+
+Status Shard::DropBucket(int bucket) {
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    TD_RETURN_IF_ERROR(sparse_->table(static_cast<int>(i)).DropBucket(bucket));
+  }
+  return OkStatus();
+}
+
+Status Shard::PlaceBuckets(const MoveState& moves, SparseTables& tables) const {
+  for (int b = 0; b < kRowBuckets; ++b) {
+    const bool offered = moves.offered.contains(b);
+    if (moves.map.epoch(b) == 0 && !offered) continue;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      SparseTable& table = tables.table(static_cast<int>(i));
+      const bool mine = moves.map.owner(b, -1) == options_.index;
+      if (mine || offered) {
+        table.Keep(b, mine);
+      } else {
+        TD_RETURN_IF_ERROR(table.DropBucket(b));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+Status Shard::CheckMovable(const std::string& job) const {
+  TD_RETURN_IF_ERROR(broken_);
+  if (!initialised()) return FailedPrecondition("the first values are not there");
+  if (job != config_.job) {
+    return FailedPrecondition("job \"%s\": this server serves job \"%s\"", job, config_.job);
+  }
+  return options_.log == nullptr ? OkStatus() : options_.log->Ready();
+}
+
+void Shard::NoteMove(LogEntry::Kind kind, MoveRecord record) {
+  if (options_.log != nullptr && !replaying_) {
+    LogEntry entry{++log_number_, kind, {}, {}};
+    entry.move = std::make_shared<MoveRecord>(std::move(record));
+    options_.log->Append(std::move(entry));
+  }
+  ForgetBase();  // whose rows are not what they were because of their pushes alone
+  Settle();
+}
+
+void Shard::Thaw() {
+  if (frozen_.moves.empty() || clock_.Now() < frozen_.until) return;
+  for (const BucketMove& move : frozen_.moves) KeepBucket(move.bucket, true);
+  frozen_ = {};
+}
+
+StatusOr<BucketParcel> Shard::MakeParcel() const {
+  BucketParcel parcel{.config = config_,
+                      .source = options_.index,
+                      .target = frozen_.moves.front().server,
+                      .version = version_,
+                      .moves = frozen_.moves,
+                      .rows = {},
+                      .scalars = {},
+                      .marks = {},
+                      .map = moves_.map};
+  parcel.config.slices.clear();
+  std::vector<int> buckets;
+  for (const BucketMove& move : frozen_.moves) buckets.push_back(move.bucket);
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    const SparseTable& table = sparse_->table(static_cast<int>(i));
+    TableSpec& spec = parcel.config.tables[i];
+    spec.bucket_begin = spec.bucket_end = 0;
+    TD_ASSIGN_OR_RETURN(RowValues rows, table.Rows(buckets, version_));
+    parcel.rows.push_back(std::move(rows));
+    for (const auto& [slot, value] : table.scalars()) {
+      parcel.scalars.push_back({spec.variable, slot, value});
+    }
+  }
+  if (options_.bug == ShardBug::kMarksStay) return parcel;
+  parcel.marks = moves_.inherited;
+  for (size_t r = 0; r < trainers_.size(); ++r) {
+    const Trainer& t = trainers_[r];
+    const PushMark mark{static_cast<int>(r), t.incarnation, t.completed, t.taken};
+    AddMark({options_.index, mark, t.pushes, t.last_step}, parcel.marks);
+  }
+  return parcel;
+}
+
+Status Shard::CheckFreeze(const std::vector<int>& buckets, int target) const {
+  if (config_.mode == ShardMode::kSync) {
+    return FailedPrecondition(
+        "rows move between servers in a_sync mode alone, this job's mode is sync; hint: save it "
+        "and "
+        "start it again with another number of servers");
+  }
+  if (sparse_->size() == 0) return FailedPrecondition("this job has no tables of rows");
+  if (target < 0 || target == options_.index) {
+    return InvalidArgument("buckets cannot move from pserver %d to pserver %d", options_.index,
+                           target);
+  }
+  if (buckets.empty()) return InvalidArgument("no buckets are named");
+  if (!std::is_sorted(buckets.begin(), buckets.end(), std::less_equal<>())) {
+    return InvalidArgument("the buckets do not ascend");
+  }
+  return OkStatus();
+}
+
+StatusOr<BucketParcel> Shard::FreezeBuckets(const std::string& job, const std::vector<int>& buckets,
+                                            int target, const std::string& address,
+                                            Duration lease) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  TD_RETURN_IF_ERROR(CheckFreeze(buckets, target));
+  Thaw();
+  std::vector<BucketMove> moves;
+  for (const int b : buckets) {
+    if (b < 0 || b >= kRowBuckets) return InvalidArgument("bucket %d of %d", b, kRowBuckets);
+    const auto begun = moves_.begun.find(b);
+    const uint64_t last = begun == moves_.begun.end() ? 0 : begun->second;
+    moves.push_back({b, std::max(moves_.map.epoch(b), last) + 1, target});
+  }
+  if (!frozen_.moves.empty()) {
+    // The same call again: its answer was lost.
+    for (BucketMove& move : moves) --move.epoch;
+    if (moves != frozen_.moves) {
+      return Unavailable("other buckets are on their way from this server; try again");
+    }
+  } else {
+    for (const int b : buckets) {
+      if (!Serves(b)) return OutOfRange("bucket %d is not on this server", b);
+    }
+    NoteMove(LogEntry::Kind::kMoveBegun, {moves, {}, {}});
+    for (const BucketMove& move : moves) {
+      moves_.begun[move.bucket] = move.epoch;
+      KeepBucket(move.bucket, false);
+    }
+    frozen_ = {moves, address, {}};
+  }
+  frozen_.until = clock_.Now() + lease;
+  StatusOr<BucketParcel> parcel = MakeParcel();
+  if (!parcel.ok()) {
+    frozen_.until = clock_.Now();
+    Thaw();
+  }
+  return parcel;
+}
+
+Status Shard::BeginWith(const BucketParcel& parcel) {
+  TD_RETURN_IF_ERROR(CheckConfig(parcel.config));
+  TD_RETURN_IF_ERROR(CheckOptions(parcel.config));
+  TD_RETURN_IF_ERROR(SetUp(parcel.config));
+  has_values_.assign(has_values_.size(), true);
+  values_missing_ = 0;
+  version_ = parcel.version;
+  Status status;
+  for (const BucketParcel::Scalar& s : parcel.scalars) {
+    const int table = sparse_->Find(s.variable);
+    if (status.ok() && table < 0) status = NotFound("there is no table \"%s\"", s.variable);
+    if (status.ok()) status = sparse_->table(table).SetScalar(s.slot, s.value);
+  }
+  Settle();
+  if (status.ok() && options_.keep_first) {
+    const StatusOr<ShardImage> image = MakeImage();
+    status = image.ok() ? options_.keep_first(*image) : image.status();
+  }
+  if (!status.ok()) table_ = nullptr;  // as if nothing had come
+  return status;
+}
+
+Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(broken_);
+  if (parcel.target != options_.index) {
+    return InvalidArgument("buckets for pserver %d; this is pserver %d", parcel.target,
+                           options_.index);
+  }
+  if (parcel.moves.empty()) return InvalidArgument("no buckets");
+  const bool begins = table_ == nullptr && !parcel.config.job.empty();
+  if (begins) TD_RETURN_IF_ERROR(BeginWith(parcel));
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  size_t known = 0;
+  for (const BucketMove& m : parcel.moves) {
+    if (m.bucket < 0 || m.bucket >= kRowBuckets || m.server != options_.index) {
+      return InvalidArgument("bucket %d for pserver %d", m.bucket, m.server);
+    }
+    const auto offered = moves_.offered.find(m.bucket);
+    const uint64_t last = offered == moves_.offered.end() ? 0 : offered->second;
+    known += std::max(last, moves_.map.epoch(m.bucket)) >= m.epoch;
+    if (Serves(m.bucket) && moves_.map.epoch(m.bucket) < m.epoch) {
+      return FailedPrecondition("bucket %d is on this server already", m.bucket);
+    }
+  }
+  if (known == parcel.moves.size()) return OkStatus();  // the same call again
+  if (known != 0) return FailedPrecondition("some of these moves are over");
+  TD_RETURN_IF_ERROR(TakeParcel(parcel));
+  NoteMove(LogEntry::Kind::kMoveOffered, {{}, parcel, {}});
+  return OkStatus();
+}
+
+Status Shard::TakeParcel(const BucketParcel& parcel) {
+  Status status;
+  for (const BucketMove& m : parcel.moves) {
+    status = DropBucket(m.bucket);
+    if (!status.ok()) return status;
+    KeepBucket(m.bucket, options_.bug == ShardBug::kOwnsTooSoon);
+  }
+  for (const RowValues& rows : parcel.rows) {
+    const int table = sparse_->Find(rows.variable);
+    if (status.ok() && table < 0) status = NotFound("there is no table \"%s\"", rows.variable);
+    if (status.ok()) status = sparse_->table(table).SetRows(rows, version_);
+  }
+  if (!status.ok()) {
+    for (const BucketMove& m : parcel.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
+    return status;
+  }
+  for (const BucketMove& m : parcel.moves) moves_.offered[m.bucket] = m.epoch;
+  for (const ServerMark& mark : parcel.marks) TakeMark(mark, parcel.source);
+  return OkStatus();
+}
+
+// Who was started again must be known here too, and how far trainers are.
+void Shard::TakeMark(const ServerMark& mark, int source) {
+  if (mark.server != options_.index) AddMark(mark, moves_.inherited);
+  const int trainer = mark.mark.trainer;
+  if (mark.server != source || trainer < 0 || trainer >= config_.trainers) return;
+  Trainer& t = trainers_[static_cast<size_t>(trainer)];
+  if (mark.mark.incarnation > t.incarnation) {
+    t.incarnation = mark.mark.incarnation;
+    t.taken = t.applied = SequenceWindow();
+    t.completed = false;
+    t.adopted = version_;
+  }
+  if (mark.mark.incarnation != t.incarnation) return;
+  t.completed |= mark.mark.completed;
+  if (t.pushes != 0) return;
+  t.pushes = mark.pushes;
+  t.last_step = mark.last_step;
+}
+
+StatusOr<BucketMap> Shard::ReleaseBuckets(const std::string& job,
+                                          const std::vector<BucketMove>& moves) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  const bool released =
+      std::all_of(moves.begin(), moves.end(), [this](const BucketMove& m) TD_NO_ANALYSIS {
+        return m.bucket >= 0 && m.bucket < kRowBuckets && m.epoch != 0 &&
+               moves_.map.epoch(m.bucket) == m.epoch && moves_.map.owner(m.bucket, -1) == m.server;
+      });
+  if (released) return moves_.map;  // the same call again
+  Thaw();
+  if (frozen_.moves != moves) {
+    return FailedPrecondition(
+        "these buckets are not on their way: the lease is over, or pserver %d was started again; "
+        "they are its own, as before",
+        options_.index);
+  }
+  MoveRecord record{moves, {}, {}};
+  record.map.SetAddress(moves.front().server, frozen_.address);
+  TD_RETURN_IF_ERROR(GiveAway(record));
+  NoteMove(LogEntry::Kind::kMoveReleased, std::move(record));
+  return moves_.map;
+}
+
+Status Shard::GiveAway(const MoveRecord& record) {
+  moves_.map.Learn(record.map);
+  for (const BucketMove& move : record.moves) {
+    moves_.map.Learn(move);
+    TD_RETURN_IF_ERROR(DropBucket(move.bucket));
+  }
+  ++moves_.generation;
+  frozen_ = {};
+  ShowTables();
+  return OkStatus();
+}
+
+bool Shard::Concerns(const BucketMap& known) const {
+  const std::vector<BucketMove> moves = known.moves();
+  return std::any_of(moves.begin(), moves.end(), [this](const BucketMove& m) TD_NO_ANALYSIS {
+    return m.epoch > moves_.map.epoch(m.bucket) &&
+           (moves_.offered.contains(m.bucket) || Serves(m.bucket));
+  });
+}
+
+Status Shard::LearnMoves(const BucketMap& known) {
+  bool lost = false;
+  for (const BucketMove& m : moves_.map.Learn(known)) {
+    const auto offered = moves_.offered.find(m.bucket);
+    if (offered != moves_.offered.end() && m.epoch >= offered->second) {
+      const bool mine = m.epoch == offered->second && m.server == options_.index;
+      moves_.offered.erase(offered);
+      if (mine) {
+        KeepBucket(m.bucket, true);
+      } else {
+        TD_RETURN_IF_ERROR(DropBucket(m.bucket));
+      }
+    } else if (Serves(m.bucket) && m.server != options_.index) {
+      // This server came back with a state from before the move.
+      LOG(WARNING) << "bucket " << m.bucket << " was given to pserver " << m.server
+                   << " before this server went back to an older state";
+      TD_RETURN_IF_ERROR(DropBucket(m.bucket));
+      lost = true;
+    }
+  }
+  moves_.generation += lost;
+  return OkStatus();
+}
+
+StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
+                                       const BucketMap& known) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(broken_);
+  if (observer) {
+    if (table_ != nullptr && caller.job != config_.job) {
+      return FailedPrecondition("job \"%s\": this server serves job \"%s\"", caller.job,
+                                config_.job);
+    }
+  } else {
+    TD_RETURN_IF_ERROR(CheckCaller(caller));
+  }
+  MapAnswer answer{.map = {}, .generation = 0, .index = options_.index, .buckets = {}};
+  if (table_ == nullptr) return answer;
+  Thaw();
+  if (Concerns(known)) {
+    TD_RETURN_IF_ERROR(CheckMovable(config_.job));
+    TD_RETURN_IF_ERROR(LearnMoves(known));
+    NoteMove(LogEntry::Kind::kMoveLearned, {{}, {}, known});
+  } else {
+    moves_.map.Learn(known);
+  }
+  answer.map = moves_.map;
+  answer.generation = moves_.generation;
+  for (int b = 0; b < kRowBuckets; ++b) {
+    const bool frozen = std::any_of(frozen_.moves.begin(), frozen_.moves.end(),
+                                    [b](const BucketMove& m) { return m.bucket == b; });
+    if (Serves(b) || frozen) answer.buckets.push_back(b);
+  }
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    answer.rows += sparse_->table(static_cast<int>(i)).rows();
+  }
+  answer.slices = table_->size();
+  return answer;
+}
+
+Status Shard::ReplayMove(const LogEntry& entry) {
+  if (table_ == nullptr) return FailedPrecondition("nothing is configured");
+  switch (entry.kind) {
+    case LogEntry::Kind::kMoveBegun:
+      for (const BucketMove& m : entry.move->moves) moves_.begun[m.bucket] = m.epoch;
+      break;
+    case LogEntry::Kind::kMoveOffered:
+      TD_RETURN_IF_ERROR(TakeParcel(entry.move->parcel));
+      break;
+    case LogEntry::Kind::kMoveReleased:
+      TD_RETURN_IF_ERROR(GiveAway(*entry.move));
+      break;
+    default:
+      TD_RETURN_IF_ERROR(LearnMoves(entry.move->map));
+  }
+  Settle();
+  return OkStatus();
+}
+
+// OK, or why rows that were chosen at `head.generation` cannot be taken, ever.
+Status Shard::CheckGeneration(const PushHead& head) const {
+  if (head.generation == moves_.generation || options_.bug == ShardBug::kOldRowsTaken) {
+    return OkStatus();
+  }
+  const bool rows = std::any_of(head.slices.begin(), head.slices.end(),
+                                [this](const PushHead::Slice& s)
+                                    TD_NO_ANALYSIS { return sparse_->Find(s.variable) >= 0; });
+  if (!rows) return OkStatus();
+  return OutOfRange(
+      "trainer %d push %d: its rows were chosen when this server had given away buckets %d times, "
+      "now it has %d times",
+      head.caller.trainer, head.sequence, head.generation, moves_.generation);
+}
+
+// Whether what the push brings was taken by the server to which it went before.
+StatusOr<bool> Shard::TakenElsewhere(const PushHead& head) const {
+  for (const ServerMark& m : moves_.inherited) {
+    if (m.server != head.origin_server - 1 || m.mark.trainer != head.caller.trainer) continue;
+    if (m.mark.incarnation != head.caller.incarnation) continue;
+    switch (m.mark.applied.Look(head.origin_sequence)) {
+      case SequenceWindow::Seen::kTaken:
+        return true;
+      case SequenceWindow::Seen::kTooOld:
+        return FailedPrecondition(
+            "trainer %d push %d to pserver %d: too old; nobody knows whether it was taken",
+            head.caller.trainer, head.origin_sequence, m.server);
+      case SequenceWindow::Seen::kNew:
+        return false;
+    }
+  }
+  return false;
+}
+
+}  // namespace tandem

@@ -1,0 +1,150 @@
+// The part of SparseTable that is about buckets: which are here, what is in them, and how they come
+// and go.
+#include <algorithm>
+#include <cstring>
+
+#include "common/tensor/row_buckets.h"
+#include "pserver/sparse_table.h"
+
+namespace tandem {
+
+Status SparseTable::CheckIds(std::span<const uint64_t> ids, bool ascending) const {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= static_cast<uint64_t>(spec_.height())) {
+      return InvalidArgument("row %d of table %s: it has rows 0 to %d",
+                             static_cast<int64_t>(ids[i]), spec_.variable, spec_.height() - 1);
+    }
+    if (ascending && i > 0 && ids[i] <= ids[i - 1]) {
+      return InvalidArgument("rows of table %s do not ascend: %d comes behind %d", spec_.variable,
+                             ids[i], ids[i - 1]);
+    }
+    const int bucket = RowBucket(ids[i]);
+    if (served_[static_cast<size_t>(bucket)]) continue;
+    if (moved_) {
+      return OutOfRange("row %d of table %s is in bucket %d, which is %s", ids[i], spec_.variable,
+                        bucket,
+                        kept_[static_cast<size_t>(bucket)] ? "on its way to or from this server"
+                                                           : "not on this server");
+    }
+    return InvalidArgument("row %d of table %s is in bucket %d; this server owns buckets %d to %d",
+                           ids[i], spec_.variable, bucket, spec_.bucket_begin,
+                           spec_.bucket_end - 1);
+  }
+  return OkStatus();
+}
+
+Status SparseTable::CheckKept(std::span<const uint64_t> ids) const {
+  for (const uint64_t id : ids) {
+    if (id < static_cast<uint64_t>(spec_.height()) && kept_[static_cast<size_t>(RowBucket(id))]) {
+      continue;
+    }
+    return CheckIds({&id, 1}, false);
+  }
+  return OkStatus();
+}
+
+void SparseTable::Keep(int bucket, bool served) {
+  moved_ = true;
+  kept_[static_cast<size_t>(bucket)] = true;
+  served_[static_cast<size_t>(bucket)] = served;
+}
+
+Status SparseTable::DropBucket(int bucket) {
+  moved_ = true;
+  kept_[static_cast<size_t>(bucket)] = served_[static_cast<size_t>(bucket)] = false;
+  if (tiers_ != nullptr) {
+    std::vector<uint64_t> cold;
+    TD_RETURN_IF_ERROR(tiers_->Scan(bucket, [&cold](const ColdRow& row) {
+      cold.push_back(row.id);
+      return OkStatus();
+    }));
+    const std::vector<uint64_t> hot = store_.IdsOf(bucket);
+    cold.insert(cold.end(), hot.begin(), hot.end());
+    TD_RETURN_IF_ERROR(tiers_->Discard(cold));
+  }
+  for (const uint64_t id : store_.IdsOf(bucket)) {
+    uint32_t at = RowStore::kNone;
+    store_.Find({&id, 1}, &at);
+    store_.Remove(at);
+  }
+  admission_.Drop(bucket);
+  return OkStatus();
+}
+
+StatusOr<RowValues> SparseTable::Rows(std::span<const int> buckets, uint64_t version) const {
+  RowValues rows{.variable = spec_.variable};
+  for (const int bucket : buckets) {
+    TD_RETURN_IF_ERROR(AppendBucket(bucket, true, static_cast<uint32_t>(version), rows));
+  }
+  return rows;
+}
+
+Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out,
+                                 uint32_t age_max) const {
+  const std::vector<uint64_t> ids = store_.IdsOf(bucket);
+  std::vector<uint32_t> at(ids.size());
+  store_.Find(ids, at.data());
+  const auto floats = static_cast<size_t>(with_slots ? width_ : dim_);
+  const auto append = [&](uint64_t id, const RowUse& use, const void* row) {
+    if (version - use.last > age_max) return;
+    out.ids.push_back(id);
+    out.content.resize(out.content.size() + floats);
+    std::memcpy(out.content.data() + out.content.size() - floats, row, floats * sizeof(float));
+    if (with_slots) out.use.push_back({use.score, version - use.last});
+  };
+  size_t next = 0;
+  const auto append_below = [&](uint64_t id) {
+    for (; next < ids.size() && ids[next] < id; ++next) {
+      append(ids[next], store_.Use(at[next]), store_.Row(at[next]));
+    }
+  };
+  if (tiers_ != nullptr) {
+    TD_RETURN_IF_ERROR(tiers_->Scan(bucket, [&](const ColdRow& row) {
+      append_below(row.id);
+      append(row.id, row.use, row.values);
+      return OkStatus();
+    }));
+  }
+  append_below(UINT64_MAX);
+  if (!with_slots) return OkStatus();
+  const std::vector<WaitingRow> waiting = admission_.OfBucket(bucket, version);
+  out.waiting.insert(out.waiting.end(), waiting.begin(), waiting.end());
+  return OkStatus();
+}
+
+StatusOr<TablePage> SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
+                                      uint64_t version, int end) const {
+  TablePage page;
+  page.rows.variable = spec_.variable;
+  if (with_slots) {
+    page.slots = updater_.slots();
+    page.slot_start = updater_.slot_start();
+  }
+  const auto bytes = [&page] {
+    return page.rows.content.size() * sizeof(float) + page.rows.waiting.size() * sizeof(WaitingRow);
+  };
+  for (; bucket < end && bytes() < bytes_max; ++bucket) {
+    if (!served_[static_cast<size_t>(bucket)]) continue;
+    TD_RETURN_IF_ERROR(AppendBucket(bucket, with_slots, static_cast<uint32_t>(version), page.rows));
+  }
+  page.next_bucket = bucket;
+  return page;
+}
+
+StatusOr<TableImage> SparseTable::Image(uint64_t version, std::optional<uint64_t> since) const {
+  TableImage image;
+  image.scalars = updater_.scalars();
+  image.partial = since.has_value() && idle_ == IdleRows::kStay;
+  const auto age_max = image.partial ? static_cast<uint32_t>(version - *since) : UINT32_MAX;
+  for (int bucket = 0; bucket < kRowBuckets; ++bucket) {
+    if (!kept_[static_cast<size_t>(bucket)]) continue;
+    RowValues rows;
+    rows.variable = spec_.variable;
+    TD_RETURN_IF_ERROR(AppendBucket(bucket, true, static_cast<uint32_t>(version), rows, age_max));
+    if (rows.ids.empty() && rows.waiting.empty()) continue;
+    image.buckets.emplace_back(bucket, std::move(rows));
+  }
+  return image;
+}
+
+}  // namespace tandem

@@ -1,0 +1,202 @@
+// Rows of a growing table move between the pservers of a running job: a server comes, another one
+// is emptied and stopped, servers are killed with SIGKILL meanwhile, and trainers push all the
+// time. With SGD at learning rate 1 a row is the number of pushes behind it, which in the end must
+// be the number of those that were acknowledged.
+#include <signal.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "common/base/check.h"
+#include "gmock/gmock.h"
+#include "pserver/client/client.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kTrainers = 2, kRows = 400, kRowsOfPush = 20;
+constexpr int64_t kHeight = int64_t{1} << 60;
+
+int64_t RowId(int row) { return row * (kHeight / kRows) + 5; }
+
+class RebalanceTest : public JobTest {
+ protected:
+  void StartServer(int i) {
+    while (static_cast<int>(endpoints_.size()) <= i) {
+      endpoints_.push_back("127.0.0.1:" + std::to_string(FreePort()));
+      servers_.emplace_back();
+    }
+    const std::string index = std::to_string(i);
+    servers_[i].reset();
+    servers_[i] = std::make_unique<ChildProcess>(
+        "tandem-pserver",
+        std::vector<std::string>{"--listen=" + endpoints_[i], "--index=" + index, "--job=rebalance",
+                                 "--data_dir=" + Path("data-" + index), "--durability=logged",
+                                 "--wal_sync=none"},
+        std::map<std::string, std::string>{}, Path("server-" + index));
+    ASSERT_TRUE(servers_[i]->WaitForText("listening on", 60)) << servers_[i]->Output();
+  }
+  void Kill(int i) {
+    servers_[i]->Signal(SIGKILL);
+    servers_[i]->Wait(20);
+  }
+  std::unique_ptr<PsClient> Client(int trainer, PsMode mode = PsMode::kASync) {
+    PsOptions options;
+    options.job = "rebalance";
+    options.trainer = trainer;
+    options.trainers = kTrainers;
+    options.retries = 100000;
+    options.transport = trainer == 0 ? PsTransport::kAuto : PsTransport::kGrpc;
+    auto client = PsClient::Connect({endpoints_[0], endpoints_[1]}, options);
+    CHECK(client.ok()) << client.status();
+    const auto state =
+        (*client)->Configure({}, mode, {}, {{.variable = "rows", .height = kHeight, .dim = 1}});
+    CHECK(state.ok()) << state.status();
+    const auto version = (*client)->InitOrFetch({});
+    CHECK(version.ok()) << version.status();
+    return *std::move(client);
+  }
+  std::unique_ptr<ChildProcess> Tandem(std::vector<std::string> args) {
+    args.push_back("--pservers=" + endpoints_[0] + "," + endpoints_[1]);
+    args.push_back("--job=rebalance");
+    const std::string out = Path("tandem-" + std::to_string(commands_++));
+    return std::make_unique<ChildProcess>("tandem", args, std::map<std::string, std::string>{},
+                                          out);
+  }
+  // Waits for its end, and for trainers to have done something since.
+  void Finish(ChildProcess& command, const std::string& said) {
+    EXPECT_EQ(command.Wait(120), 0) << command.Output();
+    EXPECT_THAT(command.Output(), HasSubstr(said));
+    GoOn();
+  }
+  void GoOn() {
+    const int64_t enough = pushes_ + 50;
+    EXPECT_TRUE(WaitUntil([&] { return pushes_ >= enough || HasFailure(); }, 60));
+  }
+  void Train(int trainer) {
+    const auto client = Client(trainer);
+    for (uint64_t step = 0; !stop_; ++step) {
+      std::vector<int64_t> ids;
+      std::vector<int> rows;
+      for (int i = 0; i < kRowsOfPush; ++i) {
+        rows.push_back(static_cast<int>(step * 7 + static_cast<uint64_t>(i)) % kRows);
+      }
+      std::sort(rows.begin(), rows.end());
+      for (const int row : rows) ids.push_back(RowId(row));
+      const std::vector<float> ones(ids.size(), -1.0f);
+      std::promise<Status> done;
+      client->Push(step, 1.0f, {}, [&done](Status status) { done.set_value(std::move(status)); },
+                   {{"rows", ids, ones.data()}});
+      const Status status = done.get_future().get();
+      EXPECT_TRUE(status.ok()) << status;
+      if (!status.ok()) return;
+      for (const int row : rows) ++acknowledged_[static_cast<size_t>(row)];
+      ++pushes_;
+    }
+    EXPECT_TRUE(client->Complete().ok());
+  }
+  void Begin() {
+    StartServer(0);
+    StartServer(1);
+    for (int t = 0; t < kTrainers; ++t) trainers_.emplace_back([this, t] { Train(t); });
+    GoOn();
+  }
+  void End() {
+    stop_ = true;
+    for (std::thread& t : trainers_) t.join();
+  }
+  // Rows as a trainer reads them that comes now.
+  void ExpectLedger() {
+    const auto client = Client(0);
+    std::vector<float> values(kRows, 0.0f);
+    PsRows rows{.variable = "rows", .ids = {}, .to = {}};
+    for (int row = 0; row < kRows; ++row) {
+      rows.ids.push_back(RowId(row));
+      rows.to.push_back(values.data() + row);
+    }
+    std::promise<Status> done;
+    client->PullRows({}, {rows},
+                     [&done](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
+    const Status pulled = done.get_future().get();
+    ASSERT_TRUE(pulled.ok()) << pulled;
+    int64_t lost = 0, doubled = 0;
+    for (int row = 0; row < kRows; ++row) {
+      const int64_t expected = acknowledged_[static_cast<size_t>(row)];
+      const auto applied = static_cast<int64_t>(values[static_cast<size_t>(row)]);
+      lost += std::max<int64_t>(0, expected - applied);
+      doubled += std::max<int64_t>(0, applied - expected);
+    }
+    std::printf("rebalance: %lld pushes of %d rows, lost %lld, doubled %lld\n",
+                static_cast<long long>(pushes_), kRowsOfPush, static_cast<long long>(lost),
+                static_cast<long long>(doubled));
+    EXPECT_EQ(lost, 0);
+    EXPECT_EQ(doubled, 0);
+    // Each bucket is read once, wherever it is.
+    const auto table = client->PullTable("rows", /*slots=*/true);
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ(table->ids.size(), static_cast<size_t>(kRows));
+  }
+
+  std::vector<std::string> endpoints_;
+  std::vector<std::unique_ptr<ChildProcess>> servers_;
+  std::vector<std::thread> trainers_;
+  std::vector<std::atomic<int64_t>> acknowledged_ = std::vector<std::atomic<int64_t>>(kRows);
+  std::atomic<int64_t> pushes_ = 0;
+  std::atomic<bool> stop_ = false;
+  int commands_ = 0;
+};
+
+TEST_F(RebalanceTest, AServerComesAndAnotherGoesWhileTrainersPush) {
+  Begin();
+  StartServer(2);
+  Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}),
+         "pserver 2 (" + endpoints_[2] + "): 341");
+  // Others know of it by now.
+  Finish(*Tandem({"drain", "--pserver=1"}), "pserver 1 serves nothing any more");
+  servers_[1]->Signal(SIGTERM);
+  EXPECT_EQ(servers_[1]->Wait(20), 0);
+  GoOn();
+  StartServer(1);  // for the clients that come
+  End();
+  ExpectLedger();
+}
+
+TEST_F(RebalanceTest, ServersAndCommandMayBeKilledMeanwhile) {
+  Begin();
+  StartServer(2);
+  for (int round = 0; round < 6 && !HasFailure(); ++round) {
+    const bool away = round % 2 == 1;
+    const auto command =
+        Tandem(away ? std::vector<std::string>{"drain", "--pserver=2"}
+                    : std::vector<std::string>{"rebalance", "--add=" + endpoints_[2]});
+    std::this_thread::sleep_for(std::chrono::milliseconds(30 + 40 * round));
+    const int victim = round % 3;
+    Kill(victim);
+    if (round == 3) command->Signal(SIGKILL);
+    StartServer(victim);
+    command->Wait(120);
+    GoOn();
+  }
+  Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 0 (");
+  End();
+  ExpectLedger();
+}
+
+TEST_F(RebalanceTest, WhatCannotMoveIsSaid) {
+  StartServer(0);
+  StartServer(1);
+  const auto first = Client(0, PsMode::kSync);
+  const auto drain = Tandem({"drain", "--pserver=1"});
+  EXPECT_NE(drain->Wait(60), 0);
+  EXPECT_THAT(drain->Output(), HasSubstr("in a_sync mode alone"));
+  const auto zero = Tandem({"drain", "--pserver=0"});
+  EXPECT_NE(zero->Wait(60), 0);
+  EXPECT_THAT(zero->Output(), HasSubstr("pserver 0 has the trainers' barriers too"));
+}
+
+}  // namespace
+}  // namespace tandem
