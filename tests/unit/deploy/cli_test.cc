@@ -79,9 +79,10 @@ TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
 }
 
 TEST_F(CliTest, EveryCommandExplainsItself) {
-  for (const char* name : {"bench",   "certs", "completion", "demo",  "doctor", "drain", "events",
-                           "export",  "graph", "import",     "knobs", "lint",   "plan",  "profile",
-                           "restore", "save",  "status",     "steps", "top",    "vars"}) {
+  for (const char* name :
+       {"bench",     "certs",   "completion", "demo",   "doctor", "drain", "events",
+        "export",    "graph",   "import",     "knobs",  "lint",   "plan",  "profile",
+        "rebalance", "restore", "save",       "status", "steps",  "top",   "vars"}) {
     EXPECT_EQ(Tandem({name, "--help"}), 0) << name;
     EXPECT_THAT(Out(), StartsWith(std::string("tandem ") + name));
     EXPECT_EQ(Tandem({name, "--hlep"}), kExitUsage) << name;
