@@ -207,11 +207,12 @@ class PserverService final : public Base {
   // The same, once what `body` did is kept: the next step of a move may build on it.
   ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
-    return Hand(context, call, [this, call, body = std::move(body)](const Finish& finish) {
-      if (const Status status = body(); !status.ok()) return finish(status);
-      // Frozen buckets are this server's still, whatever befalls it.
-      durable_.WhenKept(call != PserverCall::kFreezeBuckets, finish);
-    });
+    return Hand(context, call, &threads_.others,
+                [this, call, body = std::move(body)](const Finish& finish) {
+                  if (const Status status = body(); !status.ok()) return finish(status);
+                  // Frozen buckets are this server's still, whatever befalls it.
+                  durable_.WhenKept(call != PserverCall::kFreezeBuckets, finish);
+                });
   }
 
   Status DoPullTable(const PullTableRequest& request, PullTableReply* reply);

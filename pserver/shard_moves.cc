@@ -176,7 +176,7 @@ Status Shard::BeginWith(const BucketParcel& parcel) {
   }
   Settle();
   if (status.ok() && options_.keep_first) {
-    const StatusOr<ShardImage> image = MakeImage();
+    const StatusOr<ShardImage> image = MakeImage(/*delta=*/false);
     status = image.ok() ? options_.keep_first(*image) : image.status();
   }
   if (!status.ok()) table_ = nullptr;  // as if nothing had come

@@ -294,14 +294,18 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
       });
   for (auto& [index, part] : *parts) {
     Server& server = ServerAt(index);
-    Send(
-        server, "Pull", EncodedProto(part->request), pull->deadline,
-        [part = part, &server, join, moved](const Status& status, Fragments answer) {
-          if (HasMoved(status)) *moved = true;
-          if (!status.ok()) return join->Arrive(status);
-          StatusOr<uint64_t> version = TakeRows(*part, answer);
-          join->Arrive(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
-        });
+    // With nothing left to ask for too: that the servers are at this version counts, and is heard.
+    if (cache) TakeKept(index, pull->when, *part);
+    Send(server, "Pull", EncodedProto(part->request), pull->deadline,
+         [this, index = index, part = part, &server, join, moved](const Status& status,
+                                                                  Fragments answer) {
+           if (HasMoved(status)) *moved = true;
+           if (!status.ok()) return join->Arrive(status);
+           const StatusOr<CodedPullReply> reply = TakeRows(*part, answer);
+           if (!reply.ok()) return join->Arrive(Annotate(reply.status(), server.name));
+           if (cache) Keep(index, *part, *reply);
+           join->Arrive(reply->version);
+         });
   }
 }
 

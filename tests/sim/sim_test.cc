@@ -111,8 +111,6 @@ std::vector<SeededBug> SeededBugs() {
          plan.wal_sync = WalSync::kNone;
          plan.power = true;
        }},
-      {"OldRowsTaken", ShardMode::kASync, bug(ShardBug::kOldRowsTaken)},
-      {"MarksStay", ShardMode::kASync, bug(ShardBug::kMarksStay)},
       {"OwnsTooSoon", ShardMode::kASync, bug(ShardBug::kOwnsTooSoon)},
       {"PreviousNotKept", ShardMode::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},
   };

@@ -40,8 +40,8 @@ class MovesTest : public testing::Test {
     return config;
   }
   std::unique_ptr<Shard> Make(int index) {
-    return std::make_unique<Shard>(Shard::Options{.index = index}, clock_, backend_, device_,
-                                   metrics_);
+    return std::make_unique<Shard>(Shard::Options{.index = index, .bug = bug_}, clock_, backend_,
+                                   device_, metrics_);
   }
   std::unique_ptr<Shard> Start(int index, int servers, const std::string& optimizer = "momentum") {
     auto shard = Make(index);
@@ -97,6 +97,7 @@ class MovesTest : public testing::Test {
     return Tell(to, map);
   }
 
+  ShardBug bug_ = ShardBug::kNone;
   FakeClock clock_;
   Metrics metrics_;
   CpuDevice device_;
@@ -202,6 +203,33 @@ TEST_F(MovesTest, MarksComeWithTheBucket) {
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_FALSE(asked->duplicate);
   EXPECT_NE(*Pull(*c, ids), rows);
+}
+
+// The two tests above look where servers with these mistakes would double a push.
+TEST_F(MovesTest, WithoutGenerationsALatePushIsTakenTwice) {
+  bug_ = ShardBug::kOldRowsTaken;
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const std::vector<uint64_t> ids = {IdIn(5)};
+  ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
+  ASSERT_TRUE(Push(*b, Head(1, 1), ids).ok());
+  ASSERT_TRUE(Move(*b, *a, {5}, 0).ok());
+  const auto rows = *Pull(*a, ids);
+  EXPECT_TRUE(Push(*a, Head(1, 1), ids).ok());
+  EXPECT_NE(*Pull(*a, ids), rows);
+}
+
+TEST_F(MovesTest, WithoutMarksAPushThatIsAskedAboutIsTakenTwice) {
+  bug_ = ShardBug::kMarksStay;
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const std::vector<uint64_t> ids = {IdIn(5)};
+  ASSERT_TRUE(Push(*a, Head(4, 1), ids).ok());
+  ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
+  PushHead head = Head(1, 1);
+  head.origin_server = 1;
+  head.origin_sequence = 4;
+  const auto asked = Push(*b, head, ids);
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_FALSE(asked->duplicate);
 }
 
 TEST_F(MovesTest, AnOlderIncarnationIsRefusedWhereTheBucketCame) {
