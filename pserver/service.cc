@@ -81,7 +81,7 @@ class PserverService final : public Base {
 
   ServerUnaryReactor* Configure(CallbackServerContext* context, const ConfigureRequest* request,
                                 ConfigureReply* reply) override {
-    return Work(context, PserverCall::kConfigure,
+    return Move(context, PserverCall::kConfigure,
                 [this, request, reply] { return ConfigureShard(*request, shard_, reply); });
   }
   ServerUnaryReactor* InitParams(CallbackServerContext* context, const InitParamsRequest* request,
@@ -161,7 +161,7 @@ class PserverService final : public Base {
   }
   ServerUnaryReactor* ExchangeMap(CallbackServerContext* context, const ExchangeMapRequest* request,
                                   ExchangeMapReply* reply) override {
-    return Work(context, PserverCall::kExchangeMap,
+    return Move(context, PserverCall::kExchangeMap,
                 [this, request, reply] { return tandem::ExchangeMap(*request, shard_, reply); });
   }
   ServerUnaryReactor* FreezeBuckets(CallbackServerContext* context,
@@ -204,14 +204,16 @@ class PserverService final : public Base {
         });
   }
 
-  // The same, once what `body` did is kept: the next step of a move may build on it.
+  // The same, once what `body` did is kept, and what it tells of moves: a push that is cut anew,
+  // and the next step of a move, build on it.
   ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
     return Hand(context, call, &threads_.others,
                 [this, call, body = std::move(body)](const Finish& finish) {
                   if (const Status status = body(); !status.ok()) return finish(status);
-                  // Frozen buckets are this server's still, whatever befalls it.
-                  durable_.WhenKept(call != PserverCall::kFreezeBuckets, finish);
+                  const bool changed =
+                      call == PserverCall::kOfferBuckets || call == PserverCall::kReleaseBuckets;
+                  durable_.WhenKept(changed, finish);
                 });
   }
 

@@ -182,10 +182,6 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
     if (status.ok()) status = call(r, &out);
     written(status, EncodedProto(out));
   };
-  if (method == "Configure") {
-    return plain(ConfigureRequest(), ConfigureReply(),
-                 [&](const auto& r, auto* out) { return ConfigureShard(r, shard, out); });
-  }
   if (method == "InitParams") {
     return plain(InitParamsRequest(), InitParamsReply(),
                  [&](const auto& r, auto* out) { return InitShard(r, shard, out); });
@@ -201,10 +197,6 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
       return saved.status();
     });
   }
-  if (method == "ExchangeMap") {
-    return plain(ExchangeMapRequest(), ExchangeMapReply(),
-                 [&](const auto& r, auto* out) { return ExchangeMap(r, shard, out); });
-  }
   const auto kept = [&]<typename Request, typename Reply>(Request r, Reply out, bool save,
                                                           const auto& call) -> void {
     Status status = ParseMessage(bytes, &r);
@@ -213,6 +205,14 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
     life->durable->WhenKept(
         save, [reply, message = EncodedProto(out)](const Status& w) { reply(w, message); });
   };
+  if (method == "ExchangeMap") {
+    return kept(ExchangeMapRequest(), ExchangeMapReply(), false,
+                [&](const auto& r, auto* out) { return ExchangeMap(r, shard, out); });
+  }
+  if (method == "Configure") {
+    return kept(ConfigureRequest(), ConfigureReply(), false,
+                [&](const auto& r, auto* out) { return ConfigureShard(r, shard, out); });
+  }
   if (method == "FreezeBuckets") {
     return kept(FreezeBucketsRequest(), FreezeBucketsReply(), false,
                 [&](const auto& r, auto* out) { return FreezeBuckets(r, shard, out); });
