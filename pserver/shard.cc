@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <tuple>
 #include <utility>
 
 namespace tandem {
@@ -12,10 +11,6 @@ namespace {
 const std::vector<double> kWaitBounds = {1e-4, 1e-3, 1e-2, 0.1, 1, 10, 60};
 const std::vector<double> kStalenessBounds = {0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 1024};
 const std::vector<double> kUpdateBounds = {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1};
-
-std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
-  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
-}
 
 }  // namespace
 
@@ -163,57 +158,6 @@ void Shard::Adopt(const Caller& caller) {
   DropGathered(caller.trainer);
   // What the first trainer said about the rate of this step may have been the older one's word.
   if (step_rate_ && step_rate_->first == caller.trainer) step_rate_.reset();
-}
-
-StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
-                                 const std::vector<SliceValues>& params,
-                                 const std::vector<SlotValues>& slots,
-                                 const std::vector<RowValues>& rows) {
-  Ready ready;
-  bool whole = false;
-  {
-    MutexLock lock(mu_);
-    TD_RETURN_IF_ERROR(CheckCaller(caller));
-    if (caller.trainer != 0) {
-      return FailedPrecondition("trainer %d: first values come from trainer 0", caller.trainer);
-    }
-    if (initialised()) return true;
-    const auto before = std::make_pair(has_values_, values_missing_);
-    std::vector<int> where;
-    for (const SliceValues& p : params) {
-      TD_ASSIGN_OR_RETURN(const int slice, table_->Find(p.variable, p.offset));
-      if (p.numel != table_->spec(slice).numel) {
-        return InvalidArgument("first values of %s at element %d: %d elements, expected %d",
-                               p.variable, p.offset, p.numel, table_->spec(slice).numel);
-      }
-      if (const int64_t bad = FirstNotFinite(Floats(p.values, p.numel)); bad >= 0) {
-        return InvalidArgument("first values of %s: element %d is not finite", p.variable,
-                               p.offset + bad);
-      }
-      where.push_back(slice);
-    }
-    for (const SlotValues& s : slots) TD_RETURN_IF_ERROR(InitSlot(s));
-    TD_RETURN_IF_ERROR(InitRows(rows, version));
-    for (size_t i = 0; i < params.size(); ++i) {
-      TD_RETURN_IF_ERROR(table_->SetParam(where[i], Floats(params[i].values, params[i].numel)));
-      if (!has_values_[where[i]]) --values_missing_;
-      has_values_[where[i]] = true;
-    }
-    version_ = version;
-    whole = initialised();
-    if (whole) Settle();
-    if (whole && options_.keep_first) {
-      TD_ASSIGN_OR_RETURN(const ShardImage image, MakeImage(false));
-      if (const Status kept = options_.keep_first(image); !kept.ok()) {
-        // As if this message had not come: it may come again.
-        std::tie(has_values_, values_missing_) = before;
-        return Annotate(kept, "the first values could not be kept");
-      }
-    }
-    if (whole) WakeWaiters(ready);
-  }
-  Run(std::move(ready));
-  return whole;
 }
 
 Status Shard::Greet(const Caller& caller) {

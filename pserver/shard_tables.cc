@@ -1,6 +1,7 @@
 // The part of Shard that is about tables of rows, and about what slices and tables have in common.
 // Tables count on behind the slices: index slices + i is table i.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "pserver/shard.h"
@@ -146,6 +147,57 @@ Status Shard::ApplyPush(const PushHead& head, const PushTicket& ticket) {
     ++i;
   }
   return OkStatus();
+}
+
+StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
+                                 const std::vector<SliceValues>& params,
+                                 const std::vector<SlotValues>& slots,
+                                 const std::vector<RowValues>& rows) {
+  Ready ready;
+  bool whole = false;
+  {
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(CheckCaller(caller));
+    if (caller.trainer != 0) {
+      return FailedPrecondition("trainer %d: first values come from trainer 0", caller.trainer);
+    }
+    if (initialised()) return true;
+    const auto before = std::make_pair(has_values_, values_missing_);
+    std::vector<int> where;
+    for (const SliceValues& p : params) {
+      TD_ASSIGN_OR_RETURN(const int slice, table_->Find(p.variable, p.offset));
+      if (p.numel != table_->spec(slice).numel) {
+        return InvalidArgument("first values of %s at element %d: %d elements, expected %d",
+                               p.variable, p.offset, p.numel, table_->spec(slice).numel);
+      }
+      if (const int64_t bad = FirstNotFinite(Floats(p.values, p.numel)); bad >= 0) {
+        return InvalidArgument("first values of %s: element %d is not finite", p.variable,
+                               p.offset + bad);
+      }
+      where.push_back(slice);
+    }
+    for (const SlotValues& s : slots) TD_RETURN_IF_ERROR(InitSlot(s));
+    TD_RETURN_IF_ERROR(InitRows(rows, version));
+    for (size_t i = 0; i < params.size(); ++i) {
+      TD_RETURN_IF_ERROR(table_->SetParam(where[i], Floats(params[i].values, params[i].numel)));
+      if (!has_values_[where[i]]) --values_missing_;
+      has_values_[where[i]] = true;
+    }
+    version_ = version;
+    whole = initialised();
+    if (whole) Settle();
+    if (whole && options_.keep_first) {
+      TD_ASSIGN_OR_RETURN(const ShardImage image, MakeImage(false));
+      if (const Status kept = options_.keep_first(image); !kept.ok()) {
+        // As if this message had not come: it may come again.
+        std::tie(has_values_, values_missing_) = before;
+        return Annotate(kept, "the first values could not be kept");
+      }
+    }
+    if (whole) WakeWaiters(ready);
+  }
+  Run(std::move(ready));
+  return whole;
 }
 
 Status Shard::InitSlot(const SlotValues& slot) {

@@ -193,6 +193,9 @@ TEST_F(RebalanceTest, WhatCannotMoveIsSaid) {
   const auto drain = Tandem({"drain", "--pserver=1"});
   EXPECT_NE(drain->Wait(60), 0);
   EXPECT_THAT(drain->Output(), HasSubstr("in a_sync mode alone"));
+  const auto none = Tandem({"drain", "--pserver=7"});
+  EXPECT_NE(none->Wait(60), 0);
+  EXPECT_THAT(none->Output(), HasSubstr("there is no pserver 7; the job has"));
   const auto zero = Tandem({"drain", "--pserver=0"});
   EXPECT_NE(zero->Wait(60), 0);
   EXPECT_THAT(zero->Output(), HasSubstr("pserver 0 has the trainers' barriers too"));

@@ -45,6 +45,7 @@ const std::map<std::string, std::string>& Elsewhere() {
   static const char* const kKernel =
       "a call of the system that fails only when it has nothing left";
   static const char* const kRace = "between two looks of the demo, when the job ends there";
+  static const char* const kServers = "a running job with tables; e2e_rebalance_test has some";
   static const std::map<std::string, std::string> rows = {
       {"%s does not run", kRace},
       {"it was over too soon", kRace},
@@ -61,6 +62,14 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"%s is not what a trainer writes: %s", "a trainer of another version"},
       {"stopped by a signal", "minutes of measuring; knob_bench_test"},
       {"the job %s ended with exit code %d (said above)", "minutes of measuring; knob_bench_test"},
+      {"pserver %d has %d slices of dense variables, which do not move between servers yet; hint: "
+       "--mode=hybrid keeps dense variables on trainers, or save the job and start it again with "
+       "other servers",
+       kServers},
+      {"pserver %d is the only one; hint: tandem rebalance --add=HOST:PORT", kServers},
+      {"pserver 0 has the trainers' barriers too, and must stay; hint: drain another one",
+       kServers},
+      {"there is no pserver %d; the job has %d", kServers},
       {"dot cannot be started: %s", kKernel},
       {"cannot make a folder like %s", "no temporary folder"},
       {"tandemrun (pid %d): %s", "a job of another user"},
