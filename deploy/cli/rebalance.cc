@@ -63,6 +63,14 @@ Status CheckDrain(const std::vector<ServedBuckets>& servers, int server) {
       server, it->slices);
 }
 
+Status CheckDrained(const ServedBuckets& server) {
+  if (server.buckets.empty()) return OkStatus();
+  return FailedPrecondition(
+      "pserver %d has %d buckets of rows again; hint: somebody else rebalances this job, drain the "
+      "pserver once that is over",
+      server.server, server.buckets.size());
+}
+
 struct Rebalancing {
   std::vector<std::string> added;
   int drained = -1;  // none
@@ -103,6 +111,9 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
       if (now != std::exchange(tenth, now) && !what.as_json) Print(p);
     }));
     TD_ASSIGN_OR_RETURN(servers, mover.Where());
+    if (what.drained >= 0) {
+      TD_RETURN_IF_ERROR(CheckDrained(servers[static_cast<size_t>(what.drained)]));
+    }
   }
   if (what.as_json) {
     const Json answer = {{"moved_buckets", last.done},

@@ -137,7 +137,15 @@ Status Mover::Add(const std::string& address) {
 StatusOr<std::vector<ServedBuckets>> Mover::Where() {
   BucketMap all;
   std::vector<ServedBuckets> now;
-  for (int round = 0; round < 2; ++round) {  // the second one has heard of everything
+  const Time give_up = carrier_.Now() + options_.patience;
+  // Until nobody says what the others were not told: a move that ends meanwhile may be known to its
+  // source alone.
+  for (bool news = true; news;) {
+    if (carrier_.Now() >= give_up) {
+      return Unavailable(
+          "buckets go on moving; hint: somebody else rebalances this job, wait until that is over");
+    }
+    news = false;
     now.clear();
     for (size_t i = 0; i < addresses_.size(); ++i) {
       const auto server = static_cast<int>(i);
@@ -153,7 +161,7 @@ StatusOr<std::vector<ServedBuckets>> Mover::Where() {
             "ones behind the others",
             NameOf(server), reply.index());
       }
-      all.Learn(FromProto(reply.map()));
+      news |= !all.Learn(FromProto(reply.map())).empty();
       const auto next = all.addresses().find(static_cast<int>(addresses_.size()));
       if (next != all.addresses().end()) TD_RETURN_IF_ERROR(Add(next->second));
       now.push_back({server,

@@ -64,8 +64,9 @@ class Mover {
   // --index.
   Status Add(const std::string& address);
   // Who serves what, servers that others know of among them, after every server was told what the
-  // others know: moves that somebody left unfinished are completed by that. UNAVAILABLE naming a
-  // server that does not answer.
+  // others know: moves that somebody left unfinished are completed by that, and a server that has
+  // no buckets then may go for good, unless somebody moves some to it. UNAVAILABLE naming a server
+  // that does not answer, or when others move buckets for longer than options.patience.
   StatusOr<std::vector<ServedBuckets>> Where();
   // Stops at the first error; what was moved by then stays where it is.
   Status Run(const std::vector<BucketTransfer>& transfers,

@@ -253,14 +253,17 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
                .patience = seconds(5),
                .lease = milliseconds(500)});
   TD_RETURN_IF_ERROR(mover.Add(addresses_.back()));
-  BucketTransfer there{task.source, task.target, {}};
-  for (const int b : BucketsOf(task.source)) {
-    if (b % task.stride == 0) there.buckets.push_back(b);
-  }
   const auto count = [this](const MoveProgress&) { ++report_.moved; };
+  // Who is to go has something to give.
+  if (task.retire && task.stride == 1 && BucketsOf(task.source).empty()) {
+    TD_RETURN_IF_ERROR(mover.Run({{task.target, task.source, BucketsOf(task.target)}}, count));
+  }
+  BucketTransfer there{task.source, task.target, BucketsOf(task.source)};
+  std::erase_if(there.buckets, [&](int b) { return b % task.stride != 0; });
   TD_RETURN_IF_ERROR(mover.Run({there}, count));
-  if (!task.back) return OkStatus();
-  return mover.Run({{task.target, task.source, there.buckets}}, count);
+  if (task.back) return mover.Run({{task.target, task.source, there.buckets}}, count);
+  // As `tandem drain` does: the others know what the server that goes had given away.
+  return task.retire ? mover.Where().status() : OkStatus();
 }
 
 std::vector<int> SimJob::BucketsOf(int index) const {

@@ -4,15 +4,20 @@
 
 #include "common/tensor/row_buckets.h"
 #include "gmock/gmock.h"
+#include "proto/pserver.pb.h"
 #include "pserver/bucket_move.h"
 #include "pserver/client/mover.h"
+#include "pserver/move_calls.h"
+#include "tests/sim/bytes.h"
 #include "tests/unit/pserver/shard_fixture.h"
 
 namespace tandem {
 namespace {
 
 using std::chrono::seconds;
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int64_t kDim = 3, kHeight = 1 << 20;
 constexpr uint64_t kIncarnation = 7;
@@ -288,6 +293,79 @@ TEST_F(MovesTest, WhatCannotMoveIsRefused) {
   const Status refused = Freeze(*sync, {5}, 1).status();
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("in a_sync mode alone"));
+}
+
+// Carries ExchangeMap to shards, at once.
+class ShardCarrier final : public PsCarrier {
+ public:
+  ShardCarrier(std::vector<Shard*> shards, const Clock& clock, std::function<void(int)> before)
+      : shards_(std::move(shards)), clock_(clock), before_(std::move(before)) {}
+  Time Now() const override { return clock_.Now(); }
+  std::unique_ptr<PsEvent> MakeEvent() override { return std::make_unique<Event>(); }
+  void Call(int server, const char* /*method*/, EncodedMessage message, Time /*deadline*/,
+            Take take) override {
+    before_(++calls_);
+    ExchangeMapRequest request;
+    ExchangeMapReply reply;
+    const std::string bytes = Flat(message);
+    ASSERT_TRUE(request.ParseFromString(bytes));
+    const Status status = ExchangeMap(request, *shards_[static_cast<size_t>(server)], &reply);
+    const std::string answer = reply.SerializeAsString();
+    const std::span<const std::byte> piece = std::as_bytes(std::span(answer));
+    take(status, Fragments(&piece, 1));
+  }
+  void After(Duration /*pause*/, std::function<void()> then) override { then(); }
+  Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
+  void Close() override {}
+  int calls() const { return calls_; }
+
+ private:
+  struct Event final : PsEvent {
+    void Set() override { set = true; }
+    bool WaitUntil(Time /*deadline*/) override { return set; }
+    bool set = false;
+  };
+  const std::vector<Shard*> shards_;
+  const Clock& clock_;
+  const std::function<void(int)> before_;  // with the number of the call
+  int calls_ = 0;
+};
+
+// Else the source knows alone whose the bucket is, and is drained: it may be stopped for good.
+TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
+  const int bucket = FirstBucket(1, 2);
+  for (const int last : {2, 3, 4}) {
+    const auto a = Start(0, 2), b = Start(1, 2);
+    ASSERT_TRUE(Move(*b, *a, {bucket + 1}, 0).ok());
+    const auto parcel = Freeze(*b, {bucket}, 0);
+    ASSERT_TRUE(parcel.ok()) << parcel.status();
+    ASSERT_TRUE(a->OfferBuckets("job", *parcel).ok());
+    // In each round 0 is asked, then 1. Whoever moves the bucket tells nobody of the end.
+    ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
+      if (call != last) return;
+      EXPECT_TRUE(b->ReleaseBuckets("job", parcel->moves).ok());
+    });
+    const auto servers = Mover(carrier, {"host:0", "host:1"}, {}).Where();
+    ASSERT_TRUE(servers.ok()) << servers.status();
+    EXPECT_THAT((*servers)[0].buckets, Contains(bucket)) << "released before call " << last;
+    EXPECT_THAT((*servers)[1].buckets, Not(Contains(bucket)));
+  }
+}
+
+TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  std::array<Shard*, 2> owners = {b.get(), a.get()};  // of the bucket, now and next
+  int target = 0;
+  ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int) {
+    clock_.Advance(seconds(1));
+    EXPECT_TRUE(Move(*owners[0], *owners[1], {FirstBucket(1, 2)}, target).ok());
+    std::swap(owners[0], owners[1]);
+    target = 1 - target;
+  });
+  const auto servers = Mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)}).Where();
+  EXPECT_EQ(servers.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(ToString(servers.status()), HasSubstr("somebody else rebalances this job"));
+  EXPECT_LE(carrier.calls(), 12);
 }
 
 TEST(BucketMapTest, GoesTogetherInAnyOrder) {
