@@ -12,6 +12,7 @@
 #include "common/base/float_mode.h"
 #include "common/base/nearest.h"
 #include "common/base/own_flags.h"
+#include "common/base/stop_request.h"
 #include "common/base/time_slice.h"
 #include "common/http/http_server.h"
 #include "common/rpc/accept_guard.h"
@@ -159,9 +160,10 @@ int Fail(const Status& status) {
   return ExitCodeOf(status);
 }
 
-// The next SIGTERM or SIGINT; 0 when `seconds` passed without one.
-int WaitForSignal(const sigset_t& signals, int seconds) {
-  const timespec timeout{seconds, 0};
+// The next SIGTERM or SIGINT; 0 when `time` passed without one.
+int WaitForSignal(const sigset_t& signals, Duration time) {
+  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  const timespec timeout{ns / 1'000'000'000, ns % 1'000'000'000};
   const int signal = sigtimedwait(&signals, nullptr, &timeout);
   return signal > 0 ? signal : 0;
 }
@@ -233,8 +235,9 @@ int Serve(const PserverOptions& options) {
   }
   std::fflush(stdout);
 
-  while (WaitForSignal(signals, 60) == 0) {
+  while (WaitForSignal(signals, std::chrono::seconds(60)) == 0) {
   }
+  (void)WaitForSignal(signals, kSameStopRequest);
   if (options.table_memory_bytes != 0) PrintTables((*pserver)->Info());
   // A second signal ends the process at once.
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);

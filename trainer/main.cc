@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -18,6 +19,7 @@
 #include "common/base/metrics.h"
 #include "common/base/own_flags.h"
 #include "common/base/runner.h"
+#include "common/base/stop_request.h"
 #include "common/http/http_server.h"
 #include "common/http/status_page.h"
 #include "common/rpc/endpoint.h"
@@ -140,7 +142,7 @@ Status WriteResult(const std::string& path, const SessionResult& result) {
   return OkStatus();
 }
 
-// Asks what runs to stop on SIGTERM or SIGINT; a second signal ends the process at once.
+// Asks what runs to stop on SIGTERM or SIGINT; another one later ends the process at once.
 class StopOnSignal {
  public:
   explicit StopOnSignal(StopSwitch& stop) {
@@ -150,8 +152,9 @@ class StopOnSignal {
       const timespec tick = {0, 100'000'000};
       while (!done_.load()) {
         if (sigtimedwait(&set, nullptr, &tick) < 0) continue;
-        if (asked_) _exit(kExitLostPeer);
-        asked_ = true;
+        const Time now = SteadyNow();
+        if (!asked_) asked_ = now;
+        if (now - *asked_ > kSameStopRequest) _exit(kExitLostPeer);
         stop.Stop();
       }
     });
@@ -170,7 +173,7 @@ class StopOnSignal {
 
  private:
   std::atomic<bool> done_{false};
-  bool asked_ = false;  // the thread's
+  std::optional<Time> asked_;  // the thread's
   std::thread thread_;
 };
 

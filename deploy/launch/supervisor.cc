@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/stop_request.h"
 #include "deploy/launch/job_record.h"
 
 namespace tandem::deploy {
@@ -185,6 +186,7 @@ void Supervisor::OnSignal(int signal) {
   }
   if (signal == SIGCHLD) return;  // CollectEnded looks at every child
   if (stop_signal_ != 0) {
+    if (SteadyNow() - stopped_at_ < kSameStopRequest) return;
     std::fprintf(stderr, "%s: second %s: killing the job\n", options_.name,
                  SignalName(signal).c_str());
     kill_now_ = true;
@@ -192,6 +194,7 @@ void Supervisor::OnSignal(int signal) {
     return;
   }
   stop_signal_ = signal;
+  stopped_at_ = SteadyNow();
   Note("stopping", "", 0, SignalName(signal));
   std::fprintf(stderr, "%s: %s: stopping the job; once more to kill it\n", options_.name,
                SignalName(signal).c_str());

@@ -81,6 +81,7 @@ class Supervisor {
   Time started_{}, kill_at_ = Time::max();
   int restarts_ = 0;
   int stop_signal_ = 0;    // from outside; 0: none
+  Time stopped_at_{};      // when stop_signal_ came
   bool kill_now_ = false;  // a second signal came
   bool told_remote_ = false;
   std::optional<Failure> failure_;

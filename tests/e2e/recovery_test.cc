@@ -165,7 +165,7 @@ TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
   constexpr int kRanks = 3;
   // A round takes a second or two, most of it the start of a process: enough steps for all of them.
-  const Args args = {"--steps_max=" + std::to_string(400 + rounds * 100),
+  const Args args = {"--steps_max=" + std::to_string(800 + rounds * 200),
                      "--log_every_steps=1",
                      "--optimizer.type=adam",
                      "--optimizer.learning_rate=0.0001",

@@ -8,8 +8,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "common/base/status.h"
+#include "common/base/stop_request.h"
 #include "tests/unit/deploy/launcher_fixture.h"
 
 namespace tandem::deploy {
@@ -177,7 +179,10 @@ TEST_F(LauncherTest, SecondSignalKills) {
   Launch({"--servers=1", "--workers=1", "--grace_s=3600"});
   ASSERT_TRUE(WaitUntil([&] { return Read("trainer.0.pid") != ""; }));
   kill(launcher_->pid(), SIGINT);
+  kill(launcher_->pid(), SIGTERM);  // at once: the same request, as timeout(1) makes it
   ASSERT_TRUE(WaitUntil([&] { return Err().find("stopping the job") != std::string::npos; }));
+  std::this_thread::sleep_for(2 * kSameStopRequest);
+  EXPECT_THAT(Err(), Not(HasSubstr("killing the job")));
   kill(launcher_->pid(), SIGINT);
   EXPECT_EQ(WaitForLauncher(), 128 + SIGINT) << Err();
   EXPECT_THAT(Err(), HasSubstr("second SIGINT: killing the job"));

@@ -153,7 +153,7 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
               HasSubstr("hint: --ranks_per_host=N"));
   EXPECT_THAT(error({job, "--ranks=2", "--ranks_per_host=2", "--alpha_us=1", "--bandwidth_gbps=1",
                      "--inter_gbps=1"}),
-              HasSubstr("all 2 ranks are on one\nhint"));
+              HasSubstr("all 2 ranks are on one (INVALID_ARGUMENT)\nhint"));
   EXPECT_THAT(error({job, "--inter_alpha_us=1", "--inter_gbps=0"}),
               HasSubstr("--inter_gbps: expected a number from 1e-06"));
   EXPECT_THAT(error(With({job, "--ranks=5"}, kLinks)), HasSubstr("no multiple of"));

@@ -63,8 +63,8 @@ TEST(Validate, NotBuiltYetUnlessDefault) {
       {"sharding: true", "sharding: true is not built yet"},
       {"elastic: true", "elastic: true is not built yet"},
       {"pipeline: true", "pipeline: true is not built yet"},
-      {"a_sync_configs { enable_dc_asgd: true }", "enable_dc_asgd: true is not built yet"},
-      {"runtime_flags { rpc_send_thread_num: 3 }", "rpc_send_thread_num: 3 is not built yet"},
+      {"a_sync_configs { heter_worker_device_guard: \"gpu\" }",
+       "heter_worker_device_guard: gpu is not built yet"},
   };
   for (const auto& [text, message] : refused) {
     const Diagnostics d = Validate(text, TrainMode::kPserver);
