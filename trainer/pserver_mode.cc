@@ -36,11 +36,15 @@ StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
   return optimizer;
 }
 
+// Behind all deadlines of the client, which name the server that does not answer.
+Duration TimeoutOf(const ModeOptions& options) {
+  return 2 * options.step_timeout + std::chrono::seconds(5);
+}
+
 class PserverMode final : public ModeDriver, public CommHandler {
  public:
   explicit PserverMode(const ModeOptions& options)
-      : options_(options),
-        evaluation_(2 * options.step_timeout, [this](PsRows rows, CommDone* done) {
+      : options_(options), evaluation_(TimeoutOf(options), [this](PsRows rows, CommDone* done) {
           PullToEvaluate(std::move(rows), done);
         }) {}
 
@@ -85,7 +89,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
 
   StatusOr<int> Register(const CommNode& node) override;
   void Start(int index, int64_t step, CommDone* done) override;
-  Duration timeout() const override { return 2 * options_.step_timeout; }
+  Duration timeout() const override { return TimeoutOf(options_); }
 
  private:
   bool sync() const { return options_.regime == PsRegime::kSync; }
