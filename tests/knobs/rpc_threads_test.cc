@@ -32,9 +32,12 @@ class RpcThreadsTest : public PserverTest {
     options.pull_threads = pulls;
     options.row_pull_threads = row_pulls;
     StartServers(1, options);
-    EXPECT_EQ(ThreadsNamed("push"), pushes);
-    EXPECT_EQ(ThreadsNamed("pull"), pulls);
-    EXPECT_EQ(ThreadsNamed("row-pull"), row_pulls);
+    // They name themselves, some time.
+    EXPECT_TRUE(WaitUntil([&] {
+      return ThreadsNamed("push") == pushes && ThreadsNamed("pull") == pulls &&
+             ThreadsNamed("row-pull") == row_pulls;
+    })) << ThreadsNamed("push")
+        << " " << ThreadsNamed("pull") << " " << ThreadsNamed("row-pull");
   }
   // Every trainer pushes, pulls, and pulls rows, again and again.
   void Work() {
