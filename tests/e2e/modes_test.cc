@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/params_test_util.h"
 #include "tests/support/process_test_util.h"
+#include "tests/support/softmax_program.h"
 
 namespace tandem {
 namespace {
@@ -137,44 +138,6 @@ TEST_F(ModesTest, EveryModelOfTheZooLearns) {
     EXPECT_LT(after, 0.8 * before) << name;
   }
 }
-
-constexpr char kSoftmaxProgram[] = R"(
-name: "softmax_file"
-var { name: "img" kind: DATA dims: -1 dims: 1 dims: 28 dims: 28 }
-var { name: "label" kind: DATA dtype: I64 dims: -1 dims: 1 }
-var { name: "w" kind: PARAM dims: 784 dims: 10 init { kind: XAVIER_UNIFORM } }
-var { name: "b" kind: PARAM dims: 10 }
-var { name: "flat" }
-op {
-  type: "reshape"
-  input { slot: "X" var: "img" }
-  output { slot: "Out" var: "flat" }
-  attr { name: "shape" ints { v: 0 v: 784 } }
-}
-op {
-  type: "fc"
-  input { slot: "Input" var: "flat" }
-  input { slot: "W" var: "w" }
-  input { slot: "Bias" var: "b" }
-  output { slot: "Out" var: "logits" }
-}
-op {
-  type: "softmax_with_cross_entropy"
-  input { slot: "Logits" var: "logits" }
-  input { slot: "Label" var: "label" }
-  output { slot: "Softmax" var: "softmax" }
-  output { slot: "Loss" var: "losses" }
-}
-op { type: "mean" input { slot: "X" var: "losses" } output { slot: "Out" var: "loss" } }
-op {
-  type: "accuracy"
-  input { slot: "Out" var: "softmax" }
-  input { slot: "Label" var: "label" }
-  output { slot: "Accuracy" var: "acc" }
-}
-loss: "loss"
-metric: "acc"
-)";
 
 TEST_F(ModesTest, AProgramFileTrains) {
   Write("softmax.pbtxt", kSoftmaxProgram);

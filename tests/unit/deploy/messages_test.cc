@@ -158,7 +158,8 @@ class Shell {
   // What it prints, indented, with its exit code.
   std::string Run(const std::string& command) const {
     std::ofstream(dir_ + "/.command") << command << "\n";
-    const char* bin = std::getenv("TANDEM_BIN_DIR");
+    const char* const bin = std::getenv("TANDEM_BIN_DIR");
+    CHECK(bin != nullptr) << "TANDEM_BIN_DIR: the folder of the programs, whole (ctest sets it)";
     const std::string line = "cd " + dir_ + " && env -i TANDEM=" + bin + " PATH=" + bin +
                              ":/usr/bin:/bin HOME=" + dir_ +
                              " LC_ALL=C TERM=dumb OMP_NUM_THREADS=1 timeout 60 bash .command 2>&1";

@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
+#include "tests/support/softmax_program.h"
 
 namespace tandem {
 namespace {
@@ -174,42 +175,6 @@ optimizer { type: "sgd" learning_rate: 0.1 }
 global_batch_size: 8
 )";
 
-constexpr char kGoodProgram[] = R"(name: "softmax"
-var { name: "img" kind: DATA dtype: F32 dims: -1 dims: 1 dims: 28 dims: 28 }
-var { name: "label" kind: DATA dtype: I64 dims: -1 dims: 1 }
-var { name: "w" kind: PARAM dtype: F32 dims: 784 dims: 10 init { kind: XAVIER_UNIFORM } }
-var { name: "b" kind: PARAM dtype: F32 dims: 10 }
-op {
-  type: "reshape"
-  input { slot: "X" var: "img" }
-  output { slot: "Out" var: "flat" }
-  attr { name: "shape" ints { v: 0 v: 784 } }
-}
-op {
-  type: "fc"
-  input { slot: "Input" var: "flat" }
-  input { slot: "W" var: "w" }
-  input { slot: "Bias" var: "b" }
-  output { slot: "Out" var: "logits" }
-}
-op {
-  type: "softmax_with_cross_entropy"
-  input { slot: "Logits" var: "logits" }
-  input { slot: "Label" var: "label" }
-  output { slot: "Softmax" var: "softmax" }
-  output { slot: "Loss" var: "losses" }
-}
-op { type: "mean" input { slot: "X" var: "losses" } output { slot: "Out" var: "loss" } }
-op {
-  type: "accuracy"
-  input { slot: "Out" var: "softmax" }
-  input { slot: "Label" var: "label" }
-  output { slot: "Accuracy" var: "acc" }
-}
-loss: "loss"
-metric: "acc"
-)";
-
 std::string FirstHint(const std::string& output) {
   std::smatch found;
   return std::regex_search(output, found, std::regex("did you mean \"([^\"]*)\"")) ? found[1].str()
@@ -280,8 +245,8 @@ TEST_F(TyposTest, TheFirstHintIsWhatWasMeant) {
   }
   Write("good.pbtxt", ProgramJob());
   for (const Typo& t : kProgramWords) {
-    const auto program = Mistyped(kGoodProgram, t.typed, t.meant);
-    ASSERT_NE(program, kGoodProgram) << t.typed;
+    const auto program = Mistyped(kSoftmaxProgram, t.typed, t.meant);
+    ASSERT_NE(program, kSoftmaxProgram) << t.typed;
     Write("program.pbtxt", program);
     Count(t.typed, t.meant, Say("tandem-trainer --check --job_file=good.pbtxt"));
   }
@@ -292,7 +257,7 @@ TEST_F(TyposTest, TheFirstHintIsWhatWasMeant) {
 
 // The files that the typos are put into have none of their own.
 TEST_F(TyposTest, WithoutTyposNobodyAsks) {
-  Write("program.pbtxt", kGoodProgram);
+  Write("program.pbtxt", kSoftmaxProgram);
   for (const std::string& job : {std::string(kGoodJob), ProgramJob()}) {
     const std::string path = Write("good.pbtxt", job);
     ChildProcess process("tandem-trainer", {"--check", "--job_file=" + path}, {}, Path("out"));
