@@ -56,7 +56,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
   CommHandler* comm() override { return this; }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
-                          int64_t step) override;
+                          int64_t step, const std::function<bool()>& stop) override;
   StatusOr<int64_t> Recover(const Status& why, const Program& program, ReturnPoint& point,
                             const std::function<bool()>& stop) override;
   Status BeginStep(int64_t step, float learning_rate) override {
@@ -294,14 +294,15 @@ std::vector<ReducedBucket> CollectiveMode::Reduced() const {
 }
 
 StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
-                                        const TensorMap& state, int64_t step) {
+                                        const TensorMap& state, int64_t step,
+                                        const std::function<bool()>& stop) {
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   scope_ = &scope;
   if (options_.peers_return) {
     return Meet(program, nullptr, step, options_.restarted ? Patience() : options_.start_timeout,
-                nullptr);
+                stop);
   }
-  if (communicators_.empty()) TD_RETURN_IF_ERROR(ConnectAll(options_.start_timeout, nullptr));
+  if (communicators_.empty()) TD_RETURN_IF_ERROR(ConnectAll(options_.start_timeout, stop));
 
   // Rank 0's word counts: its step, parameters and state.
   const Time deadline = SteadyNow() + options_.start_timeout;

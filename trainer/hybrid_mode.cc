@@ -21,9 +21,9 @@ class HybridMode final : public ModeDriver, public CommHandler {
   CommHandler* comm() override { return this; }
   CommHandler* evaluation_comm() override { return tables_->evaluation_comm(); }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
-                          int64_t step) override {
-    TD_ASSIGN_OR_RETURN(step, tables_->Start(program, scope, state, step));
-    return dense_->Start(program, scope, state, step);
+                          int64_t step, const std::function<bool()>& stop) override {
+    TD_ASSIGN_OR_RETURN(step, tables_->Start(program, scope, state, step, stop));
+    return dense_->Start(program, scope, state, step, stop);
   }
   Status BeginStep(int64_t step, float learning_rate) override {
     TD_RETURN_IF_ERROR(tables_->BeginStep(step, learning_rate));

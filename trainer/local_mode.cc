@@ -14,8 +14,8 @@ class LocalMode final : public ModeDriver {
   Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override {
     return AppendOptimizer(program, options_.optimizer, grads);
   }
-  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap&,
-                          int64_t step) override {
+  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap&, int64_t step,
+                          const std::function<bool()>&) override {
     TD_RETURN_IF_ERROR(RefuseTableRules(program));
     scope_ = &scope;
     return step;

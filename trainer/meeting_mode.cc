@@ -35,11 +35,11 @@ class MeetingMode final : public ModeDriver, public CommHandler {
   CommHandler* comm() override { return this; }
 
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
-                          int64_t step) override {
+                          int64_t step, const std::function<bool()>& stop) override {
     if (servers_ != nullptr) {
-      TD_ASSIGN_OR_RETURN(step, servers_->Start(program, scope, state, step));
+      TD_ASSIGN_OR_RETURN(step, servers_->Start(program, scope, state, step, stop));
     }
-    return places_->Start(program, scope, {}, step);
+    return places_->Start(program, scope, {}, step, stop);
   }
 
   Status BeginStep(int64_t step, float learning_rate) override {

@@ -79,7 +79,7 @@ struct ModeOptions {
   int64_t min_block_size = 8192;  // elements
   TlsFiles tls;                   // towards the servers
   // collective
-  std::string rendezvous;            // these three: WorldConfig, collective/rendezvous.h
+  std::string rendezvous;  // these three: WorldConfig, collective/rendezvous.h
   std::string listen_host;
   bool network_allowed = false;
   bool peers_return = false;         // who is killed is started again (tandemrun --max_restarts)
@@ -107,9 +107,10 @@ class ModeDriver {
   virtual CommHandler* evaluation_comm() { return nullptr; }
   // Connects to the others and makes everybody's parameters equal. `scope` holds initial values, or
   // those of a checkpoint of step `step`; `state` that checkpoint's optimizer slots, where the mode
-  // keeps them elsewhere than in the scope. Returns the step to begin with.
+  // keeps them elsewhere than in the scope. Returns the step to begin with. Waits for others only
+  // until `stop` says so (CANCELLED).
   virtual StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
-                                  int64_t step) = 0;
+                                  int64_t step, const std::function<bool()>& stop) = 0;
   // When a step or Finish failed with `why`: waits until those who were lost have come again, and
   // brings everybody to the same state, this rank's being undone to `point` if need be. Returns the
   // step to go on with; `why` where that is no help, or once `stop` says so.

@@ -53,7 +53,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   CommHandler* comm() override { return this; }
   CommHandler* evaluation_comm() override { return &evaluation_; }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
-                          int64_t step) override;
+                          int64_t step, const std::function<bool()>& stop) override;
   Status BeginStep(int64_t step, float learning_rate) override {
     step_ = step;
     behind_ = static_cast<uint64_t>(step) + 1;
@@ -270,11 +270,13 @@ Status PserverMode::CountSlices(const std::vector<PsVariable>& variables) {
 }
 
 StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const TensorMap& state,
-                                     int64_t step) {
+                                     int64_t step, const std::function<bool()>& stop) {
   scope_ = &scope;
   TD_RETURN_IF_ERROR(RefuseTableRules(program));  // tables on servers alone have none left
   const ShortTimeSlice short_slice;               // for the threads that gRPC starts
-  TD_ASSIGN_OR_RETURN(client_, PsClient::Connect(options_.servers, ClientOptions()));
+  PsOptions ps = ClientOptions();
+  ps.stop = stop;
+  TD_ASSIGN_OR_RETURN(client_, PsClient::Connect(options_.servers, ps));
   std::vector<PsVariable> variables;
   std::vector<PsTensor> tensors;
   for (const std::string& name : params_) {

@@ -73,6 +73,7 @@ class Session::Impl {
   ModeDriver& mode_;
   const Clock& clock_;
   const std::atomic<bool>& stop_;
+  const std::function<bool()> told_ = [this] { return stop_.load(); };
 
   CpuDevice host_;
   std::unique_ptr<Prefetcher> prefetcher_;
@@ -215,7 +216,7 @@ Status Session::Impl::Open() {
 
 Status Session::Impl::StartMode() {
   TD_ASSIGN_OR_RETURN(first_step_,
-                      mode_.Start(programs_.train, *scope_, restored_state_, first_step_));
+                      mode_.Start(programs_.train, *scope_, restored_state_, first_step_, told_));
   OpenProgress();
   if (options_.board != nullptr) {
     options_.board->Begin(
@@ -411,8 +412,7 @@ Status Session::Impl::TrainLoop() {
 // A run that was broken off is made good: everybody goes on from one step.
 Status Session::Impl::Recover(const Status& why, int64_t* next) {
   const Time begin = clock_.Now();
-  TD_ASSIGN_OR_RETURN(const int64_t step, mode_.Recover(why, programs_.train, *point_,
-                                                        [this] { return stop_.load(); }));
+  TD_ASSIGN_OR_RETURN(const int64_t step, mode_.Recover(why, programs_.train, *point_, told_));
   progress_->Message(
       absl::StrFormat("%s; all %d ranks are there again after %.1f s, step %d is next",
                       ToString(why), options_.rank.size, Seconds(clock_.Now() - begin), step));

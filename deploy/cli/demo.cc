@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_split.h"
 #include "common/base/clock.h"
+#include "common/base/ports.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/demo_data.h"
 #include "deploy/cli/demo_kill.h"
 #include "deploy/cli/demo_report.h"
 #include "deploy/cli/launch_job.h"
-#include "deploy/launch/endpoints.h"
 
 namespace tandem::deploy {
 namespace {
@@ -30,6 +30,7 @@ constexpr char kUsage[] =
     "               bits are the same.\n";
 
 constexpr int kServers = 2, kTrainers = 2;
+constexpr char kOurs[] = "# Written by tandem demo; the next one in this folder removes it.";
 constexpr int kVictim = 1;
 constexpr int kEpochsMax = 100000;
 constexpr double kKillAt = 0.4;  // of the steps
@@ -52,9 +53,17 @@ Status OpenFolder(const ParsedArgs& args, WorkFolder& folder) {
   const bool stays = args.Has("dir") || args.Has("keep");
   TD_RETURN_IF_ERROR(folder.Open(stays ? args.Get("dir", "tandem-demo") : "", "demo"));
   // What an earlier demo left would be taken up where it stopped.
-  std::error_code error;
-  for (const char* part : {"pserver", "collective"}) {
-    std::filesystem::remove_all(folder.path() + "/" + part, error);
+  for (const char* name : {"pserver", "collective"}) {
+    const std::string part = folder.path() + "/" + name;
+    std::error_code error;
+    if (!std::filesystem::exists(part, error)) continue;
+    std::string first_line;
+    std::getline(std::ifstream(part + "/job.pbtxt") >> std::ws, first_line);
+    if (first_line != kOurs) {
+      return FailedPrecondition("%s is there and not of an earlier demo; hint: another --dir",
+                                part);
+    }
+    std::filesystem::remove_all(part, error);
   }
   return OkStatus();
 }
@@ -70,17 +79,6 @@ StatusOr<std::string> FindData(const ParsedArgs& args) {
                                         "--data=DIR with your own idx files"));
 }
 
-// The first of as many ports in a row as the job has processes.
-StatusOr<int> FreePortRow() {
-  for (int attempt = 0; attempt < 20; ++attempt) {
-    TD_ASSIGN_OR_RETURN(const std::vector<int> first, FreePorts("127.0.0.1", 1));
-    std::vector<Endpoint> row;
-    for (int i = 0; i < kServers + kTrainers; ++i) row.push_back({"127.0.0.1", first[0] + i});
-    if (row.back().port <= 65535 && AssignPorts("status_port", 0, row).ok()) return first[0];
-  }
-  return Unavailable("no %d free ports in a row for status pages", kServers + kTrainers);
-}
-
 std::FILE* Screen(const ParsedArgs& args) { return args.Has("json") ? stderr : stdout; }
 
 // One of the two runs. Returns the exit code of the job.
@@ -91,7 +89,7 @@ StatusOr<int> RunPart(const ParsedArgs& args, const std::string& data, const std
   TD_ASSIGN_OR_RETURN(const int epochs, args.GetInt("epochs", 0, 1, kEpochsMax));
   TD_ASSIGN_OR_RETURN(const std::string job, DemoJob(data, dir + "/checkpoints", epochs));
   const std::string job_file = dir + "/job.pbtxt";
-  std::ofstream(job_file) << job;
+  std::ofstream(job_file) << kOurs << "\n" << job;
   return RunJob({.name = "tandem demo",
                  .job_file = job_file,
                  .dir = dir,
@@ -120,7 +118,7 @@ void SayPart(std::FILE* screen, int number, const char* title, const std::string
 StatusOr<int> RunPserverPart(const ParsedArgs& args, const std::string& data,
                              const std::string& dir, DemoResult& result) {
   std::FILE* const screen = Screen(args);
-  TD_ASSIGN_OR_RETURN(const int port, FreePortRow());
+  TD_ASSIGN_OR_RETURN(const int port, FreePorts("127.0.0.1", kServers + kTrainers));
   const std::string command =
       absl::StrFormat(" --servers=%d --workers=%d --tls --max_restarts=1", kServers, kTrainers);
   std::vector<std::string> launch = absl::StrSplit(command, ' ', absl::SkipEmpty());

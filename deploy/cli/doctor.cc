@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "absl/strings/str_join.h"
+#include "common/base/ports.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/demo_data.h"

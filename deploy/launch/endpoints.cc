@@ -13,7 +13,7 @@
 #include <set>
 
 #include "absl/strings/str_split.h"
-#include "deploy/launch/file_descriptor.h"
+#include "common/base/ports.h"
 
 namespace tandem::deploy {
 namespace {
@@ -30,26 +30,6 @@ std::set<std::string> InterfaceAddresses() {
     if (inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text)) != nullptr) addresses.insert(text);
   }
   return addresses;
-}
-
-// A socket bound to host:port (0: any port), not listening. UNAVAILABLE when it is taken.
-StatusOr<FileDescriptor> BindSocket(const std::string& host, int port) {
-  FileDescriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (fd.get() < 0) return ResourceExhausted("socket: %s", ErrnoText(errno));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  // A name that is ours but no address is looked for on all interfaces.
-  if (inet_pton(AF_INET, host == "localhost" ? "127.0.0.1" : host.c_str(), &address.sin_addr) !=
-      1) {
-    address.sin_addr.s_addr = htonl(INADDR_ANY);
-  }
-  const int on = 1;
-  if (port != 0) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    return Unavailable("port %d of %s: %s", port, host, ErrnoText(errno));
-  }
-  return fd;
 }
 
 Status CheckDistinct(const std::string& flag, const std::vector<Endpoint>& endpoints) {
@@ -97,22 +77,6 @@ bool IsLocalHost(const std::string& host) {
   return host.rfind("127.", 0) == 0 || InterfaceAddresses().count(host) > 0;
 }
 
-StatusOr<std::vector<int>> FreePorts(const std::string& host, int count) {
-  std::vector<FileDescriptor> held;  // all of them at once, so that no port comes twice
-  std::vector<int> ports;
-  for (int i = 0; i < count; ++i) {
-    TD_ASSIGN_OR_RETURN(FileDescriptor fd, BindSocket(host, 0));
-    sockaddr_in address{};
-    socklen_t size = sizeof(address);
-    if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-      return ResourceExhausted("getsockname: %s", ErrnoText(errno));
-    }
-    ports.push_back(ntohs(address.sin_port));
-    held.push_back(std::move(fd));
-  }
-  return ports;
-}
-
 Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint>& endpoints) {
   bool all_local = true;
   for (const Endpoint& e : endpoints) all_local = all_local && e.local;
@@ -120,7 +84,7 @@ Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint
   for (Endpoint& e : endpoints) {
     if (e.port != 0) {
       if (!e.local) continue;
-      const auto bound = BindSocket(e.host, e.port);
+      const auto bound = BindPort(e.host, e.port);
       if (!bound.ok()) {
         return Annotate(bound.status(), "--" + flag + "=" + e.Text());
       }
@@ -131,10 +95,9 @@ Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint
   }
   int open = 0;
   for (const Endpoint& e : endpoints) open += e.port == 0 ? 1 : 0;
-  TD_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts("0.0.0.0", open));
-  size_t used = 0;
+  TD_ASSIGN_OR_RETURN(int port, FreePorts("0.0.0.0", open));
   for (Endpoint& e : endpoints) {
-    if (e.port == 0) e.port = ports[used++];
+    if (e.port == 0) e.port = port++;
   }
   return CheckDistinct(flag, endpoints);
 }

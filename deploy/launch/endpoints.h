@@ -1,4 +1,4 @@
-// Hosts and ports: lists as fleetrun takes them, which of them are this machine, and free ports.
+// Hosts and ports: lists as fleetrun takes them, and which of them are this machine.
 #pragma once
 
 #include <string>
@@ -27,15 +27,11 @@ bool IsLocalHost(const std::string& host);
 // This machine's name.
 std::string HostName();
 
-// Gives every entry with port 0 a port: if all entries are local, a free one asked from the kernel;
+// Gives every entry with port 0 a port: if all entries are local, a free one;
 // else `start_port` + its place among the entries of the same host (every host has to find the same
 // numbers by itself). INVALID_ARGUMENT when two entries are equal afterwards; UNAVAILABLE when a
 // local entry names a port that is in use, or there is no free one.
 Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint>& endpoints);
-
-// `count` different ports that nobody on `host` (an IPv4 address or "localhost") listens on. They
-// are not held: somebody else may take one before it is used.
-StatusOr<std::vector<int>> FreePorts(const std::string& host, int count);
 
 std::string JoinEndpoints(const std::vector<Endpoint>& endpoints);  // "a:1,b:2"
 

@@ -174,7 +174,7 @@ Status WriteSecret(const std::string& path) {
   hex += '\n';
   // A new file, so that its rights are ours and a link left by somebody is not followed.
   unlink(path.c_str());
-  const FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (fd.get() < 0 || write(fd.get(), hex.data(), hex.size()) != static_cast<ssize_t>(hex.size())) {
     return PermissionDenied("cannot write %s: %s", path, ErrnoText(errno));
   }

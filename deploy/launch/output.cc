@@ -20,7 +20,7 @@ constexpr size_t kLogLineBytesMax = 8192;  // longer lines are broken
 constexpr size_t kDrainBytesMax = 1 << 20;
 constexpr std::streamoff kTailBytes = 64 << 10;
 
-Status OpenPseudoTerminal(FileDescriptor& ours, FileDescriptor& theirs) {
+Status OpenPseudoTerminal(Fd& ours, Fd& theirs) {
   int master = -1, slave = -1;
   if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) {
     return ResourceExhausted("openpty: %s", ErrnoText(errno));

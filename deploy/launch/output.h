@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/fd.h"
 #include "common/base/status.h"
-#include "deploy/launch/file_descriptor.h"
 
 namespace tandem::deploy {
 
@@ -43,7 +43,7 @@ class OutputChannel {
   int echo_fd_ = -1;
   std::FILE* log_ = nullptr;
   bool pseudo_terminal_ = false;
-  FileDescriptor read_end_, child_end_;
+  Fd read_end_, child_end_;
   std::string pending_;  // read, but not yet taken by the terminal
   std::string line_;     // the log's line so far
 };

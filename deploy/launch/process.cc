@@ -67,7 +67,7 @@ StatusOr<Process> Process::Start(const SpawnRequest& request) {
   // Closed by a successful exec; else it carries errno.
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) return ResourceExhausted("pipe: %s", ErrnoText(errno));
-  FileDescriptor read_end(report[0]), write_end(report[1]);
+  Fd read_end(report[0]), write_end(report[1]);
 
   const pid_t parent = getpid();
   const pid_t pid = fork();

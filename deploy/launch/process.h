@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/fd.h"
 #include "common/base/status.h"
-#include "deploy/launch/file_descriptor.h"
 
 namespace tandem::deploy {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/fd.h"
 #include "common/base/status.h"
-#include "deploy/launch/file_descriptor.h"
 
 namespace tandem::deploy {
 
@@ -27,7 +27,7 @@ class SilentRanks {
 
  private:
   std::string path_;
-  FileDescriptor fifo_;
+  Fd fifo_;
   std::string rest_;  // of a line whose end has not come yet
 };
 

@@ -74,7 +74,7 @@ class Supervisor {
 
   const LaunchPlan plan_;
   const Options options_;
-  FileDescriptor signals_;
+  Fd signals_;
   SilentRanks silent_;
   std::vector<std::unique_ptr<Child>> children_;
   Phase phase_ = Phase::kRunning;

@@ -90,6 +90,8 @@ struct PsOptions {
   // Called about once a second while Connect waits: "waiting for pserver 1 of 2 at 127.0.0.1:1234
   // (12 s of 60 s)". May be empty.
   std::function<void(const std::string&)> on_wait;
+  // Asked some times a second while Connect waits: true ends it (CANCELLED). Empty: never.
+  std::function<bool()> stop;
   // Told each call when it has ended, before whoever made it: on a gRPC thread, must not block.
   // May be empty.
   std::function<void(const PsCall&)> on_call;

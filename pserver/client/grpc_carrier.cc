@@ -41,6 +41,15 @@ size_t BytesOf(Fragments message) {
   return bytes;
 }
 
+constexpr Duration kLook = std::chrono::milliseconds(200);  // how long a wait minds nothing else
+
+bool ConnectedBy(grpc::Channel& channel, Time deadline) {
+  const Duration left = std::max(deadline - SteadyNow(), Duration::zero());
+  return channel.WaitForConnected(
+      std::chrono::system_clock::now() +
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
+}
+
 }  // namespace
 
 std::string PserverName(int index, const std::string& address) {
@@ -117,32 +126,32 @@ std::string GrpcCarrier::ServerUri() const {
 }
 
 Status GrpcCarrier::WaitForServers() {
-  const Time start = SteadyNow(), deadline = start + options_.start_timeout;
-  for (size_t i = 0; i < servers_.size(); ++i) {
-    Time next_message = SteadyNow() + std::chrono::milliseconds(500);
-    while (true) {
-      const Time now = SteadyNow();
-      const Duration slice = std::max(std::min(next_message, deadline) - now, Duration::zero());
-      if (servers_[i]->channel->WaitForConnected(
-              std::chrono::system_clock::now() +
-              std::chrono::duration_cast<std::chrono::system_clock::duration>(slice))) {
-        break;
-      }
-      const std::string where = absl::StrFormat("pserver %d of %d at %s", i + 1, servers_.size(),
-                                                ToString(servers_[i]->endpoint));
-      if (SteadyNow() >= deadline) {
-        return Unavailable("%s did not answer for %.0f s: is it running, is the address right?",
-                           where, Seconds(options_.start_timeout));
-      }
-      // What will not be better in a minute is said now.
-      const Status probe = ProbeConnection(servers_[i]->endpoint, options_.tls, ServerUri());
-      if (!probe.ok() && probe.code() != StatusCode::kUnavailable) return Annotate(probe, where);
-      next_message = SteadyNow() + std::chrono::seconds(1);
-      if (options_.on_wait) {
-        options_.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", where,
-                                         Seconds(SteadyNow() - start),
-                                         Seconds(options_.start_timeout)));
-      }
+  const Time start = SteadyNow();
+  for (const auto& server : servers_) TD_RETURN_IF_ERROR(WaitForServer(*server, start));
+  return OkStatus();
+}
+
+Status GrpcCarrier::WaitForServer(const Server& server, Time start) {
+  const Time deadline = start + options_.start_timeout;
+  const std::string where = absl::StrFormat("pserver %d of %d at %s", server.index + 1,
+                                            servers_.size(), ToString(server.endpoint));
+  Time next_message = SteadyNow() + std::chrono::milliseconds(500);
+  while (!ConnectedBy(*server.channel, std::min({deadline, next_message, SteadyNow() + kLook}))) {
+    const Time now = SteadyNow();
+    if (options_.stop && options_.stop()) return Cancelled("told to stop while %s was away", where);
+    if (now >= deadline) {
+      return Unavailable("%s did not answer for %.0f s: is it running, is the address right?",
+                         where, Seconds(options_.start_timeout));
+    }
+    if (now < next_message) continue;
+    // What will not be better in a minute is said now.
+    const Status probe = ProbeConnection(server.endpoint, options_.tls, ServerUri());
+    if (!probe.ok() && probe.code() != StatusCode::kUnavailable) return Annotate(probe, where);
+    next_message = SteadyNow() + std::chrono::seconds(1);
+    if (options_.on_wait) {
+      options_.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", where,
+                                       Seconds(SteadyNow() - start),
+                                       Seconds(options_.start_timeout)));
     }
   }
   return OkStatus();

@@ -48,6 +48,7 @@ class GrpcCarrier final : public PsCarrier {
   explicit GrpcCarrier(const PsOptions& options);
   // ---- grpc_carrier.cc
   Status WaitForServers();
+  Status WaitForServer(const Server& server, Time start);  // which began at `start` to wait
   std::string ServerUri() const;  // whom a TLS connection must reach; "": anybody
   void CallByGrpc(Server& server, const char* method, EncodedMessage request, Time deadline,
                   Take take);

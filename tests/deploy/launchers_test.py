@@ -91,7 +91,7 @@ class Launchers(unittest.TestCase):
         os.symlink(os.path.join(script.BIN, "tandem-trainer"), os.path.join(self.folder, "tandem-trainer"))
         sha = self.run_job(["bash", os.path.join(EXAMPLES, "slurm.sbatch"), "job.pbtxt"], "slurm",
                            PATH=self.folder + ":" + os.environ["PATH"],
-                           SLURM_JOB_ID=str(processes.free_ports(1) - 20000),
+                           SLURM_JOB_ID=str(processes.free_ports(1) - 10000),
                            SLURM_NTASKS="2", SLURM_CPUS_PER_TASK="1",
                            SLURM_JOB_NODELIST="node[1-2]")
         self.assertEqual(sha, self.tandemrun(2))

@@ -31,6 +31,23 @@ TEST_F(FaultsTest, AnAbsentPserverIsWaitedForUntilTheDeadline) {
   EXPECT_THAT(trainer.Output(), HasSubstr("waiting for"));
 }
 
+TEST_F(FaultsTest, WhoWaitsForTheOthersStopsWhenTold) {
+  const std::string secret = Write("secret", "0123456789abcdef0123456789abcdef\n");
+  ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
+  const std::string nobody = "127.0.0.1:" + std::to_string(FreePort());
+  for (const std::string mode : {"pserver", "collective"}) {
+    const std::string others = mode == "pserver" ? "--pservers=" : "--rendezvous=";
+    ChildProcess trainer(
+        "tandem-trainer",
+        {"--job_file=" + job_, "--mode=" + mode, others + nobody, "--start_timeout_ms=200000"},
+        {{"TANDEM_RANK", "1"}, {"TANDEM_SIZE", "2"}, {"TANDEM_SECRET_FILE", secret}}, Path(mode));
+    ASSERT_TRUE(trainer.WaitForText("waiting for")) << trainer.Output();
+    trainer.Signal(SIGTERM);
+    EXPECT_EQ(trainer.Wait(60), 200) << trainer.Output();
+    EXPECT_THAT(trainer.Output(), HasSubstr("told to stop"));
+  }
+}
+
 TEST_F(FaultsTest, ATakenPortIsNamed) {
   ChildProcess first("tandem-pserver", {"--listen=127.0.0.1:0"}, {}, Path("first"));
   ASSERT_TRUE(first.WaitForText("\n"));

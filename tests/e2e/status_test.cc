@@ -24,7 +24,7 @@ class StatusTest : public JobTest {
 };
 
 TEST_F(StatusTest, EveryProcessOfAJobShowsItself) {
-  const int port = FreePorts(4);
+  const int port = FreePort(4);
   const auto job =
       StartJob("watched", {"--servers=2", "--workers=2", "--status_port=" + std::to_string(port)},
                {"--steps_max=100000"});
@@ -58,7 +58,7 @@ TEST_F(StatusTest, EveryProcessOfAJobShowsItself) {
 }
 
 TEST_F(StatusTest, AJobThatEndsTakesItsPageAlong) {
-  const int port = FreePorts(1);
+  const int port = FreePort(1);
   const JobRun run =
       RunJob("short", {"--mode=local", "--status_port=" + std::to_string(port)}, {"--steps_max=5"});
   EXPECT_EQ(run.exit_code, 0) << run.output;
@@ -66,7 +66,7 @@ TEST_F(StatusTest, AJobThatEndsTakesItsPageAlong) {
 }
 
 TEST_F(StatusTest, APortThatIsTakenIsNamed) {
-  const int port = FreePorts(2);
+  const int port = FreePort(2);
   const auto first = StartJob("first", {"--mode=local", "--status_port=" + std::to_string(port)},
                               {"--steps_max=100000"});
   ASSERT_TRUE(WaitUntil([&] { return HttpGet(port, "/healthz") == "ok\n"; })) << first->Output();

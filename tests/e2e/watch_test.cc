@@ -33,7 +33,7 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   const auto job =
       StartJob("job",
                {"--servers=2", "--workers=2", "--tls", "--pserver_data_dir=" + Path("data"),
-                "--status_port=" + std::to_string(FreePorts(4))},
+                "--status_port=" + std::to_string(FreePort(4))},
                {"--steps_max=1000000", "--epochs=100000", "--checkpoint.dir=" + checkpoints});
   ASSERT_TRUE(WaitUntil([&] {
     const json now = Tandem({"status", logs, "-o", "json"}).Json();

@@ -250,7 +250,7 @@ class RegimeTest : public testing::Test {
       CommNode node{&t.program.ops.back(), {}, {{"w", desc, t.w.data()}}, {}};
       node.in.push_back({"w@GRAD", desc, geo(options) ? t.w.data() : t.gradient});
       CHECK(t.mode->comm()->Register(node).ok());
-      const auto started = t.mode->Start(t.program, t.scope, {}, 0);
+      const auto started = t.mode->Start(t.program, t.scope, {}, 0, nullptr);
       CHECK(started.ok()) << started.status();
     }
   }

@@ -15,9 +15,7 @@ inline constexpr char kEtcdProgram[] = "/usr/bin/etcd";
 class EtcdServer {
  public:
   // With its data and its log in `folder`.
-  explicit EtcdServer(const std::string& folder) : folder_(folder), ports_(FreePorts(2)) {
-    Start();
-  }
+  explicit EtcdServer(const std::string& folder) : folder_(folder), ports_(FreePort(2)) { Start(); }
   static bool Installed() { return std::filesystem::exists(kEtcdProgram); }
 
   std::string address() const { return "127.0.0.1:" + std::to_string(ports_); }

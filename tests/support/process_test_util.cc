@@ -19,6 +19,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/ports.h"
 
 extern char** environ;
 
@@ -136,16 +137,6 @@ bool WaitUntil(const std::function<bool()>& done, int seconds_max) {
   return true;
 }
 
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = Loopback(0);
-  socklen_t size = sizeof(address);
-  CHECK_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  CHECK_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
 namespace {
 
 // Sends, and reads until the other side hangs up or the time is over; nullopt when nobody listens.
@@ -177,13 +168,10 @@ bool SendBytes(int port, const std::string& bytes) {
   return Exchange(port, bytes, std::chrono::seconds(1)).has_value();
 }
 
-int FreePorts(int count) {
-  while (true) {
-    const int first = FreePort();
-    int free = 0;
-    while (free < count && first + free < 65536 && !SendBytes(first + free, "")) ++free;
-    if (free == count) return first;
-  }
+int FreePort(int count) {
+  const auto first = FreePorts("127.0.0.1", count);
+  CHECK(first.ok()) << first.status();
+  return *first;
 }
 
 std::string HttpGet(int port, const std::string& path) {

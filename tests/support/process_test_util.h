@@ -68,10 +68,8 @@ class ChildProcess {
 // Looks every 5 ms; false past the deadline.
 bool WaitUntil(const std::function<bool()>& done, int seconds_max = kProcessSecondsMax);
 
-// A port of 127.0.0.1 that was free a moment ago.
-int FreePort();
-// The first of `count` such ports that follow one another.
-int FreePorts(int count);
+// The first of `count` ports in a row of 127.0.0.1 that were free a moment ago.
+int FreePort(int count = 1);
 // Connects to 127.0.0.1:port, sends the bytes and reads until the other side hangs up or a second
 // has passed. False when nobody listens.
 bool SendBytes(int port, const std::string& bytes);

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <cmath>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -12,6 +14,7 @@
 #include "common/base/file_limit.h"
 #include "common/base/fork_join.h"
 #include "common/base/metrics.h"
+#include "common/base/ports.h"
 #include "common/base/rng.h"
 #include "common/base/runner.h"
 #include "common/base/status.h"
@@ -35,6 +38,22 @@ TEST(Status, MapsToExitCodes) {
   EXPECT_EQ(ExitCodeOf(DataLoss("x")), 65);
   EXPECT_EQ(ExitCodeOf(Unavailable("x")), 69);
   EXPECT_GE(ExitCodeOf(Aborted("x")), 128) << "a lost peer is worth a restart";
+}
+
+TEST(Ports, FreeOnesStandInARowWhereNoConnectionGetsOne) {
+  const auto first = FreePorts("127.0.0.1", 64);
+  ASSERT_TRUE(first.ok()) << first.status();
+  int low = 0, high = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> low >> high;
+  EXPECT_TRUE(*first + 64 <= low || *first > high) << *first;
+  const auto taken = BindPort("127.0.0.1", *first + 63);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(listen(taken->get(), 1), 0);
+  const auto again = BindPort("localhost", *first + 63);
+  EXPECT_EQ(again.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(again.status().message()),
+              HasSubstr("of localhost: Address already in use"));
+  EXPECT_EQ(FreePorts("127.0.0.1", 60000).status().code(), StatusCode::kUnavailable);
 }
 
 TEST(BoundedQueue, IsFirstInFirstOutAndBounded) {

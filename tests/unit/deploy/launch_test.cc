@@ -201,8 +201,8 @@ TEST_F(LauncherTest, ProgressBarGetsATerminalAndTheLogItsLastState) {
   int ours = -1, theirs = -1;
   winsize size = {30, 77, 0, 0};
   ASSERT_EQ(openpty(&ours, &theirs, nullptr, nullptr, &size), 0);
-  const FileDescriptor master(ours);
-  FileDescriptor slave(theirs);
+  const Fd master(ours);
+  Fd slave(theirs);
   fcntl(ours, F_SETFD, FD_CLOEXEC);
   fcntl(theirs, F_SETFD, FD_CLOEXEC);
   stdout_fd_ = theirs;

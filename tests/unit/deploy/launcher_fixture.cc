@@ -49,10 +49,8 @@ void LauncherTest::StartProgram(const std::string& name, const std::vector<std::
   request.argv = {(bin != nullptr ? bin : ProgramFolder() + "/../bin") + "/" + name};
   request.argv.insert(request.argv.end(), args.begin(), args.end());
   request.env = CurrentEnvironment();
-  const FileDescriptor out(
-      open((dir_ + "/out").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  const FileDescriptor err(
-      open((dir_ + "/err").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const Fd out(open((dir_ + "/out").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const Fd err(open((dir_ + "/err").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   request.stdout_fd = stdout_fd_ >= 0 ? stdout_fd_ : out.get();
   request.stderr_fd = err.get();
   auto started = Process::Start(request);

@@ -14,6 +14,7 @@
 #include <random>
 #include <thread>
 
+#include "common/base/ports.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem {
@@ -246,29 +247,28 @@ TEST_F(PserverTest, WrongOrMissingTokenIsRefused) {
 
 TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
   StartServers(1);
-  const std::string there = endpoints_[0];
-  // A port that was free a moment ago.
-  const int probe = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  ASSERT_EQ(bind(probe, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ASSERT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  const std::string absent = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  const auto port = FreePorts("127.0.0.1", 1);
+  ASSERT_TRUE(port.ok()) << port.status();
+  const std::string absent = "127.0.0.1:" + std::to_string(*port);
   endpoints_.push_back(absent);
   std::vector<std::string> messages;
   PsOptions options;
   options.start_timeout = milliseconds(2200);
   options.on_wait = [&messages](const std::string& m) { messages.push_back(m); };
   const auto client = Client(0, 1, options);
-  close(probe);
   EXPECT_EQ(client.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(client.status().message()),
               HasSubstr("pserver 2 of 2 at " + absent + " did not answer for 2 s"));
   ASSERT_GE(messages.size(), 2u);
   EXPECT_THAT(messages[1], HasSubstr("waiting for pserver 2 of 2 at " + absent + " ("));
   EXPECT_THAT(messages[1], HasSubstr(" s of 2 s)"));
+
+  // Who is told to stop meanwhile does.
+  options.start_timeout = std::chrono::minutes(2);
+  options.stop = [] { return true; };
+  const Time begin = SteadyNow();
+  EXPECT_EQ(Client(0, 1, options).status().code(), StatusCode::kCancelled);
+  EXPECT_LT(SteadyNow() - begin, std::chrono::seconds(20));
 }
 
 void SendBytes(const std::string& endpoint, const std::string& bytes) {
