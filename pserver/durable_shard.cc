@@ -105,8 +105,15 @@ StatusOr<uint64_t> DurableShard::Recover() {
   return version;
 }
 
-void DurableShard::WhenKept(bool save, UpdateLog::Written done) {
-  if (log_ == nullptr) return done(storage_ != nullptr && save ? Save().status() : OkStatus());
+Status DurableShard::CheckMoves() const {
+  if (storage_ == nullptr || log_ != nullptr) return OkStatus();
+  return FailedPrecondition(
+      "a server that keeps checkpoints alone would forget moves of rows; hint: start the pservers "
+      "with --durability=logged");
+}
+
+void DurableShard::WhenKept(UpdateLog::Written done) {
+  if (log_ == nullptr) return done(OkStatus());
   shard_->WhenWritten([this, done = std::move(done)](const Status& written) {
     done(written.ok() ? storage_->SyncLog() : written);
   });

@@ -46,10 +46,12 @@ class DurableShard {
   StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false);
   // Back to the checkpoint; gives its version.
   StatusOr<uint64_t> Restore();
+  // OK, or why no rows move from and to this server: what it said about a move must be true behind
+  // a restart too, so that it has to keep a log, or nothing.
+  Status CheckMoves() const;
   // Calls `done` when everything that was changed up to now survives everything that this server is
-  // to survive, the loss of power too. Without a log that takes a checkpoint, which is left out
-  // unless `save`.
-  void WhenKept(bool save, UpdateLog::Written done);
+  // to survive, the loss of power too; without a log at once.
+  void WhenKept(UpdateLog::Written done);
   // No more changes: those who wait for one that is not written are told so. REQUIRES: as
   // GroupLog::Close.
   void Close();

@@ -167,14 +167,18 @@ class PserverService final : public Base {
   ServerUnaryReactor* FreezeBuckets(CallbackServerContext* context,
                                     const FreezeBucketsRequest* request,
                                     FreezeBucketsReply* reply) override {
-    return Move(context, PserverCall::kFreezeBuckets,
-                [this, request, reply] { return tandem::FreezeBuckets(*request, shard_, reply); });
+    return Move(context, PserverCall::kFreezeBuckets, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(durable_.CheckMoves());
+      return tandem::FreezeBuckets(*request, shard_, reply);
+    });
   }
   ServerUnaryReactor* OfferBuckets(CallbackServerContext* context,
                                    const OfferBucketsRequest* request,
                                    OfferBucketsReply* /*reply*/) override {
-    return Move(context, PserverCall::kOfferBuckets,
-                [this, request] { return tandem::OfferBuckets(*request, shard_); });
+    return Move(context, PserverCall::kOfferBuckets, [this, request]() -> Status {
+      TD_RETURN_IF_ERROR(durable_.CheckMoves());
+      return tandem::OfferBuckets(*request, shard_);
+    });
   }
   ServerUnaryReactor* ReleaseBuckets(CallbackServerContext* context,
                                      const ReleaseBucketsRequest* request,
@@ -209,11 +213,9 @@ class PserverService final : public Base {
   ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
     return Hand(context, call, &threads_.others,
-                [this, call, body = std::move(body)](const Finish& finish) {
+                [this, body = std::move(body)](const Finish& finish) {
                   if (const Status status = body(); !status.ok()) return finish(status);
-                  const bool changed =
-                      call == PserverCall::kOfferBuckets || call == PserverCall::kReleaseBuckets;
-                  durable_.WhenKept(changed, finish);
+                  durable_.WhenKept(finish);
                 });
   }
 

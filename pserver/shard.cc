@@ -102,12 +102,8 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   }
   may_treat_otherwise_ = false;
   TD_RETURN_IF_ERROR(CheckCaller(caller));
-  return ConfigureResult{options_.server_incarnation,
-                         initialised(),
-                         restored_,
-                         version_,
-                         moves_.map,
-                         moves_.generation};
+  return ConfigureResult{Incarnation(), initialised(), restored_,
+                         version_,      moves_.map,    moves_.generation};
 }
 
 Status Shard::SetUp(const ShardConfig& config) {

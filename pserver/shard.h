@@ -259,6 +259,7 @@ class Shard {
   PushHead Emptied(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Status Compensate(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Duration SilenceMax() const TD_REQUIRES(mu_);
+  bool IsNeeded() const TD_REQUIRES(mu_);
   bool CanBeLost(const Trainer& t) const TD_REQUIRES(mu_);
   void LoseSilentTrainers(Time now, Ready& ready) TD_REQUIRES(mu_);
   void Found(int trainer) TD_REQUIRES(mu_);  // a lost one calls again
@@ -268,6 +269,7 @@ class Shard {
   bool Serves(int bucket) const TD_REQUIRES(mu_);
   void KeepBucket(int bucket, bool served) TD_REQUIRES(mu_);
   Status DropBucket(int bucket) TD_REQUIRES(mu_);
+  void ForgetBucket(int bucket) TD_REQUIRES(mu_);  // which was dropped before it comes again
   Status PlaceBuckets(const MoveState& moves, SparseTables& tables) const;
   Status CheckMovable(const std::string& job) const TD_REQUIRES(mu_);
   Status CheckFreeze(const std::vector<int>& buckets, int target) const TD_REQUIRES(mu_);
@@ -277,9 +279,14 @@ class Shard {
   Status BeginWith(const BucketParcel& parcel) TD_REQUIRES(mu_);
   Status TakeParcel(const BucketParcel& parcel) TD_REQUIRES(mu_);
   void TakeMark(const ServerMark& mark, int source) TD_REQUIRES(mu_);
-  Status GiveAway(const MoveRecord& record) TD_REQUIRES(mu_);
+  void GiveAway(const MoveRecord& record) TD_REQUIRES(mu_);
+  // Another one behind each rollback: what was pulled before may be of newer versions.
+  uint64_t Incarnation() const TD_REQUIRES(mu_) {
+    return options_.server_incarnation + (rollbacks_ << 32);
+  }
+  Status CheckNews(const BucketMap& known) const TD_REQUIRES(mu_);
   bool Concerns(const BucketMap& known) const TD_REQUIRES(mu_);
-  Status LearnMoves(const BucketMap& known) TD_REQUIRES(mu_);
+  void LearnMoves(const BucketMap& known) TD_REQUIRES(mu_);
   Status ReplayMove(const LogEntry& entry) TD_REQUIRES(mu_);
   Status CheckGeneration(const PushHead& head) const TD_REQUIRES(mu_);
   StatusOr<bool> TakenElsewhere(const PushHead& head) const TD_REQUIRES(mu_);
@@ -336,6 +343,7 @@ class Shard {
   std::vector<bool> has_values_ TD_GUARDED_BY(mu_);  // by slice, then by table
   size_t values_missing_ TD_GUARDED_BY(mu_) = 0;
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;
+  uint64_t rollbacks_ TD_GUARDED_BY(mu_) = 0;   // while it served
   UpdateTime update_ TD_GUARDED_BY(mu_);        // that made it
   uint64_t log_number_ TD_GUARDED_BY(mu_) = 0;  // the last change noted
   // ... and the one with which the parameters became what they are. What was noted behind it, such

@@ -143,6 +143,7 @@ Status Shard::Restore(const ShardImage& image) {
     frozen_ = {};
     FailAllWaiters(Aborted("this server went back to the checkpoint of version %d", image.version),
                    ready);
+    rollbacks_ += table_ != nullptr;
     table_ = std::move(table);
     cutting_ = false;
     ++cuts_;

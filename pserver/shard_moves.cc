@@ -27,6 +27,13 @@ Status Shard::DropBucket(int bucket) {
   return OkStatus();
 }
 
+void Shard::ForgetBucket(int bucket) {
+  const Status status = DropBucket(bucket);
+  LOG_IF(WARNING, !status.ok()) << "rows of bucket " << bucket
+                                << ", which is another server's now, "
+                                << "stay on the disk until it comes again: " << ToString(status);
+}
+
 Status Shard::PlaceBuckets(const MoveState& moves, SparseTables& tables) const {
   for (int b = 0; b < kRowBuckets; ++b) {
     const bool offered = moves.offered.contains(b);
@@ -191,14 +198,16 @@ Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
                            options_.index);
   }
   if (parcel.moves.empty()) return InvalidArgument("no buckets");
+  for (const BucketMove& m : parcel.moves) {
+    if (m.bucket < 0 || m.bucket >= kRowBuckets || m.server != options_.index) {
+      return InvalidArgument("bucket %d for pserver %d", m.bucket, m.server);
+    }
+  }
   const bool begins = table_ == nullptr && !parcel.config.job.empty();
   if (begins) TD_RETURN_IF_ERROR(BeginWith(parcel));
   TD_RETURN_IF_ERROR(CheckMovable(job));
   size_t known = 0;
   for (const BucketMove& m : parcel.moves) {
-    if (m.bucket < 0 || m.bucket >= kRowBuckets || m.server != options_.index) {
-      return InvalidArgument("bucket %d for pserver %d", m.bucket, m.server);
-    }
     const auto offered = moves_.offered.find(m.bucket);
     const uint64_t last = offered == moves_.offered.end() ? 0 : offered->second;
     known += std::max(last, moves_.map.epoch(m.bucket)) >= m.epoch;
@@ -265,60 +274,59 @@ StatusOr<BucketMap> Shard::ReleaseBuckets(const std::string& job,
   if (released) return moves_.map;  // the same call again
   Thaw();
   if (frozen_.moves != moves) {
-    return FailedPrecondition(
+    return Aborted(
         "these buckets are not on their way: the lease is over, or pserver %d was started again; "
         "they are its own, as before",
         options_.index);
   }
   MoveRecord record{moves, {}, {}};
   record.map.SetAddress(moves.front().server, frozen_.address);
-  TD_RETURN_IF_ERROR(GiveAway(record));
+  GiveAway(record);
   NoteMove(LogEntry::Kind::kMoveReleased, std::move(record));
   return moves_.map;
 }
 
-Status Shard::GiveAway(const MoveRecord& record) {
+// Cannot fail: once a part of it were done, two servers might serve a bucket.
+void Shard::GiveAway(const MoveRecord& record) {
   moves_.map.Learn(record.map);
-  for (const BucketMove& move : record.moves) {
-    moves_.map.Learn(move);
-    TD_RETURN_IF_ERROR(DropBucket(move.bucket));
-  }
+  for (const BucketMove& move : record.moves) moves_.map.Learn(move);
   ++moves_.generation;
   frozen_ = {};
+  for (const BucketMove& move : record.moves) ForgetBucket(move.bucket);
   ShowTables();
+}
+
+// Nobody but this server gives away what it serves.
+Status Shard::CheckNews(const BucketMap& known) const {
+  for (const BucketMove& m : known.moves()) {
+    if (m.epoch <= moves_.map.epoch(m.bucket) || !Serves(m.bucket)) continue;
+    return FailedPrecondition(
+        "bucket %d is served by this server, which never gave it to pserver %d (move %d); hint: "
+        "the caller speaks of another run of job \"%s\"",
+        m.bucket, m.server, m.epoch, config_.job);
+  }
   return OkStatus();
 }
 
 bool Shard::Concerns(const BucketMap& known) const {
   const std::vector<BucketMove> moves = known.moves();
   return std::any_of(moves.begin(), moves.end(), [this](const BucketMove& m) TD_NO_ANALYSIS {
-    return m.epoch > moves_.map.epoch(m.bucket) &&
-           (moves_.offered.contains(m.bucket) || Serves(m.bucket));
+    return m.epoch > moves_.map.epoch(m.bucket) && moves_.offered.contains(m.bucket);
   });
 }
 
-Status Shard::LearnMoves(const BucketMap& known) {
-  bool lost = false;
+void Shard::LearnMoves(const BucketMap& known) {
   for (const BucketMove& m : moves_.map.Learn(known)) {
     const auto offered = moves_.offered.find(m.bucket);
-    if (offered != moves_.offered.end() && m.epoch >= offered->second) {
-      const bool mine = m.epoch == offered->second && m.server == options_.index;
-      moves_.offered.erase(offered);
-      if (mine) {
-        KeepBucket(m.bucket, true);
-      } else {
-        TD_RETURN_IF_ERROR(DropBucket(m.bucket));
-      }
-    } else if (Serves(m.bucket) && m.server != options_.index) {
-      // This server came back with a state from before the move.
-      LOG(WARNING) << "bucket " << m.bucket << " was given to pserver " << m.server
-                   << " before this server went back to an older state";
-      TD_RETURN_IF_ERROR(DropBucket(m.bucket));
-      lost = true;
+    if (offered == moves_.offered.end() || m.epoch < offered->second) continue;
+    const bool mine = m.epoch == offered->second && m.server == options_.index;
+    moves_.offered.erase(offered);
+    if (mine) {
+      KeepBucket(m.bucket, true);
+    } else {
+      ForgetBucket(m.bucket);
     }
   }
-  moves_.generation += lost;
-  return OkStatus();
 }
 
 StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
@@ -336,9 +344,10 @@ StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
   MapAnswer answer{.map = {}, .generation = 0, .index = options_.index, .buckets = {}};
   if (table_ == nullptr) return answer;
   Thaw();
+  TD_RETURN_IF_ERROR(CheckNews(known));
   if (Concerns(known)) {
     TD_RETURN_IF_ERROR(CheckMovable(config_.job));
-    TD_RETURN_IF_ERROR(LearnMoves(known));
+    LearnMoves(known);
     NoteMove(LogEntry::Kind::kMoveLearned, {{}, {}, known});
   } else {
     moves_.map.Learn(known);
@@ -367,10 +376,10 @@ Status Shard::ReplayMove(const LogEntry& entry) {
       TD_RETURN_IF_ERROR(TakeParcel(entry.move->parcel));
       break;
     case LogEntry::Kind::kMoveReleased:
-      TD_RETURN_IF_ERROR(GiveAway(*entry.move));
+      GiveAway(*entry.move);
       break;
     default:
-      TD_RETURN_IF_ERROR(LearnMoves(entry.move->map));
+      LearnMoves(entry.move->map);
   }
   Settle();
   return OkStatus();

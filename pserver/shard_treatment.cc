@@ -94,7 +94,17 @@ Duration Shard::SilenceMax() const { return std::min(config_.step_timeout, confi
 
 // In sync mode a step is complete with everybody alone: there those who wait are told.
 bool Shard::CanBeLost(const Trainer& t) const {
-  return config_.mode != ShardMode::kSync && initialised() && !Gone(t) && t.waiting == 0;
+  return config_.mode != ShardMode::kSync && initialised() && !Gone(t) && t.waiting == 0 &&
+         IsNeeded();
+}
+
+// Whether trainers have a reason to call. Pserver 0 has the barriers.
+bool Shard::IsNeeded() const {
+  if (options_.index == 0 || (table_ != nullptr && table_->size() != 0)) return true;
+  for (int b = 0; b < kRowBuckets; ++b) {
+    if (Serves(b)) return true;
+  }
+  return false;
 }
 
 void Shard::LoseSilentTrainers(Time now, Ready& ready) {

@@ -211,6 +211,7 @@ struct PulledSlice {
 };
 struct PullResult {
   uint64_t version = 0;
+  uint64_t server_incarnation = 0;
   std::vector<PulledSlice> slices;
   UpdateTime update;  // the newest one
 };

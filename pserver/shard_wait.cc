@@ -87,6 +87,7 @@ std::vector<int> Shard::Behind(uint64_t steps) const {
 StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
   PullResult result;
   result.version = query.at_version.value_or(version_);
+  result.server_incarnation = Incarnation();
   result.update = update_;
   const bool previous = result.version != version_;
   const bool kept = result.version + 1 == version_ && has_previous_;

@@ -69,8 +69,9 @@ Status SparseTable::InParts(size_t rows, const PartWork& work) const {
   return OkStatus();
 }
 
-double SparseTable::bytes_max() const {
-  const double buckets = spec_.bucket_end - spec_.bucket_begin;
+double SparseTable::bytes_max(bool may_get_all) const {
+  const bool all = may_get_all && idle_ != IdleRows::kFade;  // which are in memory in any case
+  const double buckets = all ? kRowBuckets : spec_.bucket_end - spec_.bucket_begin;
   const double rows = static_cast<double>(spec_.height()) * buckets / kRowBuckets;
   return rows * static_cast<double>(RowStore::BytesOfRow(width_));
 }

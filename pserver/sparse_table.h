@@ -47,7 +47,7 @@ class SparseTable {
                                                      const Backend& backend, Device& device,
                                                      ForkJoin* workers = nullptr);
   // Memory that it takes once every row is there that may be.
-  double bytes_max() const;
+  double bytes_max(bool may_get_all = false) const;
   // From now on rows beyond `bytes` of memory go to `cold`, which must outlive the table. REQUIRES:
   // there are none yet. UNIMPLEMENTED for optimizers that change rows without a gradient.
   Status Limit(ColdStore& cold, uint64_t bytes);

@@ -33,13 +33,13 @@ StatusOr<std::unique_ptr<SparseTables>> SparseTables::Make(const ShardConfig& co
     all->tables_.back().gathered.resize(config.trainers);
     all->tables_.back().has.resize(config.trainers);
   }
-  if (memory.bytes != 0) TD_RETURN_IF_ERROR(all->Limit(memory));
+  if (memory.bytes != 0) TD_RETURN_IF_ERROR(all->Limit(memory, config.mode == ShardMode::kASync));
   return all;
 }
 
-Status SparseTables::Limit(const TableMemory& memory) {
+Status SparseTables::Limit(const TableMemory& memory, bool rows_come) {
   std::vector<double> bytes_max;
-  for (const Table& t : tables_) bytes_max.push_back(t.table->bytes_max());
+  for (const Table& t : tables_) bytes_max.push_back(t.table->bytes_max(rows_come));
   const std::vector<double> shares = ShareMemory(bytes_max, static_cast<double>(memory.bytes));
   for (size_t i = 0; i < tables_.size(); ++i) {
     if (shares[i] >= bytes_max[i]) continue;  // all its rows fit

@@ -63,7 +63,7 @@ class SparseTables {
     std::vector<PushedRows> gathered;  // by trainer
     std::vector<bool> has;
   };
-  Status Limit(const TableMemory& memory);
+  Status Limit(const TableMemory& memory, bool rows_come);
 
   std::vector<Table> tables_;
   std::vector<int> gathered_;  // tables, by trainer

@@ -37,7 +37,7 @@ struct Call {
 };
 
 CodedPullReply Call::Coded(const PullResult& result) const {
-  CodedPullReply coded{result.version, server_incarnation, {}, Times(result.update)};
+  CodedPullReply coded{result.version, result.server_incarnation, {}, Times(result.update)};
   for (const PulledSlice& s : result.slices) {
     CodedSlice slice;
     slice.variable = s.variable;

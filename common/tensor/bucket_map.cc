@@ -1,5 +1,7 @@
 #include "common/tensor/bucket_map.h"
 
+#include <algorithm>
+
 namespace tandem {
 
 bool BucketMap::Learn(const BucketMove& move) {
@@ -16,10 +18,19 @@ bool BucketMap::Learn(const BucketMove& move) {
 std::vector<BucketMove> BucketMap::Learn(const BucketMap& other) {
   std::vector<BucketMove> news;
   for (const BucketMove& move : other.moves()) {
-    if (Learn(move)) news.push_back(move);
+    if (!Learn(move)) continue;
+    news.push_back(move);
+    // Who moved rows there had its newest address.
+    const auto target = other.addresses_.find(move.server);
+    if (target != other.addresses_.end()) SetAddress(target->first, target->second);
   }
   addresses_.insert(other.addresses_.begin(), other.addresses_.end());
   return news;
+}
+
+bool BucketMap::OwnsAny(int server) const {
+  return std::any_of(moves_.begin(), moves_.end(),
+                     [server](const auto& m) { return m.first != 0 && m.second == server; });
 }
 
 std::vector<BucketMove> BucketMap::moves() const {

@@ -39,6 +39,7 @@ class BucketMap {
     return epoch(bucket) == 0 ? first : moves_[bucket].second;
   }
   std::vector<BucketMove> moves() const;  // by bucket
+  bool OwnsAny(int server) const;         // of the buckets that moved
   // Sum of the epochs: two maps that know the same have the same.
   uint64_t version() const { return version_; }
 

@@ -63,12 +63,15 @@ Status CheckDrain(const std::vector<ServedBuckets>& servers, int server) {
       server, it->slices);
 }
 
-Status CheckDrained(const ServedBuckets& server) {
-  if (server.buckets.empty()) return OkStatus();
-  return FailedPrecondition(
-      "pserver %d has %d buckets of rows again; hint: somebody else rebalances this job, drain the "
-      "pserver once that is over",
-      server.server, server.buckets.size());
+Status CheckDrained(const std::vector<ServedBuckets>& servers, int server) {
+  for (const ServedBuckets& s : servers) {
+    if (s.server != server || s.buckets.empty()) continue;
+    return FailedPrecondition(
+        "pserver %d has %d buckets of rows again; hint: somebody else rebalances this job, drain "
+        "the pserver once that is over",
+        server, s.buckets.size());
+  }
+  return OkStatus();
 }
 
 struct Rebalancing {
@@ -111,9 +114,7 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
       if (now != std::exchange(tenth, now) && !what.as_json) Print(p);
     }));
     TD_ASSIGN_OR_RETURN(servers, mover.Where());
-    if (what.drained >= 0) {
-      TD_RETURN_IF_ERROR(CheckDrained(servers[static_cast<size_t>(what.drained)]));
-    }
+    if (what.drained >= 0) TD_RETURN_IF_ERROR(CheckDrained(servers, what.drained));
   }
   if (what.as_json) {
     const Json answer = {{"moved_buckets", last.done},

@@ -172,7 +172,7 @@ struct PsClient::Impl {
   // Tells these servers what is known and learns what they know; then `then`, even if they do not
   // answer.
   void Exchange(const std::set<size_t>& with, std::function<void()> then);
-  Status ExchangeAndWait();
+  Status ExchangeAndWait(int attempts);  // after a pause that is longer with each
   std::set<size_t> OwnersOf(const PushPart& part) const;
   void SendOnce(std::shared_ptr<OnePush> push);
   void Redirect(std::shared_ptr<OnePush> push, const Status& why);

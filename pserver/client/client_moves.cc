@@ -322,13 +322,14 @@ void PsClient::PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done)
   impl_->PullRowsOnce(std::move(pull));
 }
 
-Status PsClient::Impl::ExchangeAndWait() {
+Status PsClient::Impl::ExchangeAndWait(int attempts) {
   const auto ended = std::shared_ptr<PsEvent>(carrier->MakeEvent());
   std::set<size_t> all;
   for (const Server* s : AllServers()) {
     if (owns_any(*s)) all.insert(static_cast<size_t>(s->index));
   }
-  Exchange(all, [ended] { ended->Set(); });
+  carrier->After(PauseOf(attempts),
+                 [this, all, ended] { Exchange(all, [ended] { ended->Set(); }); });
   if (ended->WaitUntil(carrier->Now() + options.step_timeout)) return OkStatus();
   return DeadlineExceeded("the servers were asked where buckets of rows are, and did not answer");
 }

@@ -325,9 +325,11 @@ Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_
   for (Server* const server : AllServers()) {
     if (owns_any(*server)) TD_RETURN_IF_ERROR(WaitForVersion(*server, min_version));
   }
-  const Time deadline = carrier->Now() + options.step_timeout;
+  Time deadline = carrier->Now() + options.step_timeout;  // for the next page
+  int attempts = 0;
   uint32_t bucket = 0;
   while (bucket < kRowBuckets) {
+    const uint32_t before = bucket;
     const auto now = Placement();
     const size_t owner = now->owners[bucket];
     uint32_t end = bucket + 1;
@@ -337,8 +339,13 @@ Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_
       TD_RETURN_IF_ERROR(status);
       continue;
     }
+    // Some are on their way.
+    if (bucket != before) {
+      deadline = carrier->Now() + options.step_timeout;
+      attempts = 0;
+    }
     if (carrier->Now() >= deadline) return status;
-    TD_RETURN_IF_ERROR(ExchangeAndWait());  // some are on their way
+    TD_RETURN_IF_ERROR(ExchangeAndWait(attempts++));
   }
   return OkStatus();
 }

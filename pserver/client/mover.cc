@@ -11,7 +11,8 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kBucketsMax = 64;  // in one parcel
+constexpr size_t kBucketsMax = 64;                        // in one parcel
+constexpr Duration kMayBeGone = std::chrono::seconds(1);  // to hear of a server that nobody needs
 
 bool IsLost(StatusCode code) {
   return code == StatusCode::kUnavailable || code == StatusCode::kCancelled ||
@@ -84,18 +85,27 @@ std::string Mover::NameOf(int server) const {
   return PserverName(server, addresses_[static_cast<size_t>(server)]);
 }
 
+Status Mover::Pause() {
+  const std::shared_ptr<PsEvent> over = carrier_.MakeEvent();
+  carrier_.After(std::chrono::milliseconds(20), [over] { over->Set(); });
+  if (over->WaitUntil(carrier_.Now() + options_.call_timeout)) return OkStatus();
+  return Cancelled("given up");
+}
+
 template <typename Request, typename Reply>
-Status Mover::Call(int server, const char* method, const Request& request, Reply* reply) {
+Status Mover::Call(int server, const char* method, const Request& request, Reply* reply,
+                   Duration patience) {
   struct Waiting {
     std::shared_ptr<PsEvent> ended;
     Status status;
     Reply reply;
   };
-  const Time give_up = carrier_.Now() + options_.patience;
+  const Time give_up = carrier_.Now() + patience;
   while (true) {
     const auto waiting = std::make_shared<Waiting>();
     waiting->ended = carrier_.MakeEvent();
-    carrier_.Call(server, method, EncodedProto(request), carrier_.Now() + options_.call_timeout,
+    carrier_.Call(server, method, EncodedProto(request),
+                  carrier_.Now() + std::min(options_.call_timeout, patience),
                   [waiting](const Status& status, Fragments answer) {
                     waiting->status = status.ok() ? ParseMessage(answer, &waiting->reply) : status;
                     waiting->ended->Set();
@@ -111,11 +121,7 @@ Status Mover::Call(int server, const char* method, const Request& request, Reply
     if (!IsLost(waiting->status.code()) || carrier_.Now() >= give_up) {
       return Annotate(waiting->status, NameOf(server));
     }
-    const std::shared_ptr<PsEvent> pause = carrier_.MakeEvent();
-    carrier_.After(std::chrono::milliseconds(20), [pause] { pause->Set(); });
-    if (!pause->WaitUntil(carrier_.Now() + options_.call_timeout)) {
-      return Cancelled("%s: %s was given up", NameOf(server), method);
-    }
+    TD_RETURN_IF_ERROR(Annotate(Pause(), NameOf(server)));
   }
 }
 
@@ -154,7 +160,11 @@ StatusOr<std::vector<ServedBuckets>> Mover::Where() {
       request.set_job(options_.job);
       request.set_observer(true);
       ToProto(all, request.mutable_known());
-      TD_RETURN_IF_ERROR(Call(server, "ExchangeMap", request, &reply));
+      const bool may_be_gone = server >= first_servers_ && !all.OwnsAny(server);
+      const Status told = Call(server, "ExchangeMap", request, &reply,
+                               may_be_gone ? kMayBeGone : options_.patience);
+      if (may_be_gone && IsLost(told.code())) continue;
+      TD_RETURN_IF_ERROR(told);
       if (static_cast<int>(reply.index()) != server) {
         return FailedPrecondition(
             "%s says that it is pserver %d; hint: give servers in the order of their --index, new "
@@ -209,9 +219,8 @@ Status Mover::Move(int source, int target, const std::vector<int>& buckets,
       return OkStatus();
     }
     // The lease was over first: the buckets are the source's as before.
-    if (delivered.code() != StatusCode::kFailedPrecondition || carrier_.Now() >= give_up) {
-      return delivered;
-    }
+    if (delivered.code() != StatusCode::kAborted || carrier_.Now() >= give_up) return delivered;
+    TD_RETURN_IF_ERROR(Pause());
   }
 }
 

@@ -65,8 +65,9 @@ class Mover {
   Status Add(const std::string& address);
   // Who serves what, servers that others know of among them, after every server was told what the
   // others know: moves that somebody left unfinished are completed by that, and a server that has
-  // no buckets then may go for good, unless somebody moves some to it. UNAVAILABLE naming a server
-  // that does not answer, or when others move buckets for longer than options.patience.
+  // no buckets then may go for good, unless somebody moves some to it. Servers that came later,
+  // serve nothing and do not answer are gone, and left out. UNAVAILABLE naming another one that
+  // does not answer, or when others move buckets for longer than options.patience.
   StatusOr<std::vector<ServedBuckets>> Where();
   // Stops at the first error; what was moved by then stays where it is.
   Status Run(const std::vector<BucketTransfer>& transfers,
@@ -77,9 +78,15 @@ class Mover {
   Status Move(int source, int target, const std::vector<int>& buckets, MoveProgress& progress);
   Status Deliver(int source, int target, const ParcelDef& parcel);
   Status Tell(int server, const BucketMapDef& map);
-  // With repetitions, for as long as options.patience, of what a broken connection explains.
+  Status Pause();
+  // With repetitions, for as long as `patience`, of what a broken connection explains.
   template <typename Request, typename Reply>
-  Status Call(int server, const char* method, const Request& request, Reply* reply);
+  Status Call(int server, const char* method, const Request& request, Reply* reply,
+              Duration patience);
+  template <typename Request, typename Reply>
+  Status Call(int server, const char* method, const Request& request, Reply* reply) {
+    return Call(server, method, request, reply, options_.patience);
+  }
   std::string NameOf(int server) const;
 
   PsCarrier& carrier_;

@@ -17,6 +17,7 @@ namespace tandem {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int kTrainers = 2, kRows = 400, kRowsOfPush = 20;
 constexpr int64_t kHeight = int64_t{1} << 60;
@@ -35,8 +36,8 @@ class RebalanceTest : public JobTest {
     servers_[i] = std::make_unique<ChildProcess>(
         "tandem-pserver",
         std::vector<std::string>{"--listen=" + endpoints_[i], "--index=" + index, "--job=rebalance",
-                                 "--data_dir=" + Path("data-" + index), "--durability=logged",
-                                 "--wal_sync=none"},
+                                 "--data_dir=" + Path("data-" + index),
+                                 "--durability=" + durability_, "--wal_sync=none"},
         std::map<std::string, std::string>{}, Path("server-" + index));
     ASSERT_TRUE(servers_[i]->WaitForText("listening on", 60)) << servers_[i]->Output();
   }
@@ -141,6 +142,7 @@ class RebalanceTest : public JobTest {
     EXPECT_EQ(table->ids.size(), static_cast<size_t>(kRows));
   }
 
+  std::string durability_ = "logged";
   std::vector<std::string> endpoints_;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
   std::vector<std::thread> trainers_;
@@ -199,6 +201,32 @@ TEST_F(RebalanceTest, WhatCannotMoveIsSaid) {
   const auto zero = Tandem({"drain", "--pserver=0"});
   EXPECT_NE(zero->Wait(60), 0);
   EXPECT_THAT(zero->Output(), HasSubstr("pserver 0 has the trainers' barriers too"));
+}
+
+TEST_F(RebalanceTest, ServersThatKeepCheckpointsAloneRefuse) {
+  durability_ = "none";
+  StartServer(0);
+  StartServer(1);
+  const auto first = Client(0);
+  const auto drain = Tandem({"drain", "--pserver=1"});
+  EXPECT_NE(drain->Wait(60), 0);
+  EXPECT_THAT(drain->Output(), HasSubstr("keeps checkpoints alone would forget moves of rows"));
+}
+
+// An added server that serves nothing may be stopped: nobody waits for it.
+TEST_F(RebalanceTest, AServerThatIsGoneAgainStandsInNobodysWay) {
+  Begin();
+  StartServer(2);
+  Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 2 (");
+  Finish(*Tandem({"drain", "--pserver=2"}), "pserver 2 serves nothing any more");
+  servers_[2]->Signal(SIGTERM);
+  EXPECT_EQ(servers_[2]->Wait(20), 0);
+  const auto again = Tandem({"rebalance"});
+  EXPECT_EQ(again->Wait(30), 0) << again->Output();
+  EXPECT_THAT(again->Output(), Not(HasSubstr("pserver 2")));
+  GoOn();
+  End();
+  ExpectLedger();
 }
 
 }  // namespace

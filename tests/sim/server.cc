@@ -197,32 +197,32 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
       return saved.status();
     });
   }
-  const auto kept = [&]<typename Request, typename Reply>(Request r, Reply out, bool save,
+  const auto kept = [&]<typename Request, typename Reply>(Request r, Reply out,
                                                           const auto& call) -> void {
     Status status = ParseMessage(bytes, &r);
     if (status.ok()) status = call(r, &out);
     if (!status.ok()) return reply(status, {});
     life->durable->WhenKept(
-        save, [reply, message = EncodedProto(out)](const Status& w) { reply(w, message); });
+        [reply, message = EncodedProto(out)](const Status& w) { reply(w, message); });
   };
   if (method == "ExchangeMap") {
-    return kept(ExchangeMapRequest(), ExchangeMapReply(), false,
+    return kept(ExchangeMapRequest(), ExchangeMapReply(),
                 [&](const auto& r, auto* out) { return ExchangeMap(r, shard, out); });
   }
   if (method == "Configure") {
-    return kept(ConfigureRequest(), ConfigureReply(), false,
+    return kept(ConfigureRequest(), ConfigureReply(),
                 [&](const auto& r, auto* out) { return ConfigureShard(r, shard, out); });
   }
   if (method == "FreezeBuckets") {
-    return kept(FreezeBucketsRequest(), FreezeBucketsReply(), false,
+    return kept(FreezeBucketsRequest(), FreezeBucketsReply(),
                 [&](const auto& r, auto* out) { return FreezeBuckets(r, shard, out); });
   }
   if (method == "OfferBuckets") {
-    return kept(OfferBucketsRequest(), OfferBucketsReply(), true,
+    return kept(OfferBucketsRequest(), OfferBucketsReply(),
                 [&](const auto& r, auto*) { return OfferBuckets(r, shard); });
   }
   if (method == "ReleaseBuckets") {
-    return kept(ReleaseBucketsRequest(), ReleaseBucketsReply(), true,
+    return kept(ReleaseBucketsRequest(), ReleaseBucketsReply(),
                 [&](const auto& r, auto* out) { return ReleaseBuckets(r, shard, out); });
   }
   if (method == "WaitInit") {
