@@ -94,4 +94,23 @@ Schedule AllReduceSchedule(AllReduceAlgorithm algorithm, int rank, int size, int
   return {};
 }
 
+bool AddsTree(AllReduceAlgorithm algorithm) {
+  return algorithm == AllReduceAlgorithm::kPair || algorithm == AllReduceAlgorithm::kDirect ||
+         algorithm == AllReduceAlgorithm::kHalving;
+}
+
+Schedule ReduceScatterSchedule(AllReduceAlgorithm algorithm, int rank, int size, int group,
+                               size_t count, size_t element_bytes) {
+  CHECK(Serves(algorithm, size, group)) << Name(algorithm) << " of " << size << " by " << group;
+  const auto ranks = static_cast<size_t>(size);
+  CHECK_EQ(count % ranks, size_t{0});
+  if (AddsTree(algorithm)) return PairwiseAllToAll(rank, size, count / ranks * element_bytes);
+  if (algorithm == AllReduceAlgorithm::kRing) {
+    return RingReduceScatter(rank, size, count, element_bytes);
+  }
+  return HierarchicalReduceScatter(
+      algorithm == AllReduceAlgorithm::kLeaders ? HierarchyForm::kLeaders : HierarchyForm::kShards,
+      rank, size, group, count, element_bytes);
+}
+
 }  // namespace tandem

@@ -23,4 +23,12 @@ HostCommunicatorConfig Always(AllReduceAlgorithm algorithm, int group,
 Schedule AllReduceSchedule(AllReduceAlgorithm algorithm, int rank, int size, int group,
                            size_t count, size_t element_bytes);
 
+// The same for a reduce-scatter of `count` elements, a multiple of `size`, that gives each rank the
+// bits of its part of an allreduce by `algorithm`. Where that adds as the tree of ring.h
+// (AddsTree), the table brings everybody's share of the own part, rank r's as part r, to be added
+// up then.
+Schedule ReduceScatterSchedule(AllReduceAlgorithm algorithm, int rank, int size, int group,
+                               size_t count, size_t element_bytes);
+bool AddsTree(AllReduceAlgorithm algorithm);
+
 }  // namespace tandem

@@ -1,27 +1,15 @@
 #include "collective/board.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "collective/ring.h"
+#include "collective/shared_pipes.h"
 #include "common/base/check.h"
 #include "common/tensor/reduce.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace tandem {
 namespace {
-
-// Looks before the processor is offered to others (with more ranks than processors: soon), and how
-// long it is offered before a sleep.
-constexpr int kSpins = 40, kSpinsCrowded = 1;
-constexpr Duration kYield = std::chrono::microseconds(100);
-constexpr std::byte kBell{0x5b};
 
 constexpr size_t kPieceBytes = 16 << 10;         // of an input in the arena
 constexpr size_t kStagedPieceBytes = 128 << 10;  // most of a chunk in the staging area
@@ -30,10 +18,16 @@ constexpr size_t kCopySlotBytes = 128 << 10;     // two of them in the staging a
 constexpr size_t kSeatBytes =
     (sizeof(BoardSeat) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
 
-inline void Pause() {
-#if defined(__x86_64__)
-  _mm_pause();
-#endif
+size_t BeforeArena(int ranks) { return kSeatBytes + SharedPipes::PartBytes(ranks); }
+
+BoardSeat* SeatOf(const SharedMemory& memory, int rank) {
+  return reinterpret_cast<BoardSeat*>(memory.Part(rank).data());  // zero: as it shall begin
+}
+
+std::vector<std::atomic<int32_t>*> SleepersOf(const SharedMemory& memory, int ranks) {
+  std::vector<std::atomic<int32_t>*> sleepers;
+  for (int r = 0; r < ranks; ++r) sleepers.push_back(&SeatOf(memory, r)->sleeper);
+  return sleepers;
 }
 
 void Copy(std::byte* to, const std::byte* from, size_t bytes) {
@@ -50,25 +44,24 @@ size_t PiecesOf(size_t bytes, size_t piece) { return (bytes + piece - 1) / piece
 
 }  // namespace
 
-size_t Board::PartBytes(size_t arena_bytes) {
-  return kSeatBytes + (arena_bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+size_t Board::PartBytes(size_t arena_bytes, int ranks) {
+  return BeforeArena(ranks) +
+         (arena_bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
 }
 
 Board::Board(std::shared_ptr<SharedMemory> memory, Transport& transport)
     : memory_(std::move(memory)),
       transport_(transport),
-      arena_(std::make_shared<Arena>(memory_->Part(transport.rank()).subspan(kSeatBytes), memory_)),
-      spins_(static_cast<unsigned>(transport.size()) > std::thread::hardware_concurrency()
-                 ? kSpinsCrowded
-                 : kSpins),
+      arena_(std::make_shared<Arena>(
+          memory_->Part(transport.rank()).subspan(BeforeArena(transport.size())), memory_)),
+      doorbells_(SleepersOf(*memory_, transport.size()), transport),
       arena_ins_(static_cast<size_t>(transport.size())),
       arena_outs_(arena_ins_.size()),
       ins_(arena_ins_.size()),
       ordered_(arena_ins_.size()) {
   for (int r = 0; r < transport.size(); ++r) {
-    const std::span<std::byte> part = memory_->Part(r);
-    seats_.push_back(reinterpret_cast<BoardSeat*>(part.data()));  // zero: as it shall begin
-    arenas_.push_back(part.subspan(kSeatBytes));
+    seats_.push_back(SeatOf(*memory_, r));
+    arenas_.push_back(memory_->Part(r).subspan(BeforeArena(transport.size())));
   }
   outs_.reserve(seats_.size());
 }
@@ -78,64 +71,25 @@ Board::Board(std::shared_ptr<SharedMemory> memory, Transport& transport)
 Status Board::EndPhase(Time deadline) {
   const int rank = transport_.rank(), size = transport_.size();
   Own().phase.store(++phase_, std::memory_order_seq_cst);
+  for (int i = 1; i < size; ++i) doorbells_.Ring((rank + i) % size);
   for (int i = 1; i < size; ++i) {
     const int peer = (rank + i) % size;
-    if (Seat(peer).waits_for.load(std::memory_order_seq_cst) != rank + 1) continue;
-    // That a sleeper is gone is found by whoever waits for it.
-    transport_.TrySend(peer, {}, std::span(&kBell, 1)).status().IgnoreError();
+    const auto& theirs = Seat(peer).phase;
+    TD_RETURN_IF_ERROR(doorbells_.Await(
+        {&peer, 1}, deadline, [&] { return theirs.load(std::memory_order_seq_cst) >= phase_; }));
   }
-  for (int i = 1; i < size; ++i) TD_RETURN_IF_ERROR(Await((rank + i) % size, deadline));
   return OkStatus();
-}
-
-Status Board::Await(int peer, Time deadline) {
-  const auto& theirs = Seat(peer).phase;
-  for (int i = 0; i < spins_; ++i) {
-    if (theirs.load(std::memory_order_acquire) >= phase_) return OkStatus();
-    Pause();
-  }
-  const Time sleep_at = std::min(SteadyNow() + kYield, deadline);
-  while (SteadyNow() < sleep_at) {
-    ::sched_yield();
-    if (theirs.load(std::memory_order_acquire) >= phase_) return OkStatus();
-    TD_RETURN_IF_ERROR(transport_.Health());
-  }
-  return Sleep(peer, deadline);
-}
-
-Status Board::Sleep(int peer, Time deadline) {
-  BoardSeat& own = Own();
-  const auto& theirs = Seat(peer).phase;
-  Status status;
-  while (status.ok()) {
-    own.waits_for.store(peer + 1, std::memory_order_seq_cst);
-    if (theirs.load(std::memory_order_seq_cst) >= phase_) break;
-    status = transport_.Wait(-1, peer, deadline);
-    if (!status.ok()) break;
-    std::byte bells[64];
-    const StatusOr<size_t> got = transport_.TryRecv(peer, {}, bells);
-    status = got.status();
-    if (!got.ok() || std::all_of(bells, bells + *got, [](std::byte b) { return b == kBell; })) {
-      continue;
-    }
-    status = DataLoss("%s sent garbage on its connection", transport_.PeerName(peer));
-  }
-  own.waits_for.store(0, std::memory_order_relaxed);
-  return theirs.load(std::memory_order_acquire) >= phase_ ? OkStatus() : status;
 }
 
 // ---- What the ranks tell each other -------------------------------------------------------------
 
-Status Board::Post(const Job& job, const MessageHeader& header) {
+BoardSeat::Posting& Board::NextPosting() {
   ++turn_;
-  BoardSeat::Posting& mine = Own().postings[turn_ % 2];
-  mine.header = header;
-  mine.in = static_cast<uint64_t>(arena_->OffsetOf(job.in, job.bytes) + 1);
-  mine.out = static_cast<uint64_t>(arena_->OffsetOf(job.out, job.bytes) + 1);
-  if (job.bytes <= BoardSeat::kInlineMax && Gives(job, transport_.rank())) {
-    Copy(mine.data, job.in, job.bytes);
-  }
-  TD_RETURN_IF_ERROR(EndPhase(job.deadline));
+  return Own().postings[turn_ % 2];
+}
+
+Status Board::Meet(const MessageHeader& header, Time deadline) {
+  TD_RETURN_IF_ERROR(EndPhase(deadline));
   // Nobody is in the last operation any more, nor in the next one yet.
   if (transport_.rank() == 0) {
     Own().claims[(turn_ + 1) % 2].store(0, std::memory_order_relaxed);
@@ -147,6 +101,35 @@ Status Board::Post(const Job& job, const MessageHeader& header) {
     TD_RETURN_IF_ERROR(CheckHeader(got, header, transport_.PeerName(r)));
   }
   return OkStatus();
+}
+
+Status Board::Agree(const MessageHeader& header, Time deadline) {
+  NextPosting().header = header;
+  return Meet(header, deadline);
+}
+
+Status Board::Post(const Job& job, const MessageHeader& header) {
+  BoardSeat::Posting& mine = NextPosting();
+  mine.header = header;
+  mine.in = static_cast<uint64_t>(arena_->OffsetOf(job.in, job.bytes) + 1);
+  mine.out = static_cast<uint64_t>(arena_->OffsetOf(job.out, job.bytes) + 1);
+  if (job.bytes <= BoardSeat::kInlineMax && Gives(job, transport_.rank())) {
+    Copy(mine.data, job.in, job.bytes);
+  }
+  return Meet(header, job.deadline);
+}
+
+Status Board::Passed(int peer) const {
+  MessageHeader runs;  // of the operation behind the last one here
+  std::memcpy(&runs, &Seat(peer).postings[(turn_ + 1) % 2].header, sizeof(runs));
+  return FailedPrecondition(
+      "ranks do not run the same operation: %s runs %s meanwhile; all ranks must make the same "
+      "calls in the same order",
+      transport_.PeerName(peer), ToString(runs));
+}
+
+std::span<std::byte> Board::PipesOf(int rank) const {
+  return memory_->Part(rank).subspan(kSeatBytes, SharedPipes::PartBytes(transport_.size()));
 }
 
 StatusOr<std::byte*> Board::Locate(const Job& job, int rank, uint64_t posted) const {
@@ -176,6 +159,12 @@ StatusOr<bool> Board::Reach(const Job& job) {
 
 // ---- Operations ---------------------------------------------------------------------------------
 
+bool Board::Runs(CollectiveOp op) {
+  return op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduce ||
+         op == CollectiveOp::kBroadcast || op == CollectiveOp::kAllGather ||
+         op == CollectiveOp::kBarrier;
+}
+
 Status Board::Run(const Collective& call, const MessageHeader& header, bool tree, Time deadline) {
   Job job;
   job.call = &call;
@@ -199,10 +188,9 @@ Status Board::Run(const Collective& call, const MessageHeader& header, bool tree
     case CollectiveOp::kBroadcast:
     case CollectiveOp::kAllGather:
       return in_arena ? CopyInArena(job) : CopyStaged(job);
-    case CollectiveOp::kBarrier:
-      return OkStatus();
+    default:
+      return OkStatus();  // a barrier
   }
-  return Unimplemented("collective operation %d is not built yet", static_cast<int>(call.op));
 }
 
 Range Board::Chunk(const Job& job, int chunk) const {
@@ -235,8 +223,8 @@ void Board::FinishPosted(const Job& job) {
         Copy(job.out + static_cast<size_t>(r) * job.bytes, Posted(r).data, job.bytes);
       }
       return;
-    case CollectiveOp::kBarrier:
-      return;
+    default:
+      return;  // a barrier
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collective/communicator.h"
+#include "collective/doorbells.h"
 #include "collective/message.h"
 #include "collective/schedule.h"
 #include "collective/shared_memory.h"
@@ -31,7 +32,7 @@ struct BoardSeat {
   };
 
   alignas(64) std::atomic<uint64_t> phase;  // that its rank has ended, since the first operation
-  std::atomic<int32_t> waits_for;           // 1 + the rank that shall wake it up; 0: none
+  std::atomic<int32_t> sleeper;             // see doorbells.h
   alignas(64) std::atomic<uint64_t> claims[2];  // rank 0's: pieces of work that somebody took
   Posting postings[2];                          // of this operation and of the last
   alignas(64) std::byte staging[kStagingBytes];
@@ -41,9 +42,7 @@ struct BoardSeat {
 //
 // An operation is a few phases; a rank ends each by counting `phase` up, and goes on when all
 // others have ended it. The first is the posting: behind it a rank knows that all run the same
-// operation and have left the one before. Waiting is a short spin, then yields (the peer may need
-// this processor), then sleep: the peer that ends a phase writes a byte on the connection to a rank
-// that sleeps for it. So a peer that died, left or aborted is known as the transport knows it.
+// operation and have left the one before. Waiting is that of doorbells.h.
 //
 // With everybody's buffers in the arena, an allreduce reads all inputs and writes all outputs in
 // one pass, in pieces of which each rank takes the next that nobody has taken: a rank that has no
@@ -56,11 +55,23 @@ class Board {
   Board(std::shared_ptr<SharedMemory> memory, Transport& transport);
 
   // Bytes of each rank's part for so many bytes of arena.
-  static size_t PartBytes(size_t arena_bytes);
+  static size_t PartBytes(size_t arena_bytes, int ranks);
+  // What it runs; of the rest it is told by Agree, or nothing (kSendRecv).
+  static bool Runs(CollectiveOp op);
 
   // `tree`: sums are added as the tree of ring.h, else chunk by chunk in the ring's order. On
   // failure the transport must be aborted.
   Status Run(const Collective& call, const MessageHeader& header, bool tree, Time deadline);
+
+  // Returns once all ranks have called it, with the same header, or fails.
+  Status Agree(const MessageHeader& header, Time deadline);
+
+  // For shared_pipes.h. Whether `peer` has begun an operation here that this rank has not, and the
+  // error that names it.
+  bool Ahead(int peer) const { return Seat(peer).phase.load(std::memory_order_seq_cst) > phase_; }
+  Status Passed(int peer) const;
+  std::span<std::byte> PipesOf(int rank) const;
+  Doorbells& doorbells() { return doorbells_; }
 
   // Memory in reach of all ranks, or null when the arena is full.
   Buffer Allocate(size_t bytes) { return arena_->Allocate(bytes); }
@@ -83,9 +94,11 @@ class Board {
 
   // Ends a phase of this rank, and waits until all others have ended it.
   Status EndPhase(Time deadline);
-  Status Await(int peer, Time deadline);
-  Status Sleep(int peer, Time deadline);
 
+  // What this rank posts next.
+  BoardSeat::Posting& NextPosting();
+  // Ends the first phase; behind it all have posted the same.
+  Status Meet(const MessageHeader& header, Time deadline);
   Status Post(const Job& job, const MessageHeader& header);
   // Whether all buffers that `job` touches are in the arena: then they are in arena_ins_ and
   // arena_outs_.
@@ -97,7 +110,9 @@ class Board {
     return job.call->op != CollectiveOp::kBroadcast || job.call->root == rank;
   }
   // Which rank's value comes first in the sum of `chunk`.
-  int First(const Job& job, int chunk) const { return job.tree ? 0 : chunk; }
+  int First(const Job& job, int chunk) const {
+    return job.tree ? 0 : (chunk + 1) % transport_.size();
+  }
   // Reduces `bytes` at ins_ (of each rank, in the order from rank `first` on) into all of outs_.
   void ReduceInputs(const Job& job, int first, size_t bytes);
 
@@ -113,7 +128,7 @@ class Board {
   std::vector<BoardSeat*> seats_;
   std::vector<std::span<std::byte>> arenas_;
   const std::shared_ptr<Arena> arena_;  // of this rank
-  const int spins_;
+  Doorbells doorbells_;
 
   uint64_t phase_ = 0;                              // that this rank has ended
   uint64_t turn_ = 0;                               // operations

@@ -16,6 +16,12 @@ const char* Name(CollectiveOp op) {
       return "AllGather";
     case CollectiveOp::kBarrier:
       return "Barrier";
+    case CollectiveOp::kReduceScatter:
+      return "ReduceScatter";
+    case CollectiveOp::kAllToAll:
+      return "AllToAll";
+    case CollectiveOp::kSendRecv:
+      return "SendRecv";
   }
   return "an unknown operation";
 }
@@ -24,9 +30,11 @@ std::string ToString(const Collective& call) {
   size_t count = call.count;
   for (const Collective::Piece& piece : call.more) count += piece.count;
   const std::string data = absl::StrFormat("%s[%d]", Name(call.dtype), count);
+  const char* name = Name(call.op);
   std::string args;
   switch (call.op) {
     case CollectiveOp::kAllReduce:
+    case CollectiveOp::kReduceScatter:
       args = absl::StrFormat("%s, %s", Name(call.reduce), data);
       break;
     case CollectiveOp::kReduce:
@@ -36,13 +44,20 @@ std::string ToString(const Collective& call) {
       args = absl::StrFormat("%s, root %d", data, call.root);
       break;
     case CollectiveOp::kAllGather:
+    case CollectiveOp::kAllToAll:
       args = data;
+      break;
+    case CollectiveOp::kSendRecv:
+      if (call.to < 0 || call.from < 0) name = call.to < 0 ? "Recv" : "Send";
+      args = data;
+      if (call.to >= 0) args += absl::StrFormat(", to rank %d", call.to);
+      if (call.from >= 0) args += absl::StrFormat(", from rank %d", call.from);
       break;
     case CollectiveOp::kBarrier:
       break;
   }
   const std::string of = call.what.empty() ? "" : absl::StrFormat(" of \"%s\"", call.what);
-  return absl::StrFormat("%s(%s)%s", Name(call.op), args, of);
+  return absl::StrFormat("%s(%s)%s", name, args, of);
 }
 
 namespace {
@@ -59,6 +74,21 @@ Collective MakeCall(CollectiveOp op, const void* in, void* out, size_t count, DT
   return call;
 }
 
+bool Reduces(CollectiveOp op) {
+  return op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduce ||
+         op == CollectiveOp::kReduceScatter;
+}
+
+Status CheckPeers(const Collective& call, int rank, int size) {
+  if (call.op != CollectiveOp::kSendRecv) return OkStatus();
+  if (call.to < 0 && call.from < 0) return InvalidArgument("%s: with no rank", ToString(call));
+  for (const int peer : {call.to, call.from}) {
+    if (peer < size && peer != rank) continue;
+    return InvalidArgument("%s: must be another rank in [0, %d)", ToString(call), size);
+  }
+  return OkStatus();
+}
+
 // Of one piece of a call.
 Status CheckMemory(const Collective& call, const Collective::Piece& piece, int rank, int size) {
   constexpr size_t kBytesMax = size_t{1} << 50;
@@ -67,16 +97,23 @@ Status CheckMemory(const Collective& call, const Collective::Piece& piece, int r
     return InvalidArgument("%s: too many elements", ToString(call));
   }
   if (piece.count == 0) return OkStatus();
-  if (piece.in == nullptr || piece.out == nullptr) {
+  const CollectiveOp op = call.op;
+  const bool sends = op != CollectiveOp::kSendRecv || call.to >= 0;
+  const bool receives = op != CollectiveOp::kSendRecv || call.from >= 0;
+  if ((sends && piece.in == nullptr) || (receives && piece.out == nullptr)) {
     return InvalidArgument("%s: no memory given", ToString(call));
   }
-  const size_t bytes = piece.count * element;
+  if (!sends || !receives) return OkStatus();
+  const size_t bytes = piece.count * element, all = bytes * static_cast<size_t>(size);
+  const bool scatters = op == CollectiveOp::kReduceScatter,
+             gathers = op == CollectiveOp::kAllGather;
+  const size_t in_bytes = scatters || op == CollectiveOp::kAllToAll ? all : bytes;
+  const size_t out_bytes = gathers || op == CollectiveOp::kAllToAll ? all : bytes;
   const char* in = static_cast<const char*>(piece.in);
   const char* out = static_cast<const char*>(piece.out);
-  const bool gather = call.op == CollectiveOp::kAllGather;
-  const char* own = out + (gather ? static_cast<size_t>(rank) * bytes : 0);
-  const size_t out_bytes = gather ? static_cast<size_t>(size) * bytes : bytes;
-  if (in != own && in < out + out_bytes && out < in + bytes) {
+  const size_t own = static_cast<size_t>(rank) * bytes;
+  const bool in_place = in + (scatters ? own : 0) == out + (gathers ? own : 0);
+  if (!in_place && in < out + out_bytes && out < in + in_bytes) {
     return InvalidArgument("%s: input and output overlap, but not in place", ToString(call));
   }
   return OkStatus();
@@ -85,13 +122,13 @@ Status CheckMemory(const Collective& call, const Collective::Piece& piece, int r
 }  // namespace
 
 Status CheckCall(const Collective& call, int rank, int size) {
-  const bool reduces = call.op == CollectiveOp::kAllReduce || call.op == CollectiveOp::kReduce;
-  if (reduces && !CanReduce(call.dtype)) {
+  if (Reduces(call.op) && !CanReduce(call.dtype)) {
     return InvalidArgument("%s: %s cannot be reduced", ToString(call), Name(call.dtype));
   }
   if (call.root < 0 || call.root >= size) {
     return InvalidArgument("%s: root must be in [0, %d)", ToString(call), size);
   }
+  TD_RETURN_IF_ERROR(CheckPeers(call, rank, size));
   TD_RETURN_IF_ERROR(CheckMemory(call, {call.in, call.out, call.count}, rank, size));
   for (const Collective::Piece& piece : call.more) {
     TD_RETURN_IF_ERROR(CheckMemory(call, piece, rank, size));
@@ -133,6 +170,38 @@ std::shared_ptr<Work> Communicator::Broadcast(void* data, size_t count, DType dt
 std::shared_ptr<Work> Communicator::AllGather(const void* in, void* out, size_t count, DType dtype,
                                               CallOptions options) {
   return Start(MakeCall(CollectiveOp::kAllGather, in, out, count, dtype, std::move(options)));
+}
+
+std::shared_ptr<Work> Communicator::ReduceScatter(const void* in, void* out, size_t count,
+                                                  DType dtype, ReduceOp reduce,
+                                                  CallOptions options) {
+  Collective call =
+      MakeCall(CollectiveOp::kReduceScatter, in, out, count, dtype, std::move(options));
+  call.reduce = reduce;
+  return Start(std::move(call));
+}
+
+std::shared_ptr<Work> Communicator::AllToAll(const void* in, void* out, size_t count, DType dtype,
+                                             CallOptions options) {
+  return Start(MakeCall(CollectiveOp::kAllToAll, in, out, count, dtype, std::move(options)));
+}
+
+std::shared_ptr<Work> Communicator::Send(const void* in, size_t count, DType dtype, int to,
+                                         CallOptions options) {
+  return SendRecv(in, to, nullptr, -1, count, dtype, std::move(options));
+}
+
+std::shared_ptr<Work> Communicator::Recv(void* out, size_t count, DType dtype, int from,
+                                         CallOptions options) {
+  return SendRecv(nullptr, -1, out, from, count, dtype, std::move(options));
+}
+
+std::shared_ptr<Work> Communicator::SendRecv(const void* in, int to, void* out, int from,
+                                             size_t count, DType dtype, CallOptions options) {
+  Collective call = MakeCall(CollectiveOp::kSendRecv, in, out, count, dtype, std::move(options));
+  call.to = to;
+  call.from = from;
+  return Start(std::move(call));
 }
 
 std::shared_ptr<Work> Communicator::Barrier(CallOptions options) {

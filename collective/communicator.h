@@ -26,24 +26,33 @@ enum class CollectiveOp : uint8_t {
   kBroadcast = 3,
   kAllGather = 4,
   kBarrier = 5,
+  kReduceScatter = 6,
+  kAllToAll = 7,
+  kSendRecv = 8,
 };
 
 const char* Name(CollectiveOp op);  // "AllReduce", ...
 
 // One call of a collective. Every rank of a communicator makes the same calls in the same order,
-// with the same op, count, dtype, reduce and root; a difference is an error on all ranks.
+// with the same op, count, dtype, reduce and root; a difference is an error on all ranks. Messages
+// (kSendRecv) are the affair of two ranks each: what one sends, the other receives, in the same
+// order among them and between the same collectives.
 struct Collective {
   CollectiveOp op = CollectiveOp::kBarrier;
   // Memory of the host, or of the communicator's device, aligned to its element. Not owned; both
   // stay valid and untouched by others until the Work is done (a Wait that timed out is not done).
-  // `in == out` is in place; any other overlap is an error. What `out` holds after a failure is
-  // undefined.
+  // In place is `in == out`, or the part of the one that the other is (see the calls below); any
+  // other overlap is an error. What `out` holds after a failure is undefined.
   const void* in = nullptr;
   void* out = nullptr;
-  size_t count = 0;  // elements that each rank gives
+  // Elements: what each rank gives (kReduceScatter: gets; kAllToAll: gives each).
+  size_t count = 0;
   DType dtype = DType::kF32;
   ReduceOp reduce = ReduceOp::kSum;
   int root = 0;
+  // Of kSendRecv: the ranks that `in` goes to and that `out` comes from; -1: that half is not
+  // there, nor its memory.
+  int to = -1, from = -1;
   std::string what;  // the variable or bucket, for messages
   // Further memory that the same call works on, each piece as it does on the first: the variables
   // of a bucket that do not lie side by side. Communicators of devices alone take it.
@@ -125,6 +134,24 @@ class Communicator {
   // out[r * count, (r + 1) * count) = in of rank r. In place: in == out + rank * count elements.
   std::shared_ptr<Work> AllGather(const void* in, void* out, size_t count, DType dtype,
                                   CallOptions options = {});
+  // out = elements [rank * count, (rank + 1) * count) of what AllReduce makes of `in`, which has
+  // size() * count; the same bits as there. In place: out == in + rank * count elements, and the
+  // rest of `in` is then undefined.
+  std::shared_ptr<Work> ReduceScatter(const void* in, void* out, size_t count, DType dtype,
+                                      ReduceOp reduce, CallOptions options = {});
+  // Elements [r * count, (r + 1) * count) of `in` to rank r, and of `out` from rank r; both have
+  // size() * count. In place allowed, but not among devices.
+  std::shared_ptr<Work> AllToAll(const void* in, void* out, size_t count, DType dtype,
+                                 CallOptions options = {});
+  // From rank to rank. A Send may end before the other has received, or wait for that: two ranks
+  // that send to each other do it by SendRecv, of which both halves go on at once (`to` and `from`
+  // may differ; in place allowed, but not among devices).
+  std::shared_ptr<Work> Send(const void* in, size_t count, DType dtype, int to,
+                             CallOptions options = {});
+  std::shared_ptr<Work> Recv(void* out, size_t count, DType dtype, int from,
+                             CallOptions options = {});
+  std::shared_ptr<Work> SendRecv(const void* in, int to, void* out, int from, size_t count,
+                                 DType dtype, CallOptions options = {});
   // Done once every rank has started it.
   std::shared_ptr<Work> Barrier(CallOptions options = {});
 };

@@ -22,8 +22,8 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
   const Time deadline = std::min(begin + world.timeout, SteadyNow() + world.connect_timeout);
   std::shared_ptr<SharedMemory> memory;
   if (world.size > 1 && options.carrier != Carrier::kTcp && !groups) {
-    TD_ASSIGN_OR_RETURN(
-        memory, ShareMemory(mesh, Board::PartBytes(options.arena_bytes), required, deadline));
+    TD_ASSIGN_OR_RETURN(memory, ShareMemory(mesh, Board::PartBytes(options.arena_bytes, world.size),
+                                            required, deadline));
   }
   HostCommunicatorConfig named = config;
   named.name = memory == nullptr ? "tcp" : "shm";

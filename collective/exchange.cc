@@ -19,23 +19,24 @@ Exchange::Exchange(Transport& transport, size_t piece_bytes_max)
   CHECK_GE(piece_bytes_max, size_t{8});
 }
 
-Status Exchange::Run(const Schedule& schedule, std::span<std::byte> data,
-                     const MessageHeader& header, Time deadline) {
+Status Exchange::Run(const Schedule& schedule, std::span<std::byte> data, const MessageHeader& sent,
+                     const MessageHeader& expected, Time deadline) {
   progress_ = StepProgress(schedule);
   data_ = data;
-  header_ = &header;
-  TD_ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(header.dtype));
+  header_ = &sent;
+  expected_ = &expected;
+  TD_ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(sent.dtype));
   element_bytes_ = SizeOf(dtype);
   held_ = 0;
   for (Peer& peer : peers_) peer.head_sent = peer.head_got = 0;
   while (true) {
     if (progress_.done()) return OkStatus();
-    TD_ASSIGN_OR_RETURN(const bool sent, Send());
-    TD_ASSIGN_OR_RETURN(const bool received, Recv());
-    if (sent || received) continue;
+    TD_ASSIGN_OR_RETURN(const bool moved_out, Send());
+    TD_ASSIGN_OR_RETURN(const bool moved_in, Recv());
+    if (moved_out || moved_in) continue;
     const int to = SendPeer(), from = RecvPeer();
     CHECK(to >= 0 || from >= 0) << "a schedule that waits for itself";
-    TD_RETURN_IF_ERROR(transport_.Wait(to, from, deadline));
+    TD_RETURN_IF_ERROR(transport_.Wait(to, std::span(&from, from >= 0 ? 1 : 0), deadline));
   }
 }
 
@@ -92,7 +93,7 @@ StatusOr<bool> Exchange::Recv() {
   const size_t of_head = std::min(moved, head.size());
   peer.head_got += of_head;
   if (of_head > 0 && peer.head_got == sizeof(MessageHeader)) {
-    TD_RETURN_IF_ERROR(CheckHeader(peer.got, *header_, transport_.PeerName(step.recv_from)));
+    TD_RETURN_IF_ERROR(CheckHeader(peer.got, *expected_, transport_.PeerName(step.recv_from)));
   }
   TD_RETURN_IF_ERROR(Landed(step, moved - of_head));
   if (peer.head_got == sizeof(MessageHeader) && progress_.all_landed()) {

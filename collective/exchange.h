@@ -25,7 +25,12 @@ class Exchange {
   // and end on elements. On failure `data` is undefined and the streams are no longer in step: the
   // transport must be aborted.
   Status Run(const Schedule& schedule, std::span<std::byte> data, const MessageHeader& header,
-             Time deadline);
+             Time deadline) {
+    return Run(schedule, data, header, header, deadline);
+  }
+  // The same where peers do not send the header that they get.
+  Status Run(const Schedule& schedule, std::span<std::byte> data, const MessageHeader& sent,
+             const MessageHeader& expected, Time deadline);
 
  private:
   struct Peer {
@@ -48,7 +53,8 @@ class Exchange {
   // The operation under way.
   StepProgress progress_;
   std::span<std::byte> data_;
-  const MessageHeader* header_ = nullptr;
+  const MessageHeader* header_ = nullptr;    // that goes out
+  const MessageHeader* expected_ = nullptr;  // that is to come
   size_t element_bytes_ = 1;
   size_t held_ = 0;  // bytes in piece_ that wait for the rest of their element
 };

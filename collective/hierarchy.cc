@@ -33,10 +33,38 @@ Schedule HierarchicalAllReduce(HierarchyForm form, int rank, int size, int group
     return steps;
   }
   Append(RingReduceScatter(local, group, count, element_bytes), first, 1, 0, &steps);
-  const Range shard = RingChunk(count, element_bytes, group, (local + 1) % group);
+  const Range shard = RingChunk(count, element_bytes, group, local);
   Append(RingAllReduce(rank / group, groups, shard.size() / element_bytes, element_bytes), local,
          group, shard.begin, &steps);
-  Append(RingGatherChunks(local, group, count, element_bytes), first, 1, 0, &steps);
+  Append(RingAllGather(local, group, count, element_bytes), first, 1, 0, &steps);
+  return steps;
+}
+
+Schedule HierarchicalReduceScatter(HierarchyForm form, int rank, int size, int group, size_t count,
+                                   size_t element_bytes) {
+  const int local = rank % group, first = rank - local, groups = size / group;
+  const auto part = [&](int r) { return RingChunk(count, element_bytes, size, r); };
+  Schedule steps;
+  if (form == HierarchyForm::kLeaders) {
+    Append(RingReduce(local, group, 0, count, element_bytes), first, 1, 0, &steps);
+    if (local == 0) {
+      Append(RingReduceScatter(rank / group, groups, count, element_bytes), 0, group, 0, &steps);
+    }
+    for (int r = first + 1; r < first + group; ++r) {
+      if (local == 0) steps.push_back({.send_to = r, .send = part(r)});
+      if (rank == r) steps.push_back({.recv_from = first, .recv = part(r)});
+    }
+    return steps;
+  }
+  Append(RingReduceScatter(local, group, count, element_bytes), first, 1, 0, &steps);
+  const Range shard = RingChunk(count, element_bytes, group, local);
+  Append(RingReduceScatter(rank / group, groups, shard.size() / element_bytes, element_bytes),
+         local, group, shard.begin, &steps);
+  // Here is now the part of rank `owner`, and this rank's part where the same leads to it.
+  const int owner = local * groups + rank / group;
+  const int holder = rank % groups * group + rank / groups;
+  if (owner == rank) return steps;
+  steps.push_back({owner, part(owner), holder, part(rank)});
   return steps;
 }
 

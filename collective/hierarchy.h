@@ -26,6 +26,11 @@ enum class HierarchyForm : uint8_t {
 Schedule HierarchicalAllReduce(HierarchyForm form, int rank, int size, int group, size_t count,
                                size_t element_bytes);
 
+// The same, and the same bits, but rank r gets part r of the result alone. REQUIRES: `count` is a
+// multiple of `size`.
+Schedule HierarchicalReduceScatter(HierarchyForm form, int rank, int size, int group, size_t count,
+                                   size_t element_bytes);
+
 // "groups [0..3] [4..7]; leaders 0 4", with the middle left out when there are many.
 std::string DescribeGroups(int size, int group);
 

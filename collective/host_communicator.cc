@@ -18,8 +18,11 @@ HostCommunicator::HostCommunicator(std::unique_ptr<Transport> transport,
     : config_(config),
       transport_(std::move(transport)),
       queue_(config.queue_max),
-      exchange_(*transport_, config.piece_bytes_max),
       board_(memory == nullptr ? nullptr : std::make_unique<Board>(memory, *transport_)),
+      pipes_(board_ == nullptr ? nullptr : std::make_unique<SharedPipes>(*board_, *transport_)),
+      exchange_(board_ == nullptr ? *transport_ : *pipes_, config.piece_bytes_max),
+      sent_(static_cast<size_t>(transport_->size())),
+      received_(sent_.size()),
       thread_([this] { Loop(); }) {}
 
 HostCommunicator::~HostCommunicator() {
@@ -55,11 +58,9 @@ std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
   PushResult pushed;
   {
     MutexLock lock(order_mu_);
-    work->sequence = sequence_ + 1;
     pending_.fetch_add(1);
     auto item = work;
     pushed = queue_.Push(std::move(item), deadline);
-    if (pushed == PushResult::kOk) ++sequence_;
   }
   if (pushed != PushResult::kOk) {
     pending_.fetch_sub(1);
@@ -77,10 +78,9 @@ Status HostCommunicator::Call(Collective call) {
     return Start(std::move(call))->Wait(Time::max());
   }
   pending_.fetch_add(1);
-  const uint64_t sequence = ++sequence_;
   MutexLock run(run_mu_);  // before the next operation can be queued
   order_mu_.Unlock();
-  const Status status = Execute(call, sequence);
+  const Status status = Execute(call);
   pending_.fetch_sub(1);
   return status;
 }
@@ -98,23 +98,27 @@ void HostCommunicator::Loop() {
     Status status;
     {
       MutexLock run(run_mu_);
-      status = Execute((*work)->call(), (*work)->sequence);
+      status = Execute((*work)->call());
     }
     pending_.fetch_sub(1);
     (*work)->Finish(status);
   }
 }
 
-Status HostCommunicator::Execute(const Collective& call, uint64_t sequence) {
+Status HostCommunicator::Execute(const Collective& call) {
+  const bool message = call.op == CollectiveOp::kSendRecv;
+  if (!message) ++collectives_;
   Status status = transport_->Health();
   if (status.ok()) {
     const Time deadline =
         call.deadline == Time::max() ? SteadyNow() + config_.operation_timeout : call.deadline;
-    status = Run(call, MakeHeader(call, config_.id, sequence), deadline);
+    status = message ? RunMessage(call, deadline)
+                     : Run(call, MakeHeader(call, config_.id, collectives_), deadline);
   }
   if (status.ok()) return status;
-  status = Annotate(status, absl::StrFormat("rank %d of %d, %s, operation %d", rank(), size(),
-                                            ToString(call), sequence));
+  std::string where = absl::StrFormat("rank %d of %d, %s", rank(), size(), ToString(call));
+  if (!message) where += absl::StrFormat(", operation %d", collectives_);
+  status = Annotate(status, where);
   transport_->Abort(status);
   return status;
 }
@@ -123,13 +127,28 @@ bool HostCommunicator::Direct(size_t bytes) const {
   return bytes <= config_.direct_bytes_max && size() <= config_.direct_ranks_max;
 }
 
+Status HostCommunicator::RunMessage(const Collective& call, Time deadline) {
+  const size_t bytes = call.count * SizeOf(call.dtype);
+  MessageHeader sent = MakeHeader(call, config_.id, 0, rank(), call.to);
+  MessageHeader expected = MakeHeader(call, config_.id, 0, call.from, rank());
+  if (call.to >= 0) sent.sequence = ++sent_[static_cast<size_t>(call.to)];
+  if (call.from >= 0) expected.sequence = ++received_[static_cast<size_t>(call.from)];
+  auto* data = static_cast<std::byte*>(call.out);
+  if (call.from < 0) {  // nothing lands there
+    data = const_cast<std::byte*>(static_cast<const std::byte*>(call.in));
+  } else if (call.to >= 0 && call.in != call.out && bytes > 0) {
+    std::memcpy(data, call.in, bytes);
+  }
+  return exchange_.Run(PointToPoint(call.to, call.from, bytes), {data, bytes}, sent, expected,
+                       deadline);
+}
+
 Status HostCommunicator::Run(const Collective& call, const MessageHeader& header, Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
-  if (board_ != nullptr) {  // in the order in which the schedules below add
-    const AllReduceAlgorithm choice = ChooseAllReduce(config_, size(), bytes);
-    const bool tree = choice == AllReduceAlgorithm::kPair ||
-                      choice == AllReduceAlgorithm::kDirect ||
-                      choice == AllReduceAlgorithm::kHalving;
+  if (board_ != nullptr && !Board::Runs(call.op)) {
+    TD_RETURN_IF_ERROR(board_->Agree(header, deadline));
+  } else if (board_ != nullptr) {  // in the order in which the schedules below add
+    const bool tree = AddsTree(ChooseAllReduce(config_, size(), bytes));
     return board_->Run(call, header, tree, deadline);
   }
   std::byte* const out = static_cast<std::byte*>(call.out);
@@ -149,7 +168,7 @@ Status HostCommunicator::Run(const Collective& call, const MessageHeader& header
       std::byte* const own = out + bytes * static_cast<size_t>(rank());
       if (own != call.in && bytes > 0) std::memcpy(own, call.in, bytes);
       return exchange_.Run(Direct(bytes) ? DirectAllGather(rank(), size(), bytes)
-                                         : RingAllGather(rank(), size(), bytes),
+                                         : RingAllGather(rank(), size(), all, 1),
                            {out, all}, header, deadline);
     }
     case CollectiveOp::kBarrier: {
@@ -157,6 +176,13 @@ Status HostCommunicator::Run(const Collective& call, const MessageHeader& header
       return exchange_.Run(DisseminationBarrier(rank(), size()), {scratch_.data(), 1}, header,
                            deadline);
     }
+    case CollectiveOp::kReduceScatter:
+      return RunReduceScatter(call, header, deadline);
+    case CollectiveOp::kAllToAll:
+      return ExchangeInPlace(call, bytes * static_cast<size_t>(size()),
+                             PairwiseAllToAll(rank(), size(), bytes), header, deadline);
+    case CollectiveOp::kSendRecv:
+      break;  // RunMessage
   }
   return Unimplemented("collective operation %d is not built yet", static_cast<int>(call.op));
 }
@@ -170,7 +196,7 @@ Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeade
     ReduceParts(call, bytes);
     return OkStatus();
   }
-  return ReduceInPlace(call, AllReduceSchedule(call), header, deadline);
+  return ExchangeInPlace(call, bytes, AllReduceSchedule(call), header, deadline);
 }
 
 // The same choice as in RunAllReduce, and so the same bits.
@@ -183,7 +209,7 @@ Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& 
     if (rank() == call.root) ReduceParts(call, bytes);
     return OkStatus();
   }
-  return ReduceInPlace(call, ReduceSchedule(call), header, deadline);
+  return ExchangeInPlace(call, bytes, ReduceSchedule(call), header, deadline);
 }
 
 Schedule HostCommunicator::AllReduceSchedule(const Collective& call) const {
@@ -218,11 +244,36 @@ Status HostCommunicator::ExchangeParts(const Collective& call, const Schedule& s
   return exchange_.Run(schedule, {scratch_.data(), all}, header, deadline);
 }
 
-Status HostCommunicator::ReduceInPlace(const Collective& call, const Schedule& schedule,
-                                       const MessageHeader& header, Time deadline) {
-  const size_t bytes = call.count * SizeOf(call.dtype);
+Status HostCommunicator::ExchangeInPlace(const Collective& call, size_t bytes,
+                                         const Schedule& schedule, const MessageHeader& header,
+                                         Time deadline) {
   if (call.in != call.out && bytes > 0) std::memcpy(call.out, call.in, bytes);
   return exchange_.Run(schedule, {static_cast<std::byte*>(call.out), bytes}, header, deadline);
+}
+
+// The choice is that of an allreduce of all parts, and so are the bits.
+Status HostCommunicator::RunReduceScatter(const Collective& call, const MessageHeader& header,
+                                          Time deadline) {
+  const size_t element = SizeOf(call.dtype), bytes = call.count * element;
+  const size_t all = bytes * static_cast<size_t>(size()), own = bytes * static_cast<size_t>(rank());
+  const AllReduceAlgorithm algorithm = ChooseAllReduce(config_, size(), all);
+  auto* const out = static_cast<std::byte*>(call.out);
+  const bool in_place = bytes > 0 && out == static_cast<const std::byte*>(call.in) + own;
+  std::byte* work = out - (in_place ? own : 0);
+  if (!in_place || AddsTree(algorithm)) {
+    scratch_.resize(std::max(scratch_.size(), all));
+    work = scratch_.data();
+    if (all > 0) std::memcpy(work, call.in, all);
+  }
+  const Schedule schedule =
+      ReduceScatterSchedule(algorithm, rank(), size(), config_.group, all / element, element);
+  TD_RETURN_IF_ERROR(exchange_.Run(schedule, {work, all}, header, deadline));
+  if (AddsTree(algorithm)) {
+    ReduceParts(call, bytes);
+  } else if (!in_place && bytes > 0) {
+    std::memcpy(out, work + own, bytes);
+  }
+  return OkStatus();
 }
 
 void HostCommunicator::ReduceParts(const Collective& call, size_t bytes) {

@@ -13,6 +13,7 @@
 #include "collective/communicator.h"
 #include "collective/exchange.h"
 #include "collective/hierarchy.h"
+#include "collective/shared_pipes.h"
 #include "collective/started_work.h"
 #include "collective/transport.h"
 #include "common/base/bounded_queue.h"
@@ -61,16 +62,21 @@ class HostCommunicator final : public Communicator {
  private:
   Status Check(const Collective& call) const;
   void Loop();
-  Status Execute(const Collective& call, uint64_t sequence) TD_REQUIRES(run_mu_);
+  Status Execute(const Collective& call) TD_REQUIRES(run_mu_);
   Status Run(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
   Status RunAllReduce(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
+  Status RunReduceScatter(const Collective& call, const MessageHeader& header, Time deadline)
+      TD_REQUIRES(run_mu_);
+  // Of a kSendRecv: the next message to `to`, or from it.
+  Status RunMessage(const Collective& call, Time deadline) TD_REQUIRES(run_mu_);
   Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
+  // `schedule` over `out` of the call, with `bytes` of its input in there before.
+  Status ExchangeInPlace(const Collective& call, size_t bytes, const Schedule& schedule,
+                         const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
   Status ExchangeParts(const Collective& call, const Schedule& schedule,
-                       const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
-  Status ReduceInPlace(const Collective& call, const Schedule& schedule,
                        const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
   // Sums the `size` parts of scratch_, as a tree, into `out`.
   void ReduceParts(const Collective& call, size_t bytes) TD_REQUIRES(run_mu_);
@@ -83,13 +89,16 @@ class HostCommunicator final : public Communicator {
   BoundedQueue<std::shared_ptr<StartedWork>> queue_;
   std::atomic<int> pending_{0};
 
-  Mutex order_mu_;  // makes numbering and queueing one act
-  uint64_t sequence_ TD_GUARDED_BY(order_mu_) = 0;
+  Mutex order_mu_;  // of calls
 
   Mutex run_mu_;  // held by whoever runs an operation: the communication thread, or a Call
+  const std::unique_ptr<Board> board_;  // null without shared memory; run_mu_, but for Allocate
+  const std::unique_ptr<SharedPipes> pipes_;  // the same
   Exchange exchange_ TD_GUARDED_BY(run_mu_);
   std::vector<std::byte> scratch_ TD_GUARDED_BY(run_mu_);
-  const std::unique_ptr<Board> board_;  // null without shared memory; run_mu_, but for Allocate
+  uint64_t collectives_ TD_GUARDED_BY(run_mu_) = 0;  // that were begun
+  // Messages to each rank, and from it, that were begun.
+  std::vector<uint64_t> sent_ TD_GUARDED_BY(run_mu_), received_ TD_GUARDED_BY(run_mu_);
 
   std::thread thread_;  // last: it uses everything above
 };

@@ -86,7 +86,7 @@ class InprocTransport final : public Transport {
     return moved;
   }
 
-  Status Wait(int send_to, int recv_from, Time deadline) override {
+  Status Wait(int send_to, std::span<const int> recv_from, Time deadline) override {
     MutexLock lock(hub_->mu);
     while (true) {
       TD_RETURN_IF_ERROR(OwnCopy(hub_->failure[rank_]));
@@ -94,12 +94,12 @@ class InprocTransport final : public Transport {
         const Pipe& out = hub_->At(rank_, send_to);
         if (hub_->left[send_to] || out.used < out.ring.size()) return OkStatus();
       }
-      if (recv_from >= 0) {
-        if (hub_->left[recv_from] || hub_->At(recv_from, rank_).used > 0) return OkStatus();
+      for (const int from : recv_from) {
+        if (hub_->left[from] || hub_->At(from, rank_).used > 0) return OkStatus();
       }
       if (!hub_->changed[rank_].WaitUntil(hub_->mu, deadline)) break;
     }
-    return DeadlineExceeded("waiting for %s", PeerName(recv_from >= 0 ? recv_from : send_to));
+    return DeadlineExceeded("waiting for %s", PeerName(recv_from.empty() ? send_to : recv_from[0]));
   }
 
   void Abort(const Status& status) override {

@@ -21,6 +21,14 @@ MessageHeader MakeHeader(const Collective& call, uint64_t communicator, uint64_t
   return h;
 }
 
+MessageHeader MakeHeader(const Collective& call, uint64_t communicator, uint64_t sequence, int from,
+                         int to) {
+  MessageHeader h = MakeHeader(call, communicator, sequence);
+  h.root = to;
+  h.from = from;
+  return h;
+}
+
 std::string ToString(const MessageHeader& header) {
   Collective call;
   call.op = static_cast<CollectiveOp>(header.op);
@@ -31,7 +39,12 @@ std::string ToString(const MessageHeader& header) {
   call.root = header.root;
   call.count = header.count;
   call.what.assign(header.what, strnlen(header.what, sizeof(header.what)));
-  return ToString(call);
+  if (call.op != CollectiveOp::kSendRecv) {
+    return absl::StrFormat("%s as operation %d", ToString(call), header.sequence);
+  }
+  return absl::StrFormat("SendRecv(%s[%d], from rank %d to rank %d) of \"%s\" as message %d",
+                         Name(call.dtype), header.count, header.from, header.root, call.what,
+                         header.sequence);
 }
 
 Status CheckHeader(const MessageHeader& got, const MessageHeader& expected,
@@ -50,13 +63,13 @@ Status CheckHeader(const MessageHeader& got, const MessageHeader& expected,
   }
   const bool same = got.op == expected.op && got.reduce == expected.reduce &&
                     got.dtype == expected.dtype && got.root == expected.root &&
-                    got.count == expected.count && got.sequence == expected.sequence &&
-                    got.what_hash == expected.what_hash;
+                    got.from == expected.from && got.count == expected.count &&
+                    got.sequence == expected.sequence && got.what_hash == expected.what_hash;
   if (same) return OkStatus();
   return FailedPrecondition(
-      "ranks do not run the same operation: %s runs %s as operation %d, this rank runs %s as "
-      "operation %d; all ranks must make the same calls in the same order",
-      peer, ToString(got), got.sequence, ToString(expected), expected.sequence);
+      "ranks do not run the same operation: %s runs %s, this rank runs %s; all ranks must make the "
+      "same calls in the same order",
+      peer, ToString(got), ToString(expected));
 }
 
 }  // namespace tandem

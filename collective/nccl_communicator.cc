@@ -64,6 +64,8 @@ class NcclCommunicator final : public Communicator {
   Status Run(const Item& item, Time deadline);
   Status PutOn(const Collective& call, Time deadline);
   Status PutHierarchical(const Collective& call, std::span<const Piece> pieces, Time deadline);
+  NcclResult PutAllToAll(const Piece& piece, const Collective& call);
+  NcclResult PutSendRecv(const Piece& piece, const Collective& call);
   template <typename Fn>
   Status Stage(NcclComm comm, std::span<const Piece> pieces, Time deadline, Fn call);
   template <typename Done>
@@ -161,8 +163,19 @@ Status NcclCommunicator::Join(const NcclUniqueId& id, int rank, int size, Time d
   return Settle(result, "ncclCommInitRank", *comm, deadline);
 }
 
+// Of calls that NCCL's sends and receives serve.
+Status CheckApart(const Collective& call) {
+  const bool messages = call.op == CollectiveOp::kAllToAll || call.op == CollectiveOp::kSendRecv;
+  bool in_place = call.count > 0 && call.in == call.out;
+  for (const Piece& piece : call.more) in_place |= piece.count > 0 && piece.in == piece.out;
+  if (!messages || !in_place) return OkStatus();
+  return InvalidArgument("%s in place: NCCL has none; hint: give it another output",
+                         ToString(call));
+}
+
 std::shared_ptr<Work> NcclCommunicator::Start(Collective call) {
   Status bad = CheckCall(call, rank(), size());
+  if (bad.ok()) bad = CheckApart(call);
   auto work = std::make_shared<StartedWork>(std::move(call));
   SideStream::Mark behind;
   if (bad.ok()) {
@@ -281,6 +294,14 @@ Status NcclCommunicator::PutOn(const Collective& call, Time deadline) {
       return Stage(all_, pieces, deadline, [&](const Piece& p) {
         return nccl_.AllGather(p.in, p.out, p.count, type, all_, stream);
       });
+    case CollectiveOp::kReduceScatter:
+      return Stage(all_, pieces, deadline, [&](const Piece& p) {
+        return nccl_.ReduceScatter(p.in, p.out, p.count, type, reduce, all_, stream);
+      });
+    case CollectiveOp::kAllToAll:
+      return Stage(all_, pieces, deadline, [&](const Piece& p) { return PutAllToAll(p, call); });
+    case CollectiveOp::kSendRecv:
+      return Stage(all_, pieces, deadline, [&](const Piece& p) { return PutSendRecv(p, call); });
     case CollectiveOp::kBarrier: {
       const Piece word = {word_.get(), word_.get(), 1};
       return Stage(all_, {&word, 1}, deadline, [&](const Piece& p) {
@@ -289,6 +310,32 @@ Status NcclCommunicator::PutOn(const Collective& call, Time deadline) {
     }
   }
   return Unimplemented("collective operation %d is not built yet", static_cast<int>(call.op));
+}
+
+// To and from every rank, this one too, in the group that Stage makes.
+NcclResult NcclCommunicator::PutAllToAll(const Piece& piece, const Collective& call) {
+  const size_t bytes = piece.count * SizeOf(call.dtype);
+  for (int r = 0; r < size(); ++r) {
+    const size_t at = static_cast<size_t>(r) * bytes;
+    const Piece part = {static_cast<const std::byte*>(piece.in) + at,
+                        static_cast<std::byte*>(piece.out) + at, piece.count};
+    Collective pair = call;
+    pair.to = pair.from = r;
+    const NcclResult result = PutSendRecv(part, pair);
+    if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return result;
+  }
+  return NcclResult::kSuccess;
+}
+
+NcclResult NcclCommunicator::PutSendRecv(const Piece& piece, const Collective& call) {
+  const NcclType type = NcclTypeOf(call.dtype);
+  NcclResult result = NcclResult::kSuccess;
+  if (call.to >= 0) {
+    result = nccl_.Send(piece.in, piece.count, type, call.to, all_, side_->handle());
+  }
+  const bool going = result == NcclResult::kSuccess || result == NcclResult::kInProgress;
+  if (call.from < 0 || !going) return result;
+  return nccl_.Recv(piece.out, piece.count, type, call.from, all_, side_->handle());
 }
 
 // The two forms of collective/hierarchy.h.

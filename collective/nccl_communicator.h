@@ -25,7 +25,9 @@ struct NcclOptions {
 
 // Calls are on memory of `device`, and begin behind what its compute stream has been given when
 // they are made; the device's work may go on with a result once the Work is done. The order of sums
-// is NCCL's: a+b of two ranks, and the same bits on every rank.
+// is NCCL's: a+b of two ranks, and the same bits on every rank; those of a reduce-scatter need not
+// be an allreduce's. AllToAll and SendRecv in place are refused: NCCL sends from where it receives
+// to.
 //
 // `control` connects the same ranks in host memory. The unique ids travel over it (nobody else uses
 // it meanwhile), and it says who died or gave up, which NCCL does not: whatever ends it ends this

@@ -84,6 +84,8 @@ Status Load(void* library, NcclLibrary* nccl) {
   loader.Find("ncclBroadcast", &nccl->Broadcast);
   loader.Find("ncclAllGather", &nccl->AllGather);
   loader.Find("ncclReduceScatter", &nccl->ReduceScatter);
+  loader.Find("ncclSend", &nccl->Send);
+  loader.Find("ncclRecv", &nccl->Recv);
   loader.Find("ncclGroupStart", &nccl->GroupStart);
   loader.Find("ncclGroupEnd", &nccl->GroupEnd);
   return loader.status();

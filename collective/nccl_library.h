@@ -70,6 +70,9 @@ struct NcclLibrary {
                           void* stream);
   NcclResult (*ReduceScatter)(const void* in, void* out, size_t out_count, NcclType type,
                               NcclReduce op, NcclComm comm, void* stream);
+  NcclResult (*Send)(const void* in, size_t count, NcclType type, int to, NcclComm comm,
+                     void* stream);
+  NcclResult (*Recv)(void* out, size_t count, NcclType type, int from, NcclComm comm, void* stream);
   NcclResult (*GroupStart)();
   NcclResult (*GroupEnd)();
 };

@@ -45,23 +45,23 @@ Schedule RingReduceScatter(int rank, int size, size_t count, size_t element_byte
   for (int s = 0; s + 1 < size; ++s) {
     Step step;
     step.send_to = Mod(rank + 1, size);
-    step.send = RingChunk(count, element_bytes, size, Mod(rank - s, size));
+    step.send = RingChunk(count, element_bytes, size, Mod(rank - s - 1, size));
     step.recv_from = Mod(rank - 1, size);
-    step.recv = RingChunk(count, element_bytes, size, Mod(rank - s - 1, size));
+    step.recv = RingChunk(count, element_bytes, size, Mod(rank - s - 2, size));
     step.land = Land::kReduceInFirst;
     steps.push_back(step);
   }
   return steps;
 }
 
-Schedule RingGatherChunks(int rank, int size, size_t count, size_t element_bytes) {
+Schedule RingAllGather(int rank, int size, size_t count, size_t element_bytes) {
   Schedule steps;
   for (int s = 0; s + 1 < size; ++s) {
     Step step;
     step.send_to = Mod(rank + 1, size);
-    step.send = RingChunk(count, element_bytes, size, Mod(rank + 1 - s, size));
+    step.send = RingChunk(count, element_bytes, size, Mod(rank - s, size));
     step.recv_from = Mod(rank - 1, size);
-    step.recv = RingChunk(count, element_bytes, size, Mod(rank - s, size));
+    step.recv = RingChunk(count, element_bytes, size, Mod(rank - s - 1, size));
     steps.push_back(step);
   }
   return steps;
@@ -69,28 +69,15 @@ Schedule RingGatherChunks(int rank, int size, size_t count, size_t element_bytes
 
 Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes) {
   Schedule steps = RingReduceScatter(rank, size, count, element_bytes);
-  const Schedule gather = RingGatherChunks(rank, size, count, element_bytes);
+  const Schedule gather = RingAllGather(rank, size, count, element_bytes);
   steps.insert(steps.end(), gather.begin(), gather.end());
   return steps;
 }
 
 Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_bytes) {
   Schedule steps = RingReduceScatter(rank, size, count, element_bytes);
-  const auto owned = [&](int r) { return RingChunk(count, element_bytes, size, Mod(r + 1, size)); };
+  const auto owned = [&](int r) { return RingChunk(count, element_bytes, size, r); };
   AppendGather(rank, size, root, owned, &steps);
-  return steps;
-}
-
-Schedule RingAllGather(int rank, int size, size_t bytes) {
-  Schedule steps;
-  for (int s = 0; s + 1 < size; ++s) {
-    Step step;
-    step.send_to = Mod(rank + 1, size);
-    step.send = Part(Mod(rank - s, size), bytes);
-    step.recv_from = Mod(rank - 1, size);
-    step.recv = Part(Mod(rank - s - 1, size), bytes);
-    steps.push_back(step);
-  }
   return steps;
 }
 
@@ -178,6 +165,27 @@ Schedule DirectBroadcast(int rank, int size, int root, size_t bytes) {
     steps.push_back(step);
   }
   return steps;
+}
+
+Schedule PairwiseAllToAll(int rank, int size, size_t bytes) {
+  Schedule steps;
+  for (int s = 0; s < size; ++s) {
+    const int partner = Mod(s - rank, size);
+    if (partner == rank) continue;
+    Step step;
+    step.send_to = step.recv_from = partner;
+    step.send = step.recv = Part(partner, bytes);
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+Schedule PointToPoint(int to, int from, size_t bytes) {
+  Step step;
+  step.send_to = to;
+  step.recv_from = from;
+  step.send = step.recv = {0, bytes};
+  return {step};
 }
 
 Schedule DisseminationBarrier(int rank, int size) {

@@ -6,12 +6,13 @@
 //   of neighbours, ...: of six (((x_0 op x_1) op (x_2 op x_3)) op (x_4 op x_5)).
 // - halving and doubling: the same tree.
 // - ring: chunk c (of n, in element order, sizes differing by at most one element) is
-//   ((x_c op x_{c+1}) op x_{c+2}) op ... op x_{c-1}, ranks modulo n; one rank computes it and all
+//   ((x_{c+1} op x_{c+2}) op x_{c+3}) op ... op x_c, ranks modulo n; rank c computes it and all
 //   others copy it.
-// All give every rank the same bits; with two ranks all give x_0 + x_1 for sums. Between each op
-// a 16-bit float is rounded to 16 bits. Source of the ring: Patarasuk and Yuan, "Bandwidth optimal
-// all-reduce algorithms for clusters of workstations", JPDC 2009: 2(n-1)/n of the bytes leave each
-// rank, which is the lower bound.
+// A reduce-scatter gives rank r the bits that an allreduce has in chunk r. All give every rank the
+// same bits; with two ranks all give x_0 + x_1 for sums. Between each op a 16-bit float is rounded
+// to 16 bits. Source of the ring: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
+// clusters of workstations", JPDC 2009: 2(n-1)/n of the bytes leave each rank, which is the lower
+// bound.
 #pragma once
 
 #include "collective/schedule.h"
@@ -21,10 +22,11 @@ namespace tandem {
 // Elements [n*c/size, ...) of chunk c, in bytes.
 Range RingChunk(size_t count, size_t element_bytes, int size, int chunk);
 
-// Over a buffer of `count` elements: afterwards rank r holds the result of chunk (r + 1) % size.
+// Over a buffer of `count` elements: afterwards rank r holds the result of chunk r; what the rest
+// holds is undefined.
 Schedule RingReduceScatter(int rank, int size, size_t count, size_t element_bytes);
 // From there: everybody gets all chunks.
-Schedule RingGatherChunks(int rank, int size, size_t count, size_t element_bytes);
+Schedule RingAllGather(int rank, int size, size_t count, size_t element_bytes);
 // One behind the other.
 Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes);
 // Reduce-scatter as above, then every rank sends its chunk to `root`: the same bits.
@@ -40,8 +42,6 @@ Schedule HalvingDoublingAllReduce(int rank, int size, size_t count, size_t eleme
 // Halving as above, then every rank sends its part to `root`: the same bits.
 Schedule HalvingReduce(int rank, int size, int root, size_t count, size_t element_bytes);
 
-// Over a buffer of size * bytes; the own part is in place before the start.
-Schedule RingAllGather(int rank, int size, size_t bytes);
 // root, root+1, ..., each passing on what arrives.
 Schedule ChainBroadcast(int rank, int size, int root, size_t bytes);
 
@@ -52,6 +52,12 @@ Schedule PairReduce(int rank, int root, size_t bytes);
 Schedule DirectAllGather(int rank, int size, size_t bytes);
 Schedule DirectGather(int rank, int size, int root, size_t bytes);
 Schedule DirectBroadcast(int rank, int size, int root, size_t bytes);
+// Over a buffer of size * bytes: part p goes to rank p, and what rank p gave is there instead. In
+// each step every rank has one partner (or none), so that what leaves makes room for what comes.
+Schedule PairwiseAllToAll(int rank, int size, size_t bytes);
+// Over a buffer of `bytes`, which goes to rank `to`, and in place of which comes that of rank
+// `from`; -1: that half is not there.
+Schedule PointToPoint(int to, int from, size_t bytes);
 
 // Dissemination barrier, ceil(log2 size) steps, over a buffer of one byte. Source: Hensgen, Finkel
 // and Manber, "Two algorithms for barrier synchronization", 1988.

@@ -71,7 +71,7 @@ class TcpTransport final : public Transport {
   StatusOr<size_t> TrySend(int peer, std::span<const std::byte> head,
                            std::span<const std::byte> body) override;
   StatusOr<size_t> TryRecv(int peer, std::span<std::byte> head, std::span<std::byte> body) override;
-  Status Wait(int send_to, int recv_from, Time deadline) override;
+  Status Wait(int send_to, std::span<const int> recv_from, Time deadline) override;
   void Abort(const Status& status) override {
     if (!Fail(status)) return;
     told_ = true;
@@ -213,12 +213,13 @@ StatusOr<size_t> TcpTransport::TryRecv(int peer, std::span<std::byte> head,
   }
 }
 
-Status TcpTransport::Wait(int send_to, int recv_from, Time deadline) {
-  std::array<pollfd, 3> fds;
+Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time deadline) {
+  std::array<pollfd, 4> fds;
+  CHECK_LE(recv_from.size() + 2, fds.size());
   nfds_t n = 0;
   fds[n++] = {wake_.get(), POLLIN, 0};
-  if (recv_from >= 0) fds[n++] = {DataFd(recv_from), POLLIN, 0};
-  if (send_to >= 0 && send_to == recv_from) {
+  for (const int from : recv_from) fds[n++] = {DataFd(from), POLLIN, 0};
+  if (send_to >= 0 && !recv_from.empty() && send_to == recv_from.back()) {
     fds[n - 1].events |= POLLOUT;
   } else if (send_to >= 0) {
     fds[n++] = {DataFd(send_to), POLLOUT, 0};
@@ -242,10 +243,10 @@ Status TcpTransport::Wait(int send_to, int recv_from, Time deadline) {
       break;
     }
   }
-  if (recv_from < 0) {
+  if (recv_from.empty()) {
     return DeadlineExceeded("waiting for %s, which takes no more data", PeerName(send_to));
   }
-  return DeadlineExceeded("waiting for %s, which sends nothing", PeerName(recv_from));
+  return DeadlineExceeded("waiting for %s, which sends nothing", PeerName(recv_from[0]));
 }
 
 void TcpTransport::Listen() {

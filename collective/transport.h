@@ -33,10 +33,10 @@ class Transport {
                                    std::span<const std::byte> body) = 0;
   virtual StatusOr<size_t> TryRecv(int peer, std::span<std::byte> head,
                                    std::span<std::byte> body) = 0;
-  // Blocks until TrySend to `send_to` or TryRecv from `recv_from` may move something (-1: not
-  // asked), the transport failed, or `deadline` passed (DEADLINE_EXCEEDED naming whom it waits
-  // for).
-  virtual Status Wait(int send_to, int recv_from, Time deadline) = 0;
+  // Blocks until TrySend to `send_to` (-1: not asked) or TryRecv from one of `recv_from`, two at
+  // most, may move something, the transport failed, or `deadline` passed (DEADLINE_EXCEEDED naming
+  // whom it waits for).
+  virtual Status Wait(int send_to, std::span<const int> recv_from, Time deadline) = 0;
 
   // Fails this rank's calls with `status` and tells the peers, who fail with its message. Only the
   // first failure counts. Wakes a Wait; never blocks.

@@ -52,6 +52,10 @@ static_assert(Takes<decltype(ncclAllGather), const void*, void*, size_t, ncclDat
                     cudaStream_t>);
 static_assert(Takes<decltype(ncclReduceScatter), const void*, void*, size_t, ncclDataType_t,
                     ncclRedOp_t, ncclComm_t, cudaStream_t>);
+static_assert(
+    Takes<decltype(ncclSend), const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t>);
+static_assert(
+    Takes<decltype(ncclRecv), void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t>);
 
 TEST(NcclAbi, TheInitializersMagic) {
   const ncclConfig_t real = NCCL_CONFIG_INITIALIZER;

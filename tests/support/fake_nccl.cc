@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -76,10 +77,19 @@ Fault FaultOfEnvironment() {
   return fault;
 }
 
+// Of messages from one rank to another; behind the slots. One piece of a message at a time.
+struct Mailbox {
+  std::atomic<uint32_t> bytes_and_1;  // 0: empty
+  std::byte data[kSlot];
+};
+
 class Comm {
  public:
   Comm(const char* name, int rank, int size)
-      : rank_(rank), size_(size), bytes_(4096 + kSlot * static_cast<size_t>(size)) {
+      : rank_(rank),
+        size_(size),
+        bytes_(4096 +
+               (kSlot + sizeof(Mailbox) * static_cast<size_t>(size)) * static_cast<size_t>(size)) {
     const int fd = shm_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes_)) == 0) << name;
     void* const at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -114,6 +124,11 @@ class Comm {
   std::byte* Slot(int rank) const {
     return reinterpret_cast<std::byte*>(board_) + 4096 + kSlot * static_cast<size_t>(rank);
   }
+  Mailbox& Mail(int from, int to) const {
+    auto* const all = reinterpret_cast<Mailbox*>(Slot(size_));
+    return all[from * size_ + to];
+  }
+  bool aborted() const { return aborted_.load(); }
   // False when the communicator was aborted meanwhile.
   bool Meet() {
     const uint32_t round = board_->round.load();
@@ -214,9 +229,77 @@ bool Carry(Comm& comm, const Call& call) {
   return true;
 }
 
+// One half of a message.
+struct Message {
+  bool sends;
+  int peer;
+  std::byte* data;
+  size_t bytes;
+};
+
+// Moves a piece if that is possible; true once all has gone.
+bool Advance(const Comm& comm, Message& message) {
+  const int own = comm.rank();
+  Mailbox& mail = message.sends ? comm.Mail(own, message.peer) : comm.Mail(message.peer, own);
+  const uint32_t there = mail.bytes_and_1.load();
+  if (message.sends != (there == 0)) return false;
+  const size_t n = message.sends ? std::min(kSlot, message.bytes) : there - 1;
+  CHECK_LE(n, message.bytes) << "rank " << message.peer << " sent more than rank " << own
+                             << " expects";
+  if (message.sends) {
+    std::memcpy(mail.data, message.data, n);
+  } else {
+    std::memcpy(message.data, mail.data, n);
+  }
+  mail.bytes_and_1.store(message.sends ? static_cast<uint32_t>(n + 1) : 0);
+  message.data += n;
+  message.bytes -= n;
+  return message.bytes == 0;
+}
+
+// All at once, as NCCL does in a group; of one pair in one direction one after another.
+void CarryMessages(const Comm& comm, std::vector<Message> messages) {
+  while (!messages.empty() && !comm.aborted()) {
+    for (auto at = messages.begin(); at != messages.end(); ++at) {
+      const bool behind = std::any_of(messages.begin(), at, [&](const Message& m) {
+        return m.sends == at->sends && m.peer == at->peer;
+      });
+      if (behind || !Advance(comm, *at)) continue;
+      messages.erase(at);
+      break;
+    }
+    std::this_thread::yield();
+  }
+}
+
 // Calls of this thread's group, which begin at its end.
 thread_local int group_depth = 0;
 thread_local std::vector<std::function<void()>> group;
+thread_local std::vector<Message> group_messages;
+
+// What was collected of messages, as one operation on the stream.
+void PutMessages(Comm* comm, void* stream) {
+  comm->Count(1);
+  const uint64_t number = comm->NextNumber();
+  static_cast<GuardedStream*>(stream)->Put([comm, number, messages = group_messages] {
+    if (comm->GoesOn(number)) CarryMessages(*comm, messages);
+    comm->Count(-1);
+  });
+  group_messages.clear();
+}
+
+NcclResult PutMessage(const Message& message, NcclComm handle, void* stream) {
+  Comm* const comm = Of(handle);
+  if (!comm->complete()) return NcclResult::kInvalidUsage;
+  Log(std::string(message.sends ? "send" : "recv") + " rank " + std::to_string(comm->rank()) +
+      " of " + std::to_string(comm->size()) + " peer " + std::to_string(message.peer));
+  if (group_depth > 0 && group_messages.empty()) {
+    group.push_back([comm, stream] { PutMessages(comm, stream); });
+  }
+  group_messages.push_back(message);
+  if (group_depth == 0) PutMessages(comm, stream);
+  return NcclResult::kInProgress;
+}
 
 NcclResult Put(const Call& call, NcclComm handle, void* stream) {
   Comm* const comm = Of(handle);
@@ -311,6 +394,17 @@ FAKE_NCCL_API NcclResult ncclAllGather(const void* in, void* out, size_t count, 
 FAKE_NCCL_API NcclResult ncclReduceScatter(const void* in, void* out, size_t count, NcclType type,
                                            NcclReduce op, NcclComm comm, void* stream) {
   return tandem::Put({"reduce_scatter", in, out, count, type, op}, comm, stream);
+}
+FAKE_NCCL_API NcclResult ncclSend(const void* in, size_t count, NcclType type, int to,
+                                  NcclComm comm, void* stream) {
+  auto* const data = static_cast<std::byte*>(const_cast<void*>(in));
+  return tandem::PutMessage({true, to, data, count * SizeOf(tandem::DTypeOf(type))}, comm, stream);
+}
+FAKE_NCCL_API NcclResult ncclRecv(void* out, size_t count, NcclType type, int from, NcclComm comm,
+                                  void* stream) {
+  auto* const data = static_cast<std::byte*>(out);
+  return tandem::PutMessage({false, from, data, count * SizeOf(tandem::DTypeOf(type))}, comm,
+                            stream);
 }
 FAKE_NCCL_API NcclResult ncclGroupStart() {
   ++tandem::group_depth;

@@ -155,6 +155,66 @@ TEST_F(NcclTest, EveryOperationOfEverySize) {
   }
 }
 
+TEST_F(NcclTest, ScattersAndMessages) {
+  for (const int size : {1, 2, 3}) {
+    Connect(size);
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{3}, size_t{40000}}) {
+      OnEveryRank(size, [&](int r) {
+        const size_t n = static_cast<size_t>(size);
+        // Element i of what rank `from` has for rank `to`.
+        const auto value = [&](int from, int to, size_t i) {
+          return static_cast<int64_t>(i) + 1000 * from + 100 * to;
+        };
+        std::vector<int64_t> mine, theirs, sum(count);
+        for (int k = 0; k < size; ++k) {
+          for (size_t i = 0; i < count; ++i) {
+            mine.push_back(value(r, k, i));
+            theirs.push_back(value(k, r, i));
+            sum[i] += value(k, r, i);
+          }
+        }
+        const Buffer in = OnDevice(mine), all = OnDevice(mine), place = OnDevice(mine),
+                     scattered = OnDevice(std::vector<int64_t>(count)),
+                     got = OnDevice(std::vector<int64_t>(count));
+        std::byte* const own = place.get() + static_cast<size_t>(r) * count * sizeof(int64_t);
+        ASSERT_EQ(Rank(r)
+                      .ReduceScatter(in.get(), scattered.get(), count, DType::kI64, ReduceOp::kSum)
+                      ->Wait(In(60)),
+                  OkStatus());
+        ASSERT_EQ(Rank(r)
+                      .ReduceScatter(place.get(), own, count, DType::kI64, ReduceOp::kSum)
+                      ->Wait(In(60)),
+                  OkStatus());
+        ASSERT_EQ(Rank(r).AllToAll(in.get(), all.get(), count, DType::kI64)->Wait(In(60)),
+                  OkStatus());
+        EXPECT_EQ(FromDevice<int64_t>(scattered, count), sum);
+        EXPECT_EQ(FromDevice<int64_t>(all, count * n), theirs);
+        std::vector<int64_t> part(count);
+        EXPECT_TRUE(device_->CopyToHost(part.data(), own, count * sizeof(int64_t)).ok());
+        EXPECT_EQ(part, sum);
+        if (size == 1) return;
+        const int next = (r + 1) % size, last = (r + size - 1) % size;
+        ASSERT_EQ(
+            Rank(r).SendRecv(in.get(), next, got.get(), last, count, DType::kI64)->Wait(In(60)),
+            OkStatus());
+        EXPECT_EQ(FromDevice<int64_t>(got, count), [&] {
+          std::vector<int64_t> first(count);
+          for (size_t i = 0; i < count; ++i) first[i] = value(last, 0, i);
+          return first;
+        }());
+        if (count == 0) return;
+        for (const auto& refused :
+             {Rank(r).AllToAll(in.get(), in.get(), count, DType::kI64),
+              Rank(r).SendRecv(in.get(), next, in.get(), last, count, DType::kI64)}) {
+          const Status status = refused->Wait(In(60));
+          EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+          EXPECT_THAT(std::string(status.message()), HasSubstr("NCCL has none"));
+        }
+      });
+    }
+  }
+}
+
 // Of two ranks, whatever adds.
 TEST_F(NcclTest, TheBitsOfHosts) {
   Connect(2);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -43,6 +44,28 @@ TEST(RingTest, SendsTheLowerBound) {
   }
 }
 
+// An allreduce is a reduce-scatter and an all-gather, and the halves cost the same: the lower
+// bound.
+TEST(RingTest, HalvesOfAnAllReduce) {
+  const int size = 5;
+  const size_t count = 1000, part = count * 4 / size;
+  const auto sent = [](const Schedule& schedule) {
+    size_t bytes = 0;
+    for (const Step& step : schedule) bytes += step.send.size();
+    return bytes;
+  };
+  for (int rank = 0; rank < size; ++rank) {
+    const Schedule scatter = RingReduceScatter(rank, size, count, 4);
+    const Range own = RingChunk(count, 4, size, rank);
+    EXPECT_EQ(scatter.back().recv.begin, own.begin);
+    EXPECT_EQ(scatter.back().recv.end, own.end);
+    EXPECT_EQ(RingAllGather(rank, size, count, 4).front().send.begin, own.begin);
+    EXPECT_EQ(sent(scatter), part * (size - 1));
+    EXPECT_EQ(sent(RingAllGather(rank, size, count, 4)), part * (size - 1));
+    EXPECT_EQ(sent(PairwiseAllToAll(rank, size, part)), part * (size - 1));
+  }
+}
+
 // Every send has its receive, in the same order, on the rank it is for.
 TEST(RingTest, SendsAndReceivesPairUp) {
   const auto check = [](int size, const std::function<Schedule(int)>& make) {
@@ -66,10 +89,12 @@ TEST(RingTest, SendsAndReceivesPairUp) {
   }
   for (const int n : {1, 2, 3, 4, 7}) {
     check(n, [&](int r) { return RingAllReduce(r, n, 11, 4); });
-    check(n, [&](int r) { return RingAllGather(r, n, 12); });
+    check(n, [&](int r) { return RingAllGather(r, n, 12, 4); });
+    check(n, [&](int r) { return RingReduceScatter(r, n, 11, 4); });
     for (const HierarchyForm form : {HierarchyForm::kLeaders, HierarchyForm::kShards}) {
       check(n * 2, [&](int r) { return HierarchicalAllReduce(form, r, n * 2, 2, 11, 4); });
       check(n * 3, [&](int r) { return HierarchicalAllReduce(form, r, n * 3, 3, 11, 4); });
+      check(n * 3, [&](int r) { return HierarchicalReduceScatter(form, r, n * 3, 3, n * 6, 4); });
     }
     check(n, [&](int r) { return DirectAllGather(r, n, 12); });
     check(n, [&](int r) { return DisseminationBarrier(r, n); });
@@ -78,6 +103,25 @@ TEST(RingTest, SendsAndReceivesPairUp) {
       check(n, [&](int r) { return ChainBroadcast(r, n, root, 12); });
       check(n, [&](int r) { return DirectGather(r, n, root, 12); });
       check(n, [&](int r) { return DirectBroadcast(r, n, root, 12); });
+    }
+  }
+}
+
+// Between each two ranks one message: part `to` of the one comes to part `from` of the other, in
+// the same step of both.
+TEST(RingTest, AllToAllTransposes) {
+  for (int n = 1; n <= 9; ++n) {
+    for (int from = 0; from < n; ++from) {
+      const Schedule mine = PairwiseAllToAll(from, n, 12);
+      EXPECT_EQ(mine.size(), static_cast<size_t>(n - 1));
+      for (const Step& step : mine) {
+        EXPECT_EQ(step.send_to, step.recv_from);
+        EXPECT_EQ(step.send.begin, 12u * static_cast<size_t>(step.send_to));
+        EXPECT_EQ(step.recv.begin, step.send.begin);
+        EXPECT_EQ(step.recv.size(), 12u);
+        const Schedule theirs = PairwiseAllToAll(step.send_to, n, 12);
+        EXPECT_EQ(std::ranges::count(theirs, from, &Step::send_to), 1);
+      }
     }
   }
 }

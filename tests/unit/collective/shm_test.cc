@@ -97,7 +97,7 @@ enum class Place { kPrivate, kArena, kMixed };
 // Runs every operation once; what each rank has at the end, one behind the other.
 std::vector<std::byte> Everything(World& world, Place place, DType dtype, size_t count) {
   const size_t size = world.size(), bytes = count * SizeOf(dtype);
-  std::vector<std::byte> all(size * bytes * (5 + size));
+  std::vector<std::byte> all(size * bytes * (7 + 2 * size));
   OnEveryRank(static_cast<int>(size), [&](int r) {
     Communicator& comm = *world[static_cast<size_t>(r)];
     const bool arena = place == Place::kArena || (place == Place::kMixed && r % 2 == 0);
@@ -106,7 +106,7 @@ std::vector<std::byte> Everything(World& world, Place place, DType dtype, size_t
       CHECK(made.ok()) << made.status();
       return *made;
     };
-    std::byte* at = all.data() + static_cast<size_t>(r) * bytes * (5 + size);
+    std::byte* at = all.data() + static_cast<size_t>(r) * bytes * (7 + 2 * size);
     const auto keep = [&](const Buffer& from, size_t n) { at = std::copy_n(from.get(), n, at); };
     const Buffer in = make(bytes), out = make(bytes), gathered = make(bytes * size);
     const int root = static_cast<int>(size) - 1;
@@ -127,6 +127,22 @@ std::vector<std::byte> Everything(World& world, Place place, DType dtype, size_t
     if (r != root) at += bytes;
     ASSERT_EQ(comm.Broadcast(in.get(), count, dtype, 0)->Wait(In(30)), OkStatus());
     keep(in, bytes);
+    // Of what differs in each part.
+    for (size_t k = 0; k < size; ++k) {
+      Fill(dtype, gathered.get() + k * bytes, count, r + static_cast<int>(k));
+    }
+    ASSERT_EQ(
+        comm.ReduceScatter(gathered.get(), out.get(), count, dtype, ReduceOp::kSum)->Wait(In(30)),
+        OkStatus());
+    keep(out, bytes);
+    ASSERT_EQ(comm.AllToAll(gathered.get(), gathered.get(), count, dtype)->Wait(In(30)),
+              OkStatus());
+    keep(gathered, bytes * size);
+    if (size == 1) return;
+    const int next = (r + 1) % static_cast<int>(size), last = (r + root) % static_cast<int>(size);
+    ASSERT_EQ(comm.SendRecv(gathered.get(), next, out.get(), last, count, dtype)->Wait(In(30)),
+              OkStatus());
+    keep(out, bytes);
   });
   return all;
 }
@@ -202,7 +218,7 @@ TEST(ShmTest, DeadRankIsNamedByAll) {
       if (r == victim) {
         auto mesh = JoinWorld(TestWorld(door, r, size));
         ASSERT_TRUE(mesh.ok()) << mesh.status();
-        const auto memory = ShareMemory(*mesh, Board::PartBytes(kArenaBytes), true, In(20));
+        const auto memory = ShareMemory(*mesh, Board::PartBytes(kArenaBytes, size), true, In(20));
         ASSERT_TRUE(memory.ok()) << memory.status();
         ready.arrive_and_wait();
         return;  // closes everything
@@ -266,7 +282,7 @@ TEST(ShmTest, GarbageIsNamed) {
       if (r == 1) {
         auto mesh = JoinWorld(TestWorld(door, r, 2));
         ASSERT_TRUE(mesh.ok()) << mesh.status();
-        const auto memory = ShareMemory(*mesh, Board::PartBytes(kArenaBytes), true, In(20));
+        const auto memory = ShareMemory(*mesh, Board::PartBytes(kArenaBytes, 2), true, In(20));
         ASSERT_TRUE(memory.ok()) << memory.status();
         if (posted) {
           auto* theirs = reinterpret_cast<BoardSeat*>((*memory)->Part(0).data());

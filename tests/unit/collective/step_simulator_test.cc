@@ -54,6 +54,26 @@ TEST(StepSimulatorTest, AWireCarriesOneThingAfterAnother) {
   EXPECT_THAT(*ends, ElementsAre(18, 18, 18));
 }
 
+// Around the ring each step waits for the last; what is for different ranks only queues at the
+// ends.
+TEST(StepSimulatorTest, HalvesOfAnAllReduceAndAllToAllByHand) {
+  CostModel model;
+  model.inside = {.latency = 10, .byte = 1};
+  constexpr int kRanks = 4;
+  constexpr size_t kCount = 16, kChunk = kCount * 4 / kRanks;  // 16 bytes
+  const auto walk = [&](const std::function<Schedule(int)>& table) {
+    const auto ends = Walk(table, {kRanks, kRanks}, model, {}, 1);
+    EXPECT_TRUE(ends.ok()) << ends.status();
+    return ends.ok() ? *ends : std::vector<double>();
+  };
+  const double step = 10 + kChunk;
+  EXPECT_THAT(walk([](int r) { return RingReduceScatter(r, kRanks, kCount, 4); }), Each(3 * step));
+  EXPECT_THAT(walk([](int r) { return RingAllGather(r, kRanks, kCount, 4); }), Each(3 * step));
+  EXPECT_THAT(walk([](int r) { return RingAllReduce(r, kRanks, kCount, 4); }), Each(6 * step));
+  EXPECT_THAT(walk([](int r) { return PairwiseAllToAll(r, kRanks, kChunk); }),
+              Each(::testing::Le(10 + 4.0 * kChunk)));
+}
+
 TEST(StepSimulatorTest, ASlowRankByHand) {
   // Rank 1: start 3, send 18, so it is there at 31; rank 0 receives it in 8. Rank 1 in 24 from 21.
   EXPECT_THAT(PairEnds(Plain(), {.slow_rank = 1, .slow_factor = 3}), ElementsAre(39, 45));

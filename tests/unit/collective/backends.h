@@ -1,0 +1,36 @@
+// The communicators that the conformance suites run over.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/unit/collective/world.h"
+
+namespace tandem {
+
+struct Backend {
+  const char* name;
+  World (*make)(int size);
+};
+
+// In process, narrow (every path that stops in the middle), TCP and shared memory, of 1 to 9 ranks.
+std::vector<std::tuple<Backend, int>> AllBackends();
+// Groups of ranks, in both forms.
+std::vector<std::tuple<Backend, int>> GroupedBackends();
+// Sums as a tree.
+std::vector<std::tuple<Backend, int>> TreeBackends();
+World MakeInproc(int size);
+World MakeTree(int size);
+
+class ConformanceTest : public ::testing::TestWithParam<std::tuple<Backend, int>> {
+ protected:
+  int size() const { return std::get<1>(GetParam()); }
+  std::string backend() const { return std::get<0>(GetParam()).name; }
+  World Make() const { return std::get<0>(GetParam()).make(size()); }
+};
+std::string NameOf(const ::testing::TestParamInfo<std::tuple<Backend, int>>& info);
+
+}  // namespace tandem
