@@ -91,6 +91,18 @@ void Rows(ProgramBuilder& b) {
   b.Layer("layer_norm", {{x}, {scale}, {}}, {{"begin_norm_axis", int64_t{1}}});
 }
 
+// Parameters that are asked for in several forms: transposed and not, with one row or another zero.
+void Forms(ProgramBuilder& b) {
+  const std::string ids = b.Data("ids", DType::kI64, {5});
+  const std::string weight = b.Param("weight", {4, 4}, {Init::kNormal, 0.0f, 1.0f});
+  const std::string y = b.Layer("fc", {{b.Data("x", DType::kF32, {4})}, {weight}, {}}, {});
+  b.Layer("matmul", {{y}, {weight}}, {});
+  const std::string table = b.Param("table", {7, 3}, {Init::kNormal, 0.0f, 1.0f});
+  for (const int64_t row : {2, 4, -1}) {
+    b.Layer("lookup_table", {{ids}, {table}}, {{"padding_idx", row}});
+  }
+}
+
 float Draw(std::mt19937_64& random) { return std::normal_distribution<float>()(random); }
 
 // Rows of the smallest table that `ids` are looked up in.
@@ -128,6 +140,7 @@ std::vector<OnnxCase> OnnxCases() {
       Written("numbers", Numbers),
       Written("shapes", Shapes),
       Written("rows", Rows),
+      Written("forms", Forms),
   };
 }
 

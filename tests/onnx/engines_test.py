@@ -79,7 +79,7 @@ class Engines(unittest.TestCase):
                     self.assertLess(difference, RELATIVE * max(1.0, np.abs(array).max()), output)
 
     def test_the_checker_accepts_all(self):
-        self.assertGreaterEqual(len(self.cases), 13)
+        self.assertGreaterEqual(len(self.cases), 14)
         for name, (model, inputs, _) in self.cases.items():
             with self.subTest(case=name):
                 onnx.checker.check_model(model, full_check=True)

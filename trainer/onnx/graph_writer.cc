@@ -38,6 +38,11 @@ std::string BytesOf(const Tensor& tensor) {
   return {static_cast<const char*>(tensor.data()), tensor.bytes()};
 }
 
+template <typename T>
+std::string BytesOf(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
 std::vector<int64_t> DimsOf(const Shape& shape) {
   return {shape.dims().begin(), shape.dims().end()};
 }
@@ -83,28 +88,26 @@ StatusOr<const Tensor*> OnnxGraphWriter::Weight(const std::string& var) const {
   return &it->second;
 }
 
-std::string OnnxGraphWriter::Add(const std::string& var, const char* form, const Tensor& tensor,
+std::string OnnxGraphWriter::Add(const std::string& name, DType dtype,
                                  const std::vector<int64_t>& dims, std::string bytes) {
-  std::string name = weights_.contains(var) ? var + form : var;
-  weights_.insert(name);
   onnx::TensorProto* out = graph_.add_initializer();
   out->set_name(name);
-  out->set_data_type(OnnxType(tensor.dtype()));
+  out->set_data_type(OnnxType(dtype));
   out->mutable_dims()->Assign(dims.begin(), dims.end());
   out->set_raw_data(std::move(bytes));
   return name;
 }
 
 StatusOr<std::string> OnnxGraphWriter::Value(const std::string& var) {
-  std::string& value = values_[var];
+  std::string& value = values_[{var, ""}];
   if (!value.empty()) return value;
   if (!IsWeight(var)) return value = var;
   TD_ASSIGN_OR_RETURN(const Tensor* tensor, Weight(var));
-  return value = Add(var, "", *tensor, DimsOf(tensor->shape()), BytesOf(*tensor));
+  return value = Add(var, tensor->dtype(), DimsOf(tensor->shape()), BytesOf(*tensor));
 }
 
 StatusOr<std::string> OnnxGraphWriter::Transposed(const std::string& var) {
-  std::string& value = values_[var + "/T"];
+  std::string& value = values_[{var, "T"}];
   if (!value.empty()) return value;
   TD_ASSIGN_OR_RETURN(const Tensor* tensor, Weight(var));
   const int64_t rows = tensor->shape()[0], columns = tensor->shape()[1];
@@ -117,17 +120,18 @@ StatusOr<std::string> OnnxGraphWriter::Transposed(const std::string& var) {
                   from + static_cast<size_t>(i * columns + j) * size, size);
     }
   }
-  return value = Add(var, ".T", *tensor, {columns, rows}, std::move(bytes));
+  return value = Add(NewName(var + ".T"), tensor->dtype(), {columns, rows}, std::move(bytes));
 }
 
 StatusOr<std::string> OnnxGraphWriter::WithZeroRow(const std::string& var, int64_t row) {
-  std::string& value = values_[var + "/" + std::to_string(row)];
+  std::string& value = values_[{var, std::to_string(row)}];
   if (!value.empty()) return value;
   TD_ASSIGN_OR_RETURN(const Tensor* tensor, Weight(var));
   std::string bytes = BytesOf(*tensor);
   const size_t row_bytes = tensor->bytes() / static_cast<size_t>(tensor->shape()[0]);
   bytes.replace(static_cast<size_t>(row) * row_bytes, row_bytes, row_bytes, '\0');
-  return value = Add(var, ".padded", *tensor, DimsOf(tensor->shape()), std::move(bytes));
+  return value = Add(NewName(var + ".padded"), tensor->dtype(), DimsOf(tensor->shape()),
+                     std::move(bytes));
 }
 
 void OnnxGraphWriter::Node(const char* type, const std::vector<std::string>& inputs,
@@ -145,7 +149,11 @@ void OnnxGraphWriter::Node(const char* type, const std::vector<std::string>& inp
 }
 
 std::string OnnxGraphWriter::NewName(const std::string& base) {
-  return base + "/" + std::to_string(temps_++);
+  std::string name = base;
+  while (program_.FindVar(name) != nullptr || !names_.insert(name).second) {
+    name = base + "/" + std::to_string(numbers_++);
+  }
+  return name;
 }
 
 std::string OnnxGraphWriter::Temp(const char* type, const std::vector<std::string>& inputs,
@@ -156,29 +164,21 @@ std::string OnnxGraphWriter::Temp(const char* type, const std::vector<std::strin
 }
 
 std::string OnnxGraphWriter::Ints(const std::vector<int64_t>& values) {
-  const std::string name = "ints/" + absl::StrJoin(values, ",");
-  if (!constants_.insert(name).second) return name;
-  onnx::TensorProto* out = graph_.add_initializer();
-  out->set_name(name);
-  out->set_data_type(onnx::TensorProto::INT64);
-  out->add_dims(static_cast<int64_t>(values.size()));
-  out->set_raw_data(values.data(), values.size() * sizeof(int64_t));
-  return name;
+  const std::string key = "ints/" + absl::StrJoin(values, ",");
+  std::string& name = constants_[key];
+  if (!name.empty()) return name;
+  return name =
+             Add(NewName(key), DType::kI64, {static_cast<int64_t>(values.size())}, BytesOf(values));
 }
 
 std::string OnnxGraphWriter::Float(double value) {
   return Floats(absl::StrFormat("float/%.9g", value), {}, {static_cast<float>(value)});
 }
 
-std::string OnnxGraphWriter::Floats(const std::string& name, const std::vector<int64_t>& dims,
+std::string OnnxGraphWriter::Floats(const std::string& key, const std::vector<int64_t>& dims,
                                     const std::vector<float>& values) {
-  if (!constants_.insert(name).second) return name;
-  onnx::TensorProto* out = graph_.add_initializer();
-  out->set_name(name);
-  out->set_data_type(onnx::TensorProto::FLOAT);
-  out->mutable_dims()->Assign(dims.begin(), dims.end());
-  out->set_raw_data(values.data(), values.size() * sizeof(float));
-  return name;
+  std::string& name = constants_[key];
+  return name.empty() ? name = Add(NewName(key), DType::kF32, dims, BytesOf(values)) : name;
 }
 
 }  // namespace tandem

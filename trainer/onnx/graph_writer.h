@@ -3,8 +3,8 @@
 
 #include <map>
 #include <set>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/graph/program.h"
@@ -23,17 +23,17 @@ class OnnxGraphWriter {
   OnnxGraphWriter(const Program& program, const TensorMap& tensors, onnx::GraphProto& graph)
       : program_(program), tensors_(tensors), graph_(graph) {}
 
-  // The ONNX value that holds variable `var`; a parameter or state becomes an initializer when it
-  // is asked for first. NOT_FOUND and FAILED_PRECONDITION as ExportOnnx.
+  // The ONNX value that holds variable `var`; a parameter or state becomes an initializer of its
+  // own name when it is asked for first. NOT_FOUND and FAILED_PRECONDITION as ExportOnnx.
   StatusOr<std::string> Value(const std::string& var);
-  // The same, [n,k] of a parameter [k,n].
+  // Forms of it are initializers beside it: [n,k] of a parameter [k,n].
   StatusOr<std::string> Transposed(const std::string& var);
   // A table whose row `row` is zero, whatever it holds.
   StatusOr<std::string> WithZeroRow(const std::string& var, int64_t row);
   bool IsWeight(const std::string& var) const;
 
   // From now on `var` is what `value` is.
-  void Alias(const std::string& var, const std::string& value) { values_[var] = value; }
+  void Alias(const std::string& var, const std::string& value) { values_[{var, ""}] = value; }
 
   // Adds a node; bool, integer, float, string and list attributes become ONNX's.
   void Node(const char* type, const std::vector<std::string>& inputs,
@@ -42,28 +42,29 @@ class OnnxGraphWriter {
   std::string Temp(const char* type, const std::vector<std::string>& inputs,
                    const AttrMap& attrs = {});
 
-  // Initializers; equal ones are written once.
+  // Initializers; equal ones are written once. Those with the same `key` are equal.
   std::string Ints(const std::vector<int64_t>& values);
   std::string Float(double value);
-  std::string Floats(const std::string& name, const std::vector<int64_t>& dims,
+  std::string Floats(const std::string& key, const std::vector<int64_t>& dims,
                      const std::vector<float>& values);
 
  private:
   StatusOr<const Tensor*> Weight(const std::string& var) const;
-  // A new initializer for a form of `var`; its name.
-  std::string Add(const std::string& var, const char* form, const Tensor& tensor,
-                  const std::vector<int64_t>& dims, std::string bytes);
+  std::string Add(const std::string& name, DType dtype, const std::vector<int64_t>& dims,
+                  std::string bytes);
+  // `base`, or with a number behind it: no other value's, and no variable's.
   std::string NewName(const std::string& base);
 
   const Program& program_;
   const TensorMap& tensors_;
   onnx::GraphProto& graph_;
-  std::map<std::string, std::string> values_;  // of variables; of forms of parameters, "w/T"
-  std::set<std::string> constants_, weights_;  // names of initializers
-  int temps_ = 0;
+  std::map<std::pair<std::string, std::string>, std::string> values_;  // of variables in a form
+  std::map<std::string, std::string> constants_;                       // by their keys
+  std::set<std::string> names_;                                        // that were made
+  int numbers_ = 0;                                                    // in them
 };
 
-// ONNX's number of an element type. UNIMPLEMENTED for one that it lacks.
+// ONNX's number of an element type; it has all of them.
 int OnnxType(DType dtype);
 
 }  // namespace tandem
