@@ -26,7 +26,8 @@ std::vector<std::string> Models() {
   return models;
 }
 
-// What is made of `bytes` is a sound program, or an error that names the file. Counts the former.
+// What is made of `bytes` is a sound program for any batch, or an error that names the file. Counts
+// the former.
 void Check(const std::string& bytes, int64_t* made) {
   CpuDevice device;
   OnnxImportOptions options;
@@ -34,7 +35,10 @@ void Check(const std::string& bytes, int64_t* made) {
   const auto import = ImportOnnx(bytes, "m.onnx", options, device);
   if (import.ok()) {
     ++*made;
-    ASSERT_TRUE(Verify(import->program).ok());
+    Program program = import->program;
+    ASSERT_TRUE(Verify(program).ok());
+    const Status other = BindBatch(program, 5);
+    ASSERT_TRUE(other.ok()) << other << "\n" << Dump(import->program);
   } else {
     ASSERT_THAT(import.status().message(), testing::HasSubstr("m.onnx"));
   }

@@ -1,5 +1,7 @@
 #include "trainer/onnx/graph_reader.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/ascii.h"
@@ -8,7 +10,7 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kBatch = 2;  // while the program is made
+constexpr int64_t kBatch = 2, kOtherBatch = 3;  // while the program is made
 constexpr size_t kListMax = 4096;
 
 StatusOr<DType> TypeOf(int type) {
@@ -82,6 +84,11 @@ Status OnnxGraphReader::AddConstant(const std::string& value, const onnx::Tensor
                                     bool trained) {
   auto numbers = TensorOf(tensor, host_);
   if (!numbers.ok()) return Annotate(numbers.status(), "tensor \"" + value + "\"");
+  // A mask, of infinities and zeros, is none.
+  const auto finite = [](float v) { return std::isfinite(v); };
+  if (trained && numbers->dtype() == DType::kF32) {
+    trained = std::all_of(numbers->span<float>().begin(), numbers->span<float>().end(), finite);
+  }
   known_.insert_or_assign(value, Known{*std::move(numbers), trained});
   return OkStatus();
 }
@@ -117,10 +124,43 @@ Status OnnxGraphReader::AddInput(const onnx::ValueInfoProto& input, const std::s
   const auto shape = ParseShape(dims);
   if (!shape.ok()) return Annotate(shape.status(), where);
   TD_RETURN_IF_ERROR(Annotate(
-      program().AddVar(
+      AddVar(
           {.name = var, .kind = VarKind::kData, .desc = {*dtype, *shape}, .batch_leading = true}),
       where));
   vars_[input.name()] = var;
+  return OkStatus();
+}
+
+Status OnnxGraphReader::AddVar(tandem::Var var) {
+  if (var.batch_leading) var.desc.shape[0] = kBatch;
+  TD_RETURN_IF_ERROR(out_.program.AddVar(var));
+  if (var.batch_leading) var.desc.shape[0] = kOtherBatch;
+  return other_.AddVar(std::move(var));
+}
+
+Status OnnxGraphReader::Append(Op op) {
+  TD_RETURN_IF_ERROR(AppendOp(out_.program, op));
+  const Status other = AppendOp(other_, std::move(op));
+  if (other.ok()) return other;
+  return Unimplemented("it fits a batch of %d alone, not one of %d: %s", kBatch, kOtherBatch,
+                       std::string(other.message()));
+}
+
+bool OnnxGraphReader::DependsOnBatch(const std::string& var, int axis) const {
+  return Desc(var).shape[axis] != other_.FindVar(var)->desc.shape[axis];
+}
+
+bool OnnxGraphReader::HasBatch(const std::string& var) const {
+  const Shape& shape = Desc(var).shape;
+  return shape.rank() > 0 && shape[0] == kBatch && DependsOnBatch(var, 0);
+}
+
+Status OnnxGraphReader::CheckSizes(const std::string& var) const {
+  for (int axis = 1; axis < Desc(var).shape.rank(); ++axis) {
+    if (!DependsOnBatch(var, axis)) continue;
+    return Unimplemented("dimension %d of \"%s\" depends on the batch; only the first one may",
+                         axis, var);
+  }
   return OkStatus();
 }
 
@@ -156,8 +196,7 @@ StatusOr<std::string> OnnxGraphReader::Declare(const std::string& value, VarKind
   // Values are those of `tensor`; without them training starts as it does elsewhere.
   Init init = {Init::kConstant, 0.0f};
   if (tensor.shape().rank() >= 2) init = {Init::kXavierUniform};
-  TD_RETURN_IF_ERROR(
-      program().AddVar({.name = name, .kind = kind, .desc = tensor.desc(), .init = init}));
+  TD_RETURN_IF_ERROR(AddVar({.name = name, .kind = kind, .desc = tensor.desc(), .init = init}));
   out_.tensors[name] = std::move(tensor);
   return vars_[value] = name;
 }
@@ -232,6 +271,13 @@ StatusOr<std::string> OnnxNode::in(size_t input) const {
 }
 
 StatusOr<std::vector<int64_t>> OnnxNode::ConstantInts(size_t input) const {
+  TD_ASSIGN_OR_RETURN(std::vector<int64_t> ints, ConstantSizes(input));
+  const bool batch = std::find(ints.begin(), ints.end(), kOnnxBatch) != ints.end();
+  if (batch) return Unimplemented("\"%s\" depends on the batch", value(input));
+  return ints;
+}
+
+StatusOr<std::vector<int64_t>> OnnxNode::ConstantSizes(size_t input) const {
   if (!has(input)) return InvalidArgument("input %d is missing", input);
   const Tensor* tensor = graph_.Constant(value(input));
   if (tensor == nullptr) {
@@ -247,7 +293,7 @@ StatusOr<std::vector<int64_t>> OnnxNode::ConstantInts(size_t input) const {
 }
 
 std::optional<std::vector<int64_t>> OnnxNode::Known(size_t input) const {
-  auto ints = ConstantInts(input);
+  auto ints = ConstantSizes(input);
   return ints.ok() ? std::optional(*std::move(ints)) : std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 // A program while it is made of an ONNX graph: which of the graph's values are variables, and which
-// are numbers that are known.
+// are numbers that are known. It is made for two sizes of the batch at once, which tell what
+// depends on the batch.
 #pragma once
 
 #include <map>
@@ -20,6 +21,9 @@ class ValueInfoProto;
 
 namespace tandem {
 
+// In lists of sizes that are known while a model is read: the size of the batch.
+inline constexpr int64_t kOnnxBatch = INT64_MIN / 2;
+
 class OnnxGraphReader {
  public:
   // `out` must outlive this.
@@ -33,6 +37,14 @@ class OnnxGraphReader {
 
   // Whole numbers that were computed while the model was read.
   Status AddInts(const std::string& value, const std::vector<int64_t>& ints);
+  // Declares a variable; one with batch_leading has any first dimension.
+  Status AddVar(tandem::Var var);
+  bool DependsOnBatch(const std::string& var, int axis) const;
+  // Whether the first dimension of `var` is the batch, and not a multiple of it.
+  bool HasBatch(const std::string& var) const;
+  // UNIMPLEMENTED when another dimension than the first depends on the batch: an operator that has
+  // sizes as attributes would have those of one batch for ever.
+  Status CheckSizes(const std::string& var) const;
   // The batch size that the model was saved for; 0: any.
   int64_t fixed_batch() const { return fixed_batch_; }
 
@@ -55,8 +67,8 @@ class OnnxGraphReader {
   // Appends an operator; the result gets the name `out`, what else it writes is named after it.
   Status Append(const std::string& type, std::vector<std::vector<std::string>> inputs,
                 AttrMap attrs, const std::string& out);
-  Status Append(Op op) { return AppendOp(out_.program, std::move(op)); }
-  Program& program() { return out_.program; }
+  Status Append(Op op);
+  const Program& program() const { return out_.program; }
 
  private:
   struct Known {
@@ -69,6 +81,7 @@ class OnnxGraphReader {
   const int64_t opset_;
   Device& host_;
   OnnxImport& out_;
+  Program other_;  // out_.program for another batch
   int64_t fixed_batch_ = 0;
   std::map<std::string, Known, std::less<>> known_;
   std::map<std::string, std::string> vars_;  // of values
@@ -90,7 +103,9 @@ class OnnxNode {
   StatusOr<std::string> in(size_t input) const;
   // Whole numbers that the graph must know. UNIMPLEMENTED where they are computed.
   StatusOr<std::vector<int64_t>> ConstantInts(size_t input) const;
-  // Whole numbers that are known, as a list; nullopt for anything else.
+  // The same of sizes, of which some may be kOnnxBatch.
+  StatusOr<std::vector<int64_t>> ConstantSizes(size_t input) const;
+  // ConstantSizes as a list; nullopt for anything else.
   std::optional<std::vector<int64_t>> Known(size_t input) const;
   // The node's result is a list that is known.
   Status Know(const std::vector<int64_t>& list) const { return graph_.AddInts(out(), list); }

@@ -9,6 +9,7 @@
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/graph_reader.h"
 #include "trainer/onnx/op_readers.h"
+#include "trainer/onnx/patterns.h"
 
 namespace tandem {
 namespace {
@@ -73,7 +74,7 @@ StatusOr<std::string> OutputOf(const onnx::GraphProto& graph, const std::string&
                   OrDidYouMean(wanted, names), all);
 }
 
-// The node at the end that the loss brings itself, and is left out; nullptr: there is none.
+// The node at the end that the loss brings itself; nullptr: there is none.
 const onnx::NodeProto* LastActivation(const onnx::GraphProto& graph, const std::string& output,
                                       Loss loss) {
   for (const auto& node : graph.node()) {
@@ -85,21 +86,34 @@ const onnx::NodeProto* LastActivation(const onnx::GraphProto& graph, const std::
   return nullptr;
 }
 
-Status ReadNodes(const onnx::GraphProto& graph, const onnx::NodeProto* skip,
-                 OnnxGraphReader* reader) {
+bool AnyReads(const onnx::GraphProto& graph, const std::string& value) {
+  return std::any_of(graph.node().begin(), graph.node().end(), [&](const auto& node) {
+    return std::find(node.input().begin(), node.input().end(), value) != node.input().end();
+  });
+}
+
+// `last`: it is LastActivation.
+Status ReadNode(const onnx::GraphProto& graph, const onnx::NodeProto& proto, bool last,
+                OnnxGraphReader* reader) {
+  if (proto.output_size() == 0) return InvalidArgument("it has no output");
+  if (!proto.domain().empty() && proto.domain() != "ai.onnx") {
+    return Unimplemented("domain \"%s\"", proto.domain());
+  }
+  const OnnxNode node(proto, *reader);
+  if (last && proto.op_type() != "Sigmoid") TD_RETURN_IF_ERROR(CheckOnnxSoftmax(node));
+  if (!last || AnyReads(graph, proto.output(0))) {
+    TD_RETURN_IF_ERROR(ReadOnnxNode(proto.op_type(), node));
+  }
+  return node.AllRead();
+}
+
+// All but those that are `gone`.
+Status ReadNodes(const onnx::GraphProto& graph, const std::set<const onnx::NodeProto*>& gone,
+                 const onnx::NodeProto* last, OnnxGraphReader* reader) {
   for (int i = 0; i < graph.node_size(); ++i) {
     const onnx::NodeProto& proto = graph.node(i);
-    if (&proto == skip) continue;
-    const OnnxNode node(proto, *reader);
-    Status status;
-    if (proto.output_size() == 0) {
-      status = InvalidArgument("it has no output");
-    } else if (!proto.domain().empty() && proto.domain() != "ai.onnx") {
-      status = Unimplemented("domain \"%s\"", proto.domain());
-    } else {
-      status = ReadOnnxNode(proto.op_type(), node);
-      if (status.ok()) status = node.AllRead();
-    }
+    if (gone.contains(&proto)) continue;
+    const Status status = ReadNode(graph, proto, &proto == last, reader);
     if (status.ok()) continue;
     return Annotate(status,
                     absl::StrFormat("node %d, %s \"%s\"", i, proto.op_type(), proto.name()));
@@ -107,20 +121,35 @@ Status ReadNodes(const onnx::GraphProto& graph, const onnx::NodeProto* skip,
   return OkStatus();
 }
 
+// One for each element of `shape`, of which the first dimension is that of `logits`.
+Status AddLabel(const std::string& logits, const Shape& shape, OnnxGraphReader* reader) {
+  TD_RETURN_IF_ERROR(reader->CheckSizes(logits));
+  if (!reader->HasBatch(logits)) {
+    return InvalidArgument(
+        "the output is %s, of which the first dimension is not the batch; hint: --loss=none",
+        ToString(reader->Desc(logits).shape));
+  }
+  return reader->AddVar({.name = "label",
+                         .kind = VarKind::kData,
+                         .desc = {DType::kI64, shape},
+                         .batch_leading = true});
+}
+
+Status MeanLoss(const std::string& rows, Program* program, OnnxGraphReader* reader) {
+  program->loss = reader->NewVar("loss");
+  return reader->Append("mean", {{rows}}, {}, program->loss);
+}
+
 // Logits [..., classes] as rows, labels as a column.
-Status SoftmaxLoss(std::string logits, OnnxGraphReader* reader) {
+Status SoftmaxLoss(std::string logits, OnnxGraphReader* reader, Program* program) {
   const Shape shape = reader->Desc(logits).shape;
   if (shape.rank() < 2) {
     return InvalidArgument("the output is %s, no row of logits for each sample; hint: --loss=none",
                            ToString(shape));
   }
-  Program& program = reader->program();
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end() - 1);
   if (dims.size() == 1) dims.push_back(1);
-  TD_RETURN_IF_ERROR(program.AddVar({.name = "label",
-                                     .kind = VarKind::kData,
-                                     .desc = {DType::kI64, Shape(dims)},
-                                     .batch_leading = true}));
+  TD_RETURN_IF_ERROR(AddLabel(logits, Shape(dims), reader));
   std::string label = "label";
   if (shape.rank() > 2) {
     const std::vector<int64_t> rows = {-1, shape[shape.rank() - 1]};
@@ -135,45 +164,40 @@ Status SoftmaxLoss(std::string logits, OnnxGraphReader* reader) {
   TD_RETURN_IF_ERROR(reader->Append(Op{.type = "softmax_with_cross_entropy",
                                        .inputs = {{logits}, {label}},
                                        .outputs = {{reader->NewVar("loss.softmax")}, {rows}}}));
-  program.loss = reader->NewVar("loss");
-  TD_RETURN_IF_ERROR(reader->Append("mean", {{rows}}, {}, program.loss));
-  program.metrics = {reader->NewVar("accuracy")};
-  return reader->Append("accuracy", {{logits}, {label}}, {}, program.metrics[0]);
+  TD_RETURN_IF_ERROR(MeanLoss(rows, program, reader));
+  program->metrics = {reader->NewVar("accuracy")};
+  return reader->Append("accuracy", {{logits}, {label}}, {}, program->metrics[0]);
 }
 
-Status SigmoidLoss(const std::string& logits, OnnxGraphReader* reader) {
-  Program& program = reader->program();
-  TD_RETURN_IF_ERROR(program.AddVar({.name = "label",
-                                     .kind = VarKind::kData,
-                                     .desc = {DType::kI64, reader->Desc(logits).shape},
-                                     .batch_leading = true}));
+Status SigmoidLoss(const std::string& logits, OnnxGraphReader* reader, Program* program) {
+  TD_RETURN_IF_ERROR(AddLabel(logits, reader->Desc(logits).shape, reader));
   const std::string rows = reader->NewVar("loss.rows");
   TD_RETURN_IF_ERROR(reader->Append(Op{.type = "sigmoid_cross_entropy",
                                        .inputs = {{logits}, {"label"}},
                                        .outputs = {{reader->NewVar("loss.sigmoid")}, {rows}}}));
-  program.loss = reader->NewVar("loss");
-  return reader->Append("mean", {{rows}}, {}, program.loss);
+  return MeanLoss(rows, program, reader);
 }
 
-Status AddLoss(const std::string& output, Loss loss, OnnxGraphReader* reader) {
+Status AddLoss(const std::string& output, Loss loss, OnnxGraphReader* reader, Program* program) {
   TD_ASSIGN_OR_RETURN(const std::string var, reader->Var(output));
   if (reader->Desc(var).dtype != DType::kF32) {
     return InvalidArgument("output \"%s\" holds whole numbers", output);
   }
   switch (loss) {
     case Loss::kSoftmax:
-      return SoftmaxLoss(var, reader);
+      return SoftmaxLoss(var, reader, program);
     case Loss::kSigmoid:
-      return SigmoidLoss(var, reader);
+      return SigmoidLoss(var, reader, program);
     case Loss::kNone:
       return OkStatus();
   }
   return OkStatus();
 }
 
-Status Read(const onnx::ModelProto& model, const OnnxImportOptions& options, Device& host,
+Status Read(onnx::ModelProto& model, const OnnxImportOptions& options, Device& host,
             OnnxImport* out) {
   TD_ASSIGN_OR_RETURN(const int64_t opset, OpsetOf(model));
+  const std::set<const onnx::NodeProto*> gone = FusePatterns(model.mutable_graph());
   const onnx::GraphProto& graph = model.graph();
   out->program.name = graph.name();
   OnnxGraphReader reader(opset, host, out);
@@ -183,14 +207,14 @@ Status Read(const onnx::ModelProto& model, const OnnxImportOptions& options, Dev
   if (graph.sparse_initializer_size() > 0) return Unimplemented("sparse initializers");
   TD_RETURN_IF_ERROR(AddInputs(graph, options, &reader));
   TD_ASSIGN_OR_RETURN(std::string output, OutputOf(graph, options.output));
-  const onnx::NodeProto* skipped = LastActivation(graph, output, options.loss);
-  TD_RETURN_IF_ERROR(ReadNodes(graph, skipped, &reader));
-  if (skipped != nullptr) {
+  const onnx::NodeProto* last = LastActivation(graph, output, options.loss);
+  TD_RETURN_IF_ERROR(ReadNodes(graph, gone, last, &reader));
+  if (last != nullptr) {
     out->notes.push_back(
-        absl::StrFormat("%s at the end is left out: the loss has it", skipped->op_type()));
-    output = skipped->input(0);
+        absl::StrFormat("%s at the end is left out: the loss has it", last->op_type()));
+    output = last->input(0);
   }
-  TD_RETURN_IF_ERROR(AddLoss(output, options.loss, &reader));
+  TD_RETURN_IF_ERROR(AddLoss(output, options.loss, &reader, &out->program));
   return Verify(out->program);
 }
 

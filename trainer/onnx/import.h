@@ -17,8 +17,9 @@ struct OnnxImportOptions {
   // Inputs of the model, to data variables. An only input of four dimensions is "img" unless given.
   std::map<std::string, std::string> rename;
   std::string output;  // of the model; empty: its only one
-  // What is trained. Softmax: the output [..., classes] are logits of the i64 variable "label"
-  // [..., 1]; a softmax at the end is left out. Sigmoid: the same, label shaped as the output.
+  // What is trained. Softmax: the output [batch, ..., classes] are logits of the i64 variable
+  // "label" [batch, ...], [batch, 1] when that is all; a softmax at the end is left out. Sigmoid:
+  // the same, label shaped as the output.
   enum class Loss { kSoftmax, kSigmoid, kNone };
   Loss loss = Loss::kSoftmax;
 };
@@ -30,8 +31,8 @@ struct OnnxImport {
 };
 
 // Reads a serialized ModelProto; `name` begins every message, `host` gives memory for tensors.
-// Trained become initializers that are floats; running statistics and what Constant nodes hold
-// become states. The first dimension of every input is the batch.
+// Trained become initializers that are finite floats; running statistics and what Constant nodes
+// hold become states. The first dimension of every input is the batch, which may have any size.
 // DATA_LOSS for bytes that are no such model, or tensors that do not have the bytes that their
 // shape needs; UNIMPLEMENTED naming node, operator and attribute that have no counterpart;
 // INVALID_ARGUMENT for a graph that is wrong in itself or options that do not fit.

@@ -59,6 +59,8 @@ Status Broadcast(const OnnxNode& n, const std::string& type, const std::string& 
   }
   if (of_x == of_y) return n.Done(type, {{x}, {y}});
   if (static_cast<int>(middle.size()) != of_y.rank()) {
+    TD_RETURN_IF_ERROR(n.graph().CheckSizes(y));
+    if (n.graph().DependsOnBatch(y, 0)) middle[0] = -1;
     TD_ASSIGN_OR_RETURN(y, n.Temp("reshape", {{y}}, {{"shape", middle}}));
   }
   return n.Done(type, {{x}, {y}}, {{"axis", int64_t{axis}}});
@@ -99,6 +101,29 @@ Status Elementwise(const OnnxNode& n) {
 constexpr char kAdd[] = "elementwise_add", kSub[] = "elementwise_sub", kMul[] = "elementwise_mul",
                kDiv[] = "elementwise_div", kMax[] = "elementwise_max";
 
+Status Pow(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  const float* exponent = n.Scalar(1);
+  const auto whole = n.Known(1);
+  const bool one = whole && whole->size() == 1;
+  if (exponent == nullptr && !one) return Unimplemented("an exponent that is no known number");
+  const double power = exponent != nullptr ? *exponent : static_cast<double>((*whole)[0]);
+  if (power == 2) return n.Done("elementwise_mul", {{x}, {x}});
+  if (power != 3) return Unimplemented("exponent %g; squares and cubes alone", power);
+  TD_ASSIGN_OR_RETURN(const std::string square, n.Temp("elementwise_mul", {{x}, {x}}));
+  return n.Done("elementwise_mul", {{square}, {x}});
+}
+
+// What FusePatterns has left.
+Status Erf(const OnnxNode&) {
+  return Unimplemented("other than in a gelu, x * 0.5 * (1 + Erf(x / sqrt 2))");
+}
+Status Sqrt(const OnnxNode&) {
+  return Unimplemented(
+      "other than in a layer normalisation over one dimension, c / Sqrt(ReduceMean(c * c) + "
+      "epsilon) with c = x - ReduceMean(x)");
+}
+
 Status Sum(const OnnxNode& n) {
   Slots inputs(1);
   for (size_t i = 0; i < n.inputs(); ++i) {
@@ -127,6 +152,7 @@ Status MatMul(const OnnxNode& n) {
   const Shape of_x = n.graph().Desc(x).shape, of_y = n.graph().Desc(y).shape;
   if (of_y.rank() != 2 || of_x.rank() < 2) return n.Done("matmul", {{x}, {y}});
   if (of_x.rank() == 2) return n.Done("fc", {{x}, {y}, {}});
+  TD_RETURN_IF_ERROR(n.graph().CheckSizes(x));
   TD_ASSIGN_OR_RETURN(x, n.Temp("reshape", {{x}}, {{"shape", Ints{-1, of_x[of_x.rank() - 1]}}}));
   TD_ASSIGN_OR_RETURN(x, n.Temp("fc", {{x}, {y}, {}}));
   Ints dims(of_x.dims().begin(), of_x.dims().end());
@@ -142,11 +168,17 @@ Status Transpose(const OnnxNode& n) {
   return n.Done("transpose", {{x}}, {{"axis", n.Ints("perm", reversed)}});
 }
 
-Status Softmax(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+// The attribute "axis" names the last dimension of `x`.
+Status CheckLastAxis(const OnnxNode& n, const std::string& x, int64_t fallback) {
   const int rank = n.graph().Desc(x).shape.rank();
-  TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", n.opset() < 13 ? 1 : -1), rank));
-  if (axis != rank - 1) return Unimplemented("axis = %d of %d: the last one alone", axis, rank);
+  TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", fallback), rank));
+  return axis == rank - 1 ? OkStatus()
+                          : Unimplemented("axis = %d of %d: the last one alone", axis, rank);
+}
+
+Status Softmax(const OnnxNode& n) {
+  TD_RETURN_IF_ERROR(CheckOnnxSoftmax(n));
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return n.Done("softmax", {{x}});
 }
 
@@ -231,12 +263,11 @@ Status Dropout(const OnnxNode& n) {
     ratio = *given;
   }
   if (ratio == 0) return Identity(n);
-  Program& program = n.graph().program();
-  if (program.FindVar(kDropoutPosition) == nullptr) {
-    TD_RETURN_IF_ERROR(program.AddVar({.name = kDropoutPosition,
-                                       .kind = VarKind::kState,
-                                       .desc = {DType::kI64, {4}},
-                                       .saved = false}));
+  if (n.graph().program().FindVar(kDropoutPosition) == nullptr) {
+    TD_RETURN_IF_ERROR(n.graph().AddVar({.name = kDropoutPosition,
+                                         .kind = VarKind::kState,
+                                         .desc = {DType::kI64, {4}},
+                                         .saved = false}));
   }
   return n.Done("dropout", {{x}, {kDropoutPosition}},
                 {{"dropout_prob", ratio}, {"name", n.graph().NewVar(n.out())}});
@@ -284,9 +315,8 @@ Status LayerNorm(const OnnxNode& n) {
   if (n.outputs() > 1) return Unimplemented("statistics as further outputs");
   TD_RETURN_IF_ERROR(n.Only("stash_type", 1));
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  const int rank = n.graph().Desc(x).shape.rank();
-  TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", -1), rank));
-  if (axis != rank - 1) return Unimplemented("axis = %d of %d: the last one alone", axis, rank);
+  TD_RETURN_IF_ERROR(CheckLastAxis(n, x, -1));
+  const auto axis = int64_t{n.graph().Desc(x).shape.rank() - 1};
   Slots inputs = {{x}, {}, {}};
   for (const size_t i : {size_t{1}, size_t{2}}) {
     if (!n.has(i)) continue;
@@ -308,6 +338,7 @@ constexpr OnnxReadRow kRows[] = {
     {"Constant", Constant},
     {"Div", Elementwise<kDiv>},
     {"Dropout", Dropout},
+    {"Erf", Erf},
     {"Gather", Gather},
     {"Gelu", Gelu},
     {"Gemm", Gemm},
@@ -316,6 +347,7 @@ constexpr OnnxReadRow kRows[] = {
     {"MatMul", MatMul},
     {"Max", Elementwise<kMax>},
     {"Mul", Elementwise<kMul>},
+    {"Pow", Pow},
     {"ReduceMax", Reduce<kReduceMax>},
     {"ReduceMean", Reduce<kReduceMean>},
     {"ReduceSum", Reduce<kReduceSum>},
@@ -324,6 +356,7 @@ constexpr OnnxReadRow kRows[] = {
     {"Slice", Slice},
     {"Softmax", Softmax},
     {"Split", Split},
+    {"Sqrt", Sqrt},
     {"Sub", Elementwise<kSub>},
     {"Sum", Sum},
     {"Tanh", Plain<kTanh>},
@@ -331,6 +364,11 @@ constexpr OnnxReadRow kRows[] = {
 };
 
 }  // namespace
+
+Status CheckOnnxSoftmax(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  return CheckLastAxis(n, x, n.opset() < 13 ? 1 : -1);
+}
 
 Status ReadOnnxNode(const std::string& type, const OnnxNode& node) {
   for (const std::span<const OnnxReadRow> rows :

@@ -19,6 +19,9 @@ std::span<const OnnxReadRow> OnnxImageReaders();
 // Those of nodes that change or compute shapes (op_readers_shape.cc).
 std::span<const OnnxReadRow> OnnxShapeReaders();
 
+// UNIMPLEMENTED unless Softmax or LogSoftmax `node` is over the last dimension.
+Status CheckOnnxSoftmax(const OnnxNode& node);
+
 // Adds what a node of type `type` computes. UNIMPLEMENTED where there is no operator for it.
 Status ReadOnnxNode(const std::string& type, const OnnxNode& node);
 

@@ -1,5 +1,5 @@
 // Nodes that change shapes, and those that compute shapes: lists of whole numbers that are known
-// while a model is read, with -1 for the batch.
+// while a model is read, with kOnnxBatch for the batch.
 #include <algorithm>
 
 #include "trainer/onnx/op_readers.h"
@@ -16,22 +16,22 @@ Status KnowAgain(const OnnxNode& n, const Ints& known) {
   return n.Know(known);
 }
 
-// Whether the first dimension of `x` may be the batch: it is no parameter.
-bool HasBatch(const OnnxNode& n, const std::string& x) {
-  const VarKind kind = n.graph().program().FindVar(x)->kind;
-  return kind == VarKind::kTemp || kind == VarKind::kData;
-}
-
 Status ShapeOf(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape& shape = n.graph().Desc(x).shape;
   Ints dims(shape.dims().begin(), shape.dims().end());
-  if (!dims.empty() && HasBatch(n, x)) dims[0] = -1;
+  TD_RETURN_IF_ERROR(n.graph().CheckSizes(x));
+  if (n.graph().HasBatch(x)) {
+    dims[0] = kOnnxBatch;
+  } else if (!dims.empty() && n.graph().DependsOnBatch(x, 0)) {
+    return Unimplemented("the first dimension of \"%s\" is not the batch, but depends on it", x);
+  }
   return n.Know(dims);
 }
 
 // To `dims`, of which the first is the batch.
 Status ReshapeTo(const OnnxNode& n, const std::string& x, Ints dims) {
+  TD_RETURN_IF_ERROR(n.graph().CheckSizes(x));
   if (!dims.empty()) dims[0] = -1;
   return n.Done("reshape", {{x}}, {{"shape", dims}});
 }
@@ -47,13 +47,19 @@ Status Flatten(const OnnxNode& n) {
 Status Reshape(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_RETURN_IF_ERROR(n.Only("allowzero", 0));
-  TD_ASSIGN_OR_RETURN(Ints dims, n.ConstantInts(1));
+  TD_ASSIGN_OR_RETURN(Ints dims, n.ConstantSizes(1));
   // The batch, as Shape gives it, or as a model has it that was saved for one size of it alone.
-  const auto open = std::count(dims.begin(), dims.end(), -1);
-  const bool fixed =
-      !dims.empty() && dims[0] > 0 && dims[0] == n.graph().fixed_batch() && HasBatch(n, x);
-  if (fixed) dims[0] = open == 0 ? -1 : 0;
-  if (open > 1 && dims[0] == -1) dims[0] = 0;
+  const bool depends = n.graph().Desc(x).shape.rank() > 0 && n.graph().DependsOnBatch(x, 0);
+  const bool fixed = !dims.empty() && dims[0] > 0 && dims[0] == n.graph().fixed_batch();
+  if (depends && fixed) dims[0] = kOnnxBatch;
+  const auto sized = std::find(dims.begin(), dims.end(), kOnnxBatch);
+  if (sized != dims.end()) {
+    const bool open = std::find(dims.begin(), dims.end(), -1) != dims.end();
+    if (open && !(n.graph().HasBatch(x) && sized == dims.begin())) {
+      return Unimplemented("the batch and -1, unless the batch is and stays the first dimension");
+    }
+    *sized = open ? 0 : -1;  // a second one is refused by the operator
+  }
   return n.Done("reshape", {{x}}, {{"shape", dims}});
 }
 

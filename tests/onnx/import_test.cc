@@ -1,0 +1,344 @@
+// Graphs written by hand: what an import makes of nodes that no export writes so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "onnx/onnx.pb.h"
+#include "tests/onnx/cases.h"
+#include "trainer/onnx/import.h"
+
+namespace tandem {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Ints = std::vector<int64_t>;
+using Strings = std::vector<std::string>;
+using Loss = OnnxImportOptions::Loss;
+
+// With the input "x" [N, ...].
+class Graph {
+ public:
+  explicit Graph(const Ints& dims, int64_t opset = 13) {
+    model_.set_ir_version(7);
+    model_.add_opset_import()->set_version(opset);
+    onnx::ValueInfoProto* input = graph_.add_input();
+    input->set_name("x");
+    auto* type = input->mutable_type()->mutable_tensor_type();
+    type->set_elem_type(onnx::TensorProto::FLOAT);
+    type->mutable_shape()->add_dim()->set_dim_param("N");
+    for (const int64_t size : dims) type->mutable_shape()->add_dim()->set_dim_value(size);
+  }
+
+  void SetBatch(int64_t size) {
+    graph_.mutable_input(0)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(0)
+        ->set_dim_value(size);
+  }
+  onnx::NodeProto& Node(const std::string& type, const Strings& inputs, const std::string& out) {
+    onnx::NodeProto& node = *graph_.add_node();
+    node.set_op_type(type);
+    for (const std::string& name : inputs) node.add_input(name);
+    node.add_output(out);
+    return node;
+  }
+  void Constant(const std::string& name, const Ints& values) {
+    onnx::TensorProto& tensor = *graph_.add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(onnx::TensorProto::INT64);
+    tensor.add_dims(static_cast<int64_t>(values.size()));
+    for (const int64_t value : values) tensor.add_int64_data(value);
+  }
+  void Weight(const std::string& name, const Ints& dims, float value) {
+    onnx::TensorProto& tensor = *graph_.add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    for (const int64_t size : dims) tensor.add_dims(size);
+    for (int64_t i = 0; i < Shape(dims).numel(); ++i) tensor.add_float_data(value);
+  }
+
+  // Of the last node unless `output` is given.
+  StatusOr<OnnxImport> Import(Loss loss = Loss::kNone, const std::string& output = "") const {
+    onnx::ModelProto model = model_;
+    *model.mutable_graph() = graph_;
+    const onnx::NodeProto& last = graph_.node(graph_.node_size() - 1);
+    model.mutable_graph()->add_output()->set_name(output.empty() ? last.output(0) : output);
+    OnnxImportOptions options;
+    options.loss = loss;
+    options.rename = {{"x", "x"}};
+    CpuDevice device;
+    return ImportOnnx(model.SerializeAsString(), "m.onnx", options, device);
+  }
+  std::string Refused(Loss loss = Loss::kNone) const {
+    const auto import = Import(loss);
+    EXPECT_FALSE(import.ok());
+    return ToString(import.status());
+  }
+
+ private:
+  onnx::ModelProto model_;
+  onnx::GraphProto graph_;
+};
+
+onnx::AttributeProto& Attr(onnx::NodeProto& node, const std::string& name) {
+  onnx::AttributeProto& attr = *node.add_attribute();
+  attr.set_name(name);
+  return attr;
+}
+
+void SetInts(onnx::NodeProto& node, const std::string& name, const Ints& values) {
+  onnx::AttributeProto& attr = Attr(node, name);
+  for (const int64_t value : values) attr.add_ints(value);
+}
+
+Strings Types(const Program& program) {
+  Strings types;
+  for (const Op& op : program.ops) types.push_back(op.type);
+  return types;
+}
+
+// Gelu as torch.onnx, TensorFlow and Tandem write it.
+TEST(OnnxPatterns, GeluIsKnownHoweverItIsWritten) {
+  const float half = 0.5f, one = 1, two = 2, root = std::sqrt(2.0f), inverse = 1 / root;
+  const auto begin = [&](bool divides) {
+    Graph graph({4});
+    for (const auto& [name, value] : std::map<std::string, float>{
+             {"half", half}, {"one", one}, {"two", two}, {"root", root}, {"inverse", inverse}}) {
+      graph.Weight(name, {}, value);
+    }
+    graph.Node("Relu", {"x"}, "r");
+    graph.Node(divides ? "Div" : "Mul", {"r", divides ? "root" : "inverse"}, "scaled");
+    graph.Node("Erf", {"scaled"}, "erf");
+    graph.Node("Add", {"one", "erf"}, "plus");
+    return graph;
+  };
+  Graph late = begin(true), early = begin(false), first = begin(false), halved = begin(true);
+  late.Node("Mul", {"r", "plus"}, "product");
+  late.Node("Mul", {"product", "half"}, "y");
+  early.Node("Mul", {"plus", "half"}, "product");
+  early.Node("Mul", {"product", "r"}, "y");
+  first.Node("Mul", {"half", "r"}, "product");
+  first.Node("Mul", {"product", "plus"}, "y");
+  halved.Node("Div", {"r", "two"}, "product");
+  halved.Node("Mul", {"product", "plus"}, "y");
+  for (const Graph& graph : {late, early, first, halved}) {
+    const auto import = graph.Import();
+    ASSERT_TRUE(import.ok()) << import.status();
+    EXPECT_THAT(Types(import->program), ElementsAre("relu", "gelu"));
+    EXPECT_THAT(import->program.ops[1].inputs[0], ElementsAre("r"));
+  }
+  Graph other = begin(true);
+  other.Node("Mul", {"plus", "half"}, "y");
+  EXPECT_THAT(other.Refused(), HasSubstr("Erf \"\": other than in a gelu"));
+  Graph shared = begin(true);
+  shared.Node("Mul", {"r", "plus"}, "product");
+  shared.Node("Mul", {"product", "half"}, "y");
+  shared.Node("Add", {"y", "erf"}, "z");
+  EXPECT_THAT(shared.Refused(), HasSubstr("Erf \"\": other than in a gelu"));
+}
+
+TEST(OnnxPatterns, LayerNormalisationIsKnown) {
+  for (const char* square : {"Pow", "Mul"}) {
+    Graph graph({3, 4});
+    graph.Weight("two", {}, 2);
+    graph.Weight("epsilon", {}, 0.25f);
+    graph.Weight("gamma", {4}, 3);
+    graph.Weight("beta", {4}, 5);
+    SetInts(graph.Node("ReduceMean", {"x"}, "mean"), "axes", {-1});
+    graph.Node("Sub", {"x", "mean"}, "c");
+    graph.Node(square, {"c", std::string(square) == "Pow" ? "two" : "c"}, "squares");
+    SetInts(graph.Node("ReduceMean", {"squares"}, "variance"), "axes", {-1});
+    graph.Node("Add", {"variance", "epsilon"}, "sum");
+    graph.Node("Sqrt", {"sum"}, "root");
+    graph.Node("Div", {"c", "root"}, "normal");
+    graph.Node("Mul", {"normal", "gamma"}, "scaled");
+    graph.Node("Add", {"scaled", "beta"}, "y");
+    const auto import = graph.Import();
+    ASSERT_TRUE(import.ok()) << import.status();
+    ASSERT_THAT(Types(import->program), ElementsAre("layer_norm"));
+    const Op& op = import->program.ops[0];
+    EXPECT_THAT(op.inputs, ElementsAre(Strings{"x"}, Strings{"gamma"}, Strings{"beta"}));
+    EXPECT_EQ(std::get<double>(op.attrs.at("epsilon")), 0.25);
+    // The mean is somebody else's too: it is computed once more.
+    graph.Node("Sub", {"y", "mean"}, "z");
+    const auto both = graph.Import();
+    ASSERT_TRUE(both.ok()) << both.status();
+    EXPECT_THAT(Types(both->program),
+                ElementsAre("reduce_mean", "layer_norm", "reshape", "elementwise_sub"));
+  }
+  Graph root({4});
+  root.Node("Sqrt", {"x"}, "y");
+  EXPECT_THAT(root.Refused(), HasSubstr("Sqrt \"\": other than in a layer normalisation"));
+}
+
+TEST(OnnxPow, SquaresAndCubes) {
+  for (const auto& [power, types] : std::map<float, Strings>{
+           {2, {"elementwise_mul"}}, {3, {"elementwise_mul", "elementwise_mul"}}}) {
+    Graph graph({4});
+    graph.Weight("power", {}, power);
+    graph.Node("Pow", {"x", "power"}, "y");
+    const auto import = graph.Import();
+    ASSERT_TRUE(import.ok()) << import.status();
+    EXPECT_EQ(Types(import->program), types);
+  }
+  Graph root({4});
+  root.Weight("power", {}, 0.5f);
+  root.Node("Pow", {"x", "power"}, "y");
+  EXPECT_THAT(root.Refused(), HasSubstr("exponent 0.5; squares and cubes alone"));
+}
+
+// Trained, a mask would let through a little of what it hides.
+TEST(OnnxConstants, AMaskIsNotTrained) {
+  Graph graph({4});
+  graph.Weight("mask", {4}, -std::numeric_limits<float>::infinity());
+  graph.Weight("bias", {4}, 1);
+  graph.Node("Add", {"x", "bias"}, "b");
+  graph.Node("Add", {"b", "mask"}, "y");
+  const auto import = graph.Import();
+  ASSERT_TRUE(import.ok()) << import.status();
+  EXPECT_EQ(import->program.FindVar("bias")->kind, VarKind::kParam);
+  EXPECT_EQ(import->program.FindVar("mask")->kind, VarKind::kState);
+}
+
+// A loss over classes has no place for a softmax over anything else.
+TEST(OnnxLastSoftmax, IsOverTheLastDimensionAlone) {
+  for (const char* type : {"Softmax", "LogSoftmax"}) {
+    Graph segments({3, 8, 8});
+    segments.Weight("filter", {3, 3, 1, 1}, 0.5f);
+    segments.Node("Conv", {"x", "filter"}, "y");
+    Attr(segments.Node(type, {"y"}, "z"), "axis").set_i(1);
+    EXPECT_THAT(segments.Refused(Loss::kSoftmax),
+                HasSubstr("node 1, " + std::string(type) +
+                          " \"\": axis = 1 of 4: the last one alone (UNIMPLEMENTED)"));
+    // Up to opset 12 that is the default.
+    Graph old({5, 4}, 12), young({5, 4}, 13);
+    old.Node(type, {"x"}, "y");
+    young.Node(type, {"x"}, "y");
+    EXPECT_THAT(old.Refused(Loss::kSoftmax), HasSubstr("axis = 1 of 3"));
+    EXPECT_TRUE(young.Import(Loss::kSoftmax).ok()) << young.Import(Loss::kSoftmax).status();
+  }
+}
+
+TEST(OnnxLastSoftmax, IsReadLikeAnyNode) {
+  Graph other({4});
+  other.Node("Softmax", {"x"}, "y").set_domain("com.example");
+  EXPECT_THAT(other.Refused(Loss::kSoftmax), HasSubstr("domain \"com.example\""));
+  for (const auto& [type, loss] :
+       std::map<std::string, Loss>{{"Softmax", Loss::kSoftmax}, {"Sigmoid", Loss::kSigmoid}}) {
+    Graph odd({4});
+    Attr(odd.Node(type, {"x"}, "y"), "alpha").set_f(2);
+    EXPECT_THAT(odd.Refused(loss), HasSubstr("attribute \"alpha\""));
+  }
+}
+
+TEST(OnnxLastSoftmax, StaysWhereSomebodyElseReadsIt) {
+  Graph graph({4});
+  graph.Node("Relu", {"x"}, "logits");
+  graph.Node("Softmax", {"logits"}, "chances");
+  graph.Node("ReduceMax", {"chances"}, "largest");
+  const auto import = graph.Import(Loss::kSoftmax, "chances");
+  ASSERT_TRUE(import.ok()) << import.status();
+  EXPECT_THAT(Types(import->program),
+              ElementsAre("relu", "softmax", "reduce_max", "softmax_with_cross_entropy", "mean",
+                          "accuracy"));
+  EXPECT_EQ(import->program.ops[3].inputs[0][0], "logits");
+}
+
+// Attributes would keep the size of the batch that the program was made with.
+TEST(OnnxBatch, IsNoSizeOfAnotherDimension) {
+  const auto turned = [] {
+    Graph graph({4, 6});
+    SetInts(graph.Node("Transpose", {"x"}, "t"), "perm", {1, 0, 2});
+    return graph;
+  };
+  Graph computed = turned();
+  computed.Constant("one", {1});
+  computed.Constant("rest", {-1});
+  computed.Node("Shape", {"t"}, "sizes");
+  computed.Node("Gather", {"sizes", "one"}, "batch");
+  computed.Node("Concat", {"batch", "rest"}, "flat");
+  computed.Node("Reshape", {"t", "flat"}, "y");
+  EXPECT_THAT(computed.Refused(),
+              HasSubstr("node 1, Shape \"\": dimension 1 of \"t\" depends on the batch; only the "
+                        "first one may (UNIMPLEMENTED)"));
+  Graph flat = turned();
+  flat.Node("Flatten", {"t"}, "y");
+  EXPECT_THAT(flat.Refused(), HasSubstr("dimension 1 of \"t\" depends on the batch"));
+  Graph product = turned();
+  product.Weight("w", {6, 2}, 0.5f);
+  product.Node("MatMul", {"t", "w"}, "y");
+  EXPECT_THAT(product.Refused(), HasSubstr("dimension 1 of \"t\" depends on the batch"));
+  Graph constant({3});
+  constant.Weight("bias", {2, 3}, 1.0f);
+  constant.Node("Add", {"x", "bias"}, "y");
+  EXPECT_THAT(constant.Refused(), HasSubstr("it fits a batch of 2 alone, not one of 3"));
+  Graph label = turned();
+  label.Node("Relu", {"t"}, "y");
+  EXPECT_THAT(label.Refused(Loss::kSoftmax), HasSubstr("depends on the batch"));
+}
+
+TEST(OnnxBatch, MayBeTurnedThereAndBack) {
+  Graph graph({4, 6});
+  SetInts(graph.Node("Transpose", {"x"}, "t"), "perm", {1, 0, 2});
+  graph.Node("Relu", {"t"}, "r");
+  SetInts(graph.Node("Transpose", {"r"}, "y"), "perm", {1, 0, 2});
+  auto import = graph.Import(Loss::kSoftmax);
+  ASSERT_TRUE(import.ok()) << import.status();
+  ASSERT_TRUE(BindBatch(import->program, 5).ok());
+  EXPECT_EQ(import->program.FindVar("y")->desc.shape, Shape({5, 4, 6}));
+  EXPECT_EQ(import->program.FindVar("label")->desc.shape, Shape({5, 4}));
+}
+
+// [N,1,1] meets [N,4,3] at the batch.
+TEST(OnnxBatch, IsFollowedWhereShapesMeet) {
+  Graph graph({4, 3});
+  SetInts(graph.Node("ReduceMax", {"x"}, "m"), "axes", {1, 2});
+  graph.Node("Mul", {"x", "m"}, "y");
+  auto import = graph.Import();
+  ASSERT_TRUE(import.ok()) << import.status();
+  ASSERT_TRUE(BindBatch(import->program, 7).ok());
+  EXPECT_EQ(import->program.FindVar("y")->desc.shape, Shape({7, 4, 3}));
+}
+
+// x.view(x.size(0), -1), of a model for any batch and of one for a single batch.
+TEST(OnnxBatch, StaysInViews) {
+  Graph any({4, 6}), single({4, 6});
+  any.Constant("zero", {0});
+  any.Constant("rest", {-1});
+  any.Node("Shape", {"x"}, "sizes");
+  any.Node("Gather", {"sizes", "zero"}, "batch");
+  any.Node("Concat", {"batch", "rest"}, "flat");
+  any.Node("Reshape", {"x", "flat"}, "y");
+  single.SetBatch(1);
+  single.Constant("flat", {1, -1});
+  single.Node("Reshape", {"x", "flat"}, "y");
+  for (const Graph& graph : {any, single}) {
+    auto import = graph.Import();
+    ASSERT_TRUE(import.ok()) << import.status();
+    ASSERT_TRUE(BindBatch(import->program, 5).ok());
+    EXPECT_EQ(import->program.FindVar("y")->desc.shape, Shape({5, 24}));
+  }
+}
+
+// A view of rows: [N*4,6] has the batch as a factor, and is none.
+TEST(OnnxBatch, AMultipleOfItIsAnother) {
+  Graph graph({4, 6});
+  graph.Constant("rows", {-1, 6});
+  graph.Constant("zero", {0});
+  graph.Constant("back", {-1, 3});
+  graph.Node("Reshape", {"x", "rows"}, "r");
+  graph.Node("Shape", {"r"}, "sizes");
+  graph.Node("Gather", {"sizes", "zero"}, "first");
+  graph.Node("Concat", {"first", "back"}, "view");
+  graph.Node("Reshape", {"x", "view"}, "y");
+  EXPECT_THAT(graph.Refused(), HasSubstr("first dimension of \"r\" is not the batch"));
+}
+
+}  // namespace
+}  // namespace tandem

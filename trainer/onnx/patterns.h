@@ -1,0 +1,20 @@
+// What exporters write where the model's opset has no node for an operator.
+#pragma once
+
+#include <set>
+
+namespace onnx {
+class GraphProto;
+class NodeProto;
+}  // namespace onnx
+
+namespace tandem {
+
+// Makes one node, Gelu or LayerNormalization, of the last one of each such pattern in `graph`:
+//   gelu                 x * 0.5 * (1 + Erf(x / sqrt 2)), the factors in any order
+//   layer normalisation  c / Sqrt(ReduceMean(c * c) + epsilon), c = x - ReduceMean(x), over one
+//                        dimension; * scale + bias, where these are initializers
+// Returns the other nodes of the patterns, which nobody needs any more. They stay where they are.
+std::set<const onnx::NodeProto*> FusePatterns(onnx::GraphProto* graph);
+
+}  // namespace tandem
