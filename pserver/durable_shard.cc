@@ -32,6 +32,7 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
     options.log.on_full = [this] { ShortenLog(); };
     log_ = std::make_unique<GroupLog>(std::move(options.log), clock, *storage_, metrics);
     shard.log = log_.get();
+    shard.save_soon = [this] { ShortenLog(); };
     shard.keep_first = [this](const ShardImage& image) { return Write(image).status(); };
   }
   shard_ = std::make_unique<Shard>(std::move(shard), clock, backend, device, metrics);
@@ -52,7 +53,7 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::Write(const ShardImage& imag
   checkpoint_seconds_.Observe(Seconds(clock_.Now() - begin));
   written_order_ = image.order;
   Keeps(image.version);
-  if (!image.base && shard_ != nullptr) shard_->KeptWhole(image);
+  if (shard_ != nullptr) shard_->Kept(image);
   return std::make_pair(image.version, bytes);
 }
 
@@ -63,8 +64,14 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::WriteAside(const ShardImage&
   return written;
 }
 
-StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta) {
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t unless_kept) {
   if (storage_ == nullptr) return NoFolder();
+  if (unless_kept != 0) {
+    MutexLock lock(save_mu_);
+    if (shard_->kept_number() >= unless_kept)
+      return std::make_pair(checkpoint_version(), size_t{0});
+    return Save(delta);
+  }
   TD_ASSIGN_OR_RETURN(const ShardImage image, shard_->Image(delta));
   return WriteAside(image);
 }
@@ -98,6 +105,15 @@ StatusOr<uint64_t> DurableShard::Recover() {
   // The process before may have written what it did not sync: the interval of this one begins now.
   if (entries != 0) TD_RETURN_IF_ERROR(storage_->SyncLog());
   const uint64_t version = shard_->Info().version;
+  if (const size_t owed = shard_->owed(); owed != 0) {
+    if (log_ == nullptr) {
+      return FailedPrecondition(
+          "trainers keep the values of %d pushes behind the checkpoint of version %d; hint: start "
+          "this server with --durability=replayable, as before",
+          owed, image->version);
+    }
+    LOG(INFO) << "waiting for the values of " << owed << " pushes, from those who sent them";
+  }
   LOG_IF(INFO, entries != 0) << "checkpoint of version " << image->version << " and " << entries
                              << " entries of the update log: version " << version;
   // Without a log what follows would not fit behind the old entries.
@@ -116,6 +132,14 @@ void DurableShard::WhenKept(UpdateLog::Written done) {
   if (log_ == nullptr) return done(OkStatus());
   shard_->WhenWritten([this, done = std::move(done)](const Status& written) {
     done(written.ok() ? storage_->SyncLog() : written);
+  });
+}
+
+void DurableShard::WhenLeft(UpdateLog::Written done) {
+  Status saved;
+  if (shard_->replayable()) saved = Save(false, shard_->settled_number()).status();
+  shard_->WhenWritten([done = std::move(done), saved](const Status& written) {
+    done(written.ok() ? saved : written);
   });
 }
 

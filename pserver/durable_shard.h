@@ -18,7 +18,7 @@ class DurableShard {
  public:
   struct Options {
     Shard::Options shard;  // `on_checkpoint`, `log` and `keep_first` are set here
-    bool logged = false;   // keep an update log; REQUIRES a storage
+    bool logged = false;   // keep an update log (shard.replayable: of orders); REQUIRES a storage
     GroupLogOptions log;   // `on_full` is set here
     // Runs something on a thread that gives way to those that serve, and waits for its end; null:
     // on the caller's.
@@ -42,8 +42,9 @@ class DurableShard {
   // the version, 0 when there is nothing. A log is read whether or not this server goes on with it.
   StatusOr<uint64_t> Recover();
   // Version and bytes. FAILED_PRECONDITION without a storage or before the first values. `delta`:
-  // as Shard::Image.
-  StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false);
+  // as Shard::Image. `unless_kept`: nothing is written when the checkpoint holds the log up to this
+  // number; 0: in any case.
+  StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false, uint64_t unless_kept = 0);
   // Back to the checkpoint; gives its version.
   StatusOr<uint64_t> Restore();
   // OK, or why no rows move from and to this server: what it said about a move must be true behind
@@ -52,6 +53,9 @@ class DurableShard {
   // Calls `done` when everything that was changed up to now survives everything that this server is
   // to survive, the loss of power too; without a log at once.
   void WhenKept(UpdateLog::Written done);
+  // Calls `done` when a trainer that completed is needed no more: what it pushed is written, and
+  // kept where nobody else has it.
+  void WhenLeft(UpdateLog::Written done);
   // No more changes: those who wait for one that is not written are told so. REQUIRES: as
   // GroupLog::Close.
   void Close();
@@ -74,6 +78,7 @@ class DurableShard {
   Gauge& checkpoint_time_;
   Storage* const storage_;
   std::atomic<uint64_t> checkpoint_version_{0};
+  Mutex save_mu_;                                  // of those who save for the same reason one does
   Mutex mu_;                                       // held while a checkpoint is written
   uint64_t written_order_ TD_GUARDED_BY(mu_) = 0;  // ShardImage::order of the last one
   std::unique_ptr<GroupLog> log_;

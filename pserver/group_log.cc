@@ -70,6 +70,7 @@ Status GroupLog::Write() {
   if (!batch_.empty()) {
     TD_ASSIGN_OR_RETURN(const size_t bytes, storage_.AppendLog(batch_, always));
     bytes_ += bytes;
+    for (const LogEntry& entry : batch_) bytes_ += entry.sender_bytes;
     bytes_total_.Add(static_cast<double>(bytes));
     unsynced_ = options_.sync == WalSync::kInterval;
   }

@@ -15,8 +15,8 @@ struct GroupLogOptions {
   WalSync sync = WalSync::kInterval;
   Duration sync_interval = std::chrono::milliseconds(100);
   uint64_t bytes_max = uint64_t{256} << 20;  // then `on_full`
-  // So much was written since the last call: time for a checkpoint, which shortens the log. Must
-  // not block.
+  // So much was written, or kept by senders, since the last call: time for a checkpoint, which
+  // shortens the log. Must not block.
   std::function<void()> on_full;
   // NextTurn may be earlier than it was. Must not block.
   std::function<void()> on_work;

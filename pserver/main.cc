@@ -33,10 +33,16 @@ DEFINE_int32(
     "only the rows that changed since");
 DEFINE_string(durability, "none",
               "What an acknowledged push survives: none (its server's death costs what came after "
-              "the last checkpoint), logged (nothing is lost; needs data_dir)");
-DEFINE_string(wal_sync, "interval",
-              "With durability logged, when the log is on the disk too, against loss of power: "
-              "none, interval, always (before a push is acknowledged)");
+              "the last checkpoint), replayable (nothing is lost unless its trainer dies too: "
+              "trainers keep pushes until the next checkpoint; needs data_dir), logged (nothing is "
+              "lost; needs data_dir)");
+DEFINE_uint64(keep_pushes_mb, 1024,
+              "With durability replayable: what a trainer keeps of its pushes at most, to all "
+              "servers; with more it asks for a checkpoint, and waits");
+DEFINE_string(
+    wal_sync, "interval",
+    "With durability logged or replayable, when the log is on the disk too, against loss of power: "
+    "none, interval, always (before a push is acknowledged)");
 DEFINE_int32(wal_sync_interval_ms, 100, "Time between two syncs with wal_sync=interval");
 DEFINE_string(
     tls_dir, "",
@@ -143,6 +149,11 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   options.table_memory_bytes = FLAGS_table_memory_mb << 20;
   options.cold_dir = FLAGS_rocksdb_path;
   TD_ASSIGN_OR_RETURN(options.durability, ParseDurability(FLAGS_durability));
+  if (FLAGS_keep_pushes_mb == 0 || FLAGS_keep_pushes_mb > kTableMemoryMax) {
+    return InvalidArgument("--keep_pushes_mb=%d: expected 1 to %d", FLAGS_keep_pushes_mb,
+                           kTableMemoryMax);
+  }
+  options.keep_bytes_max = FLAGS_keep_pushes_mb << 20;
   TD_ASSIGN_OR_RETURN(options.wal_sync, ParseWalSync(FLAGS_wal_sync));
   if (FLAGS_wal_sync_interval_ms < 1) {
     return InvalidArgument("--wal_sync_interval_ms=%d: expected 1 or more",

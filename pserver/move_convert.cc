@@ -52,7 +52,7 @@ StatusOr<PushMark> FromProto(const TrainerMark& mark) {
   }
   std::copy(mark.window().begin(), mark.window().end(), words.begin());
   return PushMark{IndexOf(mark.trainer_id()), mark.incarnation(), mark.completed(),
-                  SequenceWindow::FromParts(mark.sequence(), words)};
+                  SequenceWindow::FromParts(mark.sequence(), words), mark.lost_pushes()};
 }
 
 void ToProto(const PushMark& m, TrainerMark* mark) {
@@ -60,6 +60,7 @@ void ToProto(const PushMark& m, TrainerMark* mark) {
   mark->set_incarnation(m.incarnation);
   mark->set_sequence(m.applied.highest());
   mark->set_completed(m.completed);
+  mark->set_lost_pushes(m.lost_pushes);
   for (uint64_t word : m.applied.words()) mark->add_window(word);
 }
 

@@ -18,6 +18,13 @@ Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureRe
     return FailedPrecondition("the client speaks protocol %d, this server %d", request.protocol(),
                               kProtocol);
   }
+  if (shard.replayable() && !request.keeps_pushes()) {
+    return FailedPrecondition(
+        "this server has durability replayable, and trainer %d keeps no pushes; hint: a client "
+        "that "
+        "does, or --durability=logged",
+        request.trainer_id());
+  }
   TD_ASSIGN_OR_RETURN(const ShardConfig config, FromProto(request));
   TD_ASSIGN_OR_RETURN(const ConfigureResult result, shard.Configure(CallerOf(request), config));
   reply->set_protocol(kProtocol);
@@ -27,6 +34,8 @@ Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureRe
   reply->set_version(result.version);
   ToProto(result.map, reply->mutable_map());
   reply->set_generation(result.generation);
+  reply->set_replayable(result.replayable);
+  reply->set_keep_bytes_max(result.keep_bytes_max);
   return OkStatus();
 }
 

@@ -146,11 +146,9 @@ struct Pserver::Impl {
 StatusOr<Durability> ParseDurability(const std::string& text) {
   if (text == "none") return Durability::kNone;
   if (text == "logged") return Durability::kLogged;
-  if (text == "replayable") {
-    return Unimplemented("durability replayable is not built yet; none and logged are");
-  }
-  return InvalidArgument("durability \"%s\"; expected none or logged%s", text,
-                         OrDidYouMean(text, {"none", "logged"}));
+  if (text == "replayable") return Durability::kReplayable;
+  return InvalidArgument("durability \"%s\"; expected none, replayable or logged%s", text,
+                         OrDidYouMean(text, {"none", "replayable", "logged"}));
 }
 
 Pserver::Pserver(Metrics& metrics) : impl_(std::make_unique<Impl>(metrics)) {}
@@ -181,8 +179,9 @@ Status Pserver::Impl::OpenStores(const PserverOptions& options) {
   const std::string index = std::to_string(options.index);
   if (!options.data_dir.empty()) {
     TD_ASSIGN_OR_RETURN(storage, OpenRocksdbStorage(options.data_dir + "/shard-" + index));
-  } else if (options.durability == Durability::kLogged) {
-    return InvalidArgument("durability logged needs a data folder");
+  } else if (options.durability != Durability::kNone) {
+    return InvalidArgument("durability %s needs a data folder",
+                           options.durability == Durability::kLogged ? "logged" : "replayable");
   }
   if (options.table_memory_bytes != 0) {
     TD_ASSIGN_OR_RETURN(cold, ColdStore::Open({options.cold_dir + "/cold-rows-" + index,
@@ -205,7 +204,9 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
   if (cold != nullptr) made.shard.table_memory = {options.table_memory_bytes, cold.get()};
   row_workers = std::make_unique<ForkJoin>("rows", options.threads);
   made.shard.workers = row_workers.get();
-  made.logged = options.durability == Durability::kLogged;
+  made.logged = options.durability != Durability::kNone;
+  made.shard.replayable = options.durability == Durability::kReplayable;
+  made.shard.keep_bytes_max = options.keep_bytes_max;
   made.log = {options.wal_sync, options.wal_sync_interval, options.log_bytes_max, nullptr,
               [this] { log_driver->Poke(); }};
   made.aside = [this](const std::function<void()>& work) { Aside(work); };

@@ -15,10 +15,11 @@
 namespace tandem {
 
 enum class Durability : uint8_t {
-  kNone,   // what came after the last checkpoint is lost with the process
-  kLogged  // nothing that was acknowledged is lost
+  kNone,        // what came after the last checkpoint is lost with the process
+  kReplayable,  // ... unless the trainers who pushed it live: they keep it until then
+  kLogged       // nothing that was acknowledged is lost
 };
-// "none", "logged"; UNIMPLEMENTED for "replayable".
+// "none", "replayable", "logged".
 StatusOr<Durability> ParseDurability(const std::string& text);
 
 struct PserverOptions {
@@ -33,11 +34,14 @@ struct PserverOptions {
   uint64_t checkpoint_every_steps = 0;  // 0: only when told, and at the end
   int checkpoint_deltas = 0;            // of these, deltas behind each whole one
   // What an acknowledged push survives. kLogged (REQUIRES data_dir): the death of the server, by an
-  // update log behind the checkpoint.
+  // update log behind the checkpoint. kReplayable (REQUIRES data_dir): the same while its trainer
+  // lives, by a log of orders and what trainers keep.
   Durability durability = Durability::kNone;
   WalSync wal_sync = WalSync::kInterval;  // kLogged: and when that of the machine
   Duration wal_sync_interval = std::chrono::milliseconds(100);
-  uint64_t log_bytes_max = uint64_t{256} << 20;  // then a checkpoint is written
+  // Then a checkpoint is written. kReplayable: of what trainers keep, too.
+  uint64_t log_bytes_max = uint64_t{256} << 20;
+  uint64_t keep_bytes_max = uint64_t{1} << 30;  // kReplayable: a trainer keeps no more, and waits
   // Memory for the rows of all tables (row_tiers.h); 0: without bound. Rows beyond it lie in
   // <cold_dir>/cold-rows-<index>, which is emptied at the start.
   uint64_t table_memory_bytes = 0;

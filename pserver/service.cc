@@ -99,11 +99,13 @@ class PserverService final : public Base {
                               BarrierReply*) override;
   ServerUnaryReactor* Complete(CallbackServerContext* context, const CompleteRequest* request,
                                CompleteReply* reply) override {
-    return Work(context, PserverCall::kComplete, [this, request, reply]() -> Status {
-      TD_ASSIGN_OR_RETURN(const int left, shard_.Complete(CallerOf(*request)));
-      reply->set_trainers_left(static_cast<uint32_t>(left));
-      return OkStatus();
-    });
+    return Hand(context, PserverCall::kComplete, &threads_.others,
+                [this, request, reply](const Finish& finish) {
+                  const StatusOr<int> left = shard_.Complete(CallerOf(*request));
+                  if (!left.ok()) return finish(left.status());
+                  reply->set_trainers_left(static_cast<uint32_t>(*left));
+                  durable_.WhenLeft(finish);
+                });
   }
   ServerUnaryReactor* GetStatus(CallbackServerContext* context, const StatusRequest*,
                                 StatusReply* reply) override {
@@ -117,9 +119,11 @@ class PserverService final : public Base {
       if (!SaveMode_IsValid(request->mode())) {
         return InvalidArgument("mode %d is unknown; expected whole or delta", request->mode());
       }
-      TD_ASSIGN_OR_RETURN(const auto saved, durable_.Save(request->mode() == SAVE_DELTA));
+      TD_ASSIGN_OR_RETURN(const auto saved,
+                          durable_.Save(request->mode() == SAVE_DELTA, request->unless_kept()));
       reply->set_version(saved.first);
       reply->set_bytes(saved.second);
+      reply->set_kept_number(shard_.kept_number());
       return OkStatus();
     });
   }
@@ -411,6 +415,7 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
     trainer->set_silent_seconds(t.silent_seconds);
     trainer->set_lost(t.lost);
     trainer->set_skipped(t.skipped);
+    trainer->set_lost_pushes(t.lost_pushes);
     trainer->set_completed(t.completed);
   }
   for (const TableInfo& t : info.tables) {

@@ -26,9 +26,13 @@ Shard::Counters::Counters(Metrics& m)
                             "Pushes that had NaN or infinity", {{"outcome", "rejected"}})),
       skipped(m.GetCounter("tandem_pserver_nonfinite_pushes_total",
                            "Pushes that had NaN or infinity", {{"outcome", "skipped"}})),
+      lost_pushes(m.GetCounter("tandem_pserver_lost_pushes_total",
+                               "Pushes whose values were gone with their trainer and the server")),
       waiting(m.GetGauge("tandem_pserver_waiting_calls", "Calls that wait for other trainers")),
       lost(m.GetGauge("tandem_pserver_lost_trainers",
                       "Trainers silent for so long that nobody waits for them")),
+      owed(m.GetGauge("tandem_pserver_owed_pushes",
+                      "Pushes whose values a server that was started again waits for")),
       barrier_wait(m.GetHistogram("tandem_pserver_barrier_wait_seconds",
                                   "Time a call waited in a barrier", kWaitBounds)),
       pull_wait(m.GetHistogram("tandem_pserver_pull_wait_seconds",
@@ -87,6 +91,11 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
     return InvalidArgument("trainer %d of %d: ranks are 0 to %d", caller.trainer, config.trainers,
                            config.trainers - 1);
   }
+  if (options_.replayable && config.delay_compensation > 0) {
+    return FailedPrecondition(
+        "delay compensation changes gradients, and with durability replayable trainers keep them "
+        "as they were; hint: --durability=logged");
+  }
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   if (table_ == nullptr) {
@@ -102,8 +111,9 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   }
   may_treat_otherwise_ = false;
   TD_RETURN_IF_ERROR(CheckCaller(caller));
-  return ConfigureResult{Incarnation(), initialised(), restored_,
-                         version_,      moves_.map,    moves_.generation};
+  return ConfigureResult{
+      Incarnation(), initialised(),     restored_,           version_,
+      moves_.map,    moves_.generation, options_.replayable, options_.keep_bytes_max};
 }
 
 Status Shard::SetUp(const ShardConfig& config) {
@@ -130,6 +140,7 @@ Status Shard::CheckCaller(const Caller& caller) {
   if (caller.trainer < 0 || caller.trainer >= config_.trainers) {
     return InvalidArgument("trainer %d: ranks are 0 to %d", caller.trainer, config_.trainers - 1);
   }
+  if (!replaying_) TD_RETURN_IF_ERROR(CheckOwed(caller));
   Trainer& t = trainers_[caller.trainer];
   if (caller.incarnation < t.incarnation) {
     return FailedPrecondition(
@@ -145,8 +156,11 @@ Status Shard::CheckCaller(const Caller& caller) {
 }
 
 void Shard::Adopt(const Caller& caller) {
-  Note(LogEntry::Kind::kAdopt, {caller, 0, 0, 0, {}}, {});
+  Note(LogEntry::Kind::kAdopt, {caller, 0, version_, 0, {}}, {});
   Trainer& t = trainers_[caller.trainer];
+  // What the older one keeps is gone with it: soon nobody asks for it.
+  const bool soon = options_.replayable && !replaying_ && t.incarnation != 0 && initialised();
+  if (soon && options_.save_soon) options_.save_soon();
   t.incarnation = caller.incarnation;
   t.taken = t.applied = SequenceWindow();
   t.completed = false;
@@ -165,11 +179,15 @@ StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void
   MutexLock lock(mu_);
   auto admit = [&]() TD_NO_ANALYSIS -> StatusOr<PushTicket> {
     PushTicket ticket;
-    TD_ASSIGN_OR_RETURN(ticket.duplicate, CheckPush(head));
-    if (ticket.duplicate) return ticket;
-    TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
+    ticket.owed = IsOwed(head);
+    if (!ticket.owed) {
+      TD_ASSIGN_OR_RETURN(ticket.duplicate, CheckPush(head));
+      if (ticket.duplicate) return ticket;
+      TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
+    }
     ticket.nonfinite = config_.nonfinite;
-    const bool keeps = config_.mode == ShardMode::kSync || options_.log != nullptr;
+    const bool logs = options_.log != nullptr && !options_.replayable;
+    const bool keeps = config_.mode == ShardMode::kSync || logs || ticket.owed;
     for (size_t i = 0; i < head.slices.size(); ++i) {
       const TensorDesc& desc = head.slices[i].desc;
       if (!keeps && !in_place.empty() && in_place[i] != nullptr && desc.dtype == DType::kF32) {
@@ -287,8 +305,13 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
   {
     MutexLock lock(mu_);
     // Again: meanwhile the same push may have come on another thread, or a newer incarnation.
-    TD_ASSIGN_OR_RETURN(result.duplicate, CheckPush(head));
-    if (result.duplicate) {
+    const bool owed = ticket.owed && IsOwed(head);
+    if (!owed) {
+      TD_ASSIGN_OR_RETURN(result.duplicate, CheckPush(head));
+    }
+    if (owed) {
+      TD_RETURN_IF_ERROR(TakeOwed(head, std::move(ticket)));
+    } else if (result.duplicate) {
       counters_.duplicates.Add(1);
     } else {
       TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
@@ -302,7 +325,9 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
     }
     result.version = version_;
     result.update = update_;
+    if (options_.replayable) result.log_number = LastNumber();
   }
+  result.kept_number = kept_number_;
   Run(std::move(ready));
   return result;
 }
@@ -312,7 +337,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   if (config_.delay_compensation > 0 && !replaying_) {
     TD_RETURN_IF_ERROR(Compensate(head, ticket));
   }
-  Note(LogEntry::Kind::kPush, head, ticket.buffers);
+  NotePush(head, ticket);
   const bool forgets =
       options_.bug == ShardBug::kNoDedup || (options_.bug == ShardBug::kMarksNotKept && replaying_);
   if (!forgets) t.taken.Take(head.sequence);
@@ -406,7 +431,7 @@ void Shard::Settle() {
   settled_number_ = log_number_;
   for (size_t r = 0; r < trainers_.size(); ++r) {
     Trainer& t = trainers_[r];
-    t.settled = {static_cast<int>(r), t.incarnation, t.completed, t.applied};
+    t.settled = {static_cast<int>(r), t.incarnation, t.completed, t.applied, t.lost_pushes};
   }
 }
 

@@ -14,6 +14,8 @@
 // and what the older one gave to the step in progress is forgotten.
 #pragma once
 
+#include <atomic>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -21,6 +23,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/base/metrics.h"
@@ -51,6 +54,12 @@ class Shard {
     UpdateLog* log = nullptr;
     // With a log: keeps the first values, from which it counts. Called with the lock held, once.
     std::function<Status(const ShardImage&)> keep_first;
+    // The log has of pushes their order alone, and whoever sent them keeps the values until a
+    // checkpoint holds them.
+    bool replayable = false;
+    uint64_t keep_bytes_max = uint64_t{1} << 30;  // of each trainer
+    // With `replayable`: time for a checkpoint. Called with the lock held; must not block.
+    std::function<void()> save_soon;
     ShardBug bug = ShardBug::kNone;
     // Where to have what is given out; null, or full: elsewhere.
     std::shared_ptr<Arena> arena = nullptr;
@@ -138,13 +147,21 @@ class Shard {
   // between. `delta`: of tables what changed since the last whole image that was kept;
   // FAILED_PRECONDITION when there is none.
   StatusOr<ShardImage> Image(bool delta = false);
-  // This whole image is where deltas find it.
-  void KeptWhole(const ShardImage& image);
+  // This image is on the disk. A whole one is where deltas find it.
+  void Kept(const ShardImage& image);
+  // Of the log: up to where Kept told, and up to where the parameters are.
+  uint64_t kept_number() const { return kept_number_; }
+  uint64_t settled_number() const;
+  bool replayable() const { return options_.replayable; }
   // Replaces everything by the image. Those who wait are told ABORTED.
   Status Restore(const ShardImage& image);
   // Makes a change again that came behind the image restored last; before anybody calls. DATA_LOSS
-  // when it does not fit.
+  // when it does not fit. Of a push whose values are not here (LogEntry::Kind::kOrder) it waits for
+  // them, and all that is behind waits too: until then trainers are asked to send again what they
+  // keep (DATA_LOSS), or to wait for those who have not (UNAVAILABLE).
   Status Replay(LogEntry entry);
+  // Pushes whose values are waited for.
+  size_t owed() const;
 
   // Answers those whose deadline has passed, and everybody when a trainer they wait for is lost.
   void ExpireWaiters();
@@ -168,6 +185,7 @@ class Shard {
     SequenceWindow taken;    // includes the step being gathered
     SequenceWindow applied;  // behind the parameters
     PushMark settled;        // as it was at settled_number_
+    uint64_t lost_pushes = 0;
     Time last_seen;
     int waiting = 0;            // its calls that wait here
     Counter* waited = nullptr;  // seconds that they did
@@ -195,7 +213,8 @@ class Shard {
     explicit Counters(Metrics& metrics);
     Counter &pushes, &push_bytes, &duplicates, &refused, &pulls, &pull_bytes, &updates;
     Counter &rejected, &skipped;  // for NaN and infinity
-    Gauge &waiting, &lost;
+    Counter& lost_pushes;
+    Gauge &waiting, &lost, &owed;
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness;
   };
   // An image that may still lack its slices (DenseTable::BeginCut).
@@ -203,6 +222,12 @@ class Shard {
     uint64_t number = 0;  // 0: it is whole
     ShardImage image;
   };
+  // A change that is made again once its turn has come.
+  struct Owed {
+    LogEntry entry;
+    bool lost = false;  // nobody has its values any more
+  };
+  using PushId = std::tuple<int, uint64_t, uint64_t>;  // trainer, incarnation, sequence
   struct Frozen {
     std::vector<BucketMove> moves;  // empty: none
     std::string address;            // of their target
@@ -264,6 +289,20 @@ class Shard {
   void LoseSilentTrainers(Time now, Ready& ready) TD_REQUIRES(mu_);
   void Found(int trainer) TD_REQUIRES(mu_);  // a lost one calls again
   void ShowLost() TD_REQUIRES(mu_);          // in the metrics
+
+  // shard_replay.cc
+  void NotePush(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
+  bool IsOwed(const PushHead& head) const TD_REQUIRES(mu_);
+  Status TakeOwed(const PushHead& head, PushTicket ticket) TD_REQUIRES(mu_);
+  // OK when nothing is waited for any more.
+  Status CheckOwed(const Caller& caller) TD_REQUIRES(mu_);
+  Status Waits() const TD_REQUIRES(mu_);  // OK, or for whom
+  size_t OwedBy(int trainer, uint64_t incarnation) const TD_REQUIRES(mu_);
+  void LoseOwed(int trainer, uint64_t before_incarnation) TD_REQUIRES(mu_);
+  Status RunOwed() TD_REQUIRES(mu_);
+  Status MakeAgain(LogEntry entry, bool lost) TD_REQUIRES(mu_);
+  Status NotAgain(const Status& why) TD_REQUIRES(mu_);
+  uint64_t LastNumber() const TD_REQUIRES(mu_);
 
   // shard_moves.cc
   bool Serves(int bucket) const TD_REQUIRES(mu_);
@@ -351,6 +390,12 @@ class Shard {
   uint64_t settled_number_ TD_GUARDED_BY(mu_) = 0;
   uint64_t images_made_ TD_GUARDED_BY(mu_) = 0;
   bool replaying_ TD_GUARDED_BY(mu_) = false;
+  std::deque<Owed> owed_ TD_GUARDED_BY(mu_);                // in the order of their numbers
+  std::map<PushId, uint64_t> owed_ids_ TD_GUARDED_BY(mu_);  // numbers of those without values
+  bool waited_ TD_GUARDED_BY(mu_) = false;  // for values, since the start
+  // Sync: steps of which the pushes of a trainer are lost. Nothing comes behind them.
+  std::map<int, uint64_t> gone_ TD_GUARDED_BY(mu_);
+  std::atomic<uint64_t> kept_number_ = 0;
   bool cutting_ TD_GUARDED_BY(mu_) = false;  // there is a cut that is not finished,
   uint64_t cuts_ TD_GUARDED_BY(mu_) = 0;     // ... this one
   std::optional<std::pair<int, float>> step_rate_ TD_GUARDED_BY(mu_);  // trainer, learning rate
@@ -360,7 +405,7 @@ class Shard {
   std::list<PullWaiter> pull_waiters_ TD_GUARDED_BY(mu_);
   std::map<std::string, BarrierState> barriers_ TD_GUARDED_BY(mu_);
 
-  mutable Mutex base_mu_;  // taken last: KeptWhole may come from keep_first
+  mutable Mutex base_mu_;  // taken last: Kept may come from keep_first
   std::optional<uint64_t> base_ TD_GUARDED_BY(base_mu_);
   uint64_t base_order_min_ TD_GUARDED_BY(base_mu_) = 0;  // older images are of another past
   int deltas_ TD_GUARDED_BY(base_mu_) = 0;               // made by itself since

@@ -84,9 +84,10 @@ void Shard::ForgetBase() {
   base_order_min_ = images_made_ + 1;
 }
 
-void Shard::KeptWhole(const ShardImage& image) {
+void Shard::Kept(const ShardImage& image) {
+  kept_number_ = image.log_number;
   MutexLock lock(base_mu_);
-  if (image.order < base_order_min_) return;
+  if (image.base || image.order < base_order_min_) return;
   base_ = image.version;
   deltas_ = 0;
 }
@@ -153,7 +154,11 @@ Status Shard::Restore(const ShardImage& image) {
     has_values_.assign(image.slices.size() + image.tables.size(), true);
     values_missing_ = 0;
     version_ = image.version;
-    log_number_ = std::max(log_number_, image.log_number);
+    log_number_ = std::max(LastNumber(), image.log_number);
+    kept_number_ = image.log_number;
+    owed_.clear();
+    owed_ids_.clear();
+    gone_.clear();
     restored_ = may_treat_otherwise_ = true;
     ForgetBase();
     step_rate_.reset();
@@ -164,6 +169,7 @@ Status Shard::Restore(const ShardImage& image) {
       t.incarnation = mark.incarnation;
       t.completed = mark.completed;
       t.taken = t.applied = mark.applied;
+      t.lost_pushes = mark.lost_pushes;
     }
     Settle();
   }
@@ -171,43 +177,11 @@ Status Shard::Restore(const ShardImage& image) {
   return OkStatus();
 }
 
-Status Shard::Replay(LogEntry entry) {
-  MutexLock lock(mu_);
-  const uint64_t number = entry.number;
-  const auto again = [&]() TD_NO_ANALYSIS -> Status {
-    if (entry.move != nullptr) return ReplayMove(entry);
-    TD_RETURN_IF_ERROR(CheckCaller(entry.head.caller));
-    Ready ready;  // nobody waits yet
-    if (entry.kind == LogEntry::Kind::kAdopt) return OkStatus();
-    if (entry.kind == LogEntry::Kind::kComplete) {
-      CompleteTrainer(entry.head.caller.trainer, ready);
-      return OkStatus();
-    }
-    TD_ASSIGN_OR_RETURN(const bool duplicate, CheckPush(entry.head));
-    if (duplicate) return InvalidArgument("it was taken before");
-    PushTicket ticket{.buffers = std::move(entry.values)};
-    if (!entry.head.slices.empty()) {  // else it was skipped
-      TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(entry.head));
-    }
-    return TakePush(entry.head, std::move(ticket), ready);
-  };
-  Status status = InvalidArgument("it is out of order");
-  if (number == log_number_ + 1) {
-    log_number_ = number;
-    replaying_ = true;
-    status = again();
-    replaying_ = false;
-  }
-  if (!status.ok()) {
-    return DataLoss("entry %d of the update log does not fit: %s", number, ToString(status));
-  }
-  return OkStatus();
-}
-
 StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
     const std::string& job, const std::vector<std::string>& variables) {
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
+  TD_RETURN_IF_ERROR(Waits());
   if (!initialised()) return FailedPrecondition("the first values are not there");
   if (job != config_.job) {
     return FailedPrecondition("job \"%s\": this server serves job \"%s\"", job, config_.job);
@@ -265,7 +239,8 @@ ShardInfo Shard::Info() const {
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const Trainer& t = trainers_[r];
     info.trainers.push_back({r, t.seen, t.completed, t.lost, t.incarnation, t.pushes, t.last_step,
-                             t.skipped, t.waiting != 0 ? 0 : Seconds(now - t.last_seen),
+                             t.skipped, t.lost_pushes,
+                             t.waiting != 0 ? 0 : Seconds(now - t.last_seen),
                              t.waited == nullptr ? 0 : t.waited->Value()});
   }
   return info;

@@ -57,6 +57,11 @@ Status Shard::CheckMovable(const std::string& job) const {
   if (job != config_.job) {
     return FailedPrecondition("job \"%s\": this server serves job \"%s\"", job, config_.job);
   }
+  if (options_.replayable) {
+    return FailedPrecondition(
+        "rows do not move from or to a server with durability replayable: trainers keep pushes for "
+        "the server that took them; hint: --durability=logged");
+  }
   return options_.log == nullptr ? OkStatus() : options_.log->Ready();
 }
 

@@ -52,6 +52,7 @@ StatusOr<bool> Shard::LookForNonfinite(const PushHead& head, const PushTicket& t
 }
 
 PushHead Shard::Emptied(const PushHead& head, PushTicket& ticket) {
+  ticket.skipped = true;
   counters_.skipped.Add(1);
   ++trainers_[head.caller.trainer].skipped;
   PushHead emptied = head;
@@ -112,11 +113,13 @@ void Shard::LoseSilentTrainers(Time now, Ready& ready) {
   for (Trainer& t : trainers_) {
     if (!CanBeLost(t) || now - t.last_seen < config_.lost_after) continue;
     t.lost = any = true;
+    LoseOwed(static_cast<int>(&t - trainers_.data()), UINT64_MAX);
     LOG(WARNING) << "trainer " << &t - trainers_.data() << " is lost: nothing heard from it for "
                  << FormatDuration(now - t.last_seen) << " (worker_update_interval_secs); nobody "
                  << "waits for it until it calls again";
   }
   if (!any) return;
+  if (const Status again = RunOwed(); !again.ok()) FailAllWaiters(again, ready);
   ShowLost();
   WakeWaiters(ready);
   WakeBarriers(ready);

@@ -87,6 +87,7 @@ enum class ShardBug : uint8_t {
   kOldRowsTaken,  // pushes from before buckets were given away are taken when they are back
   kMarksStay,     // buckets come without the marks of the pushes behind them
   kOwnsTooSoon,   // buckets that are offered are served before they are released
+  kNeverAsks,     // pushes of which the log has the order alone are forgotten at a start
 };
 
 // Who calls.
@@ -102,6 +103,8 @@ struct ConfigureResult {
   uint64_t version = 0;
   BucketMap map = {};  // of buckets that moved
   uint64_t generation = 0;
+  bool replayable = false;
+  uint64_t keep_bytes_max = 0;
 };
 
 // Values of one slice, f32.
@@ -172,6 +175,8 @@ struct PushTicket {
   NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
   std::vector<int> slices;  // tables count on behind the slices; both halves have the number
   std::vector<Buffer> buffers;
+  bool owed = false;     // its values are waited for (shard_replay.cc)
+  bool skipped = false;  // NonfinitePolicy::kSkip
 };
 // When a shard changed its parameters; at first Time().
 struct UpdateTime {
@@ -182,6 +187,8 @@ struct PushOutcome {
   uint64_t version = 0;
   bool duplicate = false;
   UpdateTime update;  // the newest one
+  // PushReply's of proto/pserver.proto.
+  uint64_t log_number = 0, kept_number = 0;
 };
 
 struct PullRange {
@@ -220,7 +227,8 @@ struct TrainerInfo {
   int trainer = 0;
   bool seen = false, completed = false, lost = false;
   uint64_t incarnation = 0, pushes = 0, last_step = 0;
-  uint64_t skipped = 0;  // of `pushes`: NonfinitePolicy::kSkip
+  uint64_t skipped = 0;      // of `pushes`: NonfinitePolicy::kSkip
+  uint64_t lost_pushes = 0;  // whose values are gone (shard_replay.cc), since the job began
   double silent_seconds = 0;
   double waited_seconds = 0;  // its calls, for other trainers, since the server started
 };
@@ -254,6 +262,7 @@ struct PushMark {
   uint64_t incarnation = 0;
   bool completed = false;
   SequenceWindow applied;
+  uint64_t lost_pushes = 0;  // TrainerInfo's
 };
 struct SliceImage {
   struct Slot {

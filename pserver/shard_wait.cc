@@ -130,6 +130,7 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
   {
     MutexLock lock(mu_);
     Status status = broken_;
+    if (status.ok() && query.observer) status = Waits();
     if (status.ok() && query.observer && (!table_ || query.caller.job != config_.job)) {
       status = FailedPrecondition("job \"%s\": this server serves job \"%s\"", query.caller.job,
                                   config_.job);

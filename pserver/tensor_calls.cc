@@ -105,6 +105,8 @@ void TensorCalls::Push(Fragments request, Answer answer) {
   }
   if (!status.ok()) return answer(status, {});
   CodedPushReply reply{pushed->version, server_incarnation_, pushed->duplicate, {}};
+  reply.log_number = pushed->log_number;
+  reply.kept_number = pushed->kept_number;
   if (push->pull.empty()) {
     return shard_.WhenWritten([call, update = pushed->update, answer = std::move(answer),
                                reply](const Status& written) mutable {

@@ -28,12 +28,14 @@ struct LogEntry {
     kMoveOffered = 5,   // came, and are not served yet
     kMoveReleased = 6,  // were given away
     kMoveLearned = 7,   // are served from now on, or kept no more
+    kOrder = 8,         // a push whose values its sender keeps: head alone, without slices
   };
   uint64_t number = 0;  // 1, 2, 3 ... over the life of the data folder
   Kind kind = Kind::kPush;
   PushHead head;
   std::vector<Buffer> values;  // by head.slices; never change
   std::shared_ptr<const MoveRecord> move = nullptr;
+  uint64_t sender_bytes = 0;  // kOrder: of the values; not written
 };
 
 // When what is written is also on the disk. In every case it survives the death of the process.

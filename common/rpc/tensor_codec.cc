@@ -25,7 +25,13 @@ enum PushField : uint32_t {
   kOriginSequence = 11
 };
 enum ReplyField : uint32_t { kVersion = 1, kServerIncarnation = 2, kReplySlice = 3, kTimes = 4 };
-enum PushReplyField : uint32_t { kDuplicate = 3, kPulled = 4, kPushTimes = 5 };
+enum PushReplyField : uint32_t {
+  kDuplicate = 3,
+  kPulled = 4,
+  kPushTimes = 5,
+  kLogNumber = 6,
+  kKeptNumber = 7
+};
 enum TimesField : uint32_t { kReceived = 1, kAnswered = 2, kUpdateBegin = 3, kUpdateEnd = 4 };
 
 constexpr size_t kNameBytesMax = 256;
@@ -313,6 +319,8 @@ EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c) {
   PutUintField(head, kServerIncarnation, reply.server_incarnation);
   PutUintField(head, kDuplicate, reply.duplicate ? 1 : 0);
   PutTimes(head, kPushTimes, reply.times);
+  PutUintField(head, kLogNumber, reply.log_number);
+  PutUintField(head, kKeptNumber, reply.kept_number);
   if (reply.pulled) {
     pulled = EncodePullReply(*reply.pulled, crc32c);
     PutVarint(head, AsBytes(kPulled));
@@ -391,6 +399,12 @@ StatusOr<CodedPushReply> DecodePushReply(Fragments message) {
         break;
       case AsVarint(kDuplicate):
         reply.duplicate = in.Varint() != 0;
+        break;
+      case AsVarint(kLogNumber):
+        reply.log_number = in.Varint();
+        break;
+      case AsVarint(kKeptNumber):
+        reply.kept_number = in.Varint();
         break;
       case AsBytes(kPulled): {
         const size_t entered = in.Enter();

@@ -69,6 +69,7 @@ struct CodedPushReply {
   bool duplicate = false;
   std::optional<CodedPullReply> pulled;
   CodedTimes times = {};  // of a push alone
+  uint64_t log_number = 0, kept_number = 0;
 };
 
 // What an answer tells beside its tensors: version and times.

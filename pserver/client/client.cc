@@ -28,6 +28,7 @@ uint64_t WallMicros() {
 PsClient::PsClient() : impl_(std::make_unique<Impl>()) {}
 PsClient::~PsClient() { impl_->Close(); }
 const std::vector<PsBlock>& PsClient::blocks() const { return impl_->blocks; }
+size_t PsClient::kept_bytes() const { return impl_->kept == nullptr ? 0 : impl_->kept->bytes(); }
 int PsClient::lanes() const { return impl_->lanes; }
 uint64_t PsClient::lane_calls() const { return impl_->carrier->lane_calls(); }
 PsCacheCounts PsClient::row_cache() const {
@@ -97,6 +98,7 @@ void PsClient::Impl::FillConfigure(const Server& server, PsMode mode, const PsOp
   request->set_lost_after_ms(
       static_cast<uint64_t>(std::max<int64_t>(1, Millis(options.lost_after))));
   request->set_delay_compensation(static_cast<float>(options.delay_compensation));
+  request->set_keeps_pushes(true);
 }
 
 StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, PsMode mode,
@@ -137,6 +139,8 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   }
   for (size_t i = 0; i < replies.size(); ++i) {
     impl.Learn(i, replies[i].map(), replies[i].generation());
+    if (!replies[i].replayable() || impl.kept != nullptr) continue;
+    impl.kept = std::make_unique<KeptPushes>(replies[i].keep_bytes_max());
   }
   TD_RETURN_IF_ERROR(impl.CheckStates(replies, mode));
   TD_RETURN_IF_ERROR(impl.OpenLanes());
@@ -195,15 +199,13 @@ Status PsClient::Impl::OpenLanes() {
   return OkStatus();
 }
 
-void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessage request,
-                          Time deadline, PsCarrier::Take take) {
-  carrier->Call(server.index, method, std::move(request), deadline,
-                [&server, take = std::move(take)](const Status& status, Fragments answer) {
-                  take(Annotate(status, server.name), answer);
-                });
-}
-
 void PsClient::Impl::Close() {
+  std::deque<std::shared_ptr<OnePush>> none;
+  {
+    MutexLock lock(mu);
+    none.swap(held);
+  }
+  for (const auto& push : none) push->done(Cancelled("the client is going away"));
   if (carrier != nullptr) carrier->Close();
   if (!leases->WaitForNone(SteadyNow() + std::chrono::seconds(5))) {
     LOG(WARNING) << "the memory of an unfinished push is still held";

@@ -267,8 +267,9 @@ class PsClient {
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
 
   const std::vector<PsBlock>& blocks() const;  // as placed by Configure
-  int lanes() const;                           // servers that shared memory reached in Configure
-  uint64_t lane_calls() const;                 // pushes and pulls that it carried
+  size_t kept_bytes() const;    // of pushes, until a checkpoint holds them (durability replayable)
+  int lanes() const;            // servers that shared memory reached in Configure
+  uint64_t lane_calls() const;  // pushes and pulls that it carried
   PsCacheCounts row_cache() const;
 
  private:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -17,6 +18,7 @@
 #include "proto/pserver.pb.h"
 #include "pserver/client/carrier.h"
 #include "pserver/client/client.h"
+#include "pserver/client/kept_pushes.h"
 #include "pserver/client/leases.h"
 #include "pserver/client/row_cache.h"
 
@@ -50,16 +52,6 @@ class PsJoin {
   const PsClient::DoneVersion done_;
 };
 
-// A push to one server, in as many messages as its size asks for.
-struct PushPart {
-  size_t server;
-  std::vector<CodedSlice> slices;
-  size_t bytes = 0;
-  // PushRequest's of proto/pserver.proto.
-  uint64_t generation = 0;
-  uint32_t origin_server = 0;
-  uint64_t origin_sequence = 0;
-};
 // What one server gives, and where it goes.
 struct PullPart {
   size_t server;
@@ -84,6 +76,11 @@ struct PsPlacement {
   }
 };
 
+// PushReply's of proto/pserver.proto.
+struct PushNumbers {
+  uint64_t log_number = 0, kept_number = 0;
+};
+
 struct PsClient::Impl {
   struct Server {
     int index = 0;
@@ -98,7 +95,8 @@ struct PsClient::Impl {
   void FillConfigure(const Server& server, PsMode mode, const PsOptimizer& optimizer,
                      ConfigureRequest* request) const;
   Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode);
-  // PsCarrier::Call, with the server's name in errors.
+  // PsCarrier::Call, with the server's name in errors, and with patience while the server waits for
+  // pushes that it asks for again.
   void Send(const Server& server, const char* method, EncodedMessage request, Time deadline,
             PsCarrier::Take take);
   // A small call, blocking.
@@ -180,6 +178,23 @@ struct PsClient::Impl {
   void LookElsewhere(std::shared_ptr<OnePush> push, const Status& why);
   void CutAnew(const std::shared_ptr<OnePush>& push);
   void PullRowsOnce(std::shared_ptr<RowsPull> pull);
+
+  // ---- client_replay.cc: servers with durability replayable
+  struct PatientCall;
+  void SendPatiently(std::shared_ptr<PatientCall> call);
+  // Numbers the push, keeps it where that is asked for, and sends it, once there is room.
+  void Begin(std::shared_ptr<OnePush> push);
+  void SendKept(std::shared_ptr<OnePush> push);  // REQUIRES: room for it
+  // Until nobody waits for room any more: gives up those who waited for too long, and has
+  // checkpoints made.
+  void MakeRoom();
+  void Ended(const OnePush& push, const Status& status, const PushNumbers& numbers);
+  void AskForCheckpoint(size_t server, uint64_t number);
+  // Sends everything that is kept for this server once more, unless that is under way.
+  struct Resending;
+  void SendAgain(size_t server);
+  void SendNext(const std::shared_ptr<Resending>& all);
+
   void FillWhen(PsWhen when, PullRequest* request) const;
   Status FillSlots(std::span<const PsSlot> slots, const PsBlock& block,
                    InitParamsRequest* request) const;
@@ -216,10 +231,30 @@ struct PsClient::Impl {
   mutable Mutex mu;
   std::shared_ptr<const PsPlacement> placement TD_GUARDED_BY(mu);
   std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);  // generations
+
+  std::unique_ptr<KeptPushes> kept;  // made by Configure; null: no server asks for it
+  std::deque<std::shared_ptr<OnePush>> held TD_GUARDED_BY(mu);  // until there is room
+  std::set<size_t> asked TD_GUARDED_BY(mu);                     // servers for a checkpoint
+  std::set<size_t> resent TD_GUARDED_BY(mu);  // servers for which SendAgain is under way
 };
 
+// A push to one server, until it is taken there or cut anew.
+struct PsClient::Impl::OnePush {
+  PushPart part;
+  uint64_t step = 0;
+  float learning_rate = 0;
+  std::shared_ptr<PullPart> pull;  // may be null
+  DoneVersion done;
+  Time deadline;
+  uint64_t sequence = 0;
+  int attempts = 0;
+};
+
+// The pause before a call is made again; longer and longer, so that what takes its time is not
+// asked about a thousand times.
+Duration PauseOf(int attempts);
 // Take apart the answer to a push with `pull` (null: none), to a pull of rows.
-StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message);
+StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message, PushNumbers* numbers);
 StatusOr<CodedPullReply> TakeRows(const RowsPart& part, Fragments message);
 
 }  // namespace tandem

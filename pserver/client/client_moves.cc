@@ -15,11 +15,6 @@ namespace {
 constexpr Duration kGrace = std::chrono::seconds(2);
 constexpr Duration kExchangeTimeout = std::chrono::seconds(1);
 
-// Longer and longer, so that a move that takes its time is not asked about a thousand times.
-Duration PauseOf(int attempts) {
-  return std::chrono::milliseconds(std::min(1 << std::min(attempts, 10), 100));
-}
-
 bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }
 
 bool IsGone(const Status& status) {
@@ -41,18 +36,6 @@ class Countdown {
 };
 
 }  // namespace
-
-// A push to one server, until it is taken there or cut anew.
-struct PsClient::Impl::OnePush {
-  PushPart part;
-  uint64_t step = 0;
-  float learning_rate = 0;
-  std::shared_ptr<PullPart> pull;  // may be null
-  DoneVersion done;
-  Time deadline;
-  uint64_t sequence = 0;
-  int attempts = 0;
-};
 
 // ---- What is known
 
@@ -160,8 +143,7 @@ void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate
   push->done = std::move(done);
   push->deadline =
       carrier->Now() + options.step_timeout + (push->pull == nullptr ? Duration::zero() : kGrace);
-  push->sequence = ++ServerAt(push->part.server).sequence;
-  SendOnce(std::move(push));
+  Begin(std::move(push));
 }
 
 // Every attempt has the same bytes.
@@ -183,8 +165,11 @@ void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
          if (HasMoved(status)) return Redirect(push, status);
          if (IsGone(status) && push->pull == nullptr && MayBeElsewhere(push->part))
            return LookElsewhere(push, status);
+         PushNumbers numbers;
+         StatusOr<uint64_t> version = uint64_t{0};
+         if (status.ok()) version = TakePushReply(push->pull.get(), answer, &numbers);
+         if (kept != nullptr) Ended(*push, status, numbers);
          if (!status.ok()) return push->done(status);
-         StatusOr<uint64_t> version = TakePushReply(push->pull.get(), answer);
          push->done(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
        });
 }

@@ -43,8 +43,9 @@ StatusOr<uint64_t> TakePullReply(const PullPart& part, Fragments message) {
 
 }  // namespace
 
-StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message) {
+StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message, PushNumbers* numbers) {
   TD_ASSIGN_OR_RETURN(const CodedPushReply reply, DecodePushReply(message));
+  *numbers = {reply.log_number, reply.kept_number};
   if (pull == nullptr) return reply.version;
   if (!reply.pulled) return DataLoss("the answer lacks the parameters");
   return TakePull(*pull, message, *reply.pulled);

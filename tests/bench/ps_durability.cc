@@ -1,7 +1,8 @@
 // What it costs that nothing is lost and nothing counts twice.
 //
 // ps_exactly_once: pushes to a server that remembers which ones it has taken and to one that does
-// not, in turns; large ones (1 MB) and small ones (1 KB). Beside them a server with an update log.
+// not, in turns; large ones (1 MB) and small ones (1 KB). Beside them a server with an update log,
+// one with the order of pushes alone (durability replayable) and one with neither, in turns.
 // ps_snapshot: pushes and pulls while checkpoints are written one behind the other, and without, in
 // turns. ps_recovery: makes the data folder of a server; driver.py takes the time of its restart.
 #include <algorithm>
@@ -144,13 +145,20 @@ StatusOr<Report> PsExactlyOnce(const RunOptions& options) {
   }
   Folder folder;
   TD_RETURN_IF_ERROR(folder.Make());
-  PserverOptions logging;
-  logging.data_dir = folder.path();
+  PserverOptions logging, ordering;
+  logging.data_dir = folder.path() + "/logged";
   logging.durability = Durability::kLogged;
-  DensePs logged;
+  ordering.data_dir = folder.path() + "/replayable";
+  ordering.durability = Durability::kReplayable;
+  DensePs logged, replayable, none;
   TD_RETURN_IF_ERROR(logged.Start(logging, OverShm()));
-  TD_ASSIGN_OR_RETURN(const auto rates, InTurns({&logged}, gradients, options.seconds));
+  TD_RETURN_IF_ERROR(replayable.Start(ordering, OverShm()));
+  TD_RETURN_IF_ERROR(none.Start({}, OverShm()));
+  TD_ASSIGN_OR_RETURN(const auto rates,
+                      InTurns({&logged, &replayable, &none}, gradients, options.seconds));
   report.Add("logged_mb_per_s", rates[0] * kAllBytes / kMegabyte);
+  report.Add("replayable_mb_per_s", rates[1] * kAllBytes / kMegabyte);
+  report.Add("beside_them_mb_per_s", rates[2] * kAllBytes / kMegabyte);
   return report;
 }
 

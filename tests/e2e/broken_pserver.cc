@@ -1,5 +1,5 @@
 // A pserver with a mistake on purpose (ShardBug), for tests that must notice it:
-//   broken-pserver LISTEN INDEX DATA_DIR no_dedup|marks_not_kept|none
+//   broken-pserver LISTEN INDEX DATA_DIR no_dedup|marks_not_kept|never_asks|none
 // Writes ahead with wal_sync=always, and runs until it is killed.
 #include <unistd.h>
 
@@ -22,6 +22,10 @@ int Serve(int argc, char** argv) {
   options.durability = Durability::kLogged;
   options.wal_sync = WalSync::kAlways;
   if (bug == "no_dedup") options.bug = ShardBug::kNoDedup;
+  if (bug == "never_asks") {
+    options.bug = ShardBug::kNeverAsks;
+    options.durability = Durability::kReplayable;
+  }
   if (bug == "marks_not_kept") options.bug = ShardBug::kMarksNotKept;
   Metrics metrics;
   const auto pserver = Pserver::Start(options, metrics);

@@ -117,12 +117,28 @@ void SimDisk::DieIn(uint64_t operations, std::function<void()> kill) {
   kill_ = std::move(kill);
 }
 
+void SimDisk::Sent(const std::string& request) {
+  std::string record(1, static_cast<char>(LogEntry::Kind::kPush));
+  PutFixed32(record, Crc32c(0, request.data(), request.size()));
+  record += request;
+  const StatusOr<LogEntry> entry = DecodeLogEntry(1, record);
+  CHECK(entry.ok()) << entry.status();
+  const Caller& caller = entry->head.caller;
+  sent_[{caller.trainer, caller.incarnation, entry->head.sequence}] = std::move(record);
+}
+
 std::vector<LogEntry> SimDisk::History() const {
   std::vector<LogEntry> entries;
   for (const auto& [number, record] : history_) {
     if (number <= base_->log_number) continue;
     StatusOr<LogEntry> entry = DecodeLogEntry(number, record);
     CHECK(entry.ok()) << entry.status();
+    if (entry->kind == LogEntry::Kind::kOrder) {
+      const Caller& caller = entry->head.caller;
+      entry = DecodeLogEntry(number,
+                             sent_.at({caller.trainer, caller.incarnation, entry->head.sequence}));
+      CHECK(entry.ok()) << entry.status();
+    }
     entries.push_back(*std::move(entry));
   }
   return entries;

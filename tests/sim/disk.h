@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "pserver/storage.h"
@@ -29,6 +30,9 @@ class SimDisk {
   // The process dies in its next operation but `operations`: before its effect or behind it.
   void DieIn(uint64_t operations, std::function<void()> kill);
   void FullUntil(Time when) { full_until_ = when; }
+
+  // A PushRequest that somebody sent: what the log leaves to its sender (LogEntry::Kind::kOrder).
+  void Sent(const std::string& request);
 
   // A checkpoint, and every entry of the log since, whether or not a later checkpoint dropped it:
   // the recorded order. Entries that were lost with the power are not there.
@@ -55,7 +59,9 @@ class SimDisk {
   std::optional<ShardImage> base_, checkpoint_;
   std::map<uint64_t, std::string> log_;      // by number, as log_record.h writes entries
   std::map<uint64_t, std::string> history_;  // the same, none dropped
-  uint64_t synced_ = 0;                      // entries up to this one survive everything
+  // By trainer, incarnation and sequence, as entries of a log.
+  std::map<std::tuple<int, uint64_t, uint64_t>, std::string> sent_;
+  uint64_t synced_ = 0;  // entries up to this one survive everything
 };
 
 }  // namespace tandem

@@ -37,7 +37,8 @@ class SimJob {
       servers_.push_back(std::make_unique<SimServer>(
           i,
           SimServerOptions{kJob, plan.trainers, plan.wal_sync, plan.log_bytes_max,
-                           plan.checkpoint_every_steps, plan.bug, plan.forget_previous},
+                           plan.checkpoint_every_steps, plan.bug, plan.forget_previous,
+                           plan.replayable, plan.keep_bytes_max},
           world_));
       addresses_.push_back(absl::StrFormat("server-%d", i));
     }
@@ -94,7 +95,7 @@ class SimJob {
   std::string OwnersAreWrong(bool settled);
   void CheckServers();
   bool Done() const {
-    return !report_.failure.empty() ||
+    return !report_.failure.empty() || report_.given_up ||
            std::all_of(trainers_.begin(), trainers_.end(), [](const Trainer& t) { return t.done; });
   }
   Duration Pause(int most_ms) { return world_.Between(milliseconds(1), milliseconds(most_ms)); }
@@ -200,6 +201,13 @@ void SimJob::StartTrainer(int rank) {
     world_.Note(status.ok() ? "trainer done" : "trainer failed", static_cast<uint64_t>(rank),
                 incarnation);
     t.last_words = ToString(status);
+    // What a dead trainer kept is part of a step that a server asks for: nobody can go on.
+    if (plan_.replayable && status.code() == StatusCode::kAborted) {
+      report_.given_up = true;
+      const bool replaced = std::any_of(trainers_.begin(), trainers_.end(),
+                                        [](const Trainer& any) { return any.incarnation > 1; });
+      if (!replaced) Fail("given up while all trainers live: " + t.last_words);
+    }
     const bool present = t.incarnation == incarnation;
     if (status.ok() && present) t.done = true;
     // As a launcher does.
@@ -420,7 +428,15 @@ void SimJob::CheckServers() {
     if (before.ok() && ParametersOf(*before) != report_.parameters.back()) {
       Fail(absl::StrFormat("server %d comes back with other parameters than it had", i));
     }
-    const std::string wrong = sync ? "" : CheckOrder(*image, server.disk());
+    for (const PushMark& mark : image->marks) {
+      report_.lost += mark.lost_pushes;
+      const bool replaced = trainers_[static_cast<size_t>(mark.trainer)].incarnation > 1;
+      if (mark.lost_pushes > 0 && !replaced) Fail("a trainer that lives lost pushes");
+    }
+    if (!server.wrong().empty()) Fail(server.wrong());
+    // Nobody else knows which of them are lost.
+    const bool known = !sync && report_.lost == 0;
+    const std::string wrong = known ? CheckOrder(*image, server.disk()) : "";
     if (!wrong.empty()) Fail(absl::StrFormat("server %d: %s", i, wrong));
     images.push_back(*image);
   }
@@ -441,7 +457,7 @@ SimReport SimJob::Run() {
     }
     return true;
   };
-  if (report_.failure.empty()) {
+  if (report_.failure.empty() && !report_.given_up) {
     mischief_done_ = plan_.mischief;
     world_.RunUntil(all_up, end);
     // What is under way comes to its end: trainers that wake up are refused, logs are written.
@@ -459,41 +475,6 @@ SimReport SimJob::Run() {
 }
 
 }  // namespace
-
-SimPlan PlanOf(uint64_t seed, ShardMode mode) {
-  SimWorld chance(StreamKey(seed, "plan"));
-  SimPlan plan{.seed = seed, .mode = mode};
-  plan.servers = 1 + static_cast<int>(chance.Below(3));
-  plan.trainers = 1 + static_cast<int>(chance.Below(3));
-  plan.steps = 10 + static_cast<int>(chance.Below(20));
-  constexpr WalSync kSyncs[] = {WalSync::kAlways, WalSync::kAlways, WalSync::kInterval,
-                                WalSync::kNone};
-  plan.wal_sync = kSyncs[chance.Below(4)];
-  // A sync job does not survive the loss of acknowledged steps: servers would be steps apart.
-  plan.power = plan.wal_sync == WalSync::kAlways ||
-               (plan.wal_sync == WalSync::kInterval && mode == ShardMode::kASync);
-  plan.log_bytes_max = chance.Chance(0.5) ? 2'000 + chance.Below(20'000) : uint64_t{1} << 40;
-  plan.checkpoint_every_steps = chance.Chance(0.5) ? 1 + chance.Below(8) : 0;
-  plan.retries = chance.Chance(0.5) ? 3 : 1000;
-  plan.push_and_pull = chance.Chance(0.5);
-  plan.network.lose = chance.Chance(0.5) ? 0.02 : 0;
-  plan.network.repeat = chance.Chance(0.5) ? 0.05 : 0;
-  plan.network.dawdle = chance.Chance(0.5) ? 0.02 : 0;
-  plan.mischief = 2 + static_cast<int>(chance.Below(14));
-  plan.moves = mode == ShardMode::kASync && chance.Chance(0.5);
-  if (plan.moves) {
-    plan.mischief *= 2;
-    if (chance.Chance(0.5)) plan.network.repeat = 0.3;
-    if (chance.Chance(0.5)) plan.network.dawdle = 0.1;
-  }
-  return plan;
-}
-
-SimPlan WithoutMischief(SimPlan plan) {
-  plan.network = {};
-  plan.mischief = 0;
-  return plan;
-}
 
 SimReport RunJob(const SimPlan& plan) { return SimJob(plan).Run(); }
 

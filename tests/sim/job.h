@@ -30,13 +30,16 @@ struct SimPlan {
   // a_sync: buckets of rows move between servers, among them one that the job does not begin with,
   // and that may go away again.
   bool moves = false;
+  // Servers log the order of pushes alone, and trainers keep them, so much at most.
+  bool replayable = false;
+  uint64_t keep_bytes_max = uint64_t{1} << 30;
   // Mistakes on purpose.
   ShardBug bug = ShardBug::kNone;
   bool forget_previous = false;  // checkpoints lack the parameters before the last update
   bool keep_trace = false;
 };
 // Everything that follows from the seed.
-SimPlan PlanOf(uint64_t seed, ShardMode mode);
+SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable = false);
 // The same job, to which nothing happens.
 SimPlan WithoutMischief(SimPlan plan);
 
@@ -48,7 +51,11 @@ struct SimReport {
   int64_t pushes = 0;              // that were acknowledged
   int64_t server_deaths = 0, trainer_deaths = 0, pauses = 0, cuts = 0;
   int64_t moved = 0, movers = 0, retired = 0;  // buckets; those who move them; servers
-  double seconds = 0;                          // of virtual time
+  // With SimPlan::replayable: pushes that servers say were gone with their trainer; and the job was
+  // given up, because one of those was part of a sync step.
+  uint64_t lost = 0;
+  bool given_up = false;
+  double seconds = 0;  // of virtual time
 };
 
 // Runs the job to its end, kills all servers once more and looks at what they come back with.

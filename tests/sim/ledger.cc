@@ -128,12 +128,18 @@ uint64_t SimLedger::begun(int trainer) const {
   return step;
 }
 
-std::string SimLedger::CheckSlot(size_t slot, float count, bool all) const {
+std::string SimLedger::CheckSlot(size_t slot, float count, bool all,
+                                 std::vector<uint64_t>& spare) const {
   const Fate fate = forgiven_[slot] ? Fate::kBegun : fate_[slot];
   const float least = all || fate == Fate::kAcknowledged ? 1 : 0;
   const float most = all || fate != Fate::kNone ? 1 : 0;
   if (count >= least && count <= most) return "";
   const auto index = static_cast<int64_t>(slot);
+  uint64_t& lost = spare[static_cast<size_t>(index / steps_)];
+  if (count == 0 && lost > 0) {
+    --lost;
+    return "";
+  }
   const char* const known = fate == Fate::kAcknowledged ? "acknowledged"
                             : fate == Fate::kBegun      ? "begun"
                                                         : "never made";
@@ -143,13 +149,19 @@ std::string SimLedger::CheckSlot(size_t slot, float count, bool all) const {
 
 std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) const {
   std::map<int64_t, float> counts;  // by row
+  std::vector<uint64_t> of_rows(static_cast<size_t>(trainers_), 0);
   for (size_t server = 0; server < images.size(); ++server) {
     const ShardImage& image = images[server];
+    std::vector<uint64_t> lost(static_cast<size_t>(trainers_), 0);
+    for (const PushMark& mark : image.marks) {
+      lost[static_cast<size_t>(mark.trainer)] = mark.lost_pushes;
+      of_rows[static_cast<size_t>(mark.trainer)] += mark.lost_pushes;
+    }
     for (size_t i = 0; i < image.slices.size(); ++i) {
       if (image.config.slices[i].variable != "ledger") continue;
       const std::span<const float> row = ValuesOf(image, i);
       for (size_t slot = 0; slot < row.size(); ++slot) {
-        const std::string wrong = CheckSlot(slot, row[slot], all);
+        const std::string wrong = CheckSlot(slot, row[slot], all, lost);
         if (!wrong.empty()) return absl::StrFormat("server %d: %s", server, wrong);
       }
     }
@@ -161,7 +173,8 @@ std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) co
     }
   }
   for (size_t slot = 0; slot < fate_.size(); ++slot) {
-    const std::string wrong = CheckSlot(slot, counts[RowOf(static_cast<int64_t>(slot))], all);
+    const float count = counts[RowOf(static_cast<int64_t>(slot))];
+    const std::string wrong = CheckSlot(slot, count, all, of_rows);
     if (!wrong.empty()) return "rows: " + wrong;
   }
   return "";

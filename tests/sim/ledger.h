@@ -39,12 +39,14 @@ class SimLedger {
   uint64_t begun(int trainer) const;
 
   // What is wrong with the ledger on the servers; "": nothing. A push counts once on each when it
-  // was acknowledged (`all`: in any case), once or not at all when it was begun.
+  // was acknowledged (`all`: in any case), once or not at all when it was begun. Of a trainer so
+  // many may lack as the server says that it lost (PushMark::lost_pushes).
   std::string Check(const std::vector<ShardImage>& images, bool all) const;
 
  private:
   enum class Fate : uint8_t { kNone, kBegun, kAcknowledged };
-  std::string CheckSlot(size_t slot, float count, bool all) const;
+  // `spare`: by trainer, pushes that may lack.
+  std::string CheckSlot(size_t slot, float count, bool all, std::vector<uint64_t>& spare) const;
   void Raise(int trainer, uint64_t step, Fate fate);
 
   const int64_t servers_, trainers_, steps_;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
@@ -28,6 +29,8 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
     made.shard.trainers = options.trainers;
     made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
     made.shard.bug = options.bug;
+    made.shard.replayable = options.replayable;
+    made.shard.keep_bytes_max = options.keep_bytes_max;
     made.logged = true;
     made.log = {options.wal_sync, kSimSyncInterval, options.log_bytes_max, nullptr,
                 [this] { TurnLog(); }};
@@ -123,7 +126,8 @@ Status SimServer::Start() {
   life_ = std::make_shared<Life>(index_, number, options_, world_, disk_);
   const StatusOr<uint64_t> version = life_->durable->Recover();
   world_.Note("server up", static_cast<uint64_t>(index_), version.ok() ? *version : UINT64_MAX);
-  if (version.ok() && *version < told_) {
+  const bool whole = version.ok() && shard().owed() == 0;
+  if (whole && *version < told_) {
     return DataLoss("server %d comes back with version %d, and had told of version %d", index_,
                     *version, told_);
   }
@@ -144,6 +148,9 @@ void SimServer::Kill(bool power) {
   for (auto& told : std::exchange(mourners_, {})) told();
 }
 
+// In sync mode a trainer may ask for the version before.
+bool SimServer::Grows() { return shard().Info().config.mode == ShardMode::kASync; }
+
 void SimServer::Handle(const std::string& method, const std::string& request, Answer answer) {
   const std::shared_ptr<Life> life = life_;  // the call may kill it
   Shard& shard = life->durable->shard();
@@ -159,14 +166,21 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
       reply(status.ok() ? w : status, message);
     });
   };
-  const auto tell = [this, dead = life->dead, reply](
+  const auto tell = [this, method, dead = life->dead, reply](
                         const Status& status, const EncodedMessage& message, const auto& decode) {
     const std::string answer = Flat(message);
     const std::span<const std::byte> whole = std::as_bytes(std::span(answer));
-    if (status.ok() && !*dead) told_ = std::max(told_, decode(Fragments(&whole, 1))->version);
+    if (status.ok() && !*dead) {
+      const uint64_t version = decode(Fragments(&whole, 1))->version;
+      if (version < told_ && method == "Pull" && Grows()) {
+        wrong_ = absl::StrFormat("server %d tells version %d behind %d", index_, version, told_);
+      }
+      told_ = std::max(told_, version);
+    }
     reply(status, message);
   };
   if (method == "Push") {
+    if (options_.replayable) disk_.Sent(request);
     return life->calls->Push(bytes, [tell](const Status& status, const EncodedMessage& message) {
       tell(status, message, DecodePushReply);
     });
@@ -187,13 +201,18 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
                  [&](const auto& r, auto* out) { return InitShard(r, shard, out); });
   }
   if (method == "Complete") {
-    return plain(CompleteRequest(), CompleteReply(),
-                 [&](const auto& r, auto*) { return shard.Complete(CallerOf(r)).status(); });
+    CompleteRequest r;
+    Status status = ParseMessage(bytes, &r);
+    if (status.ok()) status = shard.Complete(CallerOf(r)).status();
+    if (!status.ok()) return written(status, {});
+    return life->durable->WhenLeft(
+        [reply](const Status& w) { reply(w, EncodedProto(CompleteReply())); });
   }
   if (method == "SaveCheckpoint") {
-    return plain(SaveCheckpointRequest(), SaveCheckpointReply(), [&](const auto&, auto* out) {
-      const auto saved = life->durable->Save();
+    return plain(SaveCheckpointRequest(), SaveCheckpointReply(), [&](const auto& r, auto* out) {
+      const auto saved = life->durable->Save(false, r.unless_kept());
       if (saved.ok()) out->set_version(saved->first);
+      out->set_kept_number(shard.kept_number());
       return saved.status();
     });
   }

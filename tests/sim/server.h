@@ -24,6 +24,8 @@ struct SimServerOptions {
   uint64_t checkpoint_every_steps = 0;
   ShardBug bug = ShardBug::kNone;
   bool forget_previous = false;  // SimDisk's
+  bool replayable = false;       // trainers keep what they push
+  uint64_t keep_bytes_max = 0;
 };
 
 // Not thread-safe. A process that dies leaves its disk.
@@ -46,18 +48,22 @@ class SimServer {
 
   Shard& shard();  // REQUIRES: alive
   SimDisk& disk() { return disk_; }
+  // What it told that it must not; "": nothing.
+  const std::string& wrong() const { return wrong_; }
   // Those who wait for an answer of this process when it dies are told so, as a broken connection
   // does.
   void OnDeath(std::function<void()> told) { mourners_.push_back(std::move(told)); }
 
  private:
   struct Life;
+  bool Grows();  // what it tells of its version
 
   const int index_;
   const SimServerOptions options_;
   SimWorld& world_;
   SimDisk disk_;
   uint64_t lives_ = 0;
+  std::string wrong_;
   uint64_t told_ = 0;           // the highest version in any answer to a push or pull
   std::shared_ptr<Life> life_;  // null: no process
   std::vector<std::function<void()>> mourners_;

@@ -26,7 +26,7 @@ class SimTest : public testing::Test {
   // What is wrong with the run; "": nothing.
   std::string Wrong(const SimPlan& plan, SimReport* out = nullptr) {
     SimReport report = RunJob(plan);
-    if (report.failure.empty() && plan.mode == ShardMode::kSync) {
+    if (report.failure.empty() && plan.mode == ShardMode::kSync && !report.given_up) {
       const SimReport calm = RunJob(WithoutMischief(plan));
       if (!calm.failure.empty()) report.failure = "without faults: " + calm.failure;
       if (calm.parameters != report.parameters) {
@@ -48,14 +48,28 @@ class SimTest : public testing::Test {
   }
 };
 
-class ModeTest : public SimTest, public testing::WithParamInterface<ShardMode> {};
+struct Kind {
+  ShardMode mode;
+  bool replayable;  // else logged
+};
+std::string Name(const Kind& kind) {
+  return std::string(Name(kind.mode)) + (kind.replayable ? "_replayable" : "");
+}
+
+class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
+ protected:
+  static SimPlan Plan(uint64_t seed) {
+    return PlanOf(seed, GetParam().mode, GetParam().replayable);
+  }
+};
 
 TEST_P(ModeTest, EveryPushCountsOnce) {
   const uint64_t first = FromEnvironment("TANDEM_SIM_FIRST", 1);
   const uint64_t seeds = FromEnvironment("TANDEM_SIM_SEEDS", 250);
   SimReport sum;
+  uint64_t given_up = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    const SimPlan plan = PlanOf(seed, GetParam());
+    const SimPlan plan = Plan(seed);
     SimReport report;
     const std::string wrong = Wrong(plan, &report);
     ASSERT_EQ(wrong, "") << "seed " << seed << " (" << Name(GetParam()) << "); the end of it:\n"
@@ -68,25 +82,33 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
     sum.moved += report.moved;
     sum.movers += report.movers;
     sum.retired += report.retired;
+    sum.lost += report.lost;
+    given_up += report.given_up;
     sum.seconds += report.seconds;
+  }
+  if (GetParam().replayable) {
+    std::printf("%llu pushes gone with their trainer, as the servers say; %llu jobs given up\n",
+                static_cast<unsigned long long>(sum.lost),
+                static_cast<unsigned long long>(given_up));
+    EXPECT_LT(given_up, seeds / 2);
   }
   std::printf(
       "simulator, %s: %llu seeds, %lld pushes, %lld deaths of servers and %lld of trainers, %lld "
       "pauses, %lld cuts, %lld parcels of buckets by %lld movers, %lld servers gone for good, %.0f "
       "virtual seconds: lost 0, doubled 0\n",
-      Name(GetParam()), static_cast<unsigned long long>(seeds), static_cast<long long>(sum.pushes),
-      static_cast<long long>(sum.server_deaths), static_cast<long long>(sum.trainer_deaths),
-      static_cast<long long>(sum.pauses), static_cast<long long>(sum.cuts),
-      static_cast<long long>(sum.moved), static_cast<long long>(sum.movers),
-      static_cast<long long>(sum.retired), sum.seconds);
+      Name(GetParam()).c_str(), static_cast<unsigned long long>(seeds),
+      static_cast<long long>(sum.pushes), static_cast<long long>(sum.server_deaths),
+      static_cast<long long>(sum.trainer_deaths), static_cast<long long>(sum.pauses),
+      static_cast<long long>(sum.cuts), static_cast<long long>(sum.moved),
+      static_cast<long long>(sum.movers), static_cast<long long>(sum.retired), sum.seconds);
 }
 
 TEST_P(ModeTest, ASeedIsOneRun) {
   for (const uint64_t seed : {3, 4, 5, 6}) {
-    const SimReport once = RunJob(PlanOf(seed, GetParam()));
-    const SimReport again = RunJob(PlanOf(seed, GetParam()));
+    const SimReport once = RunJob(Plan(seed));
+    const SimReport again = RunJob(Plan(seed));
     EXPECT_EQ(once.trace_hash, again.trace_hash) << "seed " << seed;
-    EXPECT_NE(once.trace_hash, RunJob(PlanOf(seed + 100, GetParam())).trace_hash);
+    EXPECT_NE(once.trace_hash, RunJob(Plan(seed + 100)).trace_hash);
   }
 }
 
@@ -96,6 +118,7 @@ struct SeededBug {
   const char* name;
   ShardMode mode;
   std::function<void(SimPlan&)> make;
+  bool replayable = false;
 };
 
 std::vector<SeededBug> SeededBugs() {
@@ -112,6 +135,8 @@ std::vector<SeededBug> SeededBugs() {
          plan.power = true;
        }},
       {"OwnsTooSoon", ShardMode::kASync, bug(ShardBug::kOwnsTooSoon)},
+      {"NeverAsks", ShardMode::kASync, bug(ShardBug::kNeverAsks), true},
+      {"SyncNeverAsks", ShardMode::kSync, bug(ShardBug::kNeverAsks), true},
       {"PreviousNotKept", ShardMode::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},
   };
 }
@@ -123,7 +148,7 @@ TEST_P(SeededBugTest, IsFoundSoon) {
   std::string wrong;
   uint64_t seed = 0;
   while (wrong.empty() && seed < kSeedsMax) {
-    SimPlan plan = PlanOf(++seed, GetParam().mode);
+    SimPlan plan = PlanOf(++seed, GetParam().mode, GetParam().replayable);
     GetParam().make(plan);
     wrong = Wrong(plan);
   }
@@ -134,8 +159,12 @@ TEST_P(SeededBugTest, IsFoundSoon) {
 INSTANTIATE_TEST_SUITE_P(Bugs, SeededBugTest, testing::ValuesIn(SeededBugs()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-INSTANTIATE_TEST_SUITE_P(Modes, ModeTest, testing::Values(ShardMode::kSync, ShardMode::kASync),
-                         [](const auto& info) { return std::string(Name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Modes, ModeTest,
+                         testing::Values(Kind{ShardMode::kSync, false},
+                                         Kind{ShardMode::kASync, false},
+                                         Kind{ShardMode::kSync, true},
+                                         Kind{ShardMode::kASync, true}),
+                         [](const auto& info) { return Name(info.param); });
 
 }  // namespace
 }  // namespace tandem

@@ -216,7 +216,7 @@ TEST_F(DeltaShardTest, EveryThirdIsWhole) {
   bool kept = true;
   options.on_checkpoint = [&](const ShardImage& image) {
     deltas.push_back(image.base.has_value());
-    if (!image.base && kept) shard_->KeptWhole(image);
+    if (kept) shard_->Kept(image);
   };
   Make(std::move(options));
   Start(Config(1, ShardMode::kSync));

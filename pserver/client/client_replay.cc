@@ -1,0 +1,200 @@
+// The part of PsClient that stands by servers which log the order of pushes alone (durability
+// replayable): it keeps its pushes until a checkpoint holds them, and sends them again to a server
+// that comes back.
+#include <string_view>
+#include <utility>
+
+#include "common/rpc/byte_buffer.h"
+#include "proto/pserver.pb.h"
+#include "pserver/client/client_impl.h"
+
+namespace tandem {
+namespace {
+
+constexpr Duration kRoomPause = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Duration PauseOf(int attempts) {
+  return std::chrono::milliseconds(std::min(1 << std::min(attempts, 10), 100));
+}
+
+// ---- Calls
+
+struct PsClient::Impl::PatientCall {
+  const Server& server;
+  const char* method;
+  EncodedMessage request;
+  Time deadline;
+  PsCarrier::Take take;
+  int attempts = 0;
+};
+
+void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessage request,
+                          Time deadline, PsCarrier::Take take) {
+  const bool patient = kept != nullptr || std::string_view(method) == "Configure";
+  if (patient) {
+    return SendPatiently(std::make_shared<PatientCall>(
+        PatientCall{server, method, std::move(request), deadline, std::move(take)}));
+  }
+  carrier->Call(server.index, method, std::move(request), deadline,
+                [&server, take = std::move(take)](const Status& status, Fragments answer) {
+                  take(Annotate(status, server.name), answer);
+                });
+}
+
+void PsClient::Impl::SendPatiently(std::shared_ptr<PatientCall> call) {
+  carrier->Call(call->server.index, call->method, call->request, call->deadline,
+                [this, call](const Status& status, Fragments answer) {
+                  const bool asks = status.code() == StatusCode::kDataLoss && kept != nullptr;
+                  const Duration pause = PauseOf(call->attempts++);
+                  const bool time = carrier->Now() + pause < call->deadline;
+                  if ((!asks && status.code() != StatusCode::kUnavailable) || !time) {
+                    return call->take(Annotate(status, call->server.name), answer);
+                  }
+                  if (asks) SendAgain(static_cast<size_t>(call->server.index));
+                  carrier->After(pause, [this, call] { SendPatiently(call); });
+                });
+}
+
+// ---- Pushes that are kept
+
+void PsClient::Impl::Begin(std::shared_ptr<OnePush> push) {
+  if (kept == nullptr) {
+    push->sequence = ++ServerAt(push->part.server).sequence;
+    return SendOnce(std::move(push));
+  }
+  bool first = false;
+  {
+    MutexLock lock(mu);
+    if (!held.empty() || !kept->Reserve(push->step, push->part.bytes)) {
+      first = held.empty();
+      held.push_back(push);
+      push = nullptr;
+    }
+  }
+  if (push != nullptr) return SendKept(std::move(push));
+  if (first) MakeRoom();
+}
+
+void PsClient::Impl::SendKept(std::shared_ptr<OnePush> push) {
+  push->sequence = ++ServerAt(push->part.server).sequence;
+  push->part = kept->Keep({push->part, push->step, push->sequence, push->learning_rate});
+  SendOnce(std::move(push));
+}
+
+void PsClient::Impl::MakeRoom() {
+  std::vector<std::shared_ptr<OnePush>> ready, late;
+  std::map<size_t, uint64_t> oldest;
+  bool more = false;
+  {
+    MutexLock lock(mu);
+    while (!held.empty()) {
+      const auto& next = held.front();
+      const bool over = carrier->Now() >= next->deadline;
+      if (!over && !kept->Reserve(next->step, next->part.bytes)) break;
+      (over ? late : ready).push_back(next);
+      held.pop_front();
+    }
+    more = !held.empty();
+    if (more) oldest = kept->Oldest(held.front()->step);
+    std::erase_if(oldest, [this](const auto& o) TD_NO_ANALYSIS { return asked.contains(o.first); });
+    for (const auto& [server, number] : oldest) asked.insert(server);
+  }
+  for (const auto& [server, number] : oldest) AskForCheckpoint(server, number);
+  for (auto& push : ready) SendKept(push);
+  for (auto& push : late) {
+    push->done(ResourceExhausted(
+        "push of step %d: %d bytes of pushes are kept until servers write a checkpoint, and they "
+        "do not (durability replayable); hint: --keep_pushes_mb of the pservers",
+        push->step, kept->bytes()));
+  }
+  if (more) carrier->After(kRoomPause, [this] { MakeRoom(); });
+}
+
+void PsClient::Impl::AskForCheckpoint(size_t server, uint64_t number) {
+  SaveCheckpointRequest request;
+  request.set_job(options.job);
+  request.set_unless_kept(number);
+  Send(ServerAt(server), "SaveCheckpoint", EncodedProto(request),
+       carrier->Now() + options.step_timeout,
+       [this, server](const Status& status, Fragments answer) {
+         SaveCheckpointReply reply;
+         if (status.ok() && ParseMessage(answer, &reply).ok()) {
+           kept->Checkpointed(server, reply.kept_number());
+         }
+         LOG_IF_EVERY_N(WARNING, !status.ok(), 50) << "no checkpoint: " << ToString(status);
+         MutexLock lock(mu);
+         asked.erase(server);
+       });
+}
+
+void PsClient::Impl::Ended(const OnePush& push, const Status& status, const PushNumbers& numbers) {
+  const size_t server = push.part.server;
+  if (status.ok()) {
+    kept->Answered(server, push.sequence, numbers.log_number);
+    return kept->Checkpointed(server, numbers.kept_number);
+  }
+  switch (status.code()) {
+    // Refused, unless it is the pull that is. Else it may have been taken: it is kept for ever.
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kNotFound:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kResourceExhausted:
+      if (push.pull == nullptr) kept->Drop(server, push.sequence);
+      break;
+    default:
+      break;
+  }
+}
+
+// ---- Sent again
+
+// Everything that is kept for a server, on its way there once more: some at a time.
+struct PsClient::Impl::Resending {
+  const size_t server;
+  const std::vector<std::shared_ptr<const KeptPush>> pushes;
+  std::atomic<size_t> next = 0;
+  std::atomic<int> under_way = kAtOnce;
+  static constexpr int kAtOnce = 8;
+};
+
+void PsClient::Impl::SendAgain(size_t server) {
+  {
+    MutexLock lock(mu);
+    if (!resent.insert(server).second) return;
+  }
+  const auto all = std::make_shared<Resending>(server, kept->Of(server));
+  for (int i = 0; i < Resending::kAtOnce; ++i) SendNext(all);
+}
+
+void PsClient::Impl::SendNext(const std::shared_ptr<Resending>& all) {
+  const size_t next = all->next++;
+  if (next >= all->pushes.size()) {
+    if (all->under_way.fetch_sub(1) != 1) return;
+    MutexLock lock(mu);
+    resent.erase(all->server);
+    return;
+  }
+  const KeptPush& push = *all->pushes[next];
+  const CodedPush coded{options.job,         static_cast<uint32_t>(options.trainer),
+                        options.incarnation, push.sequence,
+                        push.step,           push.learning_rate,
+                        push.part.slices,    "",
+                        push.part.generation};
+  carrier->Call(static_cast<int>(all->server), "Push", EncodePush(coded, options.crc32c),
+                carrier->Now() + options.step_timeout,
+                [this, all, next](const Status& status, Fragments answer) {
+                  PushNumbers numbers;
+                  if (status.ok() && TakePushReply(nullptr, answer, &numbers).ok()) {
+                    kept->Answered(all->server, all->pushes[next]->sequence, numbers.log_number);
+                  }
+                  // DATA_LOSS: the server does not ask for this one, but for others. When it asks
+                  // for nothing any more, or is gone, they need not come.
+                  const bool go_on = status.ok() || status.code() == StatusCode::kDataLoss;
+                  if (!go_on) all->next = all->pushes.size();
+                  SendNext(all);
+                });
+}
+
+}  // namespace tandem

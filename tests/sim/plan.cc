@@ -1,0 +1,44 @@
+#include "common/base/rng.h"
+#include "tests/sim/job.h"
+#include "tests/sim/world.h"
+
+namespace tandem {
+
+SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable) {
+  SimWorld chance(StreamKey(seed, "plan"));
+  SimPlan plan{.seed = seed, .mode = mode};
+  plan.servers = 1 + static_cast<int>(chance.Below(3));
+  plan.trainers = 1 + static_cast<int>(chance.Below(3));
+  plan.steps = 10 + static_cast<int>(chance.Below(20));
+  constexpr WalSync kSyncs[] = {WalSync::kAlways, WalSync::kAlways, WalSync::kInterval,
+                                WalSync::kNone};
+  plan.wal_sync = kSyncs[chance.Below(4)];
+  // A sync job does not survive the loss of acknowledged steps: servers would be steps apart.
+  plan.power = plan.wal_sync == WalSync::kAlways ||
+               (plan.wal_sync == WalSync::kInterval && mode == ShardMode::kASync);
+  plan.log_bytes_max = chance.Chance(0.5) ? 2'000 + chance.Below(20'000) : uint64_t{1} << 40;
+  plan.checkpoint_every_steps = chance.Chance(0.5) ? 1 + chance.Below(8) : 0;
+  plan.retries = chance.Chance(0.5) ? 3 : 1000;
+  plan.push_and_pull = chance.Chance(0.5);
+  plan.network.lose = chance.Chance(0.5) ? 0.02 : 0;
+  plan.network.repeat = chance.Chance(0.5) ? 0.05 : 0;
+  plan.network.dawdle = chance.Chance(0.5) ? 0.02 : 0;
+  plan.mischief = 2 + static_cast<int>(chance.Below(14));
+  plan.moves = mode == ShardMode::kASync && chance.Chance(0.5) && !replayable;
+  if (plan.moves) {
+    plan.mischief *= 2;
+    if (chance.Chance(0.5)) plan.network.repeat = 0.3;
+    if (chance.Chance(0.5)) plan.network.dawdle = 0.1;
+  }
+  plan.replayable = replayable;
+  if (replayable && chance.Chance(0.5)) plan.keep_bytes_max = 1'000 + chance.Below(20'000);
+  return plan;
+}
+
+SimPlan WithoutMischief(SimPlan plan) {
+  plan.network = {};
+  plan.mischief = 0;
+  return plan;
+}
+
+}  // namespace tandem

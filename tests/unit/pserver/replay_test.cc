@@ -1,0 +1,162 @@
+// Durability replayable: servers have checkpoints and the order of what came behind them, trainers
+// the values.
+#include <thread>
+
+#include "tests/unit/pserver/pserver_fixture.h"
+
+namespace tandem {
+namespace {
+
+class ReplayTest : public PserverTest {
+ protected:
+  void TearDown() override { servers_.clear(); }  // before their folder goes
+  PserverOptions Options() const {
+    PserverOptions options;
+    options.data_dir = dir_;
+    options.durability = Durability::kReplayable;
+    return options;
+  }
+  // As after a kill: nothing is saved.
+  Status StartAgain(PserverOptions options) {
+    const std::string at = endpoints_[0];
+    servers_.clear();
+    options.rpc.listen = *ParseEndpoint(at);
+    auto server = Pserver::Start(options, metrics_);
+    if (!server.ok()) return server.status();
+    servers_.push_back(*std::move(server));
+    return OkStatus();
+  }
+  static StatusOr<PsState> Configure(PsClient& client, const Model& model,
+                                     PsMode mode = PsMode::kASync) {
+    return client.Configure(model.variables, mode, {"adam", {}});
+  }
+};
+
+TEST_F(ReplayTest, TheStateIsThatOfBefore) {
+  StartServers(1, Options());
+  Model model, reference;
+  Status status;
+  for (Model* m : {&reference, &model}) {
+    if (m == &model) {
+      servers_.clear();
+      endpoints_.clear();
+      std::filesystem::remove_all(dir_ + "/shard-0");
+      StartServers(1, Options());
+    }
+    auto client = *Client(0, 1);
+    ASSERT_TRUE(Configure(*client, *m, PsMode::kSync).ok());
+    ASSERT_TRUE(client->InitOrFetch(m->Tensors()).ok());
+    for (uint64_t step = 0; step < 12; step += 4) {
+      TrainSync(client.get(), m, 0, step, step + 4, &status);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_GT(client->kept_bytes(), 0u);
+      if (m == &reference) continue;
+      ASSERT_TRUE(StartAgain(Options()).ok());
+      EXPECT_LT(servers_[0]->Info().version, step + 4);
+    }
+    ASSERT_TRUE(client->Complete().ok());
+    EXPECT_EQ(servers_[0]->Info().version, 12u);
+  }
+  EXPECT_EQ(model.params, reference.params);
+  // Whoever completed is needed no more.
+  ASSERT_TRUE(StartAgain(Options()).ok());
+  EXPECT_EQ(servers_[0]->Info().version, 12u);
+}
+
+TEST_F(ReplayTest, WhatATrainerKeepsHasABound) {
+  PserverOptions options = Options();
+  options.keep_bytes_max = 10'000;  // five steps
+  StartServers(2, options);
+  Model model;
+  Status status;
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(Configure(*client, model, PsMode::kSync).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  for (uint64_t step = 0; step < 30; ++step) {
+    TrainSync(client.get(), &model, 0, step, step + 1, &status);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_LE(client->kept_bytes(), 10'000u);
+  }
+  const auto servers = client->ServerInfo();
+  ASSERT_TRUE(servers.ok()) << servers.status();
+  for (const PsServerInfo& info : *servers) EXPECT_GE(info.checkpoint_version, 15u);
+}
+
+// What died with its trainer while the server was dead is lost, and counted.
+TEST_F(ReplayTest, WhatIsGoneIsCounted) {
+  StartServers(1, Options());
+  Model model;
+  std::unique_ptr<PsClient> clients[2] = {*Client(0, 2), *Client(1, 2)};
+  for (auto& client : clients) ASSERT_TRUE(Configure(*client, model).ok());
+  for (auto& client : clients) ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  const auto g = model.Gradients(0, 0);
+  for (uint64_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(PushAndWait(*clients[0], step, 0.1f, model.View(g)).ok());
+  }
+  for (uint64_t step = 0; step < 2; ++step) {
+    ASSERT_TRUE(PushAndWait(*clients[1], step, 0.1f, model.View(g)).ok());
+  }
+  ASSERT_TRUE(StartAgain(Options()).ok());
+  EXPECT_EQ(servers_[0]->Info().version, 0u);
+  clients[1] = *Client(1, 2);
+  StatusOr<PsState> state;
+  std::thread successor([&] { state = Configure(*clients[1], model); });
+  // The successor waits for trainer 0, which is asked when it calls.
+  const StatusOr<uint64_t> version = PullAndWait(*clients[0], 0, model.Tensors());
+  successor.join();
+  ASSERT_TRUE(state.ok()) << state.status();
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(*version, 5u);  // those that are lost count, with nothing in them
+  const ShardInfo info = servers_[0]->Info();
+  EXPECT_EQ(info.trainers[0].lost_pushes, 0u);
+  EXPECT_EQ(info.trainers[1].lost_pushes, 2u);
+  // The number outlives the server.
+  ASSERT_TRUE(servers_[0]->SaveCheckpoint().ok());
+  ASSERT_TRUE(StartAgain(Options()).ok());
+  EXPECT_EQ(servers_[0]->Info().trainers[1].lost_pushes, 2u);
+}
+
+// A trainer that is replaced while its server lives costs nothing: the server saves at once what
+// the older one had pushed.
+TEST_F(ReplayTest, WhoeverIsReplacedIsNeededNoMore) {
+  StartServers(1, Options());
+  Model model;
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(Configure(*client, model).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  ASSERT_TRUE(PushAndWait(*client, 0, 0.1f, model.View(model.Gradients(0, 0))).ok());
+  client = *Client(0, 1);
+  ASSERT_TRUE(Configure(*client, model).ok());
+  const Time deadline = SteadyNow() + std::chrono::seconds(30);
+  while ((*client->ServerInfo())[0].checkpoint_version == 0 && SteadyNow() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_TRUE(StartAgain(Options()).ok());
+  EXPECT_EQ(servers_[0]->Info().version, 1u);
+}
+
+TEST_F(ReplayTest, WhereItCannotHoldItIsRefused) {
+  PserverOptions options = Options();
+  StartServers(1, options);
+  Model model;
+  PsOptions compensated;
+  compensated.delay_compensation = 0.1;
+  const StatusOr<PsState> refused = Configure(**Client(0, 1, compensated), model);
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition) << refused.status();
+  EXPECT_THAT(std::string(refused.status().message()), testing::HasSubstr("delay compensation"));
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(Configure(*client, model).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  ASSERT_TRUE(PushAndWait(*client, 0, 0.1f, model.View(model.Gradients(0, 0))).ok());
+  options.durability = Durability::kNone;
+  const Status none = StartAgain(options);
+  EXPECT_EQ(none.code(), StatusCode::kFailedPrecondition) << none;
+  EXPECT_THAT(std::string(none.message()), testing::HasSubstr("--durability=replayable"));
+  // With a log of its own it goes on.
+  options.durability = Durability::kLogged;
+  ASSERT_TRUE(StartAgain(options).ok());
+  EXPECT_EQ(*PullAndWait(*client, 0, model.Tensors()), 1u);
+}
+
+}  // namespace
+}  // namespace tandem
