@@ -91,6 +91,8 @@ const std::map<std::string, std::string>& Elsewhere() {
 const std::map<StatusCode, std::string>& CodesElsewhere() {
   static const std::map<StatusCode, std::string> rows = {
       {StatusCode::kOutOfRange, "a mistake of Tandem's, by what explain says of it"},
+      {StatusCode::kUnimplemented,
+       "what a mode cannot do, once its servers are there; e2e_click_test"},
       {StatusCode::kAborted, "a trainer that is lost for a minute; pserver_test"},
       {StatusCode::kResourceExhausted, "a full disk; row_tiers_test, pserver_durability_test"},
   };
