@@ -2,20 +2,26 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
+
+#include "kernels/exec/commit.h"
 
 namespace tandem {
 namespace {
 
-// The lasting variables of `root`, in memory of `host`.
+// The lasting variables of `root` (pservers have the tables that are copied from them), in memory
+// of `host`.
 StatusOr<TensorMap> BroadcastState(Communicator& communicator, const Program& program,
                                    const Scope& scope, int root, Device& host) {
   TensorMap state;
   std::vector<std::shared_ptr<Work>> works;
+  const std::set<std::string> copies = CopiedTables(program);
   Status status;
   for (const Var& var : program.vars()) {
     if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
+    if (copies.contains(var.name)) continue;
     const Tensor& own = *scope.Find(var.name);
     auto copy = Tensor::Make(own.desc(), host);
     status = copy.status();

@@ -1,10 +1,18 @@
 // mode=hybrid: tables lie on the pservers, everything dense is reduced among the trainers, in the
 // same step. The two modes do their parts; this joins them.
+//
+// Where ranks that are killed come again, a step must be done to its end everywhere or be done once
+// more, tables and all. So the last reduction of a step begins once the servers have taken this
+// rank's rows: who has ended a step knows that the servers have all rows of it. If nobody has, all
+// do it again, as new incarnations: the servers forget what they had of the step, and one that had
+// all of it gives the rows of the version before, which it keeps, and takes the same gradients as
+// known (pserver/shard.h).
 #include <utility>
 
 #include "collective/communicator.h"
 #include "trainer/comm_routes.h"
 #include "trainer/mode.h"
+#include "trainer/push_first.h"
 
 namespace tandem {
 namespace {
@@ -12,19 +20,22 @@ namespace {
 class HybridMode final : public ModeDriver, public CommHandler {
  public:
   explicit HybridMode(const ModeOptions& options)
-      : tables_(MakePserverMode(options)), dense_(MakeCollectiveMode(options, {})) {}
+      : options_(options),
+        tables_(MakePserverMode(options)),
+        dense_(MakeCollectiveMode(options, {})) {}
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
   Status DistributeForward(Program& program) override {
     return tables_->DistributeForward(program);
   }
-  CommHandler* comm() override { return this; }
+  CommHandler* comm() override {
+    return options_.peers_return ? static_cast<CommHandler*>(&push_first_) : this;
+  }
   CommHandler* evaluation_comm() override { return tables_->evaluation_comm(); }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
-                          int64_t step, const std::function<bool()>& stop) override {
-    TD_ASSIGN_OR_RETURN(step, tables_->Start(program, scope, state, step, stop));
-    return dense_->Start(program, scope, state, step, stop);
-  }
+                          int64_t step, const std::function<bool()>& stop) override;
+  StatusOr<int64_t> Recover(const Status& why, const Program& program, ReturnPoint& point,
+                            const std::function<bool()>& stop) override;
   Status BeginStep(int64_t step, float learning_rate) override {
     TD_RETURN_IF_ERROR(tables_->BeginStep(step, learning_rate));
     return dense_->BeginStep(step, learning_rate);
@@ -52,6 +63,7 @@ class HybridMode final : public ModeDriver, public CommHandler {
     tables_->Abort(why);
   }
 
+  // Of all nodes, by who carries them.
   StatusOr<int> Register(const CommNode& node) override {
     const bool collective = node.op->type.starts_with("c_");
     return routes_.Register((collective ? dense_ : tables_)->comm(), node);
@@ -60,9 +72,42 @@ class HybridMode final : public ModeDriver, public CommHandler {
   Duration timeout() const override { return routes_.timeout(); }
 
  private:
-  const std::unique_ptr<ModeDriver> tables_, dense_;
+  Status CheckTogether(int64_t of_tables, int64_t of_dense) const;
+
+  const ModeOptions options_;
+  Scope* scope_ = nullptr;
   CommRoutes routes_;
+  PushFirst push_first_{*this};
+  const std::unique_ptr<ModeDriver> tables_, dense_;  // last: their calls end in the above
 };
+
+// In sync mode the servers' version is the step that is next.
+Status HybridMode::CheckTogether(int64_t of_tables, int64_t of_dense) const {
+  if (options_.regime != PsRegime::kSync) return OkStatus();
+  if (of_tables == of_dense || of_tables == of_dense + 1) return OkStatus();
+  return FailedPrecondition(
+      "the tables on the pservers stand before step %d and the dense parameters before step %d; "
+      "hint: start pservers and trainers together, from the job's checkpoint",
+      of_tables, of_dense);
+}
+
+StatusOr<int64_t> HybridMode::Start(const Program& program, Scope& scope, const TensorMap& state,
+                                    int64_t step, const std::function<bool()>& stop) {
+  scope_ = &scope;
+  TD_ASSIGN_OR_RETURN(const int64_t of_tables, tables_->Start(program, scope, state, step, stop));
+  TD_ASSIGN_OR_RETURN(step, dense_->Start(program, scope, state, step, stop));
+  TD_RETURN_IF_ERROR(CheckTogether(of_tables, step));
+  return step;
+}
+
+StatusOr<int64_t> HybridMode::Recover(const Status& why, const Program& program, ReturnPoint& point,
+                                      const std::function<bool()>& stop) {
+  TD_ASSIGN_OR_RETURN(const int64_t step, dense_->Recover(why, program, point, stop));
+  TD_ASSIGN_OR_RETURN(const int64_t of_tables, tables_->Start(program, *scope_, {}, 0, stop));
+  TD_RETURN_IF_ERROR(CheckTogether(of_tables, step));
+  push_first_.Reset();
+  return step;
+}
 
 Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
   std::vector<ParamGrad> sparse, dense;

@@ -245,7 +245,13 @@ Status CheckReturn(const JobConfig& config) {
       {s.nccl_comm_num() > 1, "nccl_comm_num above 1"},
       {s.allreduce_choice() == DistributedStrategy::ByModel,
        "allreduce_choice ByModel: those who meet again would choose anew"},
-      {s.auto_(), "auto"}};
+      {s.auto_(), "auto"},
+      {config.mode() == HYBRID && s.a_sync(),
+       "a_sync in mode hybrid: a step that is done again would change rows of tables twice"},
+      {config.mode() == HYBRID && s.amp(),
+       "amp in mode hybrid: rows are pushed behind the check of what was reduced"},
+      {config.mode() == HYBRID && s.gradient_merge(),
+       "gradient_merge in mode hybrid: rows of tables are those of the last step or two"}};
   for (const auto& [given, what] : rows) {
     if (given) return Unimplemented("tandemrun --max_restarts is not built yet with %s", what);
   }
@@ -381,7 +387,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.rendezvous = rank.rendezvous;
   options.listen_host = rank.listen_host;
   options.network_allowed = rank.network_allowed;
-  options.peers_return = rank.peers_return && config.mode() == COLLECTIVE;
+  options.peers_return = rank.peers_return;
   options.restarted = rank.restarted;
   options.launcher = rank.launcher;
   options.carrier = CarrierOf(strategy.collective_transport());

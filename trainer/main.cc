@@ -303,9 +303,7 @@ Status Train(const JobSources& sources) {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     std::fputs((job.notes + job.text + IdleCoresNote(*job.config, rank, cores)).c_str(), stderr);
   }
-  if (rank.peers_return && job.config->mode() == COLLECTIVE) {
-    TD_RETURN_IF_ERROR(CheckReturn(*job.config));
-  }
+  if (rank.peers_return) TD_RETURN_IF_ERROR(CheckReturn(*job.config));
   if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
 
   SetNcclEnvironment(*job.config, rank, sources.environment);

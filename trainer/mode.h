@@ -108,7 +108,8 @@ class ModeDriver {
   // Connects to the others and makes everybody's parameters equal. `scope` holds initial values, or
   // those of a checkpoint of step `step`; `state` that checkpoint's optimizer slots, where the mode
   // keeps them elsewhere than in the scope. Returns the step to begin with. Waits for others only
-  // until `stop` says so (CANCELLED).
+  // until `stop` says so (CANCELLED). In pserver mode it may be called again once a step was broken
+  // off: as a new incarnation, for which the servers take that step as not begun.
   virtual StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                                   int64_t step, const std::function<bool()>& stop) = 0;
   // When a step or Finish failed with `why`: waits until those who were lost have come again, and

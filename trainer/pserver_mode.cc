@@ -272,6 +272,8 @@ Status PserverMode::CountSlices(const std::vector<PsVariable>& variables) {
 StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const TensorMap& state,
                                      int64_t step, const std::function<bool()>& stop) {
   scope_ = &scope;
+  pulling_.clear();  // of a step that was broken off
+  pushing_.clear();
   TD_RETURN_IF_ERROR(RefuseTableRules(program));  // tables on servers alone have none left
   const ShortTimeSlice short_slice;               // for the threads that gRPC starts
   PsOptions ps = ClientOptions();

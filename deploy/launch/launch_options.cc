@@ -76,9 +76,6 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
                              ModeName(options.mode), name, options.job_file);
     }
   }
-  if (options.mode == LaunchMode::kHybrid && args.Has("max_restarts")) {
-    return InvalidArgument("%s is not built yet in hybrid mode", Spelled(args, "max_restarts"));
-  }
   TD_ASSIGN_OR_RETURN(options.servers, CountOrList(args, "servers"));
   TD_ASSIGN_OR_RETURN(options.workers, CountOrList(args, "workers"));
   return OkStatus();
@@ -208,7 +205,7 @@ const std::vector<FlagSpec>& LaunchFlags() {
        "share, or etcd://HOST:PORT/PREFIX"},
       {"pserver_data_dir", "", "DIR", "pservers keep their state below this folder"},
       {"max_restarts", "", "N",
-       "pserver and collective mode: start a trainer that was killed again, N times in all "
+       "all modes but local: start a trainer that was killed again, N times in all "
        "(default 0), and go on; with --pserver_data_dir pservers too, which then keep a log"},
       {"grace_s", "", "SECONDS", "time between SIGTERM and SIGKILL (default 10)"},
       {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
@@ -248,8 +245,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
   switch (options.mode) {
     case LaunchMode::kLocal:
       if (args.Has("max_restarts")) {
-        return InvalidArgument("%s is for pserver and collective mode",
-                               Spelled(args, "max_restarts"));
+        return InvalidArgument("%s is for all modes but local", Spelled(args, "max_restarts"));
       }
       options.workers = {Endpoint{"127.0.0.1", 0, true}};
       break;

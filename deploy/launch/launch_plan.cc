@@ -81,12 +81,12 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   p.role = Role::kTrainer;
   p.rank = rank;
   p.endpoint = options.workers[static_cast<size_t>(rank)];
-  p.can_return = options.mode == LaunchMode::kPserver || options.mode == LaunchMode::kCollective;
+  p.can_return = options.mode != LaunchMode::kLocal;
   p.argv = {options.trainer_program, "--job_file=" + options.job_file,
             std::string("--mode=") + ModeName(options.mode)};
   AddNetworkFlags(options, plan, p);
   p.env = CommonEnvironment(options, plan);
-  if (options.mode == LaunchMode::kCollective && options.max_restarts > 0) {
+  if (plan.ranks_return()) {
     p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.max_restarts);
     p.env["TANDEM_LAUNCHER"] = plan.silent_fifo;
   }
@@ -255,7 +255,8 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.servers = static_cast<int>(options.servers.size());
   plan.pservers = JoinEndpoints(options.servers);
   plan.workers = plan.trainers = static_cast<int>(options.workers.size());
-  if (plan.mode == LaunchMode::kCollective && options.max_restarts > 0) {
+  const bool ranks = plan.mode == LaunchMode::kCollective || plan.mode == LaunchMode::kHybrid;
+  if (ranks && options.max_restarts > 0) {
     plan.silent_fifo = plan.log_dir + "/silent";
   }
   ServerSettings settings;

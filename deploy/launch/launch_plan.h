@@ -42,6 +42,8 @@ struct LaunchPlan {
   int trainers = 0;                    // that the pservers wait for
   bool remote_workers = false;
   std::string silent_fifo;  // where ranks say who does not come (silent_ranks.h); empty: nowhere
+  // Ranks that are killed come again, and the others wait for them.
+  bool ranks_return() const { return !silent_fifo.empty(); }
 };
 
 // The launcher's environment without what another launcher said about ranks and addresses: a child

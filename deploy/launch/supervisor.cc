@@ -102,7 +102,9 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again) {
   request.argv = plan.argv;
   request.env = options_.env;
   for (const auto& [name, value] : plan.env) request.env[name] = value;
-  if (again && plan_.mode == LaunchMode::kCollective) request.env["TANDEM_RESTARTED"] = "1";
+  if (again && plan_.ranks_return() && plan.role == Role::kTrainer) {
+    request.env["TANDEM_RESTARTED"] = "1";
+  }
   TD_RETURN_IF_ERROR(OpenOutput(*child, request));
   TD_ASSIGN_OR_RETURN(Process process, Process::Start(request));
   child->process.emplace(std::move(process));
@@ -262,8 +264,7 @@ void Supervisor::Restart(std::vector<Child*>& ended) {
 }
 
 bool Supervisor::Over() const {
-  return plan_.mode == LaunchMode::kCollective &&
-         std::any_of(children_.begin(), children_.end(), [](const auto& c) {
+  return plan_.ranks_return() && std::any_of(children_.begin(), children_.end(), [](const auto& c) {
            return !c->process->running() && c->process->Poll()->ok();
          });
 }

@@ -32,8 +32,9 @@ struct CommNode {
 // The end of one started communication. Thread-safe.
 class CommDone {
  public:
+  virtual ~CommDone() = default;
   // Exactly once per Start, from any thread.
-  void Complete(Status status) {
+  virtual void Complete(Status status) {
     MutexLock lock(mu_);
     status_ = std::move(status);
     ended_ = SteadyNow();

@@ -1,16 +1,25 @@
 #include "kernels/exec/commit.h"
 
-#include <set>
-
 namespace tandem {
+
+std::set<std::string> CopiedTables(const Program& program) {
+  std::set<std::string> tables;
+  for (const Op& op : program.ops) {
+    if (op.type != "pull_rows") continue;
+    ForEachWrite(op, [&](const std::string& name) { tables.insert(name); });
+  }
+  return tables;
+}
 
 Commit FindCommit(const Program& program) {
   const int n = static_cast<int>(program.ops.size());
+  const std::set<std::string> copies = CopiedTables(program);
   const auto lasting = [&](const Op& op) {
     std::set<std::string> vars;
     ForEachWrite(op, [&](const std::string& name) {
       const VarKind kind = program.FindVar(name)->kind;
-      if (kind == VarKind::kParam || kind == VarKind::kState) vars.insert(name);
+      const bool lasts = kind == VarKind::kParam || kind == VarKind::kState;
+      if (lasts && !copies.contains(name)) vars.insert(name);
     });
     return vars;
   };
@@ -23,7 +32,9 @@ Commit FindCommit(const Program& program) {
   for (int i = 0; i < n; ++i) {
     const Op& op = program.ops[i];
     (i < commit.op ? early : late).merge(lasting(op));
-    bool receives = FindOp(op.type)->is_comm;
+    // What tables hold behind the step before is no part of this one.
+    const bool pulls = op.type == "pull_rows" || op.type == "prefetch_rows";
+    bool receives = FindOp(op.type)->is_comm && !pulls;
     ForEachRead(op, [&](const std::string& name) { receives |= received.contains(name); });
     if (!receives) continue;
     ForEachWrite(op, [&](const std::string& name) { received.insert(name); });

@@ -4,6 +4,7 @@
 // peer broke off undone or done, never done in part.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,5 +26,9 @@ struct Commit {
 };
 
 Commit FindCommit(const Program& program);
+
+// Tables of which the program has a copy alone (pull_rows): a step brings the rows that it needs up
+// to date before it reads them, so they are nothing that a step makes lasting.
+std::set<std::string> CopiedTables(const Program& program);
 
 }  // namespace tandem

@@ -2,6 +2,8 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <random>
+#include <thread>
 
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
@@ -196,6 +198,60 @@ TEST_F(ClickTest, AKilledProcessOfAHybridJobIsNamedAndNobodyIsLeft) {
   }
 }
 
+// Trainers, two of three now and then, and pservers. Tables and dense parameters both: no push of
+// rows is lost, none counts twice.
+TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
+  const int rounds = FromEnvironment("TANDEM_RECOVERY_ROUNDS", 6);
+  const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
+  for (const bool distributed : {false, true}) {
+    SCOPED_TRACE(distributed ? "tables on the servers alone" : "copies of tables");
+    const std::string model = "model { arg { name: \"distributed\" value: \"1\" }";
+    Write("job.pbtxt", SparseJob({{"model {", distributed ? model : "model {"}}));
+    const std::vector<std::string> launch = {"--mode=hybrid", "--servers=2", "--workers=3"};
+    const std::vector<std::string> args = {"--epochs=" + std::to_string(20 + 4 * rounds),
+                                           "--global_batch_size=63", "--log_every_steps=1",
+                                           "--eval_every_epochs=0"};
+    const JobRun quiet = RunJob("quiet", launch, args);
+    ASSERT_EQ(quiet.exit_code, 0) << quiet.output;
+    std::vector<std::string> restarting = launch;
+    restarting.push_back("--max_restarts=1000000");
+    restarting.push_back("--pserver_data_dir=" + Path(distributed ? "data1" : "data0"));
+    const auto job = StartJob("killed", restarting, args);
+    std::mt19937 random(seed);
+    for (int round = 0; round < rounds; ++round) {
+      // Somebody must have the dense parameters: not before the last ones are there again.
+      const int step = StepOf(*job) + 20;
+      ASSERT_TRUE(WaitUntil([&] { return StepOf(*job) >= step || job->Ended(); }, 60));
+      ASSERT_FALSE(job->Ended()) << job->Output();
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
+      const int first = static_cast<int>(random() % 3), victims = random() % 3 == 0 ? 2 : 1;
+      for (int v = 0; v < victims; ++v) {
+        if (v > 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+        if (const pid_t pid = TrainerOf(*job, (first + v) % 3); pid != 0) kill(pid, SIGKILL);
+      }
+      const std::vector<pid_t> servers = ChildrenOf(job->pid(), "tandem-pserver");
+      if (random() % 3 == 0 && !servers.empty()) kill(servers[random() % servers.size()], SIGKILL);
+    }
+    EXPECT_EQ(job->Wait(), 0) << job->Output();
+    EXPECT_THAT(job->Output(), testing::HasSubstr("all 3 ranks are there again"));
+    EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
+    EXPECT_EQ(ResultOf("killed").auc, quiet.result.auc);
+    EXPECT_EQ(ResultOf("killed").loss, quiet.result.loss);
+  }
+}
+
+// Nobody has the dense parameters any more, while the servers have the tables.
+TEST_F(ClickTest, HybridWithoutSurvivorsIsRefused) {
+  Write("job.pbtxt", SparseJob({}));
+  const auto job =
+      StartJob("alone", {"--mode=hybrid", "--servers=1", "--workers=2", "--max_restarts=5"},
+               {"--epochs=1000", "--log_every_steps=1"});
+  ASSERT_TRUE(job->WaitForText("step=40 ")) << job->Output();
+  for (const pid_t pid : ChildrenOf(job->pid(), "tandem-trainer")) kill(pid, SIGKILL);
+  EXPECT_NE(job->Wait(), 0);
+  EXPECT_THAT(job->Output(), testing::HasSubstr("and the dense parameters before step 0"));
+}
+
 TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
   const auto expect = [&](const std::vector<std::string>& args, const std::string& words) {
     const auto job = StartJob("refused", {"--mode=hybrid", "--servers=1", "--workers=1"}, args);
@@ -205,6 +261,11 @@ TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
   expect({}, "use mode collective");  // no sparse gradient
   Write("job.pbtxt", SparseJob({}));
   expect({"--a_sync=true", "--a_sync_configs.k_steps=4"}, "not built yet in hybrid mode");
+  const auto returning =
+      StartJob("async", {"--mode=hybrid", "--servers=1", "--workers=1", "--max_restarts=1"},
+               {"--a_sync=true"});
+  EXPECT_NE(returning->Wait(), 0);
+  EXPECT_THAT(returning->Output(), testing::HasSubstr("would change rows of tables twice"));
 }
 
 // Trainers without a copy of the tables, of 2^40 rows: with two trainers the bits of collective

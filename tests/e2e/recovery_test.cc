@@ -15,11 +15,6 @@ namespace {
 using testing::HasSubstr;
 using Args = std::vector<std::string>;
 
-int FromEnvironment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
-
 class RecoveryTest : public JobTest {
  protected:
   static Args Launch(int ranks, int restarts) {
@@ -31,26 +26,10 @@ class RecoveryTest : public JobTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // The process of a rank; 0: none runs now.
-  static pid_t ProcessOf(const ChildProcess& job, int rank) {
-    const std::string name = '\0' + std::string("PADDLE_TRAINER_ID=") + std::to_string(rank) + '\0';
-    for (const pid_t pid : ChildrenOf(job.pid(), "tandem-trainer")) {
-      const std::string environment = ReadWholeFile("/proc/" + std::to_string(pid) + "/environ");
-      if (environment.find(name) != std::string::npos) return pid;
-    }
-    return 0;
-  }
   static void Kill(const ChildProcess& job, int rank) {
     pid_t pid = 0;
-    ASSERT_TRUE(WaitUntil([&] { return (pid = ProcessOf(job, rank)) != 0; }, 60)) << rank;
+    ASSERT_TRUE(WaitUntil([&] { return (pid = TrainerOf(job, rank)) != 0; }, 60)) << rank;
     kill(pid, SIGKILL);
-  }
-  // The last step in the output; 0: none. Where one run has several steps, not all of them appear,
-  // and others behind a kill.
-  static int StepOf(const ChildProcess& job) {
-    const std::string output = job.Output();
-    const size_t at = output.rfind("\nstep=");
-    return at == std::string::npos ? 0 : std::atoi(output.c_str() + at + 6);
   }
   struct KillAt {
     int step;
@@ -120,7 +99,7 @@ TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
   int step = 20;
   for (const int rank : {1, 0}) {
     ASSERT_TRUE(job->WaitForText("step=" + std::to_string(step) + " ")) << job->Output();
-    kill(ProcessOf(*job, rank), SIGSTOP);
+    kill(TrainerOf(*job, rank), SIGSTOP);
     EXPECT_TRUE(job->WaitForText("trainer " + std::to_string(rank) + " does not answer"))
         << job->Output();
     step += 40;
@@ -133,7 +112,7 @@ TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
 TEST_F(RecoveryTest, APausedRankGoesOn) {
   const auto job = StartJob("paused", Launch(2, 5), {"--steps_max=100", "--log_every_steps=1"});
   ASSERT_TRUE(job->WaitForText("step=20 ")) << job->Output();
-  const pid_t pid = ProcessOf(*job, 1);
+  const pid_t pid = TrainerOf(*job, 1);
   kill(pid, SIGSTOP);
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
   kill(pid, SIGCONT);
@@ -182,7 +161,7 @@ TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
     const int victims = random() % 4 == 0 ? 2 : 1;
     for (int v = 0; v < victims; ++v) {
       if (v > 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 800));
-      const pid_t pid = ProcessOf(*job, static_cast<int>(random() % kRanks));
+      const pid_t pid = TrainerOf(*job, static_cast<int>(random() % kRanks));
       if (pid == 0) continue;
       kill(pid, SIGKILL);
       ++killed;

@@ -230,6 +230,26 @@ std::vector<pid_t> JobTest::ChildrenOf(pid_t parent, const std::string& program)
   return found;
 }
 
+pid_t JobTest::TrainerOf(const ChildProcess& launcher, int rank) {
+  const std::string name = '\0' + std::string("PADDLE_TRAINER_ID=") + std::to_string(rank) + '\0';
+  for (const pid_t pid : ChildrenOf(launcher.pid(), "tandem-trainer")) {
+    const std::string environment = ReadWholeFile("/proc/" + std::to_string(pid) + "/environ");
+    if (environment.find(name) != std::string::npos) return pid;
+  }
+  return 0;
+}
+
+int JobTest::StepOf(const ChildProcess& launcher) {
+  const std::string output = launcher.Output();
+  const size_t at = output.rfind("\nstep=");
+  return at == std::string::npos ? 0 : std::atoi(output.c_str() + at + 6);
+}
+
+int JobTest::FromEnvironment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
 std::unique_ptr<ChildProcess> JobTest::StartJob(const std::string& name,
                                                 const std::vector<std::string>& launch,
                                                 const std::vector<std::string>& args) const {

@@ -104,6 +104,14 @@ class JobTest : public ::testing::Test {
   // Children of a process that run `program` of build/bin, in no particular order.
   static std::vector<pid_t> ChildrenOf(pid_t parent, const std::string& program);
 
+  // The process of a trainer of a launcher; 0: none runs now.
+  static pid_t TrainerOf(const ChildProcess& launcher, int rank);
+  // The last step in its output; 0: none. Where one run has several steps, not all of them appear,
+  // and others behind a kill.
+  static int StepOf(const ChildProcess& launcher);
+  // A number of this process's environment.
+  static int FromEnvironment(const char* name, int otherwise);
+
   // tandemrun LAUNCH job -- ARGS --result_json=name.json, logs in name.log/, output in name.out.
   std::unique_ptr<ChildProcess> StartJob(const std::string& name,
                                          const std::vector<std::string>& launch,

@@ -63,6 +63,33 @@ TEST(Commit, LiesBehindAllCommunicationAndBeforeTheUpdates) {
   }
 }
 
+// Rows come before the step and leave at its end; a copy of the table is nothing that lasts, and
+// statistics of what came are the rank's own.
+TEST(Commit, TablesOfServersAreNotTheRanks) {
+  ProgramBuilder b("net", 4);
+  const auto ids = b.Data("ids", DType::kI64, {1});
+  const auto label = b.Data("label", DType::kI64, {1});
+  const auto rows = b.Embedding(ids, {.rows = 9, .dim = 3, .sparse = true});
+  b.SoftmaxLoss(b.Fc(b.BatchNorm(rows), 2), label);
+  auto program = b.Finish();
+  ASSERT_TRUE(program.ok()) << program.status();
+  std::vector<ParamGrad> tables, dense;
+  const std::vector<ParamGrad> grads = *AppendBackward(*program, 1.0f);
+  for (const ParamGrad& pair : grads) {
+    (pair.rows.empty() ? dense : tables).push_back(pair);
+  }
+  ASSERT_EQ(tables.size(), 1u);
+  ASSERT_TRUE(InsertTables(*program, tables).ok());
+  ASSERT_TRUE(InsertAllReduce(*program, {dense}).ok());
+  ASSERT_TRUE(AppendOptimizer(*program, {.type = "momentum"}, dense).ok());
+  EXPECT_THAT(CopiedTables(*program), ::testing::ElementsAre(tables[0].param));
+  const Commit commit = FindCommit(*program);
+  EXPECT_EQ(commit.early.size(), 2u);  // running mean and variance
+  EXPECT_EQ(commit.own, commit.early);
+  EXPECT_THAT(commit.late, Not(Contains(tables[0].param)));
+  EXPECT_EQ(program->ops[static_cast<size_t>(commit.op)].type, "momentum");
+}
+
 TEST(Commit, NothingIsLateWhereCommunicationComesLast) {
   Program program = Network();
   const std::string param = program.VarsOf(VarKind::kParam)[0]->name;
