@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "common/base/clock.h"
 #include "common/base/rng.h"
@@ -155,7 +156,7 @@ class CountedLines final : public LineSink {
     ++lines_;
     return OkStatus();
   }
-  uint64_t Finish() override { return lines_; }
+  LinePiece Finish() override { return {nullptr, std::exchange(lines_, 0)}; }
 
  private:
   uint64_t lines_ = 0;

@@ -7,15 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "trainer/reader/kept_memory.h"
 #include "trainer/reader/record_files.h"
 
 namespace tandem {
 
-// Records that were read together, back to back.
+// Records that were read together, back to back. Ids and numbers are in memory().
 struct ClickPiece {
-  std::vector<uint32_t> ids;    // [records, columns], each in the range of its column
-  std::vector<float> dense;     // [records, numbers]
-  std::vector<uint8_t> labels;  // [records]
+  std::pmr::vector<uint32_t> ids;  // [records, columns], each in the range of its column
+  std::pmr::vector<float> dense;   // [records, numbers]
+  std::vector<uint8_t> labels;     // [records]
 };
 
 struct ClickColumns {
@@ -29,6 +30,7 @@ class ClickRecords {
  public:
   explicit ClickRecords(ClickColumns columns);
 
+  KeptMemory* memory() { return &memory_; }
   void Add(ClickPiece piece);
   uint64_t size() const { return index_.size(); }
 
@@ -42,6 +44,7 @@ class ClickRecords {
   friend class ClickView;
 
   const ClickColumns columns_;
+  KeptMemory memory_;
   std::vector<int64_t> base_;  // the first id of each column
   PieceIndex index_;
   std::vector<ClickPiece> pieces_;

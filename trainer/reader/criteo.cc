@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -52,26 +53,23 @@ class Transform {
 
 class CriteoSink final : public LineSink {
  public:
-  CriteoSink(const CriteoOptions& options, const Transform& transform, size_t bytes)
+  // What is kept goes to `memory`.
+  CriteoSink(const CriteoOptions& options, const Transform& transform, size_t bytes,
+             KeptMemory* memory)
       : separator_(options.separator),
         dense_(options.dense),
         columns_(options.dense ? kCriteoCategories : kFields - 1),
         buckets_(static_cast<uint64_t>(options.category_ids - 1)),
-        transform_(transform) {
+        transform_(transform),
+        memory_(memory) {
     const size_t records = bytes / kRecordBytes + 1;
-    piece_.labels.reserve(records);
-    piece_.ids.reserve(records * columns_);
-    if (dense_) piece_.dense.reserve(records * kCriteoNumbers);
+    labels_.reserve(records);
+    ids_.reserve(records * columns_);
+    if (dense_) numbers_.reserve(records * kCriteoNumbers);
   }
 
   Status Add(std::string_view line) override;
-  uint64_t Finish() override {
-    piece_.labels.shrink_to_fit();
-    piece_.ids.shrink_to_fit();
-    piece_.dense.shrink_to_fit();
-    return piece_.labels.size();
-  }
-  ClickPiece Take() { return std::move(piece_); }
+  LinePiece Finish() override;
 
  private:
   const char separator_;
@@ -79,8 +77,17 @@ class CriteoSink final : public LineSink {
   const size_t columns_;
   const uint64_t buckets_;
   const Transform& transform_;
-  ClickPiece piece_;
+  KeptMemory* const memory_;
+  std::vector<uint8_t> labels_;
+  std::vector<uint32_t> ids_;
+  std::vector<float> numbers_;
 };
+
+LinePiece CriteoSink::Finish() {
+  const size_t records = labels_.size();
+  ClickPiece piece{memory_->Keep(ids_), memory_->Keep(numbers_), std::exchange(labels_, {})};
+  return {std::make_shared<ClickPiece>(std::move(piece)), records};
+}
 
 Status CriteoSink::Add(std::string_view line) {
   std::string_view fields[kFields];
@@ -112,9 +119,9 @@ Status CriteoSink::Add(std::string_view line) {
     const std::string_view field = fields[1 + kCriteoNumbers + i];
     categories[i] = field.empty() ? 0 : static_cast<uint32_t>(HashToRange(field, i, buckets_) + 1);
   }
-  piece_.labels.push_back(static_cast<uint8_t>(label[0] - '0'));
-  piece_.ids.insert(piece_.ids.end(), ids, ids + columns_);
-  if (dense_) piece_.dense.insert(piece_.dense.end(), dense, dense + kCriteoNumbers);
+  labels_.push_back(static_cast<uint8_t>(label[0] - '0'));
+  ids_.insert(ids_.end(), ids, ids + columns_);
+  if (dense_) numbers_.insert(numbers_.end(), dense, dense + kCriteoNumbers);
   return OkStatus();
 }
 
@@ -150,14 +157,13 @@ StatusOr<TrainAndTest> OpenCriteo(const CriteoOptions& options) {
   RecordFiles files = options.files;
   files.reading.names_columns = NamesColumns;
   const Transform transform(options);
+  auto records = std::make_shared<ClickRecords>(ColumnsOf(options));
   const auto make = [&](size_t bytes) {
-    return std::make_unique<CriteoSink>(options, transform, bytes);
+    return std::make_unique<CriteoSink>(options, transform, bytes, records->memory());
   };
   TD_ASSIGN_OR_RETURN(LineRecords read, ReadLineFiles(files, make));
-  auto records = std::make_shared<ClickRecords>(ColumnsOf(options));
   for (LinePiece& piece : read.pieces) {
-    records->Add(static_cast<CriteoSink*>(piece.sink.get())->Take());
-    piece.sink.reset();
+    records->Add(std::move(*static_cast<ClickPiece*>(piece.data.get())));
   }
   return MakeViews(files, read.split, std::move(read.warnings),
                    [&](uint64_t begin, uint64_t size, const auto& name) {

@@ -25,30 +25,51 @@ struct CsvPlaces {
 
 class CsvSink final : public LineSink {
  public:
-  CsvSink(const CsvOptions& options, const CsvPlaces& places)
-      : options_(options), places_(places), fields_(places.fields), record_(places.columns.size()) {
-    piece_.texts.resize(places.columns.size());
-  }
+  // What is kept goes to `memory`.
+  CsvSink(const CsvOptions& options, const CsvPlaces& places, size_t bytes, KeptMemory* memory)
+      : options_(options),
+        places_(places),
+        bytes_(bytes),
+        memory_(memory),
+        fields_(places.fields),
+        texts_(places.columns.size()) {}
 
   Status Add(std::string_view line) override;
-  uint64_t Finish() override {
-    piece_.values.shrink_to_fit();
-    return piece_.labels.size();
-  }
-  CsvPiece Take() { return std::move(piece_); }
+  LinePiece Finish() override;
 
  private:
+  void Reserve(size_t line_bytes);
   StatusOr<uint8_t> Label(std::string_view value) const;
-  bool Missing(std::string_view value) const { return value.empty() || value == options_.missing; }
-  // Values whose texts are counted when the whole record is known to be good: kVocabulary is left.
+  bool Missing(std::string_view value) const {
+    return value.empty() || (value.size() == options_.missing.size() &&
+                             value[0] == options_.missing[0] && value == options_.missing);
+  }
   Status Convert(const CsvColumn& column, std::string_view value, uint32_t& out) const;
+  Status ConvertAll(uint32_t* record) const;
 
   const CsvOptions& options_;
   const CsvPlaces& places_;
+  const size_t bytes_;  // of the piece
+  KeptMemory* const memory_;
   std::vector<std::string_view> fields_;
-  std::vector<uint32_t> record_;
-  CsvPiece piece_;
+  std::vector<uint32_t> values_;
+  std::vector<uint8_t> labels_;
+  std::vector<TextCodes> texts_;
 };
+
+LinePiece CsvSink::Finish() {
+  const size_t records = labels_.size();
+  CsvPiece piece{memory_->Keep(values_), std::exchange(labels_, {}),
+                 std::exchange(texts_, std::vector<TextCodes>(places_.columns.size()))};
+  return {std::make_shared<CsvPiece>(std::move(piece)), records};
+}
+
+// For lines as long as the first one, and some shorter.
+void CsvSink::Reserve(size_t line_bytes) {
+  const size_t records = (bytes_ + bytes_ / 8) / (line_bytes + 1) + 1;
+  values_.reserve(records * places_.columns.size());
+  labels_.reserve(records);
+}
 
 StatusOr<uint8_t> CsvSink::Label(std::string_view value) const {
   for (const uint8_t label : {0, 1}) {
@@ -67,8 +88,11 @@ Status CsvSink::Convert(const CsvColumn& column, std::string_view value, uint32_
   } else if (column.kind == CsvColumn::kNumeric) {
     float number = std::numeric_limits<float>::quiet_NaN();
     if (!missing) {
-      const auto parsed = ParseNumber(value);
-      if (parsed.has_value()) number = static_cast<float>(*parsed);
+      if (const auto digits = ParseDigits(value); digits.has_value()) {
+        number = static_cast<float>(*digits);
+      } else if (const auto parsed = ParseNumber(value); parsed.has_value()) {
+        number = static_cast<float>(*parsed);
+      }
       if (!std::isfinite(number)) {
         return DataLoss("column \"%s\": \"%s\" is no number", column.name, std::string(value));
       }
@@ -78,25 +102,40 @@ Status CsvSink::Convert(const CsvColumn& column, std::string_view value, uint32_
   return OkStatus();
 }
 
+// The values of fields_, but for kVocabulary: their texts are counted when the whole record is
+// known to be good.
+Status CsvSink::ConvertAll(uint32_t* record) const {
+  for (size_t c = 0; c < places_.columns.size(); ++c) {
+    TD_RETURN_IF_ERROR(Convert(options_.columns[c], fields_[places_.columns[c]], record[c]));
+  }
+  return OkStatus();
+}
+
 Status CsvSink::Add(std::string_view line) {
-  if (line.find('"') != std::string_view::npos) return DataLoss("quoted fields are not read");
+  const bool plain = IsPlain(line);
+  if (!plain && line.find('"') != std::string_view::npos) {
+    return DataLoss("quoted fields are not read");
+  }
   const size_t count = SplitLine(line, options_.separator, fields_.data(), fields_.size());
   if (count != fields_.size()) {
     return DataLoss("%d fields, but the first line names %d columns", count, fields_.size());
   }
-  TD_ASSIGN_OR_RETURN(const uint8_t label, Label(Trimmed(fields_[places_.label])));
-  for (size_t c = 0; c < record_.size(); ++c) {
-    std::string_view& field = fields_[places_.columns[c]];
-    field = Trimmed(field);
-    TD_RETURN_IF_ERROR(Convert(options_.columns[c], field, record_[c]));
+  if (!plain) std::transform(fields_.begin(), fields_.end(), fields_.begin(), Trimmed);
+  TD_ASSIGN_OR_RETURN(const uint8_t label, Label(fields_[places_.label]));
+  if (labels_.empty()) Reserve(line.size());
+  const size_t columns = places_.columns.size(), before = values_.size();
+  values_.resize(before + columns);
+  uint32_t* const record = values_.data() + before;
+  if (Status status = ConvertAll(record); !status.ok()) {
+    values_.resize(before);
+    return status;
   }
-  for (size_t c = 0; c < record_.size(); ++c) {
+  for (size_t c = 0; c < columns; ++c) {
     if (options_.columns[c].kind != CsvColumn::kVocabulary) continue;
     const std::string_view field = fields_[places_.columns[c]];
-    record_[c] = Missing(field) ? 0 : piece_.texts[c].Code(field);
+    record[c] = Missing(field) ? 0 : texts_[c].Code(field);
   }
-  piece_.values.insert(piece_.values.end(), record_.begin(), record_.end());
-  piece_.labels.push_back(label);
+  labels_.push_back(label);
   return OkStatus();
 }
 
@@ -125,6 +164,7 @@ class Opener {
   std::vector<std::string> names_;  // of the training file
   CsvPlaces places_;
   ClickColumns columns_;
+  std::shared_ptr<ClickRecords> records_;
   std::vector<std::string> warnings_;
 };
 
@@ -157,23 +197,22 @@ Status Opener::Check() {
 StatusOr<std::vector<CsvPiece>> Opener::Read(const std::string& path) {
   LineReading reading = options_.reading;
   reading.names_columns = [](std::string_view) { return true; };
-  const auto make = [this](size_t) { return std::make_unique<CsvSink>(options_, places_); };
+  const auto make = [this](size_t bytes) {
+    return std::make_unique<CsvSink>(options_, places_, bytes, records_->memory());
+  };
   TD_ASSIGN_OR_RETURN(auto lines, ReadLines(path, reading, make, &warnings_));
   std::vector<CsvPiece> pieces;
   for (LinePiece& piece : lines) {
-    pieces.push_back(static_cast<CsvSink*>(piece.sink.get())->Take());
-    piece.sink.reset();
+    pieces.push_back(std::move(*static_cast<CsvPiece*>(piece.data.get())));
   }
   return pieces;
 }
 
 StatusOr<TrainAndTest> Opener::Run() {
   TD_RETURN_IF_ERROR(Check());
+  records_ = std::make_shared<ClickRecords>(columns_);
   TD_ASSIGN_OR_RETURN(std::vector<CsvPiece> pieces, Read(options_.train_path));
-  std::vector<ColumnIds> columns;
-  for (size_t c = 0; c < options_.columns.size(); ++c) {
-    columns.emplace_back(options_.columns[c], c, pieces);
-  }
+  const std::vector<ColumnIds> columns = ColumnIds::Learn(options_.columns, pieces);
   uint64_t train = 0;
   for (const CsvPiece& piece : pieces) train += piece.labels.size();
   if (!options_.test_path.empty()) {
@@ -185,19 +224,18 @@ StatusOr<TrainAndTest> Opener::Run() {
     TD_ASSIGN_OR_RETURN(std::vector<CsvPiece> test, Read(options_.test_path));
     std::move(test.begin(), test.end(), std::back_inserter(pieces));
   }
-  auto records = std::make_shared<ClickRecords>(columns_);
   for (CsvPiece& piece : pieces) {
     for (const ColumnIds& column : columns) column.Encode(piece);
-    records->Add({std::move(piece.values), {}, std::move(piece.labels)});
+    records_->Add({std::move(piece.values), {}, std::move(piece.labels)});
   }
-  if (records->size() > std::numeric_limits<uint32_t>::max()) {
+  if (records_->size() > std::numeric_limits<uint32_t>::max()) {
     return InvalidArgument("%s: more than 2^32 records", options_.train_path);
   }
   const uint64_t wanted = options_.samples_max > 0 ? options_.samples_max : train;
   TrainAndTest out;
-  out.train = ClickRecords::View(records, 0, std::min(train, wanted), options_.train_path);
-  if (records->size() > train) {
-    out.test = ClickRecords::View(records, train, records->size() - train, options_.test_path);
+  out.train = ClickRecords::View(records_, 0, std::min(train, wanted), options_.train_path);
+  if (records_->size() > train) {
+    out.test = ClickRecords::View(records_, train, records_->size() - train, options_.test_path);
   }
   out.warnings = std::move(warnings_);
   return out;

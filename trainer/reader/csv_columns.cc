@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace tandem {
@@ -16,16 +17,45 @@ uint32_t FromOrdered(uint32_t key) { return key ^ ((key >> 31) != 0 ? 1u << 31 :
 
 // Ascending, by radix: columns are long, and comparing takes longer than reading them.
 void RadixSort(std::vector<uint32_t>& keys) {
-  constexpr int kBits = 11;
+  constexpr int kBits = 11, kDigits = 3;
   constexpr uint32_t kMask = (1u << kBits) - 1;
+  std::array<std::array<size_t, kMask + 1>, kDigits> counts{};
+  for (const uint32_t key : keys) {
+    for (int d = 0; d < kDigits; ++d) ++counts[d][(key >> d * kBits) & kMask];
+  }
   std::vector<uint32_t> other(keys.size());
-  for (int shift = 0; shift < 32; shift += kBits) {
-    std::array<size_t, kMask + 2> at{};
-    for (const uint32_t key : keys) ++at[((key >> shift) & kMask) + 1];
-    for (size_t i = 1; i < at.size(); ++i) at[i] += at[i - 1];
+  for (int d = 0; d < kDigits && !keys.empty(); ++d) {
+    const int shift = d * kBits;
+    auto& at = counts[d];
+    if (at[(keys[0] >> shift) & kMask] == keys.size()) continue;  // all have the same digit
+    std::exclusive_scan(at.begin(), at.end(), at.begin(), size_t{0});
     for (const uint32_t key : keys) other[at[(key >> shift) & kMask]++] = key;
     keys.swap(other);
   }
+}
+
+// The numbers of each kNumeric column in all pieces, as Ordered() has them: in one go, for a
+// record's values lie side by side.
+std::vector<std::vector<uint32_t>> NumbersOf(std::span<const CsvColumn> columns,
+                                             std::span<const CsvPiece> pieces) {
+  size_t records = 0;
+  for (const CsvPiece& piece : pieces) records += piece.labels.size();
+  std::vector<size_t> numeric;
+  std::vector<std::vector<uint32_t>> numbers(columns.size());
+  for (size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c].kind != CsvColumn::kNumeric) continue;
+    numeric.push_back(c);
+    numbers[c].reserve(records);
+  }
+  for (const CsvPiece& piece : pieces) {
+    for (size_t at = 0; at < piece.values.size(); at += columns.size()) {
+      for (const size_t c : numeric) {
+        const uint32_t bits = piece.values[at + c];
+        if (!std::isnan(NumberOf(bits))) numbers[c].push_back(Ordered(bits));
+      }
+    }
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -43,15 +73,16 @@ uint32_t TextCodes::CodeOfLong(std::string_view text) {
   return code;
 }
 
-uint32_t NumberBits(float number) { return std::bit_cast<uint32_t>(number == 0 ? 0.0f : number); }
-float NumberOf(uint32_t bits) { return std::bit_cast<float>(bits); }
-
-ColumnIds::ColumnIds(const CsvColumn& column, size_t index, std::span<const CsvPiece> pieces)
-    : column_(column), index_(index) {
-  if (column.kind == CsvColumn::kVocabulary) LearnTexts(pieces);
-  if (column.kind == CsvColumn::kNumeric && !pieces.empty()) {
-    LearnNumbers(pieces, pieces[0].texts.size());
+std::vector<ColumnIds> ColumnIds::Learn(std::span<const CsvColumn> columns,
+                                        std::span<const CsvPiece> pieces) {
+  std::vector<std::vector<uint32_t>> numbers = NumbersOf(columns, pieces);
+  std::vector<ColumnIds> all;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    ColumnIds& ids = all.emplace_back(ColumnIds(columns[c], c));
+    if (columns[c].kind == CsvColumn::kVocabulary) ids.LearnTexts(pieces);
+    if (columns[c].kind == CsvColumn::kNumeric) ids.LearnNumbers(std::move(numbers[c]));
   }
+  return all;
 }
 
 void ColumnIds::LearnTexts(std::span<const CsvPiece> pieces) {
@@ -68,13 +99,7 @@ void ColumnIds::LearnTexts(std::span<const CsvPiece> pieces) {
   }
 }
 
-void ColumnIds::LearnNumbers(std::span<const CsvPiece> pieces, size_t columns) {
-  std::vector<uint32_t> numbers;
-  for (const CsvPiece& piece : pieces) {
-    for (size_t i = index_; i < piece.values.size(); i += columns) {
-      if (!std::isnan(NumberOf(piece.values[i]))) numbers.push_back(Ordered(piece.values[i]));
-    }
-  }
+void ColumnIds::LearnNumbers(std::vector<uint32_t> numbers) {
   RadixSort(numbers);
   // A bucket takes its share of what is left and all that equals its last number, so that a number
   // that most records have takes one bucket and leaves the others to the rest.
@@ -84,11 +109,10 @@ void ColumnIds::LearnNumbers(std::span<const CsvPiece> pieces, size_t columns) {
     while (at < n && numbers[at] == numbers[at - 1]) ++at;
     if (at < n) bounds_.push_back(NumberOf(FromOrdered(numbers[at])));
   }
+  for (size_t i = 0; i < kSmall; ++i) small_.push_back(Search(static_cast<float>(i)));
 }
 
-uint32_t ColumnIds::BucketOf(uint32_t bits) const {
-  const float number = NumberOf(bits);
-  if (std::isnan(number)) return 0;
+uint32_t ColumnIds::Search(float number) const {
   // How many bounds are not above it, by halves and without branches, which nobody could predict.
   size_t below = 0;
   for (size_t left = bounds_.size(); left > 0;) {
@@ -97,6 +121,15 @@ uint32_t ColumnIds::BucketOf(uint32_t bits) const {
     left -= half;
   }
   return static_cast<uint32_t>(below) + 1;
+}
+
+uint32_t ColumnIds::BucketOf(uint32_t bits) const {
+  const float number = NumberOf(bits);
+  if (number >= 0 && number < static_cast<float>(kSmall)) {
+    const auto whole = static_cast<size_t>(number);
+    if (static_cast<float>(whole) == number) return small_[whole];
+  }
+  return std::isnan(number) ? 0 : Search(number);
 }
 
 void ColumnIds::Encode(CsvPiece& piece) const {

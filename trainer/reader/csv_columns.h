@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,10 +36,14 @@ struct ShortText {
     high = load(8) | uint64_t{text.size()} << 56;
   }
   bool operator==(const ShortText&) const = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const ShortText& text) {
-    return H::combine(std::move(h), text.low, text.high);
-  }
+  // By one product, whose halves are xored (the "mum" of wyhash).
+  struct Hash {
+    size_t operator()(const ShortText& text) const {
+      const auto product = static_cast<unsigned __int128>(text.low ^ 0xa0761d6478bd642f) *
+                           (text.high ^ 0xe7037ed1a0b428db);
+      return static_cast<size_t>(product) ^ static_cast<size_t>(product >> 64);
+    }
+  };
 };
 
 // Texts numbered from 1 in the order of their first appearance, and how often each appeared.
@@ -68,7 +74,7 @@ class TextCodes {
   uint32_t CodeOfLong(std::string_view text);
   uint32_t Append(std::string_view text);
 
-  absl::flat_hash_map<ShortText, uint32_t> short_;
+  absl::flat_hash_map<ShortText, uint32_t, ShortText::Hash> short_;
   absl::flat_hash_map<std::string_view, uint32_t> long_;  // of texts_
   std::deque<std::string> texts_;                         // which do not move
   std::vector<int64_t> counts_;
@@ -77,32 +83,40 @@ class TextCodes {
 // The records of a piece of a file. Values are what their column's kind makes of them: kVocabulary
 // a code of `texts`, 0 when missing; kNumeric the bits of a float, NaN when missing; kHash the id.
 struct CsvPiece {
-  std::vector<uint32_t> values;  // [records, columns]
+  std::pmr::vector<uint32_t> values;  // [records, columns]
   std::vector<uint8_t> labels;
   std::vector<TextCodes> texts;  // [columns]
 };
 
 // A number's value in a CsvPiece, and back.
-uint32_t NumberBits(float number);
-float NumberOf(uint32_t bits);
+inline uint32_t NumberBits(float number) {
+  return std::bit_cast<uint32_t>(number == 0 ? 0.0f : number);
+}
+inline float NumberOf(uint32_t bits) { return std::bit_cast<float>(bits); }
 
 // The ids of a column, learned from training data. Constant.
 class ColumnIds {
  public:
-  ColumnIds(const CsvColumn& column, size_t index, std::span<const CsvPiece> pieces);
+  // Of all columns. The pieces must outlive the call alone.
+  static std::vector<ColumnIds> Learn(std::span<const CsvColumn> columns,
+                                      std::span<const CsvPiece> pieces);
 
   // Turns the values of the column in `piece` into ids of [0, column.ids).
   void Encode(CsvPiece& piece) const;
 
  private:
+  ColumnIds(const CsvColumn& column, size_t index) : column_(column), index_(index) {}
   void LearnTexts(std::span<const CsvPiece> pieces);
-  void LearnNumbers(std::span<const CsvPiece> pieces, size_t columns);
+  void LearnNumbers(std::vector<uint32_t> numbers);  // each as its key in their order
+  uint32_t Search(float number) const;
   uint32_t BucketOf(uint32_t bits) const;
 
-  const CsvColumn column_;
-  const size_t index_;
+  CsvColumn column_;
+  size_t index_;
   absl::flat_hash_map<std::string, uint32_t> ids_;  // kVocabulary
   std::vector<float> bounds_;                       // kNumeric, ascending
+  static constexpr size_t kSmall = 4096;
+  std::vector<uint32_t> small_;  // kNumeric: the ids of whole numbers below, which most are
 };
 
 }  // namespace tandem

@@ -48,8 +48,10 @@ class ListSink final : public LineSink {
         {std::string(Trimmed(line.substr(0, blank))), static_cast<int32_t>(number.value)});
     return OkStatus();
   }
-  uint64_t Finish() override { return entries_.size(); }
-  std::vector<ListEntry> Take() { return std::move(entries_); }
+  LinePiece Finish() override {
+    const size_t records = entries_.size();
+    return {std::make_shared<std::vector<ListEntry>>(std::exchange(entries_, {})), records};
+  }
 
  private:
   const ImageListOptions& options_;
@@ -284,7 +286,7 @@ StatusOr<std::unique_ptr<Dataset>> OpenImageList(const ImageListOptions& options
   TD_ASSIGN_OR_RETURN(auto pieces, ReadLines(options.list, reading, make, warnings));
   std::vector<ListEntry> entries;
   for (LinePiece& piece : pieces) {
-    auto more = static_cast<ListSink*>(piece.sink.get())->Take();
+    auto& more = *static_cast<std::vector<ListEntry>*>(piece.data.get());
     std::move(more.begin(), more.end(), std::back_inserter(entries));
   }
   if (options.samples_max > 0 && entries.size() > options.samples_max) {

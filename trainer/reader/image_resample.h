@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -23,13 +24,18 @@ class ImageResampler {
   // `out` [3, size, size] or [size, size, 3].
   void Run(const ImagePixels& image, const ImageTarget& target, float* out);
 
- private:
   // What an output position lies between: pixel `at` and the next, with `weight` / 256 of that.
   struct Tap {
     int at = 0;
     int weight = 0;
   };
+
+ private:
   static void FillTaps(double begin, double length, int pixels, int size, std::vector<Tap>& taps);
+
+  // The first pixels of a row of `to`, whose planes are `plane` elements apart, from blended_; how
+  // many there were.
+  size_t FillPlanes(const float* scale, const float* bias, size_t plane, float* to) const;
 
   std::vector<Tap> rows_, columns_;
   std::vector<uint16_t> blended_;  // a row of the input, times 256

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "trainer/reader/kept_memory.h"
 #include "trainer/reader/text_values.h"
 
 namespace tandem {
@@ -17,26 +18,23 @@ constexpr int64_t kClassesMax = 1 << 20;
 constexpr size_t kFeatureBytes = 6;  // about the shortest: what memory is reserved by
 
 struct LibSvmPiece {
-  std::vector<uint64_t> ends;  // [records]: of each record's features
-  std::vector<uint32_t> ids;
-  std::vector<float> values;
+  std::vector<uint64_t> ends;    // [records]: of each record's features
   std::vector<uint32_t> labels;  // [records]
+  std::pmr::vector<uint32_t> ids;
+  std::pmr::vector<float> values;
 };
 
 class LibSvmSink final : public LineSink {
  public:
-  LibSvmSink(const LibSvmOptions& options, size_t bytes) : options_(options) {
-    piece_.ids.reserve(bytes / kFeatureBytes + 1);
-    piece_.values.reserve(bytes / kFeatureBytes + 1);
+  // What is kept goes to `memory`.
+  LibSvmSink(const LibSvmOptions& options, size_t bytes, KeptMemory* memory)
+      : options_(options), memory_(memory) {
+    ids_.reserve(bytes / kFeatureBytes + 1);
+    values_.reserve(bytes / kFeatureBytes + 1);
   }
 
   Status Add(std::string_view line) override;
-  uint64_t Finish() override {
-    piece_.ids.shrink_to_fit();
-    piece_.values.shrink_to_fit();
-    return piece_.labels.size();
-  }
-  LibSvmPiece Take() { return std::move(piece_); }
+  LinePiece Finish() override;
 
  private:
   StatusOr<uint32_t> Label(std::string_view text) const;
@@ -44,8 +42,18 @@ class LibSvmSink final : public LineSink {
   StatusOr<uint32_t> Id(std::string_view digits, int64_t index) const;
 
   const LibSvmOptions& options_;
-  LibSvmPiece piece_;
+  KeptMemory* const memory_;
+  std::vector<uint64_t> ends_;
+  std::vector<uint32_t> labels_, ids_;
+  std::vector<float> values_;
 };
+
+LinePiece LibSvmSink::Finish() {
+  const size_t records = labels_.size();
+  LibSvmPiece piece{std::exchange(ends_, {}), std::exchange(labels_, {}), memory_->Keep(ids_),
+                    memory_->Keep(values_)};
+  return {std::make_shared<LibSvmPiece>(std::move(piece)), records};
+}
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
@@ -114,7 +122,7 @@ Feature ScanFeature(const char* at, const char* end) {
 }
 
 Status LibSvmSink::AddFeatures(std::string_view text) {
-  const size_t before = piece_.ids.size();
+  const size_t before = ids_.size();
   int64_t last = -1;
   while (!text.empty()) {
     const char* const begin = text.data();
@@ -127,12 +135,12 @@ Status LibSvmSink::AddFeatures(std::string_view text) {
     }
     last = feature.index;
     TD_ASSIGN_OR_RETURN(const uint32_t id, Id({begin, feature.digits}, feature.index));
-    piece_.ids.push_back(id);
-    piece_.values.push_back(feature.value);
+    ids_.push_back(id);
+    values_.push_back(feature.value);
     text.remove_prefix(static_cast<size_t>(feature.stop - begin));
     SkipBlanks(text);
   }
-  const size_t features = piece_.ids.size() - before;
+  const size_t features = ids_.size() - before;
   if (std::cmp_less_equal(features, options_.features_max)) return OkStatus();
   return DataLoss("%d features, but features_max is %d", features, options_.features_max);
 }
@@ -148,19 +156,20 @@ Status LibSvmSink::Add(std::string_view line) {
       return DataLoss("\"%s\" is no query", std::string(query));
     }
   }
-  const size_t before = piece_.ids.size();
+  const size_t before = ids_.size();
   const Status status = AddFeatures(text);
   if (!status.ok()) {
-    piece_.ids.resize(before);
-    piece_.values.resize(before);
+    ids_.resize(before);
+    values_.resize(before);
     return status;
   }
-  piece_.labels.push_back(label);
-  piece_.ends.push_back(piece_.ids.size());
+  labels_.push_back(label);
+  ends_.push_back(ids_.size());
   return OkStatus();
 }
 
 struct LibSvmRecords {
+  KeptMemory memory;  // of the pieces
   PieceIndex index;
   std::vector<LibSvmPiece> pieces;
 };
@@ -230,13 +239,14 @@ Status Check(const LibSvmOptions& options) {
 
 StatusOr<TrainAndTest> OpenLibSvm(const LibSvmOptions& options) {
   TD_RETURN_IF_ERROR(Check(options));
-  const auto make = [&](size_t bytes) { return std::make_unique<LibSvmSink>(options, bytes); };
-  TD_ASSIGN_OR_RETURN(LineRecords read, ReadLineFiles(options.files, make));
   auto records = std::make_shared<LibSvmRecords>();
+  const auto make = [&](size_t bytes) {
+    return std::make_unique<LibSvmSink>(options, bytes, &records->memory);
+  };
+  TD_ASSIGN_OR_RETURN(LineRecords read, ReadLineFiles(options.files, make));
   for (LinePiece& piece : read.pieces) {
     records->index.Add(piece.records);
-    records->pieces.push_back(static_cast<LibSvmSink*>(piece.sink.get())->Take());
-    piece.sink.reset();
+    records->pieces.push_back(std::move(*static_cast<LibSvmPiece*>(piece.data.get())));
   }
   const auto view = [&](uint64_t begin, uint64_t size, const std::string& name) {
     return std::make_unique<LibSvm>(records, options, begin, size, name);

@@ -43,7 +43,7 @@ struct PieceResult {
 class PieceReader {
  public:
   PieceReader(const InputFile& file, const LineReading& reading, const MakeLineSink& make)
-      : file_(file), reading_(reading), make_(make) {}
+      : file_(file), reading_(reading), sink_(make(std::min(kPieceBytes, file.size()))) {}
 
   PieceResult Read(uint64_t index);
 
@@ -54,7 +54,7 @@ class PieceReader {
 
   const InputFile& file_;
   const LineReading& reading_;
-  const MakeLineSink& make_;
+  const std::unique_ptr<LineSink> sink_;
   std::vector<char> buffer_;
   std::string_view text_;
   uint64_t offset_ = 0;  // of text_ in the file
@@ -106,7 +106,7 @@ std::string Shown(std::string message) {
 void PieceReader::AddLine(std::string_view line, uint64_t offset, PieceResult& result) const {
   const Status status = line.size() > kLineMax
                             ? DataLoss("the line is longer than %d bytes", kLineMax)
-                            : result.piece.sink->Add(line);
+                            : sink_->Add(line);
   if (!status.ok())
     result.bad.push_back({result.lines, offset, Shown(std::string(status.message()))});
 }
@@ -125,7 +125,6 @@ PieceResult PieceReader::Read(uint64_t index) {
     result.status = DataLoss("%s: is compressed by gzip; unpack it first", file_.path());
     return result;
   }
-  result.piece.sink = make_(text_.size());
   // With one bad record too many the file is refused, whatever follows.
   const auto too_many = [&] {
     return std::cmp_greater(result.bad.size(), reading_.bad_records_max);
@@ -142,7 +141,7 @@ PieceResult PieceReader::Read(uint64_t index) {
     if (!IsBlank(line) && !names) AddLine(line, offset_ + at, result);
     at = end + 1;
   }
-  result.piece.records = result.piece.sink->Finish();
+  result.piece = sink_->Finish();
   return result;
 }
 
@@ -247,31 +246,46 @@ StatusOr<std::string> FirstLine(const std::string& path) {
 
 namespace {
 
-// Bit i: byte i of the 64 at `text` is `c`.
+// Bit i: byte i of the 64 at `text` is `c` or, where `or_less`, a byte below it.
+template <bool or_less = false>
 uint64_t MaskOf(const char* text, char c) {
   uint64_t mask = 0;
 #if defined(__SSE2__)
   const __m128i wanted = _mm_set1_epi8(c);
   for (int i = 0; i < 4; ++i) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text) + i);
-    const auto bits = static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, wanted)));
-    mask |= uint64_t{bits} << (16 * i);
+    const __m128i is = _mm_cmpeq_epi8(bytes, or_less ? _mm_min_epu8(bytes, wanted) : wanted);
+    mask |= uint64_t{static_cast<uint32_t>(_mm_movemask_epi8(is))} << (16 * i);
   }
 #else
-  for (int i = 0; i < 64; ++i) mask |= uint64_t{text[i] == c} << i;
+  const auto wanted = static_cast<uint8_t>(c);
+  for (int i = 0; i < 64; ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    mask |= uint64_t{byte == wanted || (or_less && byte < wanted)} << i;
+  }
 #endif
   return mask;
 }
 
+// The first `bytes` bits, or all.
+uint64_t FirstBits(size_t bytes) { return bytes < 64 ? (uint64_t{1} << bytes) - 1 : ~uint64_t{0}; }
+
 }  // namespace
+
+bool IsPlain(std::string_view line) {
+  for (size_t block = 0; block < line.size(); block += 64) {
+    const uint64_t low = MaskOf<true>(line.data() + block, '"');
+    if ((low & FirstBits(line.size() - block)) != 0) return false;
+  }
+  return true;
+}
 
 size_t SplitLine(std::string_view line, char separator, std::string_view* fields,
                  size_t fields_max) {
   const char* const text = line.data();
   size_t begin = 0, count = 0;
   for (size_t block = 0; block < line.size(); block += 64) {
-    uint64_t mask = MaskOf(text + block, separator);
-    if (line.size() - block < 64) mask &= (uint64_t{1} << (line.size() - block)) - 1;
+    uint64_t mask = MaskOf(text + block, separator) & FirstBits(line.size() - block);
     for (; mask != 0; mask &= mask - 1) {
       const size_t end = block + static_cast<size_t>(std::countr_zero(mask));
       if (count < fields_max) fields[count] = {text + begin, end - begin};

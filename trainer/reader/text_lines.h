@@ -26,24 +26,25 @@ struct LineReading {
   bool (*names_columns)(std::string_view line) = nullptr;
 };
 
-// Takes the records of one piece of a file, in order. One thread.
+// A piece of a file, in the form that the sink gave it.
+struct LinePiece {
+  std::shared_ptr<void> data;
+  uint64_t records = 0;
+};
+
+// Takes the records of one piece after the other, each in order. One thread.
 class LineSink {
  public:
   virtual ~LineSink() = default;
   // A line without its end, which is not blank. Keeps its record, if it has one (comments have
   // none), or says what is wrong with it and leaves everything as it was.
   virtual Status Add(std::string_view line) = 0;
-  // Behind the last line: how many records were kept.
-  virtual uint64_t Finish() = 0;
+  // Behind the last line of a piece: its records.
+  virtual LinePiece Finish() = 0;
 };
 
-// For a piece of about so many bytes.
+// For pieces of about so many bytes. One for each thread: may be called by all at once.
 using MakeLineSink = std::function<std::unique_ptr<LineSink>(size_t bytes)>;
-
-struct LinePiece {
-  std::unique_ptr<LineSink> sink;
-  uint64_t records = 0;  // that the sink kept
-};
 
 // The pieces in the order of the file. Where pieces begin depends on the file alone, not on
 // threads. With records_max there are no more pieces than hold so many records.
@@ -64,6 +65,10 @@ inline std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
   return text;
 }
+
+// Whether `line` has no blank, tab, quote or control character: no byte of 0x22 or less.
+// REQUIRES: kLineSlack bytes can be read behind the line.
+bool IsPlain(std::string_view line);
 
 // Cuts `line` at every `separator` into `fields`, at most `fields_max` of them, and returns how
 // many there are: above fields_max where they did not fit.

@@ -21,17 +21,32 @@ inline constexpr size_t kTextSlack = 32;
 inline constexpr uint64_t kPowersOfTen[] = {1,      10,      100,      1000,     10000,
                                             100000, 1000000, 10000000, 100000000};
 
-// The value of the first `count` of eight digits, 0 for none: their bytes are added up pairwise in
-// one word (Lemire, "Quickly parsing eight digits", 2018). REQUIRES: count <= 8.
-inline uint64_t ValueOfDigits(const char* at, size_t count) {
-  uint64_t word;
-  std::memcpy(&word, at, sizeof(word));
-  word ^= 0x3030303030303030;  // digits become 0 .. 9
-  word = count == 0 ? 0 : word << (64 - 8 * count);
+// The value of eight bytes in [0, 9], the first the highest digit: they are added up pairwise in
+// one word (Lemire, "Quickly parsing eight digits", 2018).
+inline uint64_t ValueOfWord(uint64_t word) {
   word = word * 10 + (word >> 8);
   return ((word & 0x000000ff000000ff) * 0x000f424000000064 +
           ((word >> 16) & 0x000000ff000000ff) * 0x0000271000000001) >>
          32;
+}
+
+// The value of the first `count` of eight digits, 0 for none. REQUIRES: count <= 8.
+inline uint64_t ValueOfDigits(const char* at, size_t count) {
+  uint64_t word;
+  std::memcpy(&word, at, sizeof(word));
+  word ^= 0x3030303030303030;  // digits become 0 .. 9
+  return ValueOfWord(count == 0 ? 0 : word << (64 - 8 * count));
+}
+
+// The value of a text of one to eight digits; none for any other text.
+inline std::optional<uint32_t> ParseDigits(std::string_view text) {
+  if (text.size() - 1 >= 8) return std::nullopt;
+  uint64_t word;
+  std::memcpy(&word, text.data(), sizeof(word));
+  word = (word ^ 0x3030303030303030) << (64 - 8 * text.size());
+  // A byte above 9 is above 15, or gets there with 6 more.
+  if (((word | (word + 0x0606060606060606)) & 0xf0f0f0f0f0f0f0f0) != 0) return std::nullopt;
+  return static_cast<uint32_t>(ValueOfWord(word));
 }
 
 // Bit i: the byte at[i] is no digit; 32 bytes.

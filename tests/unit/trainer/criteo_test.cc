@@ -233,5 +233,23 @@ TEST(ParseNumber, GivesTheNearestDouble) {
   }
 }
 
+// Every byte at every place among digits.
+TEST(ParseDigits, TakesOneToEightDigitsAlone) {
+  EXPECT_EQ(ParseDigits(std::string_view("77777777", 0)), std::nullopt);
+  for (size_t size = 1; size <= 9; ++size) {
+    for (size_t at = 0; at < size; ++at) {
+      for (int byte = 0; byte < 256; ++byte) {
+        std::string text = std::string("918273645").substr(0, size);
+        text[at] = static_cast<char>(byte);
+        const bool digits = size <= 8 && byte >= '0' && byte <= '9';
+        const std::string padded = text + std::string(kTextSlack, '7');
+        const auto parsed = ParseDigits(std::string_view(padded).substr(0, size));
+        ASSERT_EQ(parsed.has_value(), digits) << text;
+        ASSERT_EQ(parsed.value_or(0), digits ? std::stoul(text) : 0);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "tests/unit/trainer/test_files.h"
 
 namespace tandem {
@@ -97,6 +100,42 @@ TEST_F(CsvTest, ANumberThatMostRecordsHaveTakesOneBucket) {
   const auto ids = Read(*data->train).first;
   EXPECT_EQ(ids[0], 1);
   EXPECT_THAT(std::vector(ids.end() - 10, ids.end()), ElementsAre(2, 2, 3, 3, 4, 4, 5, 5, 6, 6));
+}
+
+// Small whole numbers, large ones, fractions and negative ones, in several pieces of a file: ids
+// ascend with the numbers and share them evenly, and texts keep theirs from piece to piece.
+TEST_F(CsvTest, LongColumnsInManyPieces) {
+  std::string text = "x, word, pay\n";
+  std::vector<double> numbers;
+  for (int i = 0; i < 120000; ++i) {
+    const int draw = static_cast<int>(i * 7919LL % 120000);
+    numbers.push_back(draw % 3 == 0 ? draw / 8.0 : draw % 1000 == 7 ? -draw : draw % 7000);
+    text += absl::StrFormat(
+        "%.17g,%s,%s\n", numbers.back(),
+        i % 2 == 0 ? "often" : "a longer text than most " + std::to_string(i % 3 == 0),
+        i % 4 == 0 ? "high" : "low");
+  }
+  ASSERT_GT(text.size(), size_t{3} << 20) << "less than three pieces";
+  CsvOptions options = Options(text);
+  options.columns = {{"x", CsvColumn::kNumeric, 21}, {"word", CsvColumn::kVocabulary, 4}};
+  options.reading.threads = 2;
+  const auto data = OpenCsv(options);
+  ASSERT_TRUE(data.ok()) << data.status();
+  const auto [ids, labels] = Read(*data->train);
+  ASSERT_EQ(labels.size(), numbers.size());
+  std::map<int64_t, std::vector<double>> buckets;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    buckets[ids[2 * i]].push_back(numbers[i]);
+    ASSERT_EQ(labels[i], i % 4 == 0 ? 1 : 0);
+    ASSERT_EQ(ids[2 * i + 1], 21 + (i % 2 == 0 ? 1 : i % 3 == 0 ? 3 : 2)) << i;
+  }
+  ASSERT_THAT(buckets, SizeIs(20));
+  double before = -1e9;
+  for (const auto& [id, bucket] : buckets) {
+    EXPECT_GT(*std::min_element(bucket.begin(), bucket.end()), before) << id;
+    before = *std::max_element(bucket.begin(), bucket.end());
+    EXPECT_NEAR(static_cast<double>(bucket.size()), 6000, 100) << id;
+  }
 }
 
 TEST_F(CsvTest, BadRecordsAreLeftOutNamedAndLimited) {

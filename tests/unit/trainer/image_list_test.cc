@@ -117,6 +117,25 @@ TEST(ImageResampler, IsBilinearBetweenCentres) {
   EXPECT_THAT(std::vector(out.begin(), out.begin() + 6), ElementsAre(200, 211, 222, 175, 186, 197));
 }
 
+// Planes are made several pixels at a time, and hold what channels last hold.
+TEST(ImageResampler, PlanesAreChannelsLastInAnotherOrder) {
+  std::vector<uint8_t> pixels(size_t{31} * 23 * 3);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i / 5 + i);
+  const ImagePixels image{pixels.data(), 31, 23, 1.5, 2.25, 29, 20};
+  ImageResampler resampler;
+  for (const int size : {1, 3, 4, 18, 33}) {
+    const auto n = static_cast<size_t>(size);
+    std::vector<float> planes(3 * n * n), last(3 * n * n);
+    ImageTarget target{.size = size, .scale = {1, 0.5f, 0.3f}, .bias = {0, -1, 2}};
+    resampler.Run(image, target, planes.data());
+    target.nhwc = true;
+    resampler.Run(image, target, last.data());
+    for (size_t i = 0; i < planes.size(); ++i) {
+      ASSERT_EQ(planes[i], last[i % (n * n) * 3 + i / (n * n)]) << size << " " << i;
+    }
+  }
+}
+
 class ImageListTest : public testing::Test {
  protected:
   ImageListTest() {

@@ -34,6 +34,29 @@ TEST_F(LibSvmTest, FeaturesAreFilledUp) {
   EXPECT_EQ(data->train->fields()[0].limit, 10);
 }
 
+TEST_F(LibSvmTest, ManyPieces) {
+  std::string text;
+  const int64_t records = 300000;
+  for (int64_t i = 0; i < records; ++i) {
+    text += absl::StrFormat("%d %d:%d 9:0.5\n", i % 2, i % 7, i);
+  }
+  ASSERT_GT(text.size(), size_t{3} << 20) << "less than three pieces";
+  LibSvmOptions options = Options(text);
+  options.files.reading.threads = 2;
+  const auto data = OpenLibSvm(options);
+  ASSERT_TRUE(data.ok()) << data.status();
+  const auto ids = ReadField<int64_t>(*data->train, "ids");
+  const auto values = ReadField<float>(*data->train, "values");
+  ASSERT_EQ(data->train->size(), records);
+  for (int64_t i = 0; i < records; ++i) {
+    const auto at = static_cast<size_t>(3 * i);
+    ASSERT_EQ(std::vector(&ids[at], &ids[at] + 3), (std::vector<int64_t>{i % 7, 9, 0})) << i;
+    ASSERT_EQ(std::vector(&values[at], &values[at] + 3),
+              (std::vector{static_cast<float>(i), 0.5f, 0.0f}))
+        << i;
+  }
+}
+
 TEST_F(LibSvmTest, CommentsAndQueriesAreReadOver) {
   const auto data =
       OpenLibSvm(Options("# a comment\n1 qid:7 1:2 # another: 5:5\n -1  2:3\n1#x\n1 qid:8\n"));

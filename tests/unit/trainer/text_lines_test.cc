@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <utility>
+
 #include "tests/unit/trainer/test_files.h"
 
 namespace tandem {
@@ -18,12 +20,16 @@ class Lines final : public LineSink {
  public:
   Status Add(std::string_view line) override {
     if (line.starts_with("bad")) return DataLoss("what a line: %s", std::string(line));
-    if (!line.starts_with("#")) lines.emplace_back(line);
+    if (!line.starts_with("#")) lines_.emplace_back(line);
     return OkStatus();
   }
-  uint64_t Finish() override { return lines.size(); }
+  LinePiece Finish() override {
+    const size_t records = lines_.size();
+    return {std::make_shared<std::vector<std::string>>(std::exchange(lines_, {})), records};
+  }
 
-  std::vector<std::string> lines;
+ private:
+  std::vector<std::string> lines_;
 };
 
 class TextLinesTest : public testing::Test {
@@ -36,7 +42,7 @@ class TextLinesTest : public testing::Test {
     std::vector<std::string> lines;
     pieces_ = pieces.size();
     for (const LinePiece& piece : pieces) {
-      const auto& more = static_cast<const Lines&>(*piece.sink).lines;
+      const auto& more = *static_cast<const std::vector<std::string>*>(piece.data.get());
       EXPECT_EQ(piece.records, more.size());
       lines.insert(lines.end(), more.begin(), more.end());
     }
@@ -156,6 +162,21 @@ TEST(SplitLine, FindsTheFieldsOfAPlainLoop) {
     ASSERT_EQ(SplitLine(line, ',', fields.data(), fields.size()), expected.size());
     EXPECT_EQ(std::vector<std::string>(fields.begin(), fields.end()), expected) << text;
     EXPECT_EQ(SplitLine(line, ',', fields.data(), 1), expected.size());
+  }
+}
+
+// Every byte at every place of lines around a block long, with blanks behind them.
+TEST(IsPlain, SeesLowBytesAnywhere) {
+  for (const size_t size : {0, 1, 63, 64, 65, 130}) {
+    const std::string padded = std::string(size, 'x') + std::string(kLineSlack, ' ');
+    EXPECT_TRUE(IsPlain(std::string_view(padded).substr(0, size))) << size;
+    for (size_t at = 0; at < size; ++at) {
+      for (int byte = 0; byte < 256; ++byte) {
+        std::string text = padded;
+        text[at] = static_cast<char>(byte);
+        ASSERT_EQ(IsPlain(std::string_view(text).substr(0, size)), byte > '"') << at << " " << byte;
+      }
+    }
   }
 }
 
