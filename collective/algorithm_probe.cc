@@ -10,29 +10,38 @@ namespace {
 
 constexpr size_t kSizes[] = {8, 64 << 10, 1 << 20, 16 << 20};
 
-// Beside the buffer that is reduced.
+}  // namespace
+
 size_t ScratchBytes(AllReduceAlgorithm algorithm, int ranks, size_t bytes) {
   return algorithm == AllReduceAlgorithm::kDirect ? static_cast<size_t>(ranks) * bytes : 0;
 }
 
-}  // namespace
+std::vector<size_t> ProbeSizes(AllReduceAlgorithm algorithm, int ranks, size_t bytes_max) {
+  std::vector<size_t> sizes;
+  for (const size_t bytes : kSizes) {
+    const bool needed = sizes.size() < 2 || sizes.back() < bytes_max;
+    if (!needed || ScratchBytes(algorithm, ranks, bytes) > kProbeBytesMax) break;
+    sizes.push_back(bytes);
+  }
+  if (sizes.size() < 2) sizes.clear();  // no line goes through one point
+  return sizes;
+}
 
 StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
                                                      const HostCommunicatorConfig& config,
                                                      size_t bytes_max, Duration budget) {
   std::vector<AlgorithmCost> costs;
   for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
-    if (!Serves(algorithm, world.size, config.group)) continue;
+    const std::vector<size_t> sizes = ProbeSizes(algorithm, world.size, bytes_max);
+    if (!Serves(algorithm, world.size, config.group) || sizes.empty()) continue;
     TD_ASSIGN_OR_RETURN(
         const auto communicator,
         Connect(world, Always(algorithm, config.group, config), {.carrier = Carrier::kTcp}));
     AlgorithmCost& cost = costs.emplace_back(AlgorithmCost{algorithm, {}});
-    for (size_t i = 0; i < std::size(kSizes); ++i) {
-      const bool needed = i < 2 || kSizes[i - 1] < bytes_max;
-      if (!needed || ScratchBytes(algorithm, world.size, kSizes[i]) > kProbeBytesMax) break;
+    for (const size_t bytes : sizes) {
       const Duration each = budget / std::size(kSizes);
-      TD_ASSIGN_OR_RETURN(const double seconds, TimeAllReduce(*communicator, kSizes[i], each));
-      cost.line.points.emplace_back(kSizes[i], seconds);
+      TD_ASSIGN_OR_RETURN(const double seconds, TimeAllReduce(*communicator, bytes, each));
+      cost.line.points.emplace_back(bytes, seconds);
     }
     // Nobody asks for the next world before rank 0 has closed the door of this one.
     TD_RETURN_IF_ERROR(communicator->Call({}));

@@ -16,9 +16,17 @@ struct AlgorithmCost {
   CostLine line;
 };
 
-// Joins `world` once for each algorithm that serves its ranks in groups of config.group, and
-// measures (f32 sums in place) up to about `bytes_max`. All ranks call it together and get the
-// same. `budget` is for each algorithm; large calls may take more, as each is made a few times.
+// What an allreduce of `bytes` needs beside the buffer that is reduced.
+size_t ScratchBytes(AllReduceAlgorithm algorithm, int ranks, size_t bytes);
+
+// The sizes at which ProbeAlgorithms measures, in their order: two at least, or none for an
+// algorithm that needs too much memory.
+std::vector<size_t> ProbeSizes(AllReduceAlgorithm algorithm, int ranks, size_t bytes_max);
+
+// Joins `world` once for each algorithm that serves its ranks in groups of config.group and has
+// ProbeSizes, and measures (f32 sums in place) up to about `bytes_max`. All ranks call it together
+// and get the same. `budget` is for each algorithm; large calls may take more, as each is made a
+// few times.
 StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
                                                      const HostCommunicatorConfig& config,
                                                      size_t bytes_max, Duration budget);

@@ -44,7 +44,7 @@ class EtcdStore final : public RendezvousStore {
               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
               const Request& request, Response* response, Time deadline) const;
   Status Connect();
-  // A lease, and under it the key, unless it is there.
+  // A lease, and under it the key, unless it is there. Sets placed_.
   Status Place(Time deadline);
   Status GrantLease(Time deadline);
   // False when the lease has run out.
@@ -57,7 +57,9 @@ class EtcdStore final : public RendezvousStore {
   std::unique_ptr<etcd::KV::Stub> keys_;
   std::unique_ptr<etcd::Lease::Stub> leases_;
   std::string value_;  // what is announced
-  int64_t lease_ = 0;  // 0: none; the thread's while it runs
+  // The thread's while it runs.
+  int64_t lease_ = 0;    // 0: none
+  bool placed_ = false;  // the key is there, under the lease
 
   Mutex mu_;
   CondVar ended_;
@@ -141,12 +143,14 @@ Status EtcdStore::Place(Time deadline) {
     return Unavailable("%s", std::string(called.message()));
   }
   TD_RETURN_IF_ERROR(called);
-  if (response.succeeded()) return OkStatus();
+  placed_ = response.succeeded();
+  if (placed_) return OkStatus();
   std::string there;
   if (response.responses_size() == 1 && response.responses(0).response_range().kvs_size() == 1) {
     there = response.responses(0).response_range().kvs(0).value();
   }
-  if (there == value_) return OkStatus();  // an answer to an earlier attempt was lost
+  placed_ = there == value_;  // an answer to an earlier attempt was lost
+  if (placed_) return OkStatus();
   const StatusOr<Announcement> other = ReadUnverified(there);
   return AlreadyExists("the place of rank 0 in %s is taken%s", name(),
                        other.ok() ? " by " + other->Who() : "");
@@ -191,8 +195,9 @@ void EtcdStore::KeepAlive() {
     Status status = renewed.status();
     if (renewed.ok() && !*renewed) {  // etcd was away for longer, or has forgotten
       lease_ = 0;
-      status = Place(deadline);
+      placed_ = false;
     }
+    if (status.ok() && !placed_) status = Place(deadline);
     if (!status.ok()) LOG(WARNING) << name() << " cannot be kept: " << status;
   }
 }

@@ -36,6 +36,15 @@ StatusOr<bool> IsLocked(int fd, const std::string& path) {
       path, ErrnoText(errno));
 }
 
+constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+
+Status CannotWrite(const std::string& path) {
+  return PermissionDenied(
+      "%s cannot be written: %s; the folder must be there, and this process must have the right to "
+      "write in it",
+      path, ErrnoText(errno));
+}
+
 class FileStore final : public RendezvousStore {
  public:
   FileStore(const std::string& folder, std::string job, std::string secret)
@@ -52,6 +61,8 @@ class FileStore final : public RendezvousStore {
   std::string name() const override { return path_; }
 
  private:
+  // Whole and locked before it can be seen: writes `draft`, and makes it path_.
+  Status Publish(const std::string& draft, const std::string& text);
   // What the announcement says, and whether its writer lives. NOT_FOUND.
   Status Read(std::string* text, bool* alive) const;
 
@@ -75,15 +86,8 @@ Status FileStore::Read(std::string* text, bool* alive) const {
 }
 
 Status FileStore::Announce(const HostPort& address, Time) {
-  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  const auto cannot = [](const std::string& path) {
-    return PermissionDenied(
-        "%s cannot be written: %s; the folder must be there, and this process "
-        "must have the right to write in it",
-        path, ErrnoText(errno));
-  };
-  place_ = Fd(::open(lock_path_.c_str(), flags, 0600));
-  if (!place_.valid()) return cannot(lock_path_);
+  place_ = Fd(::open(lock_path_.c_str(), kFlags, 0600));
+  if (!place_.valid()) return CannotWrite(lock_path_);
   TD_ASSIGN_OR_RETURN(const bool free, TryLock(place_.get(), lock_path_));
   if (!free) {
     place_.Reset();
@@ -94,17 +98,21 @@ Status FileStore::Announce(const HostPort& address, Time) {
     return AlreadyExists("the place of rank 0 in %s is taken%s", path_,
                          other.ok() ? " by " + other->Who() : "");
   }
-  // Whole and locked before it can be seen.
-  const std::string fresh = path_ + ".new";
-  announced_ = Fd(::open(fresh.c_str(), flags | O_TRUNC, 0600));
-  if (!announced_.valid()) return cannot(fresh);
-  const std::string text = SignedText(MakeAnnouncement(job_, address), secret_);
+  const std::string draft = path_ + ".new";
+  const Status status = Publish(draft, SignedText(MakeAnnouncement(job_, address), secret_));
+  if (!status.ok()) ::unlink(draft.c_str());
+  return status;
+}
+
+Status FileStore::Publish(const std::string& draft, const std::string& text) {
+  announced_ = Fd(::open(draft.c_str(), kFlags | O_TRUNC, 0600));
+  if (!announced_.valid()) return CannotWrite(draft);
   const bool written =
       ::write(announced_.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
       ::fsync(announced_.get()) == 0;
-  if (!written) return cannot(fresh);
-  TD_RETURN_IF_ERROR(TryLock(announced_.get(), fresh).status());
-  if (::rename(fresh.c_str(), path_.c_str()) != 0) return cannot(path_);
+  if (!written) return CannotWrite(draft);
+  TD_RETURN_IF_ERROR(TryLock(announced_.get(), draft).status());
+  if (::rename(draft.c_str(), path_.c_str()) != 0) return CannotWrite(path_);
   return OkStatus();
 }
 

@@ -11,6 +11,14 @@ constexpr Duration kAnnounceAgain = std::chrono::milliseconds(250);
 
 }  // namespace
 
+Status CheckNetwork(const WorldConfig& config, const std::string& host) {
+  if (config.network_allowed || IsLoopback(Endpoint{host, 0})) return OkStatus();
+  return PermissionDenied(
+      "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
+      "reads and changes them. In a network that you trust allow it with --insecure_allow_network",
+      host);
+}
+
 Status MeetingPoint::Prepare() {
   TD_ASSIGN_OR_RETURN(url_, ParseRendezvousUrl(config_.rendezvous));
   store_ = MakeRendezvousStore(url_, config_.job, config_.secret);
@@ -33,14 +41,8 @@ StatusOr<std::string> MeetingPoint::Host() const {
 
 // Of a place that the user has not named.
 Status MeetingPoint::CheckNetwork(const HostPort& address) const {
-  const bool loopback = IsLoopback(Endpoint{address.host, address.port});
-  if (config_.network_allowed || loopback || url_.kind == RendezvousUrl::Kind::kTcp) {
-    return OkStatus();
-  }
-  return PermissionDenied(
-      "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
-      "reads and changes them. In a network that you trust allow it with --insecure_allow_network",
-      address.host);
+  if (url_.kind == RendezvousUrl::Kind::kTcp) return OkStatus();
+  return tandem::CheckNetwork(config_, address.host);
 }
 
 Status MeetingPoint::Open(Listener& listener, Waiter& waiter) {
@@ -55,12 +57,13 @@ Status MeetingPoint::Open(Listener& listener, Waiter& waiter) {
 }
 
 Status MeetingPoint::Announce(const HostPort& address, Waiter& waiter) {
-  // The place may be that of a predecessor that died.
-  const Time lapsed = SteadyNow() + store_->lapse() + kAnnounceAgain;
+  std::optional<Time> taken_at;  // when it was first seen to be
   while (true) {
     const Status status = store_->Announce(address, waiter.deadline());
     const bool taken = status.code() == StatusCode::kAlreadyExists;
-    const Time until = taken ? lapsed : waiter.deadline();
+    if (taken && !taken_at) taken_at = SteadyNow();
+    // Until then it may be the place of a predecessor that died.
+    const Time until = taken ? *taken_at + store_->lapse() + kAnnounceAgain : waiter.deadline();
     if ((!taken && status.code() != StatusCode::kUnavailable) || SteadyNow() >= until) {
       return status;
     }

@@ -12,6 +12,9 @@
 
 namespace tandem {
 
+// PERMISSION_DENIED for a host on the network where that is not allowed.
+Status CheckNetwork(const WorldConfig& config, const std::string& host);
+
 // One thread.
 class MeetingPoint {
  public:

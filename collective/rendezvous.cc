@@ -88,6 +88,9 @@ Status Join::Check() {
   if (config_.job.size() > 63) {
     return InvalidArgument("job name \"%s\" is longer than 63 bytes", config_.job);
   }
+  if (!config_.listen_host.empty()) {
+    TD_RETURN_IF_ERROR(CheckNetwork(config_, config_.listen_host));
+  }
   return point_.Prepare();
 }
 

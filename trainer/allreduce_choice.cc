@@ -25,10 +25,11 @@ StatusOr<bool> SharesMemory(const WorldConfig& world, const HostCommunicatorConf
   return communicator->name() == "shm";
 }
 
-std::string Told(const ReducedBucket& bucket, const std::vector<AlgorithmCost>& costs,
+std::string Told(const ReducedBucket& bucket, const std::vector<AlgorithmCost>& costs, int ranks,
                  AllReduceAlgorithm chosen, double measured) {
   std::string predicted;
   for (const AlgorithmCost& cost : costs) {
+    if (ScratchBytes(cost.algorithm, ranks, bucket.bytes) > kScratchBytesMax) continue;
     predicted += absl::StrFormat("%s%s %.4g us", predicted.empty() ? "" : ", ",
                                  Name(cost.algorithm), cost.line.Seconds(bucket.bytes) * 1e6);
   }
@@ -66,7 +67,8 @@ StatusOr<std::vector<AllReduceChoice>> ChooseByModel(const WorldConfig& world,
                           TimeAllReduce(*communicator, bucket.bytes / 4 * 4, kMeasureEach));
     }
     if (world.rank != 0) continue;
-    LOG(INFO) << Told(bucket, costs, ChooseAllReduce(chosen, world.size, bucket.bytes), it->second);
+    LOG(INFO) << Told(bucket, costs, world.size, ChooseAllReduce(chosen, world.size, bucket.bytes),
+                      it->second);
   }
   TD_RETURN_IF_ERROR(communicator->Call({}));
   return chosen.choices;

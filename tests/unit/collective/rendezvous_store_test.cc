@@ -173,7 +173,7 @@ TEST_P(RendezvousStoreTest, PlaceCanBeWaitedFor) {
   ASSERT_EQ(first->Announce(kAddress, In(5)), OkStatus());
   const HostPort other = {"127.0.0.1", 4712};
   EXPECT_EQ(second->Announce(other, In(5)).code(), StatusCode::kAlreadyExists);
-  std::this_thread::sleep_for(std::chrono::milliseconds(etcd() ? 4500 : 0));
+  std::this_thread::sleep_for(second->lapse() * 3 / 2);
   first.reset();
   Status status;
   EXPECT_TRUE(WaitUntil(
@@ -181,7 +181,7 @@ TEST_P(RendezvousStoreTest, PlaceCanBeWaitedFor) {
         status = second->Announce(other, In(1));
         return status.ok() || status.code() != StatusCode::kUnavailable;
       },
-      5));
+      30));
   EXPECT_EQ(status, OkStatus());
   EXPECT_EQ(Store()->Find(In(5))->port, other.port);
 }
@@ -198,9 +198,8 @@ TEST_P(RendezvousStoreTest, AnotherSecretIsNamed) {
 TEST_P(RendezvousStoreTest, DeadRankZeroIsNotFound) {
   const auto store = Store();
   auto process = OtherRankZero();
-  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  std::this_thread::sleep_for(store->lapse());
   ASSERT_TRUE(store->Find(In(5)).ok()) << store->Find(In(5)).status();
-  const Time killed = SteadyNow();
   process.reset();
   Status gone;
   ASSERT_TRUE(WaitUntil(
@@ -208,11 +207,9 @@ TEST_P(RendezvousStoreTest, DeadRankZeroIsNotFound) {
         gone = store->Find(In(5)).status();
         return !gone.ok();
       },
-      10));
+      30));
   EXPECT_EQ(gone.code(), StatusCode::kNotFound) << gone;
-  if (etcd()) {
-    EXPECT_LT(Seconds(SteadyNow() - killed), 5);
-  } else {
+  if (!etcd()) {
     EXPECT_THAT(Text(gone), HasSubstr("was left by process"));
     EXPECT_THAT(Text(gone), HasSubstr("which is gone"));
   }
@@ -289,6 +286,20 @@ TEST_P(RendezvousStoreTest, NetworkMustBeAllowed) {
   EXPECT_EQ(ConnectTcp(world).status().code(), StatusCode::kInvalidArgument);
 }
 
+// Of any rank, however rank 0 is found.
+TEST_P(RendezvousStoreTest, ListeningOnTheNetworkMustBeAllowed) {
+  for (const int rank : {0, 1}) {
+    for (const std::string& rendezvous : {url(), std::string("127.0.0.1:4711")}) {
+      WorldConfig world = World(rank, 2);
+      world.rendezvous = rendezvous;
+      world.listen_host = "0.0.0.0";
+      const Status status = ConnectTcp(world).status();
+      EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
+      EXPECT_THAT(Text(status), HasSubstr("--insecure_allow_network"));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, RendezvousStoreTest, ::testing::Values("file", "etcd"),
                          [](const auto& instance) { return instance.param; });
 
@@ -306,6 +317,16 @@ TEST(FileStoreTest, FolderMustBeThere) {
   EXPECT_THAT(Text(status), HasSubstr("/nowhere/at/all/job.lock cannot be written: No such file"));
 }
 
+// JOB.rank0 cannot be replaced: what was to replace it goes.
+TEST_P(RendezvousStoreTest, NothingStaysOfAnAnnouncementThatFailed) {
+  if (etcd()) GTEST_SKIP() << "of a folder";
+  fs::create_directories(folder_ + "/job.rank0");
+  const Status status = Store()->Announce(kAddress, In(5));
+  EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
+  EXPECT_THAT(Text(status), HasSubstr("/job.rank0 cannot be written: Is a directory"));
+  EXPECT_FALSE(fs::exists(folder_ + "/job.rank0.new"));
+}
+
 class EtcdStoreTest : public RendezvousStoreTest {};
 
 TEST_P(EtcdStoreTest, AbsentEtcdIsNamed) {
@@ -314,10 +335,9 @@ TEST_P(EtcdStoreTest, AbsentEtcdIsNamed) {
   world.timeout = std::chrono::milliseconds(1500);
   for (const int rank : {0, 1}) {
     world.rank = rank;
-    const Time start = SteadyNow();
     const Status status = ConnectTcp(world).status();
+    EXPECT_EQ(status.code(), rank == 0 ? StatusCode::kUnavailable : StatusCode::kDeadlineExceeded);
     EXPECT_THAT(Text(status), HasSubstr("etcd at " + server_->address() + ": no answer"));
-    EXPECT_LT(Seconds(SteadyNow() - start), 4);
   }
 }
 
@@ -330,7 +350,7 @@ TEST_P(EtcdStoreTest, EtcdMayComeBack) {
   EXPECT_EQ(other->Find(In(1)).status().code(), StatusCode::kUnavailable);
   fs::remove_all(folder_ + "/etcd");  // with everything that it knew
   server_->Start();
-  EXPECT_TRUE(WaitUntil([&] { return other->Find(In(1)).ok(); }, 20))
+  EXPECT_TRUE(WaitUntil([&] { return other->Find(In(1)).ok(); }, 30))
       << other->Find(In(1)).status();
 }
 

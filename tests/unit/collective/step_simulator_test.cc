@@ -270,6 +270,19 @@ TEST(AlgorithmsTest, TheFastestOfEachSize) {
   EXPECT_EQ(FastestOf({direct, ring}, {100}, 4, 399)[0].algorithm, kRing);
 }
 
+// Direct has no line where its scratch has room for one size alone; a line needs two.
+TEST(AlgorithmsTest, ProbedAtTwoSizesAtLeast) {
+  EXPECT_THAT(ProbeSizes(kDirect, 256, 1 << 20), ElementsAre(8, 64 << 10));
+  EXPECT_THAT(ProbeSizes(kDirect, 257, 1 << 20), ElementsAre());
+  EXPECT_THAT(ProbeSizes(kRing, 4096, 8), ElementsAre(8, 64 << 10));
+  for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
+    for (int ranks = 2; ranks < 5000; ++ranks) {
+      const std::vector<size_t> sizes = ProbeSizes(algorithm, ranks, 64 << 20);
+      ASSERT_TRUE(sizes.empty() ? algorithm == kDirect : sizes.size() >= 2) << ranks;
+    }
+  }
+}
+
 // All ranks are told the same, of every algorithm that is one for them.
 TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
   const Door door = OpenDoor();
