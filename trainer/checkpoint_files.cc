@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <vector>
+#include <filesystem>
+#include <utility>
 
 #include "common/base/check.h"
 
 namespace tandem {
-namespace {
 
 Status FileError(const std::string& path, const char* what, int error) {
   const std::string text = absl::StrFormat("%s: %s (%s)", path, what, ErrnoText(error));
@@ -27,12 +27,12 @@ Status FileError(const std::string& path, const char* what, int error) {
     case ENOSPC:
     case EDQUOT:
       return ResourceExhausted("%s; make room or choose another folder", text);
+    case EISDIR:
+      return InvalidArgument("%s", text);
     default:
       return DataLoss("%s", text);
   }
 }
-
-}  // namespace
 
 FileWriter::~FileWriter() {
   if (fd_ >= 0) close(fd_);
@@ -59,7 +59,8 @@ Status FileWriter::Write(const void* data, size_t bytes) {
 }
 
 Status FileWriter::SyncAndClose() {
-  if (fsync(fd_) != 0) return FileError(path_, "cannot be synced to disk", errno);
+  const bool synced = fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;  // pipes cannot
+  if (!synced) return FileError(path_, "cannot be synced to disk", errno);
   const int fd = fd_;
   fd_ = -1;
   return close(fd) == 0 ? OkStatus() : FileError(path_, "cannot be closed", errno);
@@ -94,6 +95,29 @@ StatusOr<std::string> ReadSmallFile(const std::string& path, uint64_t bytes_max)
   std::string text(file.bytes(), '\0');
   TD_RETURN_IF_ERROR(file.Read(text.data(), text.size()));
   return text;
+}
+
+Status PublishFiles(const std::vector<FileToWrite>& files) {
+  const auto draft_of = [](const std::string& path) {
+    std::error_code error;
+    const bool special =
+        std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
+    return special ? path : path + ".new";
+  };
+  std::vector<std::pair<std::string, std::string>> drafts;
+  Status status;
+  for (size_t i = 0; i < files.size() && status.ok(); ++i) {
+    drafts.emplace_back(draft_of(files[i].path), files[i].path);
+    status = files[i].write(drafts.back().first);
+  }
+  for (const auto& [draft, path] : drafts) {
+    if (draft == path) continue;
+    if (status.ok() && std::rename(draft.c_str(), path.c_str()) != 0) {
+      status = FileError(path, "cannot be replaced", errno);
+    }
+    if (!status.ok()) std::remove(draft.c_str());
+  }
+  return status;
 }
 
 Status SyncDir(const std::string& dir) {

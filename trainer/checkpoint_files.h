@@ -4,12 +4,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 
 namespace tandem {
+
+// What the error number `error` of a call on `path` means: NOT_FOUND, PERMISSION_DENIED,
+// RESOURCE_EXHAUSTED (the disk is full), INVALID_ARGUMENT (it is a folder), else DATA_LOSS.
+// `what`: "cannot be created".
+Status FileError(const std::string& path, const char* what, int error);
 
 // Writes a new file. Removes nothing: an unfinished file stays for the caller to clean up.
 class FileWriter {
@@ -51,6 +58,15 @@ class FileReader {
 
 // The whole file, at most `bytes_max` bytes (else DATA_LOSS).
 StatusOr<std::string> ReadSmallFile(const std::string& path, uint64_t bytes_max);
+
+struct FileToWrite {
+  std::string path;
+  std::function<Status(const std::string& path)> write;  // to the path that it is given
+};
+// Writes files and puts them in the place of those that are there, once all are written; when one
+// cannot be written, all stay as they were. What is no regular file (/dev/stdout) is written in
+// place.
+Status PublishFiles(const std::vector<FileToWrite>& files);
 
 // Makes creations and renames in `dir` permanent.
 Status SyncDir(const std::string& dir);

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include "deploy/launch/process.h"
+#include "trainer/checkpoint_files.h"
 
 namespace tandem::deploy {
 
@@ -57,11 +57,10 @@ std::string TableText(const std::vector<std::vector<std::string>>& rows) {
 }
 
 Status WriteTextFile(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) return PermissionDenied("cannot write %s", path);
-  return OkStatus();
+  FileWriter file;
+  TD_RETURN_IF_ERROR(file.Open(path));
+  TD_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
+  return file.SyncAndClose();
 }
 
 StatusOr<bool> WantsJson(const ParsedArgs& args) {

@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -9,6 +8,7 @@
 #include "deploy/cli/console.h"
 #include "deploy/cli/job_history.h"
 #include "trainer/checkpoint.h"
+#include "trainer/checkpoint_files.h"
 #include "trainer/npz.h"
 #include "trainer/onnx/export.h"
 
@@ -41,18 +41,6 @@ StatusOr<Checkpoint> Load(const std::string& path, Device& device) {
   return newest;
 }
 
-// Writes a file at once or not at all. `write` gets the name to write to.
-Status Publish(const std::string& out, const std::function<Status(const std::string&)>& write) {
-  const std::string draft = out + ".new";
-  const Status written = write(draft);
-  std::error_code error;
-  if (written.ok()) std::filesystem::rename(draft, out, error);
-  if (written.ok() && !error) return OkStatus();
-  const std::string why = error.message();
-  std::filesystem::remove(draft, error);
-  return written.ok() ? PermissionDenied("cannot write %s: %s", out, why) : written;
-}
-
 StringMap Origin(const Checkpoint& checkpoint) {
   return {{"job", checkpoint.job}, {"step", std::to_string(checkpoint.step)}};
 }
@@ -66,10 +54,11 @@ Status ExportTensors(const std::string& out, const std::string& what,
   TensorMap tensors;
   if (what != "state") tensors.insert(checkpoint.params.begin(), checkpoint.params.end());
   if (what != "model") tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
-  TD_RETURN_IF_ERROR(Publish(out, [&](const std::string& path) {
+  const auto write = [&](const std::string& path) {
     return out.ends_with(".npz") ? WriteNpz(path, tensors)
                                  : WriteSafetensors(path, tensors, Origin(checkpoint));
-  }));
+  };
+  TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
   int64_t elements = 0;
   for (const auto& [name, tensor] : tensors) elements += tensor.numel();
   std::printf("%s: %s, %zu tensors, %lld elements\n", out.c_str(), StepOf(checkpoint).c_str(),
@@ -93,8 +82,8 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args, const Check
   tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
   TD_ASSIGN_OR_RETURN(const OnnxModel model,
                       ExportOnnx(program, tensors, std::move(outputs), Origin(checkpoint)));
-  TD_RETURN_IF_ERROR(
-      Publish(out, [&model](const std::string& path) { return WriteTextFile(path, model.bytes); }));
+  const auto write = [&model](const std::string& path) { return WriteTextFile(path, model.bytes); };
+  TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
   std::printf("%s: %s, ONNX opset %d, %s -> %s\n", out.c_str(), StepOf(checkpoint).c_str(),
               kOnnxOpset, absl::StrJoin(model.inputs, ", ").c_str(),
               absl::StrJoin(model.outputs, ", ").c_str());

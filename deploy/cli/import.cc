@@ -70,10 +70,17 @@ Status Import(const ParsedArgs& args) {
   }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
+  if (error) return FileError(folder, "cannot be created", error.value());
   pb::ProgramDef def;
   ToProto(model.program, &def);
-  TD_RETURN_IF_ERROR(WriteSafetensors(folder + "/model.safetensors", model.tensors, {}));
-  TD_RETURN_IF_ERROR(WriteTextFile(folder + "/model.pbtxt", SaveText(def)));
+  const auto write_tensors = [&](const std::string& to) {
+    return WriteSafetensors(to, model.tensors, {});
+  };
+  const auto write_program = [&](const std::string& to) {
+    return WriteTextFile(to, SaveText(def));
+  };
+  TD_RETURN_IF_ERROR(PublishFiles(
+      {{folder + "/model.safetensors", write_tensors}, {folder + "/model.pbtxt", write_program}}));
   int64_t elements = 0;
   for (const auto& [name, tensor] : model.tensors) elements += tensor.numel();
   std::printf("%s: %zu operators, %zu tensors, %lld elements\n", (folder + "/model.pbtxt").c_str(),

@@ -154,6 +154,17 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>&
   return access;
 }
 
+StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {PeerRole::kAdmin}));
+  if (access.pservers.empty()) {
+    return FailedPrecondition(
+        "there are no pservers; hint: the trainers of the job keep everything, and write "
+        "checkpoints themselves (checkpoint.dir)");
+  }
+  if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME");
+  return access;
+}
+
 struct ServerAccess::Impl {
   tandem::Endpoint endpoint;
   std::string name, job, token, uri;

@@ -52,6 +52,9 @@ std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more = {});
 // tandemrun's tls_dir. Errors say what is missing.
 StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>& roles);
 
+// The same of a job with pservers and a known name.
+StatusOr<JobAccess> FindPservers(const ParsedArgs& args);
+
 // One pserver's calls for people. Blocking, each with a deadline; errors name the server, and of a
 // connection that does not come about they say why.
 class ServerAccess {

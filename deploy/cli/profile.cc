@@ -10,6 +10,7 @@
 
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
+#include "trainer/checkpoint_files.h"
 #include "trainer/step_profile.h"
 
 namespace tandem::deploy {
@@ -217,8 +218,10 @@ Status Merge(const ParsedArgs& args) {
   }
   const size_t events = merger.size();
   const json trace = {{"traceEvents", merger.Take()}, {"displayTimeUnit", "ms"}};
-  TD_RETURN_IF_ERROR(
-      WriteTextFile(out, trace.dump(-1, ' ', false, json::error_handler_t::replace)));
+  const auto write = [&trace](const std::string& path) {
+    return WriteTextFile(path, trace.dump(-1, ' ', false, json::error_handler_t::replace));
+  };
+  TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
   std::printf(
       "%s: %zu trainers, %zu events, %zu updates of pservers, %lld arrows; put together %s\n",
       out.c_str(), timelines.size(), events, merger.updates(),

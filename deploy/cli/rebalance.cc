@@ -28,6 +28,14 @@ Json ToJson(const std::vector<ServedBuckets>& servers) {
   return all;
 }
 
+Json ToJson(const std::vector<BucketTransfer>& plan) {
+  Json all = Json::array();
+  for (const BucketTransfer& t : plan) {
+    all.push_back({{"source", t.source}, {"target", t.target}, {"buckets", t.buckets.size()}});
+  }
+  return all;
+}
+
 void Print(const std::vector<ServedBuckets>& servers) {
   for (const ServedBuckets& s : servers) {
     std::printf("pserver %d (%s): %zu buckets, %llu rows\n", s.server, s.address.c_str(),
@@ -120,6 +128,8 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
     const Json answer = {{"moved_buckets", last.done},
                          {"moved_bytes", last.bytes},
                          {"frozen_seconds_max", Seconds(last.frozen)},
+                         {"dry_run", what.dry},
+                         {"transfers", ToJson(plan)},
                          {"pservers", ToJson(servers)}};
     std::puts(answer.dump(2).c_str());
     return OkStatus();
@@ -138,17 +148,10 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
   return OkStatus();
 }
 
-StatusOr<JobAccess> FindRowServers(const ParsedArgs& args) {
-  TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {PeerRole::kAdmin}));
-  if (access.pservers.empty()) return FailedPrecondition("job %s has no pservers", access.job);
-  if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME");
-  return access;
-}
-
 Status RebalanceBody(const ParsedArgs& args) {
   Rebalancing what;
   TD_ASSIGN_OR_RETURN(what.as_json, WantsJson(args));
-  TD_ASSIGN_OR_RETURN(const JobAccess access, FindRowServers(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   what.dry = args.Has("dry_run");
   const std::string added = args.Get("add");
   for (size_t begin = 0; begin < added.size();) {
@@ -166,7 +169,7 @@ Status RebalanceBody(const ParsedArgs& args) {
 Status DrainPserver(const ParsedArgs& args) {
   Rebalancing what;
   TD_ASSIGN_OR_RETURN(what.as_json, WantsJson(args));
-  TD_ASSIGN_OR_RETURN(const JobAccess access, FindRowServers(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(what.drained, args.GetInt("pserver", 0, 0, 1 << 20));
   return Rebalance(access, what);
 }
@@ -178,8 +181,10 @@ int RunRebalance(const Args& args) {
       "while\n"
       "trainers go on (a_sync modes). A server that comes to the job is started first:\n"
       "  tandem-pserver --listen=HOST:PORT --index=<number of pservers so far> --job=NAME\n",
-      AccessFlags({{"add", "", "HOST:PORT,...", "pservers that come to the job, in their order"},
-                   {"dry_run", "", "", "say what would move, and move nothing"}}),
+      AccessFlags(
+          {{"add", "", "HOST:PORT,...", "pservers that come to the job, in their order"},
+           {"dry_run", "", "",
+            "say what would move, and begin no move; one that was broken off is completed"}}),
       args, RebalanceBody);
 }
 

@@ -17,22 +17,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-StatusOr<JobAccess> FindServers(const ParsedArgs& args) {
-  TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {PeerRole::kAdmin}));
-  if (access.pservers.empty()) {
-    return FailedPrecondition(
-        "there are no pservers; checkpoints are the trainers' (checkpoint.dir of the job)");
-  }
-  if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME");
-  return access;
-}
-
 // `act`: one server's turn; gives what to say of it, and fills in the same as JSON. All servers get
 // theirs; the first error is the result.
 Status OnEachServer(const ParsedArgs& args,
                     const std::function<StatusOr<std::string>(ServerAccess&, Json*)>& act) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
-  TD_ASSIGN_OR_RETURN(const JobAccess access, FindServers(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   Status first;
   Json all = Json::array();
   for (size_t i = 0; i < access.pservers.size(); ++i) {
@@ -80,7 +70,15 @@ StatusOr<std::string> Folder(const ParsedArgs& args) {
 }
 
 Status Drain(const ParsedArgs& args) {
+  if (args.Has("pserver") && args.Has("wait_s")) {
+    return InvalidArgument("--wait_s is for a job's end; with --pserver all rows are waited for");
+  }
   if (args.Has("pserver")) return DrainPserver(args);
+  for (const FlagSpec& flag : AccessFlags()) {
+    if (!args.Has(flag.name)) continue;
+    return InvalidArgument("%s goes with --pserver=N; a job is stopped by its log folder alone",
+                           args.flags.at(flag.name).spelled);
+  }
   TD_ASSIGN_OR_RETURN(const std::string folder, Folder(args));
   TD_ASSIGN_OR_RETURN(const int seconds, args.GetInt("wait_s", 60, 0, 86400));
   TD_ASSIGN_OR_RETURN(const JobRecord record, ReadJobRecord(folder));

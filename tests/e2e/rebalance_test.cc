@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "common/base/check.h"
@@ -155,6 +156,15 @@ class RebalanceTest : public JobTest {
 TEST_F(RebalanceTest, AServerComesAndAnotherGoesWhileTrainersPush) {
   Begin();
   StartServer(2);
+  const auto asked = Tandem({"rebalance", "--add=" + endpoints_[2], "--dry_run", "-o", "json"});
+  EXPECT_EQ(asked->Wait(120), 0) << asked->Output();
+  const auto plan = nlohmann::json::parse(asked->Output(), nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(plan.is_object()) << asked->Output();
+  EXPECT_EQ(plan["moved_buckets"], 0);
+  EXPECT_EQ(plan["pservers"][2]["buckets"], 0);
+  int coming = 0;
+  for (const auto& t : plan["transfers"]) coming += t["target"] == 2 ? t["buckets"].get<int>() : 0;
+  EXPECT_EQ(coming, 341);
   Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}),
          "pserver 2 (" + endpoints_[2] + "): 341");
   // Others know of it by now.

@@ -199,6 +199,25 @@ class Import(unittest.TestCase):
         want = numpy_engine.run(self.model, {"input.1": images})["probabilities"]
         np.testing.assert_allclose(probabilities, want, atol=1e-5)
 
+    def test_a_full_disk_leaves_what_was_there(self):
+        self.import_model()
+        before = {}
+        for name in ("model.pbtxt", "model.safetensors"):
+            with open(self.path("mine", name), "rb") as file:
+                before[name] = file.read()
+        os.symlink("/dev/full", self.path("mine", "model.pbtxt.new"))
+        self.assertIn("make room", self.run_program("tandem", "import", "lenet.onnx", "mine",
+                                                    "--loss=none", code=74))
+        for name, content in before.items():
+            with open(self.path("mine", name), "rb") as file:
+                self.assertEqual(file.read(), content, name)
+        self.assertEqual(sorted(os.listdir(self.path("mine"))),
+                         ["job.pbtxt", "model.pbtxt", "model.safetensors"])
+        with open(self.path("file"), "w", encoding="utf-8"):
+            pass
+        self.assertIn("cannot be created", self.run_program(
+            "tandem", "import", "lenet.onnx", self.path("file", "folder"), code=2))
+
     def test_what_is_refused(self):
         self.model.graph.node[1].op_type = "Selu"
         onnx.save(self.model, self.path("selu.onnx"))

@@ -177,6 +177,38 @@ TEST_F(SafetensorsTest, Attacks) {
   }
 }
 
+// A pair of files that belong together: both are new, or none.
+TEST_F(SafetensorsTest, FilesArePublishedTogether) {
+  const auto publish = [&](const Status& second) {
+    const auto write = [](const char* text, const Status& status) {
+      return [text, status](const std::string& path) {
+        WriteFile(path, std::string(text));
+        return status;
+      };
+    };
+    return PublishFiles(
+        {{dir_ / "a", write("new a", OkStatus())}, {dir_ / "b", write("new b", second)}});
+  };
+  const auto content = [&](const char* name) { return *ReadSmallFile(dir_ / name, 100); };
+  WriteFile(dir_ / "a", std::string("old a"));
+  WriteFile(dir_ / "b", std::string("old b"));
+  EXPECT_EQ(publish(ResourceExhausted("full")).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(content("a") + ", " + content("b"), "old a, old b");
+  EXPECT_EQ(publish(OkStatus()), OkStatus());
+  EXPECT_EQ(content("a") + ", " + content("b"), "new a, new b");
+  const auto files = std::distance(std::filesystem::directory_iterator(dir_.path()), {});
+  EXPECT_EQ(files, 2) << "drafts stay";
+  // What is no regular file is nothing that a draft could take the place of.
+  std::filesystem::create_symlink("/dev/full", dir_ / "device");
+  const auto full = [](const std::string& path) {
+    FileWriter file;
+    TD_RETURN_IF_ERROR(file.Open(path));
+    return file.Write("text", 4);
+  };
+  EXPECT_EQ(PublishFiles({{dir_ / "device", full}}).code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(std::filesystem::is_symlink(dir_ / "device"));
+}
+
 TEST_F(SafetensorsTest, WriterRefuses) {
   EXPECT_EQ(WriteSafetensors(dir_ / "x", {{"__metadata__", Make(DType::kU8, {1}, 0)}}, {}).code(),
             StatusCode::kInvalidArgument);
