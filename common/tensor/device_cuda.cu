@@ -35,6 +35,17 @@ Status StatusOf(const CudaFault& fault) {
       return InvalidArgument("row %d: a probability must be in [0, 1]", fault.at);
     case CudaFault::kLearningRate:
       return InvalidArgument("an optimizer divides by the learning rate, which must be positive");
+    case CudaFault::kSparsity:
+      return InvalidArgument("Sparsity is not in [0, 1)");
+    case CudaFault::kCapacity:
+      return InvalidArgument("Sparsity selects %d elements, above capacity=%d", fault.value,
+                             fault.limit);
+    case CudaFault::kSelection:
+      return InvalidArgument("selection %d: %d elements where there is room for %d", fault.at,
+                             fault.value, fault.limit);
+    case CudaFault::kSelectedIndex:
+      return InvalidArgument("index %d behind %d in a selection of %d elements", fault.value,
+                             fault.at, fault.limit);
   }
   return InvalidArgument("element %d of %s is %d; it must be in [0, %d)", fault.at, input,
                          fault.value, fault.limit);

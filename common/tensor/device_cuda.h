@@ -22,7 +22,12 @@ struct CudaFault {
     kRows,
     // Of the next ones `at` alone counts.
     kProbability,
-    kLearningRate
+    kLearningRate,
+    kSparsity,
+    // Of deep gradient compression, with words of their own.
+    kCapacity,
+    kSelection,
+    kSelectedIndex
   };
   int taken;
   Input input;

@@ -12,7 +12,7 @@ std::span<const KernelRow> CudaKernels() {
   static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all;
     for (const auto family :
-         {ActivationCudaRows, AucCudaRows, ConvCudaRows, CopyCudaRows, DropoutCudaRows,
+         {ActivationCudaRows, AucCudaRows, ConvCudaRows, CopyCudaRows, DgcCudaRows, DropoutCudaRows,
           ElementwiseCudaRows, FusedCudaRows, LookupCudaRows, LossScalingCudaRows, NormCudaRows,
           OptimizerCudaRows, PoolCudaRows, ProductCudaRows, ReduceCudaRows, SequencePoolCudaRows,
           SoftmaxCudaRows, SparseRowsCudaRows}) {

@@ -57,8 +57,7 @@ Status Run(State& state, const KernelArgs& args) {
     int64_t* const count = (label == 1 ? pos : neg) + bucket;
     atomicAdd(reinterpret_cast<unsigned long long*>(count), 1ULL);
   }));
-  AreaKernel<<<1, kCudaThreads, 0, stream.stream>>>(pos, neg, s.buckets, Out<float>(args, 0));
-  return Launched();
+  return Launch(args, 1, kCudaThreads, AreaKernel, pos, neg, s.buckets, Out<float>(args, 0));
 }
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {

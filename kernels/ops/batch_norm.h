@@ -21,6 +21,19 @@ TD_HD float AdvanceStatistic(float momentum, float running, float now) {
   return running * momentum + now * (1.0f - momentum);
 }
 
+// The moments of the ranks' samples, joined one after the other (sync_batch_norm.cc).
+struct JoinedMoments {
+  double count = 0, mean = 0, m2 = 0;
+
+  TD_HD void Add(double n, double mean_of_rank, double variance_of_rank) {
+    if (n == 0) return;
+    const double delta = mean_of_rank - mean, total = count + n;
+    mean += delta * n / total;
+    m2 += n * variance_of_rank + delta * delta * count * n / total;
+    count = total;
+  }
+};
+
 // From input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view);
 

@@ -267,17 +267,13 @@ struct MergeState {
 Status Merge(MergeState& st, const KernelArgs& args) {
   const int64_t columns = 2 * st.channels + 1;
   for (int64_t c = 0; c < st.channels; ++c) {
-    double count = 0, mean = 0, m2 = 0;
+    JoinedMoments joined;
     for (int64_t r = 0; r < st.ranks; ++r) {
       const float* row = InF32(args, 0) + r * columns;
-      const double n = row[0], delta = row[1 + c] - mean, total = count + n;
-      if (n == 0) continue;
-      mean += delta * n / total;
-      m2 += n * row[1 + st.channels + c] + delta * delta * count * n / total;
-      count = total;
+      joined.Add(row[0], row[1 + c], row[1 + st.channels + c]);
     }
-    const auto batch_mean = static_cast<float>(mean);
-    const auto batch_variance = static_cast<float>(m2 / count);
+    const auto batch_mean = static_cast<float>(joined.mean);
+    const auto batch_variance = static_cast<float>(joined.m2 / joined.count);
     const float running_mean = InF32(args, 1)[c], running_variance = InF32(args, 2)[c];
     OutF32(args, 0)[c] = batch_mean;
     OutF32(args, 1)[c] = batch_variance;

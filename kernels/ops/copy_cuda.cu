@@ -1,5 +1,5 @@
 // CUDA kernels that write elements as they are, or in another type or order; definitions in
-// cast.cc, fill_constant.cc, reshape.cc and layout.cc.
+// cast.cc, fill_constant.cc, reshape.cc, layout.cc and reorder.cc.
 #include <type_traits>
 
 #include "kernels/ops/copy_parts.h"
@@ -10,8 +10,7 @@
 namespace tandem {
 namespace {
 
-// ---- cast
-// -----------------------------------------------------------------------------------------
+// ---- cast ---------------------------------------------------------------------------------------
 
 template <typename T>
 constexpr bool kIsInteger = std::is_integral_v<T>;
@@ -127,7 +126,8 @@ StatusOr<Kernel> PrepareReshape(const OpView& view, const PrepareContext&) {
   return MakeKernel<ReshapeState, RunReshape<input>>({view.in(input).bytes()});
 }
 
-// ---- transpose, concat, split, slice: copies between strided windows ----------------------------
+// ---- transpose, concat, split, slice, reorder: copies between strided windows
+// ----------------------------
 
 // A StridedCopy as the device gets it.
 struct Strided {
@@ -192,6 +192,7 @@ std::vector<KernelRow> CopyCudaRows() {
       {"concat", {{"cuda", PrepareCopies<ConcatParts>}}},
       {"concat_grad", {{"cuda", PrepareCopies<ConcatGradParts>}}},
       {"fill_constant", {{"cuda", PrepareFill}}},
+      {"reorder", {{"cuda", PrepareCopies<ReorderParts>}}},
       {"reshape", {{"cuda", PrepareReshape<0>}}},
       {"reshape_grad", {{"cuda", PrepareReshape<1>}}},
       {"slice", {{"cuda", PrepareCopies<SliceParts>}}},

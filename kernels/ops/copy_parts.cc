@@ -1,5 +1,6 @@
 #include "kernels/ops/copy_parts.h"
 
+#include "kernels/ops/image_layout.h"
 #include "kernels/ops/layout.h"
 
 namespace tandem {
@@ -106,5 +107,33 @@ StatusOr<CopyParts> SliceEither(const OpView& view, bool grad) {
 
 StatusOr<CopyParts> SliceParts(const OpView& view) { return SliceEither(view, false); }
 StatusOr<CopyParts> SliceGradParts(const OpView& view) { return SliceEither(view, true); }
+
+namespace {
+
+// Distances along (n, c / block, h w, c % block).
+Strides StridesOf(ImageLayout layout, const Shape& x, int64_t block) {
+  const int64_t plane = x[2] * x[3], image = x[1] * plane;
+  switch (layout) {
+    case ImageLayout::kBlocked:
+      return {image, block * plane, block, 1};
+    case ImageLayout::kLast:
+      return {image, block, x[1], 1};
+    case ImageLayout::kPlain:
+      break;
+  }
+  return {image, block * plane, 1, plane};
+}
+
+}  // namespace
+
+StatusOr<CopyParts> ReorderParts(const OpView& view) {
+  const Shape& x = view.in(0).shape;
+  TD_ASSIGN_OR_RETURN(const ImageLayout from, LayoutOf(view, "from", x));
+  TD_ASSIGN_OR_RETURN(const ImageLayout to, LayoutOf(view, "to", x));
+  const int64_t block = x[1] % kLayoutBlock == 0 ? kLayoutBlock : 1;
+  const StridedCopy copy({x[0], x[1] / block, x[2] * x[3], block}, StridesOf(from, x, block),
+                         StridesOf(to, x, block), SizeOf(view.in(0).dtype));
+  return CopyParts{{{copy, 0, 0, 0, 0}}, 0};
+}
 
 }  // namespace tandem

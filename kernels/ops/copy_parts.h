@@ -1,4 +1,4 @@
-// What transpose, concat, split, slice and their gradients copy where: the same for all kinds of
+// What transpose, concat, split, slice, their gradients and reorder copy where: the same for all kinds of
 // kernels.
 #pragma once
 
@@ -27,5 +27,6 @@ StatusOr<CopyParts> SplitParts(const OpView& view);
 StatusOr<CopyParts> SplitGradParts(const OpView& view);
 StatusOr<CopyParts> SliceParts(const OpView& view);
 StatusOr<CopyParts> SliceGradParts(const OpView& view);
+StatusOr<CopyParts> ReorderParts(const OpView& view);
 
 }  // namespace tandem

@@ -14,6 +14,7 @@ std::vector<KernelRow> ActivationCudaRows();    // activation_cuda.cu
 std::vector<KernelRow> AucCudaRows();           // auc_cuda.cu
 std::vector<KernelRow> ConvCudaRows();          // conv_cuda.cu
 std::vector<KernelRow> CopyCudaRows();          // copy_cuda.cu
+std::vector<KernelRow> DgcCudaRows();           // dgc_cuda.cu
 std::vector<KernelRow> DropoutCudaRows();       // dropout_cuda.cu
 std::vector<KernelRow> ElementwiseCudaRows();   // elementwise_cuda.cu
 std::vector<KernelRow> FusedCudaRows();         // fused_elementwise_cuda.cu

@@ -17,16 +17,20 @@ inline const CudaStream& StreamOf(const KernelArgs& args) {
   return *static_cast<const CudaStream*>(args.stream);
 }
 
-// Whether the last launch of this thread was accepted; what it does is known when the device is
-// synchronised.
-inline Status Launched() {
-  const cudaError_t error = cudaGetLastError();
-  if (error == cudaSuccess) return OkStatus();
-  return Internal("kernel launch: %s", cudaGetErrorString(error));
-}
-
 inline Status CheckCuda(cudaError_t error, const char* what) {
   return error == cudaSuccess ? OkStatus() : Internal("%s: %s", what, cudaGetErrorString(error));
+}
+
+// Puts `kernel` on the compute stream. The error is that of the launch; what the kernel does is
+// known when the device is synchronised.
+template <typename... Params, typename... Given>
+Status Launch(const KernelArgs& args, dim3 blocks, dim3 threads, void (*kernel)(Params...),
+              const Given&... given) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.stream = StreamOf(args).stream;
+  return CheckCuda(cudaLaunchKernelEx(&config, kernel, given...), "kernel launch");
 }
 
 template <typename T>
@@ -112,8 +116,7 @@ __global__ void ForEachKernel(Fn fn, int64_t n) {
 template <typename Fn>
 Status ForEach(const KernelArgs& args, int64_t n, const Fn& fn) {
   if (n == 0) return OkStatus();
-  ForEachKernel<<<CudaBlocks(n), kCudaThreads, 0, StreamOf(args).stream>>>(fn, n);
-  return Launched();
+  return Launch(args, CudaBlocks(n), kCudaThreads, ForEachKernel<Fn>, fn, n);
 }
 
 // ---- Maps ---------------------------------------------------------------------------------------
@@ -163,10 +166,8 @@ Status Map(const KernelArgs& args, const std::array<const T*, inputs>& in, T* ou
     p.in[k] = in[k];
     bits |= reinterpret_cast<uintptr_t>(in[k]);
   }
-  MapKernel<T, inputs, Fn>
-      <<<CudaBlocks(n, kCudaThreads * 16 / sizeof(T)), kCudaThreads, 0, StreamOf(args).stream>>>(
-          fn, p, n, bits % 16 == 0);
-  return Launched();
+  return Launch(args, CudaBlocks(n, kCudaThreads * 16 / sizeof(T)), kCudaThreads,
+                MapKernel<T, inputs, Fn>, fn, p, n, bits % 16 == 0);
 }
 
 // Notes, once for all threads, what is wrong in the data.

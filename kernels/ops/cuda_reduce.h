@@ -33,6 +33,31 @@ __device__ inline float BlockMax(float value) {
   return BlockCombine(value, none, [](float a, float b) { return a > b ? a : b; });
 }
 
+// Of the values of the block's threads: the sum of those before this one, and of all. Threads as
+// for BlockCombine.
+template <typename V>
+struct BlockPrefix {
+  V before = 0, all = 0;
+
+  __device__ explicit BlockPrefix(V value) {
+    __shared__ V parts[32];
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    V sum = value;
+    for (unsigned step = 1; step < 32; step *= 2) {
+      const V other = __shfl_up_sync(0xFFFFFFFFu, sum, step);
+      if (lane >= step) sum += other;
+    }
+    __syncthreads();  // the last call's parts have been read
+    if (lane == 31) parts[warp] = sum;
+    __syncthreads();
+    before = sum - value;
+    for (unsigned w = 0; w < blockDim.x / 32; ++w) {
+      if (w < warp) before += parts[w];
+      all += parts[w];
+    }
+  }
+};
+
 // Threads for a row of n elements.
 inline unsigned RowThreads(int64_t n) {
   return n <= 32 ? 32 : n <= 256 ? 128 : n <= 4096 ? 256 : 512;
@@ -52,9 +77,8 @@ __global__ void RowSumsKernel(int64_t rows, int64_t n, Fn fn, Put put) {
 template <typename V, typename Fn, typename Put>
 Status RowSums(const KernelArgs& args, int64_t rows, int64_t n, const Fn& fn, const Put& put) {
   if (rows == 0) return OkStatus();
-  RowSumsKernel<V>
-      <<<CudaBlocks(rows, 1), RowThreads(n), 0, StreamOf(args).stream>>>(rows, n, fn, put);
-  return Launched();
+  return Launch(args, CudaBlocks(rows, 1), RowThreads(n), RowSumsKernel<V, Fn, Put>, rows, n, fn,
+                put);
 }
 
 // out[j] = sum over i of fn(i, j): chunks of rows first, then the chunks.
@@ -89,30 +113,29 @@ __global__ void ColumnSumsKernel(int64_t rows, int64_t cols, int64_t chunk, Fn f
 }
 
 template <typename Fn, typename Put>
+Status SumColumns(const KernelArgs& args, int64_t rows, int64_t cols, int64_t chunks, const Fn& fn,
+                  const Put& put) {
+  const dim3 blocks(static_cast<unsigned>((cols + kColumnsWide - 1) / kColumnsWide),
+                    static_cast<unsigned>(chunks));
+  return Launch(args, blocks, dim3(kColumnsWide, kColumnsHigh), ColumnSumsKernel<Fn, Put>, rows,
+                cols, (rows + chunks - 1) / chunks, fn, put);
+}
+
+template <typename Fn, typename Put>
 Status ColumnSums::Run(const KernelArgs& args, void* scratch, const Fn& fn, const Put& put) const {
   if (cols == 0) return OkStatus();
-  const dim3 block(kColumnsWide, kColumnsHigh);
-  const auto wide = static_cast<unsigned>((cols + kColumnsWide - 1) / kColumnsWide);
-  const cudaStream_t stream = StreamOf(args).stream;
   const int64_t n = chunks(), width = cols;
-  if (n == 1) {
-    const auto last = [put] __device__(int64_t, int64_t j, float sum) { put(j, sum); };
-    ColumnSumsKernel<<<dim3(wide, 1), block, 0, stream>>>(rows, cols, rows, fn, last);
-    return Launched();
-  }
+  const auto last = [put] __device__(int64_t, int64_t j, float sum) { put(j, sum); };
+  if (n == 1) return SumColumns(args, rows, cols, 1, fn, last);
   auto* partial = static_cast<float*>(scratch);
   const auto keep = [partial, width] __device__(int64_t c, int64_t j, float sum) {
     partial[c * width + j] = sum;
   };
-  const int64_t chunk = (rows + n - 1) / n;
-  ColumnSumsKernel<<<dim3(wide, static_cast<unsigned>(n)), block, 0, stream>>>(rows, cols, chunk,
-                                                                               fn, keep);
   const auto from = [partial, width] __device__(int64_t c, int64_t j) {
     return partial[c * width + j];
   };
-  const auto last = [put] __device__(int64_t, int64_t j, float sum) { put(j, sum); };
-  ColumnSumsKernel<<<dim3(wide, 1), block, 0, stream>>>(n, cols, n, from, last);
-  return Launched();
+  TD_RETURN_IF_ERROR(SumColumns(args, rows, cols, n, fn, keep));
+  return SumColumns(args, n, cols, 1, from, last);
 }
 
 // Sums over outer and inner of elements (o, i, j) of [outer, len, inner], one for each i: of the

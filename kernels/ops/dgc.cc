@@ -3,18 +3,15 @@
 #include "kernels/ops/dgc.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
+#include "kernels/ops/formulas/dgc.h"
 #include "kernels/ops/infer.h"
 #include "kernels/ops/op_defs.h"
 
 namespace tandem {
 
-int64_t SelectedOf(int64_t n, float sparsity) {
-  const double kept = static_cast<double>(n) * (1.0 - static_cast<double>(sparsity));
-  return std::clamp<int64_t>(std::llround(kept), std::min<int64_t>(n, 1), n);
-}
+int64_t SelectedOf(int64_t n, float sparsity) { return DgcSelectedOf(n, sparsity); }
 
 StatusOr<int64_t> SelectionCapacity(const OpView& view, const char* name, int64_t words) {
   if (words % 2 == 1) return words / 2;

@@ -16,7 +16,7 @@ namespace tandem {
 // is enough.
 int64_t SelectedOf(int64_t n, float sparsity);
 
-inline int64_t SelectionWords(int64_t k) { return 1 + 2 * k; }
+constexpr int64_t SelectionWords(int64_t k) { return 1 + 2 * k; }
 
 // The dimension `words` is that of a selection: its capacity. INVALID_ARGUMENT naming `name`.
 StatusOr<int64_t> SelectionCapacity(const OpView& view, const char* name, int64_t words);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/ops/dgc.h"
+#include "kernels/ops/formulas/dgc.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/optimizer_cpu.h"
 #include "kernels/ops/parallel.h"
@@ -11,20 +12,12 @@
 namespace tandem {
 namespace {
 
-// The k-th largest of n magnitudes is found by digits, from the highest: of the 31 bits of |x|,
-// which order as |x| does (NaN above all), each level counts how often its digit has each value
-// among those that share the higher digits. Exact for any data, without memory for candidates.
-struct Level {
-  int shift, bits;
-};
-constexpr std::array<Level, 3> kLevels = {{{20, 11}, {10, 10}, {0, 10}}};
-constexpr size_t kDigitsMax = size_t{1} << 11;
 constexpr int64_t kBlock = 4096;  // updated and counted while it is in the first-level cache
 
 // What one thread finds in its part.
 struct Part {
-  std::array<int32_t, kDigitsMax> counts{};  // by digit, at the level under way
-  int64_t above = 0, equal = 0;              // magnitudes above the cut, and at it
+  std::array<int32_t, kDgcDigitsMax> counts{};  // by digit, at the level under way
+  int64_t above = 0, equal = 0;                 // magnitudes above the cut, and at it
 };
 
 struct CompressState {
@@ -40,13 +33,10 @@ struct Cut {
   int64_t ties = 0;
 };
 
-uint32_t Magnitude(float x) { return std::bit_cast<uint32_t>(x) & 0x7FFFFFFFU; }
-
-void Count(const float* x, int64_t n, const Level& level, uint32_t higher, Part& part) {
-  const uint32_t mask = (1U << level.bits) - 1;
+void Count(const float* x, int64_t n, const DgcLevel& level, uint32_t higher, Part& part) {
   for (int64_t i = 0; i < n; ++i) {
-    const uint32_t digits = Magnitude(x[i]) >> level.shift;
-    if (digits >> level.bits == higher) ++part.counts[digits & mask];
+    uint32_t digit = 0;
+    if (level.Digit(DgcMagnitude(x[i]), higher, &digit)) ++part.counts[digit];
   }
 }
 
@@ -63,12 +53,12 @@ void Accumulate(CompressState& s, const KernelArgs& args) {
       run.po = OutF32(args, 1) + at;
       run.so[0] = OutF32(args, 0) + at;
       s.loop(s.args, run);
-      Count(run.po, n, kLevels[0], 0, part);
+      Count(run.po, n, kDgcLevels[0], 0, part);
     }
   });
 }
 
-void CountAll(CompressState& s, const float* residual, const Level& level, uint32_t higher) {
+void CountAll(CompressState& s, const float* residual, const DgcLevel& level, uint32_t higher) {
   ParallelFor(static_cast<int>(s.parts.size()), s.n, [&](int p, int64_t begin, int64_t end) {
     Part& part = s.parts[static_cast<size_t>(p)];
     part.counts.fill(0);
@@ -80,7 +70,7 @@ void CountAll(CompressState& s, const float* residual, const Level& level, uint3
 // The digit of the cut at this level: counted down from the highest, `left` elements are reached
 // there. Takes those above it from `left` and notes in the parts how many are where. REQUIRES: at
 // least `left` were counted.
-uint32_t TakeDigit(CompressState& s, const Level& level, int64_t& left) {
+uint32_t TakeDigit(CompressState& s, const DgcLevel& level, int64_t& left) {
   for (uint32_t digit = (1U << level.bits) - 1;; --digit) {
     int64_t here = 0;
     for (const Part& part : s.parts) here += part.counts[digit];
@@ -94,9 +84,10 @@ uint32_t TakeDigit(CompressState& s, const Level& level, int64_t& left) {
 // REQUIRES: 1 <= k <= n, and the first digits are counted.
 Cut FindCut(CompressState& s, const float* residual, int64_t k) {
   Cut cut{0, k};
-  for (size_t i = 0; i < kLevels.size(); ++i) {
-    if (i > 0) CountAll(s, residual, kLevels[i], cut.magnitude);
-    cut.magnitude = cut.magnitude << kLevels[i].bits | TakeDigit(s, kLevels[i], cut.ties);
+  for (int i = 0; i < kDgcLevelCount; ++i) {
+    const DgcLevel& level = kDgcLevels[i];
+    if (i > 0) CountAll(s, residual, level, cut.magnitude);
+    cut.magnitude = cut.magnitude << level.bits | TakeDigit(s, level, cut.ties);
   }
   return cut;
 }
@@ -119,7 +110,7 @@ void Select(CompressState& s, const Cut& cut, int64_t k, float* velocity, float*
     const Part& part = s.parts[static_cast<size_t>(p)];
     int64_t to = part.above, equal = part.equal;
     for (int64_t i = begin; i < end; ++i) {
-      const uint32_t magnitude = Magnitude(residual[i]);
+      const uint32_t magnitude = DgcMagnitude(residual[i]);
       if (magnitude < cut.magnitude) continue;
       if (magnitude == cut.magnitude && equal-- <= 0) continue;
       indices[to] = static_cast<int32_t>(i);

@@ -63,9 +63,8 @@ template <typename T>
 Status Run(State& s, const KernelArgs& args) {
   if (s.n == 0) return OkStatus();
   const CudaStream& stream = StreamOf(args);
-  DropoutKernel<T><<<CudaBlocks(s.n / 4 + 1), kCudaThreads, 0, stream.stream>>>(
-      In<T>(args, 0), Out<T>(args, 0), In<DropoutPosition>(args, 1), s, stream.fault);
-  return Launched();
+  return Launch(args, CudaBlocks(s.n / 4 + 1), kCudaThreads, DropoutKernel<T>, In<T>(args, 0),
+                Out<T>(args, 0), In<DropoutPosition>(args, 1), s, stream.fault);
 }
 
 template <typename T>

@@ -55,9 +55,8 @@ Status RunGrad(State& s, const KernelArgs& args) {
   const size_t bytes = static_cast<size_t>(s.rows * s.dim) * sizeof(float);
   TD_RETURN_IF_ERROR(ZeroOnDevice(args, out, bytes));
   if (s.count == 0) return OkStatus();
-  GradKernel<<<CudaBlocks(s.count, 1), kCudaThreads, 0, stream.stream>>>(
-      s, In<int64_t>(args, 0), In<float>(args, 2), out, stream.fault);
-  return Launched();
+  return Launch(args, CudaBlocks(s.count, 1), kCudaThreads, GradKernel, s, In<int64_t>(args, 0),
+                In<float>(args, 2), out, stream.fault);
 }
 
 Status RunSparseGrad(State& st, const KernelArgs& args) {

@@ -1,5 +1,5 @@
 // CUDA kernels of loss scaling and of what else is state of one element; definitions in
-// loss_scaling.cc and every_nth.cc.
+// loss_scaling.cc, every_nth.cc and adaptive_steps.cc.
 #include "kernels/ops/cuda_kernels.h"
 #include "kernels/ops/cuda_launch.h"
 #include "kernels/ops/formulas/step_state.h"
@@ -70,10 +70,30 @@ StatusOr<Kernel> PrepareEveryNth(const OpView& view, const PrepareContext&) {
   return MakeKernel<EveryNthState, RunEveryNth>({static_cast<float>(view.attr<int64_t>("n"))});
 }
 
+Status RunAdaptiveSteps(AdaptiveStepsRule& s, const KernelArgs& args) {
+  const float *loss = In<float>(args, 0), *rate = In<float>(args, 1);
+  const float *base_loss = In<float>(args, 2), *base_rate = In<float>(args, 3);
+  const float* steps = In<float>(args, 4);
+  float *base_loss_out = Out<float>(args, 0), *base_rate_out = Out<float>(args, 1);
+  float* steps_out = Out<float>(args, 2);
+  const AdaptiveStepsRule rule = s;
+  return ForEach(args, 1, [=] __device__(int64_t) {
+    const AdaptiveSteps next = rule.Next(*loss, *rate, {*base_loss, *base_rate, *steps});
+    *base_loss_out = static_cast<float>(next.base_loss);
+    *base_rate_out = static_cast<float>(next.base_rate);
+    *steps_out = static_cast<float>(next.steps);
+  });
+}
+
+StatusOr<Kernel> PrepareAdaptiveSteps(const OpView& view, const PrepareContext&) {
+  return MakeKernel<AdaptiveStepsRule, RunAdaptiveSteps>(AdaptiveStepsRuleOf(view));
+}
+
 }  // namespace
 
 std::vector<KernelRow> LossScalingCudaRows() {
-  return {{"check_finite_and_unscale", {{"cuda", PrepareCheck}}},
+  return {{"adaptive_steps", {{"cuda", PrepareAdaptiveSteps}}},
+          {"check_finite_and_unscale", {{"cuda", PrepareCheck}}},
           {"every_nth", {{"cuda", PrepareEveryNth}}},
           {"update_loss_scaling", {{"cuda", PrepareUpdate}}}};
 }

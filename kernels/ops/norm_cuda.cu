@@ -1,5 +1,6 @@
-// CUDA kernels of batch_norm, alone and fused, and layer_norm; definitions in batch_norm.cc and
-// layer_norm.cc. Not cuDNN's: its running variance is divided by m - 1, ours by m.
+// CUDA kernels of batch_norm, alone, fused and over several ranks, and layer_norm; definitions in
+// batch_norm.cc, sync_batch_norm.cc and layer_norm.cc. Not cuDNN's: its running variance is divided
+// by m - 1, ours by m.
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/cuda_kernels.h"
 #include "kernels/ops/cuda_reduce.h"
@@ -12,6 +13,7 @@ namespace {
 struct State {
   int64_t outer, channels, inner;  // X as [outer, channels, inner]
   float count;                     // elements of a channel
+  float images;
   int64_t plane;
   float momentum, epsilon;
   bool is_test, relu;
@@ -136,21 +138,29 @@ Status RunGrad(State& s, const KernelArgs& args) {
   });
 }
 
-template <Status (*Body)(State&, const KernelArgs&), bool relu>
-StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+// Sizes alone.
+StatusOr<State> StateOf(const OpView& view) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   if (s.blocked()) return Unimplemented("the layout nChw16c");
   const bool last = s.layout == ImageLayout::kLast;
-  const State state{last ? s.batch * s.plane : s.batch,
-                    s.channels,
-                    last ? 1 : s.plane,
-                    static_cast<float>(s.batch * s.plane),
-                    s.plane,
-                    static_cast<float>(view.attr<double>("momentum")),
-                    static_cast<float>(view.attr<double>("epsilon")),
-                    view.attr<bool>("is_test"),
-                    relu};
-  const size_t sums = 2 * static_cast<size_t>(s.channels) * sizeof(float);
+  State state{};
+  state.outer = last ? s.batch * s.plane : s.batch;
+  state.channels = s.channels;
+  state.inner = last ? 1 : s.plane;
+  state.count = static_cast<float>(s.batch * s.plane);
+  state.images = static_cast<float>(s.batch);
+  state.plane = s.plane;
+  return state;
+}
+
+template <Status (*Body)(State&, const KernelArgs&), bool relu>
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(State state, StateOf(view));
+  state.momentum = static_cast<float>(view.attr<double>("momentum"));
+  state.epsilon = static_cast<float>(view.attr<double>("epsilon"));
+  state.is_test = view.attr<bool>("is_test");
+  state.relu = relu;
+  const size_t sums = 2 * static_cast<size_t>(state.channels) * sizeof(float);
   return MakeKernel<State, Body>(state, sums + state.sums().scratch_bytes());
 }
 
@@ -163,6 +173,92 @@ template <bool relu>
 StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
   return ByType<Prepare<RunGrad<float>, relu>, Prepare<RunGrad<__half>, relu>,
                 Prepare<RunGrad<__nv_bfloat16>, relu>>(view, ctx);
+}
+
+// ---- batch_norm over several ranks --------------------------------------------------------------
+
+struct MomentsState {
+  State s;
+  int64_t rank, ranks;
+};
+
+Status RunMoments(MomentsState& st, const KernelArgs& args) {
+  const float* x = In<float>(args, 0);
+  const int64_t channels = st.s.channels, columns = 2 * channels + 1;
+  float* row = Out<float>(args, 0) + st.rank * columns;
+  const float count = st.s.count, images = st.s.images;
+  const size_t bytes = static_cast<size_t>(st.ranks * columns) * sizeof(float);
+  TD_RETURN_IF_ERROR(ZeroOnDevice(args, args.out[0], bytes));
+  TD_RETURN_IF_ERROR(st.s.sums().Run(
+      args, args.scratch, [=] __device__(int64_t i, int64_t) { return x[i]; },
+      [=] __device__(int64_t c, float sum) {
+        row[1 + c] = sum / count;
+        if (c == 0) row[0] = images;
+      }));
+  return st.s.sums().Run(
+      args, args.scratch,
+      [=] __device__(int64_t i, int64_t c) { return (x[i] - row[1 + c]) * (x[i] - row[1 + c]); },
+      [=] __device__(int64_t c, float sum) { row[1 + channels + c] = sum / count; });
+}
+
+StatusOr<Kernel> PrepareMoments(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const State s, StateOf(view));
+  const MomentsState state{s, view.attr<int64_t>("rank"), view.attr<int64_t>("ranks")};
+  return MakeKernel<MomentsState, RunMoments>(state, s.sums().scratch_bytes());
+}
+
+struct MergeState {
+  int64_t ranks, channels;
+  float momentum;
+};
+
+Status RunMerge(MergeState& st, const KernelArgs& args) {
+  const MergeState s = st;
+  const float* moments = In<float>(args, 0);
+  const float *mean = In<float>(args, 1), *variance = In<float>(args, 2);
+  float *batch_mean = Out<float>(args, 0), *batch_variance = Out<float>(args, 1);
+  float *mean_out = Out<float>(args, 2), *variance_out = Out<float>(args, 3);
+  return ForEach(args, s.channels, [=] __device__(int64_t c) {
+    JoinedMoments joined;
+    for (int64_t r = 0; r < s.ranks; ++r) {
+      const float* row = moments + r * (2 * s.channels + 1);
+      joined.Add(row[0], row[1 + c], row[1 + s.channels + c]);
+    }
+    const auto m = static_cast<float>(joined.mean);
+    const auto v = static_cast<float>(joined.m2 / joined.count);
+    batch_mean[c] = m;
+    batch_variance[c] = v;
+    mean_out[c] = AdvanceStatistic(s.momentum, mean[c], m);
+    variance_out[c] = AdvanceStatistic(s.momentum, variance[c], v);
+  });
+}
+
+StatusOr<Kernel> PrepareMerge(const OpView& view, const PrepareContext&) {
+  return MakeKernel<MergeState, RunMerge>({view.in(0).shape[0], view.in(1).shape[0],
+                                           static_cast<float>(view.attr<double>("momentum"))});
+}
+
+Status RunGradSums(State& s, const KernelArgs& args) {
+  const float *x = In<float>(args, 0), *mean = In<float>(args, 1);
+  const Masked<float> masked{In<float>(args, 3), In<float>(args, 2)};
+  float* out = Out<float>(args, 0);
+  const int64_t channels = s.channels;
+  const float images = s.images;
+  TD_RETURN_IF_ERROR(s.sums().Run(
+      args, args.scratch, [=] __device__(int64_t i, int64_t) { return masked(i); },
+      [=] __device__(int64_t c, float sum) {
+        out[1 + c] = sum;
+        if (c == 0) out[0] = images;
+      }));
+  return s.sums().Run(
+      args, args.scratch,
+      [=] __device__(int64_t i, int64_t c) { return masked(i) * (x[i] - mean[c]); },
+      [=] __device__(int64_t c, float sum) { out[1 + channels + c] = sum; });
+}
+
+StatusOr<Kernel> PrepareGradSums(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(State state, StateOf(view));
+  return MakeKernel<State, RunGradSums>(state, state.sums().scratch_bytes());
 }
 
 // ---- layer_norm: a block takes a row ------------------------------------------------------------
@@ -221,10 +317,9 @@ __global__ void LayerNormGradKernel(LayerState s, const float* x, const float* s
 
 Status RunLayerNorm(LayerState& s, const KernelArgs& args) {
   if (s.rows == 0) return OkStatus();
-  LayerNormKernel<<<CudaBlocks(s.rows, 1), RowThreads(s.n), 0, StreamOf(args).stream>>>(
-      s, In<float>(args, 0), In<float>(args, 1), In<float>(args, 2), Out<float>(args, 0),
-      Out<float>(args, 1), Out<float>(args, 2));
-  return Launched();
+  return Launch(args, CudaBlocks(s.rows, 1), RowThreads(s.n), LayerNormKernel, s,
+                In<float>(args, 0), In<float>(args, 1), In<float>(args, 2), Out<float>(args, 0),
+                Out<float>(args, 1), Out<float>(args, 2));
 }
 
 Status RunLayerNormGrad(LayerState& s, const KernelArgs& args) {
@@ -247,9 +342,8 @@ Status RunLayerNormGrad(LayerState& s, const KernelArgs& args) {
   }
   float* gx = Out<float>(args, 0);
   if (gx == nullptr || s.rows == 0) return OkStatus();
-  LayerNormGradKernel<<<CudaBlocks(s.rows, 1), RowThreads(n), 0, StreamOf(args).stream>>>(
-      s, x, In<float>(args, 1), mean, variance, gy, gx);
-  return Launched();
+  return Launch(args, CudaBlocks(s.rows, 1), RowThreads(n), LayerNormGradKernel, s, x,
+                In<float>(args, 1), mean, variance, gy, gx);
 }
 
 template <Status (*Body)(LayerState&, const KernelArgs&)>
@@ -267,6 +361,9 @@ std::vector<KernelRow> NormCudaRows() {
   return {
       {"batch_norm", {{"cuda", PrepareForward<false>}}},
       {"batch_norm_grad", {{"cuda", PrepareGrad<false>}}},
+      {"batch_norm_grad_sums", {{"cuda", PrepareGradSums}}},
+      {"batch_norm_merge", {{"cuda", PrepareMerge}}},
+      {"batch_norm_moments", {{"cuda", PrepareMoments}}},
       {"fused_bn_add_activation", {{"cuda", PrepareForward<true>}}},
       {"fused_bn_add_activation_grad", {{"cuda", PrepareGrad<true>}}},
       {"layer_norm", {{"cuda", PrepareLayerNorm<RunLayerNorm>}}},

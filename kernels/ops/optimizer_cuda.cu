@@ -118,14 +118,12 @@ Status UpdateSparse(const State& s, const KernelArgs& a, const UpdateRun& run, c
   const CudaStream& stream = StreamOf(a);
   const SparseGrad g{In<int64_t>(a, static_cast<int>(RowsAt(s.slots))), s.count, s.dim};
   if (s.every_row) {
-    UpdateEveryRowKernel<F>
-        <<<CudaBlocks(s.n), kCudaThreads, 0, stream.stream>>>(s.args, begin, run, g);
-    return Launched();
+    return Launch(a, CudaBlocks(s.n), kCudaThreads, UpdateEveryRowKernel<F, Begin>, s.args, begin,
+                  run, g);
   }
   TD_RETURN_IF_ERROR(CopyThrough(s, a));
-  UpdateRowsKernel<F><<<CudaBlocks(s.count * s.dim), kCudaThreads, 0, stream.stream>>>(
-      s.args, begin, run, g, stream.fault);
-  return Launched();
+  return Launch(a, CudaBlocks(s.count * s.dim), kCudaThreads, UpdateRowsKernel<F, Begin>, s.args,
+                begin, run, g, stream.fault);
 }
 
 // `begin` completes the arguments on the device.
@@ -133,8 +131,7 @@ template <typename F, typename Begin>
 Status Update(const State& s, const KernelArgs& a, const UpdateRun& run, const Begin& begin) {
   if (s.n == 0) return OkStatus();
   if (s.sparse) return UpdateSparse<F>(s, a, run, begin);
-  UpdateKernel<F><<<CudaBlocks(s.n), kCudaThreads, 0, StreamOf(a).stream>>>(s.args, begin, run);
-  return Launched();
+  return Launch(a, CudaBlocks(s.n), kCudaThreads, UpdateKernel<F, Begin>, s.args, begin, run);
 }
 
 template <typename F>

@@ -85,9 +85,8 @@ template <Kind kind>
 Status Run(State& s, const KernelArgs& args) {
   const int64_t results = s.outer * s.inner;
   if (results == 0) return OkStatus();
-  ReduceKernel<kind><<<CudaBlocks(results, 1), RowThreads(s.len), 0, StreamOf(args).stream>>>(
-      s, In<float>(args, 0), Out<float>(args, 0));
-  return Launched();
+  return Launch(args, CudaBlocks(results, 1), RowThreads(s.len), ReduceKernel<kind>, s,
+                In<float>(args, 0), Out<float>(args, 0));
 }
 
 template <Kind kind>

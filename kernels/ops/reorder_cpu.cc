@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "kernels/ops/copy_parts.h"
 #include "kernels/ops/cpu_args.h"
 #include "kernels/ops/dnnl_program.h"
 #include "kernels/ops/half.h"
@@ -7,7 +8,6 @@
 #include "kernels/ops/loops.h"
 #include "kernels/ops/op_defs.h"
 #include "kernels/ops/parallel.h"
-#include "kernels/ops/strided_copy.h"
 
 namespace tandem {
 namespace {
@@ -84,28 +84,9 @@ Status RunStrided(StridedState& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Distances along (n, c / block, h w, c % block).
-Strides StridesOf(ImageLayout layout, const Shape& x, int64_t block) {
-  const int64_t plane = x[2] * x[3], image = x[1] * plane;
-  switch (layout) {
-    case ImageLayout::kBlocked:
-      return {image, block * plane, block, 1};
-    case ImageLayout::kLast:
-      return {image, block, x[1], 1};
-    case ImageLayout::kPlain:
-      break;
-  }
-  return {image, block * plane, 1, plane};
-}
-
 StatusOr<Kernel> PrepareStrided(const OpView& view, const PrepareContext& ctx) {
-  const Shape& x = view.in(0).shape;
-  TD_ASSIGN_OR_RETURN(const ImageLayout from, LayoutOf(view, "from", x));
-  TD_ASSIGN_OR_RETURN(const ImageLayout to, LayoutOf(view, "to", x));
-  const int64_t block = x[1] % kLayoutBlock == 0 ? kLayoutBlock : 1;
-  const StridedCopy copy({x[0], x[1] / block, x[2] * x[3], block}, StridesOf(from, x, block),
-                         StridesOf(to, x, block), SizeOf(view.in(0).dtype));
-  return MakeKernel<StridedState, RunStrided>({copy, ctx.threads});
+  TD_ASSIGN_OR_RETURN(const CopyParts copies, ReorderParts(view));
+  return MakeKernel<StridedState, RunStrided>({copies.parts[0].copy, ctx.threads});
 }
 
 }  // namespace

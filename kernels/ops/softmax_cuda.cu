@@ -61,16 +61,14 @@ __global__ void SoftmaxGradKernel(SoftmaxState s, const float* y, const float* g
 
 Status RunSoftmax(SoftmaxState& s, const KernelArgs& args) {
   if (s.rows == 0) return OkStatus();
-  SoftmaxKernel<<<CudaBlocks(s.rows, 1), RowThreads(s.n), 0, StreamOf(args).stream>>>(
-      s, In<float>(args, 0), Out<float>(args, 0));
-  return Launched();
+  return Launch(args, CudaBlocks(s.rows, 1), RowThreads(s.n), SoftmaxKernel, s, In<float>(args, 0),
+                Out<float>(args, 0));
 }
 
 Status RunSoftmaxGrad(SoftmaxState& s, const KernelArgs& args) {
   if (s.rows == 0) return OkStatus();
-  SoftmaxGradKernel<<<CudaBlocks(s.rows, 1), RowThreads(s.n), 0, StreamOf(args).stream>>>(
-      s, In<float>(args, 0), In<float>(args, 1), Out<float>(args, 0));
-  return Launched();
+  return Launch(args, CudaBlocks(s.rows, 1), RowThreads(s.n), SoftmaxGradKernel, s,
+                In<float>(args, 0), In<float>(args, 1), Out<float>(args, 0));
 }
 
 template <Status (*Body)(SoftmaxState&, const KernelArgs&)>
@@ -124,19 +122,17 @@ __global__ void LossGradKernel(LossState s, const float* softmax, const int64_t*
 Status RunLoss(LossState& s, const KernelArgs& args) {
   if (s.rows == 0) return OkStatus();
   const CudaStream& stream = StreamOf(args);
-  LossKernel<<<CudaBlocks(s.rows, 1), RowThreads(s.classes), 0, stream.stream>>>(
-      s, In<float>(args, 0), In<int64_t>(args, 1), Out<float>(args, 0), Out<float>(args, 1),
-      stream.fault);
-  return Launched();
+  return Launch(args, CudaBlocks(s.rows, 1), RowThreads(s.classes), LossKernel, s,
+                In<float>(args, 0), In<int64_t>(args, 1), Out<float>(args, 0), Out<float>(args, 1),
+                stream.fault);
 }
 
 Status RunLossGrad(LossState& s, const KernelArgs& args) {
   if (s.rows == 0) return OkStatus();
   const CudaStream& stream = StreamOf(args);
-  LossGradKernel<<<CudaBlocks(s.rows, 1), RowThreads(s.classes), 0, stream.stream>>>(
-      s, In<float>(args, 0), In<int64_t>(args, 1), In<float>(args, 2), Out<float>(args, 0),
-      stream.fault);
-  return Launched();
+  return Launch(args, CudaBlocks(s.rows, 1), RowThreads(s.classes), LossGradKernel, s,
+                In<float>(args, 0), In<int64_t>(args, 1), In<float>(args, 2), Out<float>(args, 0),
+                stream.fault);
 }
 
 template <Status (*Body)(LossState&, const KernelArgs&)>
@@ -208,9 +204,8 @@ __global__ void AmongKernel(AccuracyState s, const float* x, const int64_t* labe
 
 Status RunAccuracy(AccuracyState& s, const KernelArgs& args) {
   auto* among = static_cast<int32_t*>(args.scratch);
-  AmongKernel<<<CudaBlocks(s.rows, 1), RowThreads(s.classes), 0, StreamOf(args).stream>>>(
-      s, In<float>(args, 0), In<int64_t>(args, 1), among);
-  TD_RETURN_IF_ERROR(Launched());
+  TD_RETURN_IF_ERROR(Launch(args, CudaBlocks(s.rows, 1), RowThreads(s.classes), AmongKernel, s,
+                            In<float>(args, 0), In<int64_t>(args, 1), among));
   float* accuracy = Out<float>(args, 0);
   int32_t* correct = Out<int32_t>(args, 1);
   const auto rows = static_cast<float>(s.rows);

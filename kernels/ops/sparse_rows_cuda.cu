@@ -49,15 +49,12 @@ __global__ void MergeKernel(CudaRowScratch s, int64_t count, int64_t dim, int64_
 
 Status MergeRows(const KernelArgs& args, const CudaRowScratch& scratch, int64_t count, int64_t dim,
                  int64_t n, int64_t* rows, float* values) {
-  const cudaStream_t stream = StreamOf(args).stream;
   TD_RETURN_IF_ERROR(ForEach(args, n, [=] __device__(int64_t i) { rows[i] = -1; }));
   TD_RETURN_IF_ERROR(ZeroOnDevice(args, values, static_cast<size_t>(n * dim) * sizeof(float)));
   if (count == 0) return OkStatus();
   const unsigned blocks = CudaBlocks(count, 1);
-  FirstKernel<<<blocks, kCudaThreads, 0, stream>>>(scratch, count);
-  TD_RETURN_IF_ERROR(Launched());
-  MergeKernel<<<blocks, kCudaThreads, 0, stream>>>(scratch, count, dim, rows, values);
-  return Launched();
+  TD_RETURN_IF_ERROR(Launch(args, blocks, kCudaThreads, FirstKernel, scratch, count));
+  return Launch(args, blocks, kCudaThreads, MergeKernel, scratch, count, dim, rows, values);
 }
 
 namespace {

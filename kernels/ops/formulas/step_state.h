@@ -1,6 +1,9 @@
 // State of one element that moves from step to step: the definitions are those of
-// update_loss_scaling (loss_scaling.cc) and every_nth (every_nth.cc).
+// update_loss_scaling (loss_scaling.cc), every_nth (every_nth.cc) and adaptive_steps
+// (adaptive_steps.cc).
 #pragma once
+
+#include <cmath>
 
 #include "kernels/ops/formulas/host_device.h"
 #include "kernels/ops/op.h"
@@ -41,6 +44,30 @@ struct EveryNth {
     return {count >= n ? 0.0f : count, before < 0.0f || count >= n};
   }
 };
+
+struct AdaptiveSteps {
+  double base_loss, base_rate, steps;
+};
+
+struct AdaptiveStepsRule {
+  double first, most;
+
+  TD_HD AdaptiveSteps Next(double loss, double rate, AdaptiveSteps s) const {
+    const bool finite = loss - loss == 0 && rate - rate == 0;
+    if (finite && loss > 0 && rate > 0 && (s.base_loss == 0 || s.base_rate == 0)) {
+      s.base_loss = loss;
+      s.base_rate = rate;
+    }
+    const double next = ceil(sqrt(s.base_rate * loss / (rate * s.base_loss) * first));
+    if (next == next) s.steps = next < 1 ? 1 : next > most ? most : next;
+    return s;
+  }
+};
+
+inline AdaptiveStepsRule AdaptiveStepsRuleOf(const OpView& view) {
+  return {static_cast<double>(view.attr<int64_t>("init_k_steps")),
+          static_cast<double>(view.attr<int64_t>("k_steps_max"))};
+}
 
 inline LossScalingRule LossScalingRuleOf(const OpView& view) {
   return {static_cast<float>(view.attr<int64_t>("incr_every_n_steps")),
