@@ -3,6 +3,7 @@
 // loops in double precision as the CPU's kernels.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -86,10 +87,14 @@ class CudaDevice : public CudaModule {
     device_ = *std::move(device);
   }
 
+  // Without the large rows of the benchmark where TANDEM_SMALL_ROWS is set: on a stand-in they take
+  // long, and show nothing more.
   void Check(const std::vector<OpCase>& cases) {
+    const bool small = std::getenv("TANDEM_SMALL_ROWS") != nullptr;
     int served = 0, rows = 0;
     std::set<std::string> without;
     for (const OpCase& c : cases) {
+      if (small && c.bench) continue;
       const auto impls = KernelsOf(*module_, c.op);
       if (impls.empty()) without.insert(c.op);
       if (impls.empty()) continue;

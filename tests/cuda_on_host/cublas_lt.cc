@@ -1,0 +1,130 @@
+#include <cstring>
+
+#include "tests/cuda_on_host/cublasLt.h"
+#include "tests/cuda_on_host/elements.h"
+
+using tandem::DType;
+using tandem::cuda_on_host::Load;
+using tandem::cuda_on_host::Store;
+
+namespace {
+
+DType TypeOf(const cublasLtMatrixLayoutOpaque_t& layout) {
+  return layout.type == CUDA_R_16F    ? DType::kF16
+         : layout.type == CUDA_R_16BF ? DType::kBF16
+                                      : DType::kF32;
+}
+
+cublasStatus_t Take(void* to, size_t size, const void* value, size_t bytes) {
+  if (bytes != size) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(to, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// Element (i, j) of matrix `n` behind its operation.
+struct Operand {
+  const cublasLtMatrixLayoutOpaque_t& layout;
+  const void* data;
+  bool transposed;
+
+  int64_t rows() const { return static_cast<int64_t>(transposed ? layout.cols : layout.rows); }
+  int64_t cols() const { return static_cast<int64_t>(transposed ? layout.rows : layout.cols); }
+  float At(int64_t n, int64_t i, int64_t j) const {
+    const int64_t row = transposed ? j : i, col = transposed ? i : j;
+    return Load(TypeOf(layout), data, n * layout.stride + col * layout.ld + row);
+  }
+};
+
+}  // namespace
+
+cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t* desc, cublasComputeType_t compute,
+                                      cudaDataType scale) {
+  *desc = {compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr};
+  return scale == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOpaque_t* desc,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return Take(&desc->op_a, sizeof(desc->op_a), value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return Take(&desc->op_b, sizeof(desc->op_b), value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return Take(&desc->epilogue, sizeof(desc->epilogue), value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return Take(&desc->bias, sizeof(desc->bias), value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t* layout, cudaDataType type,
+                                        uint64_t rows, uint64_t cols, int64_t ld) {
+  *layout = {type, rows, cols, ld, 1, 0};
+  return ld < static_cast<int64_t>(rows) ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayoutOpaque_t* layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void* value, size_t bytes) {
+  return attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT
+             ? Take(&layout->batch, sizeof(layout->batch), value, bytes)
+             : Take(&layout->stride, sizeof(layout->stride), value, bytes);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreferenceOpaque_t* preference) {
+  *preference = {};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaque_t* preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, size_t bytes) {
+  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+    return Take(&preference->workspace, sizeof(preference->workspace), value, bytes);
+  }
+  return bytes == sizeof(uint32_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc, cublasLtMatrixLayoutOpaque_t*,
+    cublasLtMatrixLayoutOpaque_t*, cublasLtMatrixLayoutOpaque_t*, cublasLtMatrixLayoutOpaque_t*,
+    cublasLtMatmulPreferenceOpaque_t*, int wanted, cublasLtMatmulHeuristicResult_t* results,
+    int* found) {
+  if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  results[0].algo = {desc->compute};
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc, const void* alpha,
+                              const void* a, cublasLtMatrixLayoutOpaque_t* la, const void* b,
+                              cublasLtMatrixLayoutOpaque_t* lb, const void* beta, const void* c,
+                              cublasLtMatrixLayoutOpaque_t* lc, void* d,
+                              cublasLtMatrixLayoutOpaque_t* ld, const cublasLtMatmulAlgo_t* algo,
+                              void*, size_t, cudaStream_t) {
+  const Operand x{*la, a, desc->op_a == CUBLAS_OP_T}, y{*lb, b, desc->op_b == CUBLAS_OP_T};
+  const Operand added{*lc, c, false};
+  const auto rows = static_cast<int64_t>(ld->rows), cols = static_cast<int64_t>(ld->cols);
+  const bool fits = x.rows() == rows && y.cols() == cols && x.cols() == y.rows() &&
+                    la->batch == ld->batch && lb->batch == ld->batch;
+  const bool bias = desc->epilogue == CUBLASLT_EPILOGUE_BIAS;
+  if (!fits || algo->compute != desc->compute || (bias && desc->bias == nullptr)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const float by = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
+  for (int64_t n = 0; n < ld->batch; ++n) {
+    for (int64_t j = 0; j < cols; ++j) {
+      for (int64_t i = 0; i < rows; ++i) {
+        float sum = 0.0f;
+        for (int64_t k = 0; k < x.cols(); ++k) sum += x.At(n, i, k) * y.At(n, k, j);
+        sum *= by;
+        if (keep != 0.0f) sum += keep * added.At(n, i, j);
+        if (bias) sum += Load(TypeOf(*ld), desc->bias, i);
+        Store(TypeOf(*ld), d, n * ld->stride + j * ld->ld + i, sum);
+      }
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}

@@ -1,0 +1,11 @@
+// CUDA's 16-bit floats as far as kernels/ops uses them; see cuda_runtime.h.
+#pragma once
+
+#include "common/tensor/types.h"
+
+struct __half {
+  uint16_t bits;
+};
+
+inline float __half2float(__half x) { return tandem::F16ToF32(x.bits); }
+inline __half __float2half_rn(float x) { return {tandem::F32ToF16(x)}; }

@@ -1,0 +1,126 @@
+// As much of CUDA's runtime as kernels/ops and common/tensor/device_cuda.cu use, over host memory
+// and without nvcc: so the CUDA kernels' own code can be run, and held against the reference loops,
+// on any machine. What it cannot show is what nvcc, ptxas and a device make of that code.
+#pragma once
+
+#include <math.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <tuple>
+
+#include "tests/cuda_on_host/blocks.h"
+
+#define __host__
+#define __device__
+#define __global__
+#define __shared__ static thread_local
+
+using dim3 = tandem::cuda_on_host::Dims;
+// ---- What kernels call --------------------------------------------------------------------------
+
+inline void __syncthreads() { tandem::cuda_on_host::SyncThreads(); }
+inline int __syncthreads_or(int mine) { return tandem::cuda_on_host::SyncThreadsOr(mine != 0); }
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  const unsigned from = tandem::cuda_on_host::Lane() ^ static_cast<unsigned>(mask);
+  tandem::cuda_on_host::Exchange(&value, sizeof(T), from);
+  return value;
+}
+template <typename T>
+T __shfl_up_sync(unsigned, T value, unsigned step) {
+  const unsigned lane = tandem::cuda_on_host::Lane();
+  tandem::cuda_on_host::Exchange(&value, sizeof(T), lane < step ? lane : lane - step);
+  return value;
+}
+
+template <typename T>
+T atomicAdd(T* at, T value) {
+  const T before = *at;
+  *at += value;
+  return before;
+}
+inline int atomicCAS(int* at, int expected, int value) {
+  const int before = *at;
+  if (before == expected) *at = value;
+  return before;
+}
+
+inline float __int_as_float(int32_t bits) { return std::bit_cast<float>(bits); }
+inline int32_t __float_as_int(float x) { return std::bit_cast<int32_t>(x); }
+inline uint32_t __umulhi(uint32_t a, uint32_t b) {
+  return static_cast<uint32_t>((uint64_t{a} * b) >> 32);
+}
+using std::isfinite;
+using std::max;
+using std::min;
+
+// ---- What the host calls ------------------------------------------------------------------------
+
+enum cudaError_t {
+  cudaSuccess,
+  cudaErrorMemoryAllocation,
+  cudaErrorInsufficientDriver,
+  cudaErrorNoDevice,
+  cudaErrorNotReady
+};
+using cudaStream_t = struct CudaOnHostStream*;
+using cudaEvent_t = struct CudaOnHostEvent*;
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaDataType { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF };
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocMapped = 2;
+constexpr int CUDART_VERSION = 13000;
+
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+cudaError_t cudaMalloc(void** memory, size_t bytes);
+cudaError_t cudaFree(void* memory);
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* memory);
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream);
+
+// Everything has ended when it has been called, so streams and events have nothing to do.
+inline const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaSuccess ? "no error" : "an error of the stand-in";
+}
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = nullptr;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+
+template <typename... Params, typename... Given>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...),
+                               Given&&... given) {
+  const std::tuple<Params...> params(static_cast<Params>(given)...);
+  tandem::cuda_on_host::RunBlocks(config->gridDim, config->blockDim,
+                                  [&] { std::apply(kernel, params); });
+  return cudaSuccess;
+}

@@ -1,0 +1,113 @@
+#include "tests/cuda_on_host/cudnn.h"
+
+#include <vector>
+
+#include "tests/cuda_on_host/elements.h"
+
+using tandem::DType;
+using tandem::cuda_on_host::Load;
+using tandem::cuda_on_host::Store;
+
+namespace {
+
+DType TypeOf(const CudnnOnHostTensor& t) {
+  return t.type == CUDNN_DATA_HALF       ? DType::kF16
+         : t.type == CUDNN_DATA_BFLOAT16 ? DType::kBF16
+                                         : DType::kF32;
+}
+
+int64_t CountOf(const CudnnOnHostTensor& t) {
+  return int64_t{t.dims[0]} * t.dims[1] * t.dims[2] * t.dims[3];
+}
+
+struct Shapes {
+  const CudnnOnHostTensor &x, &w, &y;
+  const CudnnOnHostConvolution& c;
+
+  bool Fit() const {
+    for (int d = 0; d < 2; ++d) {
+      const int reach = c.dilation[d] * (w.dims[2 + d] - 1) + 1;
+      const int out = (x.dims[2 + d] + 2 * c.pad[d] - reach) / c.stride[d] + 1;
+      if (out != y.dims[2 + d]) return false;
+    }
+    return x.dims[0] == y.dims[0] && x.dims[1] == w.dims[1] * c.groups && y.dims[1] == w.dims[0];
+  }
+
+  // fn(element of x, of w, of y) for every product of the convolution.
+  template <typename Fn>
+  void ForEach(const Fn& fn) const {
+    for (int64_t at_y = 0; at_y < CountOf(y); ++at_y) {
+      const int64_t col = at_y % y.dims[3], row = at_y / y.dims[3] % y.dims[2];
+      const int64_t out = at_y / y.dims[3] / y.dims[2] % y.dims[1];
+      const int64_t n = at_y / y.dims[3] / y.dims[2] / y.dims[1];
+      const int64_t first = out / (y.dims[1] / c.groups) * w.dims[1];
+      for (int64_t in = 0; in < w.dims[1]; ++in) {
+        for (int64_t i = 0; i < w.dims[2]; ++i) {
+          const int64_t h = row * c.stride[0] - c.pad[0] + i * c.dilation[0];
+          for (int64_t j = 0; j < w.dims[3]; ++j) {
+            const int64_t v = col * c.stride[1] - c.pad[1] + j * c.dilation[1];
+            if (h < 0 || h >= x.dims[2] || v < 0 || v >= x.dims[3]) continue;
+            fn(((n * x.dims[1] + first + in) * x.dims[2] + h) * x.dims[3] + v,
+               ((out * w.dims[1] + in) * w.dims[2] + i) * w.dims[3] + j, at_y);
+          }
+        }
+      }
+    }
+  }
+};
+
+// Sums in f32 of the products that `fn` adds; alpha is 1 and beta 0 here.
+template <typename Fn>
+cudnnStatus_t Run(const Shapes& shapes, CudnnOnHostAlgo algo, const void* alpha, const void* beta,
+                  const CudnnOnHostTensor& result, void* data, const Fn& product) {
+  const bool plain =
+      *static_cast<const float*>(alpha) == 1 && *static_cast<const float*>(beta) == 0;
+  if (!plain || algo != kCudnnOnHostLoops || !shapes.Fit()) return CUDNN_STATUS_BAD_PARAM;
+  std::vector<float> sums(static_cast<size_t>(CountOf(result)));
+  shapes.ForEach([&](int64_t x, int64_t w, int64_t y) { product(sums.data(), x, w, y); });
+  for (size_t i = 0; i < sums.size(); ++i) {
+    Store(TypeOf(result), data, static_cast<int64_t>(i), sums[i]);
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t, const void* alpha,
+                                      cudnnTensorDescriptor_t x_desc, const void* x,
+                                      cudnnFilterDescriptor_t w_desc, const void* w,
+                                      cudnnConvolutionDescriptor_t conv, CudnnOnHostAlgo algo,
+                                      void*, size_t, const void* beta,
+                                      cudnnTensorDescriptor_t y_desc, void* y) {
+  const DType type = TypeOf(*x_desc);
+  return Run({*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *y_desc, y,
+             [&](float* sums, int64_t xi, int64_t wi, int64_t yi) {
+               sums[yi] += Load(type, x, xi) * Load(type, w, wi);
+             });
+}
+
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t, const void* alpha,
+                                           cudnnFilterDescriptor_t w_desc, const void* w,
+                                           cudnnTensorDescriptor_t y_desc, const void* gy,
+                                           cudnnConvolutionDescriptor_t conv, CudnnOnHostAlgo algo,
+                                           void*, size_t, const void* beta,
+                                           cudnnTensorDescriptor_t x_desc, void* gx) {
+  const DType type = TypeOf(*x_desc);
+  return Run({*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *x_desc, gx,
+             [&](float* sums, int64_t xi, int64_t wi, int64_t yi) {
+               sums[xi] += Load(type, w, wi) * Load(type, gy, yi);
+             });
+}
+
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t, const void* alpha,
+                                             cudnnTensorDescriptor_t x_desc, const void* x,
+                                             cudnnTensorDescriptor_t y_desc, const void* gy,
+                                             cudnnConvolutionDescriptor_t conv,
+                                             CudnnOnHostAlgo algo, void*, size_t, const void* beta,
+                                             cudnnFilterDescriptor_t w_desc, void* gw) {
+  const DType type = TypeOf(*x_desc);
+  return Run({*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *w_desc, gw,
+             [&](float* sums, int64_t xi, int64_t wi, int64_t yi) {
+               sums[wi] += Load(type, x, xi) * Load(type, gy, yi);
+             });
+}

@@ -1,0 +1,146 @@
+// cuDNN as far as kernels/ops/conv_cuda.cu uses it, by plain loops; see cuda_runtime.h.
+#pragma once
+
+#include "tests/cuda_on_host/cuda_runtime.h"
+
+enum cudnnStatus_t { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_BAD_PARAM };
+enum cudnnDataType_t { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_HALF = 2, CUDNN_DATA_BFLOAT16 = 9 };
+enum cudnnTensorFormat_t { CUDNN_TENSOR_NCHW };
+enum cudnnConvolutionMode_t { CUDNN_CONVOLUTION, CUDNN_CROSS_CORRELATION };
+enum cudnnMathType_t { CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH, CUDNN_FMA_MATH = 3 };
+enum cudnnDeterminism_t { CUDNN_NON_DETERMINISTIC, CUDNN_DETERMINISTIC };
+enum CudnnOnHostAlgo { kCudnnOnHostLoops };
+
+constexpr int CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8;
+constexpr int CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6;
+constexpr int CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7;
+
+struct CudnnOnHostTensor {  // or filter
+  cudnnDataType_t type;
+  int dims[4];
+};
+struct CudnnOnHostConvolution {
+  int pad[2], stride[2], dilation[2], groups;
+  cudnnMathType_t math;
+};
+using cudnnHandle_t = struct CudnnOnHost*;
+using cudnnTensorDescriptor_t = CudnnOnHostTensor*;
+using cudnnFilterDescriptor_t = struct CudnnOnHostFilter*;
+using cudnnConvolutionDescriptor_t = CudnnOnHostConvolution*;
+struct CudnnOnHostFilter : CudnnOnHostTensor {};
+
+template <int kind>
+struct CudnnOnHostPerf {
+  CudnnOnHostAlgo algo;
+  cudnnStatus_t status;
+  size_t memory;
+  cudnnDeterminism_t determinism;
+};
+using cudnnConvolutionFwdAlgoPerf_t = CudnnOnHostPerf<0>;
+using cudnnConvolutionBwdDataAlgoPerf_t = CudnnOnHostPerf<1>;
+using cudnnConvolutionBwdFilterAlgoPerf_t = CudnnOnHostPerf<2>;
+
+inline cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  *handle = nullptr;
+  return CUDNN_STATUS_SUCCESS;
+}
+inline cudnnStatus_t cudnnDestroy(cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; }
+inline cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t) { return CUDNN_STATUS_SUCCESS; }
+inline size_t cudnnGetVersion() { return 90000; }
+inline const char* cudnnGetErrorString(cudnnStatus_t status) {
+  return status == CUDNN_STATUS_SUCCESS ? "success" : "bad parameter";
+}
+
+template <typename Described>
+cudnnStatus_t CudnnOnHostMake(Described** descriptor) {
+  *descriptor = new Described{};
+  return CUDNN_STATUS_SUCCESS;
+}
+template <typename Described>
+cudnnStatus_t CudnnOnHostDrop(Described* descriptor) {
+  delete descriptor;
+  return CUDNN_STATUS_SUCCESS;
+}
+constexpr auto cudnnCreateTensorDescriptor = CudnnOnHostMake<CudnnOnHostTensor>;
+constexpr auto cudnnDestroyTensorDescriptor = CudnnOnHostDrop<CudnnOnHostTensor>;
+constexpr auto cudnnCreateFilterDescriptor = CudnnOnHostMake<CudnnOnHostFilter>;
+constexpr auto cudnnDestroyFilterDescriptor = CudnnOnHostDrop<CudnnOnHostFilter>;
+constexpr auto cudnnCreateConvolutionDescriptor = CudnnOnHostMake<CudnnOnHostConvolution>;
+constexpr auto cudnnDestroyConvolutionDescriptor = CudnnOnHostDrop<CudnnOnHostConvolution>;
+
+inline cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t t, cudnnTensorFormat_t,
+                                                cudnnDataType_t type, int n, int c, int h, int w) {
+  *t = {type, {n, c, h, w}};
+  return CUDNN_STATUS_SUCCESS;
+}
+inline cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t f, cudnnDataType_t type,
+                                                cudnnTensorFormat_t, int k, int c, int h, int w) {
+  *f = {{type, {k, c, h, w}}};
+  return CUDNN_STATUS_SUCCESS;
+}
+inline cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t c, int pad_h,
+                                                     int pad_w, int stride_h, int stride_w,
+                                                     int dilation_h, int dilation_w,
+                                                     cudnnConvolutionMode_t mode,
+                                                     cudnnDataType_t compute) {
+  *c = {{pad_h, pad_w}, {stride_h, stride_w}, {dilation_h, dilation_w}, 1, CUDNN_DEFAULT_MATH};
+  const bool known = mode == CUDNN_CROSS_CORRELATION && compute == CUDNN_DATA_FLOAT;
+  return known ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+}
+inline cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t c, int groups) {
+  c->groups = groups;
+  return CUDNN_STATUS_SUCCESS;
+}
+inline cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t c,
+                                                 cudnnMathType_t math) {
+  c->math = math;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// First one that gives other bits each time and one that needs too much memory, which nobody may
+// take; then the loops.
+template <int kind>
+cudnnStatus_t CudnnOnHostPropose(int room, int* count, CudnnOnHostPerf<kind>* proposals) {
+  if (room < 3) return CUDNN_STATUS_BAD_PARAM;
+  const auto wrong = static_cast<CudnnOnHostAlgo>(kCudnnOnHostLoops + 1);
+  proposals[0] = {wrong, CUDNN_STATUS_SUCCESS, 0, CUDNN_NON_DETERMINISTIC};
+  proposals[1] = {wrong, CUDNN_STATUS_SUCCESS, size_t{1} << 50, CUDNN_DETERMINISTIC};
+  proposals[2] = {kCudnnOnHostLoops, CUDNN_STATUS_SUCCESS, 0, CUDNN_DETERMINISTIC};
+  *count = 3;
+  return CUDNN_STATUS_SUCCESS;
+}
+inline cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
+    cudnnHandle_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t, cudnnConvolutionDescriptor_t,
+    cudnnTensorDescriptor_t, int room, int* count, cudnnConvolutionFwdAlgoPerf_t* proposals) {
+  return CudnnOnHostPropose(room, count, proposals);
+}
+inline cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
+    cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
+    cudnnTensorDescriptor_t, int room, int* count, cudnnConvolutionBwdDataAlgoPerf_t* proposals) {
+  return CudnnOnHostPropose(room, count, proposals);
+}
+inline cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+    cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
+    cudnnFilterDescriptor_t, int room, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* proposals) {
+  return CudnnOnHostPropose(room, count, proposals);
+}
+
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
+                                      cudnnTensorDescriptor_t x_desc, const void* x,
+                                      cudnnFilterDescriptor_t w_desc, const void* w,
+                                      cudnnConvolutionDescriptor_t conv, CudnnOnHostAlgo algo,
+                                      void* workspace, size_t bytes, const void* beta,
+                                      cudnnTensorDescriptor_t y_desc, void* y);
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha,
+                                           cudnnFilterDescriptor_t w_desc, const void* w,
+                                           cudnnTensorDescriptor_t y_desc, const void* gy,
+                                           cudnnConvolutionDescriptor_t conv, CudnnOnHostAlgo algo,
+                                           void* workspace, size_t bytes, const void* beta,
+                                           cudnnTensorDescriptor_t x_desc, void* gx);
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* alpha,
+                                             cudnnTensorDescriptor_t x_desc, const void* x,
+                                             cudnnTensorDescriptor_t y_desc, const void* gy,
+                                             cudnnConvolutionDescriptor_t conv,
+                                             CudnnOnHostAlgo algo, void* workspace, size_t bytes,
+                                             const void* beta, cudnnFilterDescriptor_t w_desc,
+                                             void* gw);
