@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "collective/connect.h"
 #include "collective/nccl_communicator.h"
+#include "kernels/graph/passes/half_communication.h"
 #include "kernels/graph/passes/sync_batch_norm.h"
 #include "kernels/graph/passes/update_by_owner.h"
 #include "trainer/allreduce_choice.h"
@@ -106,6 +107,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   std::vector<ReducedBucket> Reduced() const;
   std::vector<std::vector<ParamGrad>> Grouped(const Program& program,
                                               const std::vector<ParamGrad>& grads) const;
+  Status DistributeGradients(Program& program, const std::vector<ParamGrad>& given);
   Status DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads);
   Status DistributeCompressed(Program& program, const std::vector<ParamGrad>& grads);
   // `then` is called behind the flight's own end.
@@ -137,6 +139,12 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
 };
 
 Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>& given) {
+  TD_RETURN_IF_ERROR(DistributeGradients(program, given));
+  const bool halve = options_.half_communication && options_.between_devices;
+  return halve ? HalveCommunication(program) : OkStatus();
+}
+
+Status CollectiveMode::DistributeGradients(Program& program, const std::vector<ParamGrad>& given) {
   TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, given, options_));
   if (options_.sync_batch_norm) {
     TD_RETURN_IF_ERROR(SyncBatchNorm(program, options_.rank, options_.ranks).status());

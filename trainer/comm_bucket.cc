@@ -25,26 +25,22 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
   }
   bucket->tensors = node.out;
   const DType dtype = node.out.front().desc.dtype;
-  for (const CommTensor& t : node.out) {
+  const bool on_host = node.place.kind == PlaceKind::kCpu;
+  const bool gathers = bucket->op == CollectiveOp::kAllGather;
+  bucket->given = gathers ? node.in : node.out;
+  for (const CommTensor& t : gathers && !on_host ? node.in : node.out) {
     if (t.desc.dtype != dtype)
       return InvalidArgument("one %s of several element types", node.op->type);
     bucket->count += static_cast<size_t>(t.desc.shape.numel());
   }
-  if (bucket->op == CollectiveOp::kAllGather) {
-    bucket->selections.emplace(node.in, node.out, rank, ranks);
-  }
+  if (gathers && on_host) bucket->selections.emplace(node.in, node.out, rank, ranks);
   // Gradients alone: parameters and statistics travel as they are.
-  const bool half = half_communication && dtype == DType::kF32 && node.op->role == OpRole::kComm &&
-                    bucket->op != CollectiveOp::kBroadcast;
+  const bool half = half_communication && on_host && dtype == DType::kF32 &&
+                    node.op->role == OpRole::kComm && bucket->op != CollectiveOp::kBroadcast;
   bucket->dtype = half ? DType::kF16 : dtype;
   const size_t n = node.out.size();
   bucket->name =
       n == 1 ? node.out[0].var : absl::StrFormat("%s and %d more", node.out[0].var, n - 1);
-  const bool on_host = node.place.kind == PlaceKind::kCpu;
-  if (!on_host && (half || bucket->selections)) {
-    return Unimplemented("%s %s between devices is not built yet", node.op->type,
-                         half ? "in 16 bits (fp16_allreduce)" : "(dgc)");
-  }
   bucket->is_flat = on_host && (n > 1 || half || bucket->selections);
   return bucket;
 }
@@ -68,10 +64,11 @@ Collective CommBucket::Call(size_t given) const {
     return call;
   }
   const auto numel = [](const CommTensor& t) { return static_cast<size_t>(t.desc.shape.numel()); };
-  call.in = call.out = tensors[0].data;
-  call.count = numel(tensors[0]);
+  call.in = this->given[0].data;
+  call.out = tensors[0].data;
+  call.count = numel(this->given[0]);
   for (size_t i = 1; i < tensors.size(); ++i) {
-    call.more.push_back({tensors[i].data, tensors[i].data, numel(tensors[i])});
+    call.more.push_back({this->given[i].data, tensors[i].data, numel(this->given[i])});
   }
   return call;
 }

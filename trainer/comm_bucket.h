@@ -14,10 +14,11 @@ namespace tandem {
 
 // On the host, what is several tensors, or travels in another type, is gathered in a flat buffer of
 // its communicator, where the others can reach it. On a device tensors travel from where they are,
-// together.
+// together, in their own type (kernels/graph/passes/half_communication.h) and whole: of selections
+// (kernels/ops/dgc.h) the host does not know how much of their room is used.
 struct CommBucket {
-  // Of rank `rank` of `ranks`. `half_communication`: f32 gradients travel as f16. UNIMPLEMENTED for
-  // what does not travel in this mode, or not between devices.
+  // Of rank `rank` of `ranks`. `half_communication`: between hosts f32 gradients travel as f16.
+  // UNIMPLEMENTED for what does not travel in this mode.
   static StatusOr<std::unique_ptr<CommBucket>> Make(const CommNode& node, int rank, int ranks,
                                                     bool half_communication);
 
@@ -30,14 +31,14 @@ struct CommBucket {
 
   CollectiveOp op = CollectiveOp::kAllReduce;
   int rank = 0, root = 0;
-  std::vector<CommTensor> tensors;
+  std::vector<CommTensor> given, tensors;  // what this rank gives, and what comes
   std::string name;
   DType dtype = DType::kF32;                  // on its way
   bool is_flat = false;                       // else tensors that travel from where they are
   Buffer flat;                                // of `count` elements; the owner's to give
-  std::optional<SelectionGather> selections;  // of kAllGather
-  size_t count = 0;                           // elements; of kAllGather those of all ranks at most
-  size_t index = 0;                           // in program order
+  std::optional<SelectionGather> selections;  // of kAllGather between hosts
+  size_t count = 0;  // elements; with selections those of all ranks at most
+  size_t index = 0;  // in program order
 
  private:
   int32_t* words() const { return reinterpret_cast<int32_t*>(flat.get()); }

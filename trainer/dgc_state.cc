@@ -17,7 +17,12 @@ Status DgcState::BeginStep(Scope& scope, int64_t step) {
 Status DgcState::Split(Scope& scope, int64_t step, int ranks) const {
   if (step <= rule_.begin_step) return OkStatus();
   for (const std::string& slot : slots_) {
-    for (float& x : scope.Find(slot)->span<float>()) x /= static_cast<float>(ranks);
+    const Tensor& tensor = *scope.Find(slot);
+    std::vector<float> values(static_cast<size_t>(tensor.numel()));
+    const size_t bytes = values.size() * sizeof(float);
+    TD_RETURN_IF_ERROR(scope.device().CopyToHost(values.data(), tensor.data(), bytes));
+    for (float& x : values) x /= static_cast<float>(ranks);
+    TD_RETURN_IF_ERROR(scope.device().CopyFromHost(tensor.data(), values.data(), bytes));
   }
   return OkStatus();
 }

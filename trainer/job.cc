@@ -355,6 +355,8 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.update_by_owner =
       strategy.build_strategy().reduce_strategy() == BuildStrategy::Reduce && rank.size > 1;
   options.fuse_broadcast = strategy.build_strategy().fuse_broadcast_ops();
+  const auto place = ParsePlace(config.place());
+  options.between_devices = place.ok() && place->kind != PlaceKind::kCpu;
   options.half_communication = strategy.fp16_allreduce();
   options.tree_order = strategy.deterministic();
   if (strategy.localsgd()) {

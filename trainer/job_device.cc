@@ -17,8 +17,6 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
   }
   if (mode == PSERVER || mode == HYBRID) return refuse("mode " + Mode_Name(mode));
   if (rank.peers_return) return refuse("a job that goes on when a rank is replaced");
-  if (strategy.dgc()) return refuse("dgc");
-  if (strategy.fp16_allreduce()) return refuse("fp16_allreduce");
   if (strategy.allreduce_choice() == DistributedStrategy::ByModel) {
     return refuse("allreduce_choice ByModel, where NCCL chooses,");
   }

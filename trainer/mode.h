@@ -49,6 +49,7 @@ struct ModeOptions {
   uint64_t seed = 0;  // of the initial values
   bool fuse_all_reduce = true;
   GroupRule group_rule;
+  bool between_devices = false;     // ranks are devices, and no hosts
   bool half_communication = false;  // f32 gradients travel as f16
   bool tree_order = false;          // sums over ranks (collective/ring.h)
   bool sync_batch_norm = false;

@@ -53,6 +53,27 @@ TEST_F(DeviceCollective, UpdatesByOwner) {
   EXPECT_EQ(resumed.result.params_sha256, ResultOf("owner").params_sha256);
 }
 
+// f16 comes and goes by operators of the program.
+TEST_F(DeviceCollective, Fp16AllReduce) {
+  ExpectSameAsHosts("half", {"--fp16_allreduce=true"});
+  EXPECT_THAT(NcclLog(), HasSubstr("f16"));
+  ExpectSameAsHosts("half_owner", {"--fp16_allreduce=true", "--reduce_strategy=Reduce"});
+  EXPECT_EQ(ResultOf("half").counts.at("comm_bytes") * 2,
+            ResultOf("half_bytes").counts.at("comm_bytes"));
+}
+
+// Selections travel whole between devices, and what is used of them is the same.
+TEST_F(DeviceCollective, DeepGradientCompression) {
+  std::string wide = ReadWholeFile(job_);
+  const std::string narrow = "value: \"32,16\"";
+  ASSERT_NE(wide.find(narrow), std::string::npos);
+  job_ = Write("wide.pbtxt", wide.replace(wide.find(narrow), narrow.size(), "value: \"512,16\""));
+  const Args dgc = {"--dgc=true", "--dgc_configs.sparsity=0.75,0.99",
+                    "--dgc_configs.rampup_begin_step=4", "--dgc_configs.rampup_step=10"};
+  ExpectSameAsHosts("dgc", dgc);
+  EXPECT_THAT(NcclLog(), HasSubstr("all_gather"));
+}
+
 TEST_F(DeviceCollective, OneRankAlone) {
   const JobRun local = Run("local", {});
   const JobRun one = RunRanks("one", 1, {"--place=cuda"}, Logged());
