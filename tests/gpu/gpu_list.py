@@ -1,63 +1,24 @@
 #!/usr/bin/env python3
 """Runs the GPU list over programs that are built (see run.sh) and writes gpu.json and gpu.md.
 
-The report is written behind every step, so that one which is stopped leaves what it has."""
+The report is written behind every step, so that one which is stopped leaves what it has. What is
+measured and which jobs are trained stands in gpu_jobs.py."""
 
 import argparse
 import glob
 import json
 import math
 import os
+import shutil
 import site
 import subprocess
 import sys
 import tempfile
 import time
 
-BUDGET_S = 540
-SYNTHETIC = ('data {{ format: "synthetic" synthetic {{ image: {c} image: {s} image: {s} '
-             "classes: {classes} samples: {samples} test_samples: {batch} }} }}\n")
+import gpu_jobs
 
-
-def image_job(name, channels, size, classes, batch, steps, args="", more=""):
-    return (f'name: "{name}"\nmodel {{ zoo: "{name}" {args} }}\n'
-            + SYNTHETIC.format(c=channels, s=size, classes=classes, samples=batch * steps,
-                               batch=batch)
-            + 'optimizer { type: "momentum" learning_rate: 0.01 }\n'
-            + f"global_batch_size: {batch}\nseed: 1\neval_every_epochs: 0\nlog_every_steps: 1\n"
-            + more)
-
-
-RESNET_ARGS = ('arg { name: "image" value: "3,32,32" } arg { name: "stem" value: "3" } '
-               'arg { name: "classes" value: "10" }')
-IMAGENET_ARGS = 'arg { name: "image" value: "3,224,224" } arg { name: "classes" value: "1000" }'
-AMP = "strategy { amp: true amp_configs { amp_dtype: bf16 } }\n"
-
-# Losses of the same job on CPU and device: name, job, steps, largest difference of a loss.
-# Rounding differs in products alone; it grows with the steps.
-LOSSES = [
-    ("lenet", image_job("lenet", 1, 28, 10, 64, 100), 100, 2e-3),
-    ("resnet18", image_job("resnet18", 3, 32, 10, 32, 10, RESNET_ARGS), 10, 2e-2),
-]
-# Samples a second on the device: name, job, batch, steps.
-SPEEDS = [
-    ("lenet b64", image_job("lenet", 1, 28, 10, 64, 200), 64, 200),
-    ("resnet18 32x32 b128", image_job("resnet18", 3, 32, 10, 128, 60, RESNET_ARGS), 128, 60),
-    ("resnet50 224x224 b64", image_job("resnet50", 3, 224, 1000, 64, 30, IMAGENET_ARGS), 64, 30),
-    ("resnet50 224x224 b64 amp bf16",
-     image_job("resnet50", 3, 224, 1000, 64, 30, IMAGENET_ARGS, AMP), 64, 30),
-]
-
-
-# Communication on one card: name, ranks, flags.
-NCCL = [
-    ("one rank", 1, []),
-    ("two ranks", 2, []),
-    ("two ranks, three communicators", 2, ["--nccl_comm_num=3", "--sync_nccl_allreduce=false",
-                                           "--fuse_all_reduce_ops=false"]),
-    ("four ranks in groups of two", 4, ["--use_hierarchical_allreduce=true",
-                                        "--hierarchical_allreduce_inter_nranks=2"]),
-]
+BUDGET_S = 530
 
 
 def cuda_library_folders():
@@ -70,11 +31,11 @@ def cuda_library_folders():
 
 
 class GpuList:
-    def __init__(self, root, out):
-        self.root, self.out = root, out
+    def __init__(self, root, out, jobs, small):
+        self.root, self.out, self.jobs, self.small = root, out, jobs, small
         self.begin = time.monotonic()
         self.report = {"date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-                       "steps": []}
+                       "small": small, "steps": []}
         libraries = [os.path.join(root, "lib")] + cuda_library_folders()
         self.env = dict(os.environ, TANDEM_BIN_DIR=os.path.join(root, "bin"),
                         TANDEM_SOURCE_DIR=root, OMP_WAIT_POLICY="passive",
@@ -83,10 +44,10 @@ class GpuList:
     def left(self):
         return BUDGET_S - (time.monotonic() - self.begin)
 
-    def call(self, command, limit):
+    def call(self, command, limit, **env):
         """Exit code and output; 124 when the limit is up."""
         try:
-            done = subprocess.run(command, env=self.env, stdout=subprocess.PIPE,
+            done = subprocess.run(command, env=dict(self.env, **env), stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, errors="replace",
                                   timeout=max(1, min(limit, self.left())), check=False)
             return done.returncode, done.stdout
@@ -98,7 +59,8 @@ class GpuList:
 
     def add(self, name, ok, text, **figures):
         """`ok`: True, False, or None for what did not run."""
-        self.report["steps"].append({"name": name, "ok": ok, "text": text, **figures})
+        self.report["steps"].append({"name": name, "ok": ok, "text": text,
+                                     "at_s": round(time.monotonic() - self.begin, 1), **figures})
         self.write()
 
     def write(self):
@@ -113,6 +75,10 @@ class GpuList:
         with open(os.path.join(self.out, "gpu.md"), "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
 
+    def keep(self, name, text):
+        with open(os.path.join(self.out, name + ".log"), "w", encoding="utf-8") as file:
+            file.write(text[-8 << 20:])
+
     def machine(self):
         """False when there is no device."""
         try:
@@ -126,99 +92,35 @@ class GpuList:
         self.add("device", code == 0 or None, text[:300])
         return code == 0
 
-    def gtest(self, program, limit):
-        output = os.path.join(self.out, program + ".json")
-        code, text = self.call([os.path.join(self.root, "tests", program),
-                                "--gtest_output=json:" + output], limit)
-        with open(os.path.join(self.out, program + ".log"), "w", encoding="utf-8") as file:
-            file.write(text[-8 << 20:])
+    def gtest(self, program, limit, *flags):
+        code, text = self.call([os.path.join(self.root, "tests", program), *flags], limit,
+                               TANDEM_SMALL_ROWS="1")
+        self.keep(program, text)
         told = [line for line in text.splitlines()
                 if " rows" in line or line.startswith("[  FAILED  ]") or "SKIPPED" in line]
         self.add(program, code == 0, "\n".join([f"exit code {code}"] + told[:40]))
 
-    def train(self, name, job, place, steps, limit):
-        """The result of a job, or None with the reason."""
+    def train(self, name, job, place, steps, limit, flags=()):
+        """The result of a job, or None; its output."""
         with tempfile.TemporaryDirectory() as folder:
             path, result = os.path.join(folder, "job.pbtxt"), os.path.join(folder, "result.json")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(job)
             code, text = self.call([os.path.join(self.root, "bin", "tandem-trainer"),
                                     "--job_file=" + path, "--place=" + place,
-                                    f"--steps_max={steps}", "--result_json=" + result], limit)
+                                    f"--steps_max={steps}", "--result_json=" + result, *flags],
+                                   limit)
             if code != 0:
                 return None, f"{name} on {place}: exit code {code}\n" + text[-1500:]
             with open(result, encoding="utf-8") as file:
-                return json.load(file), ""
+                return json.load(file), text
 
-    def ranks(self, count, job, steps, flags, rendezvous):
-        """The result of a collective job of `count` ranks on one card, or None with the reason.
-
-        NCCL refuses two ranks on one device of one host: each is told that it is a host."""
-        with tempfile.TemporaryDirectory() as folder:
-            path, result = os.path.join(folder, "job.pbtxt"), os.path.join(folder, "result.json")
-            secret = os.path.join(folder, "secret")
-            for name, text in ((path, job), (secret, "the secret of the list\n")):
-                with open(name, "w", encoding="utf-8") as file:
-                    file.write(text)
-            os.chmod(secret, 0o600)
-            command = [os.path.join(self.root, "bin", "tandem-trainer"), "--job_file=" + path,
-                       "--mode=collective", "--place=cuda:0", f"--steps_max={steps}",
-                       "--fraction_of_gpu_memory_to_use=0.1", "--step_timeout_ms=20000",
-                       "--result_json=" + result] + flags
-            running = []
-            for rank in range(count):
-                env = dict(self.env, TANDEM_RANK=str(rank), TANDEM_SIZE=str(count),
-                           TANDEM_RENDEZVOUS=rendezvous, TANDEM_SECRET_FILE=secret,
-                           TANDEM_JOB="gpu-list", NCCL_HOSTID=f"tandem-{rank}",
-                           NCCL_SOCKET_IFNAME="lo")
-                running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE,
-                                                stderr=subprocess.STDOUT, text=True))
-            texts = []
-            for process in running:
-                try:
-                    texts.append(process.communicate(timeout=max(1, min(90, self.left())))[0])
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    texts.append(process.communicate()[0] + "\nkilled: it did not end")
-            if any(process.returncode != 0 for process in running):
-                return None, "\n".join(text[-1200:] for text in texts)
-            with open(result, encoding="utf-8") as file:
-                return json.load(file), ""
-
-    def nccl(self):
-        """One rank alone and several on one card against one process without communication."""
-        _, job, steps, _ = LOSSES[0]
-        steps = min(steps, 40)
-        alone, why = self.train("lenet", job, "cuda", steps, 90)
-        if alone is None:
-            return self.add("NCCL", False, why)
-        port = 29600
-        for name, count, flags in NCCL:
-            port += 1
-            result, why = self.ranks(count, job, steps, flags, f"127.0.0.1:{port}")
-            if result is None:
-                self.add(f"NCCL: {name}", False, why)
-                continue
-            gap = abs(result["loss"] - alone["loss"])
-            self.add(f"NCCL: {name}", gap <= 2e-3 and result["counts"]["comm"] > 0,
-                     f"{count} ranks, loss {result['loss']:.6f}, of one process "
-                     f"{alone['loss']:.6f}")
-        return None
-
-    def op_bench(self, limit):
-        code, text = self.call([os.path.join(self.root, "tests", "op_bench"), "--place=cuda",
-                                "--time_ms=6"], limit)
-        with open(os.path.join(self.out, "op_bench.log"), "w", encoding="utf-8") as file:
-            file.write(text)
-        wrong = [line for line in text.splitlines() if "WRONG" in line]
-        self.add("op_bench", code == 0 and not wrong,
-                 "\n".join([f"exit code {code}, {len(text.splitlines())} rows in op_bench.log"]
-                           + wrong[:20]))
+    # ---- Correctness --------------------------------------------------------------------------
 
     def losses(self, name, job, steps, tolerance):
         results = {}
         for place in ("cpu", "cuda"):
-            results[place], why = self.train(name, job, place, steps, 120)
+            results[place], why = self.train(name, job, place, steps, 40)
             if results[place] is None:
                 return self.add(f"losses of {name}", False, why)
         cpu, cuda = (results[p]["history"]["loss"] for p in ("cpu", "cuda"))
@@ -230,42 +132,214 @@ class GpuList:
                         f"(allowed {tolerance}); last {cpu[-1]} and {cuda[-1]}",
                         cpu=cpu, cuda=cuda)
 
-    def speed(self, name, job, batch, steps):
-        result, why = self.train(name, job, "cuda", steps, 90)
+    def amp(self):
+        """The scale is that of the CPU after ever more steps, through overflows and growth."""
+        job, steps = self.jobs.amp()
+        scales = {}
+        for place in ("cpu", "cuda"):
+            for until in (steps // 4, steps // 2, steps):
+                result, why = self.train("amp", job, place, until, 30)
+                if result is None:
+                    return self.add("AMP scale", False, why)
+                scales.setdefault(place, []).append(result["counts"]["loss_scaling"])
+        return self.add("AMP scale", scales["cpu"] == scales["cuda"] and scales["cpu"][0] < 1e30,
+                        f"scale after {steps // 4}, {steps // 2} and {steps} steps: CPU "
+                        f"{scales['cpu']}, CUDA {scales['cuda']}; it began with 1e30, so steps "
+                        "overflowed and were left out")
+
+    def ranks(self, count, job, steps, flags, rendezvous, kill_s=None):
+        """The result of a collective job of `count` ranks on one card, or None; what they said.
+
+        NCCL refuses two ranks on one device of one host: each is told that it is a host."""
+        with tempfile.TemporaryDirectory() as folder:
+            path, result = os.path.join(folder, "job.pbtxt"), os.path.join(folder, "result.json")
+            secret = os.path.join(folder, "secret")
+            for name, text in ((path, job), (secret, "the secret of the list\n")):
+                with open(name, "w", encoding="utf-8") as file:
+                    file.write(text)
+            os.chmod(secret, 0o600)
+            command = [os.path.join(self.root, "bin", "tandem-trainer"), "--job_file=" + path,
+                       "--mode=collective", "--place=cuda:0", f"--steps_max={steps}",
+                       "--fraction_of_gpu_memory_to_use=0.1", "--step_timeout_ms=10000",
+                       "--result_json=" + result] + flags
+            running = []
+            for rank in range(count):
+                env = dict(self.env, TANDEM_RANK=str(rank), TANDEM_SIZE=str(count),
+                           TANDEM_RENDEZVOUS=rendezvous, TANDEM_SECRET_FILE=secret,
+                           TANDEM_JOB="gpu-list", NCCL_HOSTID=f"tandem-{rank}",
+                           NCCL_SOCKET_IFNAME="lo")
+                running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE,
+                                                stderr=subprocess.STDOUT, text=True))
+            if kill_s is not None:
+                time.sleep(kill_s)
+                running[-1].kill()
+            texts = []
+            for process in running:
+                try:
+                    texts.append(process.communicate(timeout=max(1, min(45, self.left())))[0])
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    texts.append(process.communicate()[0] + "\nkilled: it did not end")
+            said = "\n".join(text[-1200:] for text in texts)
+            if any(process.returncode != 0 for process in running):
+                return None, said
+            with open(result, encoding="utf-8") as file:
+                return json.load(file), said
+
+    def nccl(self):
+        """One rank alone and several on one card against one process without communication."""
+        if self.small:
+            return self.add("NCCL", None, "the stand-in has none")
+        _, job, steps, _ = self.jobs.losses()[0]
+        steps = min(steps, 40)
+        alone, why = self.train("lenet", job, "cuda", steps, 60)
+        if alone is None:
+            return self.add("NCCL", False, why)
+        port = 29600
+        for name, count, flags in gpu_jobs.NCCL:
+            port += 1
+            result, why = self.ranks(count, job, steps, flags, f"127.0.0.1:{port}")
+            if result is None:
+                self.add(f"NCCL: {name}", False, why)
+                continue
+            gap = abs(result["loss"] - alone["loss"])
+            self.add(f"NCCL: {name}", gap <= 2e-3 and result["counts"]["comm"] > 0,
+                     f"{count} ranks, loss {result['loss']:.6f}, of one process "
+                     f"{alone['loss']:.6f}")
+        begin = time.monotonic()
+        result, said = self.ranks(2, job, 10**6, ["--epochs=1000000"], "127.0.0.1:29590", 8)
+        return self.add("NCCL: a rank is killed", result is None and "rank 1" in said and
+                        "killed: it did not end" not in said,
+                        f"the other ended {time.monotonic() - begin - 8:.1f} s later\n"
+                        + said[-400:])
+
+    def sanitizer(self):
+        """compute-sanitizer over the own kernels; not over cuDNN's and cuBLASLt's."""
+        if self.small:
+            return self.add("compute-sanitizer", None, "for devices")
+        program = os.path.join(self.root, "tests", "gpu_kernels_test")
+        kernels = "Norm Elementwise Dense Layout Loss Embedding Optimizer Click Regime Update".split()
+        only = "--gtest_filter=" + ":".join(f"CudaDevice.{name}" for name in kernels)
+        for tool in ("memcheck", "racecheck"):
+            name = f"compute-sanitizer {tool}"
+            if shutil.which("compute-sanitizer") is None:
+                self.add(name, None, "there is no compute-sanitizer")
+                continue
+            code, text = self.call(["compute-sanitizer", "--tool", tool, "--error-exitcode", "9",
+                                    program, only], 45, TANDEM_SMALL_ROWS="1")
+            self.keep("sanitizer_" + tool, text)
+            wrong = [line for line in text.splitlines() if "ERROR SUMMARY" in line or
+                     "Device not supported" in line or "hazard" in line.lower()]
+            self.add(name, None if code == 124 or "Device not supported" in text else code == 0,
+                     f"exit code {code}\n" + "\n".join(wrong[:5]))
+
+    # ---- Speed --------------------------------------------------------------------------------
+
+    def seed_job(self):
+        """The seeds' job, as it prints itself."""
+        path = os.path.join(self.root, "deploy", "examples", "resnet50.pbtxt")
+        if self.small or not os.path.exists(path):
+            return self.add("the seeds' resnet50", None, "" if self.small else f"no {path}")
+        code, text = self.call([os.path.join(self.root, "bin", "tandem-trainer"),
+                                "--job_file=" + path, "--place=cuda", "--steps_max=60",
+                                "--log_format=fleet", "--eval_every_epochs=0"], 60)
+        lines = [line for line in text.splitlines() if "speed:" in line]
+        return self.add("the seeds' resnet50", code == 0 and len(lines) > 10,
+                        "\n".join(lines[-3:] + ["the seeds printed about 520 on a V100"])
+                        if code == 0 else f"exit code {code}\n" + text[-1500:])
+
+    @staticmethod
+    def median_s(result, steps):
+        seconds = sorted(result["history"]["seconds"][steps // 3:])
+        return seconds[len(seconds) // 2]
+
+    def speed(self, name, job, batch, steps, peer):
+        result, why = self.train(name, job, "cuda", steps, 40)
         if result is None:
             return self.add(name, False, why)
-        seconds = sorted(result["history"]["seconds"][steps // 4:])
-        middle = seconds[len(seconds) // 2]
-        return self.add(name, True, f"{batch / middle:.0f} samples/s, {middle * 1e3:.3f} ms a step",
-                        samples_per_s=batch / middle)
+        middle = self.median_s(result, steps)
+        text = f"{batch / middle:.0f} samples/s, {middle * 1e3:.3f} ms a step"
+        figures = {"samples_per_s": batch / middle}
+        for how in ("eager", "compile") if peer else ():
+            model, size = peer.split()
+            if self.left() < 60:
+                text += f"\nPyTorch {how}: not measured, the time is up"
+                continue
+            code, out = self.call([sys.executable, os.path.join(os.path.dirname(__file__),
+                                                                "gpu_torch.py"),
+                                   model, size, how, "20" if how == "compile" else "30"], 50)
+            if code != 0:
+                text += f"\nPyTorch {how}: not measured, exit code {code}: " + out.strip()[-150:]
+                continue
+            other = json.loads(out.strip().splitlines()[-1])
+            figures["torch_" + how] = other["samples_per_s"]
+            text += (f"\nPyTorch {other['torch']} {how}: {other['samples_per_s']:.0f} samples/s, "
+                     f"Tandem {batch / middle / other['samples_per_s']:.2f} times that")
+        return self.add(name, True, text, **figures)
+
+    def knobs(self):
+        (job, batch, steps), rows = self.jobs.knobs()
+        for name, flags, counters in rows:
+            if self.left() < 15:
+                self.add(f"knob {name}", None, "the time is up")
+                continue
+            result, why = self.train(name, job, "cuda", steps, 15, flags)
+            if result is None:
+                self.add(f"knob {name}", False, why[-700:])
+                continue
+            middle = self.median_s(result, steps)
+            counts = {c: result["counts"].get(c) for c in counters}
+            self.add(f"knob {name}", True, f"{middle * 1e3:.3f} ms a step, "
+                     f"{batch / middle:.0f} samples/s; {counts}", ms=middle * 1e3, counts=counts)
+
+    def op_bench(self, limit):
+        program = os.path.join(self.root, "tests", "op_bench")
+        if not os.path.exists(program):
+            return self.add("op_bench", None, f"no {program}")
+        code, text = self.call([program, "--place=cuda", "--time_ms=4"], limit)
+        self.keep("op_bench", text)
+        wrong = [line for line in text.splitlines() if "WRONG" in line]
+        return self.add("op_bench", code == 0 and not wrong,
+                        "\n".join([f"exit code {code}, {len(text.splitlines())} rows in "
+                                   "op_bench.log"] + wrong[:20]))
 
     def run(self):
         if not self.machine():
             self.add("all others", None, "there is no device")
             return 3
-        self.gtest("gpu_models_test", 60)
+        self.gtest("gpu_models_test", 30)
         if os.path.exists(os.path.join(self.root, "tests", "gpu_nccl_abi_test")):
-            self.gtest("gpu_nccl_abi_test", 30)
-        self.nccl()
-        for row in LOSSES:
-            self.losses(*row)
-        self.gtest("gpu_kernels_test", 240)
-        for row in SPEEDS:
-            if self.left() < 20:
-                self.add(row[0], None, "the time is up")
+            self.gtest("gpu_nccl_abi_test", 20)
+        kernels = ["--gtest_filter=CudaDevice.Loss"] if self.small else []
+        self.gtest("gpu_kernels_test", 90, *kernels)
+        speeds = self.jobs.speeds()
+        steps = [(f"losses of {row[0]}", lambda row=row: self.losses(*row))
+                 for row in self.jobs.losses()]
+        steps += [("AMP scale", self.amp), ("the seeds' resnet50", self.seed_job)]
+        steps += [(row[0], lambda row=row: self.speed(*row)) for row in speeds]
+        steps += [("NCCL", self.nccl), ("knobs", self.knobs), ("compute-sanitizer", self.sanitizer),
+                  ("op_bench", lambda: self.op_bench(self.left() - 5))]
+        for name, step in steps:
+            if self.left() < 15:
+                self.add(name, None, "the time is up")
             else:
-                self.speed(*row)
-        self.op_bench(max(20, self.left() - 10))
-        return 0 if all(step["ok"] for step in self.report["steps"]) else 1
+                step()
+        for name, why in gpu_jobs.NOT_BUILT:
+            self.add(name, None, why)
+        return 1 if any(step["ok"] is False for step in self.report["steps"]) else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", required=True, help="folder with bin/, tests/ and lib/")
     parser.add_argument("--out", required=True, help="folder of the report")
-    args = parser.parse_args()
-    code = GpuList(os.path.abspath(args.root), args.out).run()
-    with open(os.path.join(args.out, "gpu.md"), encoding="utf-8") as file:
+    parser.add_argument("--small", action="store_true",
+                        help="jobs as small as they go: for a run of the list itself")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        jobs = gpu_jobs.Jobs(folder, given.small)
+        code = GpuList(os.path.abspath(given.root), given.out, jobs, given.small).run()
+    with open(os.path.join(given.out, "gpu.md"), encoding="utf-8") as file:
         print(file.read())
     return code
 

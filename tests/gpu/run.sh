@@ -35,7 +35,7 @@ pack_into() {
   # Is there where nccl.h is.
   [[ ! -e $root/build/tests/gpu_nccl_abi_test ]] || programs+=(tests/gpu_nccl_abi_test)
   to=$(mktemp -d)
-  mkdir -p "$to/bin" "$to/tests" "$to/lib" "$to/gpu"
+  mkdir -p "$to/bin" "$to/tests" "$to/lib" "$to/gpu" "$to/deploy/examples"
   for program in "${programs[@]}"; do
     strip -o "$to/$program" "$root/build/$program"
   done
@@ -43,7 +43,8 @@ pack_into() {
   ldd "${programs[@]/#/$root/build/}" | awk '/=> \// { print $3 }' | sort -u |
     grep -v -E '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' |
     while read -r library; do cp -L "$library" "$to/lib/"; done
-  cp "$here/gpu_list.py" "$here/run.sh" "$to/gpu/"
+  cp "$here"/gpu_*.py "$here/run.sh" "$to/gpu/"
+  cp "$root/deploy/examples/resnet50.pbtxt" "$to/deploy/examples/"
   git -C "$root" rev-parse HEAD >"$to/commit"
   tar -C "$to" -cJf "$1" .
   rm -rf "$to"
@@ -66,6 +67,8 @@ else
   work=$root/build
   list=$here/gpu_list.py
   git -C "$root" rev-parse HEAD >"$work/commit"
+  mkdir -p "$work/deploy/examples"
+  cp "$root/deploy/examples/resnet50.pbtxt" "$work/deploy/examples/"
 fi
 mkdir -p "$out"
 python3 "$list" --root="$work" --out="$out"
