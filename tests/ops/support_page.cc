@@ -1,5 +1,6 @@
 #include "tests/ops/support_page.h"
 
+#include <map>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -19,7 +20,8 @@ constexpr const char* kHead =
     "the first that serves a case runs.\n"
     "\n"
     "The CUDA kernels are compiled with every build and have never been run on a device: see\n"
-    "`tests/gpu/run.sh`.\n"
+    "`tests/gpu/run.sh`. What they compute is held against the CPU's reference loops by\n"
+    "`tests/cuda_on_host`, which runs their code, thread by thread, without nvcc and a device.\n"
     "\n"
     "| operator | CPU | CUDA | gradient | in place |\n"
     "|---|---|---|---|---|\n";
@@ -64,14 +66,10 @@ std::string Inplace(const OpDef& def) {
 
 constexpr const char* kCompiled = "compiled, never run on a device";
 
-const char* CudaCell(const OpDef& def, const std::set<std::string>& cuda) {
-  return cuda.contains(def.type) ? kCompiled : "no";
-}
-
 std::string Row(const OpDef& def, const std::set<std::string>& cuda) {
   const auto impl = [](std::string* out, const KernelImpl& i) { absl::StrAppend(out, i.name); };
   const std::string cpu = def.is_comm ? "communication" : absl::StrJoin(def.cpu, ", ", impl);
-  return absl::StrCat("| ", def.type, " | ", cpu, " | ", CudaCell(def, cuda), " | ",
+  return absl::StrCat("| ", def.type, " | ", cpu, " | ", (cuda.contains(def.type) ? kCompiled : WithoutCudaKernel(def.type)), " | ",
                       def.grad != nullptr ? "yes" : "no", " | ", Inplace(def), " |\n");
 }
 
@@ -86,7 +84,22 @@ std::string Section(const OpDef& def) {
   return text;
 }
 
+constexpr const char* kNccl = "NCCL, never run on a device";
+constexpr const char* kServers =
+    "no: what talks to pservers reads and writes host memory, and modes PSERVER and HYBRID refuse "
+    "CUDA places";
+
 }  // namespace
+
+std::string WithoutCudaKernel(std::string_view op) {
+  static const std::map<std::string_view, const char*> rows = {
+      {"c_allgather_selected", kNccl}, {"c_allreduce_sum", kNccl}, {"c_broadcast", kNccl},
+      {"c_reduce_sum", kNccl},         {"geo_exchange", kServers}, {"prefetch_rows", kServers},
+      {"pull_rows", kServers},         {"push_pull", kServers},    {"push_rows", kServers},
+  };
+  const auto row = rows.find(op);
+  return row == rows.end() ? "" : row->second;
+}
 
 std::string SupportPage(const std::set<std::string>& cuda) {
   std::string page = kHead;

@@ -3,10 +3,14 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "common/base/status.h"
 
 namespace tandem::optest {
+
+// Why an operator has no CUDA kernel, or what it has instead; "" for those that need one.
+std::string WithoutCudaKernel(std::string_view op);
 
 // The page. `cuda`: operators with CUDA kernels.
 std::string SupportPage(const std::set<std::string>& cuda);

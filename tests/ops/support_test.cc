@@ -52,6 +52,18 @@ TEST(Support, EveryOperatorIsDescribed) {
   }
 }
 
+// A kernel, or a reason why there is none; not both.
+TEST(Support, EveryOperatorHasACudaEntryOrAReason) {
+  const std::string source = Env("TANDEM_SOURCE_DIR");
+  if (source.empty()) GTEST_SKIP() << "TANDEM_SOURCE_DIR is not set; run it through ctest";
+  const auto module = CudaOps(Env("TANDEM_BIN_DIR") + "/../lib/libtandem_cuda.so");
+  const std::set<std::string> cuda =
+      module.ok() ? *module : CudaOpsOfPage(ReadFile(source + "/docs/op_support.md"));
+  for (const OpDef* def : AllOps()) {
+    EXPECT_NE(cuda.contains(def->type), !WithoutCudaKernel(def->type).empty()) << def->type;
+  }
+}
+
 TEST(Support, AMissingModuleIsSaid) {
   EXPECT_EQ(CudaOps("/nowhere/libtandem_cuda.so").status().code(), StatusCode::kUnavailable);
 }
