@@ -27,7 +27,7 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
   const DType dtype = node.out.front().desc.dtype;
   const bool on_host = node.place.kind == PlaceKind::kCpu;
   const bool gathers = bucket->op == CollectiveOp::kAllGather;
-  bucket->given = gathers ? node.in : node.out;
+  bucket->sources = gathers ? node.in : node.out;
   for (const CommTensor& t : gathers && !on_host ? node.in : node.out) {
     if (t.desc.dtype != dtype)
       return InvalidArgument("one %s of several element types", node.op->type);
@@ -64,11 +64,11 @@ Collective CommBucket::Call(size_t given) const {
     return call;
   }
   const auto numel = [](const CommTensor& t) { return static_cast<size_t>(t.desc.shape.numel()); };
-  call.in = this->given[0].data;
+  call.in = sources[0].data;
   call.out = tensors[0].data;
-  call.count = numel(this->given[0]);
+  call.count = numel(sources[0]);
   for (size_t i = 1; i < tensors.size(); ++i) {
-    call.more.push_back({this->given[i].data, tensors[i].data, numel(this->given[i])});
+    call.more.push_back({sources[i].data, tensors[i].data, numel(sources[i])});
   }
   return call;
 }

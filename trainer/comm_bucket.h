@@ -31,7 +31,7 @@ struct CommBucket {
 
   CollectiveOp op = CollectiveOp::kAllReduce;
   int rank = 0, root = 0;
-  std::vector<CommTensor> given, tensors;  // what this rank gives, and what comes
+  std::vector<CommTensor> sources, tensors;  // what this rank gives, and what comes
   std::string name;
   DType dtype = DType::kF32;                  // on its way
   bool is_flat = false;                       // else tensors that travel from where they are

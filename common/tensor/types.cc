@@ -103,8 +103,12 @@ float F16ToF32(uint16_t bits) {
     const uint32_t quiet = (bits & 0x3ffu) != 0 ? 0x7fc00000u : 0x7f800000u;
     return std::bit_cast<float>(sign | quiet | magnitude);
   }
-  const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;  // exact, subnormals too
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
+  constexpr uint32_t kBias = (127 - 15) << 23, kOne = 1 << 23;
+  if (magnitude >= kOne) return std::bit_cast<float>(sign | (magnitude + kBias));
+  // A subnormal, by normal numbers: threads may take subnormal f32 for 0.
+  const float small =
+      std::bit_cast<float>(magnitude + kBias + kOne) - std::bit_cast<float>(kBias + kOne);
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(small));
 }
 
 uint16_t F32ToF16(float value) {

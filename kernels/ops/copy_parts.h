@@ -1,5 +1,5 @@
-// What transpose, concat, split, slice, their gradients and reorder copy where: the same for all kinds of
-// kernels.
+// What transpose, concat, split, slice, their gradients and reorder copy where: the same for all
+// kinds of kernels.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,8 @@
 // cuDNN as far as kernels/ops/conv_cuda.cu uses it, by plain loops; see cuda_runtime.h.
 #pragma once
 
+#include <memory>
+
 #include "tests/cuda_on_host/cuda_runtime.h"
 
 enum cudnnStatus_t { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_BAD_PARAM };
@@ -53,12 +55,12 @@ inline const char* cudnnGetErrorString(cudnnStatus_t status) {
 
 template <typename Described>
 cudnnStatus_t CudnnOnHostMake(Described** descriptor) {
-  *descriptor = new Described{};
+  *descriptor = std::make_unique<Described>().release();
   return CUDNN_STATUS_SUCCESS;
 }
 template <typename Described>
 cudnnStatus_t CudnnOnHostDrop(Described* descriptor) {
-  delete descriptor;
+  const std::unique_ptr<Described> owned(descriptor);
   return CUDNN_STATUS_SUCCESS;
 }
 constexpr auto cudnnCreateTensorDescriptor = CudnnOnHostMake<CudnnOnHostTensor>;

@@ -69,7 +69,8 @@ constexpr const char* kCompiled = "compiled, never run on a device";
 std::string Row(const OpDef& def, const std::set<std::string>& cuda) {
   const auto impl = [](std::string* out, const KernelImpl& i) { absl::StrAppend(out, i.name); };
   const std::string cpu = def.is_comm ? "communication" : absl::StrJoin(def.cpu, ", ", impl);
-  return absl::StrCat("| ", def.type, " | ", cpu, " | ", (cuda.contains(def.type) ? kCompiled : WithoutCudaKernel(def.type)), " | ",
+  return absl::StrCat("| ", def.type, " | ", cpu, " | ",
+                      (cuda.contains(def.type) ? kCompiled : WithoutCudaKernel(def.type)), " | ",
                       def.grad != nullptr ? "yes" : "no", " | ", Inplace(def), " |\n");
 }
 

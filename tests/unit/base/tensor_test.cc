@@ -5,6 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
 #include "common/tensor/sparse_rows.h"
 #include "common/tensor/tensor.h"
 
@@ -43,6 +47,20 @@ TEST(Place, Parses) {
     EXPECT_FALSE(ParsePlace(bad).ok()) << bad;
   }
 }
+
+#if defined(__SSE__)
+// As processors do on threads that are told so, for speed.
+TEST(HalfTypes, SubnormalsOfF16AreKeptWhereThoseOfF32AreZero) {
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040);
+  const float smallest = F16ToF32(0x0001), largest = F16ToF32(0x83ff);
+  const uint16_t back = F32ToF16(0x1p-24f);
+  _mm_setcsr(before);
+  EXPECT_EQ(smallest, 0x1p-24f);
+  EXPECT_EQ(largest, -1023 * 0x1p-24f);
+  EXPECT_EQ(back, 0x0001);
+}
+#endif
 
 TEST(HalfTypes, RoundToNearestEven) {
   EXPECT_EQ(F32ToBF16(1.0f), 0x3f80);
