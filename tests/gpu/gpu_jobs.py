@@ -48,7 +48,7 @@ SMALL_IMAGES = args(image="3,32,32", stem="3", classes="10")
 IMAGENET = args(image="3,224,224", classes="1000")
 AMP = "strategy { amp: true amp_configs { amp_dtype: bf16 } }\n"
 # Overflows at first, and grows often.
-AMP_SCALE = ("strategy { amp: true amp_configs { amp_dtype: f16 init_loss_scaling: 1e30 "
+AMP_SCALE = ("strategy { amp: true amp_configs { amp_dtype: f16 init_loss_scaling: 1e12 "
              "incr_every_n_steps: 4 decr_every_n_nan_or_inf: 1 incr_ratio: 2.0 decr_ratio: 0.001 "
              "use_dynamic_loss_scaling: true } }\n")
 
