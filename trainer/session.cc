@@ -398,12 +398,10 @@ Status Session::Impl::Evaluate(int64_t epoch) {
 Status Session::Impl::TrainLoop() {
   TD_RETURN_IF_ERROR(StartMode());
   int64_t next = first_step_;
-  // Its predecessor may not have come to it. In mode hybrid the servers may have done step `next`
-  // already, which is to be done again: their tables do not go with the dense parameters then.
-  const bool behind_tables = config_.mode() == HYBRID && next < steps_total_;
-  if (options_.rank.restarted && leader() && next > 0 && !behind_tables) {
+  // Its predecessor may not have come to it. Tables of mode hybrid may be ahead: by step `next`.
+  const bool ahead = config_.mode() == HYBRID && next < steps_total_;
+  if (options_.rank.restarted && leader() && next > 0 && !ahead)
     TD_RETURN_IF_ERROR(AfterStep(next - 1, false));
-  }
   while (true) {
     const Status status = TrainFrom(&next);
     if (status.ok() || !point_ || stop_.load()) return status;
