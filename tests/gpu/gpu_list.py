@@ -34,6 +34,7 @@ class GpuList:
     def __init__(self, root, out, jobs, small):
         self.root, self.out, self.jobs, self.small = root, out, jobs, small
         self.begin = time.monotonic()
+        self.speeds = {}  # samples a second, by row
         self.report = {"date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
                        "small": small, "steps": []}
         libraries = [os.path.join(root, "lib")] + cuda_library_folders()
@@ -258,24 +259,23 @@ class GpuList:
         if result is None:
             return self.add(name, False, why)
         middle = self.median_s(result, steps)
-        text = f"{batch / middle:.0f} samples/s, {middle * 1e3:.3f} ms a step"
-        figures = {"samples_per_s": batch / middle}
-        for how in ("eager", "compile") if peer else ():
-            model, size = peer.split()
-            if self.left() < 60:
-                text += f"\nPyTorch {how}: not measured, the time is up"
-                continue
-            code, out = self.call([sys.executable, os.path.join(os.path.dirname(__file__),
-                                                                "gpu_torch.py"),
-                                   model, size, how, "20" if how == "compile" else "30"], 50)
-            if code != 0:
-                text += f"\nPyTorch {how}: not measured, exit code {code}: " + out.strip()[-150:]
-                continue
-            other = json.loads(out.strip().splitlines()[-1])
-            figures["torch_" + how] = other["samples_per_s"]
-            text += (f"\nPyTorch {other['torch']} {how}: {other['samples_per_s']:.0f} samples/s, "
-                     f"Tandem {batch / middle / other['samples_per_s']:.2f} times that")
-        return self.add(name, True, text, **figures)
+        self.speeds[name] = batch / middle
+        self.add(name, True, f"{batch / middle:.0f} samples/s, {middle * 1e3:.3f} ms a step",
+                 samples_per_s=batch / middle)
+        return self.peer(name, peer, "eager", 30) if peer else None
+
+    def peer(self, name, peer, how, limit):
+        """PyTorch on the same card; `how`: eager or compile. The whole step may take `limit`."""
+        title = f"PyTorch {how}: {name}"
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_torch.py")
+        code, out = self.call([sys.executable, script, *peer.split(), how, "30"], limit)
+        if code != 0:
+            return self.add(title, None, f"exit code {code}: " + out.strip()[-200:])
+        other = json.loads(out.strip().splitlines()[-1])
+        speed, own = other["samples_per_s"], self.speeds.get(name)
+        times = f", Tandem {own / speed:.2f} times that" if own else ""
+        return self.add(title, True, f"torch {other['torch']}: {speed:.0f} samples/s{times}",
+                        samples_per_s=speed)
 
     def knobs(self):
         (job, batch, steps), rows = self.jobs.knobs()
@@ -319,7 +319,11 @@ class GpuList:
         steps += [("AMP scale", self.amp), ("the seeds' resnet50", self.seed_job)]
         steps += [(row[0], lambda row=row: self.speed(*row)) for row in speeds]
         steps += [("NCCL", self.nccl), ("knobs", self.knobs), ("compute-sanitizer", self.sanitizer),
-                  ("op_bench", lambda: self.op_bench(self.left() - 5))]
+                  ("op_bench", lambda: self.op_bench(min(90, self.left() - 5)))]
+        # Compiling takes long: what is left of the time, the most telling rows first.
+        steps += [(f"PyTorch compile: {row[0]}",
+                   lambda row=row: self.peer(row[0], row[4], "compile", 90))
+                  for row in sorted(speeds, key=lambda row: row[2] != 128) if row[4]]
         for name, step in steps:
             if self.left() < 15:
                 self.add(name, None, "the time is up")
