@@ -50,7 +50,7 @@ void AddPiece(const State& st, const float* x, const float* y, float* out, int64
 Status Run(State& st, const KernelArgs& args) {
   const float *x = InF32(args, 0), *y = InF32(args, 1);
   float* out = OutF32(args, 0);
-  const auto& [outer, len, inner] = st.s;
+  const int64_t outer = st.s.outer, len = st.s.len, inner = st.s.inner;
   if (st.op.act_first) {
     float* acted = static_cast<float*>(args.scratch);
     Activate(st, y, acted, len);

@@ -1,12 +1,92 @@
 #!/bin/bash
-# The fuzz tests of strategy, job, program, data and ONNX files with many files: 1,000,000 of each kind by
-# default.
-#   tests/long/fuzz.sh [FILES [SEED]]
+# Every parser under libFuzzer with address, leak and undefined behaviour sanitizers (preset fuzz), so
+# many CPU minutes each, 10 by default; first, as target "mutations", the fuzz tests of strategy, job,
+# program, data and ONNX files with TANDEM_FUZZ_RUNS files of each kind (1,000,000; TANDEM_SEED too).
+#   tests/long/fuzz.sh [MINUTES_PER_TARGET [TARGET...]]
+# What is found goes on from run to run in build-fuzz/fuzz: corpus/TARGET, crashes/TARGET-*, and a row
+# a run in figures.tsv; the table at the end adds them up. Exit code 1: a target crashed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-export TANDEM_FUZZ_RUNS=${1:-1000000} TANDEM_SEED=${2:-$RANDOM}
-echo "fuzz.sh: $TANDEM_FUZZ_RUNS files of each kind, seed $TANDEM_SEED"
-build/tests/text_fuzz_test --gtest_filter='*MutatedJobs'
-build/tests/program_fuzz_test
-build/tests/reader_fuzz_test
-build/tests/onnx_fuzz_test
+minutes=${1:-10}
+shift || true
+all=(mutations $(sed -n 's/^tandem_fuzz_target(\([a-z_]*\) .*/\1/p' tests/fuzz/CMakeLists.txt))
+targets=("${@:-${all[@]}}")
+out=build-fuzz/fuzz
+figures=$out/figures.tsv
+
+mutations() {
+  export TANDEM_FUZZ_RUNS=${TANDEM_FUZZ_RUNS:-1000000} TANDEM_SEED=${TANDEM_SEED:-$RANDOM}
+  echo "fuzz.sh: $TANDEM_FUZZ_RUNS files of each kind, seed $TANDEM_SEED"
+  build/tests/text_fuzz_test --gtest_filter='*MutatedJobs'
+  build/tests/program_fuzz_test
+  build/tests/reader_fuzz_test
+  build/tests/onnx_fuzz_test
+}
+
+# One turn of a target: libFuzzer for some seconds. Adds a row of figures.
+turn() {
+  local name=$1 seconds=$2 log=$out/$1.log words=$out/seeds/$1/words.dict flags=() rc=0
+  local TIMEFORMAT='%U %S' used
+  [ ! -s "$words" ] || flags+=(-dict="$words")
+  used=$({ time "$out/fuzz_$name" "$out/corpus/$name" -max_total_time="$seconds" -max_len=16384 \
+    -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$out/crashes/$name-" \
+    ${flags[@]+"${flags[@]}"} >"$log" 2>&1; } 2>&1) || rc=$?
+  awk -v name="$name" -v used="$used" -v rc=$rc '
+    /^stat::number_of_executed_units/ { runs = $2 }
+    match($0, /cov: [0-9]+/) { edges = substr($0, RSTART + 5, RLENGTH - 5) }
+    match($0, /corp: [0-9]+/) { corpus = substr($0, RSTART + 6, RLENGTH - 6) }
+    END {
+      split(used, cpu, " ")
+      printf "%s\t%d\t%d\t%d\t%.1f\t%d\n", name, runs, edges, corpus, cpu[1] + cpu[2], rc != 0
+    }' "$log" >>"$figures"
+  [ $rc -eq 0 ] || { echo "fuzz.sh: $name failed: $log" >&2; return 1; }
+}
+
+# The seconds of CPU in the last row.
+last_seconds() { tail -1 "$figures" | cut -f5; }
+
+# CPU seconds are what counts: turns go on until there are enough of them.
+fuzz() {
+  local name=$1 left=$((minutes * 60))
+  mkdir -p "$out/corpus/$name" "$out/seeds/$name" "$out/crashes"
+  "$out/fuzz_$name" --write_seeds="$out/seeds/$name"
+  cp "$out/seeds/$name"/seed-* "$out/corpus/$name"
+  while [ "$left" -gt 0 ]; do
+    turn "$name" $((left < 30 ? 2 * left : 60)) || return 1
+    left=$(awk -v left="$left" -v used="$(last_seconds)" 'BEGIN { printf "%d", left - used }')
+  done
+}
+
+table() {
+  echo "| target | executions | edges | corpus | CPU minutes | crashes |"
+  echo "|---|---|---|---|---|---|"
+  awk -F'\t' '
+    !($1 in runs) { names[++n] = $1 }
+    { runs[$1] += $2; if ($3) edges[$1] = $3; if ($4) corpus[$1] = $4; cpu[$1] += $5; bad[$1] += $6 }
+    END {
+      for (i = 1; i <= n; ++i) {
+        name = names[i]
+        printf "| %s | %d | %d | %d | %.1f | %d |\n", name, runs[name], edges[name], corpus[name],
+          cpu[name] / 60, bad[name]
+      }
+    }' "$figures"
+}
+
+temporary=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)")  # inputs become files
+trap 'rm -rf "$temporary"' EXIT
+export TMPDIR=$temporary
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+status=0
+for name in "${targets[@]}"; do
+  if [ "$name" = mutations ]; then
+    mutations || status=1
+    continue
+  fi
+  if [ ! -x "$out/fuzz_$name" ]; then
+    echo "fuzz.sh: no target \"$name\" in $out: cmake --preset fuzz && ninja -C build-fuzz fuzz_$name" >&2
+    exit 2
+  fi
+  fuzz "$name" || status=1
+done
+[ ! -e "$figures" ] || table
+exit $status

@@ -9,64 +9,11 @@
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
 #include "proto/program.pb.h"
+#include "tests/support/job_text.h"
 #include "tests/support/text_fuzz_util.h"
 
 namespace tandem {
 namespace {
-
-constexpr char kValid[] = R"(# a job
-name: "fuzz" mode: PSERVER
-model { zoo: "lenet" arg { name: "hidden" value: "256,256" } }
-data { format: "mnist" dir: "/data" shuffle: true }
-optimizer { type: "momentum" learning_rate: 1e-2
-            schedule { boundary: [1, 2] value: [1, 0.5, .25] } }
-strategy {
-  a_sync: True
-  a_sync_configs { k_steps: -1 send_queue_size: 16 }
-  build_strategy: < reduce_strategy: AllReduce num_iteration_per_drop_scope: 30
-                    mkldnn_enabled_op_types: ["conv2d", 'relu'] memory_optimize: None >
-  execution_strategy { num_threads: 0x3 }
-  amp_configs { decr_ratio: 0.5f custom_black_list: "softmax" }
-  FLAGS_rpc_deadline: 5000; nccl_comm_num: 2,
-}
-seed: 7 batch_size: 64
-)";
-
-constexpr const char* kPieces[] = {"{",
-                                   "}",
-                                   "<",
-                                   ">",
-                                   "[",
-                                   "]",
-                                   ":",
-                                   ",",
-                                   ";",
-                                   "-",
-                                   "\"",
-                                   "'",
-                                   "\\",
-                                   "#",
-                                   "\n",
-                                   "\t",
-                                   ".",
-                                   "nan",
-                                   "inf",
-                                   "1e999",
-                                   "99999999999999999999",
-                                   "0x",
-                                   "08",
-                                   "strategy {",
-                                   "a_sync: true",
-                                   "\xff",
-                                   "\xe4\xb8",
-                                   "true",
-                                   "k_steps: 3",
-                                   "CPU_NUM: 2",
-                                   "name: 'x'",
-                                   "arg {",
-                                   "-1",
-                                   "\\x",
-                                   "\\777"};
 
 TEST(TextFuzz, MutatedJobs) {
   const auto [seed, runs] = FuzzRunsOf(20000);
@@ -74,7 +21,7 @@ TEST(TextFuzz, MutatedJobs) {
   int64_t loaded = 0;
   const auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < runs; ++i) {
-    const std::string text = MutateText(kValid, kPieces, random);
+    const std::string text = MutateText(kJobText, kJobPieces, random);
     JobConfig job;
     Origins origins;
     Diagnostics diagnostics;

@@ -3,137 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "proto/example.pb.h"
 #include "tests/support/jpeg_test_util.h"
+#include "tests/support/reader_formats.h"
 #include "tests/support/text_fuzz_util.h"
-#include "tests/unit/trainer/dataset_test_util.h"
 #include "tests/unit/trainer/test_files.h"
-#include "trainer/reader/criteo.h"
-#include "trainer/reader/csv.h"
 #include "trainer/reader/example_records.h"
 #include "trainer/reader/image_list.h"
 #include "trainer/reader/jpeg.h"
-#include "trainer/reader/libsvm.h"
 #include "trainer/reader/record_io.h"
 
 namespace tandem {
 namespace {
 
-constexpr int64_t kBadMax = 3;
-
-struct FuzzFormat {
-  const char* name;
-  std::string valid;
-  std::vector<const char*> pieces;  // that mutations put in
-  StatusOr<TrainAndTest> (*open)(const std::string& path);
-};
-
-LineReading FuzzReading() { return {.threads = 1, .bad_records_max = kBadMax}; }
-
-StatusOr<TrainAndTest> FuzzCriteo(const std::string& path) {
-  CriteoOptions options;
-  options.files = {.train = {path}, .test_share = 0.3, .reading = FuzzReading()};
-  options.category_ids = 10;
-  options.number_ids = 8;
-  return OpenCriteo(options);
-}
-
-StatusOr<TrainAndTest> FuzzLibSvm(const std::string& path) {
-  LibSvmOptions options;
-  options.files = {.train = {path}, .test_share = 0.3, .reading = FuzzReading()};
-  options.ids = 50;
-  options.features_max = 4;
-  return OpenLibSvm(options);
-}
-
-StatusOr<TrainAndTest> FuzzCsv(const std::string& path) {
-  CsvOptions options;
-  options.train_path = options.test_path = path;
-  options.label_column = "pay";
-  options.positive_labels = {"high"};
-  options.negative_labels = {"low"};
-  options.columns = {{"age", CsvColumn::kNumeric, 4},
-                     {"job", CsvColumn::kVocabulary, 3},
-                     {"city", CsvColumn::kHash, 5}};
-  options.reading = FuzzReading();
-  return OpenCsv(options);
-}
-
-StatusOr<TrainAndTest> FuzzExamples(const std::string& path) {
-  ExampleOptions options;
-  options.files = {.train = {path}, .test_share = 0.3, .reading = FuzzReading()};
-  options.features = {{"x", "", ExampleFeature::kFloat, {2}},
-                      {"label", "", ExampleFeature::kInt64, {1}, 10}};
-  return OpenExamples(options);
-}
-
-// Records whose features are x and label; their frames are those of `format`.
-std::string ExampleFile(RecordFormat format) {
-  const TempDir dir;
-  auto writer = RecordWriter::Create(dir / "file", format);
-  CHECK(writer.ok()) << writer.status();
-  for (int i = 0; i < 8; ++i) {
-    pb::Example example;
-    auto& features = *example.mutable_features()->mutable_feature();
-    for (int k = 0; k < 2; ++k) features["x"].mutable_float_list()->add_value(k + 0.5f);
-    features["label"].mutable_int64_list()->add_value(i);
-    CHECK((*writer)->Add(example.SerializeAsString()).ok());
-  }
-  CHECK((*writer)->Finish().ok());
-  return ReadFile(dir / "file");
-}
-
-std::string CriteoLines() {
-  std::string text;
-  for (int i = 0; i < 6; ++i) {
-    text += std::to_string(i % 2);
-    for (int c = 0; c < 13; ++c) text += c % 4 == i % 4 ? "\t" : "\t" + std::to_string(c * i - 2);
-    for (int c = 0; c < 26; ++c) text += c % 5 == i % 5 ? "\t" : "\t68fd1e6" + std::to_string(c);
-    text += "\n";
-  }
-  return text;
-}
-
-std::vector<FuzzFormat> Formats() {
-  return {
-      {"criteo",
-       CriteoLines(),
-       {"\t", "\t\t\t", "\n", "1\t", "-1e309", "\r\n", "\xff", "0x", "nan"},
-       FuzzCriteo},
-      {"libsvm",
-       "1 1:2 5:3.5 7:-1\n0 qid:3 2:1 # x\n-1 1:1e-3\n+1 3:1 4:1 5:1 6:1\n",
-       {":", " 9:9", "#", "qid:", "\n", "1e999", "-", "99999999999999999999", "\t", "\r", "nan"},
-       FuzzLibSvm},
-      {"csv",
-       "age,job,city,pay\n10,smith,Rome,low\n20,cook,Oslo,high\n?,cook,,low\n-1.5,x,y,high\n",
-       {",", "\"", "\n", "?", "high", "low", "1e999", "\r\n", "age,job,city,pay\n", "\xff", "nan"},
-       FuzzCsv},
-      {"tfrecord",
-       ExampleFile(RecordFormat::kTfRecord),
-       {"\x01", "\xff\xff\xff\xff", "label", "\x7f"},
-       FuzzExamples},
-      {"recordio",
-       ExampleFile(RecordFormat::kRecordIo),
-       {"\x01", "\xff\xff\xff\xff", "\x04\x03\x02\x01", "label"},
-       FuzzExamples},
-  };
-}
-
-// What was accepted can be read: fields within their limits.
-void CheckData(const Dataset& data) {
-  for (const SampleField& field : data.fields()) {
-    if (field.desc.dtype != DType::kI64) continue;
-    for (const int64_t id : ReadField<int64_t>(data, field.name)) {
-      ASSERT_TRUE(id >= 0 && id < field.limit) << field.name << " " << id;
-    }
-  }
-}
-
 TEST(ReaderFuzz, MutatedFiles) {
   const auto [seed, runs] = FuzzRunsOf(2000);
   const TempDir dir;
   const std::string path = dir / "file";
-  for (const FuzzFormat& format : Formats()) {
+  for (const ReaderFormat& format : ReaderFormats()) {
     SCOPED_TRACE(format.name);
     WriteFile(path, format.valid);
     ASSERT_EQ(format.open(path).status(), OkStatus());
@@ -148,10 +34,9 @@ TEST(ReaderFuzz, MutatedFiles) {
         continue;
       }
       ++loaded;
-      CheckData(*data->train);
-      CheckData(*data->test);
-      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " run " << i << "\n" << text;
-      ASSERT_LE(data->warnings.size(), 2 * (kBadMax + 1u));
+      ASSERT_EQ(FaultOf(*data->train), "") << "seed " << seed << " run " << i << "\n" << text;
+      ASSERT_EQ(FaultOf(*data->test), "") << "seed " << seed << " run " << i << "\n" << text;
+      ASSERT_LE(data->warnings.size(), 2 * (kFormatBadMax + 1u));
     }
     std::printf("%s: %lld of %lld mutated files loaded\n", format.name,
                 static_cast<long long>(loaded), static_cast<long long>(runs));
@@ -164,11 +49,8 @@ TEST(ReaderFuzz, MutatedFiles) {
 TEST(ReaderFuzz, MutatedMessages) {
   const auto [seed, runs] = FuzzRunsOf(2000);
   std::mt19937_64 random(seed);
-  pb::Example example;
-  auto& features = *example.mutable_features()->mutable_feature();
-  for (int k = 0; k < 2; ++k) features["x"].mutable_float_list()->add_value(k + 0.5f);
-  features["label"].mutable_int64_list()->add_value(2);
-  const std::string valid = example.SerializeAsString();
+  const std::string valid = ValidExample();
+  const ReaderFormat format = ReaderFormatOf("tfrecord");
   int64_t loaded = 0;
   const char* pieces[] = {"\x0a", "\x12", "\x01", "x", "label", "\xff\xff\xff\xff\x0f"};
   for (int64_t i = 0; i < runs; ++i) {
@@ -183,14 +65,13 @@ TEST(ReaderFuzz, MutatedMessages) {
       ASSERT_EQ((*writer)->Add(each), OkStatus());
     }
     ASSERT_EQ((*writer)->Finish(), OkStatus());
-    const auto data = FuzzExamples(dir / "file");
+    const auto data = format.open(dir / "file");
     ASSERT_TRUE(data.ok()) << data.status() << " seed " << seed << " run " << i;
     const uint32_t good = data->train->size() + data->test->size();
     ASSERT_TRUE(good == 5 || (good == 4 && data->warnings.size() == 2)) << seed << " " << i;
     loaded += good == 5 ? 1 : 0;
-    CheckData(*data->train);
-    CheckData(*data->test);
-    ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " run " << i;
+    ASSERT_EQ(FaultOf(*data->train), "") << "seed " << seed << " run " << i;
+    ASSERT_EQ(FaultOf(*data->test), "") << "seed " << seed << " run " << i;
   }
   EXPECT_GT(loaded, 0);
   EXPECT_LT(loaded, runs);
@@ -212,7 +93,7 @@ TEST(ReaderFuzz, MutatedImageLists) {
   options.classes = 5;
   options.size = 4;
   options.threads = 1;
-  options.bad_records_max = kBadMax;
+  options.bad_records_max = kFormatBadMax;
   int64_t read = 0, refused = 0;
   for (int64_t i = 0; i < runs; ++i) {
     WriteFile(options.list, MutateText(valid, pieces, random));

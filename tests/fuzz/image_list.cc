@@ -1,0 +1,40 @@
+// Lists of images beside one image.
+#include "trainer/reader/image_list.h"
+#include "tests/fuzz/file_target.h"
+#include "tests/support/jpeg_test_util.h"
+
+namespace tandem {
+namespace {
+
+Status Open(const std::string& path) {
+  ImageListOptions options;
+  options.list = path;
+  options.root = std::filesystem::path(path).parent_path();
+  options.classes = 5;
+  options.size = 4;
+  options.threads = 1;
+  options.bad_records_max = kFormatBadMax;
+  const std::string image = options.root + "/a.jpg";
+  if (!std::filesystem::exists(image)) {
+    WriteFile(image, EncodeJpeg(std::vector<uint8_t>(20 * 10 * 3, 7), 20, 10, 3, 80));
+  }
+  std::vector<std::string> warnings;
+  TD_ASSIGN_OR_RETURN(const auto data, OpenImageList(options, &warnings));
+  std::vector<float> pixels(3 * 4 * 4);
+  int64_t label = -1;
+  void* const out[] = {pixels.data(), &label};
+  const uint32_t first = 0;
+  TD_RETURN_IF_ERROR(data->Fill({&first, 1}, out));  // fails where paths are wrong
+  CHECK(label >= 0 && label < options.classes) << label;
+  return OkStatus();
+}
+
+}  // namespace
+
+FuzzTarget MakeFuzzTarget() {
+  return {{"# a list\na.jpg 0\n a.jpg\t4 \n\na.jpg 3\r\na.jpg 1\na.jpg 2\n"},
+          {" ", "\t", "\n", "#", "a.jpg", "/", "..", "99999999999999999999"},
+          FileAccepts(Open)};
+}
+
+}  // namespace tandem

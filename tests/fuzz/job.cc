@@ -1,0 +1,37 @@
+// Job files with a strategy: parsed, checked, saved and read again.
+#include "common/base/check.h"
+#include "common/strategy/strategy.h"
+#include "common/strategy/text_file.h"
+#include "proto/job.pb.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/support/job_text.h"
+
+namespace tandem {
+namespace {
+
+bool Accepts(std::string_view input) {
+  JobConfig job;
+  Origins origins;
+  Diagnostics diagnostics;
+  ParseTextProto({"job.pbtxt", std::string(input)}, &job, &origins, &diagnostics);
+  const bool parsed = diagnostics.ok();
+  ValidateStrategy(job.strategy(), {TrainMode::kPserver, Origin(), 0}, origins, "strategy",
+                   &diagnostics);
+  CHECK(diagnostics.ok() || !diagnostics.ErrorText().empty());
+  // What was understood of a broken file can be saved, too.
+  const std::string once = SaveText(job);
+  JobConfig again;
+  Diagnostics none;
+  ParseTextProto({"again", once}, &again, nullptr, &none);
+  CHECK_EQ(none.ErrorText(), "");
+  CHECK_EQ(SaveText(again), once);
+  return parsed;
+}
+
+}  // namespace
+
+FuzzTarget MakeFuzzTarget() {
+  return {{kJobText}, {std::begin(kJobPieces), std::end(kJobPieces)}, Accepts};
+}
+
+}  // namespace tandem

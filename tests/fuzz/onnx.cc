@@ -1,0 +1,48 @@
+// ONNX models that become programs.
+#include "common/base/check.h"
+#include "onnx/onnx.pb.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/onnx/cases.h"
+#include "tests/support/program_text.h"
+#include "trainer/onnx/export.h"
+#include "trainer/onnx/import.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kSeedBytesMax = 8192;  // larger models take too long
+
+bool Accepts(std::string_view input) {
+  CpuDevice device;
+  OnnxImportOptions options;
+  options.loss = OnnxImportOptions::Loss::kNone;
+  onnx::ModelProto model;
+  model.ParseFromArray(input.data(), static_cast<int>(input.size()));
+  if (model.graph().output_size() > 1) options.output = model.graph().output(0).name();
+  const auto import = ImportOnnx(input, "m.onnx", options, device);
+  CHECK(import.ok() || import.status().message().find("m.onnx") != std::string::npos)
+      << import.status();
+  if (import.ok()) CHECK(Verify(import->program).ok());
+  return import.ok();
+}
+
+void AddSeed(const Program& program, std::vector<std::string>& seeds) {
+  CpuDevice device;
+  const auto model = ExportOnnx(program, *ValuesOf(program, device), {}, {});
+  CHECK(model.ok()) << model.status();
+  // Some operators go out and do not come back.
+  if (model->bytes.size() <= kSeedBytesMax && Accepts(model->bytes)) seeds.push_back(model->bytes);
+}
+
+}  // namespace
+
+FuzzTarget MakeFuzzTarget() {
+  FuzzTarget target{
+      {}, {"Gemm", "Conv", "Reshape", "Shape", "Squeeze", "Gather", "Concat"}, Accepts};
+  for (const OnnxCase& c : OnnxCases()) AddSeed(c.program, target.seeds);
+  AddSeed(*ParseProgram(kProgramText), target.seeds);
+  CHECK_GE(target.seeds.size(), 5u);
+  return target;
+}
+
+}  // namespace tandem

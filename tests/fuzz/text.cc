@@ -1,0 +1,20 @@
+// Plain text by bytes: windows, and windows with bytes to be found.
+#include "trainer/reader/text.h"
+#include "tests/fuzz/file_target.h"
+
+namespace tandem {
+namespace {
+
+Status Open(const std::string& path) {
+  const Status windows = CheckedBoth(
+      OpenText({.path = path, .sequence = 3, .stride = 1, .test_share = 0.4, .predicted = 0}));
+  const Status masked =
+      CheckedBoth(OpenText({.path = path, .sequence = 4, .test_share = 0.5, .predicted = 1}));
+  return windows.ok() ? masked : windows;
+}
+
+}  // namespace
+
+FuzzTarget MakeFuzzTarget() { return {{"abcdefghij\xff."}, {}, FileAccepts(Open)}; }
+
+}  // namespace tandem

@@ -1,0 +1,78 @@
+// Records of pservers' update log. Inputs are a kind and a body, whose checksum is made right; as
+// they come, they are tried too.
+#include <google/protobuf/stubs/logging.h>
+
+#include <cstring>
+
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/rpc/wire.h"
+#include "pserver/bucket_move.h"
+#include "pserver/log_record.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kNumber = 3;
+
+std::string BytesOf(const EncodedMessage& message) {
+  std::string bytes;
+  for (const EncodedMessage::Piece& piece : message.pieces) {
+    piece.data == nullptr ? bytes.append(piece.owned)
+                          : bytes.append(static_cast<const char*>(piece.data), piece.bytes);
+  }
+  return bytes;
+}
+
+bool Decodes(std::string_view record) {
+  const auto entry = DecodeLogEntry(kNumber, record);
+  CHECK(entry.ok() || !entry.status().message().empty());
+  if (!entry.ok()) return false;
+  // Taken once, it is written and taken again.
+  const std::string once = BytesOf(EncodeLogEntry(*entry));
+  const auto again = DecodeLogEntry(kNumber, once);
+  CHECK(again.ok()) << again.status();
+  CHECK(BytesOf(EncodeLogEntry(*again)) == once);
+  return true;
+}
+
+bool Accepts(std::string_view input) {
+  bool accepted = Decodes(input);
+  if (input.empty()) return accepted;
+  const std::string_view body = input.substr(1);
+  std::string record(1, input[0]);
+  PutFixed32(record, Crc32c(0, body.data(), body.size()));
+  return Decodes(record.append(body)) || accepted;
+}
+
+// The kind and the body of an entry.
+std::string Seed(const LogEntry& entry) {
+  std::string bytes = BytesOf(EncodeLogEntry(entry));
+  return bytes.erase(1, 4);
+}
+
+std::vector<std::string> Seeds() {
+  CpuDevice device;
+  LogEntry push{kNumber, LogEntry::Kind::kPush, {{"job", 1, 99}, 5, 6, 0.25f, {}}, {}};
+  push.head.slices.push_back({"fc_0.w", 2, {DType::kF32, {3}}});
+  auto values = device.Allocate(3 * sizeof(float));
+  CHECK(values.ok());
+  std::memset(values->get(), 0, 3 * sizeof(float));
+  push.values.push_back(*std::move(values));
+  auto move = std::make_shared<MoveRecord>();
+  move->moves.push_back({});
+  move->parcel.config.job = "job";
+  move->parcel.source = 1;
+  const LogEntry learned{kNumber, LogEntry::Kind::kMoveLearned, {}, {}, move};
+  return {Seed(push), Seed({kNumber, LogEntry::Kind::kAdopt, {{"job", 1, 99}}, {}}), Seed(learned)};
+}
+
+}  // namespace
+
+FuzzTarget MakeFuzzTarget() {
+  google::protobuf::SetLogHandler(nullptr);  // a line for each name that is no UTF-8
+  return {Seeds(), {"\1", "\4", "\5", "\6", "\7"}, Accepts};
+}
+
+}  // namespace tandem
