@@ -25,22 +25,11 @@ StatusTable Trainers(const ShardInfo& info) {
 
 // In sync mode all trainers wait for the one that hardly waits itself.
 std::string Slowest(const ShardInfo& info) {
-  const TrainerInfo* slowest = nullptr;
-  double next = 0;  // least that another one waited
+  std::vector<std::pair<int, double>> waited;
   for (const TrainerInfo& t : info.trainers) {
-    if (!t.seen || t.completed || t.lost) continue;
-    if (slowest == nullptr || t.waited_seconds < slowest->waited_seconds) {
-      next = slowest == nullptr ? -1 : slowest->waited_seconds;
-      slowest = &t;
-    } else if (next < 0 || t.waited_seconds < next) {
-      next = t.waited_seconds;
-    }
+    if (t.seen && !t.completed && !t.lost) waited.emplace_back(t.trainer, t.waited_seconds);
   }
-  if (slowest == nullptr || next < 0) return "-";
-  constexpr double kSecondsMin = 0.1;
-  const double more = next - slowest->waited_seconds;
-  if (more < kSecondsMin) return "none";
-  return absl::StrFormat("trainer %d: others waited %.1f s more", slowest->trainer, more);
+  return SlowestText("trainer", waited);
 }
 
 StatusTable Slices(const ShardInfo& info) {

@@ -17,6 +17,7 @@
 #include "trainer/dgc_state.h"
 #include "trainer/launcher_line.h"
 #include "trainer/mode.h"
+#include "trainer/rank_waits.h"
 #include "trainer/spread_state.h"
 
 namespace tandem {
@@ -62,8 +63,10 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
                             const std::function<bool()>& stop) override;
   Status BeginStep(int64_t step, float learning_rate) override {
     if (dgc_) TD_RETURN_IF_ERROR(dgc_->BeginStep(*scope_, step));
+    TD_RETURN_IF_ERROR(waits_.BeginStep(step, hosts(), timeout()));
     return SetLearningRate(*scope_, learning_rate);
   }
+  std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
   bool state_is_spread() const override { return options_.update_by_owner || dgc_; }
   StatusOr<bool> Stopping(bool mine) override;
   StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
@@ -125,6 +128,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   int recoveries_ = 0;
   std::atomic<int64_t> launched_{0}, launched_max_{0};  // under way, at once
   std::atomic<int64_t> bytes_{0};                       // of this rank's buffers
+  RankWaits waits_;
 
   // With one_comm_at_a_time and several communicators.
   Mutex mu_;
@@ -432,11 +436,13 @@ void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   const StatusOr<size_t> given = bucket->Gather();
   if (!given.ok()) return end(given.status());
   launched_max_ = std::max(launched_max_.load(), ++launched_);
+  waits_.Began();
   bytes_ += static_cast<int64_t>(*given * SizeOf(bucket->dtype));
   CommunicatorOf(*bucket)
       .Start(bucket->Call(*given))
       ->OnDone([this, bucket, count = *given, end](const Status& status) {
         --launched_;
+        waits_.Ended();
         end(status.ok() ? bucket->Scatter(count) : status);
       });
 }

@@ -40,6 +40,7 @@ class HybridMode final : public ModeDriver, public CommHandler {
     TD_RETURN_IF_ERROR(tables_->BeginStep(step, learning_rate));
     return dense_->BeginStep(step, learning_rate);
   }
+  std::vector<double> WaitedSeconds() const override { return dense_->WaitedSeconds(); }
   bool state_is_spread() const override { return dense_->state_is_spread(); }
   StatusOr<bool> Stopping(bool mine) override { return dense_->Stopping(mine); }
   Status Gather() override { return tables_->Gather(); }

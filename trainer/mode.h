@@ -120,6 +120,9 @@ class ModeDriver {
                                     const std::function<bool()>&) {
     return why;
   }
+  // Seconds that each rank has waited for the others, by rank, as the ranks told each other last;
+  // empty: they have not. From any thread.
+  virtual std::vector<double> WaitedSeconds() const { return {}; }
   // Before each step: its number and learning rate.
   virtual Status BeginStep(int64_t step, float learning_rate) = 0;
   // Whether optimizer state is spread over the ranks. Then all of them call State, and all stop,

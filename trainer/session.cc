@@ -306,10 +306,9 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   const double seconds = Seconds(clock_.Now() - begin) - wait_seconds_;
   train_seconds_ += seconds;
   history_.Add({last, steps, seconds, reports_ ? loss_ : std::numeric_limits<double>::quiet_NaN()});
-  const double each = seconds / static_cast<double>(steps);
-  if (options_.board) {
-    options_.board->Step(last, each, prefetcher_->stats().wait_seconds, prefetcher_->queue_size());
-  }
+  if (options_.board)
+    options_.board->Step(last, seconds / static_cast<double>(steps), mode_.WaitedSeconds(),
+                         prefetcher_->stats().wait_seconds, prefetcher_->queue_size());
   return OkStatus();
 }
 

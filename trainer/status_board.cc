@@ -67,9 +67,10 @@ void StatusBoard::Begin(StatusJob job) {
   steps_wanted_.Set(static_cast<double>(job_.steps_total));
 }
 
-void StatusBoard::Step(int64_t step, double seconds, double data_wait_seconds,
-                       uint32_t batches_ready) {
+void StatusBoard::Step(int64_t step, double seconds, std::vector<double> waited_by_rank,
+                       double data_wait_seconds, uint32_t batches_ready) {
   MutexLock lock(mu_);
+  waited_by_rank_ = std::move(waited_by_rank);
   data_wait_total_.Add(std::max(0.0, data_wait_seconds - data_wait_));
   data_wait_ = data_wait_seconds;
   batches_ready_.Set(batches_ready);
@@ -168,6 +169,14 @@ StatusDocument StatusBoard::Document() const {
       {"waiting for data", busy > 0 ? Percent(data_wait_ / busy) : "-"},
       {"last checkpoint", saved_step_ < 0 ? "none" : absl::StrFormat("step %d", saved_step_)},
   };
+  if (!waited_by_rank_.empty()) {
+    std::vector<std::pair<int, double>> waited;
+    for (const double s : waited_by_rank_) waited.emplace_back(static_cast<int>(waited.size()), s);
+    document.facts.emplace_back(
+        "waited for others",
+        absl::StrFormat("%.1f s", waited_by_rank_[static_cast<size_t>(job_.rank)]));
+    document.facts.emplace_back("slowest", SlowestText("rank", waited));
+  }
   document.series = {{"training loss", "step", loss_curve_.Points()},
                      {"samples per second", "step", speed_curve_.Points()}};
   if (!job_.metric.empty()) {

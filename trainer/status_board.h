@@ -44,9 +44,10 @@ class StatusBoard {
   StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events = nullptr);
 
   void Begin(StatusJob job);
-  // After each step: how long it took, the wait for data since the session began, and how many
-  // batches the reader has ready.
-  void Step(int64_t step, double seconds, double data_wait_seconds, uint32_t batches_ready);
+  // After each step: how long it took, what each rank has waited for the others (empty: not known),
+  // the wait for data since the session began, and how many batches the reader has ready.
+  void Step(int64_t step, double seconds, std::vector<double> waited_by_rank,
+            double data_wait_seconds, uint32_t batches_ready);
   // When they are known.
   void Loss(int64_t step, double loss, double metric, double learning_rate);
   void Evaluation(int64_t step, double loss, double metric);
@@ -76,6 +77,7 @@ class StatusBoard {
   int64_t steps_done_ TD_GUARDED_BY(mu_) = 0;  // of the whole job
   int64_t steps_here_ TD_GUARDED_BY(mu_) = 0;
   double seconds_ TD_GUARDED_BY(mu_) = 0, data_wait_ TD_GUARDED_BY(mu_) = 0;
+  std::vector<double> waited_by_rank_ TD_GUARDED_BY(mu_);
   int64_t saved_step_ TD_GUARDED_BY(mu_) = -1;
   Time begin_ TD_GUARDED_BY(mu_);
   Curve loss_curve_ TD_GUARDED_BY(mu_), metric_curve_ TD_GUARDED_BY(mu_);

@@ -1,5 +1,6 @@
 #include "common/http/status_page.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,18 @@ std::string ToJson(const StatusDocument& document) {
       {"facts", facts},          {"series", series},        {"tables", tables}};
   // Names may come from outside; what is not UTF-8 is replaced, not thrown at the caller.
   return whole.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string SlowestText(const std::string& kind,
+                        const std::vector<std::pair<int, double>>& waited) {
+  if (waited.size() < 2) return "-";
+  std::vector<std::pair<int, double>> least = waited;
+  std::partial_sort(least.begin(), least.begin() + 2, least.end(),
+                    [](const auto& a, const auto& b) { return a.second < b.second; });
+  constexpr double kSecondsMin = 0.1;
+  const double more = least[1].second - least[0].second;
+  if (more < kSecondsMin) return "none";
+  return absl::StrFormat("%s %d: others waited %.1f s more", kind, least[0].first, more);
 }
 
 std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,

@@ -36,6 +36,11 @@ struct StatusDocument {
 
 std::string ToJson(const StatusDocument& document);
 
+// Of processes that wait for each other, by number with the seconds that they have waited, the one
+// that hardly waits itself: "KIND 1: others waited 4.0 s more". "none" when all wait alike, "-" for
+// fewer than two.
+std::string SlowestText(const std::string& kind, const std::vector<std::pair<int, double>>& waited);
+
 // "/" (the page), its script and style, "/status.json", "/metrics" (Prometheus text), "/healthz"
 // (200 while the process answers), "/readyz" (200 or 503). `metrics` must outlive the server;
 // `document` is called on the server's thread.

@@ -89,6 +89,7 @@ void AskPage(const JobAccess& access, const PageAddress& address,
   row.data_wait = page->Fact("waiting for data");
   row.remaining = page->Fact("remaining");
   row.checkpoint = page->Fact("last checkpoint");
+  row.slowest = page->Fact("slowest");
 }
 
 // In sync mode nobody gets ahead by more than the step for which the others wait; so a trainer that
@@ -116,6 +117,12 @@ void FindSlow(JobSnapshot& job) {
     }
   }
   if (job.slow.empty()) job.slow = std::move(silent);
+  // All ranks say the same, some a moment later.
+  for (const TrainerRow& t : job.trainers) {
+    if (t.slowest.empty() || t.slowest == "-") continue;
+    if (t.slowest != "none") job.slow.push_back(t.slowest);
+    break;
+  }
 }
 
 }  // namespace

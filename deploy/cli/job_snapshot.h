@@ -29,6 +29,7 @@ struct TrainerRow {
   double silent_seconds = 0;           // on_servers: since any server heard of it
   // Of its page; "" without one.
   std::string step, samples_per_second, data_wait, remaining, checkpoint;
+  std::string slowest;  // the rank that the others wait for, in collective and hybrid mode
 };
 
 struct VariableRow {

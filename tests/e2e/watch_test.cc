@@ -1,6 +1,7 @@
 // A running job as an administrator sees and steers it, by the folder of its logs alone.
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
@@ -117,6 +118,29 @@ TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
   ASSERT_EQ(now["slow"].size(), 1u) << now.dump(1);
   EXPECT_THAT(now["slow"][0].get<std::string>(), HasSubstr("is a step behind and silent for "));
   ::kill(trainers[0], SIGCONT);
+  job->Signal(SIGTERM);
+  job->Wait();
+}
+
+// Ranks that reduce among themselves tell each other how long they wait.
+TEST_F(WatchTest, TheSlowestRankIsNamed) {
+  const std::string logs = Path("ranks.log");
+  const auto job = StartJob(
+      "ranks", {"--mode=collective", "--nproc=2", "--status_port=" + std::to_string(FreePort(2))},
+      {"--steps_max=1000000", "--epochs=100000"});
+  ASSERT_TRUE(job->WaitForText("step=")) << job->Output();
+  const auto trainers = ChildrenOf(job->pid(), "tandem-trainer");
+  ASSERT_EQ(trainers.size(), 2u);
+  json now;
+  EXPECT_TRUE(WaitUntil([&] {
+    ::kill(trainers[1], SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ::kill(trainers[1], SIGCONT);
+    now = Tandem({"status", logs, "-o", "json"}).Json();
+    return now.is_object() && !now["slow"].empty();
+  })) << job->Output();
+  EXPECT_THAT(now["slow"][0].get<std::string>(), HasSubstr("rank 1: others waited "));
+  EXPECT_THAT(Tandem({"top", logs, "--count=1"}).text, HasSubstr("slow: rank 1: others waited "));
   job->Signal(SIGTERM);
   job->Wait();
 }

@@ -60,7 +60,7 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_EQ(Fact("remaining"), "unknown");
   for (int step = 10; step < 20; ++step) {
     clock_.Advance(std::chrono::seconds(2));
-    board_.Step(step, 0.5, 1.5 * (step - 9), 3);  // of each 2 s, 1.5 s waiting for data
+    board_.Step(step, 0.5, {}, 1.5 * (step - 9), 3);  // of each 2 s, 1.5 s waiting for data
     board_.Loss(step, 100.0 - step, 0.5, 0.1);
   }
   board_.Evaluation(20, 1.25, 0.9);
@@ -92,9 +92,18 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_FALSE(board_.Document().ready);
 }
 
+TEST_F(StatusBoardTest, NamesTheRankThatIsWaitedFor) {
+  board_.Begin({.name = "lenet", .rank = 1, .ranks = 3, .steps_total = 5, .samples_per_step = 1});
+  board_.Step(0, 0.5, {}, 0, 0);
+  EXPECT_EQ(Fact("slowest"), "no such fact") << "the ranks have not told each other";
+  board_.Step(1, 0.5, {4.0, 5.5, 0.5}, 0, 0);
+  EXPECT_EQ(Fact("waited for others"), "5.5 s");
+  EXPECT_EQ(Fact("slowest"), "rank 2: others waited 3.5 s more");
+}
+
 TEST_F(StatusBoardTest, AJobWithoutAMetricShowsNone) {
   board_.Begin({.name = "w2v", .steps_total = 5, .samples_per_step = 1});
-  board_.Step(0, 0.5, 0, 0);
+  board_.Step(0, 0.5, {}, 0, 0);
   board_.Loss(0, 1, 0, 0.1);
   EXPECT_EQ(board_.Document().series.size(), 2u);
 }
