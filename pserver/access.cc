@@ -26,6 +26,7 @@ const std::vector<AccessRow>& AccessTable() {
       {PserverCall::kFreezeBuckets, "FreezeBuckets", {kAdmin}},
       {PserverCall::kOfferBuckets, "OfferBuckets", {kAdmin}},
       {PserverCall::kReleaseBuckets, "ReleaseBuckets", {kAdmin}},
+      {PserverCall::kRefuseBuckets, "RefuseBuckets", {kAdmin}},
   };
   return rows;
 }

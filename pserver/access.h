@@ -30,7 +30,8 @@ enum class PserverCall : uint8_t {
   kExchangeMap,
   kFreezeBuckets,
   kOfferBuckets,
-  kReleaseBuckets
+  kReleaseBuckets,
+  kRefuseBuckets
 };
 
 struct AccessRow {

@@ -44,8 +44,9 @@ struct MoveState {
   std::map<int, uint64_t> begun;      // by bucket, the highest epoch that it chose for a move
   std::map<int, uint64_t> offered;    // buckets that are kept and not served yet, with their epochs
   std::vector<ServerMark> inherited;  // that came with buckets
+  bool leaving = false;               // takes no more buckets
   bool empty() const {
-    return map.version() == 0 && generation == 0 && begun.empty() && offered.empty();
+    return map.version() == 0 && generation == 0 && begun.empty() && offered.empty() && !leaving;
   }
 };
 
@@ -54,6 +55,7 @@ struct MoveRecord {
   std::vector<BucketMove> moves;
   BucketParcel parcel;
   BucketMap map;
+  bool leaving = false;
 };
 
 struct MapAnswer {
@@ -63,6 +65,8 @@ struct MapAnswer {
   std::vector<int> buckets;  // that are its own, frozen ones among them
   uint64_t rows = 0;
   size_t slices = 0;
+  bool leaving = false;
+  int frozen_for = -1;  // the target of its frozen buckets; -1: there are none
 };
 
 }  // namespace tandem

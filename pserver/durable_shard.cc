@@ -96,6 +96,7 @@ StatusOr<uint64_t> DurableShard::Recover() {
     return uint64_t{0};
   }
   TD_RETURN_IF_ERROR(shard_->Restore(*image));
+  shard_->GoOnBehind(*image);
   Keeps(image->version);
   uint64_t entries = 0;
   TD_RETURN_IF_ERROR(storage_->ReadLog(image->log_number, [&](LogEntry entry) {

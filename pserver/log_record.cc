@@ -66,8 +66,8 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
   PutFixed32(prefix, Crc32c(0, body.data(), body.size()));
   if (prefix != bytes.substr(0, kHeadBytes)) return damaged("CRC32C");
   const auto kind = static_cast<LogEntry::Kind>(bytes[0]);
-  if (kind < LogEntry::Kind::kPush || kind > LogEntry::Kind::kOrder) return damaged("kind");
-  if (kind > LogEntry::Kind::kComplete && kind < LogEntry::Kind::kOrder) {
+  if (kind < LogEntry::Kind::kPush || kind > LogEntry::Kind::kMoveRefused) return damaged("kind");
+  if (kind > LogEntry::Kind::kComplete && kind != LogEntry::Kind::kOrder) {
     MoveEntry message;
     if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
       return damaged("not a MoveEntry");

@@ -24,6 +24,8 @@ Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapR
   reply->mutable_bucket()->Add(answer.buckets.begin(), answer.buckets.end());
   reply->set_rows(answer.rows);
   reply->set_slices(static_cast<uint32_t>(answer.slices));
+  reply->set_leaving(answer.leaving);
+  reply->set_frozen_for(answer.frozen_for + 1);
   return OkStatus();
 }
 

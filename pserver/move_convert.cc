@@ -114,6 +114,7 @@ StatusOr<MoveState> FromProto(const MovesMeta& meta) {
   state.begun = EpochsOf(meta.begun());
   state.offered = EpochsOf(meta.offered());
   TD_ASSIGN_OR_RETURN(state.inherited, MarksOf(meta.mark()));
+  state.leaving = meta.leaving();
   return state;
 }
 
@@ -123,6 +124,7 @@ void ToProto(const MoveState& state, MovesMeta* out) {
   AddEpochs(state.begun, out->mutable_begun());
   AddEpochs(state.offered, out->mutable_offered());
   AddMarks(state.inherited, out->mutable_mark());
+  out->set_leaving(state.leaving);
 }
 
 StatusOr<MoveRecord> FromProto(const MoveEntry& entry) {
@@ -132,6 +134,7 @@ StatusOr<MoveRecord> FromProto(const MoveEntry& entry) {
     TD_ASSIGN_OR_RETURN(record.parcel, FromProto(entry.parcel()));
   }
   record.map = FromProto(entry.map());
+  record.leaving = entry.leaving();
   return record;
 }
 
@@ -139,6 +142,7 @@ void ToProto(const MoveRecord& record, MoveEntry* out) {
   ToProto(record.moves, out->mutable_move());
   if (!record.parcel.moves.empty()) ToProto(record.parcel, out->mutable_parcel());
   ToProto(record.map, out->mutable_map());
+  out->set_leaving(record.leaving);
 }
 
 }  // namespace tandem

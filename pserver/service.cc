@@ -34,7 +34,8 @@ constexpr size_t kShortBytesMax = 1 << 20;
 using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
     ParameterServer::WithCallbackMethod_FreezeBuckets<
         ParameterServer::WithCallbackMethod_OfferBuckets<
-            ParameterServer::WithCallbackMethod_ReleaseBuckets<ParameterServer::Service>>>>;
+            ParameterServer::WithCallbackMethod_ReleaseBuckets<
+                ParameterServer::WithCallbackMethod_RefuseBuckets<ParameterServer::Service>>>>>;
 // Push and Pull carry tensors and are read and written by hand, the rest goes through protobuf.
 using Plain = ParameterServer::WithCallbackMethod_Configure<
     ParameterServer::WithCallbackMethod_InitParams<ParameterServer::WithCallbackMethod_WaitInit<
@@ -189,6 +190,14 @@ class PserverService final : public Base {
                                      ReleaseBucketsReply* reply) override {
     return Move(context, PserverCall::kReleaseBuckets,
                 [this, request, reply] { return tandem::ReleaseBuckets(*request, shard_, reply); });
+  }
+  ServerUnaryReactor* RefuseBuckets(CallbackServerContext* context,
+                                    const RefuseBucketsRequest* request,
+                                    RefuseBucketsReply* /*reply*/) override {
+    return Move(context, PserverCall::kRefuseBuckets, [this, request]() -> Status {
+      TD_RETURN_IF_ERROR(durable_.CheckMoves());
+      return shard_.RefuseBuckets(request->job(), request->refuse());
+    });
   }
 
  private:

@@ -135,6 +135,8 @@ class Shard {
   Status OfferBuckets(const std::string& job, const BucketParcel& parcel);
   // From now on the frozen buckets are the target's. FAILED_PRECONDITION when the lease is over.
   StatusOr<BucketMap> ReleaseBuckets(const std::string& job, const std::vector<BucketMove>& moves);
+  // This server is leaving: it takes no more buckets. Or it stays.
+  Status RefuseBuckets(const std::string& job, bool refuse);
   // Takes up what somebody else knows; serves what was offered once it was released.
   StatusOr<MapAnswer> ExchangeMap(const Caller& caller, bool observer, const BucketMap& known);
 
@@ -149,6 +151,9 @@ class Shard {
   StatusOr<ShardImage> Image(bool delta = false);
   // This image is on the disk. A whole one is where deltas find it.
   void Kept(const ShardImage& image);
+  // This image, which was restored, is the one on the disk: deltas go on behind it, for the ages of
+  // rows tell what changed since.
+  void GoOnBehind(const ShardImage& image);
   // Of the log: up to where Kept told, and up to where the parameters are.
   uint64_t kept_number() const { return kept_number_; }
   uint64_t settled_number() const;
@@ -392,7 +397,7 @@ class Shard {
   bool replaying_ TD_GUARDED_BY(mu_) = false;
   std::deque<Owed> owed_ TD_GUARDED_BY(mu_);                // in the order of their numbers
   std::map<PushId, uint64_t> owed_ids_ TD_GUARDED_BY(mu_);  // numbers of those without values
-  bool waited_ TD_GUARDED_BY(mu_) = false;  // for values, since the start
+  bool waited_ TD_GUARDED_BY(mu_) = false;                  // for values, since the start
   // Sync: steps of which the pushes of a trainer are lost. Nothing comes behind them.
   std::map<int, uint64_t> gone_ TD_GUARDED_BY(mu_);
   std::atomic<uint64_t> kept_number_ = 0;

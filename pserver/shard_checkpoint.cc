@@ -92,6 +92,12 @@ void Shard::Kept(const ShardImage& image) {
   deltas_ = 0;
 }
 
+void Shard::GoOnBehind(const ShardImage& image) {
+  MutexLock lock(base_mu_);
+  base_ = image.whole;
+  deltas_ = 0;
+}
+
 StatusOr<ShardImage> Shard::Image(bool delta) {
   Cut cut;
   {
@@ -102,9 +108,9 @@ StatusOr<ShardImage> Shard::Image(bool delta) {
     }
     if (delta && !Base()) {
       return FailedPrecondition(
-          "no delta: since this server started, or went back to a checkpoint, it wrote no whole "
-          "one; "
-          "hint: tandem save");
+          "no delta: since it began, went back to a checkpoint or gave rows away this server wrote "
+          "no "
+          "whole one; hint: tandem save");
     }
     TD_ASSIGN_OR_RETURN(cut, BeginCut(delta));
   }

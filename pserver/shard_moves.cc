@@ -222,8 +222,23 @@ Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
   }
   if (known == parcel.moves.size()) return OkStatus();  // the same call again
   if (known != 0) return FailedPrecondition("some of these moves are over");
+  if (moves_.leaving) {
+    return FailedPrecondition(
+        "pserver %d is leaving and takes no rows; hint: tandem rebalance --add with its address "
+        "takes it back",
+        options_.index);
+  }
   TD_RETURN_IF_ERROR(TakeParcel(parcel));
   NoteMove(LogEntry::Kind::kMoveOffered, {{}, parcel, {}});
+  return OkStatus();
+}
+
+Status Shard::RefuseBuckets(const std::string& job, bool refuse) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  if (moves_.leaving == refuse) return OkStatus();
+  moves_.leaving = refuse;
+  NoteMove(LogEntry::Kind::kMoveRefused, {{}, {}, {}, refuse});
   return OkStatus();
 }
 
@@ -368,11 +383,14 @@ StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
     answer.rows += sparse_->table(static_cast<int>(i)).rows();
   }
   answer.slices = table_->size();
+  answer.leaving = moves_.leaving;
+  if (!frozen_.moves.empty()) answer.frozen_for = frozen_.moves.front().server;
   return answer;
 }
 
 Status Shard::ReplayMove(const LogEntry& entry) {
   if (table_ == nullptr) return FailedPrecondition("nothing is configured");
+  ForgetBase();
   switch (entry.kind) {
     case LogEntry::Kind::kMoveBegun:
       for (const BucketMove& m : entry.move->moves) moves_.begun[m.bucket] = m.epoch;
@@ -382,6 +400,9 @@ Status Shard::ReplayMove(const LogEntry& entry) {
       break;
     case LogEntry::Kind::kMoveReleased:
       GiveAway(*entry.move);
+      break;
+    case LogEntry::Kind::kMoveRefused:
+      moves_.leaving = entry.move->leaving;
       break;
     default:
       LearnMoves(entry.move->map);

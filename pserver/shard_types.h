@@ -296,6 +296,8 @@ struct ShardImage {
   uint64_t order = 0;  // counts the images of a shard's life; not kept
   // A delta: tables may hold only what changed since the whole image of this version.
   std::optional<uint64_t> base = {};
+  // As Storage::Read gives it: the version of the whole image on which deltas may build.
+  std::optional<uint64_t> whole = {};
   size_t bytes() const;
 };
 

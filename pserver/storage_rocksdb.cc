@@ -148,6 +148,7 @@ class RocksdbStorage final : public Storage {
       TD_ASSIGN_OR_RETURN(const ShardImage base, ReadImage(meta.base()));
       MergeDelta(base, image);
     }
+    image.whole = meta.has_base() ? meta.base().version() : meta.version();
     RemoveValuesBut(meta);
     return std::optional<ShardImage>(std::move(image));
   }

@@ -29,6 +29,7 @@ struct LogEntry {
     kMoveReleased = 6,  // were given away
     kMoveLearned = 7,   // are served from now on, or kept no more
     kOrder = 8,         // a push whose values its sender keeps: head alone, without slices
+    kMoveRefused = 9,   // of `move`: buckets are taken no more, or again
   };
   uint64_t number = 0;  // 1, 2, 3 ... over the life of the data folder
   Kind kind = Kind::kPush;

@@ -23,7 +23,8 @@ Json ToJson(const std::vector<ServedBuckets>& servers) {
                    {"address", s.address},
                    {"buckets", s.buckets.size()},
                    {"rows", s.rows},
-                   {"slices", s.slices}});
+                   {"slices", s.slices},
+                   {"leaving", s.leaving}});
   }
   return all;
 }
@@ -38,8 +39,9 @@ Json ToJson(const std::vector<BucketTransfer>& plan) {
 
 void Print(const std::vector<ServedBuckets>& servers) {
   for (const ServedBuckets& s : servers) {
-    std::printf("pserver %d (%s): %zu buckets, %llu rows\n", s.server, s.address.c_str(),
-                s.buckets.size(), static_cast<unsigned long long>(s.rows));
+    std::printf("pserver %d (%s): %zu buckets, %llu rows%s\n", s.server, s.address.c_str(),
+                s.buckets.size(), static_cast<unsigned long long>(s.rows),
+                s.leaving ? ", leaving" : "");
   }
 }
 
@@ -55,9 +57,12 @@ Status CheckDrain(const std::vector<ServedBuckets>& servers, int server) {
   if (it == servers.end()) {
     return InvalidArgument("there is no pserver %d; the job has %d", server, servers.size());
   }
-  if (servers.size() == 1) {
-    return FailedPrecondition("pserver %d is the only one; hint: tandem rebalance --add=HOST:PORT",
-                              server);
+  const bool another =
+      std::any_of(servers.begin(), servers.end(),
+                  [server](const ServedBuckets& s) { return s.server != server && !s.leaving; });
+  if (!another) {
+    return FailedPrecondition(
+        "pserver %d is the only one that stays; hint: tandem rebalance --add=HOST:PORT", server);
   }
   if (server == 0) {
     return FailedPrecondition(
@@ -75,8 +80,8 @@ Status CheckDrained(const std::vector<ServedBuckets>& servers, int server) {
   for (const ServedBuckets& s : servers) {
     if (s.server != server || s.buckets.empty()) continue;
     return FailedPrecondition(
-        "pserver %d has %d buckets of rows again; hint: somebody else rebalances this job, drain "
-        "the pserver once that is over",
+        "pserver %d has %d buckets of rows again; hint: somebody took it back (tandem rebalance "
+        "--add), drain it again",
         server, s.buckets.size());
   }
   return OkStatus();
@@ -103,14 +108,22 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
   Mover mover(*carrier, addresses, {.job = access.job});
   TD_ASSIGN_OR_RETURN(std::vector<ServedBuckets> servers, mover.Where());
   for (const std::string& address : what.added) {
-    const bool known = std::any_of(servers.begin(), servers.end(),
-                                   [&](const ServedBuckets& s) { return s.address == address; });
-    if (!known) TD_RETURN_IF_ERROR(mover.Add(address));
+    const auto known = std::find_if(servers.begin(), servers.end(),
+                                    [&](const ServedBuckets& s) { return s.address == address; });
+    if (known == servers.end()) {
+      TD_RETURN_IF_ERROR(mover.Add(address));
+    } else if (known->leaving && !what.dry) {
+      TD_RETURN_IF_ERROR(mover.Stay(known->server));
+    }
   }
   if (!what.added.empty()) {
     TD_ASSIGN_OR_RETURN(servers, mover.Where());
   }
-  if (what.drained >= 0) TD_RETURN_IF_ERROR(CheckDrain(servers, what.drained));
+  if (what.drained >= 0) {
+    TD_RETURN_IF_ERROR(CheckDrain(servers, what.drained));
+    TD_RETURN_IF_ERROR(mover.Leave(what.drained));
+    TD_ASSIGN_OR_RETURN(servers, mover.Where());
+  }
   const std::vector<BucketTransfer> plan =
       what.drained >= 0 ? PlanDrain(servers, what.drained) : PlanRebalance(servers);
   MoveProgress last;
@@ -142,8 +155,9 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
   }
   Print(servers);
   if (what.drained >= 0 && !what.dry) {
-    std::printf("pserver %d serves nothing any more: whoever started it may stop it\n",
-                what.drained);
+    std::printf(
+        "pserver %d serves nothing any more and takes nothing: whoever started it may stop it\n",
+        what.drained);
   }
   return OkStatus();
 }

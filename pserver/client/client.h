@@ -257,7 +257,7 @@ class PsClient {
   Status Complete();
   // Every server writes a checkpoint; blocking. Gives the version (the lowest). `delta`: of tables
   // the rows that changed since the last whole one, which stays; FAILED_PRECONDITION when there is
-  // none since the server started.
+  // none.
   StatusOr<uint64_t> Save(bool delta = false);
   // Every server goes back to its checkpoint; blocking. Gives the version (the lowest).
   StatusOr<uint64_t> Restore();

@@ -42,7 +42,7 @@ std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int
   std::map<int, std::vector<int>> by_target;
   std::map<int, size_t> load;
   for (const ServedBuckets& s : now) {
-    if (s.server != server) load[s.server] = s.buckets.size();
+    if (s.server != server && !s.leaving) load[s.server] = s.buckets.size();
   }
   if (source == left.end() || load.empty()) return {};
   for (const int bucket : source->buckets) {
@@ -58,13 +58,21 @@ std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int
 
 std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now) {
   std::vector<ServedBuckets> left = now;
-  size_t sum = 0;
-  for (const ServedBuckets& s : left) sum += s.buckets.size();
+  size_t sum = 0, leaving = 0;
+  for (const ServedBuckets& s : left) {
+    sum += s.buckets.size();
+    leaving += s.leaving;
+  }
+  const size_t stay = left.size() - leaving;
+  if (stay == 0) return {};
   // Those that have most keep one more where it does not come out even.
   std::stable_sort(left.begin(), left.end(), [](const ServedBuckets& a, const ServedBuckets& b) {
+    if (a.leaving != b.leaving) return a.leaving;
     return a.buckets.size() > b.buckets.size();
   });
-  const auto share = [&](size_t i) { return sum / left.size() + (i < sum % left.size()); };
+  const auto share = [&](size_t i) {
+    return i < leaving ? 0 : sum / stay + (i - leaving < sum % stay);
+  };
   std::vector<BucketTransfer> plan;
   size_t giver = 0;
   for (size_t taker = left.size(); taker-- > 0;) {
@@ -134,6 +142,32 @@ Status Mover::Tell(int server, const BucketMapDef& map) {
   return Call(server, "ExchangeMap", request, &reply);
 }
 
+Status Mover::Refuse(int server, bool refuse) {
+  RefuseBucketsRequest request;
+  RefuseBucketsReply reply;
+  request.set_job(options_.job);
+  request.set_refuse(refuse);
+  return Call(server, "RefuseBuckets", request, &reply);
+}
+
+Status Mover::Leave(int server) {
+  TD_RETURN_IF_ERROR(Refuse(server, true));
+  // What was offered before may still be released, as long as it is frozen at its source.
+  const Time give_up = carrier_.Now() + options_.patience;
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> now, Where());
+    const auto source = std::find_if(now.begin(), now.end(), [server](const ServedBuckets& s) {
+      return s.frozen_for == server;
+    });
+    if (source == now.end()) return OkStatus();
+    if (carrier_.Now() >= give_up) {
+      return Unavailable("buckets of %s stay frozen for pserver %d", NameOf(source->server),
+                         server);
+    }
+    TD_RETURN_IF_ERROR(Pause());
+  }
+}
+
 Status Mover::Add(const std::string& address) {
   TD_RETURN_IF_ERROR(carrier_.AddServer(static_cast<int>(addresses_.size()), address));
   addresses_.push_back(address);
@@ -178,7 +212,9 @@ StatusOr<std::vector<ServedBuckets>> Mover::Where() {
                      addresses_[i],
                      {reply.bucket().begin(), reply.bucket().end()},
                      reply.rows(),
-                     reply.slices()});
+                     reply.slices(),
+                     reply.leaving(),
+                     static_cast<int>(reply.frozen_for()) - 1});
     }
   }
   return now;

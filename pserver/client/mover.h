@@ -33,6 +33,8 @@ struct ServedBuckets {
   std::vector<int> buckets;  // ascending
   uint64_t rows = 0;         // of all tables
   uint32_t slices = 0;       // of dense variables, which do not move
+  bool leaving = false;      // takes none
+  int frozen_for = -1;       // some of them are on their way to that server; -1: none are
 };
 struct BucketTransfer {
   int source = 0, target = 0;
@@ -45,7 +47,8 @@ struct MoveProgress {
   Duration frozen = Duration::zero();  // the longest time that rows could not be used
 };
 
-// All buckets of `server` to those of the others that have fewest.
+// All buckets of `server` to those of the others that have fewest. Servers that are leaving get
+// none here and below.
 std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int server);
 // As many buckets on every server, with as few moves as can be.
 std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now);
@@ -64,11 +67,15 @@ class Mover {
   // --index.
   Status Add(const std::string& address);
   // Who serves what, servers that others know of among them, after every server was told what the
-  // others know: moves that somebody left unfinished are completed by that, and a server that has
-  // no buckets then may go for good, unless somebody moves some to it. Servers that came later,
+  // others know: moves that somebody left unfinished are completed by that, and a server that is
+  // leaving and has no buckets then may go for good. Servers that came later,
   // serve nothing and do not answer are gone, and left out. UNAVAILABLE naming another one that
   // does not answer, or when others move buckets for longer than options.patience.
   StatusOr<std::vector<ServedBuckets>> Where();
+  // From now on this server takes no buckets, and none are on their way to it, of whomever: it is
+  // leaving, until Stay. UNAVAILABLE when some are, for longer than options.patience.
+  Status Leave(int server);
+  Status Stay(int server) { return Refuse(server, false); }
   // Stops at the first error; what was moved by then stays where it is.
   Status Run(const std::vector<BucketTransfer>& transfers,
              const std::function<void(const MoveProgress&)>& progress);
@@ -77,8 +84,9 @@ class Mover {
   // One parcel.
   Status Move(int source, int target, const std::vector<int>& buckets, MoveProgress& progress);
   Status Deliver(int source, int target, const ParcelDef& parcel);
+  Status Refuse(int server, bool refuse);
   Status Tell(int server, const BucketMapDef& map);
-  Status Pause();
+  Status Pause();  // before a call is repeated
   // With repetitions, for as long as `patience`, of what a broken connection explains.
   template <typename Request, typename Reply>
   Status Call(int server, const char* method, const Request& request, Reply* reply,

@@ -266,6 +266,8 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
   if (task.retire && task.stride == 1 && BucketsOf(task.source).empty()) {
     TD_RETURN_IF_ERROR(mover.Run({{task.target, task.source, BucketsOf(task.target)}}, count));
   }
+  if (task.Retires(static_cast<int>(servers_.size()) - 1))
+    TD_RETURN_IF_ERROR(mover.Leave(task.source));
   BucketTransfer there{task.source, task.target, BucketsOf(task.source)};
   std::erase_if(there.buckets, [&](int b) { return b % task.stride != 0; });
   TD_RETURN_IF_ERROR(mover.Run({there}, count));
@@ -293,8 +295,6 @@ void SimJob::KillMover() {
 void SimJob::Retire(int index) {
   SimServer& server = *servers_[static_cast<size_t>(index)];
   if (!server.alive() || !BucketsOf(index).empty()) return;
-  const StatusOr<ShardImage> image = server.shard().Image();
-  if (!image.ok() || (image->moves != nullptr && !image->moves->offered.empty())) return;
   world_.Note("server retired", static_cast<uint64_t>(index));
   ++report_.retired;
   retired_[static_cast<size_t>(index)] = true;

@@ -240,6 +240,10 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
     return kept(OfferBucketsRequest(), OfferBucketsReply(),
                 [&](const auto& r, auto*) { return OfferBuckets(r, shard); });
   }
+  if (method == "RefuseBuckets") {
+    return kept(RefuseBucketsRequest(), RefuseBucketsReply(),
+                [&](const auto& r, auto*) { return shard.RefuseBuckets(r.job(), r.refuse()); });
+  }
   if (method == "ReleaseBuckets") {
     return kept(ReleaseBucketsRequest(), ReleaseBucketsReply(),
                 [&](const auto& r, auto* out) { return ReleaseBuckets(r, shard, out); });

@@ -65,10 +65,10 @@ const std::map<std::string, std::string>& Elsewhere() {
        "--mode=hybrid keeps dense variables on trainers, or save the job and start it again with "
        "other servers",
        kServers},
-      {"pserver %d has %d buckets of rows again; hint: somebody else rebalances this job, "
-       "drain the pserver once that is over",
-       "another command that moves buckets at the same moment"},
-      {"pserver %d is the only one; hint: tandem rebalance --add=HOST:PORT", kServers},
+      {"pserver %d has %d buckets of rows again; hint: somebody took it back (tandem rebalance "
+       "--add), drain it again",
+       "another command about the same pserver at the same moment"},
+      {"pserver %d is the only one that stays; hint: tandem rebalance --add=HOST:PORT", kServers},
       {"pserver 0 has the trainers' barriers too, and must stay; hint: drain another one",
        kServers},
       {"there is no pserver %d; the job has %d", kServers},

@@ -41,6 +41,7 @@ const std::map<std::string, std::vector<PeerRole>>& Allowed() {
       {"FreezeBuckets", {kAdmin}},
       {"OfferBuckets", {kAdmin}},
       {"ReleaseBuckets", {kAdmin}},
+      {"RefuseBuckets", {kAdmin}},
   };
   return allowed;
 }

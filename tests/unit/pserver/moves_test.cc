@@ -319,21 +319,27 @@ TEST_F(MovesTest, WhatCannotMoveIsRefused) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("in a_sync mode alone"));
 }
 
-// Carries ExchangeMap to shards, at once.
+// Carries ExchangeMap and RefuseBuckets to shards, at once.
 class ShardCarrier final : public PsCarrier {
  public:
   ShardCarrier(std::vector<Shard*> shards, const Clock& clock, std::function<void(int)> before)
       : shards_(std::move(shards)), clock_(clock), before_(std::move(before)) {}
   Time Now() const override { return clock_.Now(); }
   std::unique_ptr<PsEvent> MakeEvent() override { return std::make_unique<Event>(); }
-  void Call(int server, const char* /*method*/, EncodedMessage message, Time /*deadline*/,
+  void Call(int server, const char* method, EncodedMessage message, Time /*deadline*/,
             Take take) override {
     before_(++calls_);
+    Shard& shard = *shards_[static_cast<size_t>(server)];
+    const std::string bytes = Flat(message);
+    if (std::string_view(method) == "RefuseBuckets") {
+      RefuseBucketsRequest request;
+      ASSERT_TRUE(request.ParseFromString(bytes));
+      return take(shard.RefuseBuckets(request.job(), request.refuse()), {});
+    }
     ExchangeMapRequest request;
     ExchangeMapReply reply;
-    const std::string bytes = Flat(message);
     ASSERT_TRUE(request.ParseFromString(bytes));
-    const Status status = ExchangeMap(request, *shards_[static_cast<size_t>(server)], &reply);
+    const Status status = ExchangeMap(request, shard, &reply);
     const std::string answer = reply.SerializeAsString();
     const std::span<const std::byte> piece = std::as_bytes(std::span(answer));
     take(status, Fragments(&piece, 1));
@@ -390,6 +396,72 @@ TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
   EXPECT_EQ(servers.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(ToString(servers.status()), HasSubstr("somebody else rebalances this job"));
   EXPECT_LE(carrier.calls(), 12);
+}
+
+// A server that is drained may be stopped for good, whoever else moves rows.
+TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const auto early = Freeze(*a, {5}, 1);
+  ASSERT_TRUE(early.ok()) << early.status();
+  ASSERT_TRUE(b->OfferBuckets("job", *early).ok());
+  // Until nobody can release to it what it was offered before.
+  ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
+    if (call == 4) {
+      EXPECT_TRUE(a->ReleaseBuckets("job", early->moves).ok());
+    }
+  });
+  Mover mover(carrier, {"host:0", "host:1"}, {});
+  ASSERT_TRUE(mover.Leave(1).ok());
+  EXPECT_GE(carrier.calls(), 5);
+  const auto servers = mover.Where();
+  ASSERT_TRUE(servers.ok()) << servers.status();
+  EXPECT_THAT((*servers)[1].buckets, Contains(5));
+  EXPECT_TRUE((*servers)[1].leaving);
+  EXPECT_FALSE((*servers)[0].leaving);
+  const auto refused = [&](Shard& shard) {
+    const auto parcel = Freeze(*a, {6}, 1);
+    EXPECT_TRUE(parcel.ok()) << parcel.status();
+    const Status status = shard.OfferBuckets("job", *parcel);
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("pserver 1 is leaving"));
+    clock_.Advance(seconds(3));  // the lease is over
+  };
+  refused(*b);
+  // It does not forget it.
+  const auto image = b->Image();
+  ASSERT_TRUE(image.ok()) << image.status();
+  const auto later = Make(1);
+  ASSERT_TRUE(later->Restore(*image).ok());
+  refused(*later);
+  ASSERT_TRUE(mover.Stay(1).ok());
+  EXPECT_TRUE(Move(*a, *b, {6}, 1).ok());
+}
+
+TEST_F(MovesTest, BucketsThatStayFrozenForWhoIsLeavingAreNamed) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int) {
+    clock_.Advance(seconds(1));
+    EXPECT_TRUE(Freeze(*a, {5}, 1).ok());
+    EXPECT_TRUE(a->FreezeBuckets("job", {5}, 1, "host:1", seconds(60)).ok());
+  });
+  Mover mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
+  const Status status = mover.Leave(1);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("stay frozen for pserver 1"));
+}
+
+TEST(PlanTest, WhoIsLeavingGivesAllAndGetsNone) {
+  const std::vector<ServedBuckets> now = {{.server = 0, .buckets = {0, 1, 2, 3, 4, 5}},
+                                          {.server = 1, .buckets = {6, 7}, .leaving = true},
+                                          {.server = 2, .buckets = {}}};
+  std::map<int, int> counts = {{0, 6}, {1, 2}, {2, 0}};
+  for (const BucketTransfer& t : PlanRebalance(now)) {
+    counts[t.source] -= static_cast<int>(t.buckets.size());
+    counts[t.target] += static_cast<int>(t.buckets.size());
+  }
+  EXPECT_EQ(counts, (std::map<int, int>{{0, 4}, {1, 0}, {2, 4}}));
+  for (const BucketTransfer& t : PlanDrain(now, 0)) EXPECT_EQ(t.target, 2);
+  EXPECT_THAT(PlanRebalance({{.server = 0, .buckets = {1}, .leaving = true}}), testing::IsEmpty());
 }
 
 TEST(BucketMapTest, GoesTogetherInAnyOrder) {
