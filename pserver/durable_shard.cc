@@ -138,7 +138,8 @@ void DurableShard::WhenKept(UpdateLog::Written done) {
 
 void DurableShard::WhenLeft(UpdateLog::Written done) {
   Status saved;
-  if (shard_->replayable()) saved = Save(false, shard_->settled_number()).status();
+  if (shard_->replayable() && shard_->Info().initialised)
+    saved = Save(false, shard_->settled_number()).status();
   shard_->WhenWritten([done = std::move(done), saved](const Status& written) {
     done(written.ok() ? saved : written);
   });

@@ -110,7 +110,10 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
     config_ = std::move(mine);
   }
   may_treat_otherwise_ = false;
-  TD_RETURN_IF_ERROR(CheckCaller(caller));
+  if (Status called = CheckCaller(caller); !called.ok()) {
+    // Whoever configures knows nothing yet of servers that wait for others.
+    return owed_.empty() || !broken_.ok() ? called : DataLoss("%s", std::string(called.message()));
+  }
   return ConfigureResult{
       Incarnation(), initialised(),     restored_,           version_,
       moves_.map,    moves_.generation, options_.replayable, options_.keep_bytes_max};
@@ -228,7 +231,7 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
     if (taken) return true;
   }
   if (!replaying_) TD_RETURN_IF_ERROR(CheckGeneration(head));
-  if (options_.log != nullptr) TD_RETURN_IF_ERROR(options_.log->Ready());
+  if (options_.log != nullptr && !replaying_) TD_RETURN_IF_ERROR(options_.log->Ready());
   if (t.completed) {
     return FailedPrecondition("trainer %d pushes after it completed", head.caller.trainer);
   }

@@ -46,13 +46,14 @@ void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessa
 void PsClient::Impl::SendPatiently(std::shared_ptr<PatientCall> call) {
   carrier->Call(call->server.index, call->method, call->request, call->deadline,
                 [this, call](const Status& status, Fragments answer) {
-                  const bool asks = status.code() == StatusCode::kDataLoss && kept != nullptr;
+                  const bool asks = status.code() == StatusCode::kDataLoss;
+                  const bool waits = status.code() == StatusCode::kUnavailable && kept != nullptr;
                   const Duration pause = PauseOf(call->attempts++);
                   const bool time = carrier->Now() + pause < call->deadline;
-                  if ((!asks && status.code() != StatusCode::kUnavailable) || !time) {
+                  if ((!asks && !waits) || !time) {
                     return call->take(Annotate(status, call->server.name), answer);
                   }
-                  if (asks) SendAgain(static_cast<size_t>(call->server.index));
+                  if (asks && kept != nullptr) SendAgain(static_cast<size_t>(call->server.index));
                   carrier->After(pause, [this, call] { SendPatiently(call); });
                 });
 }
