@@ -316,6 +316,7 @@ class Shard {
   void ForgetBucket(int bucket) TD_REQUIRES(mu_);  // which was dropped before it comes again
   Status PlaceBuckets(const MoveState& moves, SparseTables& tables) const;
   Status CheckMovable(const std::string& job) const TD_REQUIRES(mu_);
+  Status CheckRowsMove() const TD_REQUIRES(mu_);  // in this job at all
   Status CheckFreeze(const std::vector<int>& buckets, int target) const TD_REQUIRES(mu_);
   void NoteMove(LogEntry::Kind kind, MoveRecord record) TD_REQUIRES(mu_);
   void Thaw() TD_REQUIRES(mu_);  // when the lease is over

@@ -114,7 +114,7 @@ StatusOr<BucketParcel> Shard::MakeParcel() const {
   return parcel;
 }
 
-Status Shard::CheckFreeze(const std::vector<int>& buckets, int target) const {
+Status Shard::CheckRowsMove() const {
   if (config_.mode == ShardMode::kSync) {
     return FailedPrecondition(
         "rows move between servers in a_sync mode alone, this job's mode is sync; hint: save it "
@@ -122,6 +122,11 @@ Status Shard::CheckFreeze(const std::vector<int>& buckets, int target) const {
         "start it again with another number of servers");
   }
   if (sparse_->size() == 0) return FailedPrecondition("this job has no tables of rows");
+  return OkStatus();
+}
+
+Status Shard::CheckFreeze(const std::vector<int>& buckets, int target) const {
+  TD_RETURN_IF_ERROR(CheckRowsMove());
   if (target < 0 || target == options_.index) {
     return InvalidArgument("buckets cannot move from pserver %d to pserver %d", options_.index,
                            target);
@@ -236,6 +241,7 @@ Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
 Status Shard::RefuseBuckets(const std::string& job, bool refuse) {
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(CheckMovable(job));
+  TD_RETURN_IF_ERROR(CheckRowsMove());
   if (moves_.leaving == refuse) return OkStatus();
   moves_.leaving = refuse;
   NoteMove(LogEntry::Kind::kMoveRefused, {{}, {}, {}, refuse});

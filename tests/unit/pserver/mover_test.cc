@@ -1,0 +1,153 @@
+// Who moves buckets of rows: where they are, a server that is leaving, plans.
+#include "tests/unit/pserver/moves_fixture.h"
+
+namespace tandem {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+// Else the source knows alone whose the bucket is, and is drained: it may be stopped for good.
+TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
+  const int bucket = FirstBucket(1, 2);
+  for (const int last : {2, 3, 4}) {
+    const auto a = Start(0, 2), b = Start(1, 2);
+    ASSERT_TRUE(Move(*b, *a, {bucket + 1}, 0).ok());
+    const auto parcel = Freeze(*b, {bucket}, 0);
+    ASSERT_TRUE(parcel.ok()) << parcel.status();
+    ASSERT_TRUE(a->OfferBuckets("job", *parcel).ok());
+    // In each round 0 is asked, then 1. Whoever moves the bucket tells nobody of the end.
+    ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
+      if (call != last) return;
+      EXPECT_TRUE(b->ReleaseBuckets("job", parcel->moves).ok());
+    });
+    const auto servers = Mover(carrier, {"host:0", "host:1"}, {}).Where();
+    ASSERT_TRUE(servers.ok()) << servers.status();
+    EXPECT_THAT((*servers)[0].buckets, Contains(bucket)) << "released before call " << last;
+    EXPECT_THAT((*servers)[1].buckets, Not(Contains(bucket)));
+  }
+}
+
+TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  std::array<Shard*, 2> owners = {b.get(), a.get()};  // of the bucket, now and next
+  int target = 0;
+  ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int) {
+    clock_.Advance(seconds(1));
+    EXPECT_TRUE(Move(*owners[0], *owners[1], {FirstBucket(1, 2)}, target).ok());
+    std::swap(owners[0], owners[1]);
+    target = 1 - target;
+  });
+  const auto servers = Mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)}).Where();
+  EXPECT_EQ(servers.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(ToString(servers.status()), HasSubstr("somebody else rebalances this job"));
+  EXPECT_LE(carrier.calls(), 12);
+}
+
+// A server that is drained may be stopped for good, whoever else moves rows.
+TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const auto early = Freeze(*a, {5}, 1);
+  ASSERT_TRUE(early.ok()) << early.status();
+  ASSERT_TRUE(b->OfferBuckets("job", *early).ok());
+  // Until nobody can release to it what it was offered before.
+  ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
+    if (call == 4) {
+      EXPECT_TRUE(a->ReleaseBuckets("job", early->moves).ok());
+    }
+  });
+  Mover mover(carrier, {"host:0", "host:1"}, {});
+  ASSERT_TRUE(mover.Leave(1).ok());
+  EXPECT_GE(carrier.calls(), 5);
+  const auto servers = mover.Where();
+  ASSERT_TRUE(servers.ok()) << servers.status();
+  EXPECT_THAT((*servers)[1].buckets, Contains(5));
+  EXPECT_TRUE((*servers)[1].leaving);
+  EXPECT_FALSE((*servers)[0].leaving);
+  const auto refused = [&](Shard& shard) {
+    const auto parcel = Freeze(*a, {6}, 1);
+    EXPECT_TRUE(parcel.ok()) << parcel.status();
+    const Status status = shard.OfferBuckets("job", *parcel);
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("pserver 1 is leaving"));
+    clock_.Advance(seconds(3));  // the lease is over
+  };
+  refused(*b);
+  // It does not forget it.
+  const auto image = b->Image();
+  ASSERT_TRUE(image.ok()) << image.status();
+  const auto later = Make(1);
+  ASSERT_TRUE(later->Restore(*image).ok());
+  refused(*later);
+  ASSERT_TRUE(mover.Stay(1).ok());
+  EXPECT_TRUE(Move(*a, *b, {6}, 1).ok());
+}
+
+TEST_F(MovesTest, BucketsThatStayFrozenForWhoIsLeavingAreNamed) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int) {
+    clock_.Advance(seconds(1));
+    EXPECT_TRUE(Freeze(*a, {5}, 1).ok());
+    EXPECT_TRUE(a->FreezeBuckets("job", {5}, 1, "host:1", seconds(60)).ok());
+  });
+  Mover mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
+  const Status status = mover.Leave(1);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("stay frozen for pserver 1"));
+}
+
+TEST(PlanTest, WhoIsLeavingGivesAllAndGetsNone) {
+  const std::vector<ServedBuckets> now = {{.server = 0, .buckets = {0, 1, 2, 3, 4, 5}},
+                                          {.server = 1, .buckets = {6, 7}, .leaving = true},
+                                          {.server = 2, .buckets = {}}};
+  std::map<int, int> counts = {{0, 6}, {1, 2}, {2, 0}};
+  for (const BucketTransfer& t : PlanRebalance(now)) {
+    counts[t.source] -= static_cast<int>(t.buckets.size());
+    counts[t.target] += static_cast<int>(t.buckets.size());
+  }
+  EXPECT_EQ(counts, (std::map<int, int>{{0, 4}, {1, 0}, {2, 4}}));
+  for (const BucketTransfer& t : PlanDrain(now, 0)) EXPECT_EQ(t.target, 2);
+  EXPECT_THAT(PlanRebalance({{.server = 0, .buckets = {1}, .leaving = true}}), testing::IsEmpty());
+}
+
+ServedBuckets Served(int server, int begin, int end) {
+  ServedBuckets s{.server = server, .address = "", .buckets = {}};
+  for (int b = begin; b < end; ++b) s.buckets.push_back(b);
+  return s;
+}
+
+// Where the buckets are after a plan; each of them must be where the plan takes it from.
+std::vector<size_t> After(std::vector<ServedBuckets> now, const std::vector<BucketTransfer>& plan) {
+  for (const BucketTransfer& t : plan) {
+    EXPECT_TRUE(std::is_sorted(t.buckets.begin(), t.buckets.end()));
+    for (const int b : t.buckets) {
+      EXPECT_EQ(std::erase(now[static_cast<size_t>(t.source)].buckets, b), 1u);
+      now[static_cast<size_t>(t.target)].buckets.push_back(b);
+    }
+  }
+  std::vector<size_t> counts;
+  for (const ServedBuckets& s : now) counts.push_back(s.buckets.size());
+  return counts;
+}
+
+TEST(MoverPlanTest, DrainsToThoseThatHaveFewest) {
+  const std::vector<ServedBuckets> now = {Served(0, 0, 500), Served(1, 500, 1000),
+                                          Served(2, 1000, 1024)};
+  EXPECT_EQ(After(now, PlanDrain(now, 1)), (std::vector<size_t>{512, 0, 512}));
+  EXPECT_TRUE(PlanDrain({now[1]}, 1).empty());
+}
+
+TEST(MoverPlanTest, RebalancesWithFewMoves) {
+  const std::vector<ServedBuckets> now = {Served(0, 0, 600), Served(1, 600, 1024), Served(2, 0, 0)};
+  const auto plan = PlanRebalance(now);
+  EXPECT_EQ(After(now, plan), (std::vector<size_t>{342, 341, 341}));
+  size_t moved = 0;
+  for (const BucketTransfer& t : plan) moved += t.buckets.size();
+  EXPECT_EQ(moved, 341u);
+  const std::vector<ServedBuckets> even = {Served(0, 0, 512), Served(1, 512, 1024)};
+  EXPECT_TRUE(PlanRebalance(even).empty());
+}
+
+}  // namespace
+}  // namespace tandem

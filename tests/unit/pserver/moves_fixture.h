@@ -1,0 +1,156 @@
+// Shards between which buckets of rows move, and who speaks to them.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/tensor/row_buckets.h"
+#include "gmock/gmock.h"
+#include "proto/pserver.pb.h"
+#include "pserver/bucket_move.h"
+#include "pserver/client/mover.h"
+#include "pserver/move_calls.h"
+#include "tests/sim/bytes.h"
+#include "tests/unit/pserver/shard_fixture.h"
+
+namespace tandem {
+
+using std::chrono::seconds;
+
+inline constexpr int64_t kDim = 3, kHeight = 1 << 20;
+inline constexpr uint64_t kIncarnation = 7;
+
+// An id of a bucket: the `n`-th one.
+inline uint64_t IdIn(int bucket, int n = 0) {
+  for (uint64_t id = 0;; ++id) {
+    if (RowBucket(id) == bucket && n-- == 0) return id;
+  }
+}
+
+class MovesTest : public testing::Test {
+ protected:
+  static ShardConfig Config(int server, int servers, const std::string& optimizer = "momentum") {
+    ShardConfig config{.job = "job", .trainers = 2, .mode = ShardMode::kASync};
+    config.optimizer = {optimizer, {}};
+    if (optimizer == "momentum") config.optimizer.attrs["mu"] = 0.9;
+    config.tables = {{.variable = "emb",
+                      .shape = Shape{kHeight, kDim},
+                      .init = {Init::kUniform, -1, 1},
+                      .seed = 3,
+                      .bucket_begin = FirstBucket(server, servers),
+                      .bucket_end = FirstBucket(server + 1, servers),
+                      .rules = {}}};
+    return config;
+  }
+  std::unique_ptr<Shard> Make(int index) {
+    return std::make_unique<Shard>(Shard::Options{.index = index, .bug = bug_}, clock_, backend_,
+                                   device_, metrics_);
+  }
+  std::unique_ptr<Shard> Start(int index, int servers, const std::string& optimizer = "momentum") {
+    auto shard = Make(index);
+    const ShardConfig config = Config(index, servers, optimizer);
+    for (int t : {0, 1}) {
+      EXPECT_TRUE(shard->Configure({"job", t, kIncarnation}, config).ok());
+    }
+    const auto whole =
+        shard->InitParams({"job", 0, kIncarnation}, 0, {}, {},
+                          {{.variable = "emb", .ids = {}, .content = {}, .last = true}});
+    EXPECT_TRUE(whole.ok() && *whole) << whole.status();
+    return shard;
+  }
+  static PushHead Head(uint64_t sequence, size_t rows, uint64_t generation = 0, int trainer = 0) {
+    const auto n = static_cast<int64_t>(rows);
+    PushHead head{{"job", trainer, kIncarnation}, sequence, sequence, 0.5f, {}};
+    head.slices = {{"emb", 0, {DType::kI64, Shape{n}}}, {"emb", 0, {DType::kF32, Shape{n, kDim}}}};
+    head.generation = generation;
+    return head;
+  }
+  // Every value of the gradient is `value`.
+  static StatusOr<PushOutcome> Push(Shard& shard, const PushHead& head,
+                                    const std::vector<uint64_t>& ids, float value = 1) {
+    TD_ASSIGN_OR_RETURN(PushTicket ticket, shard.AdmitPush(head));
+    if (!ticket.duplicate) {
+      std::memcpy(ticket.buffers[0].get(), ids.data(), ids.size() * sizeof(uint64_t));
+      auto* const values = reinterpret_cast<float*>(ticket.buffers[1].get());
+      std::fill_n(values, ids.size() * kDim, value);
+    }
+    return shard.Push(head, std::move(ticket));
+  }
+  StatusOr<std::vector<float>> Pull(Shard& shard, const std::vector<uint64_t>& ids) {
+    StatusOr<std::vector<float>> rows = Internal("not answered");
+    PullQuery query{.caller = {"job", 0, 0}, .observer = true, .ranges = {}, .at_version = {}};
+    query.rows = {{"emb", ids}};
+    shard.Pull(query, clock_.Now() + seconds(1), [&rows](const StatusOr<PullResult>& result) {
+      if (!result.ok()) return void(rows = result.status());
+      const auto* const v = reinterpret_cast<const float*>(result->slices[0].values.get());
+      rows = std::vector<float>(v, v + result->slices[0].numel);
+    });
+    return rows;
+  }
+  StatusOr<BucketParcel> Freeze(Shard& shard, const std::vector<int>& buckets, int target) {
+    return shard.FreezeBuckets("job", buckets, target, "host:1", seconds(2));
+  }
+  static Status Tell(Shard& shard, const BucketMap& map) {
+    return shard.ExchangeMap({"job", 0, 0}, /*observer=*/true, map).status();
+  }
+  Status Move(Shard& from, Shard& to, const std::vector<int>& buckets, int target) {
+    TD_ASSIGN_OR_RETURN(const BucketParcel parcel, Freeze(from, buckets, target));
+    TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
+    TD_ASSIGN_OR_RETURN(const BucketMap map, from.ReleaseBuckets("job", parcel.moves));
+    return Tell(to, map);
+  }
+
+  ShardBug bug_ = ShardBug::kNone;
+  FakeClock clock_;
+  Metrics metrics_;
+  CpuDevice device_;
+  Backend backend_ = Backend::Cpu();
+};
+
+// Carries ExchangeMap and RefuseBuckets to shards, at once.
+class ShardCarrier final : public PsCarrier {
+ public:
+  ShardCarrier(std::vector<Shard*> shards, const Clock& clock, std::function<void(int)> before)
+      : shards_(std::move(shards)), clock_(clock), before_(std::move(before)) {}
+  Time Now() const override { return clock_.Now(); }
+  std::unique_ptr<PsEvent> MakeEvent() override { return std::make_unique<Event>(); }
+  void Call(int server, const char* method, EncodedMessage message, Time /*deadline*/,
+            Take take) override {
+    before_(++calls_);
+    Shard& shard = *shards_[static_cast<size_t>(server)];
+    const std::string bytes = Flat(message);
+    if (std::string_view(method) == "RefuseBuckets") {
+      RefuseBucketsRequest request;
+      ASSERT_TRUE(request.ParseFromString(bytes));
+      return take(shard.RefuseBuckets(request.job(), request.refuse()), {});
+    }
+    ExchangeMapRequest request;
+    ExchangeMapReply reply;
+    ASSERT_TRUE(request.ParseFromString(bytes));
+    const Status status = ExchangeMap(request, shard, &reply);
+    const std::string answer = reply.SerializeAsString();
+    const std::span<const std::byte> piece = std::as_bytes(std::span(answer));
+    take(status, Fragments(&piece, 1));
+  }
+  void After(Duration /*pause*/, std::function<void()> then) override { then(); }
+  Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
+  void Close() override {}
+  int calls() const { return calls_; }
+
+ private:
+  struct Event final : PsEvent {
+    void Set() override { set = true; }
+    bool WaitUntil(Time /*deadline*/) override { return set; }
+    bool set = false;
+  };
+  const std::vector<Shard*> shards_;
+  const Clock& clock_;
+  const std::function<void(int)> before_;  // with the number of the call
+  int calls_ = 0;
+};
+
+}  // namespace tandem
