@@ -24,7 +24,7 @@ constexpr uint64_t kMegabyte = 1 << 20;
 
 // In front of the floats of a record.
 struct RecordHead {
-  float score;
+  float show, click;
   uint32_t last, shrinks;
 };
 
@@ -139,9 +139,10 @@ StatusOr<std::unique_ptr<ColdStore>> ColdStore::Open(const ColdStoreOptions& opt
 void ColdStore::set_free_bytes_min(uint64_t bytes) { impl_->free_bytes_min = bytes; }
 Status ColdStore::Flush() { return impl_->From(impl_->db->Flush({}), "writing"); }
 
-ColdRows::ColdRows(ColdStore& store, int64_t floats)
+ColdRows::ColdRows(ColdStore& store, int64_t floats, int64_t brief)
     : store_(*store.impl_),
       record_bytes_(sizeof(RecordHead) + static_cast<size_t>(floats) * sizeof(float)),
+      brief_bytes_(sizeof(RecordHead) + static_cast<size_t>(brief) * sizeof(float)),
       table_(store_.tables++) {}
 
 ColdRows::~ColdRows() {
@@ -154,25 +155,26 @@ ColdRows::~ColdRows() {
 Status ColdRows::Put(std::span<const ColdRow> rows) {
   rocksdb::WriteBatch batch((record_bytes_ + 32) * rows.size());
   for (const ColdRow& row : rows) {
-    const RecordHead head{row.use.score, row.use.last, row.shrinks};
+    const RecordHead head{row.use.show, row.use.click, row.use.last, row.shrinks};
+    const size_t bytes = row.brief ? brief_bytes_ : record_bytes_;
     const std::string key = KeyOf(table_, row.id);
     const rocksdb::Slice key_slice(key);
-    const rocksdb::Slice value[] = {
-        {reinterpret_cast<const char*>(&head), sizeof(head)},
-        {static_cast<const char*>(row.values), record_bytes_ - sizeof(head)}};
+    const rocksdb::Slice value[] = {{reinterpret_cast<const char*>(&head), sizeof(head)},
+                                    {static_cast<const char*>(row.values), bytes - sizeof(head)}};
     (void)batch.Put(rocksdb::SliceParts(&key_slice, 1), rocksdb::SliceParts(value, 2));
   }
   return store_.Write(batch);
 }
 
 Status ColdRows::Read(uint64_t id, const char* record, size_t bytes, const Take& take) const {
-  if (bytes != record_bytes_) {
+  const bool brief = bytes != record_bytes_;
+  if (brief && (bytes != brief_bytes_ || bytes == sizeof(RecordHead))) {
     return DataLoss("cold rows in %s: row %d has %d bytes, expected %d", store_.dir, id, bytes,
                     record_bytes_);
   }
   RecordHead head;
   std::memcpy(&head, record, sizeof(head));
-  return take({id, {head.score, head.last}, head.shrinks, record + sizeof(head)});
+  return take({id, {head.show, head.click, head.last}, head.shrinks, record + sizeof(head), brief});
 }
 
 Status ColdRows::Get(std::vector<uint64_t>& ids, const Take& take) const {

@@ -45,6 +45,7 @@ struct ColdRow {
   RowUse use;
   uint32_t shrinks = 0;          // for whoever put it
   const void* values = nullptr;  // floats, not aligned
+  bool brief = false;            // row_store.h
 };
 
 // The rows of one table there. Not thread-safe.
@@ -52,8 +53,8 @@ class ColdRows {
  public:
   using Take = std::function<Status(const ColdRow&)>;
 
-  // Rows of `floats` values. `store` must outlive this.
-  ColdRows(ColdStore& store, int64_t floats);
+  // Rows of `floats` values, brief ones of `brief`. `store` must outlive this.
+  ColdRows(ColdStore& store, int64_t floats, int64_t brief = 0);
   ~ColdRows();  // removes them
 
   // Adds or replaces all of them, or fails and changes nothing: RESOURCE_EXHAUSTED naming the
@@ -71,7 +72,7 @@ class ColdRows {
   Status Read(uint64_t id, const char* record, size_t bytes, const Take& take) const;
 
   ColdStore::Impl& store_;
-  const size_t record_bytes_;
+  const size_t record_bytes_, brief_bytes_;
   const uint32_t table_;  // its number, in front of the keys
 };
 

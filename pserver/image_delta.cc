@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "pserver/row_admission.h"
+#include "pserver/row_accessor.h"
 
 namespace tandem {
 namespace {
@@ -12,47 +12,62 @@ namespace {
 // Rows of one bucket of the two images.
 class BucketMerge {
  public:
-  BucketMerge(const TableRules& rules, uint64_t base_version, uint64_t version)
-      : rules_(rules), base_version_(base_version), version_(version) {}
+  BucketMerge(const TableSpec& spec, uint64_t base_version, uint64_t version)
+      : accessor_(spec.rules, spec.dim()),
+        every_(static_cast<uint64_t>(spec.rules.shrink_every)),
+        base_version_(base_version),
+        version_(version) {}
 
   RowValues Merge(const RowValues& base, const RowValues& delta) const {
     RowValues merged;
     merged.variable = delta.variable.empty() ? base.variable : delta.variable;
     merged.waiting = delta.waiting;
+    const std::vector<size_t> of_base = Begins(base), of_delta = Begins(delta);
     size_t next = 0;
     for (size_t i = 0; i < base.ids.size(); ++i) {
       for (; next < delta.ids.size() && delta.ids[next] < base.ids[i]; ++next) {
-        Append(delta, next, delta.use[next], merged);
+        Append(delta, next, of_delta, delta.use[next], merged);
       }
       if (next < delta.ids.size() && delta.ids[next] == base.ids[i]) continue;
       RowAge use = base.use[i];
-      if (Stays(use)) Append(base, i, use, merged);
+      if (Stays(use)) Append(base, i, of_base, use, merged);
     }
-    for (; next < delta.ids.size(); ++next) Append(delta, next, delta.use[next], merged);
+    for (; next < delta.ids.size(); ++next) {
+      Append(delta, next, of_delta, delta.use[next], merged);
+    }
     return merged;
   }
 
  private:
-  static void Append(const RowValues& from, size_t i, RowAge use, RowValues& to) {
-    const size_t width = from.content.size() / from.ids.size();
+  // Where in the content each row begins, and the end.
+  std::vector<size_t> Begins(const RowValues& rows) const {
+    std::vector<size_t> begins = {0};
+    size_t weights = 0;
+    for (const RowAge& use : rows.use) begins.push_back(weights += accessor_.columns(use.brief));
+    // Every weight has as many slots.
+    for (size_t& begin : begins) begin = weights == 0 ? 0 : begin * (rows.content.size() / weights);
+    return begins;
+  }
+  static void Append(const RowValues& from, size_t i, const std::vector<size_t>& begins, RowAge use,
+                     RowValues& to) {
     to.ids.push_back(from.ids[i]);
-    const float* const row = from.content.data() + i * width;
-    to.content.insert(to.content.end(), row, row + width);
+    const float* const content = from.content.data();
+    to.content.insert(to.content.end(), content + begins[i], content + begins[i + 1]);
     to.use.push_back(use);
   }
   bool Stays(RowAge& use) const {
-    RowUse row{use.score, static_cast<uint32_t>(base_version_) - use.age};
-    const auto every = static_cast<uint64_t>(rules_.shrink_every);
+    RowUse row{use.show, use.click, static_cast<uint32_t>(base_version_) - use.age};
     // Of each update between the two, by the version before it (SparseTable::Begin).
-    uint64_t at = every == 0 ? version_ : (base_version_ + every - 1) / every * every;
-    for (; at < version_; at += every) {
-      if (at > 0 && !FadeAndStay(rules_, static_cast<uint32_t>(at), row)) return false;
+    uint64_t at = every_ == 0 ? version_ : (base_version_ + every_ - 1) / every_ * every_;
+    for (; at < version_; at += every_) {
+      if (at > 0 && !accessor_.FadeAndStay(static_cast<uint32_t>(at), row)) return false;
     }
-    use = {row.score, static_cast<uint32_t>(version_) - row.last};
+    use = {row.show, static_cast<uint32_t>(version_) - row.last, row.click, use.brief};
     return true;
   }
 
-  const TableRules& rules_;
+  const RowAccessor accessor_;
+  const uint64_t every_;
   const uint64_t base_version_, version_;
 };
 
@@ -63,7 +78,7 @@ void MergeDelta(const ShardImage& base, ShardImage& delta) {
   for (size_t i = 0; i < delta.tables.size(); ++i) {
     TableImage& table = delta.tables[i];
     if (!table.partial) continue;
-    const BucketMerge merge(delta.config.tables[i].rules, base.version, delta.version);
+    const BucketMerge merge(delta.config.tables[i], base.version, delta.version);
     std::map<int, std::pair<const RowValues*, const RowValues*>> both;
     for (const auto& [bucket, rows] : base.tables[i].buckets) both[bucket].first = &rows;
     for (const auto& [bucket, rows] : table.buckets) both[bucket].second = &rows;

@@ -207,18 +207,23 @@ StatusOr<RowValues> FromProto(const TableRows& rows) {
   }
   const auto* const content = reinterpret_cast<const float*>(rows.content().data());  // aligned
   values.content.assign(content, content + rows.content().size() / sizeof(float));
-  const int used = rows.score_size(), waiting = rows.waiting_id_size();
+  const int used = rows.show_size(), waiting = rows.waiting_id_size();
+  const int counted = rows.click_size();
   values.use.reserve(static_cast<size_t>(used));
   if ((used != 0 && used != rows.id_size()) || rows.age_size() != used ||
+      (counted != 0 && counted != used) || rows.brief_size() != counted ||
       rows.waiting_seen_size() != waiting || rows.waiting_age_size() != waiting) {
     return InvalidArgument("rows of table %s: lists of different lengths", rows.variable());
   }
   for (int i = 0; i < used; ++i) {
-    if (!std::isfinite(rows.score(i))) {
-      return InvalidArgument("row %d of table %s: its score is not finite", rows.id(i),
+    RowAge use{.show = rows.show(i), .age = rows.age(i)};
+    if (counted != 0) use.click = rows.click(i);
+    if (counted != 0) use.brief = rows.brief(i);
+    if (!std::isfinite(use.show) || !std::isfinite(use.click)) {
+      return InvalidArgument("row %d of table %s: its counts are not finite", rows.id(i),
                              rows.variable());
     }
-    values.use.push_back({rows.score(i), rows.age(i)});
+    values.use.push_back(use);
   }
   for (int i = 0; i < waiting; ++i) {
     values.waiting.push_back({rows.waiting_id(i), rows.waiting_seen(i), rows.waiting_age(i)});
@@ -231,9 +236,14 @@ void ToProto(const RowValues& rows, TableRows* out) {
   out->mutable_id()->Add(rows.ids.begin(), rows.ids.end());
   out->set_content(rows.content.data(), rows.content.size() * sizeof(float));
   out->set_last(rows.last);
+  const bool counted =
+      std::ranges::any_of(rows.use, [](const RowAge& use) { return use.click != 0 || use.brief; });
   for (const RowAge& use : rows.use) {
-    out->add_score(use.score);
+    out->add_show(use.show);
     out->add_age(use.age);
+    if (!counted) continue;
+    out->add_click(use.click);
+    out->add_brief(use.brief);
   }
   for (const WaitingRow& row : rows.waiting) {
     out->add_waiting_id(row.id);

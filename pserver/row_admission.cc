@@ -7,13 +7,6 @@
 
 namespace tandem {
 
-bool FadeAndStay(const TableRules& rules, uint32_t version, RowUse& use) {
-  use.score *= static_cast<float>(rules.decay);
-  const auto ttl = static_cast<uint32_t>(rules.ttl);
-  if (ttl > 0 && version - use.last > ttl) return false;
-  return use.score >= static_cast<float>(rules.shrink_score);
-}
-
 RowAdmission::RowAdmission(const TableRules& rules, uint64_t seed, const std::string& table)
     : rules_(rules), key_(StreamKey(seed, "admit:" + table)), buckets_(kRowBuckets) {}
 

@@ -1,5 +1,4 @@
-// Which rows of a table come into being (admit_count and admit_probability of TableRules), and
-// which stay (decay, shrink_score and ttl).
+// Which rows of a table come into being (admit_count and admit_probability of TableRules).
 #pragma once
 
 #include <cstdint>
@@ -8,14 +7,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/tensor/table_rules.h"
-#include "pserver/row_store.h"
 #include "pserver/shard_types.h"
 
 namespace tandem {
-
-// Fades the score of a row that is looked through before the update of `version`; false: the row is
-// to be removed. A row with a higher score and a later use is never removed before one with less.
-bool FadeAndStay(const TableRules& rules, uint32_t version, RowUse& use);
 
 // Not thread-safe.
 class RowAdmission {

@@ -19,13 +19,24 @@ constexpr size_t kIndexBytes = (sizeof(std::pair<uint64_t, uint32_t>) + 1) * 16 
 
 }  // namespace
 
-RowStore::RowStore(int64_t floats)
-    : row_bytes_(static_cast<size_t>(floats) * sizeof(float)), buckets_(kRowBuckets) {
-  while (((row_bytes_ + sizeof(Head) + 1) << (slab_shift_ + 1)) <= kSlabBytes) ++slab_shift_;
-  slab_mask_ = (uint32_t{1} << slab_shift_) - 1;
-  heads_at_ = ((row_bytes_ << slab_shift_) + alignof(Head) - 1) / alignof(Head) * alignof(Head);
-  marks_at_ = heads_at_ + (sizeof(Head) << slab_shift_);
-  slab_bytes_ = marks_at_ + (size_t{1} << slab_shift_);
+RowStore::RowStore(int64_t floats, int64_t brief)
+    : brief_bit_(brief == 0 ? 0 : uint32_t{1} << 31),
+      kinds_{KindOf(floats, brief != 0), KindOf(brief, true)},
+      buckets_(kRowBuckets) {}
+
+RowStore::Kind RowStore::KindOf(int64_t floats, bool clicks) {
+  Kind kind;
+  kind.row_bytes = static_cast<size_t>(floats) * sizeof(float);
+  const size_t click_bytes = clicks ? sizeof(float) : 0;
+  const size_t bytes = kind.row_bytes + sizeof(Head) + click_bytes + 1;
+  while ((bytes << (kind.slab_shift + 1)) <= kSlabBytes) ++kind.slab_shift;
+  kind.slab_mask = (uint32_t{1} << kind.slab_shift) - 1;
+  kind.heads_at =
+      ((kind.row_bytes << kind.slab_shift) + alignof(Head) - 1) / alignof(Head) * alignof(Head);
+  kind.clicks_at = kind.heads_at + (sizeof(Head) << kind.slab_shift);
+  kind.marks_at = kind.clicks_at + (click_bytes << kind.slab_shift);
+  kind.slab_bytes = kind.marks_at + (size_t{1} << kind.slab_shift);
+  return kind;
 }
 
 size_t RowStore::BytesOfRow(int64_t floats) {
@@ -43,39 +54,58 @@ void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
       if (at[i] == kNone) continue;
       // The first two lines of the cache: further ones the machine fetches by itself.
       __builtin_prefetch(Row(at[i]));
-      if (row_bytes_ > 64) __builtin_prefetch(Row(at[i]) + 16);
+      if (OfPlace(at[i]).row_bytes > 64) __builtin_prefetch(Row(at[i]) + 16);
     }
   }
 }
 
-StatusOr<uint32_t> RowStore::FindOrAdd(uint64_t id) {
-  const auto [it, added] = buckets_[RowBucket(id)].try_emplace(id, size_);
+StatusOr<uint32_t> RowStore::FindOrAdd(uint64_t id, bool brief) {
+  Kind& kind = kinds_[brief ? 1 : 0];
+  const uint32_t at = Next(brief);
+  const auto [it, added] = buckets_[RowBucket(id)].try_emplace(id, at);
   if (!added) return it->second;
-  if (Status status = MakeRoom(); !status.ok()) {
+  if (Status status = MakeRoom(kind); !status.ok()) {
     buckets_[RowBucket(id)].erase(it);
     return status;
   }
-  const uint32_t at = size_++;
-  HeadOf(at) = {id, {}};
+  ++kind.size;
+  HeadOf(at) = {id, 0, 0};
+  SetUse(at, {});
   Mark(at) = 0;
   return at;
 }
 
-StatusOr<uint32_t> RowStore::Add(uint64_t id) {
-  const uint32_t before = size_;
-  TD_ASSIGN_OR_RETURN(const uint32_t at, FindOrAdd(id));
-  CHECK(at == before) << "row " << id << " is there already";
+StatusOr<uint32_t> RowStore::Add(uint64_t id, bool brief) {
+  const uint32_t before = size();
+  TD_ASSIGN_OR_RETURN(const uint32_t at, FindOrAdd(id, brief));
+  CHECK(size() != before) << "row " << id << " is there already";
   return at;
 }
 
+StatusOr<uint32_t> RowStore::Extend(uint32_t at) {
+  CHECK(brief(at));
+  TD_RETURN_IF_ERROR(MakeRoom(kinds_[0]));
+  const uint64_t id = Id(at);
+  const RowUse use = Use(at);
+  const uint8_t mark = Mark(at);
+  Remove(at);
+  TD_ASSIGN_OR_RETURN(const uint32_t full, Add(id));
+  SetUse(full, use);
+  Mark(full) = mark;
+  return full;
+}
+
 // A slab for one more row.
-Status RowStore::MakeRoom() {
-  if (size_ == kNone) return ResourceExhausted("a table has %d rows, and holds no more", size_);
-  if ((size_ & slab_mask_) != 0) return OkStatus();
+Status RowStore::MakeRoom(Kind& kind) const {
+  const uint32_t most = brief_bit_ == 0 ? kNone : brief_bit_ - 1;
+  if (kind.size == most) {
+    return ResourceExhausted("a table has %d rows, and holds no more", kind.size);
+  }
+  if ((kind.size >> kind.slab_shift) < kind.slabs.size()) return OkStatus();
   const size_t align = Device::kAlignment;
-  void* slab = std::aligned_alloc(align, (slab_bytes_ + align - 1) / align * align);
-  if (slab == nullptr) return ResourceExhausted("no memory for %d bytes of rows", slab_bytes_);
-  slabs_.emplace_back(static_cast<std::byte*>(slab));
+  void* slab = std::aligned_alloc(align, (kind.slab_bytes + align - 1) / align * align);
+  if (slab == nullptr) return ResourceExhausted("no memory for %d bytes of rows", kind.slab_bytes);
+  kind.slabs.emplace_back(static_cast<std::byte*>(slab));
   return OkStatus();
 }
 
@@ -88,17 +118,33 @@ void RowStore::Expect(std::span<const uint64_t> ids) {
 }
 
 void RowStore::Remove(uint32_t at) {
-  const uint32_t last = size_ - 1;
+  Kind& kind = OfPlace(at);
+  const uint32_t last = (kind.size - 1) | (at & brief_bit_);
   buckets_[RowBucket(Id(at))].erase(Id(at));
   if (at != last) {
-    std::memcpy(Row(at), Row(last), row_bytes_);
+    std::memcpy(Row(at), Row(last), kind.row_bytes);
     HeadOf(at) = HeadOf(last);
+    SetUse(at, Use(last));
     Mark(at) = Mark(last);
     buckets_[RowBucket(Id(at))][Id(at)] = at;
   }
-  size_ = last;
+  --kind.size;
   ++moves_;
-  if ((size_ & slab_mask_) == 0) slabs_.pop_back();
+  if ((kind.size & kind.slab_mask) == 0) kind.slabs.resize(kind.size >> kind.slab_shift);
+}
+
+size_t RowStore::bytes() const {
+  size_t sum = 0;
+  for (const Kind& kind : kinds_) sum += kind.slabs.size() * kind.slab_bytes;
+  return sum;
+}
+
+size_t RowStore::row_bytes() const {
+  size_t sum = 0;
+  for (const Kind& kind : kinds_) {
+    sum += kind.size * BytesOfRow(static_cast<int64_t>(kind.row_bytes / sizeof(float)));
+  }
+  return sum;
 }
 
 std::vector<uint64_t> RowStore::IdsOf(int bucket) const {

@@ -1,11 +1,12 @@
 #include "pserver/row_tiers.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/tensor/row_buckets.h"
-#include "pserver/row_admission.h"
 
 namespace tandem {
 namespace {
@@ -15,9 +16,18 @@ constexpr uint32_t kTrimShare = 16;  // of the bound is freed at a time
 
 }  // namespace
 
-RowTiers::RowTiers(const TableRules& rules, int64_t floats, uint32_t rows_max, RowStore& hot,
-                   ColdStore& cold)
-    : rules_(rules), floats_(floats), rows_max_(rows_max), hot_(hot), cold_(cold, floats) {}
+RowTiers::RowTiers(const RowAccessor& accessor, int64_t floats, int64_t brief, uint32_t rows_max,
+                   RowStore& hot, ColdStore& cold)
+    : accessor_(accessor),
+      rows_max_(rows_max),
+      bytes_max_(rows_max * RowStore::BytesOfRow(floats)),
+      hot_(hot),
+      cold_(cold, floats, brief) {}
+
+void RowTiers::CountCold(bool brief, int more) {
+  cold_count_ += static_cast<size_t>(more);
+  if (!brief) cold_full_ += static_cast<size_t>(more);
+}
 
 bool RowTiers::IsHot(uint64_t id) const {
   uint32_t at = RowStore::kNone;
@@ -29,7 +39,7 @@ bool RowTiers::IsHot(uint64_t id) const {
 // row removes the copy too: it does not come back to life.
 bool RowTiers::Stays(ColdRow& row) const {
   for (; row.shrinks < shrinks_.size(); ++row.shrinks) {
-    if (!FadeAndStay(rules_, shrinks_[row.shrinks], row.use)) return false;
+    if (!accessor_.FadeAndStay(shrinks_[row.shrinks], row.use)) return false;
   }
   return true;
 }
@@ -47,11 +57,11 @@ Status RowTiers::Fetch(std::span<const uint64_t> ids) {
   const Status status = cold_.Get(missing, [this](const ColdRow& found) -> Status {
     ColdRow row = found;
     if (!Stays(row) || IsHot(row.id)) return OkStatus();  // an id may come twice
-    TD_ASSIGN_OR_RETURN(const uint32_t place, hot_.Add(row.id));
-    std::memcpy(hot_.Row(place), row.values, static_cast<size_t>(floats_) * sizeof(float));
-    hot_.Use(place) = row.use;
+    TD_ASSIGN_OR_RETURN(const uint32_t place, hot_.Add(row.id, row.brief));
+    std::memcpy(hot_.Row(place), row.values, hot_.floats(place) * sizeof(float));
+    hot_.SetUse(place, row.use);
     hot_.Mark(place) = kUsed | kClean;
-    --cold_count_;
+    CountCold(row.brief, -1);
     ++counts_.fetched;
     return OkStatus();
   });
@@ -60,37 +70,43 @@ Status RowTiers::Fetch(std::span<const uint64_t> ids) {
 }
 
 Status RowTiers::Trim() {
-  if (hot_.size() <= rows_max_) return OkStatus();
-  const uint32_t keep = rows_max_ - rows_max_ / kTrimShare;
-  while (hot_.size() > keep) TD_RETURN_IF_ERROR(Evict(keep));
+  if (hot_.row_bytes() <= bytes_max_) return OkStatus();
+  const size_t bytes_of_row = bytes_max_ / rows_max_;
+  const size_t keep = bytes_max_ - rows_max_ / kTrimShare * bytes_of_row;
+  while (hot_.row_bytes() > keep) TD_RETURN_IF_ERROR(Evict(keep));
   return OkStatus();
 }
 
 // One batch: the hand goes at most to the end of the places, so that it takes none twice.
-Status RowTiers::Evict(uint32_t keep) {
+Status RowTiers::Evict(size_t keep_bytes) {
   if (hand_ >= hot_.size()) hand_ = 0;
   std::vector<ColdRow> rows;
   std::vector<uint32_t> places;
-  while (hand_ < hot_.size() && rows.size() < kPutRows && hot_.size() - rows.size() > keep) {
-    uint8_t& mark = hot_.Mark(hand_);
+  size_t leaving = 0;  // bytes
+  while (hand_ < hot_.size() && rows.size() < kPutRows && hot_.row_bytes() - leaving > keep_bytes) {
+    const uint32_t at = hot_.At(hand_);
+    uint8_t& mark = hot_.Mark(at);
     if ((mark & kUsed) != 0) {
       mark &= static_cast<uint8_t>(~kUsed);
     } else if ((mark & kClean) != 0) {
-      hot_.Remove(hand_);  // the last row comes to its place
-      ++cold_count_;
+      CountCold(hot_.brief(at), 1);
+      hot_.Remove(at);  // the last row comes to its place
       continue;
     } else {
-      rows.push_back({hot_.Id(hand_), hot_.Use(hand_), static_cast<uint32_t>(shrinks_.size()),
-                      hot_.Row(hand_)});
-      places.push_back(hand_);
+      rows.push_back({hot_.Id(at), hot_.Use(at), static_cast<uint32_t>(shrinks_.size()),
+                      hot_.Row(at), hot_.brief(at)});
+      places.push_back(at);
+      leaving += RowStore::BytesOfRow(static_cast<int64_t>(hot_.floats(at)));
     }
     ++hand_;
   }
   if (rows.empty()) return OkStatus();
   TD_RETURN_IF_ERROR(cold_.Put(rows));
   // From the last on, so that what comes to a place is never one that is to leave.
-  for (size_t i = places.size(); i-- > 0;) hot_.Remove(places[i]);
-  cold_count_ += rows.size();
+  for (size_t i = places.size(); i-- > 0;) {
+    CountCold(rows[i].brief, 1);
+    hot_.Remove(places[i]);
+  }
   counts_.written += rows.size();
   return OkStatus();
 }
@@ -100,15 +116,16 @@ Status RowTiers::Discard(std::span<const uint64_t> ids) {
   std::vector<uint64_t> asked(ids.begin(), ids.end()), found;
   std::sort(asked.begin(), asked.end());
   asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
-  size_t alone = 0;
+  std::array<int, 2> alone{};  // full, brief
   TD_RETURN_IF_ERROR(cold_.Get(asked, [&](const ColdRow& copy) {
     ColdRow row = copy;
     found.push_back(row.id);
-    alone += Stays(row) && !IsHot(row.id);
+    if (Stays(row) && !IsHot(row.id)) ++alone[row.brief ? 1 : 0];
     return OkStatus();
   }));
   TD_RETURN_IF_ERROR(cold_.Remove(found));
-  cold_count_ -= alone;
+  CountCold(false, -alone[0]);
+  CountCold(true, -alone[1]);
   uint32_t at = RowStore::kNone;
   for (const uint64_t id : found) {
     hot_.Find({&id, 1}, &at);
@@ -125,8 +142,9 @@ StatusOr<size_t> RowTiers::Shrink(uint32_t version,
     std::vector<uint64_t> gone;
     TD_RETURN_IF_ERROR(Scan(bucket, [&](const ColdRow& row) {
       RowUse use = row.use;
-      if (FadeAndStay(rules_, version, use)) return OkStatus();
+      if (accessor_.FadeAndStay(version, use)) return OkStatus();
       gone.push_back(row.id);
+      CountCold(row.brief, -1);
       removed(row);
       return OkStatus();
     }));
@@ -135,7 +153,6 @@ StatusOr<size_t> RowTiers::Shrink(uint32_t version,
   }
   // They are known to be gone all the same.
   LOG_IF(WARNING, !tidied.ok()) << "rows that were removed take room: " << ToString(tidied);
-  cold_count_ -= count;
   shrinks_.push_back(version);
   return count;
 }

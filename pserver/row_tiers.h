@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "common/tensor/table_rules.h"
 #include "pserver/cold_rows.h"
+#include "pserver/row_accessor.h"
 #include "pserver/row_store.h"
 
 namespace tandem {
@@ -28,10 +28,10 @@ class RowTiers {
     double read_seconds = 0;  // waited for them
   };
 
-  // `hot` holds rows of `floats` values, `rows_max` >= 1 of them if possible. `hot` and `cold` must
-  // outlive this.
-  RowTiers(const TableRules& rules, int64_t floats, uint32_t rows_max, RowStore& hot,
-           ColdStore& cold);
+  // `hot` holds rows of `floats` values, brief ones of `brief`; if possible no more than what
+  // `rows_max` >= 1 full ones take. `hot` and `cold` must outlive this.
+  RowTiers(const RowAccessor& accessor, int64_t floats, int64_t brief, uint32_t rows_max,
+           RowStore& hot, ColdStore& cold);
 
   // Brings in those of `ids` that are outside. May go beyond the bound.
   Status Fetch(std::span<const uint64_t> ids);
@@ -49,7 +49,8 @@ class RowTiers {
   // Rows of a bucket that are outside alone, by ascending ids, as they are now.
   Status Scan(int bucket, const ColdRows::Take& take) const;
 
-  size_t cold() const { return cold_count_; }  // rows that are outside alone
+  size_t cold() const { return cold_count_; }      // rows that are outside alone,
+  size_t cold_full() const { return cold_full_; }  // ... of which are not brief
   uint32_t rows_max() const { return rows_max_; }
   const Counts& counts() const { return counts_; }
 
@@ -59,14 +60,15 @@ class RowTiers {
   // What the rules did to a copy since it was written; false: it is gone.
   bool Stays(ColdRow& row) const;
   bool IsHot(uint64_t id) const;
-  Status Evict(uint32_t keep);
+  Status Evict(size_t keep_bytes);
+  void CountCold(bool brief, int more);
 
-  const TableRules rules_;
-  const int64_t floats_;
+  const RowAccessor accessor_;
   const uint32_t rows_max_;
+  const size_t bytes_max_;  // of them
   RowStore& hot_;
   ColdRows cold_;
-  size_t cold_count_ = 0;
+  size_t cold_count_ = 0, cold_full_ = 0;
   uint32_t hand_ = 0;
   std::vector<uint32_t> shrinks_;  // their versions
   Counts counts_;

@@ -40,11 +40,14 @@ void RowUpdater::Append(int part, Chunk& chunk, const RowStore& store, uint32_t 
   const UpdateProgram& program = *programs_[static_cast<size_t>(part)];
   const size_t position = chunk.at.size();
   const float* row = store.Row(at);
-  std::copy_n(row, dim_, program.param().data() + position * dim_);
-  for (const size_t s : row_slots_) {
-    row += dim_;
-    std::copy_n(row, dim_, program.slots()[s].value.span<float>().data() + position * dim_);
-  }
+  const size_t columns = ColumnsOf(store, at), dim = static_cast<size_t>(dim_);
+  const auto copy = [&](std::span<float> to) {
+    float* const end = std::copy_n(row, columns, to.data() + position * dim);
+    std::fill_n(end, dim - columns, 0.0f);
+    row += columns;
+  };
+  copy(program.param());
+  for (const size_t s : row_slots_) copy(program.slots()[s].value.span<float>());
   if (gradient != nullptr) {
     std::copy_n(gradient, dim_, program.grad().data() + chunk.gradients * dim_);
     program.rows()[chunk.gradients++] = static_cast<int64_t>(position);
@@ -74,10 +77,10 @@ Status RowUpdater::Run(int part, Chunk& chunk, RowStore& store, float rate) {
   }
   for (size_t position = 0; position < chunk.at.size(); ++position) {
     float* row = store.Row(chunk.at[position]);
-    std::copy_n(program.param().data() + position * dim_, dim_, row);
+    const size_t columns = ColumnsOf(store, chunk.at[position]);
+    row = std::copy_n(program.param().data() + position * dim_, columns, row);
     for (const size_t s : row_slots_) {
-      row += dim_;
-      std::copy_n(slots[s].value.span<float>().data() + position * dim_, dim_, row);
+      row = std::copy_n(slots[s].value.span<float>().data() + position * dim_, columns, row);
     }
   }
   chunk = {};
@@ -85,10 +88,11 @@ Status RowUpdater::Run(int part, Chunk& chunk, RowStore& store, float rate) {
 }
 
 Status RowUpdater::Update(int part, RowStore& store, std::span<const uint32_t> at,
-                          const float* gradients, float learning_rate) {
+                          const float* gradients, int64_t stride, float learning_rate) {
   Chunk chunk;
+  gradients += stride - dim_;
   for (size_t i = 0; i < at.size(); ++i) {
-    Append(part, chunk, store, at[i], gradients + i * static_cast<size_t>(dim_));
+    Append(part, chunk, store, at[i], gradients + i * static_cast<size_t>(stride));
   }
   return Run(part, chunk, store, learning_rate);
 }

@@ -14,8 +14,9 @@
 
 namespace tandem {
 
-// Rows are weights and behind them the slots that have an element for each weight. Slots of one
-// number are the table's, and advance with every step.
+// Rows are weights and behind them the slots that have an element for each weight; brief ones
+// (row_accessor.h) have the first weights alone, and are updated as if the others were 0. Slots of
+// one number are the table's, and advance with every step.
 class RowUpdater {
  public:
   // For as many `threads` at once. `backend` and `device` must outlive this.
@@ -26,14 +27,17 @@ class RowUpdater {
   const std::vector<float>& slot_start() const { return slot_start_; }
   std::vector<std::pair<std::string, float>>& scalars() { return scalars_; }  // slots of one number
   const std::vector<std::pair<std::string, float>>& scalars() const { return scalars_; }
-  int64_t width() const { return dim_ * static_cast<int64_t>(1 + row_slots_.size()); }
+  // Floats of a row with so many weights.
+  int64_t width(int64_t columns) const {
+    return columns * static_cast<int64_t>(1 + row_slots_.size());
+  }
   size_t rows_max() const { return static_cast<size_t>(rows_max_); }  // of one Update
 
-  // Of a step: at most rows_max() rows, at places `at`, with `gradients` [at, dim]. Calls of
-  // different parts, numbers < threads, may be under way at once; every step has a call of part 0,
-  // if with no rows.
+  // Of a step: at most rows_max() rows, at places `at`, each with `stride` values in `gradients`,
+  // of which the last dim are its gradient. Calls of different parts, numbers < threads, may be
+  // under way at once; every step has a call of part 0, if with no rows.
   Status Update(int part, RowStore& store, std::span<const uint32_t> at, const float* gradients,
-                float learning_rate);
+                int64_t stride, float learning_rate);
   // Of a step, all at once: every row of `store`; those at places `at` have gradients, the others
   // none.
   Status UpdateAll(RowStore& store, std::span<const uint32_t> at, const float* gradients,
@@ -49,6 +53,10 @@ class RowUpdater {
   };
   RowUpdater(std::string table, int64_t dim, int64_t rows_max)
       : table_(std::move(table)), dim_(dim), rows_max_(rows_max) {}
+  // Weights of the row at `at`.
+  size_t ColumnsOf(const RowStore& store, uint32_t at) const {
+    return store.floats(at) / (1 + row_slots_.size());
+  }
   void Append(int part, Chunk& chunk, const RowStore& store, uint32_t at, const float* gradient);
   Status Run(int part, Chunk& chunk, RowStore& store, float rate);
 

@@ -435,6 +435,7 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
     table->set_waiting(t.waiting);
     table->set_dropped(t.dropped);
     table->set_removed(t.removed);
+    table->set_extended(t.extended);
   }
   reply->set_checkpoint_version(durable_.checkpoint_version());
   reply->set_buckets(static_cast<uint32_t>(info.buckets));

@@ -239,7 +239,8 @@ class Shard {
     Time until;
   };
   struct TableGauges {  // TableInfo's
-    Gauge &rows, &bytes, &waiting, &dropped, &removed, &cold, &fetched, &written, &read_seconds;
+    Gauge &rows, &bytes, &waiting, &dropped, &removed, &extended, &cold, &fetched, &written,
+        &read_seconds;
   };
 
   void Run(Ready ready);

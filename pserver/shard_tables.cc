@@ -24,7 +24,7 @@ std::span<const uint64_t> Ids(const Buffer& buffer, const TensorDesc& desc) {
 StatusOr<int> Shard::FindTablePush(const PushHead& head, size_t i) {
   const std::string& name = head.slices[i].variable;
   const int table = sparse_->Find(name);
-  const int64_t dim = sparse_->table(table).spec().dim();
+  const int64_t width = sparse_->table(table).push_width();
   const TensorDesc& ids = head.slices[i].desc;
   const auto wrong = [&](const std::string& what) {
     return InvalidArgument("trainer %d step %d: gradient of table %s: %s", head.caller.trainer,
@@ -39,10 +39,12 @@ StatusOr<int> Shard::FindTablePush(const PushHead& head, size_t i) {
   if (i + 1 == head.slices.size() || head.slices[i + 1].variable != name) {
     return wrong("values must follow the row ids");
   }
-  const TensorDesc expected{DType::kF32, {ids.shape[0], dim}};
+  const TensorDesc expected{DType::kF32, {ids.shape[0], width}};
   if (!(head.slices[i + 1].desc == expected)) {
-    return wrong(absl::StrFormat("values are %s, expected %s", ToString(head.slices[i + 1].desc),
-                                 ToString(expected)));
+    const bool counts = width != sparse_->table(table).spec().dim();
+    return wrong(absl::StrFormat("values are %s, expected %s%s", ToString(head.slices[i + 1].desc),
+                                 ToString(expected),
+                                 counts ? ": shows, clicks and the gradient of each row" : ""));
   }
   return static_cast<int>(table_->size()) + table;
 }
@@ -53,6 +55,10 @@ Status Shard::AdmitTableRows(const PushHead& head, const PushTicket& ticket) {
     SparseTable& table = sparse_->table(ticket.slices[i] - static_cast<int>(table_->size()));
     const auto ids = Ids(ticket.buffers[i], head.slices[i].desc);
     Status status = table.CheckIds(ids, true);
+    if (status.ok()) {
+      status =
+          table.CheckCounts({ids, reinterpret_cast<const float*>(ticket.buffers[i + 1].get())});
+    }
     if (status.ok()) status = table.Prepare(ids);
     if (!status.ok()) {
       return Annotate(status,
@@ -83,6 +89,7 @@ void Shard::SetTables(std::unique_ptr<SparseTables> tables) {
          .waiting = gauge("waiting_rows", "Rows that are not admitted yet"),
          .dropped = gauge("dropped_gradients", "Gradients of rows that were not admitted"),
          .removed = gauge("removed_rows", "Rows that the rules removed"),
+         .extended = gauge("extended_rows", "Rows with all their values"),
          .cold = gauge("cold_rows", "Rows outside memory"),
          .fetched = gauge("fetched_rows", "Rows that came back into memory"),
          .written = gauge("written_rows", "Rows that were written to leave memory"),
@@ -99,6 +106,7 @@ void Shard::ShowTables() {
     gauges.waiting.Set(static_cast<double>(info.waiting));
     gauges.dropped.Set(static_cast<double>(info.dropped));
     gauges.removed.Set(static_cast<double>(info.removed));
+    gauges.extended.Set(static_cast<double>(info.extended));
     gauges.cold.Set(static_cast<double>(info.cold_rows));
     gauges.fetched.Set(static_cast<double>(info.fetched));
     gauges.written.Set(static_cast<double>(info.written));

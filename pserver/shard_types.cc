@@ -81,7 +81,14 @@ Status CheckTable(const TableSpec& t) {
     return InvalidArgument("table %s: buckets [%d, %d) are not in [0, %d)", t.variable,
                            t.bucket_begin, t.bucket_end, kRowBuckets);
   }
-  return Annotate(CheckRules(t.rules), "table " + t.variable);
+  TD_RETURN_IF_ERROR(Annotate(CheckRules(t.rules), "table " + t.variable));
+  if (t.rules.accessor == RowAccessorKind::kCtr && t.dim() < 2) {
+    return InvalidArgument(
+        "table %s of shape %s: with accessor=ctr a row is a weight and behind it its embedding; "
+        "expected a dim of 2 or more",
+        t.variable, ToString(t.shape));
+  }
+  return OkStatus();
 }
 
 Status CheckTables(const ShardConfig& config, const std::set<std::string>& slices) {

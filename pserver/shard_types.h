@@ -122,10 +122,12 @@ struct SlotValues {
   Buffer values;
 };
 
-// What rules count of a row: versions with a gradient for it, faded, and versions since the last.
+// What is counted of a row (RowUse of row_store.h), and versions since the last gradient.
 struct RowAge {
-  float score = 0;
+  float show = 1;
   uint32_t age = 0;
+  float click = 0;
+  bool brief = false;  // it has its first value alone, and of each slot the first
 };
 // A row that is not admitted yet: versions with a gradient for it, and since the last of them.
 struct WaitingRow {
@@ -138,7 +140,7 @@ struct WaitingRow {
 struct RowValues {
   std::string variable;
   std::vector<uint64_t> ids;
-  std::vector<float> content;  // of each row its values, then its slots
+  std::vector<float> content;  // of each row its values, then its slots; shorter where it is brief
   bool last = false;
   std::vector<RowAge> use;  // of each row, or empty: as of rows that are touched now
   std::vector<WaitingRow> waiting;
@@ -239,6 +241,7 @@ struct TableInfo {
   // Since the server started:
   uint64_t dropped = 0;  // gradients of rows that were not admitted
   uint64_t removed = 0;  // rows
+  size_t extended = 0;   // of `rows`: those that have all their values (row_accessor.h)
   // With rows outside memory (row_tiers.h); the last three since the table was made:
   size_t cold_rows = 0;     // of `rows`
   uint64_t fetched = 0;     // rows that came in

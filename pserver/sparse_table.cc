@@ -22,10 +22,19 @@ Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
                          optimizer.type);
   }
   TD_ASSIGN_OR_RETURN(const IdleRows idle, IdleRowsOf(optimizer, spec.variable));
-  if (idle != IdleRows::kMove) return OkStatus();
-  return Unimplemented(
-      "optimizer %s changes rows that never had a gradient, and here there are none: say lazy_mode",
-      optimizer.type);
+  if (idle == IdleRows::kMove) {
+    return Unimplemented(
+        "optimizer %s changes rows that never had a gradient, and here there are none: say "
+        "lazy_mode",
+        optimizer.type);
+  }
+  if (idle == IdleRows::kFade && RowAccessor(spec.rules, spec.dim()).extends()) {
+    return Unimplemented(
+        "optimizer %s changes rows without a gradient too, which accessor=%s does not: say "
+        "lazy_mode",
+        optimizer.type, Name(spec.rules.accessor));
+  }
+  return OkStatus();
 }
 
 // A copy of whole lines, where rows are such, is a few moves instead of a call.
@@ -86,8 +95,8 @@ Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
   }
   const uint64_t rows = std::max<uint64_t>(1, bytes / RowStore::BytesOfRow(width_));
   tiers_ = std::make_unique<RowTiers>(
-      spec_.rules, width_, static_cast<uint32_t>(std::min<uint64_t>(rows, UINT32_MAX - 1)), store_,
-      cold);
+      accessor_, width_, brief_width_,
+      static_cast<uint32_t>(std::min<uint64_t>(rows, UINT32_MAX - 1)), store_, cold);
   return OkStatus();
 }
 
@@ -112,24 +121,31 @@ RowsGradient SparseTable::Merge(std::span<const RowsGradient> gradients) {
     const size_t begin = merged_.size();
     for (size_t r = 0; r < gradients.size(); ++r) {
       if (next[r] == gradients[r].ids.size() || gradients[r].ids[next[r]] != id) continue;
-      const float* g = gradients[r].values + next[r]++ * static_cast<size_t>(dim_);
+      const float* g = gradients[r].values + next[r]++ * static_cast<size_t>(push_width());
       if (merged_.size() == begin) {
-        merged_.insert(merged_.end(), g, g + dim_);
+        merged_.insert(merged_.end(), g, g + push_width());
       } else {
-        for (int64_t c = 0; c < dim_; ++c) merged_[begin + c] += g[c];
+        for (int64_t c = 0; c < push_width(); ++c) merged_[begin + c] += g[c];
       }
     }
   }
   return {merged_ids_, merged_.data()};
 }
 
-void SparseTable::FillFresh(uint64_t id, float* weights) const {
-  fresh_.Fill(static_cast<int64_t>(id) * dim_, {weights, static_cast<size_t>(dim_)});
+void SparseTable::FillFirst(uint64_t id, int64_t columns, float* weights) const {
+  fresh_.Fill(static_cast<int64_t>(id) * dim_, {weights, static_cast<size_t>(columns)});
 }
 
 void SparseTable::FillAbsent(uint64_t id, float* weights) const {
-  if (!spec_.rules.admits()) return FillFresh(id, weights);
-  std::fill_n(weights, dim_, 0.0f);
+  if (spec_.rules.admits()) return void(std::fill_n(weights, dim_, 0.0f));
+  const int64_t columns = accessor_.columns_at_first();
+  FillFirst(id, columns, weights);
+  std::fill(weights + columns, weights + dim_, 0.0f);
+}
+
+void SparseTable::CopyWeights(uint32_t at, float* out) const {
+  if (!store_.brief(at)) return CopyRow(store_.Row(at), dim_, out);
+  std::fill(std::copy_n(store_.Row(at), accessor_.columns_at_first(), out), out + dim_, 0.0f);
 }
 
 Status SparseTable::Place(std::span<const uint64_t> ids) {
@@ -148,26 +164,33 @@ Status SparseTable::Place(std::span<const uint64_t> ids) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (at_[i] != RowStore::kNone) continue;
     const uint32_t rows = store_.size();
-    TD_ASSIGN_OR_RETURN(at_[i], store_.FindOrAdd(ids[i]));
+    TD_ASSIGN_OR_RETURN(at_[i], store_.FindOrAdd(ids[i], accessor_.extends()));
     if (store_.size() != rows) made_.push_back({i, fresh});
     if (fresh != nullptr) fresh += dim_;
   }
   return OkStatus();
 }
 
-void SparseTable::Begin(std::span<const uint64_t> ids, size_t begin, size_t end) {
+void SparseTable::Begin(std::span<const uint64_t> ids, const float* pushed, size_t begin,
+                        size_t end) {
   auto made = std::partition_point(made_.begin(), made_.end(),
                                    [begin](const MadeRow& row) { return row.position < begin; });
   for (size_t i = begin; i < end; ++i) {
     if (i + kAhead < end) store_.Prefetch(at_[i + kAhead]);
-    RowUse& use = store_.Use(at_[i]);
     if (made != made_.end() && made->position == i) {
+      const int64_t columns = accessor_.columns_at_first();
       float* row = store_.Row(at_[i]);
-      made->fresh == nullptr ? FillFresh(ids[i], row) : CopyRow(made->fresh, dim_, row);
-      for (const float start : updater_.slot_start()) std::fill_n(row += dim_, dim_, start);
+      if (made->fresh != nullptr) {
+        CopyRow(made->fresh, columns, row);
+      } else {
+        FillFirst(ids[i], columns, row);
+      }
+      for (const float start : updater_.slot_start()) std::fill_n(row += columns, columns, start);
       ++made;
     }
-    use = {use.score + 1, version_};
+    RowUse use = store_.Use(at_[i]);
+    accessor_.Count(pushed + i * static_cast<size_t>(push_width()), version_, use);
+    store_.SetUse(at_[i], use);
     if (tiers_ != nullptr) tiers_->Change(at_[i]);
   }
 }
@@ -181,9 +204,9 @@ RowsGradient SparseTable::DropRefused(const RowsGradient& gradient) {
   std::vector<float> values;
   for (size_t i = 0; i < n; ++i) {
     if (at[i] == RowStore::kNone && !admission_.Admit(gradient.ids[i], version_)) continue;
-    const float* g = gradient.values + i * static_cast<size_t>(dim_);
+    const float* g = gradient.values + i * static_cast<size_t>(push_width());
     ids.push_back(gradient.ids[i]);
-    values.insert(values.end(), g, g + dim_);
+    values.insert(values.end(), g, g + push_width());
   }
   dropped_ += n - ids.size();
   merged_ids_ = std::move(ids);
@@ -192,21 +215,26 @@ RowsGradient SparseTable::DropRefused(const RowsGradient& gradient) {
 }
 
 Status SparseTable::Shrink() {
-  const auto keep = [this](uint64_t id, const void* weights) {
+  const auto keep = [this](uint64_t id, const void* weights, bool brief) {
     if (!keeps_previous_) return;
     std::vector<float>& kept = previous_removed_[id];
-    kept.resize(static_cast<size_t>(dim_));
-    std::memcpy(kept.data(), weights, kept.size() * sizeof(float));
+    kept.assign(static_cast<size_t>(dim_), 0.0f);
+    const int64_t columns = brief ? accessor_.columns_at_first() : dim_;
+    std::memcpy(kept.data(), weights, static_cast<size_t>(columns) * sizeof(float));
   };
   if (tiers_ != nullptr) {
     TD_ASSIGN_OR_RETURN(const size_t removed, tiers_->Shrink(version_, [&](const ColdRow& row) {
-      keep(row.id, row.values);
+      keep(row.id, row.values, row.brief);
     }));
     removed_ += removed;
   }
-  for (uint32_t at = store_.size(); at-- > 0;) {
-    if (FadeAndStay(spec_.rules, version_, store_.Use(at))) continue;
-    keep(store_.Id(at), store_.Row(at));
+  for (uint32_t n = store_.size(); n-- > 0;) {
+    const uint32_t at = store_.At(n);
+    RowUse use = store_.Use(at);
+    const bool stays = accessor_.FadeAndStay(version_, use);
+    store_.SetUse(at, use);
+    if (stays) continue;
+    keep(store_.Id(at), store_.Row(at), store_.brief(at));
     store_.Remove(at);
     ++removed_;
   }
@@ -217,7 +245,9 @@ Status SparseTable::Shrink() {
 
 TableInfo SparseTable::Info() const {
   TableInfo info{spec_.variable, rows(), bytes(), admission_.waiting(), dropped_, removed_};
+  info.extended = store_.full();
   if (tiers_ == nullptr) return info;
+  info.extended += tiers_->cold_full();
   info.cold_rows = tiers_->cold();
   info.fetched = tiers_->counts().fetched;
   info.written = tiers_->counts().written;
@@ -225,10 +255,10 @@ TableInfo SparseTable::Info() const {
   return info;
 }
 
-void SparseTable::KeepPrevious(uint32_t at, uint32_t rows_before, float* out) const {
+void SparseTable::KeepPrevious(uint32_t at, uint32_t made_from, float* out) const {
   // One that was just made read as zeros before where rules admit rows, else as what it is now.
-  if (at >= rows_before && spec_.rules.admits()) return void(std::fill_n(out, dim_, 0.0f));
-  CopyRow(store_.Row(at), dim_, out);
+  if (at >= made_from && spec_.rules.admits()) return void(std::fill_n(out, dim_, 0.0f));
+  CopyWeights(at, out);
 }
 
 Status SparseTable::Begin(uint64_t version, bool keep_previous) {
@@ -244,20 +274,20 @@ Status SparseTable::Begin(uint64_t version, bool keep_previous) {
 Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate) {
   const RowsGradient merged = Merge(gradients);
   if (tiers_ != nullptr) TD_RETURN_IF_ERROR(tiers_->Fetch(merged.ids));
-  const uint32_t rows_before = store_.size();
+  const uint32_t made_from = store_.Next(accessor_.extends());
   const auto [ids, values] = DropRefused(merged);
   TD_RETURN_IF_ERROR(Place(ids));
-  TD_RETURN_IF_ERROR(idle_ == IdleRows::kStay
-                         ? UpdateTouched(ids, values, rows_before, learning_rate)
-                         : UpdateAll(ids, values, rows_before, learning_rate));
+  TD_RETURN_IF_ERROR(idle_ == IdleRows::kStay ? UpdateTouched(ids, values, made_from, learning_rate)
+                                              : UpdateAll(ids, values, made_from, learning_rate));
   updater_.Finish();
+  TD_RETURN_IF_ERROR(Extend(ids));
   // Where there is no room now, Prepare of the next ones says so.
   if (tiers_ != nullptr) tiers_->Trim().IgnoreError();
   return OkStatus();
 }
 
 Status SparseTable::UpdateTouched(std::span<const uint64_t> ids, const float* gradients,
-                                  uint32_t rows_before, float rate) {
+                                  uint32_t made_from, float rate) {
   const auto dim = static_cast<size_t>(dim_);
   if (keeps_previous_) {
     previous_ids_.assign(ids.begin(), ids.end());
@@ -268,12 +298,13 @@ Status SparseTable::UpdateTouched(std::span<const uint64_t> ids, const float* gr
     size_t begin = from;
     do {
       const size_t end = std::min(begin + updater_.rows_max(), to);
-      Begin(ids, begin, end);
+      Begin(ids, gradients, begin, end);
       for (size_t i = begin; keeps_previous_ && i < end; ++i) {
-        KeepPrevious(at_[i], rows_before, previous_.data() + i * dim);
+        KeepPrevious(at_[i], made_from, previous_.data() + i * dim);
       }
       const std::span<const uint32_t> at(at_.data() + begin, end - begin);
-      TD_RETURN_IF_ERROR(updater_.Update(part, store_, at, gradients + begin * dim, rate));
+      const float* const pushed = gradients + begin * static_cast<size_t>(push_width());
+      TD_RETURN_IF_ERROR(updater_.Update(part, store_, at, pushed, push_width(), rate));
       begin = end;
     } while (begin < to);
     return OkStatus();
@@ -281,13 +312,13 @@ Status SparseTable::UpdateTouched(std::span<const uint64_t> ids, const float* gr
 }
 
 Status SparseTable::UpdateAll(std::span<const uint64_t> ids, const float* gradients,
-                              uint32_t rows_before, float rate) {
-  Begin(ids, 0, ids.size());
+                              uint32_t made_from, float rate) {
+  Begin(ids, gradients, 0, ids.size());
   if (keeps_previous_) {
     const auto dim = static_cast<size_t>(dim_);
     previous_.resize(store_.size() * dim);
     for (uint32_t at = 0; at < store_.size(); ++at) {
-      KeepPrevious(at, rows_before, previous_.data() + at * dim);
+      KeepPrevious(at, made_from, previous_.data() + at * dim);
     }
   }
   return updater_.UpdateAll(store_, at_, gradients, rate);
@@ -324,7 +355,7 @@ void SparseTable::Gather(std::span<const uint64_t> ids, float* out) {
         if (pull.at[i] == RowStore::kNone) {
           FillAbsent(ids[i], out + i * dim);
         } else {
-          CopyRow(store_.Row(pull.at[i]), dim_, out + i * dim);
+          CopyWeights(pull.at[i], out + i * dim);
           if (tiers_ != nullptr) tiers_->Touch(pull.at[i]);
         }
       }
@@ -337,6 +368,35 @@ void SparseTable::Gather(std::span<const uint64_t> ids, float* out) {
     if (pull.at[i] != RowStore::kNone) continue;
     pull.fresh.insert(pull.fresh.end(), out + i * dim, out + (i + 1) * dim);
   }
+}
+
+Status SparseTable::Extend(std::span<const uint64_t> ids) {
+  if (!accessor_.extends()) return OkStatus();
+  std::vector<uint64_t> extended;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (store_.brief(at_[i]) && accessor_.Extends(store_.Use(at_[i]))) extended.push_back(ids[i]);
+  }
+  const int64_t columns = accessor_.columns_at_first();
+  std::vector<float> brief(static_cast<size_t>(brief_width_));
+  for (const uint64_t id : extended) {
+    uint32_t at = RowStore::kNone;
+    store_.Find({&id, 1}, &at);  // each moves others
+    std::copy_n(store_.Row(at), brief.size(), brief.data());
+    TD_ASSIGN_OR_RETURN(at, store_.Extend(at));
+    float* row = store_.Row(at);
+    FillFirst(id, dim_, row);
+    std::copy_n(brief.data(), columns, row);
+    const float* slot = brief.data();
+    for (const float start : updater_.slot_start()) {
+      std::fill_n(row += dim_, dim_, start);
+      std::copy_n(slot += columns, columns, row);
+    }
+  }
+  return OkStatus();
+}
+
+Status SparseTable::CheckCounts(const RowsGradient& gradient) const {
+  return Annotate(accessor_.CheckCounts(gradient.ids, gradient.values), "table " + spec_.variable);
 }
 
 // What Begin removed, and what Apply changed since, to `out`, which has the weights of now.
@@ -361,24 +421,41 @@ void SparseTable::OverwritePrevious(std::span<const uint64_t> ids, float* out) c
   }
 }
 
+Status SparseTable::CheckContent(const RowValues& values) const {
+  const auto brief = static_cast<size_t>(
+      std::ranges::count_if(values.use, [](const RowAge& use) { return use.brief; }));
+  if (brief > 0 && !accessor_.extends()) {
+    return InvalidArgument("rows of table %s: %d are not extended, with accessor=%s",
+                           spec_.variable, brief, Name(spec_.rules.accessor));
+  }
+  const size_t expected = (values.ids.size() - brief) * static_cast<size_t>(width_) +
+                          brief * static_cast<size_t>(brief_width_);
+  if (values.content.size() == expected) return OkStatus();
+  return InvalidArgument("%d rows of table %s: %d values, expected %d", values.ids.size(),
+                         spec_.variable, values.content.size(), expected);
+}
+
 Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
   TD_RETURN_IF_ERROR(CheckKept(values.ids));
   for (const WaitingRow& row : values.waiting) TD_RETURN_IF_ERROR(CheckKept({&row.id, 1}));
-  if (values.content.size() != values.ids.size() * static_cast<size_t>(width_)) {
-    return InvalidArgument("%d rows of table %s: %d values, expected %d for each",
-                           values.ids.size(), spec_.variable, values.content.size(), width_);
-  }
+  TD_RETURN_IF_ERROR(CheckContent(values));
   store_.Expect(values.ids);
+  const float* from = values.content.data();
   for (size_t i = 0; i < values.ids.size(); ++i) {  // one may come twice
     if (tiers_ != nullptr && i % kTierGroup == 0) {
       const size_t n = std::min(kTierGroup, values.ids.size() - i);
       TD_RETURN_IF_ERROR(tiers_->Trim());
       TD_RETURN_IF_ERROR(tiers_->Discard({&values.ids[i], n}));
     }
-    TD_ASSIGN_OR_RETURN(const uint32_t at, store_.FindOrAdd(values.ids[i]));
-    std::copy_n(values.content.data() + i * static_cast<size_t>(width_), width_, store_.Row(at));
-    const RowAge use = values.use.empty() ? RowAge{1, 0} : values.use[i];
-    store_.Use(at) = {use.score, static_cast<uint32_t>(version) - use.age};
+    const RowAge use = values.use.empty() ? RowAge{} : values.use[i];
+    TD_ASSIGN_OR_RETURN(uint32_t at, store_.FindOrAdd(values.ids[i], use.brief));
+    if (store_.brief(at) != use.brief) {
+      store_.Remove(at);
+      TD_ASSIGN_OR_RETURN(at, store_.Add(values.ids[i], use.brief));
+    }
+    std::copy_n(from, store_.floats(at), store_.Row(at));
+    from += store_.floats(at);
+    store_.SetUse(at, {use.show, use.click, static_cast<uint32_t>(version) - use.age});
   }
   for (const WaitingRow& row : values.waiting) {
     admission_.Set(row, static_cast<uint32_t>(version));

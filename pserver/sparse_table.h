@@ -3,7 +3,8 @@
 // servers matters; before that it reads as the same. TableRules may admit rows later, until when
 // they read as zeros, and remove them again.
 //
-// A row in memory: id, use, weights, optimizer slots (row_store.h). With a bound on their memory
+// A row in memory: id, use, weights, optimizer slots (row_store.h), which its accessor may make of
+// two lengths (row_accessor.h). With a bound on their memory
 // those that are not in use lie outside (row_tiers.h), which changes no bit. Updates are the
 // optimizer's operator (row_updater.h), of several parts of the rows at once.
 #pragma once
@@ -22,6 +23,7 @@
 #include "common/tensor/row_buckets.h"
 #include "kernels/exec/initial_values.h"
 #include "pserver/recent_rows.h"
+#include "pserver/row_accessor.h"
 #include "pserver/row_admission.h"
 #include "pserver/row_store.h"
 #include "pserver/row_tiers.h"
@@ -30,7 +32,7 @@
 
 namespace tandem {
 
-// Rows of one push: ascending ids, and as many times dim values.
+// Rows of one push: ascending ids, and for each its counts (RowAccessor::counts), then dim values.
 struct RowsGradient {
   std::span<const uint64_t> ids;
   const float* values = nullptr;
@@ -49,7 +51,8 @@ class SparseTable {
   // Memory that it takes once every row is there that may be.
   double bytes_max(bool may_get_all = false) const;
   // From now on rows beyond `bytes` of memory go to `cold`, which must outlive the table. REQUIRES:
-  // there are none yet. UNIMPLEMENTED for optimizers that change rows without a gradient.
+  // there are none yet. UNIMPLEMENTED for optimizers that change rows without a gradient, as in
+  // Make for accessors with brief rows.
   Status Limit(ColdStore& cold, uint64_t bytes);
 
   const TableSpec& spec() const { return spec_; }
@@ -57,6 +60,10 @@ class SparseTable {
   size_t bytes() const { return store_.bytes(); }
   TableInfo Info() const;
   const std::vector<std::string>& slots() const { return updater_.slots(); }  // of the rows
+  // Values of a row in a push.
+  int64_t push_width() const { return accessor_.counts() + dim_; }
+  // INVALID_ARGUMENT for counts that cannot be.
+  Status CheckCounts(const RowsGradient& gradient) const;
 
   // INVALID_ARGUMENT naming the id: outside [0, height), not of a bucket of this server, or
   // (`ascending`) not above the one before it. Once buckets moved OUT_OF_RANGE for one that this
@@ -117,8 +124,10 @@ class SparseTable {
       : spec_(std::move(spec)),
         idle_(idle),
         dim_(spec_.dim()),
-        width_(updater.width()),
-        store_(width_),
+        accessor_(spec_.rules, dim_),
+        width_(updater.width(dim_)),
+        brief_width_(accessor_.extends() ? updater.width(accessor_.columns_at_first()) : 0),
+        store_(width_, brief_width_),
         fresh_(spec_.variable, spec_.init, spec_.shape, spec_.seed),
         admission_(spec_.rules, spec_.seed, spec_.variable),
         updater_(std::move(updater)),
@@ -133,18 +142,23 @@ class SparseTable {
   // The gradient of rows that are there or admitted now; the result lies in it, or in merged_.
   RowsGradient DropRefused(const RowsGradient& gradient);
   Status Shrink();
+  // Makes rows of the step full that are so from now on.
+  Status Extend(std::span<const uint64_t> ids);
+  void CopyWeights(uint32_t at, float* out) const;
   void FillAbsent(uint64_t id, float* weights) const;
   void Gather(std::span<const uint64_t> ids, float* out);
   void OverwritePrevious(std::span<const uint64_t> ids, float* out) const;
-  void FillFresh(uint64_t id, float* weights) const;
-  Status UpdateTouched(std::span<const uint64_t> ids, const float* gradients, uint32_t rows_before,
+  // The first weights of a row, `columns` of them.
+  void FillFirst(uint64_t id, int64_t columns, float* weights) const;
+  Status UpdateTouched(std::span<const uint64_t> ids, const float* gradients, uint32_t made_from,
                        float rate);
-  Status UpdateAll(std::span<const uint64_t> ids, const float* gradients, uint32_t rows_before,
+  Status UpdateAll(std::span<const uint64_t> ids, const float* gradients, uint32_t made_from,
                    float rate);
-  // Rows [begin, end) of the step: gives those that it made their first values, and notes its use.
-  void Begin(std::span<const uint64_t> ids, size_t begin, size_t end);
-  // The weights of the row at `at` before the step, which begins with `rows_before` rows.
-  void KeepPrevious(uint32_t at, uint32_t rows_before, float* out) const;
+  // Rows [begin, end) of the step: gives those that it made their first values, and counts.
+  void Begin(std::span<const uint64_t> ids, const float* pushed, size_t begin, size_t end);
+  // The weights of the row at `at` before the step, which makes rows from place `made_from` on.
+  void KeepPrevious(uint32_t at, uint32_t made_from, float* out) const;
+  Status CheckContent(const RowValues& values) const;
   Status CheckKept(std::span<const uint64_t> ids) const;
   // Rows whose last update is at most `age_max` versions ago.
   Status AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out,
@@ -154,7 +168,9 @@ class SparseTable {
   std::bitset<kRowBuckets> kept_, served_;
   bool moved_ = false;  // buckets came or went
   const IdleRows idle_;
-  const int64_t dim_, width_;  // floats of the weights, of a row
+  const int64_t dim_;  // floats of the weights
+  const RowAccessor accessor_;
+  const int64_t width_, brief_width_;  // floats of a row, of a brief one; 0: there are none
   RowStore store_;
   const InitialValues fresh_;        // weights of a row's first gradient
   std::unique_ptr<RowTiers> tiers_;  // null: all rows are in store_

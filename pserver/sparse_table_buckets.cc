@@ -84,24 +84,27 @@ Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, 
   const std::vector<uint64_t> ids = store_.IdsOf(bucket);
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
-  const auto floats = static_cast<size_t>(with_slots ? width_ : dim_);
-  const auto append = [&](uint64_t id, const RowUse& use, const void* row) {
+  const auto append = [&](uint64_t id, const RowUse& use, const void* row, bool brief) {
     if (version - use.last > age_max) return;
     out.ids.push_back(id);
-    out.content.resize(out.content.size() + floats);
-    std::memcpy(out.content.data() + out.content.size() - floats, row, floats * sizeof(float));
-    if (with_slots) out.use.push_back({use.score, version - use.last});
+    const int64_t floats = with_slots ? (brief ? brief_width_ : width_)
+                                      : (brief ? accessor_.columns_at_first() : dim_);
+    const size_t begin = out.content.size();
+    out.content.resize(begin + static_cast<size_t>(with_slots ? floats : dim_), 0.0f);
+    std::memcpy(out.content.data() + begin, row, static_cast<size_t>(floats) * sizeof(float));
+    if (with_slots) out.use.push_back({use.show, version - use.last, use.click, brief});
   };
   size_t next = 0;
   const auto append_below = [&](uint64_t id) {
     for (; next < ids.size() && ids[next] < id; ++next) {
-      append(ids[next], store_.Use(at[next]), store_.Row(at[next]));
+      const uint32_t place = at[next];
+      append(ids[next], store_.Use(place), store_.Row(place), store_.brief(place));
     }
   };
   if (tiers_ != nullptr) {
     TD_RETURN_IF_ERROR(tiers_->Scan(bucket, [&](const ColdRow& row) {
       append_below(row.id);
-      append(row.id, row.use, row.values);
+      append(row.id, row.use, row.values, row.brief);
       return OkStatus();
     }));
   }

@@ -43,17 +43,17 @@ StatusTable Slices(const ShardInfo& info) {
 
 StatusTable Tables(const ShardInfo& info) {
   StatusTable table{"tables",
-                    {"variable", "shape", "rules", "rows", "MB", "outside memory", "came back",
-                     "waiting", "dropped", "removed"},
+                    {"variable", "shape", "rules", "rows", "extended", "MB", "outside memory",
+                     "came back", "waiting", "dropped", "removed"},
                     {}};
   for (size_t i = 0; i < info.tables.size(); ++i) {
     const TableSpec& spec = info.config.tables[i];
     const TableInfo& t = info.tables[i];
     table.rows.push_back(
         {t.variable, ToString(spec.shape), ToString(spec.rules), std::to_string(t.rows),
-         absl::StrFormat("%.1f", static_cast<double>(t.bytes) / 1e6), std::to_string(t.cold_rows),
-         absl::StrFormat("%d in %.1f s", t.fetched, t.read_seconds), std::to_string(t.waiting),
-         std::to_string(t.dropped), std::to_string(t.removed)});
+         std::to_string(t.extended), absl::StrFormat("%.1f", static_cast<double>(t.bytes) / 1e6),
+         std::to_string(t.cold_rows), absl::StrFormat("%d in %.1f s", t.fetched, t.read_seconds),
+         std::to_string(t.waiting), std::to_string(t.dropped), std::to_string(t.removed)});
   }
   return table;
 }

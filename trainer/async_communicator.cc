@@ -24,7 +24,7 @@ GradientSet& OpenPush(std::vector<GradientSet>& pushes, int max, int GradientSet
 }  // namespace
 
 void MergeRows(const RowSet& more, RowSet* sum) {
-  RowSet merged{{}, {}, sum->dim};
+  RowSet merged{{}, {}, sum->dim, sum->counts};
   const auto dim = static_cast<size_t>(sum->dim);
   const auto append = [&](const RowSet& from, size_t i) {
     merged.ids.push_back(from.ids[i]);
@@ -159,13 +159,18 @@ int AsyncCommunicator::Take(std::vector<GradientSet>* pushes) {
 
 void AsyncCommunicator::Average(GradientSet* push) const {
   if (options_.sum) return;
-  const auto divide = [](std::vector<float>& values, int steps) {
+  const auto divide = [](std::span<float> values, int steps) {
     if (steps <= 1) return;
     const float share = 1.0f / static_cast<float>(steps);
     for (float& v : values) v *= share;
   };
   for (std::vector<float>& values : push->values) divide(values, push->dense_steps);
-  for (RowSet& rows : push->rows) divide(rows.values, push->row_steps);
+  for (RowSet& rows : push->rows) {
+    const auto dim = static_cast<size_t>(rows.dim), counts = static_cast<size_t>(rows.counts);
+    for (size_t i = 0; i < rows.ids.size(); ++i) {
+      divide(std::span(rows.values).subspan(i * dim + counts, dim - counts), push->row_steps);
+    }
+  }
 }
 
 bool AsyncCommunicator::WantsPull() {

@@ -31,11 +31,12 @@ struct AsyncOptions {
 
 // Values of all variables, in their order.
 using ValueSets = std::vector<std::vector<float>>;
-// A gradient of some rows of a table: ascending ids, and `dim` values for each.
+// A gradient of some rows of a table: ascending ids, and `dim` values for each, of which the first
+// `counts` count something and so are added up in any case.
 struct RowSet {
   std::vector<int64_t> ids;
   std::vector<float> values;
-  int64_t dim = 0;
+  int64_t dim = 0, counts = 0;
 };
 // Adds `more` to `sum`.
 void MergeRows(const RowSet& more, RowSet* sum);

@@ -36,6 +36,20 @@ bool AllAre(const float* values, int64_t n, float value) {
                      [value](float v) { return std::memcmp(&v, &value, sizeof(v)) == 0; });
 }
 
+// Puts the counts of each row, two in `counts` from row `first` on, in front of its values.
+void PutInFront(const std::vector<float>& counts, int64_t first, RowSet* set) {
+  RowSet counted{set->ids, {}, set->dim + 2, 2};
+  counted.values.reserve(set->ids.size() * static_cast<size_t>(counted.dim));
+  const float* values = set->values.data();
+  for (const int64_t row : set->ids) {
+    const float* const of_row = counts.data() + 2 * (row - first);
+    counted.values.insert(counted.values.end(), of_row, of_row + 2);
+    counted.values.insert(counted.values.end(), values, values + set->dim);
+    values += set->dim;
+  }
+  *set = std::move(counted);
+}
+
 }  // namespace
 
 StatusOr<std::vector<PsTables::Slot>> PsTables::SlotsOf(const OptimizerSpec& optimizer,
@@ -130,6 +144,7 @@ Status PsTables::RegisterPush(const CommNode& node) {
   table->values = static_cast<const float*>(node.in[1].data);
   table->rows = {static_cast<const int64_t*>(node.in[2].data),
                  static_cast<size_t>(node.in[2].desc.shape.numel())};
+  if (node.in.size() > 3) table->click = node.in[3];
   return OkStatus();
 }
 
@@ -164,6 +179,7 @@ StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
              {table.values, table.values + count * dim},
              dim};
   if (!table.prefetch) return set;
+  if (table.click) PutInFront(table.prefetch->Counts(*table.click), first, &set);
   for (int64_t& row : set.ids) {
     CHECK_GE(row, first);
     row = table.batch[static_cast<size_t>(row - first)];
@@ -263,8 +279,9 @@ Status PsTables::Write(PsClient& client, uint64_t version, const std::string& pa
   TD_RETURN_IF_ERROR(file.Open(path));
   for (const Table& t : tables_) {
     if (!t.distributed) continue;
+    const PsTable table{.variable = t.name, .dim = t.shape[1], .rules = t.rules};
     TD_RETURN_IF_ERROR(client.PullTable(
-        t.name, version, [&file](const PsTableRows& rows) { return file.Add(rows); }));
+        t.name, version, [&](const PsTableRows& rows) { return file.Add(rows, table); }));
   }
   return file.SyncAndClose();
 }
@@ -289,6 +306,22 @@ Status PsTables::AddState(PsClient& client, Device& device, TensorMap& state) co
     }
   }
   return OkStatus();
+}
+
+Status PsTables::Count(PsClient& client) {
+  if (empty()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const std::vector<PsServerInfo> servers, client.ServerInfo());
+  counts_.clear();
+  for (const PsServerInfo& server : servers) {
+    counts_["ps.rows"] += static_cast<double>(server.rows);
+    counts_["ps.rows_extended"] += static_cast<double>(server.extended);
+    counts_["ps.row_bytes"] += static_cast<double>(server.row_bytes);
+  }
+  return OkStatus();
+}
+
+void PsTables::AddCounts(std::map<std::string, double>* counts) const {
+  for (const auto& [name, count] : counts_) (*counts)[name] = count;
 }
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 // brought up to date; of tables that are is_distributed it has the rows of the batch alone.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,9 @@ class PsTables {
   Status Write(PsClient& client, uint64_t version, const std::string& path) const;
   // Adds the slots of rows, as whole tensors, to `state`.
   Status AddState(PsClient& client, Device& device, TensorMap& state) const;
+  // Asks the servers what they hold of them; AddCounts tells.
+  Status Count(PsClient& client);
+  void AddCounts(std::map<std::string, double>* counts) const;
 
  private:
   struct Slot {
@@ -80,6 +84,7 @@ class PsTables {
     RowIndex index;  // of them, not distributed
     std::span<const int64_t> rows;
     const float* values = nullptr;
+    std::optional<CommTensor> click;  // of a table with counts
   };
 
   StatusOr<Table*> Find(const std::string& name);
@@ -87,6 +92,7 @@ class PsTables {
                                              const std::string& table);
 
   std::vector<Table> tables_;
+  std::map<std::string, double> counts_;
 };
 
 }  // namespace tandem

@@ -79,6 +79,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
     const PsCacheCounts cache = client_->row_cache();
     (*counts)["ps.row_cache_hits"] = static_cast<double>(cache.hits);
     (*counts)["ps.row_cache_misses"] = static_cast<double>(cache.misses);
+    tables_.AddCounts(counts);
   }
   const RpcLog* rpc_log() const override { return options_.rpc_profiler ? &calls_ : nullptr; }
   // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
@@ -306,7 +307,9 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   }
   const auto source = [&](const RowSink& take) -> Status {
     for (const PsTableRows& table : rows) TD_RETURN_IF_ERROR(take(table));
-    return table_file_.empty() ? OkStatus() : ReadTableFile(table_file_, take);
+    if (table_file_.empty()) return OkStatus();
+    return ReadTableFile(table_file_,
+                         [&take](const PsTableRows& piece, const PsTable&) { return take(piece); });
   };
   TD_ASSIGN_OR_RETURN(behind_,
                       client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots, source));
@@ -468,6 +471,7 @@ Status PserverMode::Finish() {
     TD_RETURN_IF_ERROR(done.Wait(Time::max()));
   }
   TD_RETURN_IF_ERROR(Gather());
+  if (options_.rank == 0) TD_RETURN_IF_ERROR(tables_.Count(*client_));
   return client_->Complete();
 }
 

@@ -15,6 +15,7 @@ PrefetchNode::PrefetchNode(const CommNode& node)
   for (size_t i = 1; i < node.in.size(); ++i) {
     ids_.emplace_back(static_cast<const int64_t*>(node.in[i].data),
                       static_cast<size_t>(node.in[i].desc.shape.numel()));
+    ids_of_record_.push_back(ids_.back().size() / static_cast<size_t>(node.in[i].desc.shape[0]));
     index_.push_back(static_cast<int64_t*>(node.out[i].data));
   }
   rows_ = {static_cast<float*>(node.out[0].data),
@@ -39,6 +40,25 @@ StatusOr<PsRows> PrefetchNode::Ask() {
   for (size_t i = 0; i < rows.ids.size(); ++i, to += dim_) rows.to.push_back(to);
   std::fill(to, rows_.data() + rows_.size(), 0.0f);
   return rows;
+}
+
+std::vector<float> PrefetchNode::Counts(const CommTensor& click) const {
+  const auto clicked = [&click](size_t record) {
+    return click.desc.dtype == DType::kF32
+               ? static_cast<const float*>(click.data)[record]
+               : static_cast<float>(static_cast<const int64_t*>(click.data)[record]);
+  };
+  std::vector<float> counts(2 * batch_.rows().size(), 0.0f);
+  auto place = batch_.places().begin();
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    for (size_t k = 0; k < ids_[i].size(); ++k, ++place) {
+      if (*place < 0) continue;
+      float* const of_row = counts.data() + 2 * static_cast<size_t>(*place);
+      of_row[0] += 1;
+      of_row[1] += clicked(k / ids_of_record_[i]);
+    }
+  }
+  return counts;
 }
 
 StatusOr<int> PrefetchHandler::Register(const CommNode& node) {

@@ -22,12 +22,16 @@ class PrefetchNode {
   StatusOr<PsRows> Ask();
   // Where in Rows the first id of PsRows lies.
   int64_t first() const { return padding_ < 0 ? 0 : 1; }
+  // Of each row of the last Ask how often it was asked for, and how often by a record that was
+  // clicked: [rows, 2]. `click`: a number for each record.
+  std::vector<float> Counts(const CommTensor& click) const;
 
  private:
   std::string table_;
   int64_t height_, dim_, padding_;
   std::vector<std::span<const int64_t>> ids_;
-  std::vector<int64_t*> index_;  // as many as ids_
+  std::vector<size_t> ids_of_record_;  // as many as ids_
+  std::vector<int64_t*> index_;        // as many as ids_
   std::span<float> rows_;
   RowIndex batch_;
 };

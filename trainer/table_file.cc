@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/table_rows.h"
@@ -13,17 +14,20 @@ constexpr uint64_t kRecordBytesMax = uint64_t{1} << 31;
 
 bool IsWhole(const TableRecord& record) {
   const TableRows& rows = record.rows();
-  const int used = rows.score_size(), waiting = rows.waiting_id_size();
-  const auto ids = static_cast<size_t>(rows.id_size());
-  return (ids == 0 ? rows.content().empty() : rows.content().size() % (ids * sizeof(float)) == 0) &&
-         used == rows.id_size() && rows.age_size() == used && rows.waiting_seen_size() == waiting &&
-         rows.waiting_age_size() == waiting;
+  const int used = rows.show_size();
+  if (!ListsFit(rows) || used != rows.id_size()) return false;
+  const auto brief =
+      static_cast<size_t>(std::count(rows.brief().begin(), rows.brief().end(), true));
+  const size_t weights = (static_cast<size_t>(used) - brief) * record.dim() + brief;
+  return rows.content().size() ==
+         weights * static_cast<size_t>(1 + record.slot_size()) * sizeof(float);
 }
 
 }  // namespace
 
-Status TableFileWriter::Add(const PsTableRows& rows) {
-  const size_t width = rows.ids.empty() ? 0 : rows.content.size() / rows.ids.size();
+Status TableFileWriter::Add(const PsTableRows& rows, const PsTable& table) {
+  CHECK_EQ(rows.use.size(), rows.ids.size());
+  const std::vector<size_t> begins = rows.Begins();
   size_t row = 0, waiting = 0;
   while (row < rows.ids.size() || waiting < rows.waiting.size()) {
     int bucket = kRowBuckets;
@@ -34,15 +38,20 @@ Status TableFileWriter::Add(const PsTableRows& rows) {
     TableRecord record;
     record.set_bucket(static_cast<uint32_t>(bucket));
     record.mutable_slot()->Add(rows.slots.begin(), rows.slots.end());
+    record.set_dim(static_cast<uint32_t>(table.dim));
+    record.set_rules(table.rules);
     TableRows& to = *record.mutable_rows();
     to.set_variable(rows.variable);
     const size_t first = row;
     for (; row < rows.ids.size() && RowBucket(rows.ids[row]) == bucket; ++row) {
       to.add_id(rows.ids[row]);
-      to.add_score(rows.score.at(row));
-      to.add_age(rows.age.at(row));
     }
-    to.set_content(rows.content.data() + first * width, (row - first) * width * sizeof(float));
+    const std::span use = std::span(rows.use).subspan(first, row - first);
+    const bool counted = std::ranges::any_of(
+        use, [](const PsTableRows::Use& one) { return one.click != 0 || one.brief; });
+    AddUse(use, counted, &to);
+    to.set_content(rows.content.data() + begins[first],
+                   (begins[row] - begins[first]) * sizeof(float));
     for (; waiting < rows.waiting.size() && RowBucket(rows.waiting[waiting].id) == bucket;
          ++waiting) {
       to.add_waiting_id(rows.waiting[waiting].id);
@@ -57,7 +66,7 @@ Status TableFileWriter::Add(const PsTableRows& rows) {
   return OkStatus();
 }
 
-Status ReadTableFile(const std::string& path, const RowSink& take) {
+Status ReadTableFile(const std::string& path, const TableSink& take) {
   FileReader file;
   TD_RETURN_IF_ERROR(file.Open(path));
   std::string text;
@@ -77,7 +86,8 @@ Status ReadTableFile(const std::string& path, const RowSink& take) {
     at += sizeof(bytes) + bytes;
     PsTableRows rows = RowsFromProto(record.rows());
     rows.slots.assign(record.slot().begin(), record.slot().end());
-    TD_RETURN_IF_ERROR(Annotate(take(rows), path));
+    const PsTable table{.variable = rows.variable, .dim = record.dim(), .rules = record.rules()};
+    TD_RETURN_IF_ERROR(Annotate(take(rows, table), path));
   }
   return OkStatus();
 }

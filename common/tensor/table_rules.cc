@@ -1,5 +1,6 @@
 #include "common/tensor/table_rules.h"
 
+#include <algorithm>
 #include <array>
 #include <variant>
 #include <vector>
@@ -13,19 +14,25 @@ namespace {
 
 struct Rule {
   const char* name;
-  std::variant<int64_t TableRules::*, double TableRules::*> field;
+  std::variant<int64_t TableRules::*, double TableRules::*, RowAccessorKind TableRules::*> field;
   double min, max;
 };
 
 constexpr double kCountMax = 1 << 30;
+constexpr double kScoreMax = 1e9;
+constexpr std::array<const char*, 2> kAccessors = {"common", "ctr"};
 
-const std::array<Rule, 6>& Rules() {
-  static const std::array<Rule, 6> kRules = {
-      {{"admit_count", &TableRules::admit_count, 1, kCountMax},
+const std::array<Rule, 10>& Rules() {
+  static const std::array<Rule, 10> kRules = {
+      {{"accessor", &TableRules::accessor, 0, kAccessors.size() - 1},
+       {"nonclk_coeff", &TableRules::nonclk_coeff, 0, 1e3},
+       {"click_coeff", &TableRules::click_coeff, 0, 1e3},
+       {"embedx_threshold", &TableRules::embedx_threshold, 0, kScoreMax},
+       {"admit_count", &TableRules::admit_count, 1, kCountMax},
        {"admit_probability", &TableRules::admit_probability, 1e-9, 1},
        {"shrink_every", &TableRules::shrink_every, 0, kCountMax},
        {"decay", &TableRules::decay, 0, 1},
-       {"shrink_score", &TableRules::shrink_score, 0, 1e9},
+       {"shrink_score", &TableRules::shrink_score, 0, kScoreMax},
        {"ttl", &TableRules::ttl, 0, kCountMax}}};
   return kRules;
 }
@@ -35,13 +42,46 @@ double Get(const TableRules& rules, const Rule& rule) {
 }
 
 bool Set(const Rule& rule, const std::string& value, TableRules& rules) {
+  if (const auto* kind = std::get_if<RowAccessorKind TableRules::*>(&rule.field)) {
+    const auto found = std::find(kAccessors.begin(), kAccessors.end(), value);
+    rules.** kind = static_cast<RowAccessorKind>(found - kAccessors.begin());
+    return found != kAccessors.end();
+  }
   if (const auto* whole = std::get_if<int64_t TableRules::*>(&rule.field)) {
     return absl::SimpleAtoi(value, &(rules.**whole));
   }
   return absl::SimpleAtod(value, &(rules.*std::get<double TableRules::*>(rule.field)));
 }
 
+// What is only read with accessor=ctr.
+Status CheckCounts(const TableRules& rules) {
+  if (rules.accessor == RowAccessorKind::kCtr) return OkStatus();
+  const TableRules none;
+  if (rules.nonclk_coeff == none.nonclk_coeff && rules.click_coeff == none.click_coeff &&
+      rules.embedx_threshold == none.embedx_threshold) {
+    return OkStatus();
+  }
+  return InvalidArgument(
+      "table rules nonclk_coeff, click_coeff and embedx_threshold have no effect without "
+      "accessor=ctr");
+}
+
+std::string ValueText(const TableRules& rules, const Rule& rule) {
+  if (const auto* kind = std::get_if<RowAccessorKind TableRules::*>(&rule.field)) {
+    return Name(rules.**kind);
+  }
+  return absl::StrFormat("%.17g", Get(rules, rule));
+}
+
 }  // namespace
+
+const char* Name(RowAccessorKind kind) { return kAccessors[static_cast<size_t>(kind)]; }
+
+float ScoreOf(const TableRules& rules, float show, float click) {
+  if (rules.accessor == RowAccessorKind::kCommon) return show;
+  return static_cast<float>(rules.nonclk_coeff) * (show - click) +
+         static_cast<float>(rules.click_coeff) * click;
+}
 
 Status CheckRules(const TableRules& rules) {
   for (const Rule& rule : Rules()) {
@@ -50,6 +90,7 @@ Status CheckRules(const TableRules& rules) {
     return InvalidArgument("table rule %s=%.9g must be in [%.9g, %.9g]", rule.name, value, rule.min,
                            rule.max);
   }
+  TD_RETURN_IF_ERROR(CheckCounts(rules));
   const bool removes = rules.ttl > 0 || rules.shrink_score > 0;
   if (removes && rules.shrink_every == 0) {
     return InvalidArgument("table rules ttl and shrink_score have no effect without shrink_every");
@@ -76,8 +117,9 @@ StatusOr<TableRules> ParseTableRules(const std::string& text) {
                              OrDidYouMean(parts.first, names));
     }
     if (!Set(*found, parts.second, rules)) {
-      return InvalidArgument("table rule %s=\"%s\" is no number of its kind", parts.first,
-                             parts.second);
+      const bool named = std::holds_alternative<RowAccessorKind TableRules::*>(found->field);
+      return InvalidArgument("table rule %s=\"%s\" is %s", parts.first, parts.second,
+                             named ? "neither common nor ctr" : "no number of its kind");
     }
   }
   TD_RETURN_IF_ERROR(CheckRules(rules));
@@ -88,7 +130,7 @@ std::string ToString(const TableRules& rules) {
   std::string text;
   for (const Rule& rule : Rules()) {
     if (Get(rules, rule) == Get(TableRules(), rule)) continue;
-    text += absl::StrFormat("%s%s=%.17g", text.empty() ? "" : " ", rule.name, Get(rules, rule));
+    text += absl::StrFormat("%s%s=%s", text.empty() ? "" : " ", rule.name, ValueText(rules, rule));
   }
   return text;
 }

@@ -22,6 +22,7 @@ void AddVariables(const StatusReply& reply, int server, JobSnapshot& job) {
     row.table = true;
     row.rows += table.rows();
     row.row_bytes += table.bytes();
+    row.rows_extended += table.extended();
   }
 }
 
@@ -65,6 +66,7 @@ ServerRow AskServer(const JobAccess& access, size_t i, std::map<int, TrainerRow>
   for (const TableStatus& table : reply.table()) {
     row.rows += table.rows();
     row.row_bytes += table.bytes();
+    row.rows_extended += table.extended();
   }
   AddVariables(reply, row.index, job);
   AddTrainers(reply, trainers);

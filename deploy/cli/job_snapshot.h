@@ -19,6 +19,7 @@ struct ServerRow {
   uint64_t version = 0, checkpoint_version = 0;  // updates; 0: no checkpoint
   int64_t slices = 0, elements = 0;
   uint64_t rows = 0, row_bytes = 0;  // of tables
+  uint64_t rows_extended = 0;        // of `rows`: those with all their values
 };
 
 struct TrainerRow {
@@ -35,7 +36,7 @@ struct TrainerRow {
 struct VariableRow {
   std::string name;
   int64_t elements = 0;  // of slices
-  uint64_t rows = 0, row_bytes = 0;
+  uint64_t rows = 0, row_bytes = 0, rows_extended = 0;
   std::vector<int> servers;  // that hold a part, ascending
   bool table = false;
 };

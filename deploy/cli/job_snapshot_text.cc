@@ -80,12 +80,13 @@ std::string StatusText(const JobSnapshot& now, const JobSnapshot* before) {
 
 std::string VariablesText(const JobSnapshot& now) {
   std::vector<std::vector<std::string>> rows = {
-      {"VARIABLE", "KIND", "ELEMENTS", "ROWS", "MB", "PSERVERS"}};
+      {"VARIABLE", "KIND", "ELEMENTS", "ROWS", "EXTENDED", "MB", "PSERVERS"}};
   for (const auto& [name, v] : now.variables) {
     const double bytes = static_cast<double>(v.row_bytes) + 4.0 * static_cast<double>(v.elements);
     rows.push_back({name, v.table ? "table" : "dense", v.table ? "-" : std::to_string(v.elements),
-                    v.table ? std::to_string(v.rows) : "-", absl::StrFormat("%.2f", bytes / 1e6),
-                    absl::StrJoin(v.servers, ",")});
+                    v.table ? std::to_string(v.rows) : "-",
+                    v.table ? std::to_string(v.rows_extended) : "-",
+                    absl::StrFormat("%.2f", bytes / 1e6), absl::StrJoin(v.servers, ",")});
   }
   return TableText(rows);
 }
@@ -102,6 +103,7 @@ std::string StatusJson(const JobSnapshot& now) {
                        {"slices", s.slices},
                        {"parameters", s.elements},
                        {"rows", s.rows},
+                       {"rows_extended", s.rows_extended},
                        {"row_bytes", s.row_bytes}});
   }
   for (const TrainerRow& t : now.trainers) {
@@ -134,6 +136,7 @@ std::string VariablesJson(const JobSnapshot& now) {
     Json row = {{"name", name}, {"kind", v.table ? "table" : "dense"}, {"pservers", v.servers}};
     if (v.table) {
       row["rows"] = v.rows;
+      row["rows_extended"] = v.rows_extended;
       row["row_bytes"] = v.row_bytes;
     } else {
       row["elements"] = v.elements;

@@ -196,6 +196,7 @@ std::string ProgramBuilder::Embedding(const std::string& ids, const EmbeddingArg
                    {"squeeze_last", false}};
   if (args.distributed) attrs["is_distributed"] = true;
   if (!args.rules.empty()) attrs["table_rules"] = args.rules;
+  if (!args.click.empty()) attrs["click"] = args.click;
   return Named(layer, "lookup_table", {{ids}, {w}}, std::move(attrs));
 }
 

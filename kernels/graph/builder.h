@@ -36,6 +36,7 @@ struct EmbeddingArgs {
   bool sparse = false;       // the table's gradient is sparse rows
   bool distributed = false;  // and in pserver mode it lies on servers alone
   std::string rules;         // with it: common/tensor/table_rules.h
+  std::string click;         // with accessor=ctr: lookup_table's
   Init init = {Init::kNormal, 0.0f, 0.02f};
 };
 

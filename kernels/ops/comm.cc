@@ -65,8 +65,13 @@ Status InferPrefetchRows(const OpView& view, std::span<TensorDesc> outputs) {
 }
 
 Status InferPushRows(const OpView& view, std::span<TensorDesc>) {
-  TD_RETURN_IF_ERROR(NeedF32(view, 2));
+  for (const size_t i : {0, 1}) {
+    if (view.in(i).dtype != DType::kF32) return view.Error("W and Grad must be f32");
+  }
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
+  if (view.has_in(3) && view.in(3).dtype != DType::kI64 && view.in(3).dtype != DType::kF32) {
+    return view.Error("Click must be i64 or f32");
+  }
   return NeedSparseRows(view, 1, 2, view.in(0).shape[1]);
 }
 
@@ -151,7 +156,8 @@ const OpDef kPrefetchRows = {
     .outputs = {{"Rows"}, {"Index", Arity::kMany}},
     .attrs = {{"padding_idx", int64_t{-1},
                "this id has Index 0, a row of zeros, and the others count on behind; -1: none"},
-              {"table_rules", std::string(), "those of the lookups"}},
+              {"table_rules", std::string(), "those of the lookups"},
+              {"click", std::string(), "that of the lookups"}},
     .infer = InferPrefetchRows,
     .is_comm = true,
     .has_side_effect = true,
@@ -162,8 +168,10 @@ const OpDef kPushRows = {
     .doc =
         "Sends a sparse gradient of the table W, Grad and Rows, to the table's pservers; with the "
         "push_pull behind it, where there is one. With prefetch_rows, Rows count in what that "
-        "gave. Of W the shape alone is used.",
-    .inputs = {{"W", Arity::kOne, true}, {"Grad"}, {"Rows"}},
+        "gave. With Click, what was clicked of the records of the batch, goes of each row how "
+        "often it "
+        "was looked up, and how often in a record that was clicked. Of W the shape alone is used.",
+    .inputs = {{"W", Arity::kOne, true}, {"Grad"}, {"Rows"}, {"Click", Arity::kOptional}},
     .outputs = {},
     .infer = InferPushRows,
     .is_comm = true,

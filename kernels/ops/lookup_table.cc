@@ -24,8 +24,13 @@ StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
   if (distributed && !sparse) return view.Error("is_distributed goes with is_sparse alone");
   const auto rules = view.attr<std::string>("table_rules");
   if (!rules.empty() && !distributed) return view.Error("table_rules go with is_distributed alone");
-  if (const auto parsed = ParseTableRules(rules); !parsed.ok()) {
-    return view.Error(std::string(parsed.status().message()));
+  const auto parsed = ParseTableRules(rules);
+  if (!parsed.ok()) return view.Error(std::string(parsed.status().message()));
+  const bool counted = parsed->counts() > 0;
+  if (counted == view.attr<std::string>("click").empty()) {
+    return view.Error(
+        counted ? "accessor=ctr needs click: which data of the batch says what was clicked"
+                : "click goes with table_rules accessor=ctr alone");
   }
   const int64_t rows_max = int64_t{1} << (distributed ? 62 : 32);
   if (sparse && (s.rows >= rows_max || s.count >= int64_t{1} << 32)) {
@@ -104,6 +109,10 @@ std::vector<AttrDef> Attrs() {
       {"padding_idx", int64_t{-1}, "this id gives zeros and has no gradient; -1: none"},
       {"table_rules", std::string(),
        "is_distributed: when pservers make and remove rows (common/tensor/table_rules.h)"},
+      {"click", std::string(),
+       "table_rules accessor=ctr: the data variable, a number for each record of the batch, that "
+       "is 1 "
+       "where it was clicked, else 0"},
       {"squeeze_last", true, "a last dimension of 1 of Ids (rank 2 or more) is left out of Out"}};
 }
 

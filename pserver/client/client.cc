@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
+#include "common/tensor/table_rules.h"
 #include "pserver/client/client_impl.h"
 #include "pserver/client/grpc_carrier.h"
 
@@ -115,9 +116,16 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
         "more pservers and slice_var_up",
         variables[b.variable].name, b.numel, kBlockElementsMax);
   }
+  std::vector<int64_t> push_widths;
+  for (const PsTable& table : tables) {
+    const StatusOr<TableRules> rules = ParseTableRules(table.rules);
+    if (!rules.ok()) return Annotate(rules.status(), "table " + table.variable);
+    push_widths.push_back(rules->counts() + table.dim);
+  }
   impl.sync = mode == PsMode::kSync;
   impl.variables = variables;
   impl.tables = tables;
+  impl.push_widths = std::move(push_widths);
   TD_RETURN_IF_ERROR(impl.MakeCache());
   impl.blocks = std::move(blocks);
   impl.blocks_of.resize(variables.size());
@@ -315,6 +323,7 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
       info.waiting += t.waiting();
       info.dropped += t.dropped();
       info.removed += t.removed();
+      info.extended += t.extended();
     }
     all.push_back(std::move(info));
   }

@@ -119,7 +119,8 @@ struct PsTable {
   uint64_t seed = 0;
   std::string rules;  // as common/tensor/table_rules.h reads it
 };
-// A gradient of some rows: ascending ids, and dim values for each.
+// A gradient of some rows: ascending ids, and dim values for each; with accessor=ctr how often it
+// was shown and clicked in front of them.
 struct PsConstRows {
   std::string variable;
   std::span<const int64_t> ids;
@@ -138,14 +139,23 @@ struct PsTableRows {
   std::vector<float> content;
   std::vector<std::string> slots;  // names of those in the content
   std::vector<float> slot_start;   // what they begin with
-  // What the table's rules count (TableRows of proto/pserver.proto), of each row, or none.
-  std::vector<float> score;
-  std::vector<uint32_t> age;
+  // What is counted (TableRows of proto/pserver.proto), of each row, or none.
+  struct Use {
+    float show = 1;
+    uint32_t age = 0;
+    float click = 0;
+    bool brief = false;  // accessor=ctr: it has its first value alone, and the first of each slot
+    friend bool operator==(const Use&, const Use&) = default;
+  };
+  std::vector<Use> use;
   struct Waiting {
     uint64_t id = 0;
     uint32_t seen = 0, age = 0;
   };
   std::vector<Waiting> waiting;
+
+  // Where in `content` each row begins, then the end.
+  std::vector<size_t> Begins() const;
 };
 using RowSink = std::function<Status(const PsTableRows& rows)>;
 // Gives the first rows of all tables piece by piece; called once for each server.
@@ -175,8 +185,9 @@ struct PsServerInfo {
   uint64_t version = 0, checkpoint_version = 0, incarnation = 0;
   size_t slices = 0;
   int64_t elements = 0;
-  uint64_t rows = 0, row_bytes = 0;                // of all tables
-  uint64_t waiting = 0, dropped = 0, removed = 0;  // as in TableStatus of proto/pserver.proto
+  uint64_t rows = 0, row_bytes = 0;  // of all tables
+  // As in TableStatus of proto/pserver.proto.
+  uint64_t waiting = 0, dropped = 0, removed = 0, extended = 0;
 };
 
 // Of rows asked for, with row_cache_bytes.

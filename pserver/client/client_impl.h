@@ -222,9 +222,10 @@ struct PsClient::Impl {
   std::vector<PsBlock> blocks;
   std::vector<std::vector<size_t>> blocks_of;  // by variable
   std::vector<PsTable> tables;
-  std::unique_ptr<RowCache> cache;  // null: none
-  std::vector<bool> initialised;    // by server, as Configure found it
-  bool init_again = false;          // some have the first values (version 0), some have none
+  std::vector<int64_t> push_widths;  // of tables: values of a row in a push
+  std::unique_ptr<RowCache> cache;   // null: none
+  std::vector<bool> initialised;     // by server, as Configure found it
+  bool init_again = false;           // some have the first values (version 0), some have none
 
   int lanes = 0;                                                    // that Configure opened
   std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();  // memory being sent

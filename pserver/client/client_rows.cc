@@ -6,6 +6,7 @@
 #include "common/rpc/byte_buffer.h"
 #include "common/tensor/row_buckets.h"
 #include "pserver/client/client_impl.h"
+#include "pserver/client/table_rows.h"
 
 namespace tandem {
 namespace {
@@ -137,7 +138,7 @@ Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows, const Ps
                                   bool everywhere, std::vector<PushPart>& parts) {
   for (const PsConstRows& r : rows) {
     TD_ASSIGN_OR_RETURN(const int index, TableIndex(r.variable));
-    const int64_t dim = tables[index].dim;
+    const int64_t dim = push_widths[static_cast<size_t>(index)];
     std::vector<std::shared_ptr<OwnedRows>> split(now.generations.size());
     for (auto& part : split) part = std::make_shared<OwnedRows>();
     for (size_t i = 0; i < r.ids.size(); ++i) {
@@ -265,29 +266,16 @@ Status PsClient::Impl::WaitForVersion(Server& server, uint64_t version) {
   return CallAndWait(server, "Pull", request, &reply, options.step_timeout);
 }
 
-PsTableRows RowsFromProto(const TableRows& rows) {
-  PsTableRows page{.variable = rows.variable(), .ids = {rows.id().begin(), rows.id().end()}};
-  page.content.resize(rows.content().size() / sizeof(float));
-  std::copy(rows.content().begin(), rows.content().end(),
-            reinterpret_cast<char*>(page.content.data()));
-  page.score.assign(rows.score().begin(), rows.score().end());
-  page.age.assign(rows.age().begin(), rows.age().end());
-  for (int i = 0; i < rows.waiting_id_size(); ++i) {
-    page.waiting.push_back({rows.waiting_id(i), rows.waiting_seen(i), rows.waiting_age(i)});
-  }
-  return page;
-}
-
 namespace {
 
 bool Fits(const PullTableReply& reply, size_t dim, uint32_t bucket) {
   const TableRows& rows = reply.rows();
-  const size_t width = dim * (1 + static_cast<size_t>(reply.slot_size()));
-  const int used = rows.score_size(), waiting = rows.waiting_id_size();
-  return rows.content().size() == static_cast<size_t>(rows.id_size()) * width * sizeof(float) &&
-         reply.slot_size() == reply.slot_start_size() && reply.next_bucket() > bucket &&
-         (used == 0 || used == rows.id_size()) && rows.age_size() == used &&
-         rows.waiting_seen_size() == waiting && rows.waiting_age_size() == waiting;
+  const size_t of_brief = 1 + static_cast<size_t>(reply.slot_size());
+  const auto brief =
+      static_cast<size_t>(std::count(rows.brief().begin(), rows.brief().end(), true));
+  const size_t weights = (static_cast<size_t>(rows.id_size()) - brief) * dim + brief;
+  return ListsFit(rows) && rows.content().size() == weights * of_brief * sizeof(float) &&
+         reply.slot_size() == reply.slot_start_size() && reply.next_bucket() > bucket;
 }
 
 template <typename T>
@@ -365,8 +353,7 @@ StatusOr<PsTableRows> PsClient::PullTable(const std::string& variable, bool slot
         all.slot_start = page.slot_start;
         Append(page.ids, all.ids);
         Append(page.content, all.content);
-        Append(page.score, all.score);
-        Append(page.age, all.age);
+        Append(page.use, all.use);
         Append(page.waiting, all.waiting);
         return OkStatus();
       }));
@@ -396,16 +383,16 @@ class PsClient::Impl::InitRows {
     slot->mutable_tensor()->set_content(s.values.data(), sizeof(float));
   }
   Status Add(const PsTableRows& r) {
-    const size_t width = r.ids.empty() ? 0 : r.content.size() / r.ids.size();
+    const std::vector<size_t> begins = r.Begins();
+    TD_ASSIGN_OR_RETURN(const int table, impl_.TableIndex(r.variable));
+    const auto index = static_cast<size_t>(table);
+    const bool counted = impl_.push_widths[index] != impl_.tables[index].dim;
     for (size_t i = 0; i < r.ids.size(); ++i) {
       if (impl_.Placement()->OwnerOf(r.ids[i]) != server_) continue;
       rows_->add_id(r.ids[i]);
-      rows_->mutable_content()->append(reinterpret_cast<const char*>(r.content.data() + i * width),
-                                       width * sizeof(float));
-      if (!r.score.empty()) {
-        rows_->add_score(r.score[i]);
-        rows_->add_age(r.age[i]);
-      }
+      rows_->mutable_content()->append(reinterpret_cast<const char*>(r.content.data() + begins[i]),
+                                       (begins[i + 1] - begins[i]) * sizeof(float));
+      if (!r.use.empty()) AddUse({&r.use[i], 1}, counted, rows_);
       if (rows_->content().size() >= kInitBytesMax) TD_RETURN_IF_ERROR(Send(false));
     }
     for (const PsTableRows::Waiting& w : r.waiting) {

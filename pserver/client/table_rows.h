@@ -1,14 +1,21 @@
 // The rows of a message of proto/pserver.proto, for those that read such messages or files of them.
 #pragma once
 
+#include <span>
+
 #include "pserver/client/client.h"
 
 namespace tandem {
 
 class TableRows;
 
-// All of PsTableRows but the slots, of which `rows` says nothing. REQUIRES: lists of `rows` that
-// belong together are of one length (the caller looked: what came from outside may be damaged).
+// Whether what is said of each row is said of all or of none.
+bool ListsFit(const TableRows& rows);
+// All of PsTableRows but the slots, of which `rows` says nothing. REQUIRES: ListsFit (the caller
+// looked: what came from outside may be damaged).
 PsTableRows RowsFromProto(const TableRows& rows);
+// Adds what is counted of some rows; `counted`: with clicks and which are brief, as all of `rows`
+// or none of them.
+void AddUse(std::span<const PsTableRows::Use> use, bool counted, TableRows* rows);
 
 }  // namespace tandem

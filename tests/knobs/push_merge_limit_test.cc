@@ -22,8 +22,9 @@ struct Pushed {
 };
 
 // Pushes of steps 1 to 8 of gradient 1 and one row of 10, which lie in the queue together behind
-// step 0. `dense`: elements of the dense gradient.
-std::vector<Pushed> EightSteps(AsyncOptions options, std::vector<int64_t> dense = {1}) {
+// step 0. `dense`: elements of the dense gradient; `counts`: RowSet's.
+std::vector<Pushed> EightSteps(AsyncOptions options, std::vector<int64_t> dense = {1},
+                               int64_t counts = 0) {
   Mutex mu;
   CondVar cv;
   bool closed = true;
@@ -46,7 +47,7 @@ std::vector<Pushed> EightSteps(AsyncOptions options, std::vector<int64_t> dense 
   const float one = 1;
   std::vector<const float*> gradients(dense.size(), &one);
   for (uint64_t step = 0; step <= 8; ++step) {
-    const RowSet row{{static_cast<int64_t>(step % 3)}, {10}, 1};
+    const RowSet row{{static_cast<int64_t>(step % 3)}, {10}, 1, counts};
     EXPECT_TRUE(communicator.Send(step, 0.5f, gradients, {row}).ok());
     if (step > 0) continue;
     MutexLock lock(mu);
@@ -79,6 +80,11 @@ TEST(PushMergeLimit, MeansAreThoseOfAPush) {
   EXPECT_THAT(EightSteps({.dense_merge_max = 4, .rows_merge_max = 2, .sum = false}),
               ElementsAre(Pushed{4, 2, 1, 10, false}, Pushed{4, 2, 1, 10, false},
                           Pushed{0, 2, 0, 10, false}, Pushed{0, 2, 0, 10, true}));
+}
+
+TEST(PushMergeLimit, WhatIsCountedIsAddedUpInAnyCase) {
+  EXPECT_THAT(EightSteps({.sum = false}, {1}, 0), ElementsAre(Pushed{8, 8, 1, 10, true}));
+  EXPECT_THAT(EightSteps({.sum = false}, {1}, 1), ElementsAre(Pushed{8, 8, 1, 80, true}));
 }
 
 TEST(PushMergeLimit, RowsAlone) {

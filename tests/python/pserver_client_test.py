@@ -226,6 +226,35 @@ class Tables(Test):
         client = self.client(self.servers(1))
         self.fails("INVALID_ARGUMENT", "admit_count", client.configure, {}, tables=wrong)
 
+    def test_shows_and_clicks_extend_rows(self):
+        ctr = {"emb": self.TABLES["emb"]._replace(
+            rules="accessor=ctr nonclk_coeff=0.5 click_coeff=2 embedx_threshold=4")}
+        client = self.client(self.servers(2))
+        client.configure({}, tables=ctr)
+        client.init_or_fetch({})
+        ids, grad = [5, 77], numpy.ones((2, 4), F32)
+        counts = numpy.array([[3, 1], [2, 0]], F32)  # scores 3 and 1
+        first = client.pull_rows("emb", ids)
+        numpy.testing.assert_array_equal(first[:, 1:], 0)
+        self.assertTrue((first[:, 0] != 0).all())
+        client.push(0, 0.25, {}, {"emb": (ids, grad, counts)})
+        rows = client.pull_rows("emb", ids, 1)
+        numpy.testing.assert_array_equal(rows[:, 1:], 0)
+        numpy.testing.assert_array_equal(rows[:, 0], first[:, 0] - F32(0.25))
+        client.push(1, 0.25, {}, {"emb": (ids, grad, counts)})  # 6 and 2
+        begun = client.pull_rows("emb", ids, 2)
+        self.assertTrue((begun[0, 1:] != 0).all() and (begun[1, 1:] == 0).all())
+        client.push(2, 0.25, {}, {"emb": (ids, grad, counts)})
+        after = client.pull_rows("emb", ids, 3)
+        numpy.testing.assert_array_equal(after[0], begun[0] - F32(0.25))
+        numpy.testing.assert_array_equal(client.pull_table("emb")[1], after)
+        self.assertEqual([sum(s.rows for s in client.status()),
+                          sum(s.extended for s in client.status())], [2, 1])
+        self.fails("INVALID_ARGUMENT", "shows, clicks", client.push, 3, 1.0, {},
+                   {"emb": (ids, grad)})
+        self.fails("INVALID_ARGUMENT", "row 77 was shown 1 times and clicked 2", client.push, 3,
+                   1.0, {}, {"emb": ([77], grad[:1], numpy.array([[1, 2]], F32))})
+
     def test_buckets(self):
         ids = [0, 1, 5, 10**12 - 1, 2**63 - 1]
         buckets = [(i * 0x9e3779b97f4a7c15) % 2**64 >> 54 for i in ids]

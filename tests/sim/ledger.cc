@@ -22,13 +22,31 @@ std::span<const float> ValuesOf(const ShardImage& image, size_t slice) {
   return Floats(image.slices[slice].param, image.config.slices[slice].numel);
 }
 
+// Shows and clicks, then the values: of a row that is not extended the first alone.
 using RowMap = std::map<int64_t, std::vector<float>>;
+constexpr size_t kCounts = 2;
+constexpr float kNonclkCoeff = 0.25f, kEmbedxThreshold = 3;
 
 void AddRows(const RowValues& values, RowMap& rows) {
+  const float* content = values.content.data();
   for (size_t i = 0; i < values.ids.size(); ++i) {
-    const float* const row = values.content.data() + i * kSimRowDim;
-    rows[static_cast<int64_t>(values.ids[i])] = {row, row + kSimRowDim};
+    const RowAge& use = values.use[i];
+    std::vector<float>& row = rows[static_cast<int64_t>(values.ids[i])];
+    row = {use.show, use.click};
+    const float* const end = content + (use.brief ? 1 : kSimRowDim);
+    row.insert(row.end(), content, end);
+    content = end;
   }
+}
+
+// The rules of tables in words of their own: what lies behind the first value begins, as 0, behind
+// the update with which the score is high enough.
+void UpdateRow(std::span<const float> pushed, float rate, std::vector<float>& row) {
+  if (row.empty()) row.resize(kCounts + 1);
+  for (size_t i = 0; i < kCounts; ++i) row[i] += pushed[i];
+  for (size_t i = kCounts; i < row.size(); ++i) row[i] = row[i] - rate * pushed[i];
+  const float score = kNonclkCoeff * (row[0] - row[1]) + row[1];
+  if (score >= kEmbedxThreshold) row.resize(kCounts + kSimRowDim);
 }
 
 RowMap RowsOf(const ShardImage& image) {
@@ -96,7 +114,11 @@ std::vector<PsVariable> SimLedger::Variables() const {
 }
 
 std::vector<PsTable> SimLedger::Tables() const {
-  return {{.variable = "rows", .height = int64_t{1} << 40, .dim = kSimRowDim}};
+  return {{.variable = "rows",
+           .height = int64_t{1} << 40,
+           .dim = kSimRowDim,
+           .rules = absl::StrFormat("accessor=ctr nonclk_coeff=%g embedx_threshold=%g",
+                                    kNonclkCoeff, kEmbedxThreshold)}};
 }
 
 int64_t SimLedger::SlotOf(int trainer, uint64_t step) const {
@@ -148,7 +170,7 @@ std::string SimLedger::CheckSlot(size_t slot, float count, bool all,
 }
 
 std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) const {
-  std::map<int64_t, float> counts;  // by row
+  std::map<int64_t, std::vector<float>> counts;  // by row: shows, clicks, and the first value
   std::vector<uint64_t> of_rows(static_cast<size_t>(trainers_), 0);
   for (size_t server = 0; server < images.size(); ++server) {
     const ShardImage& image = images[server];
@@ -169,13 +191,20 @@ std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) co
       // What is offered is somebody else's.
       const int bucket = RowBucket(static_cast<uint64_t>(id));
       const bool offered = image.moves != nullptr && image.moves->offered.contains(bucket);
-      if (!offered) counts[id] += values[0];
+      if (offered) continue;
+      std::vector<float>& sums = counts[id];
+      sums.resize(kCounts + 1);
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
     }
   }
+  std::vector<std::vector<uint64_t>> spare(kCounts + 1, of_rows);  // of each number
   for (size_t slot = 0; slot < fate_.size(); ++slot) {
-    const float count = counts[RowOf(static_cast<int64_t>(slot))];
-    const std::string wrong = CheckSlot(slot, count, all, of_rows);
-    if (!wrong.empty()) return "rows: " + wrong;
+    std::vector<float>& sums = counts[RowOf(static_cast<int64_t>(slot))];
+    sums.resize(kCounts + 1);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const std::string wrong = CheckSlot(slot, sums[i], all, spare[i]);
+      if (!wrong.empty()) return absl::StrFormat("rows, number %d: %s", i, wrong);
+    }
   }
   return "";
 }
@@ -189,7 +218,7 @@ SimBatch::SimBatch(uint64_t seed, const SimLedger& ledger)
       weights_gradient_(weights_.size()),
       row_ids_(2),
       rows_(2 * kSimRowDim),
-      row_gradients_(2 * kSimRowDim) {
+      row_gradients_(2 * (kCounts + kSimRowDim)) {
   for (size_t i = 0; i < weights_.size(); ++i) {
     weights_[i] = UniformAt(StreamKey(seed, "weights"), i);
   }
@@ -209,10 +238,17 @@ void SimBatch::Compute(int trainer, uint64_t step) {
   for (size_t i = 0; i < weights_.size(); ++i) {
     weights_gradient_[i] = NormalAt(key, i) + 0.1f * weights_[i];
   }
-  for (size_t i = 0; i < row_gradients_.size(); ++i) {
-    row_gradients_[i] = NormalAt(key, 1000 + i) + 0.1f * rows_[i];
+  constexpr size_t kWidth = kCounts + kSimRowDim;
+  for (size_t row = 0; row < row_ids_.size(); ++row) {
+    float* const pushed = row_gradients_.data() + row * kWidth;
+    pushed[0] = 1;
+    pushed[1] = row == 1 || step % 2 == 0 ? 1 : 0;
+    for (size_t i = 0; i < kSimRowDim; ++i) {
+      pushed[kCounts + i] =
+          NormalAt(key, 1000 + row * kSimRowDim + i) + 0.1f * rows_[row * kSimRowDim + i];
+    }
   }
-  row_gradients_[kSimRowDim] = -1.0f;
+  row_gradients_[kWidth + kCounts] = -1.0f;
 }
 
 PsRows SimBatch::Rows() { return {"rows", row_ids_, {rows_.data(), rows_.data() + kSimRowDim}}; }
@@ -265,11 +301,11 @@ std::string CheckOrder(const ShardImage& image, const SimDisk& disk) {
       }
       const auto* const ids = reinterpret_cast<const int64_t*>(entry.values[i].get());
       const int64_t count = slice.desc.shape[0];
-      const std::span<const float> values = Floats(entry.values[++i], count * kSimRowDim);
+      constexpr size_t kWidth = kCounts + kSimRowDim;
+      const std::span<const float> values =
+          Floats(entry.values[++i], count * static_cast<int64_t>(kWidth));
       for (int64_t r = 0; r < count; ++r) {
-        std::vector<float>& row = rows[ids[r]];
-        row.resize(kSimRowDim);
-        Update(values.subspan(static_cast<size_t>(r * kSimRowDim), kSimRowDim), rate, row);
+        UpdateRow(values.subspan(static_cast<size_t>(r) * kWidth, kWidth), rate, rows[ids[r]]);
       }
     }
   }

@@ -22,7 +22,8 @@ class SimLedger {
 
   // "ledger" [servers, slots] and "weights" [servers, 8]: a row on each server.
   std::vector<PsVariable> Variables() const;
-  // "rows": one for each push, of which the first number counts it, and some that all share.
+  // "rows": one for each push, of which the first number counts it and which is shown and clicked
+  // once, and some that all share, whose shows and clicks extend them one day (accessor=ctr).
   std::vector<PsTable> Tables() const;
   static int64_t RowOf(int64_t slot) { return (slot + 1) * 1'000'003; }
   static int64_t SharedRowOf(uint64_t step) { return 1 + static_cast<int64_t>(step % 3); }

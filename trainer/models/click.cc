@@ -1,9 +1,12 @@
 // Networks for click prediction on categorical columns, each of which is one id. With `values`
 // every id has a value that its weight and its vector are multiplied by (sparse records); with
 // `dense` there are numbers beside the ids, which go into the deep part alone.
+// With table_rules accessor=ctr weight and vector of an id are one row, and the label says what was
+// clicked.
 //   wide_deep: Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016
 //   deepfm: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
 //   IJCAI 2017
+#include "common/tensor/table_rules.h"
 #include "trainer/models/zoo.h"
 
 namespace tandem {
@@ -31,6 +34,13 @@ std::string DeepLayer(ProgramBuilder& builder, const std::string& x, const std::
   return dense.empty() ? out : builder.Add(out, builder.Fc(dense, units));
 }
 
+// Elements [begin, end) of the last dimension of x [batch, fields, ...].
+std::string Window(ProgramBuilder& builder, const std::string& x, int64_t begin, int64_t end) {
+  using Ints = std::vector<int64_t>;
+  return builder.Layer("slice", {{x}},
+                       {{"axes", Ints{2}}, {"starts", Ints{begin}}, {"ends", Ints{end}}});
+}
+
 Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   const int64_t fields = args.Int("fields", 1, 4096);
   const int64_t rows = args.Int("rows", 1, int64_t{1} << 48);
@@ -44,13 +54,26 @@ Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   EmbeddingArgs table{.rows = rows, .dim = 1, .sparse = sparse, .distributed = distributed};
   table.rules = args.Text("table_rules");
   table.init = {Init::kNormal, 0.0f, 0.01f};
+  const auto rules = ParseTableRules(table.rules);  // a wrong one is the lookup's to name
+  const bool counted = rules.ok() && rules->counts() > 0;
+  if (counted) table.click = c.label;
   std::string values, dense;
   if (args.Int("values", 0, 1) == 1) values = builder.Data("values", DType::kF32, {fields});
   const int64_t numbers = args.Int("dense", 0, 4096);
   if (numbers > 0) dense = builder.Data("dense", DType::kF32, {numbers});
-  c.wide = builder.SequencePool(Weighted(builder, builder.Embedding(c.ids, table), values), "sum");
-  table.dim = dim;
-  c.vectors = Weighted(builder, builder.Embedding(c.ids, table), values);
+  std::string weights, vectors;  // of the ids
+  if (counted) {                 // a row is both
+    table.dim = 1 + dim;
+    const std::string both = builder.Embedding(c.ids, table);
+    weights = Window(builder, both, 0, 1);
+    vectors = Window(builder, both, 1, 1 + dim);
+  } else {
+    weights = builder.Embedding(c.ids, table);
+    table.dim = dim;
+    vectors = builder.Embedding(c.ids, table);
+  }
+  c.wide = builder.SequencePool(Weighted(builder, weights, values), "sum");
+  c.vectors = Weighted(builder, vectors, values);
   std::string x = builder.Reshape(c.vectors, {0, fields * dim});
   for (const int64_t units : hidden) {
     x = builder.Relu(DeepLayer(builder, x, dense, units));

@@ -50,9 +50,32 @@ int64_t PaddingOf(const Op& op) {
   return it == op.attrs.end() ? -1 : std::get<int64_t>(it->second);
 }
 
-std::string RulesOf(const Op& op) {
-  const auto it = op.attrs.find("table_rules");
+std::string TextOf(const Op& op, const char* attr) {
+  const auto it = op.attrs.find(attr);
   return it == op.attrs.end() ? "" : std::get<std::string>(it->second);
+}
+
+// The data that says what was clicked, where the table counts that: a number for each record.
+Status CheckClick(const Program& program, const std::string& table, const Op& lookup) {
+  const std::string click = TextOf(lookup, "click");
+  if (click.empty()) return OkStatus();
+  const Var* const var = program.FindVar(click);
+  const Var* const ids = program.FindVar(lookup.inputs[0].front());
+  if (var != nullptr && var->kind == VarKind::kData && ids->desc.shape.rank() > 0 &&
+      var->desc.shape.numel() == ids->desc.shape[0]) {
+    return OkStatus();
+  }
+  return InvalidArgument(
+      "\"%s\": click=\"%s\" must be data of the batch, with one number for each record of \"%s\"",
+      table, click, ids->name);
+}
+
+// The lookups' part that prefetch_rows keeps of `table`, which has one.
+const Op* PrefetchOf(const Program& program, const std::string& table) {
+  for (const Op& op : program.ops) {
+    if (op.type == "prefetch_rows" && op.inputs[0][0] == table) return &op;
+  }
+  return nullptr;
 }
 
 Status PrefetchTable(Program& program, size_t at, const std::string& table) {
@@ -66,7 +89,8 @@ Status PrefetchTable(Program& program, size_t at, const std::string& table) {
   }
   const std::vector<size_t> lookups = LookupsOf(program, table);
   const int64_t padding = PaddingOf(program.ops[lookups.front()]);
-  const std::string rules = RulesOf(program.ops[lookups.front()]);
+  const std::string rules = TextOf(program.ops[lookups.front()], "table_rules");
+  const std::string click = TextOf(program.ops[lookups.front()], "click");
   for (const size_t i : lookups) {
     Op& op = program.ops[i];
     const auto id = std::find(ids.begin(), ids.end(), op.inputs[0].front()) - ids.begin();
@@ -74,13 +98,14 @@ Status PrefetchTable(Program& program, size_t at, const std::string& table) {
     op.inputs[1] = {rows};
     op.attrs["is_distributed"] = false;
     op.attrs.erase("table_rules");
+    op.attrs.erase("click");
     op.attrs["padding_idx"] = int64_t{padding < 0 ? -1 : 0};
   }
   return InsertOp(program, at,
                   {.type = "prefetch_rows",
                    .inputs = {{table}, ids},
                    .outputs = {{rows}, index},
-                   .attrs = {{"padding_idx", padding}, {"table_rules", rules}},
+                   .attrs = {{"padding_idx", padding}, {"table_rules", rules}, {"click", click}},
                    .role = OpRole::kComm});
 }
 
@@ -107,8 +132,13 @@ Status InsertTables(Program& program, const std::vector<ParamGrad>& tables) {
                                  .role = OpRole::kComm}));
   }
   for (const ParamGrad& pair : tables) {
+    const Op* const prefetch = PrefetchOf(program, pair.param);
+    std::vector<std::string> click;
+    if (prefetch != nullptr && !TextOf(*prefetch, "click").empty()) {
+      click.push_back(TextOf(*prefetch, "click"));
+    }
     TD_RETURN_IF_ERROR(AppendOp(program, {.type = "push_rows",
-                                          .inputs = {{pair.param}, {pair.grad}, {pair.rows}},
+                                          .inputs = {{pair.param}, {pair.grad}, {pair.rows}, click},
                                           .outputs = {},
                                           .role = OpRole::kComm}));
   }
@@ -132,11 +162,15 @@ StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
     const std::vector<size_t> lookups = LookupsOf(program, table);
     for (const size_t i : lookups) {
       const Op &op = program.ops[i], &first = program.ops[lookups.front()];
-      if (IsDistributed(op) && PaddingOf(op) == PaddingOf(first) && RulesOf(op) == RulesOf(first)) {
-        continue;
+      const bool same = PaddingOf(op) == PaddingOf(first) &&
+                        TextOf(op, "table_rules") == TextOf(first, "table_rules") &&
+                        TextOf(op, "click") == TextOf(first, "click");
+      if (!IsDistributed(op) || !same) {
+        return InvalidArgument(
+            "\"%s\": its lookups differ in is_distributed, padding_idx, table_rules or click",
+            table);
       }
-      return InvalidArgument(
-          "\"%s\": its lookups differ in is_distributed, padding_idx or table_rules", table);
+      if (op.type == "lookup_table") TD_RETURN_IF_ERROR(CheckClick(program, table, op));
     }
   }
   return tables;

@@ -60,8 +60,14 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
         ids.insert(static_cast<int64_t>(random()) % reach);
       }
       const std::vector<int64_t> rows(ids.begin(), ids.end());
-      std::vector<float> values(rows.size() * kDim), w(4, 0.25f);
+      const bool counted = std::string_view(GetParam().rules).starts_with("accessor=ctr");
+      const size_t width = (counted ? 2 : 0) + kDim;
+      std::vector<float> values(rows.size() * width), w(4, 0.25f);
       for (float& v : values) v = static_cast<float>(random() % 64) / 64 - 0.5f;
+      for (size_t i = 0; counted && i < rows.size(); ++i) {
+        values[i * width] = static_cast<float>(1 + random() % 3);
+        values[i * width + 1] = static_cast<float>(random() % 2);
+      }
       Answer<Status> pushed;
       client_->Push(step, 0.1f, {{"w", w.data(), 4}}, pushed.Callback(),
                     {{"emb", rows, values.data()}});
@@ -89,8 +95,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
   static void ExpectSame(const State& a, const State& b) {
     EXPECT_EQ(a.table.ids, b.table.ids);
     EXPECT_EQ(a.table.content, b.table.content);
-    EXPECT_EQ(a.table.score, b.table.score);
-    EXPECT_EQ(a.table.age, b.table.age);
+    EXPECT_TRUE(a.table.use == b.table.use);
     ASSERT_EQ(a.table.waiting.size(), b.table.waiting.size());
     for (size_t i = 0; i < a.table.waiting.size(); ++i) {
       const auto &x = a.table.waiting[i], &y = b.table.waiting[i];
@@ -212,6 +217,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"momentum", {"momentum", {}}, ""},
                     Kind{"fading", kAdagrad, "shrink_every=5 decay=0.7 shrink_score=0.3 ttl=30"},
                     Kind{"admission", kAdagrad, "admit_count=2 shrink_every=5 ttl=9"},
+                    Kind{"ctr", kAdagrad,
+                         "accessor=ctr embedx_threshold=1 shrink_every=5 decay=0.7 "
+                         "shrink_score=0.3 ttl=30"},
                     Kind{"cold", kAdagrad, "shrink_every=3 ttl=12", 20'000},
                     Kind{"logged", kAdagrad, "", 0, Durability::kLogged}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -29,13 +29,19 @@ struct Gradient {
   RowsGradient view() const { return {ids, values.data()}; }
 };
 
-// About `rows` of the ids in [begin, end).
-Gradient RandomGradient(uint64_t seed, uint64_t rows, uint64_t begin = 0, uint64_t end = kHeight) {
+// About `rows` of the ids in [begin, end); `counted`: with shows and clicks.
+Gradient RandomGradient(uint64_t seed, uint64_t rows, uint64_t begin = 0, uint64_t end = kHeight,
+                        bool counted = false) {
   const uint64_t key = StreamKey(seed, "gradient");
   Gradient g;
   for (uint64_t id = begin; id < end; ++id) {
     if (Philox(key, id)[0] % (end - begin) >= rows) continue;
     g.ids.push_back(id);
+    if (counted) {
+      const auto word = Philox(key, id);
+      g.values.push_back(static_cast<float>(1 + word[1] % 3));
+      g.values.push_back(static_cast<float>(word[2] % 2));
+    }
     for (uint64_t c = 0; c < kDim; ++c) g.values.push_back(NormalAt(key, id * kDim + c));
   }
   return g;
@@ -48,8 +54,10 @@ void ExpectEqual(const RowValues& a, const RowValues& b) {
   EXPECT_EQ(a.waiting, b.waiting);
   ASSERT_EQ(a.use.size(), b.use.size());
   for (size_t i = 0; i < a.use.size(); ++i) {
-    EXPECT_EQ(a.use[i].score, b.use[i].score) << a.ids[i];
+    EXPECT_EQ(a.use[i].show, b.use[i].show) << a.ids[i];
     EXPECT_EQ(a.use[i].age, b.use[i].age) << a.ids[i];
+    EXPECT_EQ(a.use[i].click, b.use[i].click) << a.ids[i];
+    EXPECT_EQ(a.use[i].brief, b.use[i].brief) << a.ids[i];
   }
 }
 
@@ -105,7 +113,8 @@ class RowTiersTest : public testing::Test {
       // Most of the time some rows alone are in use.
       const uint64_t begin = word[0] % 3 == 0 ? 0 : word[1] % (kHeight - 300);
       const uint64_t end = word[0] % 3 == 0 ? kHeight : begin + 300;
-      const Gradient g = RandomGradient(version, 60, begin, end);
+      const Gradient g =
+          RandomGradient(version, 60, begin, end, /*counted=*/hot.push_width() != kDim);
       const bool keep_previous = word[2] % 2 == 0;
       ASSERT_TRUE(Step(hot, g, version, keep_previous).ok());
       const Status status = Step(tiered, g, version, keep_previous);
@@ -113,6 +122,7 @@ class RowTiersTest : public testing::Test {
       EXPECT_EQ(tiered.rows(), hot.rows());
       EXPECT_EQ(tiered.Info().removed, hot.Info().removed);
       EXPECT_EQ(tiered.Info().dropped, hot.Info().dropped);
+      EXPECT_EQ(tiered.Info().extended, hot.Info().extended);
       std::vector<uint64_t> asked;
       for (uint64_t i = 0; i < 150; ++i) asked.push_back(Philox(word[3], i)[0] % kHeight);
       asked.insert(asked.end(), g.ids.begin(), g.ids.end());  // some come twice
@@ -163,7 +173,8 @@ TEST_F(RowTiersTest, NoBitDependsOnTheTier) {
   for (const char* optimizer : {"sgd", "adagrad", "adam"}) {
     for (const char* rules :
          {"", "admit_count=2 shrink_every=6 ttl=25", "shrink_every=5 decay=0.8 shrink_score=0.5",
-          "admit_probability=0.5 shrink_every=3 ttl=9"}) {
+          "admit_probability=0.5 shrink_every=3 ttl=9",
+          "accessor=ctr embedx_threshold=2 shrink_every=5 decay=0.8 shrink_score=0.3 ttl=25"}) {
       for (const int rows_max : {1, 20, 90}) {
         SCOPED_TRACE(std::string(optimizer) + " " + rules + " " + std::to_string(rows_max));
         auto hot = Make(optimizer, rules, 0), tiered = Make(optimizer, rules, rows_max);

@@ -166,6 +166,44 @@ TEST_F(RowPrefetchTest, RowsOfTheBatchDoForTheWholeTable) {
   }
 }
 
+TEST_F(RowPrefetchTest, LookupsAndClicksAreCounted) {
+  const Op op{.type = "prefetch_rows", .attrs = {{"padding_idx", int64_t{2}}}};
+  std::vector<int64_t> a = {7, 2, 7, 5, 7, 2}, b = {5, 9}, a_index(6), b_index(2), labels = {1, 0};
+  std::vector<float> rows(9 * kDim);
+  const CommNode node{.op = &op,
+                      .in = {{"w", {DType::kF32, {12, kDim}}, nullptr},
+                             {"a", {DType::kI64, {2, 3}}, a.data()},
+                             {"b", {DType::kI64, {2, 1}}, b.data()}},
+                      .out = {{"rows", {DType::kF32, {9, kDim}}, rows.data()},
+                              {"a_index", {DType::kI64, {2, 3}}, a_index.data()},
+                              {"b_index", {DType::kI64, {2, 1}}, b_index.data()}},
+                      .place = {}};
+  PrefetchNode prefetch(node);
+  const auto asked = prefetch.Ask();
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_EQ(asked->ids, (std::vector<int64_t>{5, 7, 9}));
+  // 5: in both records; 7: twice in the one that was clicked, once in the other.
+  EXPECT_EQ(prefetch.Counts({"label", {DType::kI64, {2, 1}}, labels.data()}),
+            (std::vector<float>{2, 1, 3, 2, 1, 0}));
+  std::vector<float> weights = {0, 1};
+  EXPECT_EQ(prefetch.Counts({"label", {DType::kF32, {2}}, weights.data()}),
+            (std::vector<float>{2, 1, 3, 1, 1, 1}));
+}
+
+TEST_F(RowPrefetchTest, ClicksAreDataOfTheBatch) {
+  for (const char* click : {"none", "a", "w"}) {
+    SCOPED_TRACE(click);
+    Program program = TwoLookups(12, true, -1);
+    for (Op& op : program.ops) {
+      if (op.type != "lookup_table") continue;
+      op.attrs["table_rules"] = std::string("accessor=ctr");
+      op.attrs["click"] = std::string(click);
+    }
+    EXPECT_THAT(std::string(DistributedTables(program).status().message()),
+                HasSubstr("must be data of the batch, with one number for each record"));
+  }
+}
+
 TEST_F(RowPrefetchTest, ABadIdIsNamed) {
   Program program = TwoLookups(11, true, -1);
   ASSERT_TRUE(PrefetchTables(program, {"w"}).ok());

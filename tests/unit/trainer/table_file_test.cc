@@ -10,6 +10,8 @@
 namespace tandem {
 namespace {
 
+const PsTable kTable = {.variable = "emb", .dim = 2, .rules = "accessor=ctr"};
+
 // Rows of [begin, end), bucket after bucket, as servers give them: every third one waits.
 PsTableRows Rows(int begin, int end) {
   PsTableRows rows{.variable = "emb"};
@@ -22,9 +24,13 @@ PsTableRows Rows(int begin, int end) {
         continue;
       }
       rows.ids.push_back(id);
-      rows.score.push_back(static_cast<float>(id) * 0.5f);
-      rows.age.push_back(static_cast<uint32_t>(id + 1));
-      for (int i = 0; i < 4; ++i) rows.content.push_back(static_cast<float>(id * 4 + i));
+      // Some buckets have no clicks, some rows no embedding.
+      const bool brief = bucket % 3 == 0 && id % 2 == 0;
+      rows.use.push_back({static_cast<float>(id) * 0.5f, static_cast<uint32_t>(id + 1),
+                          bucket % 2 == 0 ? static_cast<float>(id) : 0.0f, brief});
+      for (int i = 0; i < (brief ? 2 : 4); ++i) {
+        rows.content.push_back(static_cast<float>(id * 4 + i));
+      }
     }
   }
   return rows;
@@ -33,7 +39,9 @@ PsTableRows Rows(int begin, int end) {
 std::string Written(const std::string& path, const std::vector<int>& cuts) {
   TableFileWriter file;
   CHECK(file.Open(path).ok());
-  for (size_t i = 0; i + 1 < cuts.size(); ++i) CHECK(file.Add(Rows(cuts[i], cuts[i + 1])).ok());
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    CHECK(file.Add(Rows(cuts[i], cuts[i + 1]), kTable).ok());
+  }
   CHECK(file.SyncAndClose().ok());
   return *ReadSmallFile(path, 1 << 20);
 }
@@ -46,7 +54,9 @@ TEST(TableFile, IsTheSameForAnyNumberOfServersAndComesBack) {
   const PsTableRows expected = Rows(0, kRowBuckets);
   PsTableRows all;
   int last = -1;
-  const Status status = ReadTableFile(path, [&](const PsTableRows& rows) {
+  const Status status = ReadTableFile(path, [&](const PsTableRows& rows, const PsTable& table) {
+    EXPECT_EQ(table.dim, kTable.dim);
+    EXPECT_EQ(table.rules, kTable.rules);
     EXPECT_EQ(rows.variable, "emb");
     EXPECT_EQ(rows.slots, expected.slots);
     const uint64_t id = rows.ids.empty() ? rows.waiting[0].id : rows.ids[0];
@@ -54,14 +64,14 @@ TEST(TableFile, IsTheSameForAnyNumberOfServersAndComesBack) {
     last = RowBucket(id);
     all.ids.insert(all.ids.end(), rows.ids.begin(), rows.ids.end());
     all.content.insert(all.content.end(), rows.content.begin(), rows.content.end());
-    all.score.insert(all.score.end(), rows.score.begin(), rows.score.end());
+    all.use.insert(all.use.end(), rows.use.begin(), rows.use.end());
     for (const auto& w : rows.waiting) all.waiting.push_back(w);
     return OkStatus();
   });
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(all.ids, expected.ids);
   EXPECT_EQ(all.content, expected.content);
-  EXPECT_EQ(all.score, expected.score);
+  EXPECT_TRUE(all.use == expected.use);
   ASSERT_EQ(all.waiting.size(), expected.waiting.size());
   EXPECT_EQ(all.waiting.back().seen, expected.waiting.back().seen);
 }
@@ -75,7 +85,7 @@ TEST(TableFile, WhatIsCutOrHasAWrongLengthIsRefused) {
     CHECK(file.Open(path).ok());
     CHECK(file.Write(bytes.data(), bytes.size()).ok());
     CHECK(file.SyncAndClose().ok());
-    return ReadTableFile(path, [](const PsTableRows&) { return OkStatus(); });
+    return ReadTableFile(path, [](const PsTableRows&, const PsTable&) { return OkStatus(); });
   };
   ASSERT_TRUE(read(whole).ok());
   uint64_t first = 0;

@@ -28,6 +28,7 @@ class ServerStatus(NamedTuple):
     checkpoint_version: int
     elements: int  # of dense variables
     rows: int      # of tables, that are there
+    extended: int  # of `rows`: those with all their values; with accessor=ctr fewer
 
 
 def _check(name, array, shape, writable=False):
@@ -144,9 +145,10 @@ class Client:
 
     def push(self, step, learning_rate, gradients, rows=None):
         """Sends gradients ({name: array}) of `step`, and of rows of tables ({name: (ids, values)},
-        ids ascending). In sync mode a step is complete when all trainers pushed all variables and
-        all tables, of which `rows` may be empty; several pushes may make up one step, each
-        variable once."""
+        ids ascending; with accessor=ctr (ids, values, counts), where counts [len(ids), 2] says how
+        often each row was shown and clicked). In sync mode a step is complete when all trainers
+        pushed all variables and all tables, of which `rows` may be empty; several pushes may make up
+        one step, each variable once."""
         requests = self._push_requests(step, learning_rate, gradients, rows)
         replies = self._call_all("Push", requests)
         return min((r.version for r in replies.values()), default=0)
@@ -235,7 +237,8 @@ class Client:
             found.append(ServerStatus(server.address, reply.configured, reply.initialised,
                                       reply.version, reply.checkpoint_version,
                                       sum(s.numel for s in reply.slice),
-                                      sum(t.rows for t in reply.table)))
+                                      sum(t.rows for t in reply.table),
+                                      sum(t.extended for t in reply.table)))
         return found
 
     # ---- Requests --------------------------------------------------------------------------------
@@ -309,10 +312,13 @@ class Client:
         for block in self._blocks:
             if block.variable in gradients:
                 _add_slice(part(block.server).slice, block, gradients[block.variable])
-        for name, (ids, values) in (rows or {}).items():
+        for name, (ids, values, *counts) in (rows or {}).items():
             table = self._table(name)
             ids = _check_ids(name, ids, table.height)
             _check(name, values, (ids.size, table.dim))
+            for pairs in counts:
+                _check(f"counts of {name}", pairs, (ids.size, 2))
+                values = numpy.hstack((pairs, values))
             if ids.size and (numpy.diff(ids) <= 0).any():
                 raise ValueError(f"{name}: row ids must be ascending, each once")
             owners = self._owners(ids)

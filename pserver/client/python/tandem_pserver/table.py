@@ -10,7 +10,9 @@ class Table(NamedTuple):
     the row's id make of `init`: constant (a), uniform in [a, b), normal (mean a, deviation b), ...
     `rules` say when rows come and go: "admit_count=5 shrink_every=1000 ttl=20000", as the job
     file's table_rules; "": at the first gradient, and never. A wrong one: InvalidArgument from
-    `configure`.
+    `configure`. With "accessor=ctr" a row keeps how often it was shown and clicked, which a push
+    brings; its first value is a weight, the others read as 0 until its score reaches
+    embedx_threshold.
     """
     height: int
     dim: int
