@@ -1,11 +1,14 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/tensor/device.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
+#include "deploy/cli/export_rows.h"
 #include "deploy/cli/job_history.h"
 #include "trainer/checkpoint.h"
 #include "trainer/checkpoint_files.h"
@@ -28,6 +31,14 @@ const std::vector<FlagSpec>& Flags() {
       {"what", "", "PART", ".npz, .safetensors: model (default), state (optimizer slots) or all"},
       {"job", "job_file", "FILE", ".onnx: the job file that the checkpoint is of"},
       {"outputs", "", "A,B", ".onnx: the variables to compute; what the loss takes unless given"},
+      {"rows", "", "WHICH",
+       ".npz, .safetensors: rows of tables that pservers keep alone, full (all), base (those worth "
+       "serving) or delta (of these, those that changed --since); else none"},
+      {"since", "", "CHECKPOINT", "--rows=delta: what was exported last"},
+      {"base_threshold", "", "SCORE", "--rows=base and delta: least score (1.5)"},
+      {"delta_threshold", "", "SCORE", "--rows=delta: least growth of the score (0.25)"},
+      {"delta_keep", "", "VERSIONS",
+       "--rows=base and delta: no row longer without a gradient (any)"},
   };
   return kFlags;
 }
@@ -49,11 +60,52 @@ std::string StepOf(const Checkpoint& checkpoint) {
   return absl::StrFormat("step %d of job %s", checkpoint.step, checkpoint.job);
 }
 
-Status ExportTensors(const std::string& out, const std::string& what,
-                     const Checkpoint& checkpoint) {
+StatusOr<double> ThresholdOf(const ParsedArgs& args, const char* name, double otherwise) {
+  double value = otherwise;
+  if (!args.Has(name)) return value;
+  if (absl::SimpleAtod(args.Get(name), &value) && value >= 0) return value;
+  return InvalidArgument("--%s=%s: expected a number of 0 or more", name, args.Get(name));
+}
+
+StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
+  RowChoice choice;
+  const std::string rows = args.Get("rows");
+  const std::vector<std::string> modes = {"full", "base", "delta"};
+  const auto mode = std::find(modes.begin(), modes.end(), rows);
+  if (mode == modes.end()) {
+    return InvalidArgument("--rows=%s: expected full, base or delta%s", rows,
+                           HintText(rows, modes));
+  }
+  choice.mode = static_cast<RowChoice::Mode>(mode - modes.begin());  // their order
+  TD_ASSIGN_OR_RETURN(choice.base_threshold,
+                      ThresholdOf(args, "base_threshold", choice.base_threshold));
+  TD_ASSIGN_OR_RETURN(choice.delta_threshold,
+                      ThresholdOf(args, "delta_threshold", choice.delta_threshold));
+  TD_ASSIGN_OR_RETURN(choice.delta_keep, args.GetInt("delta_keep", 0, 0, INT32_MAX));
+  if (args.Has("since") != (choice.mode == RowChoice::Mode::kDelta)) {
+    return InvalidArgument(
+        "--since goes with --rows=delta, which needs it; hint: "
+        "--since=CHECKPOINT, the one that was exported last");
+  }
+  if (args.Has("since")) {
+    TD_ASSIGN_OR_RETURN(const Checkpoint before, Load(args.Get("since"), device));
+    choice.since = before.tables;
+    if (choice.since.empty()) return NotFound("%s has no rows of tables", args.Get("since"));
+  }
+  return choice;
+}
+
+Status ExportTensors(const std::string& out, const std::string& what, const ParsedArgs& args,
+                     const Checkpoint& checkpoint, Device& device) {
   TensorMap tensors;
   if (what != "state") tensors.insert(checkpoint.params.begin(), checkpoint.params.end());
   if (what != "model") tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
+  if (args.Has("rows")) {
+    TD_ASSIGN_OR_RETURN(const RowChoice choice, ChoiceOf(args, device));
+    if (checkpoint.tables.empty()) return NotFound("the checkpoint has no rows of tables");
+    TD_ASSIGN_OR_RETURN(TensorMap rows, ChooseRows(checkpoint.tables, choice, device));
+    tensors.merge(rows);
+  }
   const auto write = [&](const std::string& path) {
     return out.ends_with(".npz") ? WriteNpz(path, tensors)
                                  : WriteSafetensors(path, tensors, Origin(checkpoint));
@@ -63,8 +115,10 @@ Status ExportTensors(const std::string& out, const std::string& what,
   for (const auto& [name, tensor] : tensors) elements += tensor.numel();
   std::printf("%s: %s, %zu tensors, %lld elements\n", out.c_str(), StepOf(checkpoint).c_str(),
               tensors.size(), static_cast<long long>(elements));
-  if (!checkpoint.tables.empty() && what != "state") {
-    std::fprintf(stderr, "tandem export: tables that pservers keep alone (%s) are not part of it\n",
+  if (!checkpoint.tables.empty() && what != "state" && !args.Has("rows")) {
+    std::fprintf(stderr,
+                 "tandem export: tables that pservers keep alone (%s) are not part of it; hint: "
+                 "--rows=full, base or delta\n",
                  checkpoint.tables.c_str());
   }
   return OkStatus();
@@ -107,9 +161,13 @@ Status Export(const ParsedArgs& args) {
   if (network && args.Has("what")) {
     return InvalidArgument("--what is for .npz and .safetensors: a network is whole");
   }
+  if (network && args.Has("rows")) {
+    return InvalidArgument("--rows is for .npz and .safetensors");
+  }
   CpuDevice device;
   TD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Load(args.positional[0], device));
-  return network ? ExportNetwork(out, args, checkpoint) : ExportTensors(out, what, checkpoint);
+  return network ? ExportNetwork(out, args, checkpoint)
+                 : ExportTensors(out, what, args, checkpoint, device);
 }
 
 }  // namespace
