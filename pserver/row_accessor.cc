@@ -16,12 +16,6 @@ Status RowAccessor::CheckCounts(std::span<const uint64_t> ids, const float* push
   return OkStatus();
 }
 
-void RowAccessor::Count(const float* pushed, uint32_t version, RowUse& use) const {
-  use.show += ctr() ? pushed[0] : 1;
-  if (ctr()) use.click += pushed[1];
-  use.last = version;
-}
-
 bool RowAccessor::Extends(const RowUse& use) const {
   return ctr() && Score(use) >= static_cast<float>(rules_.embedx_threshold);
 }

@@ -35,7 +35,11 @@ class RowAccessor {
   // `pushed` has counts() + dim numbers for each of `ids`. Numbers that are none pass.
   Status CheckCounts(std::span<const uint64_t> ids, const float* pushed) const;
   // The update of `version` has these counts for a row.
-  void Count(const float* pushed, uint32_t version, RowUse& use) const;
+  void Count(const float* pushed, uint32_t version, RowUse& use) const {
+    use.show += ctr() ? pushed[0] : 1;
+    if (ctr()) use.click += pushed[1];
+    use.last = version;
+  }
   // Whether a row that is not extended becomes so behind the update that counted this.
   bool Extends(const RowUse& use) const;
 

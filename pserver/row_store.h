@@ -71,8 +71,9 @@ class RowStore {
     return {head.show, brief_bit_ == 0 ? 0 : ClickOf(at), head.last};
   }
   void SetUse(uint32_t at, const RowUse& use) {
-    HeadOf(at).show = use.show;
-    HeadOf(at).last = use.last;
+    Head& head = HeadOf(at);
+    head.show = use.show;
+    head.last = use.last;
     if (brief_bit_ != 0) ClickOf(at) = use.click;
   }
   uint8_t& Mark(uint32_t at) {
@@ -114,8 +115,8 @@ class RowStore {
   };
   static Kind KindOf(int64_t floats, bool clicks);
   Status MakeRoom(Kind& kind) const;
-  const Kind& OfPlace(uint32_t at) const { return kinds_[(at & brief_bit_) >> 31]; }
-  Kind& OfPlace(uint32_t at) { return kinds_[(at & brief_bit_) >> 31]; }
+  const Kind& OfPlace(uint32_t at) const { return brief(at) ? kinds_[1] : kinds_[0]; }
+  Kind& OfPlace(uint32_t at) { return brief(at) ? kinds_[1] : kinds_[0]; }
   std::byte* Slab(uint32_t at) const {
     const Kind& kind = OfPlace(at);
     return kind.slabs[(at & ~brief_bit_) >> kind.slab_shift].get();

@@ -13,7 +13,7 @@ constexpr int64_t kChunkFloats = 16384;  // of weights; with gradients and slots
 StatusOr<RowUpdater> RowUpdater::Make(const TableSpec& spec, const OptimizerSpec& optimizer,
                                       const Backend& backend, Device& device, int threads) {
   const int64_t dim = spec.dim(), rows = std::max<int64_t>(2, kChunkFloats / dim);
-  RowUpdater made(spec.variable, dim, rows);
+  RowUpdater made(spec, rows);
   for (int part = 0; part < threads; ++part) {
     TD_ASSIGN_OR_RETURN(auto program, UpdateProgram::MakeRows(spec.variable, rows, dim, optimizer,
                                                               backend, device));
@@ -40,14 +40,14 @@ void RowUpdater::Append(int part, Chunk& chunk, const RowStore& store, uint32_t 
   const UpdateProgram& program = *programs_[static_cast<size_t>(part)];
   const size_t position = chunk.at.size();
   const float* row = store.Row(at);
-  const size_t columns = ColumnsOf(store, at), dim = static_cast<size_t>(dim_);
-  const auto copy = [&](std::span<float> to) {
-    float* const end = std::copy_n(row, columns, to.data() + position * dim);
-    std::fill_n(end, dim - columns, 0.0f);
+  const int64_t columns = store.brief(at) ? brief_ : dim_;
+  const auto copy = [&](float* to) {
+    to = std::copy_n(row, columns, to + position * static_cast<size_t>(dim_));
+    if (columns < dim_) std::fill_n(to, dim_ - columns, 0.0f);
     row += columns;
   };
-  copy(program.param());
-  for (const size_t s : row_slots_) copy(program.slots()[s].value.span<float>());
+  copy(program.param().data());
+  for (const size_t s : row_slots_) copy(program.slots()[s].value.span<float>().data());
   if (gradient != nullptr) {
     std::copy_n(gradient, dim_, program.grad().data() + chunk.gradients * dim_);
     program.rows()[chunk.gradients++] = static_cast<int64_t>(position);
@@ -77,7 +77,7 @@ Status RowUpdater::Run(int part, Chunk& chunk, RowStore& store, float rate) {
   }
   for (size_t position = 0; position < chunk.at.size(); ++position) {
     float* row = store.Row(chunk.at[position]);
-    const size_t columns = ColumnsOf(store, chunk.at[position]);
+    const int64_t columns = store.brief(chunk.at[position]) ? brief_ : dim_;
     row = std::copy_n(program.param().data() + position * dim_, columns, row);
     for (const size_t s : row_slots_) {
       row = std::copy_n(slots[s].value.span<float>().data() + position * dim_, columns, row);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pserver/row_accessor.h"
 #include "pserver/row_store.h"
 #include "pserver/shard_types.h"
 #include "pserver/update_program.h"
@@ -51,17 +52,17 @@ class RowUpdater {
     std::vector<uint32_t> at;
     size_t gradients = 0;
   };
-  RowUpdater(std::string table, int64_t dim, int64_t rows_max)
-      : table_(std::move(table)), dim_(dim), rows_max_(rows_max) {}
-  // Weights of the row at `at`.
-  size_t ColumnsOf(const RowStore& store, uint32_t at) const {
-    return store.floats(at) / (1 + row_slots_.size());
-  }
+  RowUpdater(const TableSpec& spec, int64_t rows_max)
+      : table_(spec.variable),
+        dim_(spec.dim()),
+        brief_(RowAccessor(spec.rules, dim_).columns_at_first()),
+        rows_max_(rows_max) {}
   void Append(int part, Chunk& chunk, const RowStore& store, uint32_t at, const float* gradient);
   Status Run(int part, Chunk& chunk, RowStore& store, float rate);
 
   std::string table_;
-  int64_t dim_, rows_max_;
+  int64_t dim_, brief_;  // weights of a row, of a brief one
+  int64_t rows_max_;
   std::vector<std::unique_ptr<UpdateProgram>> programs_;  // by part
   std::vector<size_t> row_slots_, scalar_slots_;          // of a program's slots
   std::vector<std::string> slot_names_;                   // of row_slots_

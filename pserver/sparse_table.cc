@@ -173,6 +173,7 @@ Status SparseTable::Place(std::span<const uint64_t> ids) {
 
 void SparseTable::Begin(std::span<const uint64_t> ids, const float* pushed, size_t begin,
                         size_t end) {
+  const auto width = static_cast<size_t>(push_width());
   auto made = std::partition_point(made_.begin(), made_.end(),
                                    [begin](const MadeRow& row) { return row.position < begin; });
   for (size_t i = begin; i < end; ++i) {
@@ -189,7 +190,7 @@ void SparseTable::Begin(std::span<const uint64_t> ids, const float* pushed, size
       ++made;
     }
     RowUse use = store_.Use(at_[i]);
-    accessor_.Count(pushed + i * static_cast<size_t>(push_width()), version_, use);
+    accessor_.Count(pushed + i * width, version_, use);
     store_.SetUse(at_[i], use);
     if (tiers_ != nullptr) tiers_->Change(at_[i]);
   }
