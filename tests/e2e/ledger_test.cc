@@ -25,11 +25,6 @@ constexpr int64_t kHeight = int64_t{1} << 60;
 
 int64_t RowId(int row) { return row * (kHeight / kRows) + 5; }
 
-int FromEnvironment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
-
 class LedgerTest : public JobTest {
  protected:
   struct Sum {
