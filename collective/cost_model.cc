@@ -23,8 +23,14 @@ double CostLine::Seconds(size_t bytes) const {
   const auto& [from, at_from] = points[next - 1];
   const auto& [to, at_to] = points[next];
   const double slope = (at_to - at_from) / static_cast<double>(to - from);
-  // A busy machine may have been slower with less.
-  return at_from + std::max(0.0, slope) * (static_cast<double>(bytes) - static_cast<double>(from));
+  // A busy machine may have been slower with less, or so slow with more that the line starts below
+  // zero: what starts a call takes no negative time, so half of the bytes take half of it at least.
+  const double rise = std::max(0.0, slope);
+  if (bytes < from) {
+    const double share = at_from * static_cast<double>(bytes) / static_cast<double>(from);
+    return std::max(share, at_from - rise * static_cast<double>(from - bytes));
+  }
+  return at_from + rise * static_cast<double>(bytes - from);
 }
 
 }  // namespace tandem

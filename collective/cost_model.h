@@ -48,7 +48,8 @@ struct CostModel {
 struct CostLine {
   std::vector<std::pair<size_t, double>> points;  // bytes and seconds, by bytes; two at least
 
-  // Beyond the last point with the last line's slope; no less than at a smaller point.
+  // Beyond the last point with the last line's slope; no less than at a smaller point, and before
+  // the first point no less than its bytes' share of it.
   double Seconds(size_t bytes) const;
 };
 

@@ -6,14 +6,6 @@
 #include "pserver/shard.h"
 
 namespace tandem {
-namespace {
-
-std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
-  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
-}
-
-}  // namespace
-
 StatusOr<ShardImage> Shard::ImageWithoutSlices(bool delta) {
   // No log brings back what came since the last update.
   if (options_.log == nullptr || options_.bug == ShardBug::kLogCutShort) Settle();

@@ -9,12 +9,6 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kRowsMax = 1 << 22;  // of one table in one message
-
-std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
-  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
-}
-
 std::span<const uint64_t> Ids(const Buffer& buffer, const TensorDesc& desc) {
   return {reinterpret_cast<const uint64_t*>(buffer.get()), static_cast<size_t>(desc.shape.numel())};
 }
@@ -33,8 +27,9 @@ StatusOr<int> Shard::FindTablePush(const PushHead& head, size_t i) {
   if (ids.dtype != DType::kI64 || ids.shape.rank() != 1) {
     return wrong(absl::StrFormat("row ids are %s, expected i64 of one dimension", ToString(ids)));
   }
-  if (static_cast<size_t>(ids.shape[0]) > kRowsMax) {
-    return wrong(absl::StrFormat("%d rows in one message; at most %d", ids.shape[0], kRowsMax));
+  if (static_cast<size_t>(ids.shape[0]) > kRowsOfMessageMax) {
+    return wrong(
+        absl::StrFormat("%d rows in one message; at most %d", ids.shape[0], kRowsOfMessageMax));
   }
   if (i + 1 == head.slices.size() || head.slices[i + 1].variable != name) {
     return wrong("values must follow the row ids");
@@ -241,9 +236,9 @@ Status Shard::CheckPullRows(const PullQuery& query) const {
   for (const PullRows& rows : query.rows) {
     const int table = sparse_->Find(rows.variable);
     if (table < 0) return NotFound("there is no table \"%s\" here", rows.variable);
-    if (rows.ids.size() > kRowsMax) {
+    if (rows.ids.size() > kRowsOfMessageMax) {
       return InvalidArgument("pull of %d rows of table %s; at most %d in one message",
-                             rows.ids.size(), rows.variable, kRowsMax);
+                             rows.ids.size(), rows.variable, kRowsOfMessageMax);
     }
     TD_RETURN_IF_ERROR(sparse_->table(table).CheckIds(rows.ids, false));
   }

@@ -10,10 +10,6 @@
 namespace tandem {
 namespace {
 
-std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
-  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
-}
-
 // Names the first number that is none.
 Status CheckFinite(const PushHead& head, const PushTicket& ticket) {
   for (size_t i = 0; i < head.slices.size(); ++i) {

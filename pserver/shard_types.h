@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -303,5 +304,9 @@ struct ShardImage {
   std::optional<uint64_t> whole = {};
   size_t bytes() const;
 };
+
+inline std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
+  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
+}
 
 }  // namespace tandem

@@ -2,11 +2,13 @@
 // same for every number of servers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tandem {
 
 inline constexpr int kRowBuckets = 1024;
+inline constexpr size_t kRowsOfMessageMax = 1 << 22;  // of one table
 
 // Multiplicative hashing with 2^64 divided by the golden ratio (Knuth, The Art of Computer
 // Programming 3, 6.4).

@@ -14,8 +14,6 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kBlockElementsMax = int64_t{1} << 28;  // 1 GiB in one message
-// The server answers in time with a better message than "deadline exceeded"; then it may.
-constexpr Duration kGrace = std::chrono::seconds(2);
 constexpr Duration kInviteTimeout = std::chrono::seconds(3);
 
 uint64_t WallMicros() {

@@ -24,6 +24,9 @@
 
 namespace tandem {
 
+// The server answers in time with a better message than "deadline exceeded"; then it may.
+inline constexpr Duration kGrace = std::chrono::seconds(2);
+
 // Several calls that end as one: with the first error, or the lowest version.
 class PsJoin {
  public:

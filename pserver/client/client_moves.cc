@@ -12,7 +12,6 @@
 namespace tandem {
 namespace {
 
-constexpr Duration kGrace = std::chrono::seconds(2);
 constexpr Duration kExchangeTimeout = std::chrono::seconds(1);
 
 bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }

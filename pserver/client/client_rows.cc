@@ -11,11 +11,9 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kRowsMax = 1 << 22;                // of one table in one message
 constexpr size_t kRowBytesMax = size_t{512} << 20;  // of one table in one message
 constexpr size_t kInitBytesMax = size_t{64} << 20;
 constexpr int kWaitingMax = 1 << 20;  // in one message
-constexpr Duration kGrace = std::chrono::seconds(2);
 
 // A table's rows for one server, in memory of their own.
 struct OwnedRows {
@@ -151,10 +149,10 @@ Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows, const Ps
       const size_t count = split[server]->ids.size();
       if (count == 0 && !(everywhere && now.Owns(server))) continue;
       const size_t bytes = split[server]->values.size() * sizeof(float);
-      if (count > kRowsMax || bytes > kRowBytesMax) {
+      if (count > kRowsOfMessageMax || bytes > kRowBytesMax) {
         return InvalidArgument(
             "gradient of table %s: %d rows (%d bytes) for %s; at most %d rows and %d bytes",
-            r.variable, count, bytes, ServerAt(server).name, kRowsMax, kRowBytesMax);
+            r.variable, count, bytes, ServerAt(server).name, kRowsOfMessageMax, kRowBytesMax);
       }
       AppendSlices(r.variable, dim, std::move(split[server]), PartOf(server, parts));
     }
@@ -197,9 +195,9 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
   }
   for (const auto& [server, part] : parts) {
     for (const RowsRange& range : part->request.rows()) {
-      if (static_cast<size_t>(range.id_size()) <= kRowsMax) continue;
+      if (static_cast<size_t>(range.id_size()) <= kRowsOfMessageMax) continue;
       return InvalidArgument("pull of %d rows of table %s from %s; at most %d", range.id_size(),
-                             range.variable(), ServerAt(server).name, kRowsMax);
+                             range.variable(), ServerAt(server).name, kRowsOfMessageMax);
     }
   }
   return parts;

@@ -14,7 +14,6 @@ namespace {
 
 constexpr size_t kPushBytesMax = size_t{512} << 20;  // of one message
 constexpr size_t kInitBytesMax = size_t{64} << 20;
-constexpr Duration kGrace = std::chrono::seconds(2);
 
 // Takes apart the answer to `part` into the caller's memory.
 StatusOr<uint64_t> TakePull(const PullPart& part, Fragments message, const CodedPullReply& reply) {

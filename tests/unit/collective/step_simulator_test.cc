@@ -1,6 +1,7 @@
 // The cost model's walk against hand-computed cases and the formulas of the literature, and who
 // chooses which algorithm.
 #include "collective/step_simulator.h"
+#include "collective/cost_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -375,6 +376,18 @@ TEST(CostModelTest, BytesBeyondTheCacheCostMore) {
   const auto near = WalkAllReduce(kPair, {2, 2}, 1, 400, 1, Plain());
   ASSERT_TRUE(ends.ok() && near.ok());
   EXPECT_GT(ends->at(0), 3 * near->at(0));
+}
+
+TEST(CostLineTest, TimesAreNeverBelowZero) {
+  const CostLine line{{{1000, 2.0}, {2000, 3.0}}};
+  EXPECT_DOUBLE_EQ(line.Seconds(1500), 2.5);
+  EXPECT_DOUBLE_EQ(line.Seconds(4000), 5.0) << "the last slope goes on";
+  EXPECT_DOUBLE_EQ(line.Seconds(500), 1.5) << "as does the first";
+  const CostLine slower_with_less{{{1000, 2.0}, {2000, 1.0}}};
+  EXPECT_DOUBLE_EQ(slower_with_less.Seconds(500), 2.0);
+  EXPECT_DOUBLE_EQ(slower_with_less.Seconds(4000), 2.0);
+  const CostLine held_up{{{1000, 2.0}, {2000, 300.0}}};
+  EXPECT_DOUBLE_EQ(held_up.Seconds(500), 1.0) << "half of it, not -147";
 }
 
 }  // namespace
