@@ -219,6 +219,8 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
   }
   options.memory = MemoryOptionsOf(strategy);
   options.conv_scratch_max = static_cast<size_t>(strategy.conv_workspace_size_limit()) << 20;
+  options.tensor_op_math = strategy.runtime_flags().enable_cublas_tensor_op_math();
+  options.persistent_batch_norm = strategy.cudnn_batchnorm_spatial_persistent();
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
   // The reference drops into a pool of its own; here pages go back to the system and come back one
   // by one. Its limit is one of device memory. So on CPU both count when they are set.

@@ -116,7 +116,8 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
       continue;
     }
     auto kernel = impl.prepare(
-        view, PrepareContext{options_.threads, options_.conv_scratch_max, options_.conv_search});
+        view, PrepareContext{options_.threads, options_.conv_scratch_max, options_.conv_search,
+                             options_.tensor_op_math, options_.persistent_batch_norm});
     if (kernel.ok()) {
       plan_->choices_.push_back(type + ": " + impl.name);
       return kernel;

@@ -26,6 +26,8 @@ struct PlanOptions {
   std::vector<std::string> onednn_ops;     // operator types that may use "onednn"; empty: all
   size_t conv_scratch_max = SIZE_MAX;      // bytes that an algorithm of a convolution may use
   ConvSearch* conv_search = nullptr;       // measures these algorithms; nullptr: by rule
+  bool tensor_op_math = false;             // this and the next: PrepareContext
+  bool persistent_batch_norm = true;
   MemoryOptions memory;
   DropOptions drop;
   // All communication ends before the first operator that makes the step lasting (commit.h). Else

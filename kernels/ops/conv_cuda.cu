@@ -8,27 +8,12 @@
 #include "kernels/ops/conv_plain_cuda.h"
 #include "kernels/ops/cuda_kernels.h"
 #include "kernels/ops/cuda_reduce.h"
+#include "kernels/ops/dnn_cuda.h"
 
 namespace tandem {
 namespace {
 
 constexpr size_t kWorkspaceMax = size_t{256} << 20;
-
-Status DnnStatus(cudnnStatus_t status, const char* what) {
-  if (status == CUDNN_STATUS_SUCCESS) return OkStatus();
-  return Internal("cuDNN, %s: %s", what, cudnnGetErrorString(status));
-}
-
-template <typename Descriptor>
-using Owned = std::shared_ptr<std::remove_pointer_t<Descriptor>>;
-
-template <typename Descriptor>
-StatusOr<Owned<Descriptor>> MakeDescriptor(cudnnStatus_t (*create)(Descriptor*),
-                                           cudnnStatus_t (*destroy)(Descriptor)) {
-  Descriptor descriptor = nullptr;
-  TD_RETURN_IF_ERROR(DnnStatus(create(&descriptor), "descriptor"));
-  return Owned<Descriptor>(descriptor, destroy);
-}
 
 // As PlainConvolution.
 class DnnConvolution {
@@ -57,33 +42,24 @@ class DnnConvolution {
   }
 
   size_t workspace_ = 0;
-  Owned<cudnnTensorDescriptor_t> x_, y_;
-  Owned<cudnnFilterDescriptor_t> w_;
-  Owned<cudnnConvolutionDescriptor_t> conv_;
+  OwnedDnn<cudnnTensorDescriptor_t> x_, y_;
+  OwnedDnn<cudnnFilterDescriptor_t> w_;
+  OwnedDnn<cudnnConvolutionDescriptor_t> conv_;
   std::optional<cudnnConvolutionFwdAlgoPerf_t> forward_;
   std::optional<cudnnConvolutionBwdDataAlgoPerf_t> input_;
   std::optional<cudnnConvolutionBwdFilterAlgoPerf_t> filter_;
 };
 
-cudnnDataType_t TypeOf(DType dtype) {
-  return dtype == DType::kF16    ? CUDNN_DATA_HALF
-         : dtype == DType::kBF16 ? CUDNN_DATA_BFLOAT16
-                                 : CUDNN_DATA_FLOAT;
-}
-
 StatusOr<DnnConvolution> DnnConvolution::Make(const ConvShape& s, DType dtype, size_t workspace) {
   DnnConvolution c;
   c.workspace_ = workspace;
-  TD_ASSIGN_OR_RETURN(c.x_,
-                      MakeDescriptor(cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor));
-  TD_ASSIGN_OR_RETURN(c.y_,
-                      MakeDescriptor(cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor));
-  TD_ASSIGN_OR_RETURN(c.w_,
-                      MakeDescriptor(cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor));
-  TD_ASSIGN_OR_RETURN(
-      c.conv_, MakeDescriptor(cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor));
+  TD_ASSIGN_OR_RETURN(c.x_, MakeDnn(cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor));
+  TD_ASSIGN_OR_RETURN(c.y_, MakeDnn(cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor));
+  TD_ASSIGN_OR_RETURN(c.w_, MakeDnn(cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor));
+  TD_ASSIGN_OR_RETURN(c.conv_,
+                      MakeDnn(cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor));
   const auto i = [](int64_t n) { return static_cast<int>(n); };
-  const cudnnDataType_t type = TypeOf(dtype);
+  const cudnnDataType_t type = DnnTypeOf(dtype);
   constexpr auto kNchw = CUDNN_TENSOR_NCHW;
   TD_RETURN_IF_ERROR(DnnStatus(cudnnSetTensor4dDescriptor(c.x_.get(), kNchw, type, i(s.batch),
                                                           i(s.in_c), i(s.in[0]), i(s.in[1])),

@@ -1,7 +1,7 @@
 // CUDA kernels of batch_norm, alone, fused and over several ranks, and layer_norm; definitions in
-// batch_norm.cc, sync_batch_norm.cc and layer_norm.cc. Not cuDNN's: its running variance is divided
-// by m - 1, ours by m.
+// batch_norm.cc, sync_batch_norm.cc and layer_norm.cc.
 #include "kernels/ops/batch_norm.h"
+#include "kernels/ops/batch_norm_dnn_cuda.h"
 #include "kernels/ops/cuda_kernels.h"
 #include "kernels/ops/cuda_reduce.h"
 
@@ -20,6 +20,10 @@ struct State {
 
   int64_t numel() const { return outer * channels * inner; }
   MiddleSums sums() const { return {outer, channels, inner}; }
+  // Of a run: two sums a channel, and what they need.
+  size_t scratch_bytes() const {
+    return 2 * static_cast<size_t>(channels) * sizeof(float) + sums().scratch_bytes();
+  }
 };
 
 struct ChannelOf {
@@ -153,16 +157,89 @@ StatusOr<State> StateOf(const OpView& view) {
   return state;
 }
 
-template <Status (*Body)(State&, const KernelArgs&), bool relu>
-StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+StatusOr<State> SettingsOf(const OpView& view, bool relu) {
   TD_ASSIGN_OR_RETURN(State state, StateOf(view));
   state.momentum = static_cast<float>(view.attr<double>("momentum"));
   state.epsilon = static_cast<float>(view.attr<double>("epsilon"));
   state.is_test = view.attr<bool>("is_test");
   state.relu = relu;
-  const size_t sums = 2 * static_cast<size_t>(state.channels) * sizeof(float);
-  return MakeKernel<State, Body>(state, sums + state.sums().scratch_bytes());
+  return state;
 }
+
+template <Status (*Body)(State&, const KernelArgs&), bool relu>
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const State state, SettingsOf(view, relu));
+  return MakeKernel<State, Body>(state, state.scratch_bytes());
+}
+
+// ---- batch_norm in training, by cuDNN -----------------------------------------------------------
+
+struct DnnState {
+  DnnBatchNorm norm;
+  State s;
+  size_t bytes;  // of X
+
+  // Scratch: two values a channel, and room for an output that lies in the place of an input, of
+  // which cuDNN does not speak, or that nobody wants.
+  size_t spare_at() const {
+    const size_t sums = 2 * static_cast<size_t>(s.channels) * sizeof(float);
+    return (sums + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+  }
+  void* OutFor(const KernelArgs& args, const void* in) const {
+    const bool own = args.out[0] != nullptr && args.out[0] != in;
+    return own ? args.out[0] : static_cast<std::byte*>(args.scratch) + spare_at();
+  }
+  Status Give(const KernelArgs& args, const void* from) const {
+    return args.out[0] == nullptr ? OkStatus() : CopyOnDevice(args, args.out[0], from, bytes);
+  }
+};
+
+// cuDNN's running variance is divided by m - 1, ours by m: it gives that of the batch alone.
+Status RunDnn(DnnState& st, const KernelArgs& args) {
+  auto* mean = static_cast<float*>(args.scratch);
+  float* variance = mean + st.s.channels;
+  const size_t bytes = 2 * static_cast<size_t>(st.s.channels) * sizeof(float);
+  void* y = st.OutFor(args, args.in[0]);
+  TD_RETURN_IF_ERROR(ZeroOnDevice(args, mean, bytes));
+  TD_RETURN_IF_ERROR(st.norm.Forward(args, args.in[0], In<float>(args, 1), In<float>(args, 2), y,
+                                     mean, variance, Out<float>(args, 3), Out<float>(args, 4)));
+  TD_RETURN_IF_ERROR(st.Give(args, y));
+  const float *mean_in = In<float>(args, 3), *variance_in = In<float>(args, 4);
+  float *mean_out = Out<float>(args, 1), *variance_out = Out<float>(args, 2);
+  const float momentum = st.s.momentum, share = (st.s.count - 1.0f) / st.s.count;
+  return ForEach(args, st.s.channels, [=] __device__(int64_t c) {
+    mean_out[c] = AdvanceStatistic(momentum, mean_in[c], mean[c]);
+    variance_out[c] = AdvanceStatistic(momentum, variance_in[c], variance[c] * share);
+  });
+}
+
+Status RunDnnGrad(DnnState& st, const KernelArgs& args) {
+  auto* rest = static_cast<float*>(args.scratch);  // for gradients that nobody wants
+  float *gscale = Out<float>(args, 1), *gbias = Out<float>(args, 2);
+  void* gx = st.OutFor(args, args.in[4]);
+  TD_RETURN_IF_ERROR(st.norm.Backward(
+      args, args.in[0], args.in[4], In<float>(args, 1), In<float>(args, 2), In<float>(args, 3), gx,
+      gscale != nullptr ? gscale : rest, gbias != nullptr ? gbias : rest + st.s.channels));
+  return st.Give(args, gx);
+}
+
+template <Status (*Body)(DnnState&, const KernelArgs&)>
+StatusOr<Kernel> PrepareDnn(const OpView& view, const PrepareContext& ctx) {
+  TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
+  DnnState state{.bytes = view.in(0).bytes()};
+  TD_ASSIGN_OR_RETURN(state.s, SettingsOf(view, /*relu=*/false));
+  if (state.s.is_test) return Unimplemented("given statistics");
+  if (view.has_in(5)) return Unimplemented("sums of several ranks");
+  if (state.s.count < 2) return Unimplemented("one sample");
+  TD_ASSIGN_OR_RETURN(
+      state.norm, DnnBatchNorm::Make({s.batch, s.channels, s.plane, s.layout == ImageLayout::kLast},
+                                     view.in(0).dtype, view.attr<double>("epsilon"),
+                                     ctx.persistent_batch_norm));
+  const size_t scratch = state.spare_at() + state.bytes;
+  return MakeKernel<DnnState, Body>(std::move(state), scratch);
+}
+
+// ---- By the own kernels -------------------------------------------------------------------------
 
 template <bool relu>
 StatusOr<Kernel> PrepareForward(const OpView& view, const PrepareContext& ctx) {
@@ -359,8 +436,8 @@ StatusOr<Kernel> PrepareLayerNorm(const OpView& view, const PrepareContext&) {
 
 std::vector<KernelRow> NormCudaRows() {
   return {
-      {"batch_norm", {{"cuda", PrepareForward<false>}}},
-      {"batch_norm_grad", {{"cuda", PrepareGrad<false>}}},
+      {"batch_norm", {{"cudnn", PrepareDnn<RunDnn>}, {"cuda", PrepareForward<false>}}},
+      {"batch_norm_grad", {{"cudnn", PrepareDnn<RunDnnGrad>}, {"cuda", PrepareGrad<false>}}},
       {"batch_norm_grad_sums", {{"cuda", PrepareGradSums}}},
       {"batch_norm_merge", {{"cuda", PrepareMerge}}},
       {"batch_norm_moments", {{"cuda", PrepareMoments}}},

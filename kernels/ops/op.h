@@ -149,10 +149,13 @@ struct Kernel {
 class ConvSearch;
 
 struct PrepareContext {
-  int threads = 1;  // how many threads the kernel may use
+  int threads = 1;                     // how many threads the kernel may use
   size_t conv_scratch_max = SIZE_MAX;  // bytes that an algorithm of a convolution may use
   // Measures the algorithms of convolutions (kernels/ops/conv_search.h); nullptr: by rule.
   ConvSearch* conv_search = nullptr;
+  // On CUDA: f32 matrix products may be of TF32, and cuDNN's batch normalisation is its persistent
+  // one.
+  bool tensor_op_math = false, persistent_batch_norm = true;
 };
 
 // UNIMPLEMENTED (with the reason) when this implementation does not serve this case: the next one

@@ -32,7 +32,8 @@ class Product {
   };
 
   Product() = default;
-  static StatusOr<Product> Make(const Sizes& sizes, DType in, DType out);
+  // `tf32`: f32 may be rounded to TF32 on its way into tensor cores.
+  static StatusOr<Product> Make(const Sizes& sizes, DType in, DType out, bool tf32);
   // `workspace`: kWorkspace bytes.
   Status Run(const CudaStream& work, const void* a, const void* b, const void* bias, void* c,
              void* workspace);
@@ -67,13 +68,14 @@ cublasStatus_t Layout(cublasLtMatrixLayoutOpaque_t* layout, DType dtype, int64_t
                                           &stride, sizeof(stride));
 }
 
-StatusOr<Product> Product::Make(const Sizes& s, DType in, DType out) {
+StatusOr<Product> Product::Make(const Sizes& s, DType in, DType out, bool tf32) {
   if (s.batch * s.m * s.n * s.k == 0) return Unimplemented("a product without elements");
   if (s.batch > INT32_MAX) return Unimplemented("more than 2^31 products");
   Product p;
   p.alpha_ = s.alpha;
-  TD_RETURN_IF_ERROR(
-      BlasStatus(cublasLtMatmulDescInit(&p.desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product"));
+  const auto compute =
+      tf32 && in == DType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  TD_RETURN_IF_ERROR(BlasStatus(cublasLtMatmulDescInit(&p.desc_, compute, CUDA_R_32F), "product"));
   TD_RETURN_IF_ERROR(
       BlasStatus(p.Set(CUBLASLT_MATMUL_DESC_TRANSA, s.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N), "B"));
   TD_RETURN_IF_ERROR(
@@ -135,16 +137,17 @@ Status RunMatmul(Product& product, const KernelArgs& args) {
   return product.Run(StreamOf(args), args.in[0], args.in[1], nullptr, args.out[0], args.scratch);
 }
 
-StatusOr<Kernel> PrepareMatmul(const OpView& view, const PrepareContext&) {
+StatusOr<Kernel> PrepareMatmul(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const MatmulSizes s, MatmulSizesOf(view));
-  TD_ASSIGN_OR_RETURN(Product product, Product::Make({.m = s.m,
-                                                      .n = s.n,
-                                                      .k = s.k,
-                                                      .trans_a = s.trans_x,
-                                                      .trans_b = s.trans_y,
-                                                      .batch = s.batch,
-                                                      .alpha = s.alpha},
-                                                     view.in(0).dtype, view.out(0).dtype));
+  TD_ASSIGN_OR_RETURN(Product product,
+                      Product::Make({.m = s.m,
+                                     .n = s.n,
+                                     .k = s.k,
+                                     .trans_a = s.trans_x,
+                                     .trans_b = s.trans_y,
+                                     .batch = s.batch,
+                                     .alpha = s.alpha},
+                                    view.in(0).dtype, view.out(0).dtype, ctx.tensor_op_math));
   return MakeKernel<Product, RunMatmul>(std::move(product), kWorkspace);
 }
 
@@ -174,14 +177,14 @@ Status RunFcHalf(FcState& s, const KernelArgs& args) {
   });
 }
 
-StatusOr<Kernel> PrepareFc(const OpView& view, const PrepareContext&) {
+StatusOr<Kernel> PrepareFc(const OpView& view, const PrepareContext& ctx) {
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   const DType dtype = view.in(0).dtype;
   const bool wide = IsHalf(dtype) && view.has_in(2);
   FcState s{{}, x[0], w[1]};
   TD_ASSIGN_OR_RETURN(
       s.product, Product::Make({.m = x[0], .n = w[1], .k = x[1], .bias = view.has_in(2) && !wide},
-                               dtype, wide ? DType::kF32 : dtype));
+                               dtype, wide ? DType::kF32 : dtype, ctx.tensor_op_math));
   if (!wide) return MakeKernel<FcState, RunFc>(std::move(s), kWorkspace);
   const size_t bytes = kWorkspace + static_cast<size_t>(s.m * s.n) * sizeof(float);
   return dtype == DType::kF16 ? MakeKernel<FcState, RunFcHalf<__half>>(std::move(s), bytes)
@@ -214,14 +217,14 @@ Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
 }
 
 template <typename T>
-StatusOr<Kernel> PrepareFcGrad(const OpView& view, const PrepareContext&) {
+StatusOr<Kernel> PrepareFcGrad(const OpView& view, const PrepareContext& ctx) {
   const int64_t m = view.in(0).shape[0], k = view.in(1).shape[0], n = view.in(1).shape[1];
   const DType dtype = view.in(0).dtype;
   FcGradState s{{}, {}, {m, n}};
-  TD_ASSIGN_OR_RETURN(s.input,
-                      Product::Make({.m = m, .n = k, .k = n, .trans_b = true}, dtype, dtype));
-  TD_ASSIGN_OR_RETURN(s.weight,
-                      Product::Make({.m = k, .n = n, .k = m, .trans_a = true}, dtype, dtype));
+  TD_ASSIGN_OR_RETURN(s.input, Product::Make({.m = m, .n = k, .k = n, .trans_b = true}, dtype,
+                                             dtype, ctx.tensor_op_math));
+  TD_ASSIGN_OR_RETURN(s.weight, Product::Make({.m = k, .n = n, .k = m, .trans_a = true}, dtype,
+                                              dtype, ctx.tensor_op_math));
   const size_t scratch = std::max(kWorkspace, s.bias.scratch_bytes());
   return MakeKernel<FcGradState, RunFcGrad<T>>(std::move(s), scratch);
 }

@@ -1,7 +1,9 @@
+#include <bit>
 #include <cstring>
 
 #include "tests/cuda_on_host/cublasLt.h"
 #include "tests/cuda_on_host/elements.h"
+#include "tests/cuda_on_host/notes.h"
 
 using tandem::DType;
 using tandem::cuda_on_host::Load;
@@ -21,17 +23,25 @@ cublasStatus_t Take(void* to, size_t size, const void* value, size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+// To the 10 bits behind the point that TF32 has, to nearest even.
+float ToTf32(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<float>((bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFFU);
+}
+
 // Element (i, j) of matrix `n` behind its operation.
 struct Operand {
   const cublasLtMatrixLayoutOpaque_t& layout;
   const void* data;
   bool transposed;
+  bool tf32 = false;
 
   int64_t rows() const { return static_cast<int64_t>(transposed ? layout.cols : layout.rows); }
   int64_t cols() const { return static_cast<int64_t>(transposed ? layout.rows : layout.cols); }
   float At(int64_t n, int64_t i, int64_t j) const {
     const int64_t row = transposed ? j : i, col = transposed ? i : j;
-    return Load(TypeOf(layout), data, n * layout.stride + col * layout.ld + row);
+    const float x = Load(TypeOf(layout), data, n * layout.stride + col * layout.ld + row);
+    return tf32 ? ToTf32(x) : x;
   }
 };
 
@@ -104,7 +114,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
                               cublasLtMatrixLayoutOpaque_t* lc, void* d,
                               cublasLtMatrixLayoutOpaque_t* ld, const cublasLtMatmulAlgo_t* algo,
                               void*, size_t, cudaStream_t) {
-  const Operand x{*la, a, desc->op_a == CUBLAS_OP_T}, y{*lb, b, desc->op_b == CUBLAS_OP_T};
+  const bool tf32 = desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  tandem::cuda_on_host::Note(tf32 ? "cublasLtMatmul 32F_FAST_TF32" : "cublasLtMatmul 32F");
+  const Operand x{*la, a, desc->op_a == CUBLAS_OP_T, tf32};
+  const Operand y{*lb, b, desc->op_b == CUBLAS_OP_T, tf32};
   const Operand added{*lc, c, false};
   const auto rows = static_cast<int64_t>(ld->rows), cols = static_cast<int64_t>(ld->cols);
   const bool fits = x.rows() == rows && y.cols() == cols && x.cols() == y.rows() &&

@@ -1,8 +1,11 @@
 #include "tests/cuda_on_host/cudnn.h"
 
+#include <cmath>
+#include <string>
 #include <vector>
 
 #include "tests/cuda_on_host/elements.h"
+#include "tests/cuda_on_host/notes.h"
 
 using tandem::DType;
 using tandem::cuda_on_host::Load;
@@ -110,4 +113,94 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t, const void* alpha,
              [&](float* sums, int64_t xi, int64_t wi, int64_t yi) {
                sums[wi] += Load(type, x, xi) * Load(type, gy, yi);
              });
+}
+
+namespace {
+
+// Elements of channel c of x, by position.
+struct Channel {
+  const CudnnOnHostTensor& x;
+  int64_t c;
+
+  int64_t count() const { return CountOf(x) / x.dims[1]; }
+  int64_t At(int64_t i) const {
+    const int64_t plane = int64_t{x.dims[2]} * x.dims[3];
+    if (x.format == CUDNN_TENSOR_NHWC) return i * x.dims[1] + c;
+    return (i / plane * x.dims[1] + c) * plane + i % plane;
+  }
+};
+
+void NoteNorm(const char* what, cudnnBatchNormMode_t mode) {
+  tandem::cuda_on_host::Note(std::string(what) + (mode == CUDNN_BATCHNORM_SPATIAL_PERSISTENT
+                                                      ? " SPATIAL_PERSISTENT"
+                                                      : " SPATIAL"));
+}
+
+}  // namespace
+
+cudnnStatus_t cudnnBatchNormalizationForwardTraining(
+    cudnnHandle_t, cudnnBatchNormMode_t mode, const void*, const void*,
+    cudnnTensorDescriptor_t x_desc, const void* x, cudnnTensorDescriptor_t, void* y,
+    cudnnTensorDescriptor_t, const void* scale, const void* bias, double factor, void* mean,
+    void* variance, double epsilon, void* saved_mean, void* saved_inv) {
+  if (x == y) return CUDNN_STATUS_BAD_PARAM;
+  NoteNorm("cudnnBatchNormalizationForwardTraining", mode);
+  const DType type = TypeOf(*x_desc);
+  for (int64_t c = 0; c < x_desc->dims[1]; ++c) {
+    const Channel channel{*x_desc, c};
+    const auto n = static_cast<double>(channel.count());
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < channel.count(); ++i) sum += Load(type, x, channel.At(i));
+    const double center = sum / n;
+    for (int64_t i = 0; i < channel.count(); ++i) {
+      const double d = Load(type, x, channel.At(i)) - center;
+      squares += d * d;
+    }
+    const double inverse = 1 / std::sqrt(squares / n + epsilon);
+    auto* running_mean = static_cast<float*>(mean) + c;
+    auto* running_variance = static_cast<float*>(variance) + c;
+    *running_mean = static_cast<float>(*running_mean * (1 - factor) + center * factor);
+    *running_variance =
+        static_cast<float>(*running_variance * (1 - factor) + squares / (n - 1) * factor);
+    static_cast<float*>(saved_mean)[c] = static_cast<float>(center);
+    static_cast<float*>(saved_inv)[c] = static_cast<float>(inverse);
+    const float weight = static_cast<const float*>(scale)[c];
+    for (int64_t i = 0; i < channel.count(); ++i) {
+      const double h = (Load(type, x, channel.At(i)) - center) * inverse;
+      Store(type, y, channel.At(i),
+            static_cast<float>(h * weight + static_cast<const float*>(bias)[c]));
+    }
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBatchNormalizationBackward(
+    cudnnHandle_t, cudnnBatchNormMode_t mode, const void*, const void*, const void*, const void*,
+    cudnnTensorDescriptor_t x_desc, const void* x, cudnnTensorDescriptor_t, const void* gy,
+    cudnnTensorDescriptor_t, void* gx, cudnnTensorDescriptor_t, const void* scale, void* gscale,
+    void* gbias, double, const void* saved_mean, const void* saved_inv) {
+  if (gx == gy) return CUDNN_STATUS_BAD_PARAM;
+  NoteNorm("cudnnBatchNormalizationBackward", mode);
+  const DType type = TypeOf(*x_desc);
+  for (int64_t c = 0; c < x_desc->dims[1]; ++c) {
+    const Channel channel{*x_desc, c};
+    const auto n = static_cast<double>(channel.count());
+    const double center = static_cast<const float*>(saved_mean)[c];
+    const double inverse = static_cast<const float*>(saved_inv)[c];
+    double sum = 0, dot = 0;
+    for (int64_t i = 0; i < channel.count(); ++i) {
+      const double g = Load(type, gy, channel.At(i));
+      sum += g;
+      dot += g * (Load(type, x, channel.At(i)) - center);
+    }
+    static_cast<float*>(gscale)[c] = static_cast<float>(dot * inverse);
+    static_cast<float*>(gbias)[c] = static_cast<float>(sum);
+    const double factor = static_cast<const float*>(scale)[c] * inverse;
+    for (int64_t i = 0; i < channel.count(); ++i) {
+      const double g = Load(type, gy, channel.At(i)), d = Load(type, x, channel.At(i)) - center;
+      Store(type, gx, channel.At(i),
+            static_cast<float>(factor * (g - sum / n - d * dot * inverse * inverse / n)));
+    }
+  }
+  return CUDNN_STATUS_SUCCESS;
 }

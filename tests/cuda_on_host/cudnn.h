@@ -7,10 +7,15 @@
 
 enum cudnnStatus_t { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_BAD_PARAM };
 enum cudnnDataType_t { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_HALF = 2, CUDNN_DATA_BFLOAT16 = 9 };
-enum cudnnTensorFormat_t { CUDNN_TENSOR_NCHW };
+enum cudnnTensorFormat_t { CUDNN_TENSOR_NCHW, CUDNN_TENSOR_NHWC };
 enum cudnnConvolutionMode_t { CUDNN_CONVOLUTION, CUDNN_CROSS_CORRELATION };
 enum cudnnMathType_t { CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH, CUDNN_FMA_MATH = 3 };
 enum cudnnDeterminism_t { CUDNN_NON_DETERMINISTIC, CUDNN_DETERMINISTIC };
+enum cudnnBatchNormMode_t {
+  CUDNN_BATCHNORM_PER_ACTIVATION,
+  CUDNN_BATCHNORM_SPATIAL,
+  CUDNN_BATCHNORM_SPATIAL_PERSISTENT
+};
 enum CudnnOnHostAlgo { kCudnnOnHostLoops };
 
 constexpr int CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8;
@@ -20,6 +25,7 @@ constexpr int CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7;
 struct CudnnOnHostTensor {  // or filter
   cudnnDataType_t type;
   int dims[4];
+  cudnnTensorFormat_t format;
 };
 struct CudnnOnHostConvolution {
   int pad[2], stride[2], dilation[2], groups;
@@ -70,14 +76,15 @@ constexpr auto cudnnDestroyFilterDescriptor = CudnnOnHostDrop<CudnnOnHostFilter>
 constexpr auto cudnnCreateConvolutionDescriptor = CudnnOnHostMake<CudnnOnHostConvolution>;
 constexpr auto cudnnDestroyConvolutionDescriptor = CudnnOnHostDrop<CudnnOnHostConvolution>;
 
-inline cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t t, cudnnTensorFormat_t,
-                                                cudnnDataType_t type, int n, int c, int h, int w) {
-  *t = {type, {n, c, h, w}};
+inline cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t t,
+                                                cudnnTensorFormat_t format, cudnnDataType_t type,
+                                                int n, int c, int h, int w) {
+  *t = {type, {n, c, h, w}, format};
   return CUDNN_STATUS_SUCCESS;
 }
 inline cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t f, cudnnDataType_t type,
                                                 cudnnTensorFormat_t, int k, int c, int h, int w) {
-  *f = {{type, {k, c, h, w}}};
+  *f = {{type, {k, c, h, w}, CUDNN_TENSOR_NCHW}};
   return CUDNN_STATUS_SUCCESS;
 }
 inline cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t c, int pad_h,
@@ -146,3 +153,21 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              CudnnOnHostAlgo algo, void* workspace, size_t bytes,
                                              const void* beta, cudnnFilterDescriptor_t w_desc,
                                              void* gw);
+
+inline cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t channels,
+                                                   cudnnTensorDescriptor_t x,
+                                                   cudnnBatchNormMode_t mode) {
+  *channels = {CUDNN_DATA_FLOAT, {1, x->dims[1], 1, 1}, CUDNN_TENSOR_NCHW};
+  return mode == CUDNN_BATCHNORM_PER_ACTIVATION ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBatchNormalizationForwardTraining(
+    cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void* alpha, const void* beta,
+    cudnnTensorDescriptor_t x_desc, const void* x, cudnnTensorDescriptor_t y_desc, void* y,
+    cudnnTensorDescriptor_t channels, const void* scale, const void* bias, double factor,
+    void* mean, void* variance, double epsilon, void* saved_mean, void* saved_inv);
+cudnnStatus_t cudnnBatchNormalizationBackward(
+    cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void* alpha_data, const void* beta_data,
+    const void* alpha_param, const void* beta_param, cudnnTensorDescriptor_t x_desc, const void* x,
+    cudnnTensorDescriptor_t gy_desc, const void* gy, cudnnTensorDescriptor_t gx_desc, void* gx,
+    cudnnTensorDescriptor_t channels, const void* scale, void* gscale, void* gbias, double epsilon,
+    const void* saved_mean, const void* saved_inv);
