@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/huge_pages.h"
 #include "common/base/mutex.h"
 
 namespace tandem {
@@ -23,7 +24,7 @@ struct BufferPool::State {
     if (arena != nullptr) {
       if (Buffer block = arena->Allocate(bytes); block != nullptr) return block;
     }
-    auto* const block = static_cast<std::byte*>(std::aligned_alloc(Device::kAlignment, bytes));
+    auto* const block = static_cast<std::byte*>(AllocatePages(bytes, Device::kAlignment));
     return block == nullptr ? nullptr : Buffer(block, &std::free);
   }
 
@@ -45,7 +46,6 @@ BufferPool::~BufferPool() {
 }
 
 StatusOr<Buffer> BufferPool::Take(size_t bytes) {
-  // aligned_alloc wants a multiple of the alignment.
   const size_t rounded =
       std::max(bytes + Device::kAlignment - 1, Device::kAlignment) & ~(Device::kAlignment - 1);
   Buffer block;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/huge_pages.h"
 #include "common/tensor/device.h"
 #include "common/tensor/row_buckets.h"
 
@@ -12,6 +13,9 @@ namespace tandem {
 namespace {
 
 constexpr size_t kSlabBytes = 1 << 20;
+// The first slabs are taken one by one: a table of few rows needs no huge pages. The others lie
+// side by side in blocks of so many.
+constexpr size_t kSlabsOfBlock = 16;
 constexpr size_t kGroup = 16;  // rows looked up together
 // Of absl::flat_hash_map: a pair and its control byte, at the lowest load between two growths
 // (7/16).
@@ -35,7 +39,8 @@ RowStore::Kind RowStore::KindOf(int64_t floats, bool clicks) {
       ((kind.row_bytes << kind.slab_shift) + alignof(Head) - 1) / alignof(Head) * alignof(Head);
   kind.clicks_at = kind.heads_at + (sizeof(Head) << kind.slab_shift);
   kind.marks_at = kind.clicks_at + (click_bytes << kind.slab_shift);
-  kind.slab_bytes = kind.marks_at + (size_t{1} << kind.slab_shift);
+  constexpr size_t kAlign = Device::kAlignment;
+  kind.slab_bytes = (kind.marks_at + (size_t{1} << kind.slab_shift) + kAlign - 1) / kAlign * kAlign;
   return kind;
 }
 
@@ -102,10 +107,15 @@ Status RowStore::MakeRoom(Kind& kind) const {
     return ResourceExhausted("a table has %d rows, and holds no more", kind.size);
   }
   if ((kind.size >> kind.slab_shift) < kind.slabs.size()) return OkStatus();
-  const size_t align = Device::kAlignment;
-  void* slab = std::aligned_alloc(align, (kind.slab_bytes + align - 1) / align * align);
-  if (slab == nullptr) return ResourceExhausted("no memory for %d bytes of rows", kind.slab_bytes);
-  kind.slabs.emplace_back(static_cast<std::byte*>(slab));
+  const size_t slab = kind.slabs.size();
+  if (slab > kSlabsOfBlock && slab % kSlabsOfBlock != 0) {
+    kind.slabs.emplace_back(kind.slabs.back(), kind.slabs.back().get() + kind.slab_bytes);
+    return OkStatus();
+  }
+  const size_t bytes = (slab < kSlabsOfBlock ? 1 : kSlabsOfBlock) * kind.slab_bytes;
+  void* block = AllocatePages(bytes, Device::kAlignment);
+  if (block == nullptr) return ResourceExhausted("no memory for %d bytes of rows", bytes);
+  kind.slabs.emplace_back(static_cast<std::byte*>(block), &std::free);
   return OkStatus();
 }
 

@@ -98,9 +98,6 @@ class RowStore {
     float show;
     uint32_t last;
   };
-  struct Free {
-    void operator()(std::byte* slab) const { std::free(slab); }
-  };
   // Rows of one length.
   struct Kind {
     size_t row_bytes = 0;  // floats alone
@@ -111,7 +108,7 @@ class RowStore {
     uint32_t slab_mask = 0;
     size_t slab_bytes = 0;
     uint32_t size = 0;
-    std::vector<std::unique_ptr<std::byte[], Free>> slabs;
+    std::vector<std::shared_ptr<std::byte>> slabs;  // those of a block share it
   };
   static Kind KindOf(int64_t floats, bool clicks);
   Status MakeRoom(Kind& kind) const;

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/base/huge_pages.h"
+
 namespace tandem {
 
 void Device::Account(int64_t delta) {
@@ -18,7 +20,7 @@ StatusOr<std::unique_ptr<SideStream>> Device::MakeSideStream() {
 
 StatusOr<Buffer> CpuDevice::Allocate(size_t bytes) {
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory = std::aligned_alloc(kAlignment, rounded > 0 ? rounded : kAlignment);
+  void* memory = AllocatePages(rounded, kAlignment);
   if (memory == nullptr) return ResourceExhausted("no memory for %d bytes on the CPU", bytes);
   const auto size = static_cast<int64_t>(rounded);
   Account(size);

@@ -14,10 +14,6 @@
 namespace tandem {
 namespace {
 
-std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
-  return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
-}
-
 std::span<const float> ValuesOf(const ShardImage& image, size_t slice) {
   return Floats(image.slices[slice].param, image.config.slices[slice].numel);
 }
