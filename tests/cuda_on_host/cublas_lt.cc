@@ -12,9 +12,7 @@ using tandem::cuda_on_host::Store;
 namespace {
 
 DType TypeOf(const cublasLtMatrixLayoutOpaque_t& layout) {
-  return layout.type == CUDA_R_16F    ? DType::kF16
-         : layout.type == CUDA_R_16BF ? DType::kBF16
-                                      : DType::kF32;
+  return tandem::cuda_on_host::TypeOf(layout.type, CUDA_R_16F, CUDA_R_16BF);
 }
 
 cublasStatus_t Take(void* to, size_t size, const void* value, size_t bytes) {

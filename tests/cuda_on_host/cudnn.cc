@@ -14,9 +14,7 @@ using tandem::cuda_on_host::Store;
 namespace {
 
 DType TypeOf(const CudnnOnHostTensor& t) {
-  return t.type == CUDNN_DATA_HALF       ? DType::kF16
-         : t.type == CUDNN_DATA_BFLOAT16 ? DType::kBF16
-                                         : DType::kF32;
+  return tandem::cuda_on_host::TypeOf(t.type, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16);
 }
 
 int64_t CountOf(const CudnnOnHostTensor& t) {

@@ -5,6 +5,12 @@
 
 namespace tandem::cuda_on_host {
 
+// Of an element that is said by one of a library's own names; else it is f32.
+template <typename Name>
+DType TypeOf(Name name, Name half, Name brain) {
+  return name == half ? DType::kF16 : name == brain ? DType::kBF16 : DType::kF32;
+}
+
 inline float Load(DType type, const void* at, int64_t i) {
   if (type == DType::kF32) return static_cast<const float*>(at)[i];
   const uint16_t bits = static_cast<const uint16_t*>(at)[i];

@@ -79,6 +79,7 @@ class CudaDevice : public CudaModule {
  protected:
   void SetUp() override {
     CudaModule::SetUp();
+    if (HasFatalFailure()) return;
     const auto count = module_->device_count();
     if (!count.ok()) GTEST_SKIP() << "no CUDA device: " << count.status();
     if (*count == 0) GTEST_SKIP() << "no CUDA device";

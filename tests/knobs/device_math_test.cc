@@ -15,8 +15,7 @@ using Args = std::vector<std::string>;
 
 constexpr const char* kJob = R"(
 name: "normed"
-model { zoo: "residual_cnn" arg { name: "channels" value: "4,8" } arg { name: "blocks" value: "1" }
-        arg { name: "image" value: "1,8,8" } }
+model { program: "program.pbtxt" }
 data {
   format: "synthetic"
   synthetic { image: 1 image: 8 image: 8 classes: 10 samples: 64 test_samples: 16 }
@@ -24,6 +23,67 @@ data {
 optimizer { type: "sgd" learning_rate: 0.05 }
 global_batch_size: 8
 seed: 3
+)";
+
+// A convolution, its normalisation and a layer: so little that roundings stay small.
+constexpr const char* kProgram = R"(
+name: "normed"
+var { name: "img" kind: DATA dtype: F32 dims: -1 dims: 1 dims: 8 dims: 8 }
+var { name: "label" kind: DATA dtype: I64 dims: -1 dims: 1 }
+var { name: "filter" kind: PARAM dims: 4 dims: 1 dims: 3 dims: 3 init { kind: XAVIER_UNIFORM } }
+var { name: "scale" kind: PARAM dims: 4 init { value: 1 } }
+var { name: "shift" kind: PARAM dims: 4 }
+var { name: "mean" kind: STATE dims: 4 }
+var { name: "variance" kind: STATE dims: 4 init { value: 1 } }
+var { name: "w" kind: PARAM dims: 256 dims: 10 init { kind: XAVIER_UNIFORM } }
+op {
+  type: "conv2d"
+  input { slot: "Input" var: "img" }
+  input { slot: "Filter" var: "filter" }
+  output { slot: "Output" var: "conv" }
+  attr { name: "paddings" ints { v: 1 v: 1 } }
+}
+op {
+  type: "batch_norm"
+  input { slot: "X" var: "conv" }
+  input { slot: "Scale" var: "scale" }
+  input { slot: "Bias" var: "shift" }
+  input { slot: "Mean" var: "mean" }
+  input { slot: "Variance" var: "variance" }
+  output { slot: "Y" var: "normed" }
+  output { slot: "MeanOut" var: "mean" }
+  output { slot: "VarianceOut" var: "variance" }
+  output { slot: "SavedMean" var: "saved_mean" }
+  output { slot: "SavedInvStd" var: "saved_inv" }
+}
+op {
+  type: "reshape"
+  input { slot: "X" var: "normed" }
+  output { slot: "Out" var: "flat" }
+  attr { name: "shape" ints { v: 0 v: 256 } }
+}
+op {
+  type: "fc"
+  input { slot: "Input" var: "flat" }
+  input { slot: "W" var: "w" }
+  output { slot: "Out" var: "logits" }
+}
+op {
+  type: "softmax_with_cross_entropy"
+  input { slot: "Logits" var: "logits" }
+  input { slot: "Label" var: "label" }
+  output { slot: "Softmax" var: "softmax" }
+  output { slot: "Loss" var: "losses" }
+}
+op { type: "mean" input { slot: "X" var: "losses" } output { slot: "Out" var: "loss" } }
+op {
+  type: "accuracy"
+  input { slot: "Out" var: "softmax" }
+  input { slot: "Label" var: "label" }
+  output { slot: "Accuracy" var: "acc" }
+}
+loss: "loss"
+metric: "acc"
 )";
 
 class DeviceMath : public JobTest {
@@ -39,6 +99,7 @@ class DeviceMath : public JobTest {
     std::filesystem::create_directories(folder / "bin");
     std::filesystem::remove(folder / "bin/tandem-trainer");
     std::filesystem::create_hard_link(bin / "tandem-trainer", folder / "bin/tandem-trainer");
+    Write("program.pbtxt", kProgram);
     job_ = Write("normed.pbtxt", kJob);
   }
 
