@@ -30,7 +30,7 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
 // Mode by flag, by what the other flags are about, by the job file: in this order.
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
-  for (const char* name : {"servers", "workers", "pserver_data_dir"}) {
+  for (const char* name : {"servers", "workers", "pserver_data_dir", "durability"}) {
     if (args.Has(name)) about_servers = Spelled(args, name);
   }
   for (const char* name : {"nproc", "ips"}) {
@@ -97,6 +97,28 @@ Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
     return InvalidArgument("collective mode needs --nproc; hint: tandemrun --nproc=2 %s",
                            options.job_file);
   }
+  return OkStatus();
+}
+
+Status FillDurability(const ParsedArgs& args, LaunchOptions& options) {
+  options.pserver_data_dir = args.Get("pserver_data_dir");
+  const bool returns = options.max_restarts > 0 && !options.pserver_data_dir.empty();
+  options.durability = args.Get("durability", returns ? "logged" : "none");
+  const std::vector<std::string> known = {"none", "replayable", "logged"};
+  if (std::find(known.begin(), known.end(), options.durability) == known.end()) {
+    return InvalidArgument("--durability: expected none, replayable or logged, got \"%s\"%s",
+                           options.durability, HintText(options.durability, known));
+  }
+  if (options.durability != "none" && options.pserver_data_dir.empty()) {
+    return InvalidArgument("--durability=%s needs a folder; hint: --pserver_data_dir=DIR",
+                           options.durability);
+  }
+  if (!args.Has("keep_pushes_mb")) return OkStatus();
+  if (options.durability != "replayable") {
+    return InvalidArgument("%s has no effect without --durability=replayable",
+                           Spelled(args, "keep_pushes_mb"));
+  }
+  TD_ASSIGN_OR_RETURN(options.keep_pushes_mb, args.GetInt("keep_pushes_mb", 0, 1, 1 << 30));
   return OkStatus();
 }
 
@@ -207,6 +229,10 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"max_restarts", "", "N",
        "all modes but local: start a trainer that was killed again, N times in all "
        "(default 0), and go on; with --pserver_data_dir pservers too, which then keep a log"},
+      {"durability", "", "LEVEL",
+       "what an acknowledged push survives of its pserver: none, replayable (trainers keep pushes "
+       "until a checkpoint holds them) or logged (default with --max_restarts)"},
+      {"keep_pushes_mb", "", "N", "with --durability=replayable, of each trainer (default 1024)"},
       {"grace_s", "", "SECONDS", "time between SIGTERM and SIGKILL (default 10)"},
       {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
       {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},
@@ -235,7 +261,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
   TD_ASSIGN_OR_RETURN(options.max_restarts, args.GetInt("max_restarts", 0, 0, 1000000));
   options.secret_file = args.Get("secret_file");
   TD_RETURN_IF_ERROR(FillTls(args, options));
-  options.pserver_data_dir = args.Get("pserver_data_dir");
+  TD_RETURN_IF_ERROR(FillDurability(args, options));
   options.log_dir = args.Get("log_dir", "./log-" + job.name);
   options.pserver_program = args.Get("pserver_bin", program_folder + "/tandem-pserver");
   options.trainer_program = args.Get("trainer_bin", program_folder + "/tandem-trainer");

@@ -33,6 +33,8 @@ struct LaunchOptions {
   bool insecure_allow_network = false;  // what goes over the network may go in the clear
   std::string rendezvous;               // where ranks meet; empty: where rank 0 listens
   std::string pserver_data_dir;
+  std::string durability = "none";  // of pservers; another one: REQUIRES pserver_data_dir
+  int keep_pushes_mb = 0;           // with durability replayable; 0: as pservers see fit
   std::string pserver_program, trainer_program;
   std::vector<std::string> trainer_args;  // handed on as they are
   int grace_s = 10;                       // from SIGTERM to SIGKILL

@@ -57,7 +57,10 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   if (!options.pserver_data_dir.empty()) {
     p.argv.push_back("--data_dir=" + options.pserver_data_dir + "/pserver-" +
                      std::to_string(index));
-    if (options.max_restarts > 0) p.argv.push_back("--durability=logged");
+    if (options.durability != "none") p.argv.push_back("--durability=" + options.durability);
+    if (options.keep_pushes_mb != 0) {
+      p.argv.push_back("--keep_pushes_mb=" + std::to_string(options.keep_pushes_mb));
+    }
   }
   AddNetworkFlags(options, plan, p);
   p.argv.insert(p.argv.end(), settings.flags.begin(), settings.flags.end());

@@ -86,6 +86,11 @@ class Server:
             future = self._send(method, request, deadline)
         raise AssertionError("not reached")
 
+    def again(self, started):
+        """The same call once more, by the same deadline."""
+        method, request, deadline, _ = started
+        return method, request, deadline, self._send(method, request, deadline)
+
     def call(self, method, request, seconds):
         return self.finish(self.start(method, request, seconds))
 

@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 import numpy
 
-from .channel import Server, job_token
+from .calls import Calls, add_rows
+from .channel import job_token
+from .errors import PserverError
 from .messages import METHODS, NUMBER
-from .partition import ROW_BUCKETS, first_bucket, partition, row_buckets
+from .partition import ROW_BUCKETS, first_bucket, partition
 from .table import INIT_KINDS
 
 MODES = {"sync": "UPDATE_MODE_SYNC", "a_sync": "UPDATE_MODE_A_SYNC"}
@@ -61,6 +63,10 @@ class Client:
     and first values, step_timeout for pushes, pulls and barriers.
     retries: times that a call is repeated when its connection breaks; repeating is harmless, a
     push counts once.
+
+    Where rows of tables move between servers (tandem rebalance) calls follow them. Pushes to
+    servers with durability replayable are kept until a checkpoint holds them; a server that was
+    started again gets them with the next call of this client, and answers nobody before that.
     """
 
     def __init__(self, servers, job="job", trainer=0, trainers=1, incarnation=None, secret="",
@@ -72,9 +78,9 @@ class Client:
         self.job, self.trainer, self.trainers = job, trainer, trainers
         self.incarnation = incarnation or time.time_ns() // 1000
         self._start_timeout, self._step_timeout = start_timeout, step_timeout
-        token = job_token(secret, job)
-        self._servers = [Server(i, address, token, tls, retries)
-                         for i, address in enumerate(servers)]
+        caller = {"job": job, "trainer_id": trainer, "incarnation": self.incarnation}
+        self._calls = Calls(servers, caller, job_token(secret, job), tls, retries)
+        self._servers = self._calls.servers  # those that come to the running job too
         self._shapes, self._tables, self._blocks = {}, {}, []
         self._sync, self._initialised = True, []
         self._barriers = {}
@@ -88,8 +94,7 @@ class Client:
         self.close()
 
     def close(self):
-        for server in self._servers:
-            server.close()
+        self._calls.close()
 
     # ---- Once, at the beginning ------------------------------------------------------------------
 
@@ -108,9 +113,9 @@ class Client:
                                  dispatcher)
         self._sync = mode == "sync"
         replies = []
-        for i, server in enumerate(self._servers):
+        for i in range(len(self._servers)):
             request = self._request("Configure", protocol=1, trainers=self.trainers,
-                                    mode=NUMBER[MODES[mode]],
+                                    mode=NUMBER[MODES[mode]], keeps_pushes=True,
                                     step_timeout_ms=int(self._step_timeout * 1000))
             request.optimizer.type = optimizer
             for name, value in (attrs or {}).items():
@@ -120,7 +125,11 @@ class Client:
                                   offset=block.offset, numel=block.numel, dtype=NUMBER["F32"])
             for name, table in self._tables.items():
                 self._add_table(i, name, table, request)
-            replies.append(server.call("Configure", request, self._start_timeout))
+            replies.append(self._calls.call(i, "Configure", request, self._start_timeout))
+        for i, reply in enumerate(replies):
+            self._calls.learn(i, reply)
+            if reply.replayable:
+                self._calls.keep_pushes(reply.keep_bytes_max)
         owners = [r for i, r in enumerate(replies) if self._owns(i)]
         self._initialised = [r.initialised for r in replies]
         return State(all(r.initialised for r in owners), any(r.restored for r in owners),
@@ -134,10 +143,11 @@ class Client:
         if self.trainer == 0:
             self._send_first(params, version)
         versions = []
-        for i, server in enumerate(self._servers):
+        for i in range(len(self._servers)):
             if self._owns(i):
                 request = self._request("WaitInit", timeout_ms=int(self._start_timeout * 1000))
-                versions.append(server.call("WaitInit", request, self._start_timeout).version)
+                reply = self._calls.call(i, "WaitInit", request, self._start_timeout)
+                versions.append(reply.version)
         lowest = min(versions, default=0)
         return self.pull(params, lowest, exactly=self._sync) if params else lowest
 
@@ -150,15 +160,16 @@ class Client:
         pushed all variables and all tables, of which `rows` may be empty; several pushes may make up
         one step, each variable once."""
         requests = self._push_requests(step, learning_rate, gradients, rows)
-        replies = self._call_all("Push", requests)
-        return min((r.version for r in replies.values()), default=0)
+        replies = self._calls.push_all(list(requests.items()), self._step_timeout)
+        return min((r.version for _, r in replies), default=0)
 
     def pull(self, params, min_version=0, exactly=False):
         """Receives parameters into the arrays of `params` once their version is at least
         min_version (sync: step + 1), or exactly that one. Returns the lowest version."""
         self._check_all(params, writable=True)
-        return self._receive(params, self._call_all("Pull", self._pull_requests(
-            params, min_version, exactly)))
+        requests = self._pull_requests(params, min_version, exactly)
+        replies, _ = self._calls.call_all("Pull", list(requests.items()), self._step_timeout)
+        return self._receive(params, [reply for _, reply in replies])
 
     def push_pull(self, step, learning_rate, gradients, params, rows=None):
         """push, and in the same message pull of what this step makes of the parameters (a_sync: of
@@ -166,11 +177,14 @@ class Client:
         self._check_all(params, writable=True)
         requests = self._push_requests(step, learning_rate, gradients, rows)
         pulls = self._pull_requests(params, step + 1 if self._sync else 0, False)
-        for i, pull in pulls.items():
-            requests.setdefault(i, self._push_request(i, step, learning_rate)).pull.CopyFrom(pull)
-        replies = self._call_all("Push", requests)
-        self._receive(params, {i: replies[i].pulled for i in pulls})
-        return min((r.pulled.version if i in pulls else r.version for i, r in replies.items()),
+        for i in requests:
+            if i in pulls:
+                requests[i].pull.CopyFrom(pulls.pop(i))
+        replies = [reply for _, reply in self._calls.push_all(
+            list(requests.items()), self._step_timeout, pulls.items())]
+        pulled = [_pulled(r) for r in replies]
+        self._receive(params, [p for p in pulled if p is not None])
+        return min((r.version if p is None else p.version for r, p in zip(replies, pulled)),
                    default=0)
 
     def pull_rows(self, table, ids, min_version=0):
@@ -178,30 +192,44 @@ class Client:
         Rows that had no gradient are what they begin with; none is made."""
         spec = self._table(table)
         ids = _check_ids(table, ids, spec.height)
-        owners = self._owners(ids)
-        requests = {}
-        for i in numpy.unique(owners):
-            requests[int(i)] = self._pull_request(min_version, False)
-            requests[int(i)].rows.add(variable=table, id=ids[owners == i].tolist())
         out = numpy.empty((ids.size, spec.dim), numpy.float32)
-        for i, reply in self._call_all("Pull", requests).items():
-            values = numpy.frombuffer(reply.slice[0].tensor.content, "<f4")
-            out[owners == i] = values.reshape(-1, spec.dim)
+
+        def receive():
+            owners = self._calls.placement.owners(ids)
+            requests = []
+            for i in numpy.unique(owners).tolist():
+                requests.append((i, self._pull_request(min_version, False)))
+                requests[-1][1].rows.add(variable=table, id=ids[owners == i].tolist())
+            replies, moved = self._calls.call_all("Pull", requests, self._step_timeout)
+            for i, reply in replies:
+                values = numpy.frombuffer(reply.slice[0].tensor.content, "<f4")
+                out[owners == i] = values.reshape(-1, spec.dim)
+            if moved:
+                raise moved[0][2]
+
+        self._until_there(receive)
         return out
 
     def pull_table(self, table):
         """All rows that had a gradient: (ids, values), ids ascending."""
         spec = self._table(table)
         ids, values = [], []
-        for server in self._servers:
-            bucket = 0
-            while bucket < ROW_BUCKETS:
-                reply = server.call("PullTable", METHODS["PullTable"][0](
-                    job=self.job, variable=table, bucket_begin=bucket), self._start_timeout)
+        bucket = 0
+
+        def receive():
+            nonlocal bucket
+            owner, end = self._calls.placement.run(bucket)
+            while bucket < end:
+                reply = self._calls.call(owner, "PullTable", METHODS["PullTable"][0](
+                    job=self.job, variable=table, bucket_begin=bucket, bucket_end=end),
+                    self._start_timeout)
                 ids.append(numpy.array(reply.rows.id, numpy.int64))
                 content = numpy.frombuffer(reply.rows.content, "<f4")
                 values.append(content.reshape(-1, spec.dim))
                 bucket = reply.next_bucket
+
+        while bucket < ROW_BUCKETS:
+            self._until_there(receive)
         ids, values = numpy.concatenate(ids), numpy.concatenate(values)
         order = numpy.argsort(ids)
         return ids[order], values[order]
@@ -213,12 +241,19 @@ class Client:
         generation = self._barriers[name] = self._barriers.get(name, 0) + 1
         request = self._request("Barrier", name=name, generation=generation,
                                 timeout_ms=int(self._step_timeout * 1000))
-        self._servers[0].call("Barrier", request, self._step_timeout)
+        self._calls.call(0, "Barrier", request, self._step_timeout)
 
     def complete(self):
         """This trainer pushes no more; nobody waits for it."""
-        for server in self._servers:
-            server.call("Complete", self._request("Complete"), self._step_timeout)
+        for i in range(len(self._servers)):
+            # One that gave everything away may be gone.
+            matters = self._owns(i) or not self._tables
+            try:
+                self._calls.call(i, "Complete", self._request("Complete"),
+                                 self._step_timeout if matters else 1.0)
+            except PserverError:
+                if matters:
+                    raise
 
     def save(self, delta=False):
         """Every server writes a checkpoint. Returns the lowest version. delta: of tables the rows
@@ -244,19 +279,27 @@ class Client:
     # ---- Requests --------------------------------------------------------------------------------
 
     def _request(self, method, **fields):
-        return METHODS[method][0](job=self.job, trainer_id=self.trainer,
-                                  incarnation=self.incarnation, **fields)
+        return self._calls.request(method, **fields)
 
     def _blocks_of(self, server):
         return [block for block in self._blocks if block.server == server]
 
     def _owns(self, server):
-        return bool(self._tables) or any(block.server == server for block in self._blocks)
+        rows = bool(self._tables) and self._calls.placement.owns(server)
+        return rows or any(block.server == server for block in self._blocks)
 
-    def _owners(self, ids):
-        servers = len(self._servers)
-        ends = [first_bucket(i + 1, servers) for i in range(servers)]
-        return numpy.searchsorted(ends, row_buckets(ids), side="right")
+    def _until_there(self, receive):
+        """Calls `receive` until its rows are where it asks for them."""
+        end, attempt = time.monotonic() + self._step_timeout, 0
+        while True:
+            try:
+                return receive()
+            except PserverError as error:
+                if error.code != "OUT_OF_RANGE" or time.monotonic() >= end:
+                    raise
+            owners = [i for i in range(len(self._servers)) if self._owns(i)]
+            self._calls.exchange(owners, attempt)
+            attempt += 1
 
     def _table(self, name):
         if name not in self._tables:
@@ -281,7 +324,7 @@ class Client:
         definition.init.a, definition.init.b = table.a, table.b
 
     def _send_first(self, params, version):
-        for i, server in enumerate(self._servers):
+        for i in range(len(self._initialised)):
             if self._initialised[i] or not self._owns(i):
                 continue
             request, size = self._request("InitParams", version=version), 0
@@ -289,16 +332,14 @@ class Client:
                 _add_slice(request.param, block, params[block.variable])
                 size += 4 * block.numel
                 if size >= INIT_BYTES_MAX:
-                    server.call("InitParams", request, self._start_timeout)
+                    self._calls.call(i, "InitParams", request, self._start_timeout)
                     request, size = self._request("InitParams", version=version), 0
             for name in self._tables:
                 request.rows.add(variable=name, last=True)
-            server.call("InitParams", request, self._start_timeout)
+            self._calls.call(i, "InitParams", request, self._start_timeout)
 
-    def _push_request(self, server, step, learning_rate):
-        self._servers[server].sequence += 1
-        return self._request("Push", step=step, learning_rate=learning_rate,
-                             sequence=self._servers[server].sequence)
+    def _push_request(self, step, learning_rate):
+        return self._request("Push", step=step, learning_rate=learning_rate)
 
     def _push_requests(self, step, learning_rate, gradients, rows):
         self._check_all(gradients)
@@ -306,7 +347,7 @@ class Client:
 
         def part(server):
             if server not in parts:
-                parts[server] = self._push_request(server, step, learning_rate)
+                parts[server] = self._push_request(step, learning_rate)
             return parts[server]
 
         for block in self._blocks:
@@ -321,9 +362,10 @@ class Client:
                 values = numpy.hstack((pairs, values))
             if ids.size and (numpy.diff(ids) <= 0).any():
                 raise ValueError(f"{name}: row ids must be ascending, each once")
-            owners = self._owners(ids)
+            owners = self._calls.placement.owners(ids)
             for i in range(len(self._servers)):
-                _add_rows(part(i).slice, name, ids[owners == i], values[owners == i])
+                if self._calls.placement.owns(i):
+                    add_rows(part(i).slice, name, ids[owners == i], values[owners == i])
         return parts
 
     def _pull_request(self, min_version, exactly):
@@ -344,34 +386,26 @@ class Client:
                                              numel=block.numel)
         return requests
 
-    # ---- Calls to several servers at once --------------------------------------------------------
-
-    def _call_all(self, method, requests):
-        started = {i: self._servers[i].start(method, request, self._step_timeout)
-                   for i, request in requests.items()}
-        replies, failure = {}, None
-        for i, call in started.items():  # all end, then the first failure is raised
-            try:
-                replies[i] = self._servers[i].finish(call)
-            except Exception as error:  # pylint: disable=broad-except
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return replies
-
     def _on_owners(self, method, **fields):
         request = METHODS[method][0](job=self.job, **fields)
-        return min(server.call(method, request, self._start_timeout).version
-                   for i, server in enumerate(self._servers) if self._owns(i))
+        return min(self._calls.call(i, method, request, self._start_timeout).version
+                   for i in range(len(self._servers)) if self._owns(i))
 
     @staticmethod
     def _receive(params, replies):
-        for reply in replies.values():
+        for reply in replies:
             for piece in reply.slice:
                 values = numpy.frombuffer(piece.tensor.content, "<f4")
                 flat = params[piece.variable].reshape(-1)
                 flat[piece.offset:piece.offset + values.size] = values
-        return min((r.version for r in replies.values()), default=0)
+        return min((r.version for r in replies), default=0)
+
+
+def _pulled(reply):
+    """What came with the answer to a push, or the answer to a pull that was left alone."""
+    if reply.DESCRIPTOR.name == "PullReply":
+        return reply
+    return reply.pulled if reply.HasField("pulled") else None
 
 
 def _set_attr(attr, value):
@@ -388,14 +422,3 @@ def _add_slice(slices, block, array):
     piece.tensor.dims.append(block.numel)
     flat = numpy.ascontiguousarray(array).reshape(-1)
     piece.tensor.content = flat[block.offset:block.offset + block.numel].astype("<f4").tobytes()
-
-
-def _add_rows(slices, name, ids, values):
-    piece = slices.add(variable=name)
-    piece.tensor.dtype = NUMBER["I64"]
-    piece.tensor.dims.append(ids.size)
-    piece.tensor.content = ids.astype("<i8").tobytes()
-    piece = slices.add(variable=name)
-    piece.tensor.dtype = NUMBER["F32"]
-    piece.tensor.dims.extend(values.shape)
-    piece.tensor.content = values.astype("<f4").tobytes()

@@ -1,0 +1,225 @@
+"""Calls to the servers of a job, made again while rows move and while servers that came back wait
+for what was pushed to them before."""
+
+import time
+
+import numpy
+
+from .channel import Server
+from .errors import PserverError
+from .kept import KeptPushes
+from .messages import METHODS, NUMBER
+from .placement import Placement
+
+EXCHANGE_SECONDS = 1.0
+# Of a push without a pull: the server took nothing of it.
+REFUSED = ("INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED",
+           "OUT_OF_RANGE")
+
+
+class Calls:
+    """`caller`: the fields job, trainer_id and incarnation of requests."""
+
+    def __init__(self, addresses, caller, token, tls, retries):
+        self._made_of = (token, tls, retries)
+        self._caller = caller
+        self.servers = []
+        for address in addresses:
+            self._add(address)
+        self.placement = Placement(len(addresses))
+        self.kept = None  # KeptPushes where servers ask for it
+
+    def close(self):
+        for server in self.servers:
+            server.close()
+
+    def request(self, method, **fields):
+        return METHODS[method][0](**self._caller, **fields)
+
+    def _add(self, address):
+        self.servers.append(Server(len(self.servers), address, *self._made_of))
+
+    # ---- What servers say of themselves ----------------------------------------------------------
+
+    def learn(self, server, reply):
+        self.placement.learn(server, reply.map, reply.generation, self._meet)
+
+    def _meet(self, index, address):
+        if index == len(self.servers) and address:
+            self._add(address)
+        return index < len(self.servers)
+
+    def exchange(self, servers, attempt):
+        """Servers serve what was given to them once somebody tells them of it."""
+        time.sleep(min(0.1, 0.001 * 2**attempt))
+        for i in sorted(servers):
+            request = self.request("ExchangeMap")
+            self.placement.tell(request.known)
+            try:
+                self.learn(i, self.call(i, "ExchangeMap", request, EXCHANGE_SECONDS))
+            except PserverError as error:
+                # One that does not answer is asked again with the next attempt.
+                if error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
+                    raise
+
+    def keep_pushes(self, bytes_max):
+        if self.kept is None:
+            self.kept = KeptPushes(bytes_max)
+
+    # ---- One call --------------------------------------------------------------------------------
+
+    def call(self, server, method, request, seconds):
+        return self._finish(server, self.servers[server].start(method, request, seconds))
+
+    def _finish(self, server, started):
+        method, _, deadline, _ = started
+        pause = 0.001
+        while True:
+            try:
+                return self.servers[server].finish(started)
+            except PserverError as error:
+                asks = error.code == "DATA_LOSS" and (self.kept or method == "Configure")
+                waits = error.code == "UNAVAILABLE" and self.kept
+                if not (asks or waits) or time.monotonic() + pause >= deadline:
+                    raise
+                if asks and self.kept:
+                    self._send_again(server, deadline)
+            time.sleep(pause)
+            pause = min(0.1, 2 * pause)
+            started = self.servers[server].again(started)
+
+    def _send_again(self, server, deadline):
+        for request in self.kept.of(server):
+            try:
+                seconds = max(0.0, deadline - time.monotonic())
+                reply = self.servers[server].call("Push", request, seconds)
+                self.kept.answered(server, request.sequence, reply.log_number)
+            except PserverError as error:
+                # The server does not ask for this one, but for others.
+                if error.code != "DATA_LOSS":
+                    return
+
+    # ---- Several at once -------------------------------------------------------------------------
+
+    def call_all(self, method, requests, seconds):
+        """`requests`: pairs of server and request. Gives (server, reply) of each, and (server,
+        request, error) of those whose rows are elsewhere. All end, then the first failure is
+        raised."""
+        started = [(i, request, self.servers[i].start(method, request, seconds))
+                   for i, request in requests]
+        replies, moved, failure = [], [], None
+        for i, request, call in started:
+            try:
+                replies.append((i, self._finish(i, call)))
+                self._ended(i, request, replies[-1][1])
+            except PserverError as error:
+                self._failed(i, request, error)
+                if error.code == "OUT_OF_RANGE":
+                    moved.append((i, request, error))
+                else:
+                    failure = failure or error
+        if failure is not None:
+            raise failure
+        return replies, moved
+
+    def _ended(self, server, request, reply):
+        if self.kept is not None and request.DESCRIPTOR.name == "PushRequest":
+            self.kept.answered(server, request.sequence, reply.log_number)
+            self.kept.checkpointed(server, reply.kept_number)
+
+    def _failed(self, server, request, error):
+        push = self.kept is not None and request.DESCRIPTOR.name == "PushRequest"
+        if push and error.code in REFUSED and not request.HasField("pull"):
+            self.kept.drop(server, request.sequence)
+
+    # ---- Pushes ----------------------------------------------------------------------------------
+
+    def push_all(self, requests, seconds, pulls=()):
+        """`requests`: pairs of server and PushRequest, not numbered yet; `pulls`: of server and
+        PullRequest. Gives pairs of server and reply."""
+        end = time.monotonic() + seconds
+        replies, attempt, pulls = [], 0, list(pulls)
+        self._make_room(sum(request.ByteSize() for _, request in requests), seconds)
+        self._number(requests)
+        while requests:
+            taken, moved = self.call_all("Push", requests, seconds)
+            replies += taken
+            requests = []
+            if moved and time.monotonic() >= end:
+                raise moved[0][2]
+            for i, request, _ in moved:
+                self.exchange({i} | self._owners_of(request), attempt)
+                attempt += 1
+                rows = any(s.tensor.dtype == NUMBER["I64"] for s in request.slice)
+                if not rows or self.placement.generations[i] == request.generation:
+                    # Its rows are on their way.
+                    requests.append((i, request))
+                else:
+                    anew = self._cut_anew(i, request, pulls)
+                    self._number(anew)
+                    requests += anew
+        return replies + self.call_all("Pull", pulls, seconds)[0]
+
+    def _number(self, requests):
+        for i, request in requests:
+            self.servers[i].sequence += 1
+            request.sequence = self.servers[i].sequence
+            request.generation = self.placement.generations.get(i, 0)
+            if self.kept is not None:
+                self.kept.keep(i, request)
+
+    def _make_room(self, size, seconds):
+        if self.kept is None or self.kept.bytes + size <= self.kept.bytes_max:
+            return
+        for i, number in self.kept.newest().items():
+            save = METHODS["SaveCheckpoint"][0](job=self._caller["job"], unless_kept=number)
+            self.kept.checkpointed(i, self.call(i, "SaveCheckpoint", save, seconds).kept_number)
+
+    def _owners_of(self, request):
+        owners = set()
+        for piece in request.slice:
+            if piece.tensor.dtype == NUMBER["I64"]:
+                owners.update(self.placement.owners(_array(piece, "<i8")).tolist())
+        return owners
+
+    def _cut_anew(self, server, request, pulls):
+        """The push was refused for ever: what is in it goes to where it belongs now."""
+        parts = {}
+
+        def part(i):
+            if i not in parts:
+                parts[i] = self.request("Push", step=request.step,
+                                        learning_rate=request.learning_rate)
+            return parts[i]
+
+        pieces = iter(request.slice)
+        for piece in pieces:
+            if piece.tensor.dtype != NUMBER["I64"]:
+                part(server).slice.append(piece)
+                continue
+            ids, values = _array(piece, "<i8"), next(pieces)
+            rows = _array(values, "<f4").reshape(ids.size, -1)
+            owners = self.placement.owners(ids)
+            for i in sorted(set(owners.tolist())):
+                add_rows(part(i).slice, piece.variable, ids[owners == i], rows[owners == i])
+        if request.HasField("pull") and server in parts:
+            parts[server].pull.CopyFrom(request.pull)
+        elif request.HasField("pull"):
+            pulls.append((server, request.pull))
+        return list(parts.items())
+
+
+def _array(piece, kind):
+    return numpy.frombuffer(piece.tensor.content, kind)
+
+
+def add_rows(slices, name, ids, values):
+    """A gradient of rows: their ids, and behind them its values."""
+    piece = slices.add(variable=name)
+    piece.tensor.dtype = NUMBER["I64"]
+    piece.tensor.dims.append(ids.size)
+    piece.tensor.content = ids.astype("<i8").tobytes()
+    piece = slices.add(variable=name)
+    piece.tensor.dtype = NUMBER["F32"]
+    piece.tensor.dims.extend(values.shape)
+    piece.tensor.content = values.astype("<f4").tobytes()

@@ -1,0 +1,45 @@
+"""What a client keeps of its pushes for servers that log their order alone (durability replayable):
+until a checkpoint holds them, their server may ask for them again."""
+
+
+class KeptPushes:
+    def __init__(self, bytes_max):
+        self.bytes_max = bytes_max
+        self.bytes = 0
+        self._pushes = {}  # by server, then by sequence: request, bytes, number in the log
+        self._checkpointed = {}
+
+    def keep(self, server, request):
+        size = request.ByteSize()
+        self._pushes.setdefault(server, {})[request.sequence] = [request, size, None]
+        self.bytes += size
+
+    def drop(self, server, sequence):
+        """The server never took it, or needs it no more."""
+        self.bytes -= self._pushes[server].pop(sequence)[1]
+
+    def answered(self, server, sequence, log_number):
+        push = self._pushes.get(server, {}).get(sequence)
+        if push is not None:
+            push[2] = log_number if push[2] is None else min(push[2], log_number)
+        self.checkpointed(server, self._checkpointed.get(server, 0))
+
+    def checkpointed(self, server, number):
+        self._checkpointed[server] = max(number, self._checkpointed.get(server, 0))
+        for sequence, (_, _, log_number) in list(self._pushes.get(server, {}).items()):
+            if log_number is not None and log_number <= number:
+                self.drop(server, sequence)
+
+    def of(self, server):
+        """All for this server, in their order, without pulls."""
+        for sequence in sorted(self._pushes.get(server, {})):
+            again = type(self._pushes[server][sequence][0])()
+            again.CopyFrom(self._pushes[server][sequence][0])
+            again.ClearField("pull")
+            yield again
+
+    def newest(self):
+        """By server the last number that it told."""
+        numbers = {server: [p[2] for p in pushes.values() if p[2] is not None]
+                   for server, pushes in self._pushes.items()}
+        return {server: max(told) for server, told in numbers.items() if told}

@@ -1,0 +1,48 @@
+"""Where the rows of tables are, as far as a client knows: which server has which bucket."""
+
+import numpy
+
+from .partition import ROW_BUCKETS, first_bucket, row_buckets
+
+
+class Placement:
+    """As the trainers placed them, and as servers told of moves since (BucketMapDef)."""
+
+    def __init__(self, servers):
+        self._owners = numpy.zeros(ROW_BUCKETS, numpy.int64)
+        for i in range(servers):
+            self._owners[first_bucket(i, servers):first_bucket(i + 1, servers)] = i
+        self._epochs = numpy.zeros(ROW_BUCKETS, numpy.uint64)
+        self._addresses = {}
+        self.generations = {}  # by server: ExchangeMapReply's
+
+    def owners(self, ids):
+        return self._owners[row_buckets(ids)]
+
+    def owns(self, server):
+        return bool((self._owners == server).any())
+
+    def run(self, bucket):
+        """Who has this bucket, and the first one behind it that somebody else has."""
+        owner = int(self._owners[bucket])
+        others = numpy.nonzero(self._owners[bucket:] != owner)[0]
+        return owner, bucket + int(others[0]) if others.size else ROW_BUCKETS
+
+    def learn(self, server, known, generation, meet):
+        """meet(index, address): whether there is a server with that number; it may be new."""
+        self.generations[server] = max(self.generations.get(server, 0), generation)
+        self._addresses.update((s.index, s.address) for s in known.server)
+        for move in known.move:
+            if move.epoch <= self._epochs[move.bucket]:
+                continue
+            if meet(move.server, self._addresses.get(move.server)):
+                self._owners[move.bucket] = move.server
+                self._epochs[move.bucket] = move.epoch
+
+    def tell(self, known):
+        """Into `known` what others may not know."""
+        for bucket in numpy.nonzero(self._epochs)[0]:
+            known.move.add(bucket=int(bucket), epoch=int(self._epochs[bucket]),
+                           server=int(self._owners[bucket]))
+        for index, address in self._addresses.items():
+            known.server.add(index=index, address=address)
