@@ -17,9 +17,6 @@ constexpr size_t kSlabBytes = 1 << 20;
 // side by side in blocks of so many.
 constexpr size_t kSlabsOfBlock = 16;
 constexpr size_t kGroup = 16;  // rows looked up together
-// Of absl::flat_hash_map: a pair and its control byte, at the lowest load between two growths
-// (7/16).
-constexpr size_t kIndexBytes = (sizeof(std::pair<uint64_t, uint32_t>) + 1) * 16 / 7 + 1;
 
 }  // namespace
 
@@ -45,7 +42,7 @@ RowStore::Kind RowStore::KindOf(int64_t floats, bool clicks) {
 }
 
 size_t RowStore::BytesOfRow(int64_t floats) {
-  return static_cast<size_t>(floats) * sizeof(float) + sizeof(Head) + 1 + kIndexBytes;
+  return static_cast<size_t>(floats) * sizeof(float) + sizeof(Head) + 1 + kRowIndexBytes;
 }
 
 void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {

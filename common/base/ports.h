@@ -13,9 +13,11 @@ namespace tandem {
 // it.
 StatusOr<Fd> BindPort(const std::string& host, int port);
 
-// The first of `count` ports in a row that nobody on `host` has. They are not held, but lie outside
-// of the range of which the kernel gives connections a port (ip_local_port_range): no connection
-// takes one by chance before it is used. UNAVAILABLE when none were found.
+// The first of `count` ports in a row, from 10000 on, that nobody on `host` has. They are not held,
+// but lie outside of the range of which the kernel gives connections a port (ip_local_port_range):
+// no connection takes one by chance before it is used. Where that range leaves no room for twice as
+// many, all ports from 10000 on serve, and one may be taken by chance. UNAVAILABLE when none were
+// found.
 StatusOr<int> FreePorts(const std::string& host, int count);
 
 }  // namespace tandem

@@ -4,11 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace tandem {
 
 inline constexpr int kRowBuckets = 1024;
 inline constexpr size_t kRowsOfMessageMax = 1 << 22;  // of one table
+// What an index of rows, absl::flat_hash_map<uint64_t, uint32_t>, takes for each: a pair and its
+// control byte, at the lowest load between two growths (7/16).
+inline constexpr size_t kRowIndexBytes = (sizeof(std::pair<uint64_t, uint32_t>) + 1) * 16 / 7 + 1;
 
 // Multiplicative hashing with 2^64 divided by the golden ratio (Knuth, The Art of Computer
 // Programming 3, 6.4).

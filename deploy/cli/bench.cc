@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -111,11 +110,7 @@ Status Show(const ParsedArgs& args, const KnobReport& report) {
   const bool json = args.Get("output") == "json";
   std::fputs((json ? KnobBenchJson(report) : KnobBenchText(report, STDOUT_FILENO)).c_str(), stdout);
   if (!args.Has("markdown")) return OkStatus();
-  std::ofstream page(args.Get("markdown"));
-  page << KnobBenchMarkdown(report);
-  page.close();
-  if (!page) return PermissionDenied("cannot write %s", args.Get("markdown"));
-  return OkStatus();
+  return WriteTextFile(args.Get("markdown"), KnobBenchMarkdown(report));
 }
 
 StatusOr<int> BenchKnobs(const ParsedArgs& args) {

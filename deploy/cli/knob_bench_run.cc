@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/strategy/knobs.h"
+#include "deploy/cli/console.h"
 #include "deploy/cli/launch_job.h"
 
 namespace tandem::deploy {
@@ -46,10 +47,7 @@ StatusOr<BenchJob> JobOf(const KnobBench& row, const KnobBenchOptions& options) 
   const std::string name = options.network.empty() ? row.network : options.network;
   TD_ASSIGN_OR_RETURN(const BenchNetwork* network, FindBenchNetwork(name));
   const std::string path = options.dir + "/" + network->name + ".pbtxt";
-  std::ofstream file(path);
-  file << network->job;
-  file.close();
-  if (!file) return PermissionDenied("cannot write %s", path);
+  TD_RETURN_IF_ERROR(WriteTextFile(path, network->job));
   return BenchJob{name, path, steps(row.steps > 0 ? row.steps : network->steps)};
 }
 

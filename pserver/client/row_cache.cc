@@ -3,19 +3,17 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/tensor/row_buckets.h"
 
 namespace tandem {
 namespace {
 
 constexpr size_t kNobody = SIZE_MAX;  // no server
 
-// Of absl::flat_hash_map: a pair and its control byte, at the lowest load between two growths.
-constexpr size_t kIndexBytes = (sizeof(std::pair<uint64_t, uint32_t>) + 1) * 16 / 7 + 1;
-
 }  // namespace
 
 size_t RowCache::BytesOfRow(int64_t dim) {
-  return static_cast<size_t>(dim) * sizeof(float) + sizeof(Row) + kIndexBytes;
+  return static_cast<size_t>(dim) * sizeof(float) + sizeof(Row) + kRowIndexBytes;
 }
 
 RowCache::RowCache(Options options, const std::vector<int64_t>& dims) : options_(options) {
