@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/core_limit.h"
 #include "common/base/float_mode.h"
 #include "common/base/nearest.h"
 #include "common/base/own_flags.h"
@@ -65,6 +66,8 @@ DEFINE_string(admin_listen, "",
               "Address of the status page and of /metrics, HOST:PORT; empty: none is served");
 DEFINE_string(audit_log, "",
               "File to which every call is appended: who, what, when, what came of it; JSON lines");
+DEFINE_bool(core_dumps, false,
+            "Let a crash leave a core file; it holds parameters, secret and keys");
 DEFINE_int32(rpc_send_thread_num, 12, "Threads for pushes of more than 1 MiB by gRPC");
 DEFINE_int32(rpc_get_thread_num, 12, "Threads for pulls by gRPC");
 DEFINE_int32(rpc_prefetch_thread_num, 12, "Threads for pulls of rows by gRPC");
@@ -274,6 +277,7 @@ int Main(int argc, char** argv) {
     std::fputs("help: tandem-pserver --help\n", stderr);
     return kExitUsage;
   }
+  LimitCoreDumps(FLAGS_core_dumps);
   google::InitGoogleLogging(argv[0]);
   InstallAcceptGuard();
   const StatusOr<PserverOptions> options = OptionsFromFlags();

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "collective/rendezvous_url.h"
+#include "common/base/core_limit.h"
 #include "common/base/file_limit.h"
 #include "common/base/float_mode.h"
 #include "common/base/metrics.h"
@@ -62,6 +63,8 @@ DEFINE_string(admin_listen, "",
               "host:port of the status page and of /metrics (default: none is served)");
 DEFINE_bool(insecure_allow_network, false,
             "let --admin_listen and the rendezvous be network addresses, in the clear");
+DEFINE_bool(core_dumps, false,
+            "let a crash leave a core file; it holds parameters, secret and keys");
 DEFINE_bool(list_models, false, "list the models of the zoo and their arguments");
 DEFINE_bool(check, false, "check the job, print what differs from the defaults, and end");
 
@@ -369,6 +372,7 @@ int Main(int argc, char** argv) {
   Status status = overrides.status();
   if (status.ok()) {
     gflags::ParseCommandLineFlags(&argc, &argv, true);
+    LimitCoreDumps(FLAGS_core_dumps);
     if (argc > 1 && FLAGS_job_file.empty()) FLAGS_job_file = argv[1];
     if (FLAGS_list_models) {
       std::cout << ListModelsText();

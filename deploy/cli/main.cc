@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/core_limit.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 
@@ -38,5 +39,6 @@ int Main(const std::vector<std::string>& args) {
 }  // namespace tandem::deploy
 
 int main(int argc, char** argv) {
+  tandem::LimitCoreDumps(false);  // it reads and makes secrets and keys
   return tandem::deploy::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

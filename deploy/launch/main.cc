@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/core_limit.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/supervisor.h"
@@ -72,4 +73,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tandem::deploy
 
-int main(int argc, char** argv) { return tandem::deploy::Main(argc, argv); }
+int main(int argc, char** argv) {
+  tandem::LimitCoreDumps(false);  // it makes secrets and keys
+  return tandem::deploy::Main(argc, argv);
+}

@@ -1,6 +1,10 @@
 // TLS as a user has it: whole jobs, and what is said when something does not fit.
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <filesystem>
 
+#include "common/rpc/token.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
@@ -40,6 +44,15 @@ class SecurityTest : public JobTest {
     const std::string text = server.Output();
     const size_t at = text.find("listening on ") + 13;
     return text.substr(at, text.find('\n', at) - at);
+  }
+  static rlim_t MostCore() {
+    rlimit limit{};
+    EXPECT_EQ(getrlimit(RLIMIT_CORE, &limit), 0);
+    return limit.rlim_max;
+  }
+  // What /proc/PID/limits says of a process that leaves none, in a file or to a program.
+  static std::string NoCore() {
+    return "Max core file size +" + std::to_string(std::min<rlim_t>(1, MostCore())) + " +";
   }
   // A trainer that has a minute to start and needs none of it to be refused.
   void ExpectRefused(const ChildProcess& server, const std::vector<std::string>& tls, int exit_code,
@@ -106,6 +119,76 @@ TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
   EXPECT_THAT(server->Output(), HasSubstr("refused ipv4:127.0.0.1"));
   const auto plain = Server({});
   ExpectRefused(*plain, {"--tls_dir=" + ours + "/trainer"}, 78, "does not speak TLS");
+}
+
+// What must be nowhere but in its file: the job's secret, what is made of it, and the keys.
+TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
+  const std::string secret = "5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4";
+  const std::string file = Write("secret", secret + "\n"), pki = Authority("pki");
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  std::map<std::string, std::string> secrets = {{"the secret", secret},
+                                                {"the token", JobToken(secret, "e2e")}};
+  for (const std::string role : {"pserver", "trainer"}) {
+    const std::string key = ReadWholeFile(pki + "/" + role + "/tls.key");
+    secrets["the key of " + role] = key.substr(key.find('\n') + 1, 64);  // of its base64
+  }
+  int looked = 0;
+  const auto look = [&](const std::string& where, const std::string& text) {
+    for (const auto& [name, value] : secrets) {
+      EXPECT_EQ(text.find(value), text.npos) << name << " is in " << where;
+    }
+    looked += text.empty() ? 0 : 1;
+  };
+  const int port = FreePort(4);
+  const auto job = StartJob(
+      "job",
+      {"--servers=2", "--workers=2", "--tls_dir=" + pki, "--secret_file=" + file, "--audit",
+       "--status_port=" + std::to_string(port), "--pserver_data_dir=" + Path("data")},
+      {"--epochs=100000", "--log_every_steps=1", "--checkpoint.dir=" + Path("kept"),
+       "--checkpoint.every_steps=20"});
+  ASSERT_TRUE(job->WaitForText("step=50 ")) << job->Output();
+
+  std::vector<pid_t> processes = {job->pid()};
+  for (const char* program : {"tandem-trainer", "tandem-pserver"}) {
+    const auto children = ChildrenOf(job->pid(), program);
+    EXPECT_EQ(children.size(), 2u);
+    processes.insert(processes.end(), children.begin(), children.end());
+  }
+  for (const pid_t pid : processes) {
+    const std::string proc = "/proc/" + std::to_string(pid);
+    look("arguments", ReadWholeFile(proc + "/cmdline"));
+    look("the environment", ReadWholeFile(proc + "/environ"));
+    EXPECT_THAT(ReadWholeFile(proc + "/limits"), testing::ContainsRegex(NoCore()))
+        << "a core file has secrets";
+  }
+  for (int i = 0; i < 4; ++i) {
+    for (const char* page : {"/", "/status.json", "/metrics"}) look(page, HttpGet(port + i, page));
+  }
+  for (const char* command : {"status", "vars", "events", "steps"}) {
+    ChildProcess tandem("tandem", {command, Path("job.log")}, {}, Path("tandem.out"));
+    EXPECT_EQ(tandem.Wait(), 0) << tandem.Output();
+    look(std::string("tandem ") + command, tandem.Output());
+  }
+  EXPECT_EQ(looked, 5 * 2 + 4 * 3 + 4) << "all of them said something";
+  job->Signal(SIGTERM);
+  EXPECT_EQ(job->Wait(), 128 + SIGTERM) << job->Output();
+
+  looked = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_)) {
+    const std::string path = entry.path();
+    const bool kept = path.starts_with(pki + "/") || path == file || path.ends_with("/ca.key");
+    if (entry.is_regular_file() && !kept) look(path, ReadWholeFile(path));
+  }
+  EXPECT_GT(looked, 15) << "logs, checkpoints, update logs, audit, certificates";
+  // The same look finds it where it is.
+  EXPECT_NE(ReadWholeFile(file).find(secret), std::string::npos);
+}
+
+TEST_F(SecurityTest, CoresAreThereForWhoAsks) {
+  if (MostCore() <= 1) GTEST_SKIP() << "no process here may leave a core file";
+  const auto server = Server({"--core_dumps"});
+  const std::string limits = ReadWholeFile("/proc/" + std::to_string(server->pid()) + "/limits");
+  EXPECT_THAT(limits, Not(testing::ContainsRegex(NoCore())));
 }
 
 // Pservers that are killed come back under TLS too, and the bits are those of a quiet run.
