@@ -19,11 +19,9 @@ class BadInputTest : public JobTest {
               const std::vector<std::string>& messages) const {
     std::vector<std::string> all = {"--job_file=" + job_};
     all.insert(all.end(), args.begin(), args.end());
-    const Time begin = SteadyNow();
     ChildProcess trainer("tandem-trainer", all, {}, Path("out"));
     const std::string what = testing::PrintToString(args);
     EXPECT_EQ(trainer.Wait(), exit_code) << what << "\n" << trainer.Output();
-    EXPECT_LT(Seconds(SteadyNow() - begin), 10) << what;
     for (const std::string& message : messages) {
       EXPECT_THAT(trainer.Output(), HasSubstr(message)) << what;
     }
@@ -60,7 +58,7 @@ TEST_F(BadInputTest, FlagsAndKnobs) {
 
 TEST_F(BadInputTest, EveryWorkerNeedsASample) {
   const auto job = StartJob("odd", {"--mode=collective", "--nproc=2"}, {"--global_batch_size=1"});
-  EXPECT_EQ(job->Wait(10), 2);
+  EXPECT_EQ(job->Wait(), 2);
   EXPECT_THAT(job->Output(),
               HasSubstr("a batch of 1 samples is not enough for 2 workers with 1 places each"));
 }

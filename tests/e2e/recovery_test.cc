@@ -3,6 +3,7 @@
 //   TANDEM_RECOVERY_ROUNDS=N  random kills (8)   TANDEM_RECOVERY_SEED=N  of ranks and times (1)
 #include <signal.h>
 
+#include <algorithm>
 #include <random>
 #include <thread>
 
@@ -26,10 +27,15 @@ class RecoveryTest : public JobTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  static void Kill(const ChildProcess& job, int rank) {
-    pid_t pid = 0;
-    ASSERT_TRUE(WaitUntil([&] { return (pid = TrainerOf(job, rank)) != 0; }, 60)) << rank;
-    kill(pid, SIGKILL);
+  // Once they are all there: at once.
+  static void Signal(const ChildProcess& job, const std::vector<int>& ranks, int number) {
+    std::vector<pid_t> pids;
+    ASSERT_TRUE(WaitUntil([&] {
+      pids.clear();
+      for (const int rank : ranks) pids.push_back(TrainerOf(job, rank));
+      return std::find(pids.begin(), pids.end(), 0) == pids.end();
+    })) << job.Output();
+    for (const pid_t pid : pids) kill(pid, number);
   }
   struct KillAt {
     int step;
@@ -47,8 +53,8 @@ std::string RecoveryTest::SameBits(int ranks, const Args& args, const std::vecto
   const JobRun quiet = RunJob("quiet", Launch(ranks, 0), all);
   const auto job = StartJob("killed", Launch(ranks, 50), With(all, more));
   for (const KillAt& at : kills) {
-    EXPECT_TRUE(WaitUntil([&] { return StepOf(*job) >= at.step; }, 60)) << job->Output();
-    for (const int rank : at.ranks) Kill(*job, rank);
+    EXPECT_TRUE(WaitUntil([&] { return StepOf(*job) >= at.step; })) << job->Output();
+    Signal(*job, at.ranks, SIGKILL);
   }
   EXPECT_EQ(job->Wait(), 0) << job->Output();
   const JobResult result = ResultOf("killed");
@@ -59,7 +65,7 @@ std::string RecoveryTest::SameBits(int ranks, const Args& args, const std::vecto
 
 TEST_F(RecoveryTest, KilledRanksChangeNoBit) {
   const std::string output =
-      SameBits(3, {"--steps_max=200", "--optimizer.type=adam", "--optimizer.learning_rate=0.001"},
+      SameBits(3, {"--steps_max=450", "--optimizer.type=adam", "--optimizer.learning_rate=0.001"},
                {{20, {1}}, {60, {0}}, {100, {2, 1}}, {140, {0, 2}}});
   EXPECT_THAT(output, HasSubstr("starting it again (6 of 50)"));
   EXPECT_THAT(output, HasSubstr("all 3 ranks are there again"));
@@ -68,7 +74,7 @@ TEST_F(RecoveryTest, KilledRanksChangeNoBit) {
 
 TEST_F(RecoveryTest, OverTcpInProgramOrderWithAPeriodOfMerges) {
   SameBits(2,
-           {"--steps_max=120", "--collective_transport=Tcp",
+           {"--steps_max=400", "--collective_transport=Tcp",
             "--strategy.execution_strategy.num_threads=1", "--gradient_merge=true",
             "--strategy.gradient_merge_configs.k_steps=4"},
            {{18, {1}}, {43, {0}}, {81, {1}}});
@@ -76,7 +82,7 @@ TEST_F(RecoveryTest, OverTcpInProgramOrderWithAPeriodOfMerges) {
 
 TEST_F(RecoveryTest, WithPartsOfBatchesAndSeveralStepsARun) {
   SameBits(2,
-           {"--steps_max=120", "--batch_merge_repeats=2",
+           {"--steps_max=400", "--batch_merge_repeats=2",
             "--strategy.execution_strategy.num_iteration_per_run=5"},
            {{15, {1}}, {45, {0}}, {85, {1}}});
 }
@@ -84,22 +90,22 @@ TEST_F(RecoveryTest, WithPartsOfBatchesAndSeveralStepsARun) {
 // All at once: nobody has anything, and the checkpoint counts.
 TEST_F(RecoveryTest, WithoutSurvivorsTheCheckpointCounts) {
   const std::string output =
-      SameBits(2, {"--steps_max=100"}, {{47, {0, 1}}},
+      SameBits(2, {"--steps_max=450"}, {{47, {0, 1}}},
                {"--checkpoint.dir=" + Path("checkpoints"), "--checkpoint.every_steps=20"});
-  EXPECT_THAT(output, HasSubstr("resumed at step 40 of 100"));
+  EXPECT_THAT(output, testing::ContainsRegex("resumed at step [0-9]*[02468]0 of 450"));
 }
 
 // A rank that hangs is waited for up to step_timeout_ms by the collective, and once more before it
 // is killed.
 TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
-  const Args args = {"--steps_max=100", "--log_every_steps=1"};
+  const Args args = {"--steps_max=450", "--log_every_steps=1"};
   const JobRun quiet = RunJob("quiet", Launch(3, 0), args);
   const auto job = StartJob("stopped", Launch(3, 5),
                             With(args, {"--step_timeout_ms=3000", "--start_timeout_ms=4000"}));
   int step = 20;
   for (const int rank : {1, 0}) {
     ASSERT_TRUE(job->WaitForText("step=" + std::to_string(step) + " ")) << job->Output();
-    kill(TrainerOf(*job, rank), SIGSTOP);
+    Signal(*job, {rank}, SIGSTOP);
     EXPECT_TRUE(job->WaitForText("trainer " + std::to_string(rank) + " does not answer"))
         << job->Output();
     step += 40;
@@ -110,12 +116,11 @@ TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
 
 // One that only pauses is not.
 TEST_F(RecoveryTest, APausedRankGoesOn) {
-  const auto job = StartJob("paused", Launch(2, 5), {"--steps_max=100", "--log_every_steps=1"});
+  const auto job = StartJob("paused", Launch(2, 5), {"--steps_max=450", "--log_every_steps=1"});
   ASSERT_TRUE(job->WaitForText("step=20 ")) << job->Output();
-  const pid_t pid = TrainerOf(*job, 1);
-  kill(pid, SIGSTOP);
+  Signal(*job, {1}, SIGSTOP);
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
-  kill(pid, SIGCONT);
+  Signal(*job, {1}, SIGCONT);
   EXPECT_EQ(job->Wait(), 0) << job->Output();
   EXPECT_THAT(job->Output(), testing::Not(HasSubstr("there again")));
 }
@@ -123,10 +128,10 @@ TEST_F(RecoveryTest, APausedRankGoesOn) {
 TEST_F(RecoveryTest, OneKillTooManyEndsTheJob) {
   const auto job = StartJob("ends", Launch(2, 1), {"--epochs=1000", "--log_every_steps=1"});
   ASSERT_TRUE(job->WaitForText("step=20 ")) << job->Output();
-  Kill(*job, 1);
+  Signal(*job, {1}, SIGKILL);
   ASSERT_TRUE(job->WaitForText("ranks are there again")) << job->Output();
-  Kill(*job, 1);
-  EXPECT_EQ(job->Wait(30), 128 + SIGKILL) << job->Output();
+  Signal(*job, {1}, SIGKILL);
+  EXPECT_EQ(job->Wait(), 128 + SIGKILL) << job->Output();
   EXPECT_THAT(job->Output(), HasSubstr("killed by SIGKILL"));
 }
 
@@ -134,7 +139,7 @@ TEST_F(RecoveryTest, WhatIsNotBuiltIsRefused) {
   for (const char* setting : {"--strategy.execution_strategy.cpu_num=2", "--reduce_strategy=Reduce",
                               "--localsgd=true", "--nccl_comm_num=2", "--auto=true"}) {
     const auto job = StartJob("refused", Launch(2, 1), {setting, "--steps_max=10"});
-    EXPECT_EQ(job->Wait(60), 2) << setting << job->Output();
+    EXPECT_EQ(job->Wait(), 2) << setting << job->Output();
     EXPECT_THAT(job->Output(), HasSubstr("--max_restarts is not built yet with"));
   }
 }
@@ -143,8 +148,9 @@ TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
   const int rounds = FromEnvironment("TANDEM_RECOVERY_ROUNDS", 8);
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
   constexpr int kRanks = 3;
-  // A round takes a second or two, most of it the start of a process: enough steps for all of them.
-  const Args args = {"--steps_max=" + std::to_string(800 + rounds * 200),
+  // A round begins at most 100 steps behind the one before and takes some more; the last steps are
+  // for a test that sees them late.
+  const Args args = {"--steps_max=" + std::to_string(1000 + rounds * 200),
                      "--log_every_steps=1",
                      "--optimizer.type=adam",
                      "--optimizer.learning_rate=0.0001",
@@ -156,7 +162,9 @@ TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
   std::mt19937 random(seed);
   int killed = 0;
   for (int round = 0; round < rounds && !job->Ended(); ++round) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
+    const int step = StepOf(*job) + static_cast<int>(random() % 100);
+    EXPECT_TRUE(WaitUntil([&] { return StepOf(*job) >= step || job->Ended(); })) << job->Output();
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
     // Now and then a second one, in the middle of the recovery from the first.
     const int victims = random() % 4 == 0 ? 2 : 1;
     for (int v = 0; v < victims; ++v) {

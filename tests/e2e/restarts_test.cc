@@ -19,7 +19,7 @@ class RestartsTest : public JobTest {
   };
   // The job ends with the parameters of the undisturbed one.
   void ExpectNoChange(const std::vector<std::string>& restarting, const std::vector<Kill>& kills) {
-    const std::vector<std::string> args = {"--steps_max=260", "--log_every_steps=1",
+    const std::vector<std::string> args = {"--steps_max=460", "--log_every_steps=1",
                                            "--optimizer.type=adam",
                                            "--optimizer.learning_rate=0.001"};
     std::vector<std::string> launch = {"--servers=2", "--workers=2"};
@@ -59,8 +59,8 @@ TEST_F(RestartsTest, TrainersGivePserversWhatTheyLack) {
 TEST_F(RestartsTest, WithoutItTheJobEnds) {
   const auto job = StartJob("ends", {"--servers=1", "--workers=2"}, {"--epochs=1000"});
   ASSERT_TRUE(job->WaitForText("step=50 ")) << job->Output();
-  kill(ChildrenOf(job->pid(), "tandem-trainer")[0], SIGKILL);
-  EXPECT_EQ(job->Wait(20), 128 + SIGKILL);
+  kill(TrainerOf(*job, 0), SIGKILL);
+  EXPECT_EQ(job->Wait(), 128 + SIGKILL);
 }
 
 }  // namespace

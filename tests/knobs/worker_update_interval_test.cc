@@ -13,7 +13,8 @@ using std::chrono::seconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr Duration kShort = milliseconds(700), kLong = seconds(60);
+// A busy machine is silent for less than kShort.
+constexpr Duration kShort = seconds(2), kLong = seconds(60);
 
 // Two trainers of one number.
 class SilentTrainerTest : public PserverTest {
@@ -52,7 +53,7 @@ TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
   PullBehind(1, without);
   ASSERT_TRUE(without.Get().ok());
   EXPECT_GT(SteadyNow() - begin, kShort / 2);
-  EXPECT_LT(SteadyNow() - begin, seconds(20));
+  EXPECT_LT(SteadyNow() - begin, kLong);
   EXPECT_EQ(Lost(), 1);
   EXPECT_TRUE(servers_[0]->Info().trainers[1].lost);
   EXPECT_TRUE(clients_[0]->Barrier("all").ok());
@@ -71,7 +72,7 @@ TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
 // Nobody waits for anybody: it is found out all the same.
 TEST_F(SilentTrainerTest, IsNoticedWhenNobodyWaits) {
   Connect(PsMode::kASync, kShort);
-  const Time deadline = SteadyNow() + seconds(20);
+  const Time deadline = SteadyNow() + kLong;
   uint64_t step = 0;
   while (Lost() == 0 && SteadyNow() < deadline) ASSERT_TRUE(Push(0, step++).ok());
   EXPECT_TRUE(servers_[0]->Info().trainers[1].lost);
@@ -86,7 +87,7 @@ TEST_F(SilentTrainerTest, LongerThanThisNobodyIsLost) {
       PsWhen{.step = 1}, {{"w", &pulled_, 1}},
       [&](const StatusOr<uint64_t>& version) { answered.set_value(version.status()); });
   auto waiting = answered.get_future();
-  EXPECT_EQ(waiting.wait_for(2 * kShort), std::future_status::timeout);
+  EXPECT_EQ(waiting.wait_for(kShort), std::future_status::timeout);
   EXPECT_EQ(Lost(), 0);
   ASSERT_TRUE(Push(1, 0).ok());
   EXPECT_TRUE(waiting.get().ok());
@@ -98,7 +99,7 @@ TEST_F(SilentTrainerTest, InSyncModeThoseWhoWaitAreTold) {
   ASSERT_TRUE(Push(0, 0).ok());
   const Time begin = SteadyNow();
   const Status status = PullAndWait(*clients_[0], 1, {{"w", &pulled_, 1}}).status();
-  EXPECT_LT(SteadyNow() - begin, seconds(20)) << "step_timeout is 60 s";
+  EXPECT_LT(SteadyNow() - begin, kLong) << "the step's timeout";
   EXPECT_EQ(status.code(), StatusCode::kAborted);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("trainer 1 is lost"), HasSubstr("step 0")));

@@ -31,7 +31,7 @@ class EtcdServer {
                                  "--initial-advertise-peer-urls", peers, "--initial-cluster",
                                  "default=" + peers},
         std::map<std::string, std::string>{}, folder_ + "/etcd.log");
-    EXPECT_TRUE(process_->WaitForText("ready to serve client requests", 30)) << process_->Output();
+    EXPECT_TRUE(process_->WaitForText("ready to serve client requests")) << process_->Output();
   }
 
  private:

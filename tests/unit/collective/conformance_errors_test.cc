@@ -58,8 +58,8 @@ TEST_P(ErrorsTest, ClosedInTheMiddle) {
       return;
     }
     const Time before = SteadyNow();
-    const Status status = call()->Wait(In(10));
-    EXPECT_LT(Seconds(SteadyNow() - before), 5.0);
+    const Status status = call()->Wait(In(120));
+    EXPECT_LT(Seconds(SteadyNow() - before), 60.0);
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0"));
     EXPECT_THAT(std::string(status.message()), HasSubstr("operation 2"));

@@ -114,7 +114,7 @@ TEST_F(HostsTest, RanksMeetInASharedFolder) {
 // What is fitted among the ranks knows of the way between hosts.
 TEST_F(HostsTest, AlgorithmsAreChosenForTheLinks) {
   HostLink link;
-  link.delay = std::chrono::milliseconds(5);
+  link.delay = std::chrono::milliseconds(20);  // beside which what a busy machine adds is little
   if (!Make(link)) GTEST_SKIP() << reason_;
   std::vector<std::vector<AlgorithmCost>> costs(kRanks);
   OnEveryRank(kRanks, [&](int r) {
@@ -127,7 +127,7 @@ TEST_F(HostsTest, AlgorithmsAreChosenForTheLinks) {
   });
   std::map<AllReduceAlgorithm, double> small;
   for (const AlgorithmCost& cost : costs[0]) small[cost.algorithm] = cost.line.Seconds(64);
-  EXPECT_GE(small[kRing], 3 * 0.005) << "of its 6 steps 3 wait for the other host";
+  EXPECT_GE(small[kRing], 3 * 0.02) << "of its 6 steps 3 wait for the other host";
   EXPECT_LT(small[kDirect], small[kRing]) << "its messages cross at once";
   const auto choices = FastestOf(costs[0], {64}, kRanks, 1 << 20);
   ASSERT_EQ(choices.size(), 1u);

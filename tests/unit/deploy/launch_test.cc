@@ -178,8 +178,8 @@ TEST_F(LauncherTest, SecondSignalKills) {
                            "while true; do read -t 1 line <> $D/never; done");
   Launch({"--servers=1", "--workers=1", "--grace_s=3600"});
   ASSERT_TRUE(WaitUntil([&] { return Read("trainer.0.pid") != ""; }));
-  kill(launcher_->pid(), SIGINT);
-  kill(launcher_->pid(), SIGTERM);  // at once: the same request, as timeout(1) makes it
+  // At once: the same request, as timeout(1) makes it.
+  for (const int signal : {SIGSTOP, SIGINT, SIGTERM, SIGCONT}) kill(launcher_->pid(), signal);
   ASSERT_TRUE(WaitUntil([&] { return Err().find("stopping the job") != std::string::npos; }));
   std::this_thread::sleep_for(2 * kSameStopRequest);
   EXPECT_THAT(Err(), Not(HasSubstr("killing the job")));

