@@ -11,6 +11,7 @@
 
 #include "common/base/check.h"
 #include "proto/event.pb.h"
+#include "trainer/event_graph.h"
 #include "trainer/reader/record_io.h"
 
 namespace tandem {
@@ -90,6 +91,12 @@ void EventFile::Write(const std::string& event) {
   status_ = file_->Add(event);
   if (status_.ok()) status_ = file_->Flush();
   LOG_IF(ERROR, !status_.ok()) << "no more events for TensorBoard: " << ToString(status_);
+}
+
+void EventFile::AddGraph(const Program& program) {
+  pb::Event event = EventAt(0);
+  event.set_graph_def(ToGraphDef(program));
+  Write(event.SerializeAsString());
 }
 
 void EventFile::Add(int64_t step, const Scalars& scalars) {

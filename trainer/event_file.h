@@ -1,4 +1,4 @@
-// Curves and histograms of a training run for TensorBoard: a file of TensorFlow's events
+// Curves, histograms and program of a training run for TensorBoard: a file of TensorFlow's events
 // (proto/event.proto) framed as TFRecord, which it finds by the "tfevents" in its name.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "kernels/graph/program.h"
 #include "trainer/safetensors.h"
 
 namespace tandem {
@@ -24,6 +25,9 @@ class EventFile {
   // ALREADY_EXISTS.
   static StatusOr<std::unique_ptr<EventFile>> Create(const std::string& dir);
   ~EventFile();
+
+  // The program that is run, once.
+  void AddGraph(const Program& program);
 
   using Scalars = std::vector<std::pair<std::string, double>>;  // tag ("train/loss"), value
   // `step`: so many steps of the job are done.

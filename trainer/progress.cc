@@ -30,14 +30,55 @@ constexpr FormatName kFormats[] = {{LogFormat::kAuto, "auto"},
                                    {LogFormat::kFleet, "fleet"},
                                    {LogFormat::kJson, "json"}};
 
+constexpr double kStarving = 0.1, kStarvingSeconds = 5;  // share, and for how long
+constexpr char kStarvingHint[] =
+    "; hint: more data.reader_threads, a longer data.queue_capacity, or data as records (tandem "
+    "data "
+    "convert)";
+constexpr double kSlowestMin = 0.05;  // less is chance
+
+// The rank that the others wait for: while two exchanges of the ranks' waits lay apart, the rank
+// that waits most but for it waited `more` of the time more.
+struct Slowest {
+  int rank = -1;  // none, or not known
+  double more = 0;
+};
+
+class SlowestFinder {
+ public:
+  // `waited`: by rank, since the job began; changes with each exchange.
+  Slowest Look(const std::vector<double>& waited, Time now) {
+    if (waited.size() < 2 || waited == before_) return found_;
+    if (before_.size() == waited.size()) {
+      std::vector<std::pair<double, int>> least;
+      for (size_t r = 0; r < waited.size(); ++r) {
+        least.emplace_back(waited[r] - before_[r], static_cast<int>(r));
+      }
+      std::partial_sort(least.begin(), least.begin() + 2, least.end());
+      const double share = (least[1].first - least[0].first) / Seconds(now - looked_);
+      found_ = share < kSlowestMin ? Slowest{} : Slowest{least[0].second, share};
+    }
+    before_ = waited;
+    looked_ = now;
+    return found_;
+  }
+
+ private:
+  std::vector<double> before_;
+  Time looked_;
+  Slowest found_;
+};
+
 // What a report says, with the speeds worked out.
 struct Line {
   StepReport report;
   int64_t steps_total = 0;
   double steps_per_s = 0, samples_per_s = 0;  // smoothed
   double samples_per_s_now = 0;               // since the last line
+  double seconds = 0;                         // since the last line
   double elapsed_s = 0, eta_s = -1;           // eta: -1 when unknown
   double wait_share = 0;                      // of the time since the last line
+  Slowest slowest;
 };
 
 // 12:05, 1:02:03
@@ -57,7 +98,8 @@ std::string PlainText(const Line& line) {
   }
   out += absl::StrFormat(" it_per_s=%.2f samples_per_s=%.1f", line.steps_per_s, line.samples_per_s);
   if (line.eta_s >= 0) out += absl::StrFormat(" eta_s=%.0f", line.eta_s);
-  return out + absl::StrFormat(" data_wait=%.4f", line.wait_share);
+  out += absl::StrFormat(" data_wait=%.4f", line.wait_share);
+  return line.slowest.rank < 0 ? out : out + absl::StrFormat(" slowest_rank=%d", line.slowest.rank);
 }
 
 std::string FleetText(const Line& line, int worker_index) {
@@ -80,6 +122,7 @@ std::string JsonText(const Line& line) {
   json["samples_per_s"] = line.samples_per_s;
   if (line.eta_s >= 0) json["eta_s"] = line.eta_s;
   json["data_wait"] = line.wait_share;
+  if (line.slowest.rank >= 0) json["slowest_rank"] = line.slowest.rank;
   return Dump(json);
 }
 
@@ -105,6 +148,10 @@ std::string BarText(const Line& line, const std::string& name, int columns, int*
     fields.push_back(absl::StrFormat("%s=%.4f", std::string(r.metric_name), r.metric));
   }
   fields.push_back(absl::StrFormat("%.0f samples/s", line.samples_per_s));
+  if (line.slowest.rank >= 0) {
+    fields.push_back(
+        absl::StrFormat("slowest rank %d (+%.0f%%)", line.slowest.rank, line.slowest.more * 100));
+  }
   fields.push_back(absl::StrFormat("epoch %d", r.epoch));
   fields.push_back(absl::StrFormat("data wait %.0f%%", line.wait_share * 100));
 
@@ -171,7 +218,7 @@ struct Progress::Impl {
     const double seconds = report.train_seconds > 0 ? report.train_seconds - last_train_seconds
                                                     : Seconds(now - last_time);
     const auto steps = static_cast<double>(report.step + 1 - last_done);
-    Line out{.report = report, .steps_total = options.steps_total};
+    Line out{.report = report, .steps_total = options.steps_total, .seconds = seconds};
     const double rate = seconds > 0 ? std::max(steps, 0.0) / seconds : 0;
     smoothed = smoothed == 0 ? rate : (1 - kSmoothing) * smoothed + kSmoothing * rate;
     out.steps_per_s = smoothed;
@@ -185,6 +232,7 @@ struct Progress::Impl {
       out.wait_share =
           std::clamp((report.data_wait_seconds - last_wait_seconds) / seconds, 0.0, 1.0);
     }
+    out.slowest = slowest.Look(report.waited_by_rank, now);
     last_time = now;
     last_done = report.step + 1;
     last_train_seconds = report.train_seconds;
@@ -224,6 +272,21 @@ struct Progress::Impl {
     if (format() == LogFormat::kBar && drawn && !finished) Draw(last);
   }
 
+  void Tell(const std::string& text) TD_REQUIRES(mu) {
+    const bool json = format() == LogFormat::kJson;
+    PrintLine(json ? Dump({{"message", text}}) : Printable(text));
+  }
+
+  // Once, and not of the first moments, in which everything is read for the first time.
+  void TellOfStarving(const Line& line) TD_REQUIRES(mu) {
+    const double before = starved_s;
+    starved_s = line.wait_share < kStarving ? 0 : starved_s + line.seconds;
+    if (told_of_starving || before == 0 || starved_s < kStarvingSeconds) return;
+    told_of_starving = true;
+    Tell(absl::StrFormat("steps wait for data %.0f %% of the time%s", 100 * line.wait_share,
+                         kStarvingHint));
+  }
+
   ProgressOptions options;
   const Sink sink;
   const Clock& clock;
@@ -232,6 +295,9 @@ struct Progress::Impl {
   int64_t last_done = 0;
   double last_train_seconds = 0, last_wait_seconds = 0;
   double smoothed = 0;  // steps per second
+  SlowestFinder slowest;
+  double starved_s TD_GUARDED_BY(mu) = 0;  // so long steps have been waiting for data by now
+  bool told_of_starving TD_GUARDED_BY(mu) = false;
   Line last TD_GUARDED_BY(mu);
   std::string last_metric TD_GUARDED_BY(mu);    // owns last.report.metric_name
   size_t visible_before TD_GUARDED_BY(mu) = 0;  // columns of the bar on the screen
@@ -280,6 +346,7 @@ void Progress::Report(const StepReport& report) {
       p.PrintLine(PlainText(p.last));
       break;
   }
+  p.TellOfStarving(p.last);
 }
 
 void Progress::Result(const std::string& what, int64_t epoch,
@@ -300,11 +367,7 @@ void Progress::Result(const std::string& what, int64_t epoch,
 void Progress::Message(const std::string& text) {
   Impl& p = *impl_;
   MutexLock lock(p.mu);
-  if (p.format() == LogFormat::kJson) {
-    p.PrintLine(Dump({{"message", text}}));
-  } else {
-    p.PrintLine(Printable(text));
-  }
+  p.Tell(text);
 }
 
 void Progress::Finish() {

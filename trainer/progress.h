@@ -18,7 +18,7 @@ namespace tandem {
 enum class LogFormat : uint8_t {
   kAuto,   // kBar on a terminal, else kPlain
   kBar,    // a bar that is redrawn in place, at most ten times a second
-  kPlain,  // step=380 total=1000 epoch=3 loss=0.410000 ...
+  kPlain,  // step=380 total=1000 epoch=3 loss=0.410000 ... slowest_rank=1 (where one is)
   kFleet,  // worker_index: 0, step3 cost = 6.501647, speed: 533.641315
   kJson,   // one JSON object a line
 };
@@ -51,6 +51,8 @@ struct StepReport {
   // that evaluation and checkpoints do not count; 0: from the clock.
   double data_wait_seconds = 0;
   double train_seconds = 0;
+  // What each rank has waited for the others, since the job began; empty: not known.
+  std::vector<double> waited_by_rank = {};
 };
 
 struct NamedValue {

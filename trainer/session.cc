@@ -228,20 +228,19 @@ Status Session::Impl::StartMode() {
          .ranks = options_.rank.size,
          .first_step = first_step_,
          .steps_total = steps_total_,
-         .samples_per_step = options_.global_batch});
+         .samples_per_step = options_.global_batch,
+         .program = &programs_.train});
   }
   if (leader()) {
     Tell(ReportText(programs_.passes) + PlanReport(config_.strategy(), *plan_) +
          std::exchange(notes_, ""));
-    if (speed_test()) {
+    if (speed_test())
       Tell(
           "reader_queue_speed_test_mode: every step gets the first batch again; this is no "
           "training, and loss and metric mean nothing");
-    }
   }
-  if (first_step_ > 0) {
+  if (first_step_ > 0)
     progress_->Message(absl::StrFormat("resumed at step %d of %d", first_step_, steps_total_));
-  }
   return OkStatus();
 }
 
@@ -307,8 +306,9 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   train_seconds_ += seconds;
   history_.Add({last, steps, seconds, reports_ ? loss_ : std::numeric_limits<double>::quiet_NaN()});
   if (options_.board)
-    options_.board->Step(last, seconds / static_cast<double>(steps), mode_.WaitedSeconds(),
-                         prefetcher_->stats().wait_seconds, prefetcher_->queue_size());
+    options_.board->Steps({last, steps, seconds, mode_.WaitedSeconds(),
+                           prefetcher_->stats().wait_seconds, prefetcher_->queue_size(),
+                           executor_->comm_times()});
   return OkStatus();
 }
 
@@ -331,7 +331,8 @@ void Session::Impl::Report(int64_t step, int64_t steps) {
                      .loss = loss_,
                      .metric_name = metric_name_,
                      .metric = metric_,
-                     .data_wait_seconds = prefetcher_->stats().wait_seconds});
+                     .data_wait_seconds = prefetcher_->stats().wait_seconds,
+                     .waited_by_rank = mode_.WaitedSeconds()});
   if (options_.board != nullptr) options_.board->Loss(step, loss_, metric_, schedule_->At(step));
 }
 

@@ -40,10 +40,16 @@ std::vector<std::pair<double, double>> Curve::Points() const {
 StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events)
     : clock_(clock),
       events_(events),
+      metrics_(metrics),
       steps_total_(metrics.GetCounter("tandem_steps_total", "Training steps run")),
       samples_total_(metrics.GetCounter("tandem_samples_total", "Samples trained, all ranks")),
       data_wait_total_(
           metrics.GetCounter("tandem_data_wait_seconds_total", "Time spent waiting for data")),
+      comm_total_(metrics.GetCounter("tandem_comm_seconds_total",
+                                     "Time with communication of a step under way")),
+      comm_exposed_total_(
+          metrics.GetCounter("tandem_comm_exposed_seconds_total",
+                             "Of it, the time in which the step did nothing but wait for it")),
       step_(metrics.GetGauge("tandem_step", "Steps of the job that are done")),
       steps_wanted_(metrics.GetGauge("tandem_steps_wanted", "Steps of the whole job")),
       loss_(metrics.GetGauge("tandem_loss", "Training loss when last reported")),
@@ -59,7 +65,9 @@ StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events
 
 void StatusBoard::Begin(StatusJob job) {
   MutexLock lock(mu_);
+  if (events_ != nullptr && job.program != nullptr) events_->AddGraph(*job.program);
   job_ = std::move(job);
+  job_.program = nullptr;
   steps_done_ = job_.first_step;
   begin_ = clock_.Now();
   begun_ = true;
@@ -67,22 +75,37 @@ void StatusBoard::Begin(StatusJob job) {
   steps_wanted_.Set(static_cast<double>(job_.steps_total));
 }
 
-void StatusBoard::Step(int64_t step, double seconds, std::vector<double> waited_by_rank,
-                       double data_wait_seconds, uint32_t batches_ready) {
+void StatusBoard::Steps(StatusSteps run) {
   MutexLock lock(mu_);
-  waited_by_rank_ = std::move(waited_by_rank);
-  data_wait_total_.Add(std::max(0.0, data_wait_seconds - data_wait_));
-  data_wait_ = data_wait_seconds;
-  batches_ready_.Set(batches_ready);
-  steps_done_ = step + 1;
-  ++steps_here_;
-  ++speed_steps_;
-  seconds_ += seconds;
-  speed_seconds_ += seconds;
-  steps_total_.Add(1);
-  samples_total_.Add(static_cast<double>(job_.samples_per_step));
+  CountRankWaits(std::move(run.waited_by_rank));
+  data_wait_total_.Add(std::max(0.0, run.data_wait_seconds - data_wait_));
+  data_wait_ = run.data_wait_seconds;
+  comm_total_.Add(std::max(0.0, run.comm.on_way - comm_.on_way));
+  comm_exposed_total_.Add(std::max(0.0, run.comm.exposed - comm_.exposed));
+  comm_ = run.comm;
+  batches_ready_.Set(run.batches_ready);
+  steps_done_ = run.last + 1;
+  steps_here_ += run.steps;
+  speed_steps_ += run.steps;
+  seconds_ += run.seconds;
+  speed_seconds_ += run.seconds;
+  steps_total_.Add(static_cast<double>(run.steps));
+  samples_total_.Add(static_cast<double>(run.steps * job_.samples_per_step));
   step_.Set(static_cast<double>(steps_done_));
-  step_seconds_.Observe(seconds);
+  const double each = run.seconds / static_cast<double>(run.steps);
+  for (int64_t i = 0; i < run.steps; ++i) step_seconds_.Observe(each);
+}
+
+void StatusBoard::CountRankWaits(std::vector<double> waited_by_rank) {
+  for (size_t r = 0; r < waited_by_rank.size(); ++r) {
+    const double before = r < waited_by_rank_.size() ? waited_by_rank_[r] : 0;
+    metrics_
+        .GetCounter("tandem_rank_wait_seconds_total",
+                    "Time that a rank waited for the others in collectives",
+                    {{"rank", std::to_string(r)}})
+        .Add(std::max(0.0, waited_by_rank[r] - before));
+  }
+  waited_by_rank_ = std::move(waited_by_rank);
 }
 
 void StatusBoard::Loss(int64_t step, double loss, double metric, double learning_rate) {

@@ -11,6 +11,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/http/status_page.h"
+#include "kernels/exec/comm.h"
 #include "trainer/event_file.h"
 
 namespace tandem {
@@ -20,7 +21,18 @@ struct StatusJob {
   std::string metric;  // "accuracy", "auc"; "" without one
   int rank = 0, ranks = 1;
   int64_t first_step = 0, steps_total = 0;
-  int64_t samples_per_step = 0;  // over all ranks
+  int64_t samples_per_step = 0;      // over all ranks
+  const Program* program = nullptr;  // of training; not kept
+};
+
+// A run of steps, the last of which was `last`.
+struct StatusSteps {
+  int64_t last = 0, steps = 1;
+  double seconds = 0;                  // of all of them, without waiting for data
+  std::vector<double> waited_by_rank;  // by each rank for the others; empty: not known
+  double data_wait_seconds = 0;        // since the session began
+  uint32_t batches_ready = 0;          // by the reader
+  CommTimes comm = {};                 // since the session began
 };
 
 // A curve of bounded size: when it is full, every second point is left out and from then on only
@@ -44,10 +56,7 @@ class StatusBoard {
   StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events = nullptr);
 
   void Begin(StatusJob job);
-  // After each step: how long it took, what each rank has waited for the others (empty: not known),
-  // the wait for data since the session began, and how many batches the reader has ready.
-  void Step(int64_t step, double seconds, std::vector<double> waited_by_rank,
-            double data_wait_seconds, uint32_t batches_ready);
+  void Steps(StatusSteps run);
   // When they are known.
   void Loss(int64_t step, double loss, double metric, double learning_rate);
   void Evaluation(int64_t step, double loss, double metric);
@@ -60,12 +69,14 @@ class StatusBoard {
   StatusDocument Document() const;
 
  private:
+  void CountRankWaits(std::vector<double> waited_by_rank) TD_REQUIRES(mu_);
   double SamplesPerSecond() const TD_REQUIRES(mu_);
   std::string Remaining() const TD_REQUIRES(mu_);
 
   const Clock& clock_;
   EventFile* const events_;
-  Counter &steps_total_, &samples_total_, &data_wait_total_;
+  Metrics& metrics_;
+  Counter &steps_total_, &samples_total_, &data_wait_total_, &comm_total_, &comm_exposed_total_;
   Gauge &step_, &steps_wanted_, &loss_, &eval_loss_, &eval_metric_, &checkpoint_step_;
   Gauge &checkpoint_time_, &batches_ready_;
   Histogram& step_seconds_;
@@ -77,6 +88,7 @@ class StatusBoard {
   int64_t steps_done_ TD_GUARDED_BY(mu_) = 0;  // of the whole job
   int64_t steps_here_ TD_GUARDED_BY(mu_) = 0;
   double seconds_ TD_GUARDED_BY(mu_) = 0, data_wait_ TD_GUARDED_BY(mu_) = 0;
+  CommTimes comm_ TD_GUARDED_BY(mu_);
   std::vector<double> waited_by_rank_ TD_GUARDED_BY(mu_);
   int64_t saved_step_ TD_GUARDED_BY(mu_) = -1;
   Time begin_ TD_GUARDED_BY(mu_);

@@ -57,6 +57,13 @@ class CommDone {
   Time ended_ TD_GUARDED_BY(mu_);
 };
 
+// What communication took of the steps of an executor, in seconds.
+struct CommTimes {
+  double on_way = 0;  // in which at least one communication was under way
+  double exposed =
+      0;  // in which the threads of the executor waited for one, divided by their number
+};
+
 class CommHandler {
  public:
   virtual ~CommHandler() = default;

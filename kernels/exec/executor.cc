@@ -1,10 +1,12 @@
 #include "kernels/exec/executor.h"
 
+#include <algorithm>
+
 #include "kernels/exec/dataflow.h"
 
 namespace tandem {
 
-Executor::Executor(Plan& plan) : plan_(plan) {
+Executor::Executor(Plan& plan) : plan_(plan), comm_began_(plan.done_.size()) {
   if (plan.num_threads() > 1) {
     dataflow_ = std::make_unique<Dataflow>(plan.graph(), plan.num_threads());
   }
@@ -20,6 +22,7 @@ Status Executor::Run(int iterations, const BeforeIteration& before) {
     } else {
       TD_RETURN_IF_ERROR(observer_ == nullptr ? RunOnce<false>() : RunOnce<true>());
     }
+    CountComm();
     ++steps_run_;
   }
   // What a device finds wrong in the data is known when it is done.
@@ -65,14 +68,34 @@ inline Status Executor::RunStep(PlanStep& step) {
     step.args.step = steps_run_;
     return step.run(step.args);
   }
-  if (step.comm_wait >= 0) {
-    return plan_.done_[step.comm_wait]->Wait(SteadyNow() + plan_.comm_->timeout());
-  }
+  if (step.comm_wait >= 0) return Wait(step.comm_wait);
   CommDone* done = plan_.done_[step.comm_start].get();
   done->Reset();
   in_flight_ = step.comm_start;
+  comm_began_[step.comm_start] = SteadyNow();
   plan_.comm_->Start(plan_.comm_index_[step.comm_start], steps_run_, done);
   return OkStatus();
+}
+
+Status Executor::Wait(int comm) {
+  const Time begin = SteadyNow();
+  const Status status = plan_.done_[comm]->Wait(begin + plan_.comm_->timeout());
+  waited_ns_.fetch_add((SteadyNow() - begin).count(), std::memory_order_relaxed);
+  return status;
+}
+
+// Behind a step, of which all communications have ended: they were started in this order.
+void Executor::CountComm() {
+  Time covered = Time::min();
+  for (size_t c = 0; c < comm_began_.size(); ++c) {
+    const Time end = plan_.done_[c]->ended(), from = std::max(comm_began_[c], covered);
+    if (end > from) on_way_ += Seconds(end - from);
+    covered = std::max(covered, end);
+  }
+}
+
+CommTimes Executor::comm_times() const {
+  return {on_way_, static_cast<double>(waited_ns_.load()) * 1e-9 / plan_.num_threads()};
 }
 
 // Whether the step's condition is 0. A device's has to be copied, which waits for the device: once
@@ -117,6 +140,7 @@ Status Executor::RunOn(PlanStep& step, int thread) {
 void Executor::LeaveOut(int comm) {
   plan_.done_[comm]->Reset();
   plan_.done_[comm]->Complete(OkStatus());
+  comm_began_[comm] = plan_.done_[comm]->ended();
   in_flight_ = comm;
 }
 

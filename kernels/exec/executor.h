@@ -4,9 +4,11 @@
 // bits.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
@@ -43,6 +45,7 @@ class Executor {
   Status Run(int iterations = 1, const BeforeIteration& before = nullptr);
   int64_t steps_run() const { return steps_run_; }  // iterations of all runs
   int64_t drops() const { return drops_; }          // runs behind which temporaries were dropped
+  CommTimes comm_times() const;                     // since it was made
 
   // From the next run on; nullptr: nobody looks on, which costs nothing. Not owned.
   void SetObserver(ExecObserver* observer) { observer_ = observer; }
@@ -54,7 +57,9 @@ class Executor {
   void AfterRun();
   Status RunOn(PlanStep& step, int thread);
   Status RunStep(PlanStep& step);
+  Status Wait(int comm);
   void LeaveOut(int comm);
+  void CountComm();
   StatusOr<bool> LeftOut(const PlanStep& step);
   Status Fail(const PlanStep& step, const Status& status);
 
@@ -66,7 +71,10 @@ class Executor {
   const float* known_condition_ = nullptr;
   const PlanStep* behind_known_ = nullptr;
   bool left_out_ = false;
-  int in_flight_ = -1;  // communications 0..in_flight_ of this step were started
+  int in_flight_ = -1;                  // communications 0..in_flight_ of this step were started
+  std::vector<Time> comm_began_;        // in this step, by communication
+  std::atomic<int64_t> waited_ns_ = 0;  // for communication, of all threads
+  double on_way_ = 0;
   int64_t steps_run_ = 0, runs_ = 0, drops_ = 0;
 };
 

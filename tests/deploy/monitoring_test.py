@@ -104,18 +104,21 @@ class Monitoring(unittest.TestCase):
     def test_every_expression_gives_numbers(self):
         with tempfile.TemporaryDirectory(prefix="tandem-monitoring-") as folder:
             jobs.write_click(folder)
-            port = processes.free_ports(4)
+            port = processes.free_ports(6)
             tandemrun = os.path.join(script.BIN, "tandemrun")
             with processes.Background(
                     [tandemrun, "--servers=2", "--workers=2", f"--status_port={port}",
                      "--pserver_data_dir=servers", "--max_restarts=1", "--log_dir=log",
-                     "job.pbtxt"], folder, "job.log") as job:
-                server = Server(folder, [f"127.0.0.1:{port + i}" for i in range(4)])
+                     "job.pbtxt"], folder, "job.log") as job, processes.Background(
+                         [tandemrun, "--mode=collective", "--nproc=2",
+                          f"--status_port={port + 4}", "--log_dir=ranks", "job.pbtxt", "--",
+                          "--checkpoint.dir="], folder, "ranks.log") as ranks:
+                server = Server(folder, [f"127.0.0.1:{port + i}" for i in range(6)])
                 with server.process:
-                    self.check_expressions(server, job)
-                    self.check_metrics_are_described(port)
+                    self.check_expressions(server, [job, ranks])
+                    self.check_metrics_are_described(range(port, port + 6))
 
-    def check_expressions(self, server, job):
+    def check_expressions(self, server, running):
         self.assertTrue(processes.wait_until(server.ready, SECONDS_MAX), server.process.output())
         wanted = dashboard_expressions()
         for group in server.ask("rules")["groups"]:
@@ -131,19 +134,20 @@ class Monitoring(unittest.TestCase):
 
         def all_there():
             missing[:] = [one for one in missing if not server.has_numbers(one[1])]
-            return not missing or job.ended()
+            return not missing or any(job.ended() for job in running)
         processes.wait_until(all_there, SECONDS_MAX)
-        self.assertFalse(job.ended(), job.output())
+        for job in running:
+            self.assertFalse(job.ended(), job.output())
         self.assertEqual(missing, [], "these give no numbers")
         for group in server.ask("rules")["groups"]:
             for rule in group["rules"]:
                 self.assertEqual((rule["health"], rule.get("lastError", "")), ("ok", ""), rule)
 
-    def check_metrics_are_described(self, port):
+    def check_metrics_are_described(self, ports):
         """docs/monitoring.md names what is exported, and nothing else."""
         exported = set()
-        for i in range(4):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port + i}/metrics",
+        for port in ports:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics",
                                         timeout=30) as answer:
                 exported |= set(re.findall(r"^# TYPE (tandem_\w+)", answer.read().decode(), re.M))
         with open(os.path.join(script.SOURCE, "docs", "monitoring.md"),

@@ -1,9 +1,11 @@
 """Event files for TensorBoard, read by a reader of its own: TFRecord frames with their checksums, and
-protobuf by hand. Curves are what the trainer printed, histograms what the checkpoint holds."""
+protobuf by hand. Curves are what the trainer printed, histograms what the checkpoint holds, and the
+graph what tandem graph prints."""
 
 import glob
 import json
 import os
+import re
 import struct
 import subprocess
 import tempfile
@@ -108,6 +110,23 @@ def events(path):
         yield number(event[1][0], "d"), event.get(2, [0])[0], version, values
 
 
+def graph_nodes(path):
+    """{name: (operator, inputs, shapes of outputs)} of the graph of a file, of which there is one."""
+    graphs = [event[4][0] for event in map(fields, records(path)) if 4 in event]
+    assert len(graphs) == 1, len(graphs)
+    nodes = {}
+    for node in map(fields, fields(graphs[0])[1]):
+        shapes = []
+        for attribute in map(fields, node.get(5, [])):
+            assert attribute[1][0] == b"_output_shapes"
+            for shape in fields(fields(attribute[2][0])[1][0]).get(7, []):
+                shapes.append([fields(dim)[1][0] for dim in fields(shape).get(2, [])])
+        name = node[1][0].decode()
+        assert name not in nodes, name
+        nodes[name] = (node[2][0].decode(), [i.decode() for i in node.get(3, [])], shapes)
+    return nodes
+
+
 class EventFile(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -175,6 +194,27 @@ class EventFile(unittest.TestCase):
                 expected, _ = numpy.histogram(values, edges)
                 self.assertLessEqual(abs(counts - expected).sum(), 4, name)
                 self.assertEqual(counts.sum(), values.size)
+
+    def test_the_graph_is_the_program(self):
+        nodes = graph_nodes(self.paths[0])
+        for name, (_, inputs, _) in nodes.items():
+            self.assertRegex(name, r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
+            for one in inputs:
+                source, _, output = one.partition(":")
+                self.assertIn(source, nodes)
+                self.assertLess(int(output or 0), len(nodes[source][2]), one)
+        kinds = ("Data", "Parameter", "State")
+        printed = self.run_program("tandem", "graph", "job.pbtxt")
+        wanted = sorted(re.findall(r"^(\w+)\(", printed, re.M))
+        self.assertEqual(sorted(op for op, _, _ in nodes.values() if op not in kinds), wanted)
+        self.assertEqual(sum(op == "Parameter" for op, _, _ in nodes.values()), 10)
+        self.assertEqual(nodes["fc_0/w"], ("Parameter", [], [[400, 120]]))
+        self.assertIn("fc_0/w", nodes["fc_0/fc"][1])
+        update = [name for name, (op, inputs, _) in nodes.items()
+                  if op == "momentum" and "fc_0/w" in inputs]
+        self.assertEqual(len(update), 1)
+        self.assertIn("fc_0/fc_grad:1", nodes[update[0]][1])
+        self.assertEqual(nodes["fc_0/fc_grad"][2][1], [400, 120])
 
     def test_one_rank_writes(self):
         self.run_program("tandemrun", "--mode=collective", "--nproc=2", "--log_dir=log",

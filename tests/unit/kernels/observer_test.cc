@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "kernels/exec/nan_check.h"
 #include "kernels/exec/profile.h"
@@ -41,10 +42,33 @@ class SlowEcho final : public CommHandler {
   std::vector<CommNode> nodes_;
 };
 
+// Ends a moment after somebody begins to wait.
+class EndsWhenWaitedFor final : public CommHandler {
+ public:
+  static constexpr Duration kMoment = std::chrono::milliseconds(20);
+  ~EndsWhenWaitedFor() override {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  StatusOr<int> Register(const CommNode&) override { return 0; }
+  void Start(int, int64_t, CommDone* done) override { done_ = done; }
+  Duration timeout() const override {
+    threads_.emplace_back([done = done_] {
+      std::this_thread::sleep_for(kMoment);
+      done->Complete(OkStatus());
+    });
+    return std::chrono::seconds(60);
+  }
+
+ private:
+  CommDone* done_ = nullptr;
+  mutable std::vector<std::thread> threads_;
+};
+
 class ObserverTest : public ::testing::Test {
  protected:
   // x [8, 6] -> fc(4), relu -> fc(2) -> loss, with gradients reduced and sgd.
-  std::unique_ptr<Plan> Trained() {
+  std::unique_ptr<Plan> Trained(int threads = 1) { return TrainedWith(comm_, threads); }
+  std::unique_ptr<Plan> TrainedWith(CommHandler& comm, int threads) {
     ProgramBuilder b("small", 8);
     const auto x = b.Data("x", DType::kF32, {6});
     const auto label = b.Data("label", DType::kI64, {1});
@@ -55,7 +79,9 @@ class ObserverTest : public ::testing::Test {
     CHECK(InsertAllReduce(*program, GroupGradients(*program, grads, {})).ok());
     CHECK(AppendOptimizer(*program, {}, grads).ok());
     CHECK(Initialize(*program, 7, scope_).ok());
-    auto plan = Plan::Make(*program, Backend::Cpu(), scope_, &comm_, {});
+    PlanOptions options;
+    options.num_threads = threads;
+    auto plan = Plan::Make(*program, Backend::Cpu(), scope_, &comm, options);
     CHECK(plan.ok()) << plan.status();
     for (float& v : (*plan)->Get("x")->span<float>()) v = 1;
     for (int64_t& v : (*plan)->Get("label")->span<int64_t>()) v = 1;
@@ -137,6 +163,26 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
             "communication: 10.000 ms a step, 6.000 of it exposed; 40 % is hidden behind other "
             "work\n");
   EXPECT_EQ(ToString(OverlapOf(std::span(spans).first(1))), "");
+}
+
+TEST_F(ObserverTest, CommunicationIsTimedWhenNobodyLooksOnToo) {
+  const double moment = Seconds(EndsWhenWaitedFor::kMoment);
+  EndsWhenWaitedFor late;
+  for (const int threads : {1, 2}) {
+    const auto plan = TrainedWith(late, threads);
+    Executor executor(*plan);
+    ASSERT_TRUE(executor.Run(3).ok());
+    const CommTimes times = executor.comm_times();
+    EXPECT_GE(times.on_way, 3 * moment);
+    EXPECT_GE(times.exposed, 3 * moment / threads) << "nobody computes meanwhile";
+    EXPECT_LE(times.exposed, times.on_way + 1) << threads;
+  }
+  // Whoever starts it has nothing to wait for.
+  const auto plan = Trained();
+  Executor executor(*plan);
+  ASSERT_TRUE(executor.Run(3).ok());
+  EXPECT_GE(executor.comm_times().on_way, 3 * 0.002);
+  EXPECT_LT(executor.comm_times().exposed, executor.comm_times().on_way);
 }
 
 TEST_F(ObserverTest, TableAndOrders) {

@@ -149,6 +149,46 @@ TEST_F(ProgressTest, BarShowsWhereTheJobIs) {
   }
 }
 
+// Ranks tell each other now and then what they waited: of the time between, what counts is by how
+// much the slowest one waited less than the next.
+TEST_F(ProgressTest, TheSlowestRankIsNamed) {
+  const auto bar = Make({.is_terminal = true, .columns = [] { return 200; }, .steps_total = 1000});
+  const auto report = [&](int64_t step, std::vector<double> waited) {
+    clock_.Advance(std::chrono::seconds(10));
+    writes_.clear();
+    bar->Report({.step = step, .samples = 64, .waited_by_rank = std::move(waited)});
+    return All();
+  };
+  EXPECT_THAT(report(9, {}), Not(HasSubstr("slowest")));
+  EXPECT_THAT(report(19, {5, 5, 1}), Not(HasSubstr("slowest"))) << "since when is not known";
+  EXPECT_THAT(report(29, {8, 7, 1}), HasSubstr("samples/s, slowest rank 2 (+20%), "));
+  EXPECT_THAT(report(39, {8, 7, 1}), HasSubstr("slowest rank 2 (+20%)")) << "no exchange since";
+  EXPECT_THAT(report(49, {8.2, 9, 3}), HasSubstr("slowest rank 0 (+9%)"));
+  EXPECT_THAT(report(59, {9, 10, 4}), Not(HasSubstr("slowest"))) << "all waited the same";
+}
+
+TEST_F(ProgressTest, AStarvingReaderIsNamedOnceWithWhatToDo) {
+  const auto progress =
+      Make({.format = LogFormat::kPlain, .steps_total = 100, .log_every_steps = 1});
+  double waited = 0;
+  const auto told = [&](int64_t step, double wait) {
+    clock_.Advance(std::chrono::seconds(2));
+    waited += wait;
+    writes_.clear();
+    progress->Report({.step = step, .samples = 1, .data_wait_seconds = waited});
+    return All().find("steps wait for data") != std::string::npos;
+  };
+  EXPECT_FALSE(told(0, 1.9)) << "the first batch has to be read";
+  EXPECT_FALSE(told(1, 0.5));
+  EXPECT_FALSE(told(2, 0.1)) << "one that comes late now and then";
+  EXPECT_FALSE(told(3, 0.5));
+  EXPECT_FALSE(told(4, 0.5));
+  EXPECT_TRUE(told(5, 0.5));
+  EXPECT_THAT(All(), HasSubstr("\nsteps wait for data 25 % of the time; hint: more "
+                               "data.reader_threads, a longer data.queue_capacity"));
+  EXPECT_FALSE(told(6, 0.5)) << "once";
+}
+
 TEST_F(ProgressTest, RedrawsAtMostTenTimesASecond) {
   const auto progress = Make({.is_terminal = true, .steps_total = 100000});
   for (int step = 0; step < 2000; ++step) {

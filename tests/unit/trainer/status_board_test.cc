@@ -60,7 +60,13 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_EQ(Fact("remaining"), "unknown");
   for (int step = 10; step < 20; ++step) {
     clock_.Advance(std::chrono::seconds(2));
-    board_.Step(step, 0.5, {}, 1.5 * (step - 9), 3);  // of each 2 s, 1.5 s waiting for data
+    // Of each 2 s, 1.5 s waiting for data; of 0.4 s with communication, 0.1 s for its end.
+    const double runs = step - 9;
+    board_.Steps({.last = step,
+                  .seconds = 0.5,
+                  .data_wait_seconds = 1.5 * runs,
+                  .batches_ready = 3,
+                  .comm = {.on_way = 0.4 * runs, .exposed = 0.1 * runs}});
     board_.Loss(step, 100.0 - step, 0.5, 0.1);
   }
   board_.Evaluation(20, 1.25, 0.9);
@@ -80,11 +86,13 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_EQ(document.series[3].name, "test accuracy");
   EXPECT_THAT(document.series[3].points, ElementsAre(Pair(20, 0.9)));
   const std::string text = metrics_.Text();
-  for (const char* line : {"tandem_steps_total 10\n", "tandem_samples_total 640\n",
-                           "tandem_data_wait_seconds_total 15\n", "tandem_step 20\n",
-                           "tandem_loss 81\n", "tandem_eval_metric 0.9\n",
-                           "tandem_checkpoint_step 20\n", "tandem_reader_batches_ready 3\n",
-                           "tandem_steps_wanted 100\n", "tandem_step_seconds_count 10\n"}) {
+  for (const char* line :
+       {"tandem_steps_total 10\n", "tandem_samples_total 640\n",
+        "tandem_data_wait_seconds_total 15\n", "tandem_step 20\n", "tandem_loss 81\n",
+        "tandem_eval_metric 0.9\n", "tandem_checkpoint_step 20\n",
+        "tandem_reader_batches_ready 3\n", "tandem_steps_wanted 100\n",
+        "tandem_step_seconds_count 10\n", "tandem_comm_seconds_total 4\n",
+        "tandem_comm_exposed_seconds_total 1\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   board_.End("LOST: trainer 1 is gone");
@@ -92,18 +100,35 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_FALSE(board_.Document().ready);
 }
 
+// num_iteration_per_run: each of its steps counts.
+TEST_F(StatusBoardTest, CountsTheStepsOfARun) {
+  board_.Begin({.name = "runs", .ranks = 1, .steps_total = 30, .samples_per_step = 64});
+  board_.Steps({.last = 4, .steps = 5, .seconds = 2.5});
+  EXPECT_EQ(Fact("step"), "5 of 30");
+  EXPECT_EQ(Fact("samples per second"), "128");
+  const std::string text = metrics_.Text();
+  for (const char* line :
+       {"tandem_steps_total 5\n", "tandem_samples_total 320\n", "tandem_step_seconds_count 5\n",
+        "tandem_step_seconds_sum 2.5\n", "tandem_step_seconds_bucket{le=\"0.3\"} 0\n",
+        "tandem_step_seconds_bucket{le=\"1\"} 5\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
 TEST_F(StatusBoardTest, NamesTheRankThatIsWaitedFor) {
   board_.Begin({.name = "lenet", .rank = 1, .ranks = 3, .steps_total = 5, .samples_per_step = 1});
-  board_.Step(0, 0.5, {}, 0, 0);
+  board_.Steps({.seconds = 0.5});
   EXPECT_EQ(Fact("slowest"), "no such fact") << "the ranks have not told each other";
-  board_.Step(1, 0.5, {4.0, 5.5, 0.5}, 0, 0);
+  board_.Steps({.last = 1, .seconds = 0.5, .waited_by_rank = {1.0, 1.5, 0.5}});
+  board_.Steps({.last = 2, .seconds = 0.5, .waited_by_rank = {4.0, 5.5, 0.5}});
   EXPECT_EQ(Fact("waited for others"), "5.5 s");
   EXPECT_EQ(Fact("slowest"), "rank 2: others waited 3.5 s more");
+  EXPECT_THAT(metrics_.Text(), HasSubstr("tandem_rank_wait_seconds_total{rank=\"1\"} 5.5\n"));
 }
 
 TEST_F(StatusBoardTest, AJobWithoutAMetricShowsNone) {
   board_.Begin({.name = "w2v", .steps_total = 5, .samples_per_step = 1});
-  board_.Step(0, 0.5, {}, 0, 0);
+  board_.Steps({.seconds = 0.5});
   board_.Loss(0, 1, 0, 0.1);
   EXPECT_EQ(board_.Document().series.size(), 2u);
 }
