@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "common/base/nearest.h"
 #include "common/strategy/field_value.h"
 #include "common/strategy/knob_index.h"
-#include "common/base/nearest.h"
 #include "proto/knob.pb.h"
 #include "proto/strategy.pb.h"
 
@@ -154,21 +154,29 @@ std::string KnobsTable() {
   return text;
 }
 
-StatusOr<std::string> ExplainKnob(std::string_view name) {
-  const FieldIndex index(*DistributedStrategy::descriptor());
+std::string ExplainKnobs(const std::vector<KnobInfo>& knobs) {
   std::string text;
+  for (const KnobInfo& knob : knobs) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n", Explain(knob));
+  }
+  return text;
+}
+
+StatusOr<std::vector<KnobInfo>> FindKnobs(std::string_view name) {
+  const FieldIndex index(*DistributedStrategy::descriptor());
+  std::vector<KnobInfo> found;
   for (const FieldPlace* place : index.Find(name)) {
     if (!place->holds_fields()) {
-      absl::StrAppend(&text, text.empty() ? "" : "\n", Explain(InfoOf(*place)));
+      found.push_back(InfoOf(*place));
       continue;
     }
     for (const FieldPlace& inner : index.places()) {
       if (inner.steps.size() != place->steps.size() + 1) continue;
       if (inner.steps[place->steps.size() - 1] != place->steps.back()) continue;
-      absl::StrAppend(&text, text.empty() ? "" : "\n", Explain(InfoOf(inner)));
+      found.push_back(InfoOf(inner));
     }
   }
-  if (!text.empty()) return text;
+  if (!found.empty()) return found;
   const std::string_view instead = InsteadOf(name);
   const std::string hint = instead.empty() ? DidYouMean(name, index.Names()) : std::string(instead);
   return NotFound("there is no knob \"%s\"%s", std::string(name), hint.empty() ? "" : "; " + hint);

@@ -31,9 +31,12 @@ std::vector<KnobInfo> ListKnobs();
 // For `tandem knobs list`: aligned columns, one knob a line, ends with a newline.
 std::string KnobsTable();
 
-// For `tandem knobs explain NAME`: NAME is a path, the end of one, or another spelling; several
-// knobs of that name are all explained. NOT_FOUND with the nearest name.
-StatusOr<std::string> ExplainKnob(std::string_view name);
+// All knobs of that name: a path, the end of one, or another spelling. NOT_FOUND with the nearest
+// name.
+StatusOr<std::vector<KnobInfo>> FindKnobs(std::string_view name);
+
+// For `tandem knobs explain NAME`: a paragraph for each.
+std::string ExplainKnobs(const std::vector<KnobInfo>& knobs);
 
 // docs/knobs.md.
 std::string KnobsMarkdown();

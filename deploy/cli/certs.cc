@@ -33,7 +33,7 @@ const std::vector<FlagSpec>& Flags() {
       {"days", "", "N", "how long it is valid (default 30; init: 365)"},
       {"out", "", "FOLDER", "issue: instead of DIR/NAME/ROLE"},
       {"name", "", "NAME", "init: of the authority (default: Tandem authority)"},
-      {"output", "o", "FORMAT", "show: text (default) or json"},
+      kOutputFlag,
   };
   return kFlags;
 }
@@ -42,7 +42,14 @@ Status Init(const ParsedArgs& args, const std::string& dir) {
   TD_ASSIGN_OR_RETURN(const int days, args.GetInt("days", 365, 1, 36500));
   TD_ASSIGN_OR_RETURN(const CertifiedKey authority,
                       MakeAuthority(args.Get("name", "Tandem authority"), days));
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_RETURN_IF_ERROR(WriteAuthority(dir, authority));
+  if (as_json) {
+    TD_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(authority.cert));
+    const nlohmann::ordered_json json = {{"folder", dir}, {"not_after", facts.not_after}};
+    std::puts(json.dump(2).c_str());
+    return OkStatus();
+  }
   std::printf(
       "authority in %s, valid for %d days; ca.key signs, keep it to yourself\n"
       "next:  tandem certs issue %s --job=NAME --role=pserver --host=...\n",
@@ -75,8 +82,17 @@ Status Issue(const ParsedArgs& args, const std::string& dir) {
   TD_ASSIGN_OR_RETURN(const CertifiedKey leaf, IssueCertificate(*authority, request));
   const std::string out = args.Get(
       "out", dir + "/" + request.identity.job + "/" + tandem::RoleName(request.identity.role));
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_RETURN_IF_ERROR(WriteTlsFolder(out, leaf, authority->cert));
   TD_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(leaf.cert));
+  if (as_json) {
+    const nlohmann::ordered_json json = {{"folder", out},
+                                         {"uri", ToUri(request.identity)},
+                                         {"hosts", facts.hosts},
+                                         {"not_after", facts.not_after}};
+    std::puts(json.dump(2).c_str());
+    return OkStatus();
+  }
   std::printf("%s: %s, valid until %s\n", out.c_str(), ToUri(request.identity).c_str(),
               DateText(facts.not_after).c_str());
   return OkStatus();

@@ -1,6 +1,9 @@
 #include "deploy/cli/commands.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "deploy/cli/console.h"
 
 namespace tandem::deploy {
 
@@ -36,18 +39,40 @@ const std::vector<Command>& Commands() {
   return kCommands;
 }
 
-int RunHelp(const Args&) {
+namespace {
+
+Status Help(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  if (as_json) {
+    auto all = nlohmann::ordered_json::array();
+    for (const Command& command : Commands()) {
+      all.push_back({{"command", command.name}, {"summary", command.summary}});
+    }
+    std::puts(all.dump(2).c_str());
+    return OkStatus();
+  }
   std::printf("usage: tandem COMMAND [ARGUMENTS]    (tandem COMMAND --help tells more)\n\n");
   for (const Command& command : Commands()) {
     std::printf("  %-10s %s\n", command.name, command.summary);
   }
   std::printf("\ntandemrun starts jobs: tandemrun --servers=2 --workers=2 job.pbtxt\n");
-  return 0;
+  return OkStatus();
 }
 
-int RunVersion(const Args&) {
-  std::puts("tandem " TANDEM_VERSION);
-  return 0;
+Status Version(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  std::puts(as_json ? "{\"version\": \"" TANDEM_VERSION "\"}" : "tandem " TANDEM_VERSION);
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunHelp(const Args& args) {
+  return RunBody("help", "tandem help    lists the commands\n", {kOutputFlag}, args, Help);
+}
+
+int RunVersion(const Args& args) {
+  return RunBody("version", "tandem version    prints the version\n", {kOutputFlag}, args, Version);
 }
 
 }  // namespace tandem::deploy

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <nlohmann/json.hpp>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/base/file_limit.h"
 #include "common/base/nearest.h"
 #include "deploy/cli/commands.h"
@@ -24,6 +27,8 @@ constexpr char kUsage[] =
     "                                      are, those of JOB as tf.train.Example messages\n"
     "FILE is a tfrecord or recordio file; JOB ends with .pbtxt, its data are read in any format.\n"
     "Fields of the job can be set behind --: tandem data inspect job.pbtxt -- --data.dir=FOLDER\n";
+
+using Json = nlohmann::ordered_json;
 
 bool IsJob(const std::string& path) { return path.ends_with(".pbtxt"); }
 
@@ -56,18 +61,33 @@ struct Shown {
   int values = 8;   // of each of their features
 };
 
-void PrintRecord(uint64_t number, const std::string& where, std::string_view record, int values) {
-  std::printf("record %llu%s\n", static_cast<unsigned long long>(number), where.c_str());
-  const auto text = DescribeExample(record, static_cast<size_t>(values));
-  if (!text.ok()) {
-    std::printf("  %zu bytes, which are no tf.train.Example\n", record.size());
-    return;
+// What is said: for people, and for programs.
+struct Report {
+  std::string text;
+  Json json = Json::object();
+  void AddBad(const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) text += "bad: " + warning + "\n";
+    json["bad"] = warnings;
   }
-  for (size_t at = 0; at < text->size();) {
-    const size_t end = text->find('\n', at);
-    std::printf("  %s\n", text->substr(at, end - at).c_str());
-    at = end + 1;
+};
+
+void AddRecord(uint64_t number, const std::string& where, std::string_view record, int values,
+               std::string* text, Json* records) {
+  *text += absl::StrFormat("record %d%s\n", number, where);
+  Json json = {{"record", number}, {"bytes", record.size()}, {"features", nullptr}};
+  const auto described = DescribeExample(record, static_cast<size_t>(values));
+  if (!described.ok()) {
+    *text += absl::StrFormat("  %d bytes, which are no tf.train.Example\n", record.size());
+  } else {
+    json["features"] = Json::object();
+    for (const auto line : absl::StrSplit(*described, '\n', absl::SkipEmpty())) {
+      *text += absl::StrFormat("  %s\n", line);
+      const std::pair<std::string, std::string> feature =
+          absl::StrSplit(line, absl::MaxSplits(": ", 1));
+      json["features"][feature.first] = feature.second;
+    }
   }
+  records->push_back(std::move(json));
 }
 
 // Calls `visit` for every good record; damaged ones are counted, and those behind which nothing can
@@ -87,49 +107,63 @@ StatusOr<uint64_t> VisitRecords(
   }
 }
 
-Status InspectFile(const std::string& path, const Shown& shown) {
+Status InspectFile(const std::string& path, const Shown& shown, Report& report) {
   TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));
   std::vector<std::string> warnings;
   BadRecords bad(path, INT64_MAX, &warnings);
+  Json first = Json::array();
   const auto visit = [&](uint64_t number, const RecordFrame& frame) {
     if (number < static_cast<uint64_t>(shown.records)) {
       const std::string where =
           absl::StrFormat(", %d bytes at offset %d", frame.bytes.size(), frame.offset);
-      PrintRecord(number, where, frame.bytes, shown.values);
+      AddRecord(number, where, frame.bytes, shown.values, &report.text, &first);
     }
     return OkStatus();
   };
   TD_ASSIGN_OR_RETURN(const uint64_t records, VisitRecords(*scanner, bad, visit));
   bad.Finish();
-  std::printf("%s: %s, %llu records, %.1f MB\n", path.c_str(), Name(scanner->format()),
-              static_cast<unsigned long long>(records),
-              static_cast<double>(scanner->file_bytes()) / 1e6);
-  for (const std::string& warning : warnings) std::printf("bad: %s\n", warning.c_str());
+  report.text += absl::StrFormat("%s: %s, %d records, %.1f MB\n", path, Name(scanner->format()),
+                                 records, static_cast<double>(scanner->file_bytes()) / 1e6);
+  report.json = {{"file", path},
+                 {"format", Name(scanner->format())},
+                 {"records", records},
+                 {"bytes", scanner->file_bytes()},
+                 {"first", first}};
+  report.AddBad(warnings);
   return warnings.empty() ? OkStatus() : DataLoss("%s: has damaged records", path);
 }
 
-Status InspectPart(const char* part, const Dataset& data, const Shown& shown) {
-  std::printf("%s: %s\n", part, data.Describe().c_str());
+Status InspectPart(const char* part, const Dataset& data, const Shown& shown, Report& report) {
+  report.text += absl::StrFormat("%s: %s\n", part, data.Describe());
+  Json fields = Json::array(), first = fields;
   for (const SampleField& field : data.fields()) {
     const std::string limit = field.limit > 0 ? absl::StrFormat(", below %d", field.limit) : "";
-    std::printf("  field %s: %s%s\n", field.name.c_str(), ToString(field.desc).c_str(),
-                limit.c_str());
+    report.text += absl::StrFormat("  field %s: %s%s\n", field.name, ToString(field.desc), limit);
+    fields.push_back(
+        {{"field", field.name}, {"desc", ToString(field.desc)}, {"below", field.limit}});
   }
   for (uint32_t id = 0; id < std::min(data.size(), static_cast<uint32_t>(shown.records)); ++id) {
     TD_ASSIGN_OR_RETURN(const std::string record, ExampleOf(data, id));
-    PrintRecord(id, "", record, shown.values);
+    AddRecord(id, "", record, shown.values, &report.text, &first);
   }
+  report.json["parts"].push_back({{"part", part},
+                                  {"data", data.Describe()},
+                                  {"samples", data.size()},
+                                  {"fields", fields},
+                                  {"first", first}});
   return OkStatus();
 }
 
-Status InspectJob(const std::string& path, const Args& settings, const Shown& shown) {
+Status InspectJob(const std::string& path, const Args& settings, const Shown& shown,
+                  Report& report) {
   TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
-  std::printf("%s: format %s\n", path.c_str(), job.format.c_str());
-  TD_RETURN_IF_ERROR(InspectPart("training data", *job.data.train, shown));
+  report.text = absl::StrFormat("%s: format %s\n", path, job.format);
+  report.json = {{"job", path}, {"format", job.format}, {"parts", Json::array()}};
+  TD_RETURN_IF_ERROR(InspectPart("training data", *job.data.train, shown, report));
   if (job.data.test != nullptr) {
-    TD_RETURN_IF_ERROR(InspectPart("test data", *job.data.test, {.records = 0}));
+    TD_RETURN_IF_ERROR(InspectPart("test data", *job.data.test, {.records = 0}, report));
   }
-  for (const std::string& warning : job.data.warnings) std::printf("bad: %s\n", warning.c_str());
+  report.AddBad(job.data.warnings);
   return OkStatus();
 }
 
@@ -158,13 +192,13 @@ class Shards {
   Status Add(std::string_view record) {
     return writers_[records_++ % writers_.size()]->Add(record);
   }
-  // Says what was written.
-  Status Finish() {
+  // Tells what was written.
+  StatusOr<Report> Finish() {
     for (const auto& writer : writers_) TD_RETURN_IF_ERROR(writer->Finish());
-    std::printf("%llu records in", static_cast<unsigned long long>(records_));
-    for (const std::string& path : paths_) std::printf(" %s", path.c_str());
-    std::printf("\n");
-    return OkStatus();
+    Report report;
+    report.text = absl::StrFormat("%d records in %s\n", records_, absl::StrJoin(paths_, " "));
+    report.json = {{"records", records_}, {"files", paths_}};
+    return report;
   }
 
  private:
@@ -173,7 +207,7 @@ class Shards {
   uint64_t records_ = 0;
 };
 
-Status ConvertFile(const std::string& path, const Conversion& to) {
+StatusOr<Report> ConvertFile(const std::string& path, const Conversion& to) {
   TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));
   TD_ASSIGN_OR_RETURN(Shards shards, Shards::Create(to));
   std::vector<std::string> warnings;
@@ -198,8 +232,8 @@ std::string FeatureLines(const Dataset& data) {
   return text;
 }
 
-Status ConvertJob(const std::string& path, const Args& settings, const std::string& part,
-                  const Conversion& to) {
+StatusOr<Report> ConvertJob(const std::string& path, const Args& settings, const std::string& part,
+                            const Conversion& to) {
   TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
   const Dataset* data = part == "test" ? job.data.test.get() : job.data.train.get();
   TD_ASSIGN_OR_RETURN(Shards shards, Shards::Create(to));
@@ -210,13 +244,20 @@ Status ConvertJob(const std::string& path, const Args& settings, const std::stri
   for (const std::string& warning : job.data.warnings) {
     std::fprintf(stderr, "bad: %s\n", warning.c_str());
   }
-  TD_RETURN_IF_ERROR(shards.Finish());
-  std::printf("a job reads them with\n  format: \"%s\"\n  examples {\n%s  }\n", Name(to.format),
-              FeatureLines(*data).c_str());
-  return OkStatus();
+  TD_ASSIGN_OR_RETURN(Report report, shards.Finish());
+  const std::string lines = absl::StrFormat("  format: \"%s\"\n  examples {\n%s  }\n",
+                                            Name(to.format), FeatureLines(*data));
+  report.text += "a job reads them with\n" + lines;
+  report.json["job_lines"] = lines;
+  return report;
 }
 
-Status Convert(const ParsedArgs& parsed) {
+void Print(const Report& report, bool as_json) {
+  const std::string json = report.json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::fputs((as_json ? json : report.text).c_str(), stdout);
+}
+
+Status Convert(const ParsedArgs& parsed, bool as_json) {
   Conversion to;
   to.out = parsed.positional[2];
   const std::string format = parsed.Get("to", Name(to.format));
@@ -233,15 +274,24 @@ Status Convert(const ParsedArgs& parsed) {
     return InvalidArgument("--part: expected train or test, got \"%s\"", part);
   }
   const std::string& from = parsed.positional[1];
-  return IsJob(from) ? ConvertJob(from, parsed.after_dashes, part, to) : ConvertFile(from, to);
+  TD_ASSIGN_OR_RETURN(const Report report, IsJob(from)
+                                               ? ConvertJob(from, parsed.after_dashes, part, to)
+                                               : ConvertFile(from, to));
+  Print(report, as_json);
+  return OkStatus();
 }
 
-Status Inspect(const ParsedArgs& parsed) {
+Status Inspect(const ParsedArgs& parsed, bool as_json) {
   Shown shown;
   TD_ASSIGN_OR_RETURN(shown.records, parsed.GetInt("records", shown.records, 0, 1000000));
   TD_ASSIGN_OR_RETURN(shown.values, parsed.GetInt("values", shown.values, 0, 1000000));
   const std::string& path = parsed.positional[1];
-  return IsJob(path) ? InspectJob(path, parsed.after_dashes, shown) : InspectFile(path, shown);
+  Report report;
+  const Status status = IsJob(path) ? InspectJob(path, parsed.after_dashes, shown, report)
+                                    : InspectFile(path, shown, report);
+  // What is good is shown beside what is damaged.
+  if (status.ok() || !report.json.empty()) Print(report, as_json);
+  return status;
 }
 
 }  // namespace
@@ -256,6 +306,7 @@ int RunData(const Args& args) {
       {"shards", "", "N", "convert: files OUT-00000-of-N ...; 1 unless given: OUT"},
       {"part", "", "PART", "convert JOB: train (unless given) or test"},
       {"max_bad_records", "", "N", "convert FILE: damaged records to leave out; 0 unless given"},
+      kOutputFlag,
   };
   if (!ParseOrExplain("data", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string what = parsed.positional.empty() ? "" : parsed.positional[0];
@@ -270,7 +321,9 @@ int RunData(const Args& args) {
                                 what == "inspect" ? "one FILE or JOB" : "a FILE or JOB and OUT"));
   }
   RaiseFileLimit();  // of many shards each is open
-  const Status status = what == "inspect" ? Inspect(parsed) : Convert(parsed);
+  const StatusOr<bool> as_json = WantsJson(parsed);
+  if (!as_json.ok()) return Fail("data", as_json.status());
+  const Status status = what == "inspect" ? Inspect(parsed, *as_json) : Convert(parsed, *as_json);
   return status.ok() ? 0 : Fail("data", status);
 }
 

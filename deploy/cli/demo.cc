@@ -40,7 +40,8 @@ const std::vector<FlagSpec>& DemoFlags() {
       {"data", "", "DIR", "folder with the four idx files of MNIST's layout, plain or .gz"},
       {"epochs", "", "N", "passes over the training set (default: the example's)"},
       {"no_kill", "", "", "leave the pservers alone"},
-      {"json", "", "", "one JSON object on stdout, everything else on stderr"},
+      {"json", "", "", "as --output=json: one JSON object on stdout, everything else on stderr"},
+      kOutputFlag,
       {"dir", "", "DIR", "jobs, logs and checkpoints go here and stay"},
       {"keep", "", "", "keep them without --dir too, in ./tandem-demo"},
       {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
@@ -79,7 +80,8 @@ StatusOr<std::string> FindData(const ParsedArgs& args) {
                                         "--data=DIR with your own idx files"));
 }
 
-std::FILE* Screen(const ParsedArgs& args) { return args.Has("json") ? stderr : stdout; }
+bool AsJson(const ParsedArgs& args) { return args.Has("json") || args.Get("output") == "json"; }
+std::FILE* Screen(const ParsedArgs& args) { return AsJson(args) ? stderr : stdout; }
 
 // One of the two runs. Returns the exit code of the job.
 StatusOr<int> RunPart(const ParsedArgs& args, const std::string& data, const std::string& dir,
@@ -97,7 +99,7 @@ StatusOr<int> RunPart(const ParsedArgs& args, const std::string& data, const std
                  .trainer_args = {},
                  .pserver_bin = args.Get("pserver_bin"),
                  .trainer_bin = args.Get("trainer_bin"),
-                 .only_stderr = args.Has("json")});
+                 .only_stderr = AsJson(args)});
 }
 
 void Say(std::FILE* screen, const std::string& line) {
@@ -159,6 +161,7 @@ StatusOr<int> RunCollectivePart(const ParsedArgs& args, const std::string& data,
 Status CheckArgs(const ParsedArgs& args) {
   if (!args.positional.empty()) return InvalidArgument("unexpected \"%s\"", args.positional[0]);
   TD_RETURN_IF_ERROR(args.GetInt("epochs", 0, 1, kEpochsMax).status());
+  TD_RETURN_IF_ERROR(WantsJson(args).status());
   return FindData(args).status();
 }
 
@@ -196,7 +199,7 @@ int RunDemo(const Args& args) {
     return *code;
   }
   result.seconds = Seconds(SteadyNow() - start);
-  if (parsed.Has("json")) {
+  if (AsJson(parsed)) {
     std::fputs(DemoJson(result).c_str(), stdout);
   } else {
     std::fputs(DemoText(result, STDOUT_FILENO).c_str(), stdout);

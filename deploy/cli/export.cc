@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -39,6 +40,7 @@ const std::vector<FlagSpec>& Flags() {
       {"delta_threshold", "", "SCORE", "--rows=delta: least growth of the score (0.25)"},
       {"delta_keep", "", "VERSIONS",
        "--rows=base and delta: no row longer without a gradient (any)"},
+      kOutputFlag,
   };
   return kFlags;
 }
@@ -95,6 +97,11 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
   return choice;
 }
 
+// What was written.
+void Say(const ParsedArgs& args, const std::string& text, const nlohmann::ordered_json& json) {
+  std::fputs((args.Get("output") == "json" ? json.dump(2) + "\n" : text).c_str(), stdout);
+}
+
 Status ExportTensors(const std::string& out, const std::string& what, const ParsedArgs& args,
                      const Checkpoint& checkpoint, Device& device) {
   TensorMap tensors;
@@ -113,8 +120,14 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
   TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
   int64_t elements = 0;
   for (const auto& [name, tensor] : tensors) elements += tensor.numel();
-  std::printf("%s: %s, %zu tensors, %lld elements\n", out.c_str(), StepOf(checkpoint).c_str(),
-              tensors.size(), static_cast<long long>(elements));
+  Say(args,
+      absl::StrFormat("%s: %s, %d tensors, %d elements\n", out, StepOf(checkpoint), tensors.size(),
+                      elements),
+      {{"file", out},
+       {"job", checkpoint.job},
+       {"step", checkpoint.step},
+       {"tensors", tensors.size()},
+       {"elements", elements}});
   if (!checkpoint.tables.empty() && what != "state" && !args.Has("rows")) {
     std::fprintf(stderr,
                  "tandem export: tables that pservers keep alone (%s) are not part of it; hint: "
@@ -138,9 +151,15 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args, const Check
                       ExportOnnx(program, tensors, std::move(outputs), Origin(checkpoint)));
   const auto write = [&model](const std::string& path) { return WriteTextFile(path, model.bytes); };
   TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
-  std::printf("%s: %s, ONNX opset %d, %s -> %s\n", out.c_str(), StepOf(checkpoint).c_str(),
-              kOnnxOpset, absl::StrJoin(model.inputs, ", ").c_str(),
-              absl::StrJoin(model.outputs, ", ").c_str());
+  Say(args,
+      absl::StrFormat("%s: %s, ONNX opset %d, %s -> %s\n", out, StepOf(checkpoint), kOnnxOpset,
+                      absl::StrJoin(model.inputs, ", "), absl::StrJoin(model.outputs, ", ")),
+      {{"file", out},
+       {"job", checkpoint.job},
+       {"step", checkpoint.step},
+       {"opset", kOnnxOpset},
+       {"inputs", model.inputs},
+       {"outputs", model.outputs}});
   return OkStatus();
 }
 
@@ -148,6 +167,7 @@ Status Export(const ParsedArgs& args) {
   if (args.positional.size() != 2) {
     return InvalidArgument("expected a checkpoint and a file; hint: tandem export DIR model.npz");
   }
+  TD_RETURN_IF_ERROR(WantsJson(args).status());
   const std::string& out = args.positional[1];
   const bool network = out.ends_with(".onnx");
   if (!network && !out.ends_with(".npz") && !out.ends_with(".safetensors")) {

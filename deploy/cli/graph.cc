@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "common/base/nearest.h"
 #include "deploy/cli/commands.h"
@@ -65,7 +66,26 @@ Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
   return OkStatus();
 }
 
+nlohmann::ordered_json Json(const Program& program, const std::string& point,
+                            const JobHistory& history) {
+  auto operators = nlohmann::ordered_json::array(), passes = operators;
+  for (const Op& op : program.ops) {
+    auto reads = nlohmann::ordered_json::array(), writes = reads;
+    ForEachRead(op, [&](const std::string& name) { reads.push_back(name); });
+    ForEachWrite(op, [&](const std::string& name) { writes.push_back(name); });
+    operators.push_back({{"type", op.type}, {"reads", reads}, {"writes", writes}});
+  }
+  for (const PassReport& report : history.passes) {
+    passes.push_back({{"pass", report.name},
+                      {"matched", report.outcome.matched},
+                      {"reason", report.outcome.reason}});
+  }
+  return {
+      {"program", program.name}, {"after", point}, {"operators", operators}, {"passes", passes}};
+}
+
 Status Show(const ParsedArgs& parsed, const JobHistory& history) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(parsed));
   TD_ASSIGN_OR_RETURN(const size_t at, PointOf(parsed, history));
   const auto& [point, program] = history.points[at];
   const std::string dot = ToDot(program, program.name + " after " + point);
@@ -76,6 +96,10 @@ Status Show(const ParsedArgs& parsed, const JobHistory& history) {
     const Status drawn = DrawSvg(source, svg);
     std::remove(source.c_str());
     return drawn;
+  }
+  if (as_json) {
+    std::puts(Json(program, point, history).dump(2).c_str());
+    return OkStatus();
   }
   std::printf("# %s after %s: %zu operators\n%s", program.name.c_str(), point.c_str(),
               program.ops.size(), Dump(program).c_str());
@@ -94,6 +118,7 @@ int RunGraph(const Args& args) {
       {"dot", "", "FILE", "write a graph in graphviz's language instead of printing"},
       {"svg", "", "FILE", "draw the graph with graphviz instead of printing"},
       {"workers", "", "N", "workers that the job will have; 1 unless given"},
+      kOutputFlag,
   };
   if (!ParseOrExplain("graph", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
   if (parsed.positional.size() != 1) return Fail("graph", InvalidArgument("expected one JOB file"));

@@ -2,6 +2,7 @@
 #include <climits>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
 #include "common/strategy/strategy.h"
@@ -26,17 +27,18 @@ const std::vector<FlagSpec>& Flags() {
       {"loss", "", "NAME",
        "softmax (default): cross entropy of the output with \"label\"; sigmoid; none: the program "
        "is the network alone"},
-      {"output", "", "NAME", "the model's output that the loss takes, where it has several"},
+      {"loss_of", "", "NAME", "the model's output that the loss takes, where it has several"},
       {"rename", "", "A=B,C=D",
        "inputs of the model, and the fields of the data that they are; an only input that is an "
        "image is \"img\" unless given"},
+      kOutputFlag,
   };
   return kFlags;
 }
 
 StatusOr<OnnxImportOptions> OptionsOf(const ParsedArgs& args) {
   OnnxImportOptions options;
-  options.output = args.Get("output");
+  options.output = args.Get("loss_of");
   const std::vector<std::string> losses = {"softmax", "sigmoid", "none"};
   const std::string loss = args.Get("loss", losses[0]);
   const auto it = std::find(losses.begin(), losses.end(), loss);
@@ -62,6 +64,7 @@ Status Import(const ParsedArgs& args) {
   }
   const std::string &path = args.positional[0], &folder = args.positional[1];
   TD_ASSIGN_OR_RETURN(const OnnxImportOptions options, OptionsOf(args));
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const std::string bytes, ReadSmallFile(path, INT_MAX));
   CpuDevice device;
   TD_ASSIGN_OR_RETURN(const OnnxImport model, ImportOnnx(bytes, path, options, device));
@@ -83,11 +86,20 @@ Status Import(const ParsedArgs& args) {
       {{folder + "/model.safetensors", write_tensors}, {folder + "/model.pbtxt", write_program}}));
   int64_t elements = 0;
   for (const auto& [name, tensor] : model.tensors) elements += tensor.numel();
-  std::printf("%s: %zu operators, %zu tensors, %lld elements\n", (folder + "/model.pbtxt").c_str(),
-              model.program.ops.size(), model.tensors.size(), static_cast<long long>(elements));
+  std::string text =
+      absl::StrFormat("%s: %d operators, %d tensors, %d elements\n", folder + "/model.pbtxt",
+                      model.program.ops.size(), model.tensors.size(), elements);
+  nlohmann::ordered_json json = {{"program", folder + "/model.pbtxt"},
+                                 {"parameters", folder + "/model.safetensors"},
+                                 {"operators", model.program.ops.size()},
+                                 {"tensors", model.tensors.size()},
+                                 {"elements", elements},
+                                 {"data", nlohmann::ordered_json::object()}};
   for (const Var* var : model.program.VarsOf(VarKind::kData)) {
-    std::printf("  data \"%s\": %s\n", var->name.c_str(), ToString(var->desc).c_str());
+    text += absl::StrFormat("  data \"%s\": %s\n", var->name, ToString(var->desc));
+    json["data"][var->name] = ToString(var->desc);
   }
+  std::fputs((as_json ? json.dump(2) + "\n" : text).c_str(), stdout);
   return OkStatus();
 }
 

@@ -14,9 +14,9 @@ constexpr char kUsage[] =
     "tandem knobs explain NAME    what one does: unit, range, default, other spellings\n"
     "tandem knobs markdown        the same for all, as docs/knobs.md\n";
 
-std::string KnobsJson() {
+std::string KnobsJson(const std::vector<KnobInfo>& knobs) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const KnobInfo& knob : ListKnobs()) {
+  for (const KnobInfo& knob : knobs) {
     all.push_back({{"knob", knob.path},
                    {"type", knob.type},
                    {"default", knob.default_value},
@@ -40,7 +40,7 @@ int RunKnobs(const Args& args) {
   if (!as_json.ok()) return Fail("knobs", as_json.status());
   const Args& words = parsed.positional;
   if (words.size() == 1 && words[0] == "list") {
-    std::fputs((*as_json ? KnobsJson() : KnobsTable()).c_str(), stdout);
+    std::fputs((*as_json ? KnobsJson(ListKnobs()) : KnobsTable()).c_str(), stdout);
     return 0;
   }
   if (words.size() == 1 && words[0] == "markdown") {
@@ -48,11 +48,13 @@ int RunKnobs(const Args& args) {
     return 0;
   }
   if (words.size() >= 2 && words[0] == "explain") {
+    std::vector<KnobInfo> all;
     for (size_t i = 1; i < words.size(); ++i) {
-      const StatusOr<std::string> text = ExplainKnob(words[i]);
-      if (!text.ok()) return Fail("knobs", text.status());
-      std::printf("%s%s", i > 1 ? "\n" : "", text->c_str());
+      const StatusOr<std::vector<KnobInfo>> found = FindKnobs(words[i]);
+      if (!found.ok()) return Fail("knobs", found.status());
+      all.insert(all.end(), found->begin(), found->end());
     }
+    std::fputs((*as_json ? KnobsJson(all) : ExplainKnobs(all)).c_str(), stdout);
     return 0;
   }
   if (words.size() == 1 && words[0] == "explain") {

@@ -79,15 +79,35 @@ Checked Check(const TextFile& file, std::string type, int ranks) {
   return type == "job" ? CheckJobFile(file, ranks) : CheckStrategy(file);
 }
 
-Status ShowMemory(const std::string& kind, const std::string& path, int workers) {
+// Prints it, or adds it to `json`, the file's part of the answer.
+Status ShowMemory(const std::string& kind, const std::string& path, int workers, Json* json) {
   if (kind != "job") return InvalidArgument("--memory: %s is a strategy, not a job", path);
   TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(path, workers));
-  TD_ASSIGN_OR_RETURN(const std::string table, MemoryTable(history));
-  std::fputs(table.c_str(), stdout);
+  TD_ASSIGN_OR_RETURN(const MemoryReport report, MemoryOf(history));
+  if (json == nullptr) {
+    std::fputs(MemoryText(report).c_str(), stdout);
+    return OkStatus();
+  }
+  Json rows = Json::array();
+  for (const MemoryRow& row : report.rows) {
+    rows.push_back({{"behind", row.point},
+                    {"operators", row.operators},
+                    {"no_reuse", row.no_reuse},
+                    {"peak", row.peak},
+                    {"lower_bound", row.lower_bound}});
+  }
+  (*json)["memory"] = {{"batch", report.batch},
+                       {"points", rows},
+                       {"plan", report.plan_bytes},
+                       {"plan_order", report.plan_order},
+                       {"parameters", report.parameter_bytes},
+                       {"state", report.state_bytes},
+                       {"data", report.data_bytes}};
   return OkStatus();
 }
 
-// [{"file", "kind", "ok", "findings": [{"severity", "file", "line", "column", "message", "hint"}]}]
+// [{"file", "kind", "ok", "findings": [{"severity", "file", "line", "column", "message",
+// "hint"}]}], with --memory "memory" too, in bytes.
 Json ToJson(const std::string& path, const Checked& checked) {
   Json findings = Json::array();
   for (const Diagnostic& d : checked.diagnostics.entries()) {
@@ -152,7 +172,8 @@ int RunLint(const Args& args) {
       continue;
     }
     if (parsed.Has("memory")) {
-      const Status shown = ShowMemory(checked.kind, path, static_cast<int>(*workers));
+      const Status shown = ShowMemory(checked.kind, path, static_cast<int>(*workers),
+                                      *as_json ? &all.back() : nullptr);
       if (!shown.ok()) exit_code = Fail("lint", shown);
     }
     if (!parsed.Has("save")) continue;

@@ -204,6 +204,7 @@ Status Merge(const ParsedArgs& args) {
   if (args.positional.empty() || args.positional.size() > 2) {
     return InvalidArgument("expected the profile's folder; hint: tandem profile prof");
   }
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   const std::string& folder = args.positional[0];
   const std::string out =
       args.positional.size() == 2 ? args.positional[1] : folder + "/timeline.json";
@@ -222,6 +223,16 @@ Status Merge(const ParsedArgs& args) {
     return WriteTextFile(path, trace.dump(-1, ' ', false, json::error_handler_t::replace));
   };
   TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
+  if (as_json) {
+    const json said = {{"file", out},
+                       {"trainers", timelines.size()},
+                       {"events", events},
+                       {"updates", merger.updates()},
+                       {"arrows", merger.arrows()},
+                       {"put_together", TextOf(worst)}};
+    std::puts(said.dump(2).c_str());
+    return OkStatus();
+  }
   std::printf(
       "%s: %zu trainers, %zu events, %zu updates of pservers, %lld arrows; put together %s\n",
       out.c_str(), timelines.size(), events, merger.updates(),
@@ -231,6 +242,6 @@ Status Merge(const ParsedArgs& args) {
 
 }  // namespace
 
-int RunProfile(const Args& args) { return RunBody("profile", kUsage, {}, args, Merge); }
+int RunProfile(const Args& args) { return RunBody("profile", kUsage, {kOutputFlag}, args, Merge); }
 
 }  // namespace tandem::deploy

@@ -232,7 +232,7 @@ class Import(unittest.TestCase):
         self.assertIn("did you mean", self.run_program("tandem", "import", "lenet.onnx", "x",
                                                        "--loss=sofmax", code=2))
         self.assertIn("(outputs: probabilities)", self.run_program(
-            "tandem", "import", "lenet.onnx", "x", "--output=nothing", code=2))
+            "tandem", "import", "lenet.onnx", "x", "--loss_of=nothing", code=2))
         self.run_program("tandem", "import", "nowhere.onnx", "x", code=2)
 
 

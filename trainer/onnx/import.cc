@@ -66,7 +66,7 @@ StatusOr<std::string> OutputOf(const onnx::GraphProto& graph, const std::string&
   if (wanted.empty() && names.size() == 1) return names[0];
   const std::string all = absl::StrJoin(names, ", ");
   if (wanted.empty()) {
-    return InvalidArgument("the model has %d outputs: %s; hint: choose one, --output=NAME",
+    return InvalidArgument("the model has %d outputs: %s; hint: choose one, --loss_of=NAME",
                            names.size(), all);
   }
   if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;

@@ -80,9 +80,9 @@ TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
 
 TEST_F(CliTest, EveryCommandExplainsItself) {
   for (const char* name :
-       {"bench",     "certs",   "completion", "demo",   "doctor", "drain", "events",
-        "export",    "graph",   "import",     "knobs",  "lint",   "plan",  "profile",
-        "rebalance", "restore", "save",       "status", "steps",  "top",   "vars"}) {
+       {"bench",   "certs", "completion", "demo",  "doctor", "drain", "events",  "export",
+        "graph",   "help",  "import",     "knobs", "lint",   "plan",  "profile", "rebalance",
+        "restore", "save",  "status",     "steps", "top",    "vars",  "version"}) {
     EXPECT_EQ(Tandem({name, "--help"}), 0) << name;
     EXPECT_THAT(Out(), StartsWith(std::string("tandem ") + name));
     EXPECT_EQ(Tandem({name, "--hlep"}), kExitUsage) << name;
@@ -340,6 +340,52 @@ TEST_F(CliTest, AnswersAsJson) {
   EXPECT_EQ(first["hint"], "did you mean \"epochs\"?");
   EXPECT_EQ(Tandem({"lint", path, "-o", "json"}), kExitUsage) << "the exit code stays";
   EXPECT_EQ(Tandem({"knobs", "list", "-o", "xml"}), kExitUsage);
+}
+
+// Every command that says something, but completion, which is for shells, and those that a job must
+// run for (tests/e2e/watch_test.cc).
+TEST_F(CliTest, EveryCommandAnswersAsJson) {
+  const auto json = [&](const std::vector<std::string>& args) {
+    std::vector<std::string> all = args;
+    all.insert(all.end(), {"-o", "json"});
+    EXPECT_EQ(Tandem(all), 0) << args[0] << "\n" << Err();
+    const auto answer = nlohmann::json::parse(Out(), nullptr, /*allow_exceptions=*/false);
+    EXPECT_FALSE(answer.is_discarded()) << Out();
+    all.back() = "yaml";
+    EXPECT_EQ(Tandem(all), kExitUsage) << args[0];
+    return answer;
+  };
+  EXPECT_NE(json({"version"})["version"], "");
+  EXPECT_EQ(json({"help"}).size(), Commands().size());
+  EXPECT_EQ(json({"knobs", "explain", "a_sync"})[0]["knob"], "a_sync");
+  const std::string pki = dir_ + "/pki";
+  EXPECT_EQ(json({"certs", "init", pki})["folder"], pki);
+  const auto issued = json({"certs", "issue", pki, "--job=j", "--role=trainer"});
+  EXPECT_EQ(issued["uri"], "spiffe://tandem/job/j/role/trainer");
+  EXPECT_EQ(json({"certs", "show", issued["folder"]})[0]["good"], true);
+
+  const std::string job = Write("job.pbtxt", R"(
+    name: "small" model { zoo: "lenet" } global_batch_size: 4 mode: LOCAL
+    optimizer { type: "momentum" learning_rate: 0.01 }
+    data { format: "synthetic" synthetic { image: 1 image: 28 image: 28 classes: 10 samples: 8 } }
+    strategy { build_strategy { fuse_all_optimizer_ops: true } })");
+  const auto memory = json({"lint", job, "--memory"})[0]["memory"];
+  EXPECT_GT(memory["parameters"], 61706 * 4 - 1);
+  EXPECT_EQ(memory["points"][0]["behind"], "model");
+  const auto graph = json({"graph", job, "--after=model"});
+  EXPECT_EQ(graph["after"], "model");
+  EXPECT_EQ(graph["operators"][0]["type"], "conv2d");
+  EXPECT_EQ(graph["operators"][0]["reads"][0], "img");
+  const auto fused =
+      std::find_if(graph["passes"].begin(), graph["passes"].end(),
+                   [](const auto& p) { return p["pass"] == "fuse_all_optimizer_ops"; });
+  ASSERT_NE(fused, graph["passes"].end());
+  EXPECT_EQ((*fused)["matched"], 1);
+  const auto data = json({"data", "inspect", job, "--records=1"});
+  EXPECT_EQ(data["parts"][0]["samples"], 8);
+  EXPECT_EQ(data["parts"][0]["fields"][1]["field"], "label");
+  EXPECT_THAT(data["parts"][0]["first"][0]["features"]["label"].get<std::string>(),
+              StartsWith("int64 [1] "));
 }
 
 TEST_F(CliTest, DemoWithEqualBits) {

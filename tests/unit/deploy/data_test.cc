@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "common/base/status.h"
 #include "tests/unit/deploy/launcher_fixture.h"
@@ -90,6 +91,27 @@ TEST_F(DataTest, ConvertsRecordFilesAndNamesDamage) {
   EXPECT_EQ(Tandem({"data", "convert", a, dir_ + "/d"}), kExitData);
   EXPECT_EQ(Tandem({"data", "convert", a, dir_ + "/e", "--max_bad_records=1"}), 0) << Err();
   EXPECT_THAT(Out(), HasSubstr("2 records in"));
+}
+
+TEST_F(DataTest, AnswersAsJson) {
+  const auto json = [&] { return nlohmann::json::parse(Out(), nullptr, false); };
+  const std::string a = dir_ + "/a";
+  ASSERT_EQ(Tandem({"data", "convert", LibSvmJob(), a, "-o", "json"}), 0) << Err();
+  auto said = json();
+  EXPECT_EQ(said["records"], 3);
+  EXPECT_EQ(said["files"], nlohmann::json({a}));
+  EXPECT_THAT(said["job_lines"].get<std::string>(), HasSubstr("feature { name: \"ids\""));
+  std::string bytes = Read("a");
+  bytes[20] = static_cast<char>(bytes[20] ^ 1);
+  Write("a", bytes);
+  EXPECT_EQ(Tandem({"data", "inspect", a, "-o", "json"}), kExitData);
+  said = json();
+  EXPECT_EQ(said["format"], "tfrecord");
+  EXPECT_EQ(said["records"], 2);
+  EXPECT_EQ(said["bytes"], bytes.size());
+  EXPECT_EQ(said["first"].size(), 2u);
+  EXPECT_EQ(said["first"][0]["features"]["label"], "int64 [1] 0");
+  EXPECT_THAT(said["bad"][0].get<std::string>(), HasSubstr("the checksum of a record is wrong"));
 }
 
 TEST_F(DataTest, WhatIsWrong) {

@@ -154,7 +154,7 @@ TEST(Knobs, AllOfTheSeedsAreThere) {
                            "FLAGS_cpu_deterministic",
                            "FLAGS_enable_rpc_profiler",
                            "BuildStrategy"}) {
-    EXPECT_TRUE(ExplainKnob(name).ok()) << name;
+    EXPECT_TRUE(FindKnobs(name).ok()) << name;
   }
 }
 
@@ -162,19 +162,19 @@ TEST(Knobs, TableAndExplain) {
   const std::string table = KnobsTable();
   EXPECT_EQ(table.rfind("NAME ", 0), 0u);
   EXPECT_THAT(table, HasSubstr("\nbuild_strategy.gradient_scale_strategy "));
-  const auto a_sync = ExplainKnob("a_sync");
+  const auto a_sync = FindKnobs("a_sync");
   ASSERT_TRUE(a_sync.ok());
   for (const char* part :
        {"a_sync\n", "default:       false", "modes:         pserver, hybrid",
         "also written:  async_mode", "built:         yes", "effect test:   pserver_modes_test",
         "why:           The seeds' table"}) {
-    EXPECT_THAT(*a_sync, HasSubstr(part));
+    EXPECT_THAT(ExplainKnobs(*a_sync), HasSubstr(part));
   }
-  EXPECT_THAT(*ExplainKnob("k_steps"), HasSubstr("localsgd_configs.k_steps\n"));
-  const Status unknown = ExplainKnob("fuse_all_reduce_op").status();
+  EXPECT_THAT(ExplainKnobs(*FindKnobs("k_steps")), HasSubstr("localsgd_configs.k_steps\n"));
+  const Status unknown = FindKnobs("fuse_all_reduce_op").status();
   EXPECT_EQ(unknown.code(), StatusCode::kNotFound);
   EXPECT_THAT(std::string(unknown.message()), HasSubstr("did you mean \"fuse_all_reduce_ops\"?"));
-  EXPECT_EQ(ExplainKnob("").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(FindKnobs("").status().code(), StatusCode::kNotFound);
 }
 
 // With TANDEM_UPDATE=1 the page is written instead.
