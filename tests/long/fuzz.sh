@@ -3,16 +3,21 @@
 # many CPU minutes each, 10 by default; first, as target "mutations", the fuzz tests of strategy, job,
 # program, data and ONNX files with TANDEM_FUZZ_RUNS files of each kind (1,000,000; TANDEM_SEED too).
 #   tests/long/fuzz.sh [MINUTES_PER_TARGET [TARGET...]]
-# What is found goes on from run to run in build-fuzz/fuzz: corpus/TARGET, crashes/TARGET-*, and a row
-# a run in figures.tsv; the table at the end adds them up. Exit code 1: a target crashed.
+# What is found goes on from run to run in build-fuzz/fuzz, or the folder TANDEM_FUZZ_KEEP: corpus/TARGET,
+# crashes/TARGET-*, and a row a run in figures.tsv. The table at the end adds them up; TANDEM_UPDATE=1
+# puts its rows into docs/benchmarks/fuzz.md. Exit code 1: a target crashed.
+# For its test: TANDEM_FUZZ_PROGRAMS, the folder of fuzz_TARGET, and TANDEM_FUZZ_PAGE.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 minutes=${1:-10}
 shift || true
 all=(mutations $(sed -n 's/^tandem_fuzz_target(\([a-z_]*\) .*/\1/p' tests/fuzz/CMakeLists.txt))
 targets=("${@:-${all[@]}}")
-out=build-fuzz/fuzz
+programs=${TANDEM_FUZZ_PROGRAMS:-build-fuzz/fuzz}
+page=${TANDEM_FUZZ_PAGE:-docs/benchmarks/fuzz.md}
+out=${TANDEM_FUZZ_KEEP:-$programs}
 figures=$out/figures.tsv
+mkdir -p "$out"
 
 mutations() {
   export TANDEM_FUZZ_RUNS=${TANDEM_FUZZ_RUNS:-1000000} TANDEM_SEED=${TANDEM_SEED:-$RANDOM}
@@ -28,7 +33,7 @@ turn() {
   local name=$1 seconds=$2 log=$out/$1.log words=$out/seeds/$1/words.dict flags=() rc=0
   local TIMEFORMAT='%U %S' used
   [ ! -s "$words" ] || flags+=(-dict="$words")
-  used=$({ time "$out/fuzz_$name" "$out/corpus/$name" -max_total_time="$seconds" -max_len=16384 \
+  used=$({ time "$programs/fuzz_$name" "$out/corpus/$name" -max_total_time="$seconds" -max_len=16384 \
     -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$out/crashes/$name-" \
     ${flags[@]+"${flags[@]}"} >"$log" 2>&1; } 2>&1) || rc=$?
   awk -v name="$name" -v used="$used" -v rc=$rc '
@@ -47,9 +52,10 @@ last_seconds() { tail -1 "$figures" | cut -f5; }
 
 # CPU seconds are what counts: turns go on until there are enough of them.
 fuzz() {
-  local name=$1 left=$((minutes * 60))
+  local name=$1 left
+  left=$(awk -v minutes="$minutes" 'BEGIN { printf "%d", minutes * 60 }')
   mkdir -p "$out/corpus/$name" "$out/seeds/$name" "$out/crashes"
-  "$out/fuzz_$name" --write_seeds="$out/seeds/$name"
+  "$programs/fuzz_$name" --write_seeds="$out/seeds/$name"
   cp "$out/seeds/$name"/seed-* "$out/corpus/$name"
   while [ "$left" -gt 0 ]; do
     turn "$name" $((left < 30 ? 2 * left : 60)) || return 1
@@ -57,19 +63,41 @@ fuzz() {
   done
 }
 
+# Rows add up what figures.tsv has of a target.
 table() {
   echo "| target | executions | edges | corpus | CPU minutes | crashes |"
   echo "|---|---|---|---|---|---|"
   awk -F'\t' '
+    function grouped(n, text, end) {
+      text = sprintf("%d", n)
+      for (end = length(text) - 3; end > 0; end -= 3) {
+        text = substr(text, 1, end) "," substr(text, end + 1)
+      }
+      return text
+    }
     !($1 in runs) { names[++n] = $1 }
     { runs[$1] += $2; if ($3) edges[$1] = $3; if ($4) corpus[$1] = $4; cpu[$1] += $5; bad[$1] += $6 }
     END {
       for (i = 1; i <= n; ++i) {
         name = names[i]
-        printf "| %s | %d | %d | %d | %.1f | %d |\n", name, runs[name], edges[name], corpus[name],
-          cpu[name] / 60, bad[name]
+        printf "| %s | %s | %s | %s | %.1f | %d |\n", name, grouped(runs[name]),
+          grouped(edges[name]), grouped(corpus[name]), cpu[name] / 60, bad[name]
       }
     }' "$figures"
+}
+
+# Rows of the page's first table are replaced by those of the file $1, and new ones added at its end.
+update_page() {
+  awk '
+    FNR == NR { if ($1 == "|" && $2 != "target") { fresh[$2] = $0; names[++n] = $2 }; next }
+    $2 == "target" && $4 == "executions" { inside = 1 }
+    inside && !NF {
+      for (i = 1; i <= n; ++i) if (!(names[i] in done)) print fresh[names[i]]
+      inside = 0
+    }
+    inside && ($2 in fresh) { print fresh[$2]; done[$2] = 1; next }
+    { print }' "$1" "$page" >"$page.new"
+  mv "$page.new" "$page"
 }
 
 temporary=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)")  # inputs become files
@@ -82,11 +110,14 @@ for name in "${targets[@]}"; do
     mutations || status=1
     continue
   fi
-  if [ ! -x "$out/fuzz_$name" ]; then
-    echo "fuzz.sh: no target \"$name\" in $out: cmake --preset fuzz && ninja -C build-fuzz fuzz_$name" >&2
+  if [ ! -x "$programs/fuzz_$name" ]; then
+    echo "fuzz.sh: no target \"$name\" in $programs: cmake --preset fuzz && ninja -C build-fuzz fuzz_$name" >&2
     exit 2
   fi
   fuzz "$name" || status=1
 done
-[ ! -e "$figures" ] || table
+if [ -e "$figures" ]; then
+  table | tee "$temporary/table"
+  [ "${TANDEM_UPDATE:-}" != 1 ] || update_page "$temporary/table"
+fi
 exit $status
