@@ -10,6 +10,7 @@ import sys
 import machine
 import peer_setup
 from figures_durability import DurabilityFigures
+from figures_jobs import JobsFigures
 from figures_ranks import RanksFigures
 from figures_readers import ReaderFigures
 from figures_training import TrainingFigures
@@ -19,7 +20,7 @@ ROUNDS_MIN = 5  # of a figure to be quoted
 EXIT_FAILED = 1
 
 
-class Bench(TrainingFigures, DurabilityFigures, ReaderFigures, RanksFigures):
+class Bench(TrainingFigures, DurabilityFigures, ReaderFigures, RanksFigures, JobsFigures):
     def op_overhead(self):
         goal_ns = 50.0
         work = machine.OtherWork()
@@ -71,6 +72,8 @@ FIGURES = {
     "dp_efficiency": Bench.dp_efficiency,
     "hybrid_deepfm": Bench.hybrid_deepfm,
     "hierarchical_hosts": Bench.hierarchical_hosts,
+    "data_wait": Bench.data_wait,
+    "tls_overhead": Bench.tls_overhead,
 }
 
 

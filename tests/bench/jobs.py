@@ -32,9 +32,10 @@ def read_json(path):
         return json.load(file)
 
 
-def run_job(bin_dir, launch, job, folder):
-    """The result of a job run by tandemrun; its log and its checkpoints lie in `folder`."""
+def run_job(bin_dir, launch, job, folder, args=()):
+    """The result of a job run by tandemrun, `args` being its trainers'; its log and its checkpoints
+    lie in `folder`."""
     path = os.path.join(folder, "result.json")
     run_together([[os.path.join(bin_dir, "tandemrun"), *launch, "--quiet",
-                   f"--log_dir={folder}/log", job, "--", f"--result_json={path}"]], folder)
+                   f"--log_dir={folder}/log", job, "--", f"--result_json={path}", *args]], folder)
     return read_json(path)
