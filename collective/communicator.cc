@@ -56,6 +56,7 @@ std::string ToString(const Collective& call) {
     case CollectiveOp::kBarrier:
       break;
   }
+  if (call.group > 0) args += absl::StrFormat(" of each %d ranks", call.group);
   const std::string of = call.what.empty() ? "" : absl::StrFormat(" of \"%s\"", call.what);
   return absl::StrFormat("%s(%s)%s", name, args, of);
 }
@@ -125,8 +126,13 @@ Status CheckCall(const Collective& call, int rank, int size) {
   if (Reduces(call.op) && !CanReduce(call.dtype)) {
     return InvalidArgument("%s: %s cannot be reduced", ToString(call), Name(call.dtype));
   }
-  if (call.root < 0 || call.root >= size) {
-    return InvalidArgument("%s: root must be in [0, %d)", ToString(call), size);
+  const bool may_group = call.op == CollectiveOp::kReduce || call.op == CollectiveOp::kBroadcast;
+  if (call.group < 0 || (call.group > 0 && (!may_group || size % call.group != 0))) {
+    return InvalidArgument("%s: %d ranks have no groups of %d", ToString(call), size, call.group);
+  }
+  const int roots = call.group > 0 ? call.group : size;
+  if (call.root < 0 || call.root >= roots) {
+    return InvalidArgument("%s: root must be in [0, %d)", ToString(call), roots);
   }
   TD_RETURN_IF_ERROR(CheckPeers(call, rank, size));
   TD_RETURN_IF_ERROR(CheckMemory(call, {call.in, call.out, call.count}, rank, size));

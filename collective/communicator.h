@@ -50,6 +50,10 @@ struct Collective {
   DType dtype = DType::kF32;
   ReduceOp reduce = ReduceOp::kSum;
   int root = 0;
+  // Of kReduce and kBroadcast: ranks [k * group, (k + 1) * group) are group k, each with a `root`
+  // of its own, which is number `root` in it. Each of these gets the sum of all ranks; each gives
+  // what it has to its group. 0: no groups. Between hosts alone.
+  int group = 0;
   // Of kSendRecv: the ranks that `in` goes to and that `out` comes from; -1: that half is not
   // there, nor its memory.
   int to = -1, from = -1;

@@ -68,6 +68,27 @@ Schedule HierarchicalReduceScatter(HierarchyForm form, int rank, int size, int g
   return steps;
 }
 
+Schedule ReduceToGroups(bool tree, int rank, int size, int group, int root, size_t count,
+                        size_t element_bytes) {
+  const int local = rank % group, groups = size / group;
+  Schedule steps;
+  Append(tree ? HalvingReduce(local, group, root, count, element_bytes)
+              : RingReduce(local, group, root, count, element_bytes),
+         rank - local, 1, 0, &steps);
+  if (local != root) return steps;
+  Append(tree ? HalvingDoublingAllReduce(rank / group, groups, count, element_bytes)
+              : RingAllReduce(rank / group, groups, count, element_bytes),
+         root, group, 0, &steps);
+  return steps;
+}
+
+Schedule BroadcastInGroups(int rank, int group, int root, size_t bytes) {
+  const int local = rank % group;
+  Schedule steps;
+  Append(ChainBroadcast(local, group, root, bytes), rank - local, 1, 0, &steps);
+  return steps;
+}
+
 std::string DescribeGroups(int size, int group) {
   constexpr int kShown = 4;
   std::string groups, leaders;

@@ -31,6 +31,15 @@ Schedule HierarchicalAllReduce(HierarchyForm form, int rank, int size, int group
 Schedule HierarchicalReduceScatter(HierarchyForm form, int rank, int size, int group, size_t count,
                                    size_t element_bytes);
 
+// Each group has a copy of something, of which number `root` of the group keeps a part: it gets the
+// sum over all ranks. In the group a reduce, then an allreduce among those who are `root` of
+// theirs. `tree`: both by halving and doubling, which gives the bits of the tree over all ranks
+// where `group` is a power of two; else by rings. REQUIRES: `size` is a multiple of `group`.
+Schedule ReduceToGroups(bool tree, int rank, int size, int group, int root, size_t count,
+                        size_t element_bytes);
+// What number `root` of each group has goes to the group.
+Schedule BroadcastInGroups(int rank, int group, int root, size_t bytes);
+
 // "groups [0..3] [4..7]; leaders 0 4", with the middle left out when there are many.
 std::string DescribeGroups(int size, int group);
 

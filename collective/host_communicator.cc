@@ -145,12 +145,13 @@ Status HostCommunicator::RunMessage(const Collective& call, Time deadline) {
 
 Status HostCommunicator::Run(const Collective& call, const MessageHeader& header, Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
-  if (board_ != nullptr && !Board::Runs(call.op)) {
+  if (board_ != nullptr && (call.group > 0 || !Board::Runs(call.op))) {
     TD_RETURN_IF_ERROR(board_->Agree(header, deadline));
   } else if (board_ != nullptr) {  // in the order in which the schedules below add
     const bool tree = AddsTree(ChooseAllReduce(config_, size(), bytes));
     return board_->Run(call, header, tree, deadline);
   }
+  if (call.group > 0) return RunInGroups(call, header, deadline);
   std::byte* const out = static_cast<std::byte*>(call.out);
   switch (call.op) {
     case CollectiveOp::kAllReduce:
@@ -185,6 +186,19 @@ Status HostCommunicator::Run(const Collective& call, const MessageHeader& header
       break;  // RunMessage
   }
   return Unimplemented("collective operation %d is not built yet", static_cast<int>(call.op));
+}
+
+Status HostCommunicator::RunInGroups(const Collective& call, const MessageHeader& header,
+                                     Time deadline) {
+  const size_t element = SizeOf(call.dtype), bytes = call.count * element;
+  if (call.op == CollectiveOp::kBroadcast) {
+    return exchange_.Run(BroadcastInGroups(rank(), call.group, call.root, bytes),
+                         {static_cast<std::byte*>(call.out), bytes}, header, deadline);
+  }
+  const bool tree = AddsTree(ChooseAllReduce(config_, size(), bytes));
+  return ExchangeInPlace(
+      call, bytes, ReduceToGroups(tree, rank(), size(), call.group, call.root, call.count, element),
+      header, deadline);
 }
 
 Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeader& header,

@@ -69,6 +69,9 @@ class HostCommunicator final : public Communicator {
       TD_REQUIRES(run_mu_);
   Status RunReduceScatter(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
+  // Of a call with groups.
+  Status RunInGroups(const Collective& call, const MessageHeader& header, Time deadline)
+      TD_REQUIRES(run_mu_);
   // Of a kSendRecv: the next message to `to`, or from it.
   Status RunMessage(const Collective& call, Time deadline) TD_REQUIRES(run_mu_);
   Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline)

@@ -13,6 +13,7 @@ MessageHeader MakeHeader(const Collective& call, uint64_t communicator, uint64_t
   h.reduce = static_cast<uint8_t>(call.reduce);
   h.dtype = static_cast<uint8_t>(call.dtype);
   h.root = call.root;
+  h.group = static_cast<uint32_t>(call.group);
   h.communicator = communicator;
   h.sequence = sequence;
   h.count = call.count;
@@ -37,6 +38,7 @@ std::string ToString(const MessageHeader& header) {
   if (!dtype.ok()) return absl::StrFormat("an operation on data of unknown type %d", header.dtype);
   call.dtype = *dtype;
   call.root = header.root;
+  call.group = static_cast<int>(header.group);
   call.count = header.count;
   call.what.assign(header.what, strnlen(header.what, sizeof(header.what)));
   if (call.op != CollectiveOp::kSendRecv) {
@@ -63,8 +65,9 @@ Status CheckHeader(const MessageHeader& got, const MessageHeader& expected,
   }
   const bool same = got.op == expected.op && got.reduce == expected.reduce &&
                     got.dtype == expected.dtype && got.root == expected.root &&
-                    got.from == expected.from && got.count == expected.count &&
-                    got.sequence == expected.sequence && got.what_hash == expected.what_hash;
+                    got.group == expected.group && got.from == expected.from &&
+                    got.count == expected.count && got.sequence == expected.sequence &&
+                    got.what_hash == expected.what_hash;
   if (same) return OkStatus();
   return FailedPrecondition(
       "ranks do not run the same operation: %s runs %s, this rank runs %s; all ranks must make the "

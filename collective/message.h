@@ -29,9 +29,9 @@ struct MessageHeader {
   uint64_t count = 0;         // elements
   uint64_t what_hash = 0;     // StableHash of the whole name
   int32_t from = -1;          // of kSendRecv
-  uint32_t unused2 = 0;
-  uint64_t reserved = 0;  // the plan's hash has its place here
-  char what[64] = {};     // its first bytes; not terminated when cut
+  uint32_t group = 0;         // of kReduce and kBroadcast
+  uint64_t reserved = 0;      // the plan's hash has its place here
+  char what[64] = {};         // its first bytes; not terminated when cut
 };
 static_assert(sizeof(MessageHeader) == 128);
 

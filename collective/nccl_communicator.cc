@@ -165,6 +165,9 @@ Status NcclCommunicator::Join(const NcclUniqueId& id, int rank, int size, Time d
 
 // Of calls that NCCL's sends and receives serve.
 Status CheckApart(const Collective& call) {
+  if (call.group > 0) {
+    return Unimplemented("%s: groups of devices are not built yet", ToString(call));
+  }
   const bool messages = call.op == CollectiveOp::kAllToAll || call.op == CollectiveOp::kSendRecv;
   bool in_place = call.count > 0 && call.in == call.out;
   for (const Piece& piece : call.more) in_place |= piece.count > 0 && piece.in == piece.out;

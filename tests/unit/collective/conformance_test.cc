@@ -350,6 +350,47 @@ TEST_P(SumsAndCopiesTest, ManyInFlightAndCallbacks) {
   EXPECT_EQ(called.load(), 50 * size());
 }
 
+// For every size of a group, alone and as large as all: each root gets the sum over all ranks, all
+// of them the same bits, and gives its group what it has.
+TEST_P(SumsAndCopiesTest, ToAndFromTheRootOfEachGroup) {
+  World world = Make();
+  for (int group = 1; group <= size(); ++group) {
+    if (size() % group != 0) continue;
+    for (const size_t count : Counts()) {
+      const int root = group / 2;
+      std::vector<std::vector<float>> all(size());
+      const auto sum = Filled(DType::kI32, count, [this](size_t i) {
+        int total = 0;
+        for (int r = 0; r < size(); ++r) total += ValueOf(r, i);
+        return total;
+      });
+      OnEveryRank(size(), [&](int r) {
+        auto whole = Input(DType::kI32, count, r), out = whole;
+        all[r].assign(count, 1.0f / static_cast<float>(3 * r + 1));
+        Collective call = {.op = CollectiveOp::kReduce,
+                           .in = whole.data(),
+                           .out = out.data(),
+                           .count = count,
+                           .dtype = DType::kI32,
+                           .root = root,
+                           .group = group,
+                           .what = "to roots"};
+        ASSERT_EQ(world[r]->Start(call)->Wait(In(30)), OkStatus());
+        EXPECT_EQ(whole, Input(DType::kI32, count, r));
+        if (r % group == root) {
+          EXPECT_EQ(out, sum) << group << " " << count;
+        }
+        call.in = call.out = all[r].data();
+        call.dtype = DType::kF32;
+        ASSERT_EQ(world[r]->Start(call)->Wait(In(30)), OkStatus());
+        call.op = CollectiveOp::kBroadcast;
+        ASSERT_EQ(world[r]->Start(call)->Wait(In(30)), OkStatus());
+      });
+      for (int r = 0; r < size(); ++r) EXPECT_TRUE(SameBits(all[r], all[0])) << group << " " << r;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, SumsAndCopiesTest, ::testing::ValuesIn(AllBackends()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Groups, SumsAndCopiesTest, ::testing::ValuesIn(GroupedBackends()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Trees, SumsAndCopiesTest, ::testing::ValuesIn(TreeBackends()), NameOf);

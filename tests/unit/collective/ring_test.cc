@@ -96,6 +96,13 @@ TEST(RingTest, SendsAndReceivesPairUp) {
       check(n * 3, [&](int r) { return HierarchicalAllReduce(form, r, n * 3, 3, 11, 4); });
       check(n * 3, [&](int r) { return HierarchicalReduceScatter(form, r, n * 3, 3, n * 6, 4); });
     }
+    for (const int group : {1, 2, 3}) {
+      const int size = n * group;
+      for (const bool tree : {false, true}) {
+        check(size, [&](int r) { return ReduceToGroups(tree, r, size, group, group - 1, 11, 4); });
+      }
+      check(size, [&](int r) { return BroadcastInGroups(r, group, group / 2, 12); });
+    }
     check(n, [&](int r) { return DirectAllGather(r, n, 12); });
     check(n, [&](int r) { return DisseminationBarrier(r, n); });
     for (int root = 0; root < n; ++root) {
@@ -185,6 +192,18 @@ TEST(HierarchyTest, BytesBetweenGroups) {
     EXPECT_EQ(leaders.ranks, groups);
     EXPECT_EQ(shards.ranks, size);
   }
+}
+
+// Between groups the roots alone send: what an allreduce among them takes.
+TEST(HierarchyTest, RootsAloneSendToOtherGroups) {
+  constexpr size_t kCount = 4800;
+  for (const bool tree : {false, true}) {
+    const Crossing crossing =
+        CrossingOf(8, 2, [&](int r) { return ReduceToGroups(tree, r, 8, 2, 1, kCount, 4); });
+    EXPECT_EQ(crossing.bytes, 2 * 3 * kCount * 4);
+    EXPECT_EQ(crossing.ranks, 4);
+  }
+  EXPECT_EQ(CrossingOf(8, 2, [](int r) { return BroadcastInGroups(r, 2, 1, kCount); }).bytes, 0u);
 }
 
 TEST(HierarchyTest, GroupsAreDescribed) {
