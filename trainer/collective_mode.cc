@@ -8,17 +8,14 @@
 #include "absl/strings/str_join.h"
 #include "collective/connect.h"
 #include "collective/nccl_communicator.h"
-#include "kernels/graph/passes/half_communication.h"
-#include "kernels/graph/passes/sync_batch_norm.h"
-#include "kernels/graph/passes/update_by_owner.h"
 #include "trainer/allreduce_choice.h"
+#include "trainer/collective_program.h"
 #include "trainer/comm_bucket.h"
 #include "trainer/common_state.h"
-#include "trainer/dgc_state.h"
+#include "trainer/flat_pool.h"
 #include "trainer/launcher_line.h"
 #include "trainer/mode.h"
 #include "trainer/rank_waits.h"
-#include "trainer/spread_state.h"
 
 namespace tandem {
 namespace {
@@ -55,21 +52,31 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
       : options_(options), communicators_(std::move(communicators)) {}
   ~CollectiveMode() override { EndFlights(); }
 
-  Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
+  Status Distribute(Program& program, const std::vector<ParamGrad>& given) override {
+    return program_.Distribute(program, given);
+  }
+  Status DistributeForward(Program& program) override {
+    return program_.DistributeForward(program);
+  }
+  Status Shard(Program& program) override { return program_.Shard(program); }
   CommHandler* comm() override { return this; }
+  CommHandler* evaluation_comm() override { return params_are_spread() ? this : nullptr; }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                           int64_t step, const std::function<bool()>& stop) override;
   StatusOr<int64_t> Recover(const Status& why, const Program& program, ReturnPoint& point,
                             const std::function<bool()>& stop) override;
   Status BeginStep(int64_t step, float learning_rate) override {
-    if (dgc_) TD_RETURN_IF_ERROR(dgc_->BeginStep(*scope_, step));
+    if (dgc()) TD_RETURN_IF_ERROR(dgc()->BeginStep(*scope_, step));
     TD_RETURN_IF_ERROR(waits_.BeginStep(step, hosts(), timeout()));
     return SetLearningRate(*scope_, learning_rate);
   }
   std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
-  bool state_is_spread() const override { return options_.update_by_owner || dgc_; }
+  bool state_is_spread() const override { return program_.spread(); }
+  bool params_are_spread() const override { return !program_.params().empty(); }
   StatusOr<bool> Stopping(bool mine) override;
   StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
+  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override;
+  StatusOr<int64_t> Tell(int64_t value) override;
   Status Finish() override;
   void AddCounts(std::map<std::string, double>* counts) const override;
   std::string News(int64_t step) override;
@@ -104,15 +111,11 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   // Of this rank's host memory.
   Communicator& hosts() const { return control_ ? *control_ : *communicators_[0]; }
   Communicator& CommunicatorOf(const CommBucket& bucket) const {
-    return *communicators_[bucket.index % communicators_.size()];
+    return *communicators_[bucket.borrows ? 0 : bucket.index % communicators_.size()];
   }
   Status GiveMemory(CommBucket& bucket);
   std::vector<ReducedBucket> Reduced() const;
-  std::vector<std::vector<ParamGrad>> Grouped(const Program& program,
-                                              const std::vector<ParamGrad>& grads) const;
-  Status DistributeGradients(Program& program, const std::vector<ParamGrad>& given);
-  Status DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads);
-  Status DistributeCompressed(Program& program, const std::vector<ParamGrad>& grads);
+  std::optional<DgcState>& dgc() { return program_.dgc(); }
   // `then` is called behind the flight's own end.
   void Launch(const Flight& flight, std::function<void()> then);
   void LaunchNext() TD_EXCLUDES(mu_);
@@ -120,10 +123,10 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
 
   const ModeOptions options_;
   Scope* scope_ = nullptr;
-  int told_steps_ = 0;           // AverageSteps, as told
-  SpreadState spread_;           // with update_by_owner
-  std::optional<DgcState> dgc_;  // with dgc, where there is anything to compress
+  int told_steps_ = 0;  // AverageSteps, as told
+  CollectiveProgram program_{options_};
   std::vector<std::unique_ptr<CommBucket>> buckets_;
+  FlatPool flats_;  // of buckets that borrow theirs
 
   int recoveries_ = 0;
   std::atomic<int64_t> launched_{0}, launched_max_{0};  // under way, at once
@@ -141,74 +144,6 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   std::unique_ptr<Communicator> control_;
   std::vector<std::unique_ptr<Communicator>> communicators_;  // last: their threads use the rest
 };
-
-Status CollectiveMode::Distribute(Program& program, const std::vector<ParamGrad>& given) {
-  TD_RETURN_IF_ERROR(DistributeGradients(program, given));
-  const bool halve = options_.half_communication && options_.between_devices;
-  return halve ? HalveCommunication(program) : OkStatus();
-}
-
-Status CollectiveMode::DistributeGradients(Program& program, const std::vector<ParamGrad>& given) {
-  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, given, options_));
-  if (options_.sync_batch_norm) {
-    TD_RETURN_IF_ERROR(SyncBatchNorm(program, options_.rank, options_.ranks).status());
-  }
-  if (options_.update_by_owner) return DistributeByOwner(program, grads);
-  if (options_.dgc) return DistributeCompressed(program, grads);
-  const auto groups = Grouped(program, grads);
-  if (!options_.average) TD_RETURN_IF_ERROR(InsertAllReduce(program, groups));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, grads));
-  if (!options_.average) return OkStatus();
-  return AppendAverage(program, groups, *options_.average, options_.ranks);
-}
-
-std::vector<std::vector<ParamGrad>> CollectiveMode::Grouped(
-    const Program& program, const std::vector<ParamGrad>& grads) const {
-  if (options_.fuse_all_reduce) return GroupGradients(program, grads, options_.group_rule);
-  std::vector<std::vector<ParamGrad>> groups;
-  for (const ParamGrad& pair : grads) groups.push_back({pair});
-  return groups;
-}
-
-Status CollectiveMode::DistributeCompressed(Program& program, const std::vector<ParamGrad>& grads) {
-  std::vector<ParamGrad> large, small;
-  for (const ParamGrad& pair : grads) {
-    (IsCompressed(program, pair) ? large : small).push_back(pair);
-  }
-  if (options_.rank == 0) {
-    LOG(INFO) << absl::StrFormat(
-        "dgc: %d of %d parameters have at least %d elements and are compressed", large.size(),
-        grads.size(), kDgcElementsMin);
-  }
-  TD_RETURN_IF_ERROR(InsertAllReduce(program, Grouped(program, small)));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, small));
-  if (large.empty()) return OkStatus();
-  TD_ASSIGN_OR_RETURN(auto slots,
-                      AppendCompressed(program, options_.optimizer, Grouped(program, large),
-                                       *options_.dgc, options_.ranks));
-  dgc_.emplace(*options_.dgc, std::move(slots));
-  return OkStatus();
-}
-
-Status CollectiveMode::DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads) {
-  TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(options_.optimizer));
-  if (reach == UpdateReach::kAll) {
-    return Unimplemented(
-        "reduce_strategy Reduce with clip_global_norm is not built yet: no rank has all gradients");
-  }
-  const std::vector<int> owners = OwnersOf(program, grads, options_.ranks);
-  std::vector<ParamGrad> own;
-  std::vector<std::vector<ParamGrad>> single;
-  for (size_t i = 0; i < grads.size(); ++i) {
-    if (owners[i] == options_.rank) own.push_back(grads[i]);
-    single.push_back({grads[i]});
-  }
-  TD_ASSIGN_OR_RETURN(spread_, SpreadState::Make(program, options_.optimizer, grads, owners));
-  TD_RETURN_IF_ERROR(InsertReduce(program, SplitByOwner(Grouped(program, grads), grads, owners)));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, own));
-  if (options_.fuse_broadcast) single = {grads};
-  return AppendBroadcast(program, SplitByOwner(single, grads, owners));
-}
 
 // A flight that ends may launch the next on any communicator: all of them stay until none does.
 void CollectiveMode::EndFlights() {
@@ -291,8 +226,12 @@ Status CollectiveMode::ConnectDevices(const WorldConfig& world) {
 
 Status CollectiveMode::GiveMemory(CommBucket& bucket) {
   if (!bucket.is_flat) return OkStatus();
-  TD_ASSIGN_OR_RETURN(bucket.flat,
-                      CommunicatorOf(bucket).Allocate(bucket.count * SizeOf(bucket.dtype)));
+  const size_t bytes = bucket.count * SizeOf(bucket.dtype);
+  if (bucket.borrows) {
+    flats_.Reserve(bytes);
+    return OkStatus();
+  }
+  TD_ASSIGN_OR_RETURN(bucket.flat, CommunicatorOf(bucket).Allocate(bytes));
   return OkStatus();
 }
 
@@ -324,7 +263,7 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   works.push_back(
       hosts().Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step", .deadline = deadline}));
   for (const auto& [name, tensor] : scope.tensors()) {
-    if (spread_.Holds(name)) continue;
+    if (program_.slots().Holds(name) || program_.params().Holds(name)) continue;
     works.push_back(first.Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()),
                                     tensor.dtype(), 0, {.what = name, .deadline = deadline}));
   }
@@ -335,8 +274,9 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
     if (status.ok()) status = ended;
   }
   TD_RETURN_IF_ERROR(status);
-  TD_RETURN_IF_ERROR(spread_.Scatter(hosts(), state, scope, deadline));
-  if (dgc_) TD_RETURN_IF_ERROR(dgc_->Split(scope, agreed, options_.ranks));
+  TD_RETURN_IF_ERROR(program_.slots().Scatter(hosts(), state, scope, deadline));
+  TD_RETURN_IF_ERROR(program_.params().Scatter(hosts(), state, scope, deadline));
+  if (dgc()) TD_RETURN_IF_ERROR(dgc()->Split(scope, agreed, options_.ranks));
   return agreed;
 }
 
@@ -385,9 +325,27 @@ StatusOr<TensorMap> CollectiveMode::State(const Program& program, const Scope& s
                                           Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   const Time deadline = SteadyNow() + timeout();
-  TD_RETURN_IF_ERROR(Lost(spread_.Gather(hosts(), scope, device, &state, deadline)));
-  if (dgc_) TD_RETURN_IF_ERROR(Lost(dgc_->Sum(hosts(), &state, deadline)));
+  TD_RETURN_IF_ERROR(Lost(program_.slots().Gather(hosts(), scope, device, &state, deadline)));
+  if (dgc()) TD_RETURN_IF_ERROR(Lost(dgc()->Sum(hosts(), &state, deadline)));
   return state;
+}
+
+StatusOr<TensorMap> CollectiveMode::Params(const Program& program, Scope& scope, Device& host) {
+  if (!params_are_spread()) return ParamsOf(program, scope, host);
+  TensorMap params;
+  const Time deadline = SteadyNow() + timeout();
+  TD_RETURN_IF_ERROR(Lost(program_.params().Gather(hosts(), scope, host, &params, deadline)));
+  TD_RETURN_IF_ERROR(
+      Lost(hosts().Barrier({.what = "all parameters are there"})->Wait(SteadyNow() + timeout())));
+  return params;
+}
+
+StatusOr<int64_t> CollectiveMode::Tell(int64_t value) {
+  if (!params_are_spread()) return value;
+  TD_RETURN_IF_ERROR(Lost(hosts()
+                              .Broadcast(&value, 1, DType::kI64, 0, {.what = "what rank 0 tells"})
+                              ->Wait(SteadyNow() + timeout())));
+  return value;
 }
 
 StatusOr<int> CollectiveMode::Register(const CommNode& node) {
@@ -429,10 +387,16 @@ void CollectiveMode::LaunchNext() {
 
 void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   CommBucket* bucket = flight.bucket;
-  const auto end = [flight, then = std::move(then)](const Status& status) {
+  const auto end = [this, bucket, flight, then = std::move(then)](const Status& status) {
+    if (bucket->borrows && bucket->flat != nullptr) flats_.Give(std::move(bucket->flat));
     flight.done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", flight.step))));
     if (then != nullptr) then();
   };
+  if (bucket->is_flat && bucket->borrows) {
+    StatusOr<Buffer> flat = flats_.Take(CommunicatorOf(*bucket));
+    if (!flat.ok()) return end(flat.status());
+    bucket->flat = *std::move(flat);
+  }
   const StatusOr<size_t> given = bucket->Gather();
   if (!given.ok()) return end(given.status());
   launched_max_ = std::max(launched_max_.load(), ++launched_);
@@ -450,6 +414,7 @@ void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
 void CollectiveMode::AddCounts(std::map<std::string, double>* counts) const {
   (*counts)["comm_at_once"] = static_cast<double>(launched_max_.load());
   (*counts)["comm_bytes"] = static_cast<double>(bytes_.load());
+  (*counts)["comm_flat_bytes"] = static_cast<double>(flats_.bytes());
   (*counts)["communicators"] = static_cast<double>(communicators_.size());
   (*counts)["recoveries"] = recoveries_;
   if (const int steps = AverageSteps(); steps > 0) (*counts)["localsgd.k_steps"] = steps;
@@ -462,7 +427,7 @@ int CollectiveMode::AverageSteps() const {
 }
 
 std::string CollectiveMode::News(int64_t step) {
-  if (dgc_) return dgc_->News();
+  if (dgc()) return dgc()->News();
   const int now = AverageSteps(), before = std::exchange(told_steps_, now);
   if (now == before) return "";
   return absl::StrFormat("adaptive_localsgd: k_steps=%d behind step %d", now, step);

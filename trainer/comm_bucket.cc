@@ -8,7 +8,7 @@ namespace {
 StatusOr<CollectiveOp> CollectiveOpOf(const std::string& type) {
   if (type == "c_allreduce_sum") return CollectiveOp::kAllReduce;
   if (type == "c_reduce_sum") return CollectiveOp::kReduce;
-  if (type == "c_broadcast") return CollectiveOp::kBroadcast;
+  if (type == "c_broadcast" || type == "c_broadcast_params") return CollectiveOp::kBroadcast;
   if (type == "c_allgather_selected") return CollectiveOp::kAllGather;
   return Unimplemented("%s is not built yet in collective mode", type);
 }
@@ -20,8 +20,13 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
   auto bucket = std::make_unique<CommBucket>();
   TD_ASSIGN_OR_RETURN(bucket->op, CollectiveOpOf(node.op->type));
   bucket->rank = rank;
+  bucket->borrows = node.op->type == "c_broadcast_params";
   if (bucket->op == CollectiveOp::kReduce || bucket->op == CollectiveOp::kBroadcast) {
-    bucket->root = static_cast<int>(std::get<int64_t>(node.op->attrs.at("root")));
+    const AttrMap& attrs = node.op->attrs;
+    bucket->root = static_cast<int>(std::get<int64_t>(attrs.at("root")));
+    if (const auto group = attrs.find("group"); group != attrs.end()) {
+      bucket->group = static_cast<int>(std::get<int64_t>(group->second));
+    }
   }
   bucket->tensors = node.out;
   const DType dtype = node.out.front().desc.dtype;
@@ -39,8 +44,9 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
                     node.op->role == OpRole::kComm && bucket->op != CollectiveOp::kBroadcast;
   bucket->dtype = half ? DType::kF16 : dtype;
   const size_t n = node.out.size();
-  bucket->name =
-      n == 1 ? node.out[0].var : absl::StrFormat("%s and %d more", node.out[0].var, n - 1);
+  // Of parameters that others keep the outputs are named differently.
+  const std::string& first = (bucket->borrows ? node.in : node.out)[0].var;
+  bucket->name = n == 1 ? first : absl::StrFormat("%s and %d more", first, n - 1);
   bucket->is_flat = on_host && (n > 1 || half || bucket->selections);
   return bucket;
 }
@@ -56,6 +62,7 @@ Collective CommBucket::Call(size_t given) const {
   call.op = op;
   call.dtype = dtype;
   call.root = root;
+  call.group = group;
   call.what = name;
   if (is_flat) {
     call.in = selections ? words() + given * static_cast<size_t>(rank) : words();

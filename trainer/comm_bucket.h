@@ -30,12 +30,13 @@ struct CommBucket {
   Status Scatter(size_t given);
 
   CollectiveOp op = CollectiveOp::kAllReduce;
-  int rank = 0, root = 0;
+  int rank = 0, root = 0, group = 0;
   std::vector<CommTensor> sources, tensors;  // what this rank gives, and what comes
   std::string name;
   DType dtype = DType::kF32;                  // on its way
   bool is_flat = false;                       // else tensors that travel from where they are
   Buffer flat;                                // of `count` elements; the owner's to give
+  bool borrows = false;                       // `flat` is its own only while it is under way
   std::optional<SelectionGather> selections;  // of kAllGather between hosts
   size_t count = 0;  // elements; with selections those of all ranks at most
   size_t index = 0;  // in program order

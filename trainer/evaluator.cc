@@ -97,7 +97,7 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
   TD_ASSIGN_OR_RETURN(sized.plan, Plan::Make(forward_, backend_, scope_, comm_, options));
   sized.executor = std::make_unique<Executor>(*sized.plan);
   sized.fetch = options.fetch;
-  TD_ASSIGN_OR_RETURN(const auto bound, BindFields(*sized.plan, dataset_));
+  TD_ASSIGN_OR_RETURN(const auto bound, BindFields(*sized.plan, *dataset_));
   for (const Tensor& field : bound) TD_RETURN_IF_ERROR(Stage(field, &sized));
   return &sized;
 }
@@ -118,14 +118,27 @@ Status Evaluator::Stage(const Tensor& field, Sized* sized) {
 uint32_t Evaluator::Batch() const {
   constexpr int64_t kBatch = 500, kElements = 1 << 21;
   int64_t elements = 1;
-  for (const SampleField& field : dataset_.fields()) elements += field.desc.shape.numel();
+  for (const SampleField& field : dataset_->fields()) elements += field.desc.shape.numel();
   return static_cast<uint32_t>(std::clamp<int64_t>(kElements / elements, 1, kBatch));
+}
+
+int64_t Evaluator::batches() const { return (int64_t{dataset_->size()} + Batch() - 1) / Batch(); }
+
+Status Evaluator::Serve(int64_t batches) {
+  if (served_.plan == nullptr) {
+    Program communication = forward_;
+    std::erase_if(communication.ops, [](const Op& op) { return !FindOp(op.type)->is_comm; });
+    TD_ASSIGN_OR_RETURN(served_.plan, Plan::Make(communication, backend_, scope_, comm_, options_));
+    served_.executor = std::make_unique<Executor>(*served_.plan);
+  }
+  for (int64_t i = 0; i < batches; ++i) TD_RETURN_IF_ERROR(served_.executor->Run());
+  return OkStatus();
 }
 
 StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t batch) const {
   std::vector<uint32_t> ids(batch);
   std::iota(ids.begin(), ids.end(), at);
-  TD_RETURN_IF_ERROR(dataset_.Fill(ids, sized.inputs));
+  TD_RETURN_IF_ERROR(dataset_->Fill(ids, sized.inputs));
   for (const auto& [host, field] : sized.staged) {
     TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(field.data(), host.data(), host.bytes()));
   }
@@ -141,8 +154,8 @@ StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t bat
 
 // In the order of the data. All plans are made before any is run.
 StatusOr<std::vector<Evaluation>> Evaluator::RunBatches(size_t places) {
-  const uint32_t at_once = Batch(), batches = (dataset_.size() + at_once - 1) / at_once;
-  const auto size = [&](uint32_t i) { return std::min(at_once, dataset_.size() - i * at_once); };
+  const uint32_t at_once = Batch(), batches = static_cast<uint32_t>(this->batches());
+  const auto size = [&](uint32_t i) { return std::min(at_once, dataset_->size() - i * at_once); };
   std::vector<Sized*> plans;
   for (uint32_t i = 0; i < batches; ++i) {
     TD_ASSIGN_OR_RETURN(plans.emplace_back(), ForBatch(i % places, size(i)));

@@ -21,15 +21,18 @@ struct Evaluation {
 // Runs the evaluation form of a program (kernels/graph/for_test.h). Shares the parameters of
 // `scope` with training: no copy is made. One thread, never while a training step runs.
 //
+// Where parameters are spread over the ranks, all evaluate together: rank 0 runs the program, and
+// the others give it their parameters, batch after batch.
+//
 // Places predict independently of each other: each has plans of its own and takes the next batch,
 // in threads of their own. Results are put together in the order of the batches, so that their
 // number changes no bit. A metric that runs over batches needs them in order, in one place.
 class Evaluator {
  public:
   // `options` of the plans; what they fetch is added. `comm` runs what the program communicates,
-  // then in one place; nullptr when that is nothing. All but `forward` and `options` must outlive
-  // the evaluator. `places` >= 1.
-  Evaluator(Program forward, const Backend& backend, Scope& scope, const Dataset& dataset,
+  // then in one place; nullptr when that is nothing. `dataset` may be null where Serve is called
+  // alone. All but `forward` and `options` must outlive the evaluator. `places` >= 1.
+  Evaluator(Program forward, const Backend& backend, Scope& scope, const Dataset* dataset,
             PlanOptions options, CommHandler* comm = nullptr, int places = 1)
       : forward_(ForTest(std::move(forward))),
         backend_(backend),
@@ -39,7 +42,11 @@ class Evaluator {
         comm_(comm),
         sized_(comm != nullptr ? 1 : static_cast<size_t>(places)) {}
 
+  // What is to be run, one after another.
+  int64_t batches() const;
   StatusOr<Evaluation> Run();
+  // Takes part in a Run of rank 0 over so many batches.
+  Status Serve(int64_t batches);
 
  private:
   uint32_t Batch() const;  // samples at once; the last batch may be smaller
@@ -64,10 +71,11 @@ class Evaluator {
   const Backend& backend_;
   Scope& scope_;
   CpuDevice host_;
-  const Dataset& dataset_;
+  const Dataset* const dataset_;
   const PlanOptions options_;
   CommHandler* const comm_;
   std::vector<std::map<uint32_t, Sized>> sized_;  // by place
+  Sized served_;                                  // the communication alone
 };
 
 // Type of the operator that gives the program's first metric ("accuracy"); "" without one.

@@ -240,6 +240,7 @@ Status CheckReturn(const JobConfig& config) {
       {PlacesOf(config) > 1, "cpu_num above 1"},
       {s.build_strategy().reduce_strategy() == BuildStrategy::Reduce,
        "reduce_strategy Reduce: optimizer state lies on its owner alone"},
+      {s.sharding(), "sharding: parameters and optimizer state lie on their owner alone"},
       {s.localsgd() || s.adaptive_localsgd(), "localsgd: parameters differ between two averages"},
       {s.dgc(), "dgc: what a rank has not sent yet is its own"},
       {s.nccl_comm_num() > 1, "nccl_comm_num above 1"},
@@ -355,6 +356,13 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.update_by_owner =
       strategy.build_strategy().reduce_strategy() == BuildStrategy::Reduce && rank.size > 1;
   options.fuse_broadcast = strategy.build_strategy().fuse_broadcast_ops();
+  if (strategy.sharding() && rank.size > 1) {
+    const double mb = strategy.sharding_configs().fuse_broadcast_mb();
+    const ShardingConfigs& configs = strategy.sharding_configs();
+    const int group = configs.sharding_group_size();
+    options.shard = ShardOptions{.segment_bytes = static_cast<int64_t>(mb * (1 << 20)),
+                                 .group = configs.hybrid_dp() && group < rank.size ? group : 0};
+  }
   const auto place = ParsePlace(config.place());
   options.between_devices = place.ok() && place->kind != PlaceKind::kCpu;
   options.half_communication = strategy.fp16_allreduce();

@@ -107,6 +107,10 @@ StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host)
   return params;
 }
 
+StatusOr<TensorMap> ModeDriver::Params(const Program& program, Scope& scope, Device& host) {
+  return ParamsOf(program, scope, host);
+}
+
 StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& host) {
   TensorMap state;
   for (const Var* var : program.VarsOf(VarKind::kState)) {

@@ -40,6 +40,12 @@ enum class PsRegime : uint8_t {
   kGeo         // trainers update their own parameters and exchange differences every k steps
 };
 
+// How parameters are divided among the ranks (kernels/graph/passes/shard_params.h).
+struct ShardOptions {
+  int64_t segment_bytes = 0;
+  int group = 0;  // ranks that have all parameters together; 0: all ranks
+};
+
 // What the modes need to know of a job.
 struct ModeOptions {
   std::string job;
@@ -55,6 +61,7 @@ struct ModeOptions {
   bool sync_batch_norm = false;
   bool update_by_owner = false;        // reduce_strategy Reduce
   bool fuse_broadcast = false;         // with it
+  std::optional<ShardOptions> shard;   // parameters too lie on their owners alone
   std::optional<AverageRule> average;  // LocalSGD: parameters travel, not gradients
   std::optional<DgcRule> dgc;          // of large gradients a few elements travel
   Duration start_timeout = std::chrono::seconds(60);
@@ -102,6 +109,8 @@ class ModeDriver {
   virtual Status Distribute(Program& program, const std::vector<ParamGrad>& grads) = 0;
   // The same for the forward program that is evaluated.
   virtual Status DistributeForward(Program&) { return OkStatus(); }
+  // Behind all passes: parameters that other ranks keep leave the training program.
+  virtual Status Shard(Program&) { return OkStatus(); }
   // Runs the communication operators of training, and those of evaluation; nullptr when there are
   // none.
   virtual CommHandler* comm() { return nullptr; }
@@ -128,6 +137,8 @@ class ModeDriver {
   // Whether optimizer state is spread over the ranks. Then all of them call State, and all stop,
   // behind the same step: they call Stopping behind each.
   virtual bool state_is_spread() const { return false; }
+  // Whether parameters are. Then all ranks call Params and Tell, and take part in evaluations.
+  virtual bool params_are_spread() const { return false; }
   // Whether to stop now: `mine` says whether this rank was asked to. With spread state, whether any
   // rank was.
   virtual StatusOr<bool> Stopping(bool mine) { return mine; }
@@ -136,6 +147,10 @@ class ModeDriver {
   virtual Status Gather() { return OkStatus(); }
   // Optimizer slots and statistics by variable name, for a checkpoint; new memory from `device`.
   virtual StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) = 0;
+  // The parameters by name, as ParamsOf; where they are spread on rank 0 alone, in new memory.
+  virtual StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host);
+  // With spread parameters: rank 0's `value` on every rank.
+  virtual StatusOr<int64_t> Tell(int64_t value) { return value; }
   // Writes what checkpoints hold beside that (trainer/table_file.h): rows of tables that are in
   // no scope, as they are behind the last step. Empty when there are none.
   virtual std::function<Status(const std::string& path)> table_writer() { return nullptr; }

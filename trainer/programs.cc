@@ -98,6 +98,10 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   TD_RETURN_IF_ERROR(mode.DistributeForward(programs.forward));
   TD_RETURN_IF_ERROR(passes.Observe("distribute", train));
   TD_RETURN_IF_ERROR(passes.Run(PassStage::kUpdate, train, grads));
+  if (config.strategy().sharding()) {
+    TD_RETURN_IF_ERROR(mode.Shard(train));
+    TD_RETURN_IF_ERROR(passes.Observe("sharding", train));
+  }
   programs.passes = passes.TakeReports();
   return programs;
 }

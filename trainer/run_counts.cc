@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "kernels/graph/passes/amp.h"
+#include "kernels/graph/passes/shard_params.h"
 
 namespace tandem {
 namespace {
@@ -19,6 +20,20 @@ bool WritesHalf(const Program& program, const Op& op) {
     }
   }
   return false;
+}
+
+// Of parameters and state: what stays, and the most that passes at once.
+void CountHeld(const Program& program, const Scope& scope, RunCounts* counts) {
+  double held = 0;
+  for (const VarKind kind : {VarKind::kParam, VarKind::kState}) {
+    for (const Var* var : program.VarsOf(kind)) {
+      const Tensor* tensor = scope.Find(var->name);
+      if (tensor != nullptr) held += static_cast<double>(tensor->bytes());
+    }
+  }
+  (*counts)["held_bytes"] = held;
+  (*counts)["passing_bytes"] =
+      static_cast<double>(LargestLive(program, FindFlights(program), PassingParams(program)));
 }
 
 // Largest resident memory of this process so far; 0 where the system does not tell.
@@ -58,7 +73,9 @@ void CountProgram(const JobPrograms& programs, const Plan& plan, RunCounts* coun
 StatusOr<int> CountingComm::Register(const CommNode& node) {
   TD_ASSIGN_OR_RETURN(const int index, inner_.Register(node));
   nodes_.resize(std::max(nodes_.size(), static_cast<size_t>(index) + 1));
-  nodes_[static_cast<size_t>(index)].type = node.op->type;
+  Node& own = nodes_[static_cast<size_t>(index)];
+  own.type = node.op->type;
+  for (const CommTensor& tensor : node.out) own.bytes += static_cast<double>(tensor.desc.bytes());
   return index;
 }
 
@@ -72,12 +89,14 @@ void CountingComm::AddTo(RunCounts* counts) const {
     const auto started = static_cast<double>(node.started);
     (*counts)["comm"] += started;
     (*counts)["comm." + node.type] += started;
+    (*counts)["comm_out_bytes." + node.type] += started * node.bytes;
   }
 }
 
 RunCounts CountsOf(const RunParts& parts) {
   RunCounts counts;
   CountProgram(parts.programs, parts.plan, &counts);
+  CountHeld(parts.programs.train, parts.scope, &counts);
   if (parts.comm != nullptr) parts.comm->AddTo(&counts);
   parts.mode.AddCounts(&counts);
   counts["runs"] = static_cast<double>(parts.history.runs());

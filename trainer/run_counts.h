@@ -22,11 +22,15 @@ namespace tandem {
 //   plan.IMPL               operators that run on this implementation: plan.onednn, plan.direct
 //   plan.threads            threads that take operators
 //   plan.inplace            outputs that take over an input's memory
+//   held_bytes              parameters and state of this rank; passing_bytes: most of other ranks'
+//                           parameters at once (sharding); comm_flat_bytes: buffers that put
+//                           several of them together
 //   arena_bytes             temporaries; arena_bytes_min: most that is alive at once
 //   drops                   runs of the executor behind which temporaries were dropped
 //   runs                    runs of the executor
 //   loss_scaling            of amp, behind the last step
 //   comm, comm.TYPE         communications that operators started
+//   comm_out_bytes.TYPE     what these wrote, whole
 //   comm_bytes              what collectives carried, of this rank's buffers
 //   comm_at_once            most that were under way at once
 //   communicators
@@ -57,6 +61,7 @@ class CountingComm final : public CommHandler {
   struct Node {
     std::string type;
     int64_t started = 0;
+    double bytes = 0;  // that it writes
   };
   CommHandler& inner_;
   std::vector<Node> nodes_;  // by the inner handler's index

@@ -65,6 +65,7 @@ class Session::Impl {
     return config_.strategy().runtime_flags().reader_queue_speed_test_mode();
   }
   bool leader() const { return options_.rank.rank == 0; }
+  bool evaluates() const { return leader() || mode_.params_are_spread(); }
   int64_t steps_per_epoch() const { return static_cast<int64_t>(prefetcher_->steps_per_epoch()); }
   bool ends_epoch(int64_t step) const { return (step + 1) % steps_per_epoch() == 0; }
 
@@ -87,7 +88,6 @@ class Session::Impl {
   std::unique_ptr<Executor> executor_;
   std::vector<Tensor> inputs_;
   const Batch* data_ = nullptr;  // of the running step
-  double wait_seconds_ = 0;      // for data, in the running run
   std::unique_ptr<ConvSearch> conv_search_;
   int64_t searched_ = -1;  // its problems, as kept
   std::string notes_;      // to be told
@@ -99,8 +99,8 @@ class Session::Impl {
   TensorMap restored_state_;
 
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
-  int64_t batch_ = 0;  // samples of a step on this rank
-  double train_seconds_ = 0;
+  int64_t batch_ = 0;                            // samples of a step on this rank
+  double train_seconds_ = 0, wait_seconds_ = 0;  // this: for data, in the running run
   RunHistory history_;
   std::string metric_name_;  // "accuracy"; empty: none
   bool reports_ = false;     // whether the run that ended last is reported; asked before it alone
@@ -152,9 +152,9 @@ Status Session::Impl::BuildPlan() {
   KeepSearch();
   executor_ = std::make_unique<Executor>(*plan_);
   TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *options_.train));
-  if (leader()) {
+  if (evaluates()) {
     evaluator_ =
-        std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, *options_.test,
+        std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, options_.test,
                                     evaluation, mode_.evaluation_comm(), PlacesOf(config_));
   }
   const std::string& profiles = config_.profile().dir();
@@ -216,7 +216,8 @@ Status Session::Impl::Open() {
 
 Status Session::Impl::StartMode() {
   TD_ASSIGN_OR_RETURN(first_step_,
-                      mode_.Start(programs_.train, *scope_, restored_state_, first_step_, told_));
+                      mode_.Start(programs_.train, *scope_, std::exchange(restored_state_, {}),
+                                  first_step_, told_));
   OpenProgress();
   if (options_.board != nullptr) {
     options_.board->Begin(
@@ -360,7 +361,7 @@ Status Session::Impl::AfterStep(int64_t step, bool stopping) {
   const int64_t epoch = step / steps_per_epoch();
   const bool last = step + 1 == steps_total_;
   const int64_t every = config_.eval_every_epochs();
-  if (leader() && (last || (ends_epoch(step) && every > 0 && (epoch + 1) % every == 0))) {
+  if (evaluates() && (last || (ends_epoch(step) && every > 0 && (epoch + 1) % every == 0))) {
     TD_RETURN_IF_ERROR(Evaluate(epoch));
   }
   const int64_t save_every = config_.checkpoint().every_steps();
@@ -371,14 +372,14 @@ Status Session::Impl::AfterStep(int64_t step, bool stopping) {
         step + 1, steps_per_epoch(), programs_.train, *scope_,
         [this](const std::string& warning) { progress_->Message("warning: " + warning); });
   }
-  // The leader needs what the others have of the state.
-  return mode_.state_is_spread() ? mode_.State(programs_.train, *scope_, host_).status()
-                                 : OkStatus();
+  return GiveState(mode_, programs_.train, *scope_, host_);
 }
 
 Status Session::Impl::Evaluate(int64_t epoch) {
   plan_->DropTemporaries();  // the evaluator has its own
   TD_RETURN_IF_ERROR(mode_.Gather());
+  TD_ASSIGN_OR_RETURN(const int64_t batches, mode_.Tell(leader() ? evaluator_->batches() : 0));
+  if (!leader()) return evaluator_->Serve(batches);
   TD_ASSIGN_OR_RETURN(evaluation_, evaluator_->Run());
   KeepSearch();
   Tell(std::exchange(notes_, ""));
@@ -447,7 +448,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
       return Stopped(next - 1);
     }
   }
-  if (steps_done_ == 0 && leader() && !speed_test() && !options_.rank.restarted)
+  if (steps_done_ == 0 && evaluates() && !speed_test() && !options_.rank.restarted)
     TD_RETURN_IF_ERROR(Evaluate(config_.epochs() - 1));
   if (point_) TD_RETURN_IF_ERROR(point_->BeforeStep(next));
   return mode_.Finish();
@@ -465,7 +466,7 @@ StatusOr<SessionResult> Session::Impl::Result() {
   result.samples_per_s = train_seconds_ > 0 ? samples / train_seconds_ : 0;
   result.data_wait_seconds = prefetcher_->stats().wait_seconds;
   result.batches_ready = static_cast<int64_t>(prefetcher_->stats().ready);
-  TD_ASSIGN_OR_RETURN(const TensorMap params, ParamsOf(programs_.train, *scope_, host_));
+  TD_ASSIGN_OR_RETURN(const TensorMap params, mode_.Params(programs_.train, *scope_, host_));
   TD_ASSIGN_OR_RETURN(result.params_sha256, Sha256Params(params));
   result.history = history_;
   result.counts = CountsOf({programs_, *plan_, *executor_, *scope_, history_, comm_.get(), mode_});

@@ -23,7 +23,7 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
         path, op.inputs[0][0]);
   }
   size_t taken = 0;
-  for (const auto& [name, tensor] : file.tensors) taken += scope.Find(name) != nullptr ? 1 : 0;
+  for (const auto& [name, tensor] : file.tensors) taken += program.FindVar(name) != nullptr ? 1 : 0;
   if (taken == 0) return NotFound("%s: none of its tensors is a variable of the model", path);
   std::string others;
   for (const Var* var : program.VarsOf(VarKind::kParam)) {
@@ -33,6 +33,12 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
                             file.tensors.size(), path,
                             others.empty() ? "" : "; as the program says: " + others);
   return OkStatus();
+}
+
+Status GiveState(ModeDriver& mode, const Program& program, Scope& scope, Device& host) {
+  if (!mode.state_is_spread()) return OkStatus();
+  TD_RETURN_IF_ERROR(mode.State(program, scope, host).status());
+  return mode.params_are_spread() ? mode.Params(program, scope, host).status() : OkStatus();
 }
 
 SessionCheckpoints::SessionCheckpoints(const JobConfig& config, const SessionOptions& options,
@@ -63,6 +69,7 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(Scope& scope, c
   TD_RETURN_IF_ERROR(PutInto(checkpoint.params, store_.dir(), scope));
   TD_RETURN_IF_ERROR(PutInto(checkpoint.state, store_.dir(), scope));
   TD_RETURN_IF_ERROR(mode_.TakeTables(checkpoint.tables));
+  if (mode_.params_are_spread()) checkpoint.state.merge(checkpoint.params);
   return Resumed{static_cast<int64_t>(checkpoint.step), std::move(checkpoint.state)};
 }
 
@@ -79,7 +86,7 @@ Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch, con
   checkpoint.seed = config_.seed();
   checkpoint.job_config = options_.job_text;
   TD_ASSIGN_OR_RETURN(checkpoint.state, mode_.State(program, scope, host_));
-  TD_ASSIGN_OR_RETURN(checkpoint.params, ParamsOf(program, scope, host_));
+  TD_ASSIGN_OR_RETURN(checkpoint.params, mode_.Params(program, scope, host_));
   checkpoint.write_tables = mode_.table_writer();
   std::vector<std::string> warnings;
   TD_RETURN_IF_ERROR(store_.Save(checkpoint, &warnings));

@@ -17,15 +17,26 @@ Status Broadcast(Communicator& communicator, const Tensor& tensor, int root,
 
 StatusOr<SpreadState> SpreadState::Make(const Program& program, const OptimizerSpec& optimizer,
                                         const std::vector<ParamGrad>& grads,
-                                        const std::vector<int>& owners) {
+                                        const std::vector<int>& owners, int group) {
   Program whole = program;
   TD_RETURN_IF_ERROR(AppendOptimizer(whole, optimizer, grads));
   SpreadState state;
+  state.group_ = group;
   for (size_t i = 0; i < grads.size(); ++i) {
     TD_ASSIGN_OR_RETURN(const auto names, OptimizerSlots(optimizer, grads[i].param));
     for (const std::string& name : names) {
       state.slots_.push_back({name, whole.FindVar(name)->desc, owners[i]});
     }
+  }
+  return state;
+}
+
+SpreadState SpreadState::OfParams(const Program& program, const std::map<std::string, int>& owners,
+                                  int group) {
+  SpreadState state;
+  state.group_ = group;
+  for (const auto& [name, owner] : owners) {
+    state.slots_.push_back({name, program.FindVar(name)->desc, owner});
   }
   return state;
 }
@@ -57,7 +68,7 @@ Status SpreadState::Scatter(Communicator& communicator, const TensorMap& state, 
       TD_RETURN_IF_ERROR(host.CopyFromHost(copy.data(), given.data(), copy.bytes()));
     }
     TD_RETURN_IF_ERROR(Broadcast(communicator, copy, 0, slot.name, deadline));
-    if (communicator.rank() != slot.owner) continue;
+    if (communicator.rank() % group_ != slot.owner) continue;
     const Tensor* own = scope.Find(slot.name);
     if (own == nullptr) return Internal("the owner of \"%s\" has none", slot.name);
     TD_RETURN_IF_ERROR(scope.device().CopyFromHost(own->data(), copy.data(), copy.bytes()));
@@ -75,7 +86,7 @@ Status SpreadState::Gather(Communicator& communicator, const Scope& scope, Devic
       TD_RETURN_IF_ERROR(scope.device().CopyToHost(copy.data(), own->data(), copy.bytes()));
     }
     TD_RETURN_IF_ERROR(Broadcast(communicator, copy, slot.owner, slot.name, deadline));
-    (*state)[slot.name] = std::move(copy);
+    if (communicator.rank() == 0) (*state)[slot.name] = std::move(copy);
   }
   return OkStatus();
 }

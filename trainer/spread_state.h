@@ -1,7 +1,9 @@
-// Optimizer slots that lie on their parameter's owner alone (reduce_strategy Reduce). Checkpoints
-// hold them whole, so any mode and number of ranks can go on from one.
+// State that lies on one rank alone: optimizer slots on their parameter's owner (reduce_strategy
+// Reduce, sharding), parameters likewise (sharding). Checkpoints hold it whole, so any mode and
+// number of ranks can go on from one.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,10 +18,15 @@ namespace tandem {
 
 class SpreadState {
  public:
-  // The slots of an optimizer for `grads`, of which owners[i] keeps those of grads[i].
+  // The slots of an optimizer for `grads`, of which owners[i] keeps those of grads[i]. Of every
+  // `group` ranks one is the owner; all have the same.
   static StatusOr<SpreadState> Make(const Program& program, const OptimizerSpec& optimizer,
                                     const std::vector<ParamGrad>& grads,
-                                    const std::vector<int>& owners);
+                                    const std::vector<int>& owners, int group);
+
+  // The parameters themselves.
+  static SpreadState OfParams(const Program& program, const std::map<std::string, int>& owners,
+                              int group);
 
   bool empty() const { return slots_.empty(); }
   bool Holds(const std::string& var) const;
@@ -28,7 +35,7 @@ class SpreadState {
   // What rank 0's `state` holds goes to the owners' scopes; other slots stay as they are.
   Status Scatter(Communicator& communicator, const TensorMap& state, Scope& scope,
                  Time deadline) const;
-  // Every rank's `state` gets all slots, in memory of `host`.
+  // Rank 0's `state` gets all slots, in memory of `host`; others hold one at a time.
   Status Gather(Communicator& communicator, const Scope& scope, Device& host, TensorMap* state,
                 Time deadline) const;
 
@@ -39,6 +46,7 @@ class SpreadState {
     int owner = 0;
   };
   std::vector<Slot> slots_;
+  int group_ = 1;
 };
 
 }  // namespace tandem

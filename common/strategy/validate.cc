@@ -42,6 +42,7 @@ class Validator {
     NoteIdleKnobs();
     CheckAmpLists();
     CheckExclusions();
+    CheckSharding();
   }
 
  private:
@@ -74,6 +75,8 @@ class Validator {
   void NoteIdleKnobs();
   void CheckAmpLists();
   void CheckExclusions();
+  void CheckSharding();
+  void CheckShardingGroups();
 
   const DistributedStrategy& strategy_;
   const StrategyContext& context_;
@@ -340,6 +343,77 @@ void Validator::CheckExclusions() {
   for (const Exclusion& e : exclusions) {
     if (!e.both) continue;
     Error(e.first, absl::StrCat(e.first, " and ", Named(e.second), " exclude each other: ", e.why),
+          "keep one of them");
+  }
+}
+
+// With hybrid_dp the ranks are several groups of equal size.
+void Validator::CheckShardingGroups() {
+  const ShardingConfigs& configs = strategy_.sharding_configs();
+  const std::string name = "sharding_configs.sharding_group_size";
+  const int size = configs.sharding_group_size(), ranks = context_.ranks;
+  if (!configs.hybrid_dp()) {
+    if (configs.has_sharding_group_size() && size != ranks) {
+      diagnostics_->Note(PlaceOf(name),
+                         "sharding_group_size has no effect without hybrid_dp: all ranks share one "
+                         "copy of the parameters");
+    }
+    return;
+  }
+  if (ranks == 0 || (size > 1 && size < ranks && ranks % size == 0)) return;
+  std::vector<std::string> fit;
+  for (int g = 2; g < ranks; ++g) {
+    if (ranks % g == 0) fit.push_back(absl::StrCat(g, " (", ranks / g, " groups)"));
+  }
+  Error(name,
+        absl::StrCat("hybrid_dp with groups of ", size,
+                     " ranks (sharding_group_size) does not go "
+                     "with ",
+                     ranks, " trainers"),
+        fit.empty() ? absl::StrCat(ranks,
+                                   " trainers make no groups: remove hybrid_dp, or start "
+                                   "4, 6, 8, ... of them")
+                    : absl::StrCat("sharding_group_size: ", absl::StrJoin(fit, ", ")));
+}
+
+void Validator::CheckSharding() {
+  const DistributedStrategy& s = strategy_;
+  const ShardingConfigs& configs = s.sharding_configs();
+  if (!s.sharding()) {
+    for (const auto& [set, name] : {std::pair(configs.has_fuse_broadcast_mb(), "fuse_broadcast_MB"),
+                                    {configs.has_hybrid_dp(), "hybrid_dp"},
+                                    {configs.has_sharding_group_size(), "sharding_group_size"}}) {
+      if (!set) continue;
+      diagnostics_->Note(PlaceOf(absl::StrCat("sharding_configs.", name)),
+                         absl::StrCat(name, " has no effect without sharding"));
+    }
+    return;
+  }
+  if (context_.ranks == 1) {
+    diagnostics_->Note(PlaceOf("sharding"),
+                       "sharding has no effect with one rank, which owns all parameters");
+  }
+  CheckShardingGroups();
+  struct Exclusion {
+    bool given;
+    const char* other;
+    const char* why;
+  };
+  const Exclusion exclusions[] = {
+      {s.build_strategy().reduce_strategy() == BuildStrategy::Reduce,
+       "build_strategy.reduce_strategy",
+       "each says who updates a parameter, and with sharding nobody else keeps it"},
+      {s.localsgd(), "localsgd", "ranks that step alone need all parameters all the time"},
+      {s.adaptive_localsgd(), "adaptive_localsgd",
+       "ranks that step alone need all parameters all the time"},
+      {s.dgc(), "dgc", "what is compressed goes to everybody"},
+      {s.pipeline(), "pipeline", "each says which rank has which parameters"},
+      {s.execution_strategy().cpu_num() > 1, "execution_strategy.cpu_num",
+       "places share the memory of one process, which would then hold all parts"},
+  };
+  for (const Exclusion& e : exclusions) {
+    if (!e.given) continue;
+    Error("sharding", absl::StrCat("sharding and ", Named(e.other), " exclude each other: ", e.why),
           "keep one of them");
   }
 }

@@ -416,14 +416,42 @@ Rows RuntimeRows() {
   };
 }
 
+Rows ShardingRows() {
+  return {
+      {.knob = "sharding",
+       .changed = "true",
+       .counter = "held_bytes",
+       .launch = kTwo,
+       .with = {"sharding_configs.fuse_broadcast_MB=1"}},
+      {.knob = "sharding_configs.fuse_broadcast_MB",
+       .changed = "0",
+       .counter = "comm.c_broadcast_params",
+       .launch = kTwo,
+       .with = {"sharding=true"}},
+      {.knob = "sharding_configs.hybrid_dp",
+       .changed = "true",
+       .counter = "held_bytes",
+       .launch = kFour,
+       .tolerance = kOtherOrder,
+       .with = {"sharding=true", "sharding_configs.sharding_group_size=2"}},
+      {.knob = "sharding_configs.sharding_group_size",
+       .changed = "2",
+       .counter = "held_bytes",
+       .launch = kFour,
+       .tolerance = kOtherOrder,
+       .with = {"sharding=true"},
+       .also = {"sharding_configs.hybrid_dp=true"}},
+  };
+}
+
 }  // namespace
 
 const std::vector<KnobBench>& KnobBenches() {
   static const std::vector<KnobBench> kAll = [] {
     Rows all;
-    for (const auto part :
-         {CollectiveRows, MethodRows, PserverKnobBenches, BuildRows, ExecutionRows, AmpRows,
-          MethodConfigRows, LessSentRows, UpdateConfigRows, RuntimeRows, PserverFlagBenches}) {
+    for (const auto part : {CollectiveRows, MethodRows, PserverKnobBenches, BuildRows,
+                            ExecutionRows, AmpRows, MethodConfigRows, LessSentRows,
+                            UpdateConfigRows, ShardingRows, RuntimeRows, PserverFlagBenches}) {
       const Rows rows = part();
       all.insert(all.end(), rows.begin(), rows.end());
     }

@@ -21,6 +21,7 @@ class MemoryPlanner {
   Status FindLives(const std::vector<std::string>& fetch);
   void ShareInplace();
   MemoryPlan Pack();
+  size_t LargestLive(const std::set<std::string>& temporaries) const;
 
  private:
   void Extend(const std::string& name, int at);
@@ -163,6 +164,14 @@ MemoryPlan MemoryPlanner::Pack() {
   return std::move(plan_);
 }
 
+size_t MemoryPlanner::LargestLive(const std::set<std::string>& temporaries) const {
+  std::vector<Lifetime> lives;
+  for (size_t v = 0; v < lives_.size(); ++v) {
+    if (temporaries.contains(names_[v])) lives.push_back(lives_[v]);
+  }
+  return LargestLiveSum(lives);
+}
+
 }  // namespace
 
 std::vector<Flight> FindFlights(const Program& program) {
@@ -196,6 +205,14 @@ StatusOr<MemoryPlan> PlanMemory(const Program& program, const std::vector<Flight
   TD_RETURN_IF_ERROR(planner.FindLives(fetch));
   planner.ShareInplace();
   return planner.Pack();
+}
+
+size_t LargestLive(const Program& program, const std::vector<Flight>& flights,
+                   const std::set<std::string>& temporaries) {
+  const MemoryOptions options;
+  MemoryPlanner planner(program, flights, options);
+  CHECK(planner.FindLives({}).ok());
+  return planner.LargestLive(temporaries);
 }
 
 std::string ToText(const MemoryPlan& plan) {

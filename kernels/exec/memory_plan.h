@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -51,6 +52,10 @@ struct MemoryPlan {
 StatusOr<MemoryPlan> PlanMemory(const Program& program, const std::vector<Flight>& flights,
                                 const std::vector<std::string>& fetch,
                                 const MemoryOptions& options);
+
+// The most that is alive at once of these temporaries alone, without sharing of memory in place.
+size_t LargestLive(const Program& program, const std::vector<Flight>& flights,
+                   const std::set<std::string>& temporaries);
 
 // "61.2 MB for temporaries (at least 60.1 MB live at once; 230.0 MB without reuse), 34 in place".
 std::string ToText(const MemoryPlan& plan);

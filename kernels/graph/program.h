@@ -16,8 +16,8 @@
 
 namespace tandem {
 
-// kRemote: a parameter that lies on pservers alone (passes/distribute.h); it has no memory here,
-// and operators use its shape.
+// kRemote: a parameter that others keep, pservers (passes/distribute.h) or another rank
+// (passes/shard_params.h); it has no memory here, and operators use its shape.
 enum class VarKind : uint8_t { kTemp, kData, kParam, kState, kRemote };
 
 // The first value of a kParam or kState (see InitDef in proto/program.proto).

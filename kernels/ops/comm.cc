@@ -92,7 +92,9 @@ const OpDef kRankReduceSum = {
     .doc = "Sum of X over all ranks, in place, on rank `root`; elsewhere Out is undefined.",
     .inputs = {{"X", Arity::kMany}},
     .outputs = {{"Out", Arity::kMany}},
-    .attrs = {{"root", int64_t{0}, "rank that gets the sum"}},
+    .attrs = {{"root", int64_t{0}, "rank that gets the sum"},
+              {"group", int64_t{0},
+               "ranks of a group, of which each has a root; 0: one for all ranks"}},
     .infer = InferSame,
     .is_comm = true,
     .has_side_effect = true,
@@ -117,6 +119,22 @@ const OpDef kBroadcast = {
     .inputs = {{"X", Arity::kMany}},
     .outputs = {{"Out", Arity::kMany}},
     .attrs = {{"root", int64_t{0}, "rank whose values everybody gets"}},
+    .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
+const OpDef kBroadcastParams = {
+    .type = "c_broadcast_params",
+    .doc =
+        "The parameters X, which rank `root` keeps, on every rank. There Out is X itself; "
+        "elsewhere "
+        "it is other memory, and of X the description alone is used.",
+    .inputs = {{"X", Arity::kMany, true}},
+    .outputs = {{"Out", Arity::kMany}},
+    .attrs = {{"root", int64_t{0}, "rank that keeps them"},
+              {"group", int64_t{0},
+               "ranks of a group, of which each has a root; 0: one for all ranks"}},
     .infer = InferSame,
     .is_comm = true,
     .has_side_effect = true,

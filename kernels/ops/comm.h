@@ -5,7 +5,7 @@
 
 namespace tandem {
 
-extern const OpDef kAllGatherSelected, kAllReduceSum, kBroadcast, kGeoExchange, kPrefetchRows,
-    kPullRows, kPushPull, kPushRows, kRankReduceSum;
+extern const OpDef kAllGatherSelected, kAllReduceSum, kBroadcast, kBroadcastParams, kGeoExchange,
+    kPrefetchRows, kPullRows, kPushPull, kPushRows, kRankReduceSum;
 
 }  // namespace tandem

@@ -26,6 +26,7 @@ const OpDef* const kOps[] = {
     &kBatchNormMerge,
     &kBatchNormMoments,
     &kBroadcast,
+    &kBroadcastParams,
     &kRankReduceSum,
     &kCast,
     &kCastGrad,

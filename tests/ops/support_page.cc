@@ -95,8 +95,9 @@ constexpr const char* kServers =
 std::string WithoutCudaKernel(std::string_view op) {
   static const std::map<std::string_view, const char*> rows = {
       {"c_allgather_selected", kNccl}, {"c_allreduce_sum", kNccl}, {"c_broadcast", kNccl},
-      {"c_reduce_sum", kNccl},         {"geo_exchange", kServers}, {"prefetch_rows", kServers},
-      {"pull_rows", kServers},         {"push_pull", kServers},    {"push_rows", kServers},
+      {"c_broadcast_params", kNccl},   {"c_reduce_sum", kNccl},    {"geo_exchange", kServers},
+      {"prefetch_rows", kServers},     {"pull_rows", kServers},    {"push_pull", kServers},
+      {"push_rows", kServers},
   };
   const auto row = rows.find(op);
   return row == rows.end() ? "" : row->second;

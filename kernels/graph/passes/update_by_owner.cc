@@ -36,16 +36,17 @@ std::vector<OwnedGroup> SplitByOwner(const std::vector<std::vector<ParamGrad>>& 
   return split;
 }
 
-Status InsertReduce(Program& program, const std::vector<OwnedGroup>& groups) {
+Status InsertReduce(Program& program, const std::vector<OwnedGroup>& groups, int ranks) {
   for (const OwnedGroup& group : groups) {
     std::vector<std::string> names;
     for (const ParamGrad& pair : group.pairs) names.push_back(pair.grad);
-    TD_RETURN_IF_ERROR(InsertOp(program, BehindWritersOf(program, names),
-                                {.type = "c_reduce_sum",
-                                 .inputs = {names},
-                                 .outputs = {names},
-                                 .attrs = {{"root", int64_t{group.owner}}},
-                                 .role = OpRole::kComm}));
+    TD_RETURN_IF_ERROR(
+        InsertOp(program, BehindWritersOf(program, names),
+                 {.type = "c_reduce_sum",
+                  .inputs = {names},
+                  .outputs = {names},
+                  .attrs = {{"root", int64_t{group.owner}}, {"group", int64_t{ranks}}},
+                  .role = OpRole::kComm}));
   }
   return OkStatus();
 }

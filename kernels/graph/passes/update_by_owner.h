@@ -25,8 +25,9 @@ std::vector<OwnedGroup> SplitByOwner(const std::vector<std::vector<ParamGrad>>& 
                                      const std::vector<ParamGrad>& grads,
                                      const std::vector<int>& owners);
 
-// One c_reduce_sum per group, right behind the operator that finishes the group's gradients.
-Status InsertReduce(Program& program, const std::vector<OwnedGroup>& groups);
+// One c_reduce_sum per group, right behind the operator that finishes the group's gradients. Where
+// `ranks` is not 0, so many ranks have an owner each (the operator's attribute group).
+Status InsertReduce(Program& program, const std::vector<OwnedGroup>& groups, int ranks = 0);
 // At the end, behind the updates, one c_broadcast of the parameters per group.
 Status AppendBroadcast(Program& program, const std::vector<OwnedGroup>& groups);
 

@@ -68,7 +68,7 @@ TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
   std::fill(positive.begin(), positive.end(), 5);
   const Scores data(kSize);
   const Backend backend = Backend::Cpu();
-  Evaluator evaluator(*program, backend, scope, data, PlanOptions{});
+  Evaluator evaluator(*program, backend, scope, &data, PlanOptions{});
   for (int run = 0; run < 2; ++run) {
     const auto evaluation = evaluator.Run();
     ASSERT_TRUE(evaluation.ok()) << evaluation.status();
@@ -95,7 +95,7 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   const Backend backend = Backend::Cpu();
   double zeros = 0;
   for (uint32_t i = 0; i < kSize; ++i) zeros += Scores::Label(i) == 0 ? 1 : 0;
-  const auto evaluation = Evaluator(*program, backend, scope, data, PlanOptions{}).Run();
+  const auto evaluation = Evaluator(*program, backend, scope, &data, PlanOptions{}).Run();
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   EXPECT_NEAR(evaluation->metric, zeros / kSize, 1e-6);
   EXPECT_EQ(MetricName(*program), "accuracy");
@@ -115,7 +115,7 @@ TEST(Evaluator, SharesTheVariablesOfTraining) {
   const size_t variables = scope.tensors().size();
   const Scores data(700);
   const Backend backend = Backend::Cpu();
-  Evaluator evaluator(*program, backend, scope, data, PlanOptions{});
+  Evaluator evaluator(*program, backend, scope, &data, PlanOptions{});
   const void* const weight = scope.Find("fc_0.w")->data();
   const double before = evaluator.Run()->loss;
   EXPECT_EQ(evaluator.Run()->loss, before);
@@ -140,10 +140,10 @@ TEST(Evaluator, PlacesPredictIndependentlyWithTheBitsOfOne) {
   ASSERT_TRUE(Initialize(*program, 1, scope).ok());
   const Scores data(1234);
   const Backend backend = Backend::Cpu();
-  const auto one = Evaluator(*program, backend, scope, data, PlanOptions{}).Run();
+  const auto one = Evaluator(*program, backend, scope, &data, PlanOptions{}).Run();
   ASSERT_TRUE(one.ok()) << one.status();
   for (const int places : {2, 3, 5}) {
-    Evaluator evaluator(*program, backend, scope, data, PlanOptions{}, nullptr, places);
+    Evaluator evaluator(*program, backend, scope, &data, PlanOptions{}, nullptr, places);
     for (int run = 0; run < 3; ++run) {
       const auto several = evaluator.Run();
       ASSERT_TRUE(several.ok()) << several.status();
@@ -174,7 +174,7 @@ TEST(Evaluator, TakesTheRunningStatistics) {
   constexpr uint32_t kSize = 700;
   const Scores data(kSize);
   const Backend backend = Backend::Cpu();
-  Evaluator evaluator(*program, backend, scope, data, PlanOptions{});
+  Evaluator evaluator(*program, backend, scope, &data, PlanOptions{});
   const auto evaluation = evaluator.Run();
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   double loss = 0;
