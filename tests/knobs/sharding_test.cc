@@ -229,6 +229,7 @@ TEST_F(ShardingTest, DeterministicForAnyNumberOfRanks) {
 // Beside the knobs that change what is summed, updated or kept: each gives the bits that it gives
 // without sharding.
 TEST_F(ShardingTest, GoesWithOtherKnobs) {
+  UseDeepNetwork();
   const std::pair<const char*, Args> rows[] = {
       {"merge", {"--gradient_merge=true", "--gradient_merge_configs.k_steps=2"}},
       {"batch_merge", {"--batch_merge_repeats=2"}},
