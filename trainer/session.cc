@@ -75,7 +75,6 @@ class Session::Impl {
   const Clock& clock_;
   const std::atomic<bool>& stop_;
   const std::function<bool()> told_ = [this] { return stop_.load(); };
-
   CpuDevice host_;
   std::unique_ptr<Prefetcher> prefetcher_;
   std::optional<Backend> backend_;
