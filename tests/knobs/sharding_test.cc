@@ -123,6 +123,22 @@ TEST_F(ShardingTest, ARankHoldsItsPart) {
   }
 }
 
+TEST_F(ShardingTest, LintShowsWhatARankHolds) {
+  const std::string job = Write(
+      "sharded.pbtxt", ReadWholeFile(job_) + "\nmode: COLLECTIVE strategy { sharding: true }\n");
+  const auto bytes = [&](const std::string& workers) -> int64_t {
+    ChildProcess lint("tandem", {"lint", "--memory", "--workers=" + workers, job}, {},
+                      Path("lint" + workers + ".out"));
+    EXPECT_EQ(lint.Wait(), 0) << lint.Output();
+    const std::string text = lint.Output(), words = "besides: parameters ";
+    const size_t at = text.find(words);
+    EXPECT_NE(at, std::string::npos) << text;
+    return at == std::string::npos ? -1 : std::stol(text.substr(at + words.size()));
+  };
+  EXPECT_EQ(bytes("1"), BytesOf(Programs({}).train, VarKind::kParam));
+  EXPECT_EQ(bytes("2"), BytesOf(Sharded({}, 2, 0).train, VarKind::kParam));
+}
+
 // ---- What travels ------------------------------------------------------------------------------
 
 // Operators between a broadcast and the first one that reads what it brought.

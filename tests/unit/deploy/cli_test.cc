@@ -196,19 +196,6 @@ TEST_F(CliTest, GraphPrintsAndDrawsAProgramAroundAPass) {
   EXPECT_EQ(first, "digraph program {");
 }
 
-TEST_F(CliTest, LintShowsWhatARankHoldsOfParameters) {
-  const std::string job =
-      Write("job.pbtxt",
-            "mode: COLLECTIVE model { zoo: \"lenet\" } data { dir: \"" + dir_ +
-                "\" } optimizer { type: \"sgd\" } batch_size: 8 strategy { sharding: true }");
-  std::vector<int64_t> bytes;
-  for (const char* workers : {"--workers=1", "--workers=2"}) {
-    EXPECT_EQ(Tandem({"lint", "--memory", workers, job}), 0) << Err();
-    bytes.push_back(std::stol(Out().substr(Out().find("parameters ") + 11)));
-  }
-  EXPECT_LT(bytes[1], bytes[0]);
-}
-
 TEST_F(CliTest, LintShowsTheMemoryBehindEachPass) {
   const std::string job =
       Write("job.pbtxt", "model { zoo: \"lenet\" }\ndata { dir: \"" + dir_ +
