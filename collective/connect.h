@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "collective/host_communicator.h"
 #include "collective/rendezvous.h"
@@ -13,6 +14,10 @@ struct ConnectOptions {
   Carrier carrier = Carrier::kAuto;
   // Of shared memory that a rank can allocate. Pages that nobody touches take none.
   size_t arena_bytes = size_t{8} << 30;
+  // The ranks of the world that this communicator connects, this one among them, ascending; within
+  // they count from 0. Others connect other ranks at the same time; each rank is in one such list.
+  // Empty: all.
+  std::vector<int> members = {};
 };
 
 // JoinWorld (blocks until all ranks are there; its errors), then an agreement on what carries.

@@ -57,6 +57,7 @@ struct Mesh {
   uint64_t generation = 0;         // of this world: drawn by rank 0, the same on all ranks
   std::vector<std::string> hosts;  // "host:port" where that rank listened, for messages
   std::vector<Fd> control, data;
+  std::vector<Fd> unused;  // to ranks that a part of the world leaves out (ConnectOptions::members)
 };
 
 // Blocks until every rank is connected to every other, or config.timeout. On return nobody listens

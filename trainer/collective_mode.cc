@@ -23,13 +23,6 @@ namespace {
 // Between two attempts to meet: what failed at once (a port that is still taken) may do so again.
 constexpr Duration kMeetPause = std::chrono::milliseconds(50);
 
-// A peer that was there and is gone is worth a restart of the job: ABORTED (exit code 200), unlike
-// a service that never answered.
-Status Lost(const Status& status) {
-  if (status.code() != StatusCode::kUnavailable) return status;
-  return Aborted("%s", std::string(status.message()));
-}
-
 // Whether whoever caused `failure` may come again. A rank is taken (ALREADY_EXISTS) until the end
 // of its last connection is seen.
 bool MayReturn(const Status& failure) {
@@ -313,20 +306,15 @@ StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const Program& prog
 
 StatusOr<bool> CollectiveMode::Stopping(bool mine) {
   if (!state_is_spread()) return mine;
-  int32_t any = mine ? 1 : 0;
-  TD_RETURN_IF_ERROR(
-      Lost(hosts()
-               .AllReduce(&any, &any, 1, DType::kI32, ReduceOp::kMax, {.what = "whether to stop"})
-               ->Wait(SteadyNow() + timeout())));
-  return any != 0;
+  return AnyRank(hosts(), mine, timeout());
 }
 
 StatusOr<TensorMap> CollectiveMode::State(const Program& program, const Scope& scope,
                                           Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   const Time deadline = SteadyNow() + timeout();
-  TD_RETURN_IF_ERROR(Lost(program_.slots().Gather(hosts(), scope, device, &state, deadline)));
-  if (dgc()) TD_RETURN_IF_ERROR(Lost(dgc()->Sum(hosts(), &state, deadline)));
+  TD_RETURN_IF_ERROR(LostPeer(program_.slots().Gather(hosts(), scope, device, &state, deadline)));
+  if (dgc()) TD_RETURN_IF_ERROR(LostPeer(dgc()->Sum(hosts(), &state, deadline)));
   return state;
 }
 
@@ -334,17 +322,18 @@ StatusOr<TensorMap> CollectiveMode::Params(const Program& program, Scope& scope,
   if (!params_are_spread()) return ParamsOf(program, scope, host);
   TensorMap params;
   const Time deadline = SteadyNow() + timeout();
-  TD_RETURN_IF_ERROR(Lost(program_.params().Gather(hosts(), scope, host, &params, deadline)));
-  TD_RETURN_IF_ERROR(
-      Lost(hosts().Barrier({.what = "all parameters are there"})->Wait(SteadyNow() + timeout())));
+  TD_RETURN_IF_ERROR(LostPeer(program_.params().Gather(hosts(), scope, host, &params, deadline)));
+  TD_RETURN_IF_ERROR(LostPeer(
+      hosts().Barrier({.what = "all parameters are there"})->Wait(SteadyNow() + timeout())));
   return params;
 }
 
 StatusOr<int64_t> CollectiveMode::Tell(int64_t value) {
   if (!params_are_spread()) return value;
-  TD_RETURN_IF_ERROR(Lost(hosts()
-                              .Broadcast(&value, 1, DType::kI64, 0, {.what = "what rank 0 tells"})
-                              ->Wait(SteadyNow() + timeout())));
+  TD_RETURN_IF_ERROR(
+      LostPeer(hosts()
+                   .Broadcast(&value, 1, DType::kI64, 0, {.what = "what rank 0 tells"})
+                   ->Wait(SteadyNow() + timeout())));
   return value;
 }
 
@@ -389,7 +378,7 @@ void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   CommBucket* bucket = flight.bucket;
   const auto end = [this, bucket, flight, then = std::move(then)](const Status& status) {
     if (bucket->borrows && bucket->flat != nullptr) flats_.Give(std::move(bucket->flat));
-    flight.done->Complete(Lost(Annotate(status, absl::StrFormat("step %d", flight.step))));
+    flight.done->Complete(LostPeer(Annotate(status, absl::StrFormat("step %d", flight.step))));
     if (then != nullptr) then();
   };
   if (bucket->is_flat && bucket->borrows) {

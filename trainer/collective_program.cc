@@ -31,10 +31,7 @@ Status CollectiveProgram::DistributeGradients(Program& program,
 
 std::vector<std::vector<ParamGrad>> CollectiveProgram::Grouped(
     const Program& program, const std::vector<ParamGrad>& grads) const {
-  if (options_.fuse_all_reduce) return GroupGradients(program, grads, options_.group_rule);
-  std::vector<std::vector<ParamGrad>> groups;
-  for (const ParamGrad& pair : grads) groups.push_back({pair});
-  return groups;
+  return GroupedGradients(program, grads, options_);
 }
 
 Status CollectiveProgram::DistributeCompressed(Program& program,

@@ -10,6 +10,7 @@ StatusOr<CollectiveOp> CollectiveOpOf(const std::string& type) {
   if (type == "c_reduce_sum") return CollectiveOp::kReduce;
   if (type == "c_broadcast" || type == "c_broadcast_params") return CollectiveOp::kBroadcast;
   if (type == "c_allgather_selected") return CollectiveOp::kAllGather;
+  if (type == "send_v2" || type == "recv_v2") return CollectiveOp::kSendRecv;
   return Unimplemented("%s is not built yet in collective mode", type);
 }
 
@@ -27,6 +28,10 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
     if (const auto group = attrs.find("group"); group != attrs.end()) {
       bucket->group = static_cast<int>(std::get<int64_t>(group->second));
     }
+  }
+  if (bucket->op == CollectiveOp::kSendRecv) {
+    const int peer = static_cast<int>(std::get<int64_t>(node.op->attrs.at("peer")));
+    (node.op->type == "send_v2" ? bucket->to : bucket->from) = peer;
   }
   bucket->tensors = node.out;
   const DType dtype = node.out.front().desc.dtype;
@@ -71,8 +76,11 @@ Collective CommBucket::Call(size_t given) const {
     return call;
   }
   const auto numel = [](const CommTensor& t) { return static_cast<size_t>(t.desc.shape.numel()); };
-  call.in = sources[0].data;
-  call.out = tensors[0].data;
+  call.to = to;
+  call.from = from;
+  const bool message = op == CollectiveOp::kSendRecv;
+  call.in = message && to < 0 ? nullptr : sources[0].data;
+  call.out = message && from < 0 ? nullptr : tensors[0].data;
   call.count = numel(sources[0]);
   for (size_t i = 1; i < tensors.size(); ++i) {
     call.more.push_back({sources[i].data, tensors[i].data, numel(sources[i])});

@@ -31,6 +31,7 @@ struct CommBucket {
 
   CollectiveOp op = CollectiveOp::kAllReduce;
   int rank = 0, root = 0, group = 0;
+  int to = -1, from = -1;                    // of kSendRecv
   std::vector<CommTensor> sources, tensors;  // what this rank gives, and what comes
   std::string name;
   DType dtype = DType::kF32;                  // on its way

@@ -91,10 +91,14 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
   Sized& sized = sized_[place][batch];
   if (sized.plan != nullptr) return &sized;
   TD_RETURN_IF_ERROR(BindBatch(forward_, batch));
+  Program program = forward_;
+  if (part_) {
+    TD_ASSIGN_OR_RETURN(program, part_(forward_));
+  }
   PlanOptions options = options_;
-  options.fetch = {forward_.loss};
-  if (!forward_.metrics.empty()) options.fetch.push_back(forward_.metrics[0]);
-  TD_ASSIGN_OR_RETURN(sized.plan, Plan::Make(forward_, backend_, scope_, comm_, options));
+  if (!program.loss.empty()) options.fetch = {program.loss};
+  if (!program.metrics.empty()) options.fetch.push_back(program.metrics[0]);
+  TD_ASSIGN_OR_RETURN(sized.plan, Plan::Make(program, backend_, scope_, comm_, options));
   sized.executor = std::make_unique<Executor>(*sized.plan);
   sized.fetch = options.fetch;
   TD_ASSIGN_OR_RETURN(const auto bound, BindFields(*sized.plan, *dataset_));
@@ -145,6 +149,7 @@ StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t bat
   TD_RETURN_IF_ERROR(sized.executor->Run());
   const auto read = [&](size_t i) { return ReadScalar(scope_, *sized.plan, sized.fetch[i]); };
   Evaluation result{.samples = batch};
+  if (sized.fetch.empty()) return result;
   TD_ASSIGN_OR_RETURN(result.loss, read(0));
   if (sized.fetch.size() > 1) {
     TD_ASSIGN_OR_RETURN(result.metric, read(1));
@@ -184,14 +189,14 @@ StatusOr<Evaluation> Evaluator::Run() {
   std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
   for (const std::string& name : MetricState(forward_)) {
     const Tensor* tensor = scope_.Find(name);
-    CHECK(tensor != nullptr) << name;
+    if (tensor == nullptr) continue;  // another section's
     std::vector<std::byte> bytes(tensor->bytes());
     const std::vector<std::byte> zeros(tensor->bytes());
     TD_RETURN_IF_ERROR(scope_.device().CopyToHost(bytes.data(), tensor->data(), bytes.size()));
     TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(tensor->data(), zeros.data(), zeros.size()));
     kept.emplace_back(*tensor, std::move(bytes));
   }
-  const bool running = !kept.empty();
+  const bool running = !MetricState(forward_).empty();
   const auto results = RunBatches(running ? 1 : sized_.size());
   for (const auto& [tensor, bytes] : kept) {
     TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(tensor.data(), bytes.data(), bytes.size()));

@@ -1,6 +1,7 @@
 // Loss and metrics of the current parameters over a whole dataset.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,17 +30,22 @@ struct Evaluation {
 // number changes no bit. A metric that runs over batches needs them in order, in one place.
 class Evaluator {
  public:
+  using Part = std::function<StatusOr<Program>(const Program& bound)>;
+
   // `options` of the plans; what they fetch is added. `comm` runs what the program communicates,
   // then in one place; nullptr when that is nothing. `dataset` may be null where Serve is called
-  // alone. All but `forward` and `options` must outlive the evaluator. `places` >= 1.
+  // alone. All but `forward` and `options` must outlive the evaluator. `places` >= 1. `part`: what
+  // is run of the program once it is bound to its batch (ModeDriver::Evaluated); without loss in it
+  // the evaluation is nothing.
   Evaluator(Program forward, const Backend& backend, Scope& scope, const Dataset* dataset,
-            PlanOptions options, CommHandler* comm = nullptr, int places = 1)
+            PlanOptions options, CommHandler* comm = nullptr, int places = 1, Part part = nullptr)
       : forward_(ForTest(std::move(forward))),
         backend_(backend),
         scope_(scope),
         dataset_(dataset),
         options_(std::move(options)),
         comm_(comm),
+        part_(std::move(part)),
         sized_(comm != nullptr ? 1 : static_cast<size_t>(places)) {}
 
   // What is to be run, one after another.
@@ -74,6 +80,7 @@ class Evaluator {
   const Dataset* const dataset_;
   const PlanOptions options_;
   CommHandler* const comm_;
+  const Part part_;
   std::vector<std::map<uint32_t, Sized>> sized_;  // by place
   Sized served_;                                  // the communication alone
 };

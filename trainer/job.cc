@@ -9,6 +9,7 @@
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
 #include "trainer/optimizer_config.h"
+#include "trainer/pipeline_config.h"
 #include "trainer/reader/open.h"
 
 namespace tandem {
@@ -118,6 +119,7 @@ void CheckJoin(const JobConfig& config, const Origins& origins, Diagnostics* dia
       {s.a_sync(), "a_sync: updates are not made of all ranks' gradients"},
       {s.localsgd() || s.adaptive_localsgd(), "LocalSGD: each rank steps alone"},
       {s.deterministic(), "deterministic: who has samples depends on the number of ranks"},
+      {s.pipeline(), "pipeline: it is not built yet that a replica has no samples"},
       {s.sync_batch_norm(), "sync_batch_norm: it is not built yet that moments leave ranks out"},
       {build.gradient_scale_strategy() != BuildStrategy::CoeffNumDevice,
        "gradient_scale_strategy: no mean over the samples is taken"},
@@ -203,6 +205,7 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
   SetDecaySteps(job.config.get());
   job.text = EffectiveText(config, origins);
   SetLogicalShards(context.ranks, job.config.get());
+  SetSections(context.ranks, JobDir(sources.path), origins, diagnostics, job.config.get());
   job.notes = diagnostics->NoteText();
   return job;
 }
@@ -246,6 +249,7 @@ Status CheckReturn(const JobConfig& config) {
       {s.nccl_comm_num() > 1, "nccl_comm_num above 1"},
       {s.allreduce_choice() == DistributedStrategy::ByModel,
        "allreduce_choice ByModel: those who meet again would choose anew"},
+      {s.pipeline(), "pipeline: nobody else has a section's parameters"},
       {s.auto_(), "auto"},
       {config.mode() == HYBRID && s.a_sync(),
        "a_sync in mode hybrid: a step that is done again would change rows of tables twice"},
@@ -403,6 +407,10 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.carrier = CarrierOf(strategy.collective_transport());
   options.comm_num = strategy.nccl_comm_num();
   options.one_comm_at_a_time = strategy.sync_nccl_allreduce();
+  if (strategy.pipeline()) {
+    options.sections = std::max(1, config.model().sections());
+    options.micro_batches = strategy.pipeline_configs().micro_batch();
+  }
   options.choose_by_model = strategy.allreduce_choice() == DistributedStrategy::ByModel;
   if (strategy.use_hierarchical_allreduce()) {
     options.group = strategy.hierarchical_allreduce_inter_nranks();
@@ -440,6 +448,7 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
     case PSERVER:
       return MakePserverMode(options);
     case COLLECTIVE:
+      if (options.sections > 0) return MakePipelineMode(options);
       return MakeCollectiveMode(options, {});
     case HYBRID:
       return MakeHybridMode(options);

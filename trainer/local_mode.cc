@@ -50,6 +50,29 @@ StatusOr<std::vector<ParamGrad>> SendWhole(Program& program, const std::vector<P
   return DensifyAll(program, grads);
 }
 
+std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
+                                                     const std::vector<ParamGrad>& grads,
+                                                     const ModeOptions& options) {
+  if (options.fuse_all_reduce) return GroupGradients(program, grads, options.group_rule);
+  std::vector<std::vector<ParamGrad>> groups;
+  for (const ParamGrad& pair : grads) groups.push_back({pair});
+  return groups;
+}
+
+Status LostPeer(const Status& status) {
+  if (status.code() != StatusCode::kUnavailable) return status;
+  return Aborted("%s", std::string(status.message()));
+}
+
+StatusOr<bool> AnyRank(Communicator& communicator, bool mine, Duration patience) {
+  int32_t any = mine ? 1 : 0;
+  TD_RETURN_IF_ERROR(LostPeer(
+      communicator
+          .AllReduce(&any, &any, 1, DType::kI32, ReduceOp::kMax, {.what = "whether to stop"})
+          ->Wait(SteadyNow() + patience)));
+  return any != 0;
+}
+
 Status RefuseTableRules(const Program& program) {
   for (const Op& op : program.ops) {
     const auto rules = op.attrs.find("table_rules");

@@ -99,6 +99,8 @@ struct ModeOptions {
   int group = 1;                     // ranks of a group of the hierarchical allreduce; 1: none
   bool group_by_leaders = false;     // HierarchyForm::kLeaders (collective/hierarchy.h)
   bool choose_by_model = false;      // algorithms of allreduces (trainer/allreduce_choice.h)
+  int sections = 0;                  // of a pipeline; 0: none (pipeline_mode.cc)
+  int micro_batches = 1;             // with it
 };
 
 // One thread, except that communication ends on threads of the mode's own.
@@ -115,11 +117,18 @@ class ModeDriver {
   // none.
   virtual CommHandler* comm() { return nullptr; }
   virtual CommHandler* evaluation_comm() { return nullptr; }
+  // So many ranks, one behind the other, work on the same piece of the batch.
+  virtual int sections() const { return 1; }
+  // Whether this rank takes part in evaluations, as rank 0 does; and what it then runs of the
+  // forward program, which is bound to its batch.
+  virtual bool evaluates() const { return params_are_spread(); }
+  virtual StatusOr<Program> Evaluated(const Program& forward) { return forward; }
   // Connects to the others and makes everybody's parameters equal. `scope` holds initial values, or
   // those of a checkpoint of step `step`; `state` that checkpoint's optimizer slots, where the mode
-  // keeps them elsewhere than in the scope. Returns the step to begin with. Waits for others only
-  // until `stop` says so (CANCELLED). In pserver mode it may be called again once a step was broken
-  // off: as a new incarnation, for which the servers take that step as not begun.
+  // keeps them elsewhere than in the scope; with sections its parameters too. Returns the step to
+  // begin with. Waits for others only until `stop` says so (CANCELLED). In pserver mode it may be
+  // called again once a step was broken off: as a new incarnation, for which the servers take that
+  // step as not begun.
   virtual StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                                   int64_t step, const std::function<bool()>& stop) = 0;
   // When a step or Finish failed with `why`: waits until those who were lost have come again, and
@@ -182,6 +191,8 @@ std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options);
 // where the scope is a device's.
 std::unique_ptr<ModeDriver> MakeCollectiveMode(
     const ModeOptions& options, std::vector<std::unique_ptr<Communicator>> communicators);
+// Collective mode with sections. INVALID_ARGUMENT when the ranks do not fit to them.
+StatusOr<std::unique_ptr<ModeDriver>> MakePipelineMode(const ModeOptions& options);
 std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
 // Places that meet before each push (use_thread_barrier): `places` is the collective mode among
 // them, `servers` the pserver mode of the first one; the others have none. `options`: of the place.
@@ -196,6 +207,18 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options)
 // DensifyAll; rank 0 says so in the log where that changes anything.
 StatusOr<std::vector<ParamGrad>> SendWhole(Program& program, const std::vector<ParamGrad>& grads,
                                            const ModeOptions& options);
+
+// What travels in one collective each: groups, or with fuse_all_reduce off each gradient alone.
+std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
+                                                     const std::vector<ParamGrad>& grads,
+                                                     const ModeOptions& options);
+
+// A peer that was there and is gone is worth a restart of the job: ABORTED (exit code 200), unlike
+// a service that never answered (UNAVAILABLE). Any other status as it is.
+Status LostPeer(const Status& status);
+
+// Whether any rank says `mine`. Within `patience`.
+StatusOr<bool> AnyRank(Communicator& communicator, bool mine, Duration patience);
 
 // UNIMPLEMENTED naming a table with table_rules: this mode keeps tables whole.
 Status RefuseTableRules(const Program& program);

@@ -74,7 +74,9 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
                                                const ModeSecrets& secrets, const Clock& clock) {
   std::unique_ptr<Places> places(new Places());
   const bool leader = options.rank.rank == 0;
-  TD_ASSIGN_OR_RETURN(places->data_, OpenData(config.data(), options.job_dir, leader));
+  const bool section =  // of the replica that evaluates
+      config.strategy().pipeline() && options.rank.rank < config.model().sections();
+  TD_ASSIGN_OR_RETURN(places->data_, OpenData(config.data(), options.job_dir, leader || section));
   for (const std::string& warning : places->data_.warnings) {
     if (leader) options.sink("warning: " + warning + "\n");
   }

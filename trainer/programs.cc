@@ -7,6 +7,7 @@
 
 #include "common/strategy/text_file.h"
 #include "kernels/graph/draw.h"
+#include "kernels/graph/passes/sections.h"
 #include "kernels/graph/program_io.h"
 #include "kernels/ops/conv_search.h"
 #include "proto/job.pb.h"
@@ -70,11 +71,15 @@ Status CheckAllDense(const std::vector<ParamGrad>& grads) {
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int64_t global_batch, ModeDriver& mode,
                                     const ProgramObserver& observer) {
-  const int64_t parts = config.strategy().batch_merge_repeats();
+  const DistributedStrategy& strategy = config.strategy();
+  const bool pipeline = strategy.pipeline();
+  const int64_t parts =
+      pipeline ? strategy.pipeline_configs().micro_batch() : strategy.batch_merge_repeats();
   if (batch % parts != 0) {
-    return InvalidArgument(
-        "%s: a batch of %d does not divide into %d parts",
-        config.strategy().deterministic() ? "deterministic" : "batch_merge_repeats", batch, parts);
+    const char* what = pipeline                   ? "micro_batch"
+                       : strategy.deterministic() ? "deterministic"
+                                                  : "batch_merge_repeats";
+    return InvalidArgument("%s: a batch of %d does not divide into %d parts", what, batch, parts);
   }
   // With geo a trainer steps alone, and the exchange takes the mean.
   const bool alone = config.strategy().a_sync() && config.strategy().a_sync_configs().k_steps() > 0;
@@ -82,6 +87,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   batch /= parts;
   JobPrograms programs;
   TD_ASSIGN_OR_RETURN(programs.forward, ForwardProgram(config.model(), job_dir, batch));
+  if (pipeline) TD_RETURN_IF_ERROR(AssignSections(programs.forward, config.model().sections()));
   programs.train = programs.forward;
   Program& train = programs.train;
   std::vector<ParamGrad> grads;
@@ -242,6 +248,7 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
 }
 
 ProgramObserver DrawInto(const std::string& dir) {
+  if (dir.empty()) return nullptr;
   int count = 0;
   return [dir, count](std::string_view point, const Program& program) mutable -> Status {
     std::error_code error;
@@ -255,8 +262,15 @@ ProgramObserver DrawInto(const std::string& dir) {
   };
 }
 
+StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_dir) {
+  TD_ASSIGN_OR_RETURN(const Program forward, ForwardProgram(config.model(), job_dir, 1));
+  return NamedSections(forward);
+}
+
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir) {
-  const int64_t batch = GlobalBatch(config, 1);
+  const DistributedStrategy& strategy = config.strategy();
+  const int64_t batch =
+      strategy.pipeline() ? strategy.pipeline_configs().micro_batch() : GlobalBatch(config, 1);
   TD_ASSIGN_OR_RETURN(const ModeOptions options, ModeOptionsOf(config, RankInfo{}, ""));
   const auto mode = MakeLocalMode(options);
   TD_RETURN_IF_ERROR(PlanOptionsOf(config, 1).status());

@@ -19,9 +19,9 @@ struct JobPrograms {
   std::vector<PassReport> passes;  // what the strategy's passes did to `train`
 };
 
-// `batch` samples a step on this rank, of `global_batch` over all; with batch_merge_repeats the
-// programs are bound to that part of them. `job_dir`: where relative paths of the job begin.
-// `observer` sees `train` at each point of its making.
+// `batch` samples a step on this rank, of `global_batch` over all; with batch_merge_repeats and
+// micro_batch the programs are bound to that part of them. `job_dir`: where relative paths of the
+// job begin. `observer` sees `train` at each point of its making.
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int64_t global_batch, ModeDriver& mode,
                                     const ProgramObserver& observer = nullptr);
@@ -47,7 +47,11 @@ std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::str
                                          int threads, std::string* notes);
 
 // Writes a drawing of each point into `dir`, which is made: 00_model.dot, 01_autodiff.dot, ...
+// "": empty.
 ProgramObserver DrawInto(const std::string& dir);
+
+// Sections that the operators of the job's program name (kernels/graph/op_device.h); 0: none.
+StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_dir);
 
 // Builds the programs of one local trainer and forgets them: what is wrong with the model, its
 // arguments or the optimizer shows here, before anybody is started.

@@ -37,7 +37,6 @@ class Session::Impl {
  private:
   Status OpenSamples();
   Status BuildPlan();
-  ProgramObserver Drawings() const;
   void OpenProgress();
   Status LoadCheckpoint();
   Status StartMode();
@@ -65,7 +64,11 @@ class Session::Impl {
     return config_.strategy().runtime_flags().reader_queue_speed_test_mode();
   }
   bool leader() const { return options_.rank.rank == 0; }
-  bool evaluates() const { return leader() || mode_.params_are_spread(); }
+  bool evaluates() const { return leader() || mode_.evaluates(); }
+  ReadShare share() const {
+    const int each = mode_.sections();
+    return {options_.global_batch, options_.rank.size / each, options_.rank.rank / each};
+  }
   int64_t steps_per_epoch() const { return static_cast<int64_t>(prefetcher_->steps_per_epoch()); }
   bool ends_epoch(int64_t step) const { return (step + 1) % steps_per_epoch() == 0; }
 
@@ -113,8 +116,7 @@ Status Session::Impl::OpenSamples() {
     return InvalidArgument(
         "reader_queue_speed_test_mode is no training: there is nothing for checkpoint.dir to keep");
   }
-  const ReadShare share = {options_.global_batch, options_.rank.size, options_.rank.rank};
-  TD_ASSIGN_OR_RETURN(prefetcher_, OpenReader(config_, *options_.train, share, host_));
+  TD_ASSIGN_OR_RETURN(prefetcher_, OpenReader(config_, *options_.train, share(), host_));
   batch_ = prefetcher_->batch();
   steps_total_ = config_.epochs() * steps_per_epoch();
   if (config_.steps_max() > 0) steps_total_ = std::min(steps_total_, config_.steps_max());
@@ -126,8 +128,11 @@ Status Session::Impl::BuildPlan() {
   backend_ = std::move(opened.backend);
   device_ = std::move(opened.device);
   scope_ = std::make_unique<Scope>(*device_);
-  TD_ASSIGN_OR_RETURN(programs_, BuildPrograms(config_, options_.job_dir, batch_,
-                                               options_.global_batch, mode_, Drawings()));
+  const std::string& drawings = config_.strategy().build_strategy().debug_graphviz_path();
+  TD_ASSIGN_OR_RETURN(
+      programs_,
+      BuildPrograms(config_, options_.job_dir, batch_, options_.global_batch, mode_,
+                    leader() ? DrawInto(InJobDir(options_.job_dir, drawings)) : nullptr));
   metric_name_ = MetricName(programs_.forward);
   TD_RETURN_IF_ERROR(SetFirstValues(config_, options_, programs_.train, *scope_, host_, &notes_));
   const int threads = ThreadsOf(config_, options_.rank);
@@ -137,7 +142,7 @@ Status Session::Impl::BuildPlan() {
   const PlanOptions evaluation = plan_options;
   plan_options.commit = options_.rank.peers_return;
   plan_options.fetch = programs_.train.metrics;
-  plan_options.fetch.push_back(programs_.train.loss);
+  if (!programs_.train.loss.empty()) plan_options.fetch.push_back(programs_.train.loss);
   if (CommHandler* comm = mode_.comm()) comm_ = std::make_unique<CountingComm>(*comm);
   TD_ASSIGN_OR_RETURN(plan_,
                       Plan::Make(programs_.train, *backend_, *scope_, comm_.get(), plan_options));
@@ -152,9 +157,9 @@ Status Session::Impl::BuildPlan() {
   executor_ = std::make_unique<Executor>(*plan_);
   TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *options_.train));
   if (evaluates()) {
-    evaluator_ =
-        std::make_unique<Evaluator>(programs_.forward, *backend_, *scope_, options_.test,
-                                    evaluation, mode_.evaluation_comm(), PlacesOf(config_));
+    evaluator_ = std::make_unique<Evaluator>(
+        programs_.forward, *backend_, *scope_, options_.test, evaluation, mode_.evaluation_comm(),
+        PlacesOf(config_), [this](const Program& bound) { return mode_.Evaluated(bound); });
   }
   const std::string& profiles = config_.profile().dir();
   TD_ASSIGN_OR_RETURN(watch_, StepWatch::Make(config_,
@@ -175,12 +180,6 @@ void Session::Impl::KeepSearch() {
   if (!saved.ok()) notes_ += "warning: " + ToString(saved) + "\n";
   notes_ +=
       absl::StrFormat("convolutions: %d measured, %d known\n", searched_, conv_search_->found());
-}
-
-// What debug_graphviz_path asks for; empty when nothing.
-ProgramObserver Session::Impl::Drawings() const {
-  const std::string& dir = config_.strategy().build_strategy().debug_graphviz_path();
-  return dir.empty() || !leader() ? nullptr : DrawInto(InJobDir(options_.job_dir, dir));
 }
 
 void Session::Impl::OpenProgress() {
@@ -285,7 +284,7 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   watch_.Observe(steps_done_, *executor_);
   const int parts = config_.strategy().batch_merge_repeats();
   const int64_t last = first + steps - 1;
-  reports_ = progress_->Due(last, steps);
+  reports_ = progress_->Due(last, steps) && !programs_.train.loss.empty();
   int64_t step = first;
   const auto before = [&](int iteration) -> Status {
     const int part = iteration % parts;
@@ -294,8 +293,8 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
     if (part > 0 && reports_ && step == last) TD_RETURN_IF_ERROR(AddResults(parts));
     TD_RETURN_IF_ERROR(Feed(*data_, part));
     return PlaceDropout(
-        *scope_, options_.rank,
-        {config_.seed(), step, options_.global_batch, part, static_cast<int>(parts)});
+        *scope_, share(),
+        {config_.seed(), step, part, parts, config_.strategy().pipeline_configs().micro_batch()});
   };
   loss_ = metric_ = wait_seconds_ = 0;
   const Time begin = clock_.Now();
@@ -378,10 +377,11 @@ Status Session::Impl::Evaluate(int64_t epoch) {
   plan_->DropTemporaries();  // the evaluator has its own
   TD_RETURN_IF_ERROR(mode_.Gather());
   TD_ASSIGN_OR_RETURN(const int64_t batches, mode_.Tell(leader() ? evaluator_->batches() : 0));
-  if (!leader()) return evaluator_->Serve(batches);
+  if (!leader() && mode_.sections() == 1) return evaluator_->Serve(batches);
   TD_ASSIGN_OR_RETURN(evaluation_, evaluator_->Run());
   KeepSearch();
   Tell(std::exchange(notes_, ""));
+  if (!leader()) return OkStatus();
   std::vector<NamedValue> values = {{"loss", evaluation_.loss}};
   if (!metric_name_.empty()) values.push_back({metric_name_, evaluation_.metric});
   progress_->Result("eval", epoch, values);

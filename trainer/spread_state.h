@@ -1,6 +1,6 @@
-// State that lies on one rank alone: optimizer slots on their parameter's owner (reduce_strategy
-// Reduce, sharding), parameters likewise (sharding). Checkpoints hold it whole, so any mode and
-// number of ranks can go on from one.
+// State that not all ranks have: optimizer slots on their parameter's owner (reduce_strategy
+// Reduce, sharding), parameters likewise (sharding), and whatever belongs to a section of a
+// pipeline. Checkpoints hold it whole, so any mode and number of ranks can go on from one.
 #pragma once
 
 #include <map>
@@ -27,6 +27,11 @@ class SpreadState {
   // The parameters themselves.
   static SpreadState OfParams(const Program& program, const std::map<std::string, int>& owners,
                               int group);
+
+  // One more variable.
+  void Add(const std::string& var, const TensorDesc& desc, int owner) {
+    slots_.push_back({var, desc, owner});
+  }
 
   bool empty() const { return slots_.empty(); }
   bool Holds(const std::string& var) const;

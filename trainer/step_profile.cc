@@ -278,7 +278,17 @@ StatusOr<std::string> StepProfile::Write() {
   const auto order = static_cast<ProfileOrder>(config_->order());
   std::string table =
       ProfileTable(SumUp(profiler_, order, config_->op_detail()), MeasurePeak(place_.threads));
-  table += ToString(OverlapOf(profiler_.spans()));
+  const CommOverlap overlap = OverlapOf(profiler_.spans());
+  table += ToString(overlap);
+  if (place_.bubble > 0) {
+    double total = 0;  // waits among it
+    for (const Span& span : profiler_.spans()) {
+      if (span.lane == Lane::kCompute) total += Seconds(span.end - span.begin);
+    }
+    table += absl::StrFormat(
+        "pipeline: %.0f %% of a step is waiting; %.0f %% where all sections take equally long\n",
+        100 * overlap.exposed / std::max(total, 1e-9), 100 * place_.bubble);
+  }
   std::vector<PsCall> calls;
   if (place_.calls != nullptr) {
     const auto [begin, end] = Extent(profiler_);

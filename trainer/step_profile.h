@@ -21,6 +21,7 @@ struct ProfilePlace {
   int rank = 0;
   int threads = 1;                // of the kernels, for what they are measured against
   const RpcLog* calls = nullptr;  // to pservers; must outlive the profile. nullptr: none are shown
+  double bubble = 0;              // of a pipeline: share of a step that its ranks should wait
 };
 
 // One thread.

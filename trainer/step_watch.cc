@@ -1,5 +1,6 @@
 #include "trainer/step_watch.h"
 
+#include "kernels/graph/passes/micro_batches.h"
 #include "proto/job.pb.h"
 
 namespace tandem {
@@ -17,6 +18,10 @@ StatusOr<StepWatch> StepWatch::Make(const JobConfig& config, ProfilePlace place,
   StepWatch watch;
   if (flags.check_nan_inf()) watch.nan_check_ = std::make_unique<NanCheck>(plan);
   if (flags.benchmark()) watch.benchmark_ = std::make_unique<OpBenchmark>(plan);
+  if (config.strategy().pipeline()) {
+    place.bubble =
+        BubbleShare(config.model().sections(), config.strategy().pipeline_configs().micro_batch());
+  }
   if (profile) {
     TD_ASSIGN_OR_RETURN(watch.profile_,
                         StepProfile::Make(config.profile(), std::move(place), plan));

@@ -74,9 +74,17 @@ class Validator {
   void CheckRegime();
   void NoteIdleKnobs();
   void CheckAmpLists();
+  struct Exclusion {
+    bool both;
+    const char* first;
+    const char* second;
+    const char* why;
+  };
   void CheckExclusions();
   void CheckSharding();
   void CheckShardingGroups();
+  void CheckPipeline();
+  void Refuse(const Exclusion& exclusion);
 
   const DistributedStrategy& strategy_;
   const StrategyContext& context_;
@@ -261,6 +269,8 @@ void Validator::NoteIdleKnobs() {
        "fuse_broadcast_ops has no effect without reduce_strategy: Reduce"},
       {reduce && context_.ranks == 1, "build_strategy.reduce_strategy",
        "reduce_strategy: Reduce has no effect with one rank, which owns all parameters"},
+      {strategy_.pipeline_configs().has_micro_batch() && !strategy_.pipeline(),
+       "pipeline_configs.micro_batch", "micro_batch has no effect without pipeline"},
       {meet && !strategy_.a_sync(), "execution_strategy.use_thread_barrier",
        "use_thread_barrier has no effect without a_sync: everybody waits for everybody anyway"},
       {meet && strategy_.a_sync() && execution.cpu_num() == 1,
@@ -285,12 +295,6 @@ void Validator::CheckAmpLists() {
 }
 
 void Validator::CheckExclusions() {
-  struct Exclusion {
-    bool both;
-    const char* first;
-    const char* second;
-    const char* why;
-  };
   const DistributedStrategy& s = strategy_;
   const bool by_owner = s.build_strategy().reduce_strategy() == BuildStrategy::Reduce;
   const bool alone = s.localsgd() || s.adaptive_localsgd();
@@ -340,11 +344,44 @@ void Validator::CheckExclusions() {
        "what is sent depends on the number of ranks"},
       {s.dgc() && alone, "dgc", local, "localsgd sends no gradients"},
   };
-  for (const Exclusion& e : exclusions) {
-    if (!e.both) continue;
-    Error(e.first, absl::StrCat(e.first, " and ", Named(e.second), " exclude each other: ", e.why),
-          "keep one of them");
-  }
+  for (const Exclusion& e : exclusions) Refuse(e);
+  CheckPipeline();
+}
+
+void Validator::Refuse(const Exclusion& e) {
+  if (!e.both) return;
+  Error(e.first, absl::StrCat(e.first, " and ", Named(e.second), " exclude each other: ", e.why),
+        "keep one of them");
+}
+
+void Validator::CheckPipeline() {
+  const DistributedStrategy& s = strategy_;
+  if (!s.pipeline()) return;
+  const bool by_owner = s.build_strategy().reduce_strategy() == BuildStrategy::Reduce;
+  const Exclusion exclusions[] = {
+      {s.amp(), "pipeline", "amp", "no rank sees whether all gradients are finite"},
+      {s.dgc(), "pipeline", "dgc", "what is compressed goes to all ranks"},
+      {s.localsgd(), "pipeline", "localsgd", "ranks have different parameters"},
+      {s.adaptive_localsgd(), "pipeline", "adaptive_localsgd", "ranks have different parameters"},
+      {by_owner, "pipeline", "build_strategy.reduce_strategy",
+       "parameters lie with their section, and not with an owner among all ranks"},
+      {s.gradient_merge(), "pipeline", "gradient_merge", "gradients are added up over micro_batch"},
+      {s.batch_merge_repeats() > 1, "pipeline", "batch_merge_repeats",
+       "the parts of a batch are micro_batch"},
+      {s.deterministic(), "pipeline", "deterministic",
+       "the parts of a batch are micro_batch, whatever the number of ranks"},
+      {s.sync_batch_norm(), "pipeline", "sync_batch_norm", "moments are those of a micro batch"},
+      {s.auto_(), "pipeline", "auto", "a section is measured alone"},
+      {s.nccl_comm_num() > 1, "pipeline", "nccl_comm_num",
+       "messages and sums have communicators of their own already"},
+      {s.use_hierarchical_allreduce(), "pipeline", "use_hierarchical_allreduce",
+       "groups of ranks are the sections' replicas"},
+      {s.allreduce_choice() == DistributedStrategy::ByModel, "pipeline", "allreduce_choice",
+       "algorithms are measured among all ranks"},
+      {s.execution_strategy().cpu_num() > 1, "pipeline", "execution_strategy.cpu_num",
+       "a section is one rank"},
+  };
+  for (const Exclusion& e : exclusions) Refuse(e);
 }
 
 // With hybrid_dp the ranks are several groups of equal size.

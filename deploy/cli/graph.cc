@@ -118,13 +118,16 @@ int RunGraph(const Args& args) {
       {"dot", "", "FILE", "write a graph in graphviz's language instead of printing"},
       {"svg", "", "FILE", "draw the graph with graphviz instead of printing"},
       {"workers", "", "N", "workers that the job will have; 1 unless given"},
+      {"rank", "", "R", "the program of this one of them; 0 unless given"},
       kOutputFlag,
   };
   if (!ParseOrExplain("graph", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
   if (parsed.positional.size() != 1) return Fail("graph", InvalidArgument("expected one JOB file"));
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
   if (!workers.ok()) return Fail("graph", workers.status());
-  const auto history = HistoryOf(parsed.positional[0], *workers);
+  const auto rank = parsed.GetInt("rank", 0, 0, *workers - 1);
+  if (!rank.ok()) return Fail("graph", rank.status());
+  const auto history = HistoryOf(parsed.positional[0], *workers, {}, static_cast<int>(*rank));
   if (!history.ok()) return Fail("graph", history.status());
   const Status status = Show(parsed, *history);
   return status.ok() ? 0 : Fail("graph", status);

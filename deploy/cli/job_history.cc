@@ -6,16 +6,15 @@
 
 namespace tandem::deploy {
 
-StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers,
-                               const Settings& overrides) {
+StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers, const Settings& overrides,
+                               int of_rank) {
   JobSources sources;
   sources.path = job_path;
   sources.overrides = overrides;
   TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, workers));
   const int64_t global = GlobalBatch(*job.config, workers);
-  const BatchShare share =
-      ShareOf(static_cast<uint32_t>(global), 0, static_cast<uint32_t>(workers));
   RankInfo rank;
+  rank.rank = of_rank;
   rank.size = workers;
   // Nobody is connected to; modes only want to have been told.
   rank.rendezvous = "127.0.0.1:1";
@@ -23,6 +22,10 @@ StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers,
   JobHistory history;
   TD_ASSIGN_OR_RETURN(history.mode, ModeOptionsOf(*job.config, rank, ""));
   TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, history.mode));
+  const int each = mode->sections();
+  const BatchShare share =
+      ShareOf(static_cast<uint32_t>(global), static_cast<uint32_t>(of_rank / each),
+              static_cast<uint32_t>(workers / each));
   history.job = job.config->name();
   history.batch = share.size;
   const auto keep = [&history](std::string_view point, const Program& program) {

@@ -23,9 +23,9 @@ struct JobHistory {
   ModeOptions mode;
 };
 
-// Builds the programs of rank 0 of `workers` in the job's mode. `overrides`: as flags would.
+// Builds the programs of rank `rank` of `workers` in the job's mode. `overrides`: as flags would.
 // Nobody is connected to.
 StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers,
-                               const Settings& overrides = {});
+                               const Settings& overrides = {}, int rank = 0);
 
 }  // namespace tandem::deploy

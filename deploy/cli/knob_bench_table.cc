@@ -132,6 +132,25 @@ Rows MethodRows() {
   };
 }
 
+Rows PipelineRows() {
+  return {
+      {.knob = "pipeline",
+       .changed = "true",
+       .counter = "pipeline.sections",
+       .network = "mlp",
+       .launch = kTwo,
+       .tolerance = kOtherOrder,
+       .also = {"pipeline_configs.micro_batch=8"}},
+      {.knob = "pipeline_configs.micro_batch",
+       .changed = "8",
+       .counter = "pipeline.bubble",
+       .network = "mlp",
+       .launch = kTwo,
+       .tolerance = kOtherOrder,
+       .with = {"pipeline=true"}},
+  };
+}
+
 Rows BuildRows() {
   return {
       {.knob = "build_strategy.reduce_strategy",
@@ -449,7 +468,7 @@ Rows ShardingRows() {
 const std::vector<KnobBench>& KnobBenches() {
   static const std::vector<KnobBench> kAll = [] {
     Rows all;
-    for (const auto part : {CollectiveRows, MethodRows, PserverKnobBenches, BuildRows,
+    for (const auto part : {CollectiveRows, MethodRows, PipelineRows, PserverKnobBenches, BuildRows,
                             ExecutionRows, AmpRows, MethodConfigRows, LessSentRows,
                             UpdateConfigRows, ShardingRows, RuntimeRows, PserverFlagBenches}) {
       const Rows rows = part();

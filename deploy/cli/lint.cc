@@ -80,9 +80,10 @@ Checked Check(const TextFile& file, std::string type, int ranks) {
 }
 
 // Prints it, or adds it to `json`, the file's part of the answer.
-Status ShowMemory(const std::string& kind, const std::string& path, int workers, Json* json) {
+Status ShowMemory(const std::string& kind, const std::string& path, int workers, int rank,
+                  Json* json) {
   if (kind != "job") return InvalidArgument("--memory: %s is a strategy, not a job", path);
-  TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(path, workers));
+  TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(path, workers, {}, rank));
   TD_ASSIGN_OR_RETURN(const MemoryReport report, MemoryOf(history));
   if (json == nullptr) {
     std::fputs(MemoryText(report).c_str(), stdout);
@@ -139,6 +140,7 @@ int RunLint(const Args& args) {
   const std::vector<FlagSpec> flags = {
       {"type", "", "TYPE", "job or strategy; else what the file fits better"},
       {"workers", "", "N", "workers that the job will have; 1 unless given"},
+      {"rank", "", "R", "with --memory: of this one of them; 0 unless given"},
       {"memory", "", "", "print peak bytes before and after each pass, and the lower bound"},
       {"save", "", "FILE", "write what was read in its canonical form (one FILE only)"},
       kOutputFlag,
@@ -152,6 +154,8 @@ int RunLint(const Args& args) {
   if (parsed.positional.empty()) return Fail("lint", InvalidArgument("no file given"));
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
   if (!workers.ok()) return Fail("lint", workers.status());
+  const auto rank = parsed.GetInt("rank", 0, 0, *workers - 1);
+  if (!rank.ok()) return Fail("lint", rank.status());
   if (parsed.Has("save") && parsed.positional.size() != 1) {
     return Fail("lint", InvalidArgument("--save needs exactly one file"));
   }
@@ -173,7 +177,7 @@ int RunLint(const Args& args) {
     }
     if (parsed.Has("memory")) {
       const Status shown = ShowMemory(checked.kind, path, static_cast<int>(*workers),
-                                      *as_json ? &all.back() : nullptr);
+                                      static_cast<int>(*rank), *as_json ? &all.back() : nullptr);
       if (!shown.ok()) exit_code = Fail("lint", shown);
     }
     if (!parsed.Has("save")) continue;

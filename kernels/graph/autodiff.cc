@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "kernels/graph/op_device.h"
 #include "kernels/graph/variable_hint.h"
 
 namespace tandem {
@@ -106,6 +107,9 @@ void Differentiator::Append(std::string type, std::vector<std::vector<std::strin
     for (auto& slot : *slots) {
       if (slot.size() == 1 && slot[0].empty()) slot.clear();
     }
+  }
+  if (const auto device = op_->attrs.find(kOpDevice); device != op_->attrs.end()) {
+    attrs[kOpDevice] = device->second;
   }
   const Status status = AppendOp(program_, {.type = std::move(type),
                                             .inputs = std::move(inputs),

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/base/nearest.h"
+#include "kernels/graph/op_device.h"
 #include "kernels/graph/variable_hint.h"
 
 namespace tandem {
@@ -47,6 +48,10 @@ Status CheckSlots(const Op& op, const std::vector<SlotDef>& defs,
 
 Status CheckAttrs(const Op& op, const OpDef& def) {
   for (const auto& [name, value] : op.attrs) {
+    if (name == kOpDevice) {
+      TD_RETURN_IF_ERROR(Annotate(SectionOf(value).status(), Label(op)));
+      continue;
+    }
     const auto it = std::find_if(def.attrs.begin(), def.attrs.end(),
                                  [&name = name](const AttrDef& a) { return name == a.name; });
     if (it == def.attrs.end()) {
@@ -160,7 +165,10 @@ std::string Slots(const std::vector<SlotDef>& defs,
 std::string DumpOp(const Op& op) {
   const OpDef* def = FindOp(op.type);
   CHECK(def != nullptr) << op.type;
-  const std::string condition = op.run_if.empty() ? "" : " if " + op.run_if;
+  std::string condition = op.run_if.empty() ? "" : " if " + op.run_if;
+  if (const int section = SectionOf(op); section >= 0) {
+    absl::StrAppend(&condition, " in section ", section);
+  }
   return op.type + "(" + Slots(def->inputs, op.inputs) + ") -> " + Slots(def->outputs, op.outputs) +
          condition;
 }

@@ -1,6 +1,6 @@
 // Communication operators: no kernels; a CommHandler (kernels/exec/comm.h) runs them. All but
-// push_pull, push_rows, prefetch_rows and c_allgather_selected work in place: the variables of Out
-// are those of X or W.
+// push_pull, push_rows, prefetch_rows, recv_v2 and c_allgather_selected work in place: the
+// variables of Out are those of X or W.
 #include "kernels/ops/comm.h"
 
 #include "kernels/ops/dgc.h"
@@ -75,7 +75,40 @@ Status InferPushRows(const OpView& view, std::span<TensorDesc>) {
   return NeedSparseRows(view, 1, 2, view.in(0).shape[1]);
 }
 
+Status InferRecv(const OpView& view, std::span<TensorDesc> outputs) {
+  if (view.attr<int64_t>("peer") < 0) return view.Error("peer is no rank");
+  TD_ASSIGN_OR_RETURN(outputs[0].shape, ParseShape(view.attr<std::vector<int64_t>>("out_shape")));
+  TD_ASSIGN_OR_RETURN(outputs[0].dtype, ParseDType(view.attr<std::string>("dtype")));
+  return OkStatus();
+}
+
 }  // namespace
+
+const OpDef kSendV2 = {
+    .type = "send_v2",
+    .doc = "X goes to rank `peer`, which has a recv_v2 for it; in place.",
+    .inputs = {{"X"}},
+    .outputs = {{"Out"}},
+    .attrs = {{"peer", int64_t{0}, "rank that gets it"}},
+    .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
+const OpDef kRecvV2 = {
+    .type = "recv_v2",
+    .doc =
+        "What rank `peer` sends with send_v2. Behind: variables whose sends have ended before it "
+        "begins, so that their memory is free again.",
+    .inputs = {{"Behind", Arity::kMany}},
+    .outputs = {{"Out"}},
+    .attrs = {{"peer", int64_t{0}, "rank that it comes from"},
+              {"out_shape", std::vector<int64_t>{}, "shape of Out"},
+              {"dtype", std::string("f32"), "element type of Out"}},
+    .infer = InferRecv,
+    .is_comm = true,
+    .has_side_effect = true,
+};
 
 const OpDef kAllReduceSum = {
     .type = "c_allreduce_sum",

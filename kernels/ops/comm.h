@@ -6,6 +6,6 @@
 namespace tandem {
 
 extern const OpDef kAllGatherSelected, kAllReduceSum, kBroadcast, kBroadcastParams, kGeoExchange,
-    kPrefetchRows, kPullRows, kPushPull, kPushRows, kRankReduceSum;
+    kPrefetchRows, kPullRows, kPushPull, kPushRows, kRankReduceSum, kRecvV2, kSendV2;
 
 }  // namespace tandem

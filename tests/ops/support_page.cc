@@ -86,6 +86,7 @@ std::string Section(const OpDef& def) {
 }
 
 constexpr const char* kNccl = "NCCL, never run on a device";
+constexpr const char* kSections = "no: pipeline between CUDA places is not built yet";
 constexpr const char* kServers =
     "no: what talks to pservers reads and writes host memory, and modes PSERVER and HYBRID refuse "
     "CUDA places";
@@ -97,7 +98,7 @@ std::string WithoutCudaKernel(std::string_view op) {
       {"c_allgather_selected", kNccl}, {"c_allreduce_sum", kNccl}, {"c_broadcast", kNccl},
       {"c_broadcast_params", kNccl},   {"c_reduce_sum", kNccl},    {"geo_exchange", kServers},
       {"prefetch_rows", kServers},     {"pull_rows", kServers},    {"push_pull", kServers},
-      {"push_rows", kServers},
+      {"push_rows", kServers},         {"recv_v2", kSections},     {"send_v2", kSections},
   };
   const auto row = rows.find(op);
   return row == rows.end() ? "" : row->second;

@@ -21,11 +21,9 @@ class Merger {
  private:
   // Gradients: temporaries that the tail reads and the rest wrote.
   std::vector<std::string> FindGradients() const;
-  Status ScaleLossGradient();
   Status InsertConditions();
   Status Accumulate(const std::string& grad);
   void Redirect(const std::string& from, const std::string& to);
-  Op Reset(const std::string& accumulator) const;
   Status ClearConditions();
 
   Program& program_;
@@ -47,13 +45,6 @@ std::vector<std::string> Merger::FindGradients() const {
     ForEachWrite(op, [&](const std::string& name) { tail_wrote.insert(name); });
   }
   return found;
-}
-
-Status Merger::ScaleLossGradient() {
-  TD_ASSIGN_OR_RETURN(const size_t at, FindLossGradient(program_));
-  AttrMap& attrs = program_.ops[at].attrs;
-  attrs["value"] = std::get<double>(attrs.at("value")) * factor_;
-  return OkStatus();
 }
 
 void Merger::Redirect(const std::string& from, const std::string& to) {
@@ -87,14 +78,12 @@ Status Merger::Accumulate(const std::string& grad) {
     const bool last = i + 1 == stages_.size();
     every *= stages_[i];
     const std::string total = grad + (last ? "@MERGED" : absl::StrFormat("@MERGED_BY_%d", every));
-    TD_RETURN_IF_ERROR(
-        program_.AddVar({.name = total, .kind = VarKind::kState, .desc = desc, .saved = false}));
-    Op add = {
-        .type = "sum", .inputs = {{total, from}}, .outputs = {{total}}, .role = OpRole::kBackward};
+    TD_RETURN_IF_ERROR(AddAccumulator(program_, total, desc));
+    Op add = AddToAccumulator(total, from);
     if (i > 0) add.run_if = due_[i - 1];
     ops.push_back(std::move(add));
     if (i > 0) {
-      ops.push_back(Reset(from));
+      ops.push_back(ResetAccumulator(program_, from));
       ops.back().role = OpRole::kBackward;
       ops.back().run_if = due_[i - 1];
     }
@@ -105,18 +94,6 @@ Status Merger::Accumulate(const std::string& grad) {
   size_t at = BehindWritersOf(program_, {grad});
   for (Op& op : ops) TD_RETURN_IF_ERROR(InsertOp(program_, at++, std::move(op)));
   return OkStatus();
-}
-
-Op Merger::Reset(const std::string& accumulator) const {
-  const TensorDesc& desc = program_.FindVar(accumulator)->desc;
-  const auto dims = desc.shape.dims();
-  return {.type = "fill_constant",
-          .inputs = {},
-          .outputs = {{accumulator}},
-          .attrs = {{"shape", std::vector<int64_t>(dims.begin(), dims.end())},
-                    {"dtype", std::string(Name(desc.dtype))},
-                    {"value", 0.0}},
-          .role = OpRole::kOptimize};
 }
 
 // Conditions that the tail itself computes (amp's: all is finite) are 0 in the steps between.
@@ -143,11 +120,11 @@ Status Merger::ClearConditions() {
 StatusOr<int64_t> Merger::Run() {
   const std::vector<std::string> grads = FindGradients();
   if (grads.empty()) return 0;
-  TD_RETURN_IF_ERROR(ScaleLossGradient());
+  TD_RETURN_IF_ERROR(ScaleLossGradient(program_, factor_));
   TD_RETURN_IF_ERROR(InsertConditions());
   for (const std::string& grad : grads) TD_RETURN_IF_ERROR(Accumulate(grad));
   for (const std::string& total : accumulators_) {
-    TD_RETURN_IF_ERROR(AppendOp(program_, Reset(total)));
+    TD_RETURN_IF_ERROR(AppendOp(program_, ResetAccumulator(program_, total)));
   }
   TD_RETURN_IF_ERROR(ClearConditions());
   for (Op& op : program_.ops) {
@@ -157,6 +134,36 @@ StatusOr<int64_t> Merger::Run() {
 }
 
 }  // namespace
+
+Status AddAccumulator(Program& program, const std::string& name, const TensorDesc& desc) {
+  return program.AddVar({.name = name, .kind = VarKind::kState, .desc = desc, .saved = false});
+}
+
+Op AddToAccumulator(const std::string& accumulator, const std::string& part) {
+  return {.type = "sum",
+          .inputs = {{accumulator, part}},
+          .outputs = {{accumulator}},
+          .role = OpRole::kBackward};
+}
+
+Op ResetAccumulator(const Program& program, const std::string& accumulator) {
+  const TensorDesc& desc = program.FindVar(accumulator)->desc;
+  const auto dims = desc.shape.dims();
+  return {.type = "fill_constant",
+          .inputs = {},
+          .outputs = {{accumulator}},
+          .attrs = {{"shape", std::vector<int64_t>(dims.begin(), dims.end())},
+                    {"dtype", std::string(Name(desc.dtype))},
+                    {"value", 0.0}},
+          .role = OpRole::kOptimize};
+}
+
+Status ScaleLossGradient(Program& program, double factor) {
+  TD_ASSIGN_OR_RETURN(const size_t at, FindLossGradient(program));
+  AttrMap& attrs = program.ops[at].attrs;
+  attrs["value"] = std::get<double>(attrs.at("value")) * factor;
+  return OkStatus();
+}
 
 StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context) {
   const DistributedStrategy& strategy = context.strategy;

@@ -14,4 +14,13 @@ namespace tandem {
 // are empty. UNIMPLEMENTED naming the parameter for a sparse gradient.
 StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context);
 
+// What it is put together from, for whoever else adds up the parts of a batch.
+// Declares the accumulator `name` of a gradient.
+Status AddAccumulator(Program& program, const std::string& name, const TensorDesc& desc);
+// Adds `part` to it; gives it back its zeros.
+Op AddToAccumulator(const std::string& accumulator, const std::string& part);
+Op ResetAccumulator(const Program& program, const std::string& accumulator);
+// The gradient of the loss is multiplied by `factor`.
+Status ScaleLossGradient(Program& program, double factor);
+
 }  // namespace tandem

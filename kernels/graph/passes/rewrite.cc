@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "kernels/graph/op_device.h"
+
 namespace tandem {
 
 UseMap FindUses(const Program& program) {
@@ -37,8 +39,12 @@ Status InsertOp(Program& program, size_t at, Op op) {
 }
 
 Status ReplaceOp(Program& program, size_t at, Op op) {
-  op.role = program.ops[at].role;
-  op.source = program.ops[at].source;
+  const Op& old = program.ops[at];
+  if (const auto device = old.attrs.find(kOpDevice); device != old.attrs.end()) {
+    op.attrs[kOpDevice] = device->second;
+  }
+  op.role = old.role;
+  op.source = old.source;
   TD_RETURN_IF_ERROR(AppendOp(program, std::move(op)));
   program.ops[at] = std::move(program.ops.back());
   program.ops.pop_back();

@@ -61,7 +61,6 @@ TEST(Validate, ReduceWithOneRankIsReported) {
 TEST(Validate, NotBuiltYetUnlessDefault) {
   const std::pair<const char*, const char*> refused[] = {
       {"elastic: true", "elastic: true is not built yet"},
-      {"pipeline: true", "pipeline: true is not built yet"},
       {"a_sync_configs { heter_worker_device_guard: \"gpu\" }",
        "heter_worker_device_guard: gpu is not built yet"},
   };

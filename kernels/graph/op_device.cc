@@ -1,0 +1,29 @@
+#include "kernels/graph/op_device.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace tandem {
+
+StatusOr<int> SectionOf(const Attr& device) {
+  const auto* text = std::get_if<std::string>(&device);
+  const std::string given = text == nullptr ? "no text" : "\"" + *text + "\"";
+  int section = -1;
+  const bool kind = text != nullptr && (text->starts_with("gpu:") || text->starts_with("cpu:"));
+  if (!kind || !absl::SimpleAtoi(text->substr(4), &section) || section < 0 ||
+      section >= kSectionsMax) {
+    return InvalidArgument(
+        "op_device is %s; hint: \"cpu:N\" or \"gpu:N\" with the section N, 0 to %d", given,
+        kSectionsMax - 1);
+  }
+  return section;
+}
+
+int SectionOf(const Op& op) {
+  const auto device = op.attrs.find(kOpDevice);
+  return device == op.attrs.end() ? -1 : *SectionOf(device->second);
+}
+
+Attr DeviceOf(int section) { return absl::StrCat("cpu:", section); }
+
+}  // namespace tandem

@@ -1,0 +1,237 @@
+#include "kernels/graph/passes/sections.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "kernels/graph/op_device.h"
+#include "kernels/graph/passes/rewrite.h"
+#include "kernels/ops/dropout.h"
+
+namespace tandem {
+namespace {
+
+// What moving a byte costs, in operations.
+constexpr double kOperationsPerByte = 8;
+
+double Bytes(const Program& program, const std::string& var) {
+  return static_cast<double>(program.FindVar(var)->desc.bytes());
+}
+
+// Operations, or what moving the memory costs where that is more.
+double CostOf(const Program& program, const Op& op) {
+  const OpDef& def = *FindOp(op.type);
+  double bytes = 0;
+  ForEachMemoryRead(op, [&](const std::string& name) { bytes += Bytes(program, name); });
+  ForEachWrite(op, [&](const std::string& name) { bytes += Bytes(program, name); });
+  const double moved = bytes * kOperationsPerByte;
+  if (def.flops == nullptr) return moved;
+  std::vector<const TensorDesc*> in, out;
+  const auto add = [&](const auto& slots, std::vector<const TensorDesc*>* descs) {
+    for (const auto& slot : slots) {
+      if (slot.empty()) descs->push_back(nullptr);
+      for (const std::string& name : slot) {
+        descs->push_back(name.empty() ? nullptr : &program.FindVar(name)->desc);
+      }
+    }
+  };
+  add(op.inputs, &in);
+  add(op.outputs, &out);
+  return std::max(moved, def.flops(OpView(op, def, in, out)));
+}
+
+// What sending costs that is written before operator `i` and read from there on.
+std::vector<double> CutCosts(const Program& program) {
+  const size_t n = program.ops.size();
+  std::vector<double> costs(n + 1, 0);
+  for (const auto& [name, uses] : FindUses(program)) {
+    if (program.FindVar(name)->kind != VarKind::kTemp || uses.writers.empty()) continue;
+    const size_t last = uses.readers.empty() ? 0 : uses.readers.back();
+    for (size_t i = uses.writers.front() + 1; i <= last; ++i) {
+      costs[i] += Bytes(program, name) * kOperationsPerByte;
+    }
+  }
+  return costs;
+}
+
+// Where each section begins, so that the most expensive one costs least; of equal cuts the first.
+std::vector<size_t> BalancedCut(const Program& program, int sections) {
+  const size_t n = program.ops.size(), s = static_cast<size_t>(sections);
+  std::vector<double> before(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + CostOf(program, program.ops[i]);
+  const std::vector<double> cuts = CutCosts(program);
+  const double never = std::numeric_limits<double>::infinity();
+  // best[k][i]: of the first i operators in k sections; from[k][i]: where the last of them begins.
+  std::vector<std::vector<double>> best(s + 1, std::vector<double>(n + 1, never));
+  std::vector<std::vector<size_t>> from(s + 1, std::vector<size_t>(n + 1, 0));
+  best[0][0] = 0;
+  for (size_t k = 1; k <= s; ++k) {
+    for (size_t i = k; i <= n; ++i) {
+      for (size_t j = k - 1; j < i; ++j) {
+        const double cost = std::max(best[k - 1][j], before[i] - before[j] + cuts[j] + cuts[i]);
+        if (cost >= best[k][i]) continue;
+        best[k][i] = cost;
+        from[k][i] = j;
+      }
+    }
+  }
+  std::vector<size_t> begins(s);
+  for (size_t k = s, i = n; k > 0; i = from[k][i], --k) begins[k - 1] = from[k][i];
+  return begins;
+}
+
+using Writers = std::map<std::string, std::set<int>>;  // sections that write a variable
+
+// Of an operator that names none: in forward the latest section that it reads from, in backward the
+// earliest.
+int Inherited(const Op& op, const Writers& writers) {
+  const bool backward = IsBackward(op);
+  int section = -1;
+  ForEachRead(op, [&](const std::string& name) {
+    const auto it = writers.find(name);
+    if (it == writers.end()) return;
+    const int other = backward ? *it->second.begin() : *it->second.rbegin();
+    const bool first = section < 0;
+    section = first ? other : backward ? std::min(section, other) : std::max(section, other);
+  });
+  return section;
+}
+
+}  // namespace
+
+StatusOr<int> NamedSections(const Program& forward) {
+  std::set<int> named;
+  for (const Op& op : forward.ops) {
+    if (const int section = SectionOf(op); section >= 0) named.insert(section);
+  }
+  int next = 0;
+  for (const int section : named) {
+    if (section == next++) continue;
+    return InvalidArgument(
+        "program \"%s\": operators name section %d in op_device, and none names "
+        "section %d",
+        forward.name, section, next - 1);
+  }
+  return next;
+}
+
+Status AssignSections(Program& forward, int sections) {
+  TD_ASSIGN_OR_RETURN(const int named, NamedSections(forward));
+  if (named > 0 && named != sections) {
+    return InvalidArgument("program \"%s\" names %d sections (op_device), not %d", forward.name,
+                           named, sections);
+  }
+  if (static_cast<int>(forward.ops.size()) < sections) {
+    return InvalidArgument("program \"%s\" has %d operators, too few for %d sections", forward.name,
+                           forward.ops.size(), sections);
+  }
+  if (named == 0) {
+    const std::vector<size_t> begins = BalancedCut(forward, sections);
+    for (size_t s = 0; s < begins.size(); ++s) {
+      forward.ops[begins[s]].attrs[kOpDevice] = DeviceOf(static_cast<int>(s));
+    }
+    int section = 0;
+    for (Op& op : forward.ops) {
+      section = std::max(section, SectionOf(op));
+      op.attrs[kOpDevice] = DeviceOf(section);
+    }
+    return OkStatus();
+  }
+  Writers writers;
+  for (Op& op : forward.ops) {
+    if (SectionOf(op) < 0) op.attrs[kOpDevice] = DeviceOf(std::max(0, Inherited(op, writers)));
+    ForEachWrite(op, [&](const std::string& name) { writers[name].insert(SectionOf(op)); });
+  }
+  return OkStatus();
+}
+
+namespace {
+
+class Cutter {
+ public:
+  explicit Cutter(const Program& program) : program_(program), uses_(FindUses(program)) {}
+
+  StatusOr<Sections> Run() {
+    FindSections();
+    std::vector<std::pair<size_t, Crossing>> found;
+    for (const auto& [name, uses] : uses_) {
+      const VarKind kind = program_.FindVar(name)->kind;
+      if (kind == VarKind::kData || name == kDropoutPosition) continue;
+      if (kind == VarKind::kTemp) {
+        TD_RETURN_IF_ERROR(AddCrossings(name, uses, &found));
+      } else {
+        TD_RETURN_IF_ERROR(FindHome(name, uses));
+      }
+    }
+    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.first, a.second.to) < std::pair(b.first, b.second.to);
+    });
+    for (auto& [writer, crossing] : found) cut_.crossings.push_back(std::move(crossing));
+    return std::move(cut_);
+  }
+
+ private:
+  int At(size_t op) const { return cut_.of_op[op]; }
+
+  void FindSections() {
+    Writers writers;
+    for (const Op& op : program_.ops) {
+      int section = SectionOf(op);
+      // The gradient of the loss begins where the loss is.
+      if (op.role == OpRole::kLoss) section = *writers.at(program_.loss).rbegin();
+      if (section < 0) section = std::max(0, Inherited(op, writers));
+      cut_.of_op.push_back(section);
+      ForEachWrite(op, [&](const std::string& name) { writers[name].insert(section); });
+    }
+  }
+
+  Status AddCrossings(const std::string& name, const Uses& uses,
+                      std::vector<std::pair<size_t, Crossing>>* found) const {
+    std::set<int> writers, readers;
+    for (const size_t op : uses.writers) writers.insert(At(op));
+    for (const size_t op : uses.readers) readers.insert(At(op));
+    const int from = *writers.begin();
+    if (writers.size() > 1) {
+      return InvalidArgument("pipeline: \"%s\" is written in sections %d and %d", name, from,
+                             *writers.rbegin());
+    }
+    const bool forward = !IsBackward(program_.ops[uses.writers.front()]);
+    readers.erase(from);
+    for (const int to : readers) {
+      if (forward == (to > from)) {
+        found->push_back({uses.writers.back(), {name, from, to, forward}});
+        continue;
+      }
+      return InvalidArgument(
+          "pipeline: \"%s\" of section %d is read in section %d, against the direction of %s; "
+          "hint: "
+          "give its readers a later op_device",
+          name, from, to, forward ? "the values" : "the gradients");
+    }
+    return OkStatus();
+  }
+
+  Status FindHome(const std::string& name, const Uses& uses) {
+    std::set<int> users;
+    for (const auto* ops : {&uses.writers, &uses.readers}) {
+      for (const size_t op : *ops) users.insert(At(op));
+    }
+    cut_.homes[name] = *users.begin();
+    const bool constant = uses.writers.empty() && program_.FindVar(name)->kind == VarKind::kState;
+    if (users.size() == 1 || constant) return OkStatus();
+    return InvalidArgument(
+        "pipeline: \"%s\" is used in sections %d and %d, and no rank has it of another section; "
+        "hint: keep all that uses it in one section (op_device)",
+        name, *users.begin(), *users.rbegin());
+  }
+
+  const Program& program_;
+  const UseMap uses_;
+  Sections cut_;
+};
+
+}  // namespace
+
+StatusOr<Sections> CutSections(const Program& program) { return Cutter(program).Run(); }
+
+}  // namespace tandem

@@ -1,0 +1,254 @@
+// Sections of a pipeline and the schedule of their micro batches.
+#include "kernels/graph/passes/sections.h"
+
+#include <array>
+#include <deque>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "kernels/exec/memory_plan.h"
+#include "kernels/graph/builder.h"
+#include "kernels/graph/op_device.h"
+#include "kernels/graph/passes/micro_batches.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Program Mlp(int64_t batch, int layers, int64_t units) {
+  ProgramBuilder builder("mlp", batch);
+  std::string x = builder.Data("x", DType::kF32, {units});
+  const std::string label = builder.Data("label", DType::kI64, {1});
+  for (int i = 0; i < layers; ++i) x = builder.Fc(x, units, Act::kRelu);
+  x = builder.Fc(x, 10);
+  builder.SoftmaxLoss(x, label);
+  builder.Accuracy(x, label);
+  return *builder.Finish();
+}
+
+// ---- The schedule -------------------------------------------------------------------------------
+
+std::string Text(const std::vector<PipelineRow>& rows) {
+  std::string text;
+  for (const PipelineRow& row : rows) {
+    text += (row.forward ? "F" : "B") + std::to_string(row.micro) + " ";
+  }
+  return text;
+}
+
+TEST(OneForwardOneBackwardTest, Rows) {
+  EXPECT_EQ(Text(OneForwardOneBackward(0, 3, 4)), "F0 F1 F2 B0 F3 B1 B2 B3 ");
+  EXPECT_EQ(Text(OneForwardOneBackward(1, 3, 4)), "F0 F1 B0 F2 B1 F3 B2 B3 ");
+  EXPECT_EQ(Text(OneForwardOneBackward(2, 3, 4)), "F0 B0 F1 B1 F2 B2 F3 B3 ");
+  EXPECT_EQ(Text(OneForwardOneBackward(0, 4, 2)), "F0 F1 B0 B1 ") << "fewer than sections";
+  EXPECT_EQ(Text(OneForwardOneBackward(0, 1, 2)), "F0 B0 F1 B1 ");
+}
+
+// In order, each backward behind its forward, and never more of them between than sections are
+// behind.
+TEST(OneForwardOneBackwardTest, BoundsWhatLives) {
+  for (int sections = 1; sections <= 6; ++sections) {
+    for (int micro = 1; micro <= 9; ++micro) {
+      for (int section = 0; section < sections; ++section) {
+        int forward = 0, backward = 0, live = 0;
+        for (const PipelineRow& row : OneForwardOneBackward(section, sections, micro)) {
+          EXPECT_EQ(row.micro, row.forward ? forward++ : backward++);
+          live = std::max(live, forward - backward);
+          ASSERT_GE(forward, backward);
+        }
+        EXPECT_EQ(forward, micro);
+        EXPECT_EQ(backward, micro);
+        EXPECT_EQ(live, std::min(micro, sections - section));
+      }
+    }
+  }
+}
+
+// ---- Sections -----------------------------------------------------------------------------------
+
+std::vector<int> SectionsOfOps(const Program& program) {
+  std::vector<int> sections;
+  for (const Op& op : program.ops) sections.push_back(SectionOf(op));
+  return sections;
+}
+
+TEST(SectionsTest, WithoutNamesTheyCostAboutTheSame) {
+  Program program = Mlp(8, 7, 64);
+  ASSERT_TRUE(AssignSections(program, 4).ok());
+  std::vector<int> layers(4, 0);  // products in each section
+  int last = 0;
+  for (const Op& op : program.ops) {
+    EXPECT_GE(SectionOf(op), last);
+    last = SectionOf(op);
+    if (op.type == "fc" && op.outputs[0][0].find("fc_7") == std::string::npos) ++layers[last];
+  }
+  EXPECT_THAT(layers, ElementsAre(2, 2, 2, 1)) << "the last has the small layer and the loss";
+}
+
+TEST(SectionsTest, NamedOnesAreTaken) {
+  Program program = Mlp(8, 2, 64);
+  ASSERT_TRUE(NamedSections(program).ok());
+  EXPECT_EQ(*NamedSections(program), 0);
+  program.ops[0].attrs[kOpDevice] = std::string("gpu:0");
+  program.ops[2].attrs[kOpDevice] = std::string("cpu:1");
+  EXPECT_EQ(*NamedSections(program), 2);
+  ASSERT_TRUE(AssignSections(program, 2).ok());
+  std::vector<int> wanted(program.ops.size(), 1);
+  wanted[0] = wanted[1] = 0;
+  EXPECT_EQ(SectionsOfOps(program), wanted) << "others are where their inputs are";
+  EXPECT_THAT(Dump(program), AllOf(HasSubstr(" in section 0"), HasSubstr(" in section 1")));
+  EXPECT_THAT(AssignSections(program, 3).message(), HasSubstr("names 2 sections"));
+}
+
+TEST(SectionsTest, RefusesWhatIsNoSection) {
+  Program program = Mlp(8, 2, 64);
+  program.ops[1].attrs[kOpDevice] = std::string("gpu");
+  EXPECT_THAT(Verify(program).message(), HasSubstr("op_device is \"gpu\""));
+  program.ops[1].attrs[kOpDevice] = std::string("gpu:2");
+  EXPECT_THAT(NamedSections(program).status().message(), HasSubstr("none names section 0"));
+  Program small = Mlp(8, 0, 64);
+  EXPECT_THAT(AssignSections(small, 100).message(), HasSubstr("too few for 100 sections"));
+}
+
+TEST(SectionsTest, RefusesWhatFlowsBackAndWhatIsShared) {
+  Program program = Mlp(8, 2, 64);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    program.ops[i].attrs[kOpDevice] = DeviceOf(i < 2 ? 1 : 0);
+  }
+  EXPECT_THAT(CutSections(program).status().message(), HasSubstr("against the direction"));
+  Program shared = Mlp(8, 2, 64);
+  shared.ops[2].inputs[1] = shared.ops[0].inputs[1];
+  const std::string weight = shared.ops[0].inputs[1][0];
+  ASSERT_TRUE(Verify(shared).ok());
+  for (size_t i = 0; i < shared.ops.size(); ++i) shared.ops[i].attrs[kOpDevice] = DeviceOf(i >= 2);
+  EXPECT_THAT(CutSections(shared).status().message(),
+              HasSubstr("\"" + weight + "\" is used in sections 0 and 1"));
+}
+
+// ---- Programs of ranks --------------------------------------------------------------------------
+
+SectionProgram Rank(Program program, int sections, int section, int micro) {
+  EXPECT_TRUE(AssignSections(program, sections).ok());
+  const auto grads = AppendBackward(program, 1.0f);
+  EXPECT_TRUE(grads.ok()) << grads.status();
+  auto made = UnrollSection(program, *grads, {section, sections, 0, micro});
+  EXPECT_TRUE(made.ok()) << made.status();
+  EXPECT_TRUE(Verify(made->program).ok()) << Verify(made->program);
+  return *std::move(made);
+}
+
+// Memory of the temporaries is that of the micro batches that live, whatever their number.
+TEST(UnrollSectionTest, MemoryIsBounded) {
+  const auto bytes = [](int section, int micro) {
+    const Program program = Rank(Mlp(64, 6, 256), 3, section, micro).program;
+    const auto plan =
+        PlanMemory(program, FindFlights(program), {}, {.inplace = true, .reuse = true});
+    size_t data = 0;  // all of the step's data is there from the start
+    for (const Var& var : program.vars()) {
+      if (var.name.starts_with("x@MICRO")) data += var.desc.bytes();
+    }
+    return plan->bytes - data;
+  };
+  for (int section = 0; section < 3; ++section) {
+    const size_t few = bytes(section, 3), many = bytes(section, 24);
+    EXPECT_LT(many, few + few / 4) << "section " << section;
+    if (section < 2) {
+      EXPECT_LT(bytes(section, 1), few) << "several live";
+    }
+  }
+  EXPECT_LT(bytes(2, 8), bytes(1, 8));
+}
+
+// Messages as ranks that wait for each other see them: a send ends when it is received. Nobody
+// waits for ever, whatever waits for a message that was sent (Behind).
+class Rendezvous {
+ public:
+  Rendezvous(int sections, int micro) {
+    for (int s = 0; s < sections; ++s) {
+      programs_.push_back(Rank(Mlp(4, 2 * sections, 16), sections, s, micro).program);
+    }
+    at_.resize(programs_.size());
+    lanes_.resize(programs_.size());
+    ended_.resize(programs_.size());
+  }
+
+  // True when all ranks come to their end.
+  bool Run() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (int r = 0; r < ranks(); ++r) moved |= Advance(r);
+      for (int r = 0; r < ranks(); ++r) moved |= Meet(r);
+    }
+    for (int r = 0; r < ranks(); ++r) {
+      if (at_[r] < programs_[r].ops.size() || !lanes_[r][0].empty() || !lanes_[r][1].empty()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Message {
+    std::string var;
+    int peer;
+    bool send;
+  };
+  int ranks() const { return static_cast<int>(programs_.size()); }
+
+  // The rank's program goes on until it has to wait.
+  bool Advance(int r) {
+    bool moved = false;
+    for (; at_[r] < programs_[r].ops.size(); ++at_[r], moved = true) {
+      const Op& op = programs_[r].ops[at_[r]];
+      bool waits = false;
+      ForEachRead(op, [&](const std::string& v) { waits |= under_way_.contains({r, v}); });
+      if (waits) return moved;
+      if (op.type != "send_v2" && op.type != "recv_v2") continue;
+      const int peer = static_cast<int>(std::get<int64_t>(op.attrs.at("peer")));
+      const bool send = op.type == "send_v2";
+      const bool forward = send == (peer > r);
+      lanes_[r][forward ? 0 : 1].push_back({op.outputs[0][0], peer, send});
+      under_way_.insert({r, op.outputs[0][0]});
+    }
+    return moved;
+  }
+
+  // What stands first in a lane of rank r meets what stands first in its peer's.
+  bool Meet(int r) {
+    bool moved = false;
+    for (const int lane : {0, 1}) {
+      if (lanes_[r][lane].empty() || !lanes_[r][lane].front().send) continue;
+      const Message message = lanes_[r][lane].front();
+      auto& other = lanes_[message.peer][lane];
+      if (other.empty() || other.front().send || other.front().peer != r) continue;
+      EXPECT_EQ(other.front().var, message.var);
+      under_way_.erase({r, message.var});
+      under_way_.erase({message.peer, message.var});
+      other.pop_front();
+      lanes_[r][lane].pop_front();
+      moved = true;
+    }
+    return moved;
+  }
+
+  std::vector<Program> programs_;
+  std::vector<size_t> at_;
+  std::vector<std::array<std::deque<Message>, 2>> lanes_;
+  std::vector<bool> ended_;
+  std::set<std::pair<int, std::string>> under_way_;
+};
+
+TEST(UnrollSectionTest, NobodyWaitsForEver) {
+  for (int sections = 2; sections <= 5; ++sections) {
+    for (const int micro : {1, 2, 3, 4, 7}) {
+      EXPECT_TRUE(Rendezvous(sections, micro).Run()) << sections << " sections, " << micro;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
