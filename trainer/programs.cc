@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "common/strategy/text_file.h"
+#include "kernels/exec/graph_pieces.h"
 #include "kernels/graph/draw.h"
 #include "kernels/graph/passes/sections.h"
 #include "kernels/graph/program_io.h"
@@ -165,6 +166,10 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
                 ? absl::StrFormat("schedule: as data flows, num_threads %d\n", plan.num_threads())
                 : "schedule: the order of the program\n";
   }
+  if (execution.cuda_graph()) {
+    text += "cuda_graph: " + (plan.recorder() == nullptr ? "the CPU has none" : PiecesText(plan)) +
+            "\n";
+  }
   if (strategy.has_conv_workspace_size_limit()) {
     text += absl::StrFormat("scratch memory: %.1f MB, conv_workspace_size_limit %d MB\n",
                             static_cast<double>(plan.scratch_bytes()) / 1e6,
@@ -229,6 +234,7 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
   }
   options.memory = MemoryOptionsOf(strategy);
   options.conv_scratch_max = static_cast<size_t>(strategy.conv_workspace_size_limit()) << 20;
+  options.graphs = strategy.execution_strategy().cuda_graph();
   options.tensor_op_math = strategy.runtime_flags().enable_cublas_tensor_op_math();
   options.persistent_batch_norm = strategy.cudnn_batchnorm_spatial_persistent();
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));

@@ -100,6 +100,9 @@ RunCounts CountsOf(const RunParts& parts) {
   if (parts.comm != nullptr) parts.comm->AddTo(&counts);
   parts.mode.AddCounts(&counts);
   counts["runs"] = static_cast<double>(parts.history.runs());
+  if (parts.executor.launches() > 0) {
+    counts["device.launches"] = static_cast<double>(parts.executor.launches());
+  }
   counts["drops"] = static_cast<double>(parts.executor.drops());
   const Tensor* scale = parts.scope.Find(kLossScalingVar);
   if (scale != nullptr) {

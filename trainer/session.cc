@@ -437,6 +437,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     const Status status = TrainRun(next, steps);
     if (!status.ok()) return stop_.load() && !leader() ? Stopped(next - 1) : status;
     next += steps;
+    Tell(executor_->TakeNews());
     if (watch_.each_step()) TD_RETURN_IF_ERROR(AfterWatched(next == steps_total_));
     steps_done_ += steps;
     TD_ASSIGN_OR_RETURN(const bool stopping, mode_.Stopping(stop_.load()));

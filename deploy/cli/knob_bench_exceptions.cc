@@ -25,6 +25,7 @@ const std::vector<UnbenchedKnob>& UnbenchedKnobs() {
       {"runtime_flags.worker_update_interval_secs", "counts when a trainer is silent"},
       {"runtime_flags.pserver_push_sparse_merge_limit", "for tables of rows; as the dense limit"},
       {"cudnn_batchnorm_spatial_persistent", "counts on CUDA places alone"},
+      {"execution_strategy.cuda_graph", "counts on CUDA places alone"},
       {"runtime_flags.enable_cublas_tensor_op_math", "counts on CUDA places alone"},
       {"runtime_flags.fraction_of_gpu_memory_to_use", "counts on CUDA places alone"},
       {"runtime_flags.initial_gpu_memory_in_mb", "counts on CUDA places alone"},

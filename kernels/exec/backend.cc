@@ -58,6 +58,12 @@ StatusOr<std::unique_ptr<Device>> Backend::MakeDevice(int index,
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>());
 }
 
+StatusOr<std::unique_ptr<LaunchGraph>> Backend::Record(Device& device,
+                                                       const DeviceWork& work) const {
+  if (module_ == nullptr) return Unimplemented("the CPU has nothing to record");
+  return module_->record(device, work);
+}
+
 std::span<const KernelImpl> Backend::Find(std::string_view op) const {
   if (module_ == nullptr) {
     const OpDef* def = FindOp(op);

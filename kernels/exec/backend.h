@@ -7,19 +7,23 @@
 #include <vector>
 
 #include "common/tensor/device.h"
+#include "common/tensor/launch_graph.h"
 #include "kernels/ops/op.h"
 
 namespace tandem {
 
 // What a module exports (extern "C" const BackendModule* tandem_backend_module()).
 struct BackendModule {
-  static constexpr int kAbi = 2;
+  static constexpr int kAbi = 3;
   int abi;           // kAbi of the headers it was built with
   const char* name;  // "cuda"
   // Devices found; otherwise why not ("no NVIDIA driver: libcuda.so.1 is missing").
   StatusOr<int> (*device_count)();
   StatusOr<std::unique_ptr<Device>> (*make_device)(int index, const DeviceMemoryOptions& memory);
   std::span<const KernelRow> (*kernels)();
+  // What `work` puts on the compute stream of `device`, recorded and not run; an error leaves the
+  // stream as it was.
+  StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
 };
 
 // Devices and kernels of one place kind.
@@ -39,6 +43,8 @@ class Backend {
   StatusOr<int> DeviceCount() const;
   StatusOr<std::unique_ptr<Device>> MakeDevice(int index,
                                                const DeviceMemoryOptions& memory = {}) const;
+  // BackendModule::record. UNIMPLEMENTED on the CPU, where work is done by whoever starts it.
+  StatusOr<std::unique_ptr<LaunchGraph>> Record(Device& device, const DeviceWork& work) const;
   // Implementations in order of preference; empty when the operator has none here.
   std::span<const KernelImpl> Find(std::string_view op) const;
 

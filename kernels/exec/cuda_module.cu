@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "common/tensor/device_cuda.h"
+#include "common/tensor/launch_graph_cuda.h"
 #include "kernels/exec/backend.h"
 #include "kernels/ops/cuda_kernels.h"
 
@@ -24,7 +25,7 @@ std::span<const KernelRow> CudaKernels() {
 }
 
 const BackendModule kModule = {BackendModule::kAbi, "cuda", CudaDeviceCount, MakeCudaDevice,
-                               CudaKernels};
+                               CudaKernels, RecordCudaGraph};
 
 }  // namespace
 

@@ -10,6 +10,13 @@ Executor::Executor(Plan& plan) : plan_(plan), comm_began_(plan.done_.size()) {
   if (plan.num_threads() > 1) {
     dataflow_ = std::make_unique<Dataflow>(plan.graph(), plan.num_threads());
   }
+  if (plan.recorder() == nullptr) return;
+  for (const PlanPiece& piece : CutIntoPieces(plan.steps())) {
+    pieces_.push_back(
+        {.steps = std::span(plan.steps_).subspan(piece.begin, piece.end - piece.begin),
+         .to_record = piece.worth_graph,
+         .graph = nullptr});
+  }
 }
 
 Executor::~Executor() = default;
@@ -19,6 +26,8 @@ Status Executor::Run(int iterations, const BeforeIteration& before) {
     if (before) TD_RETURN_IF_ERROR(before(i));
     if (dataflow_ != nullptr) {
       TD_RETURN_IF_ERROR(RunDataflow());
+    } else if (!pieces_.empty() && observer_ == nullptr) {
+      TD_RETURN_IF_ERROR(RunPieces());
     } else {
       TD_RETURN_IF_ERROR(observer_ == nullptr ? RunOnce<false>() : RunOnce<true>());
     }
@@ -42,6 +51,7 @@ void Executor::AfterRun() {
 
 template <bool kObserved>
 Status Executor::RunOnce() {
+  int64_t launches = 0;
   for (PlanStep& step : plan_.steps_) {
     if (step.run_if != nullptr) [[unlikely]] {
       TD_ASSIGN_OR_RETURN(const bool left_out, LeftOut(step));
@@ -50,6 +60,7 @@ Status Executor::RunOnce() {
         continue;
       }
     }
+    ++launches;
     const Time begin = kObserved ? SteadyNow() : Time();
     if (Status status = RunStep(step); !status.ok()) [[unlikely]] {
       return Fail(step, status);
@@ -59,8 +70,74 @@ Status Executor::RunOnce() {
       if (!status.ok()) return Fail(step, status);
     }
   }
+  if (plan_.device() != nullptr) launches_ += launches;
   in_flight_ = -1;
   return OkStatus();
+}
+
+Status Executor::RunPieces() {
+  for (Piece& piece : pieces_) {
+    PlanStep& first = piece.steps.front();
+    if (first.run_if != nullptr) {
+      TD_ASSIGN_OR_RETURN(const bool left_out, LeftOut(first));
+      behind_known_ = piece.steps.data() + piece.steps.size();
+      if (left_out) {
+        if (first.comm_start >= 0) LeaveOut(first.comm_start);
+        continue;
+      }
+    }
+    if (piece.to_record && piece.was_run) Record(piece);
+    TD_RETURN_IF_ERROR(RunPiece(piece));
+    piece.was_run = true;
+  }
+  in_flight_ = -1;
+  if (!graphs_told_) TellGraphs();
+  return OkStatus();
+}
+
+Status Executor::RunPiece(Piece& piece) {
+  if (piece.graph != nullptr) {
+    ++launches_;
+    const Status status = piece.graph->Launch();
+    return status.ok() ? status
+                       : Fail(piece.steps.front(), Annotate(status, "a graph that begins here"));
+  }
+  for (PlanStep& step : piece.steps) {
+    ++launches_;
+    if (const Status status = RunStep(step); !status.ok()) return Fail(step, status);
+  }
+  return OkStatus();
+}
+
+// A piece that cannot be recorded goes on being launched one by one.
+void Executor::Record(Piece& piece) {
+  piece.to_record = false;
+  auto graph = plan_.recorder()->Record(*plan_.device(), [this, &piece]() -> Status {
+    for (PlanStep& step : piece.steps) {
+      if (const Status status = RunStep(step); !status.ok()) return At(step, status);
+    }
+    return OkStatus();
+  });
+  if (graph.ok()) {
+    piece.graph = *std::move(graph);
+    return;
+  }
+  news_ +=
+      absl::StrFormat("cuda_graph: the %d kernels from op #%d on are launched one by one: %s\n",
+                      piece.steps.size(), piece.steps.front().op, ToString(graph.status()));
+}
+
+// Once all that can be graphs are.
+void Executor::TellGraphs() {
+  int64_t graphs = 0, launches = 0;
+  for (const Piece& piece : pieces_) {
+    if (piece.to_record) return;
+    if (piece.graph == nullptr) continue;
+    ++graphs;
+    launches += piece.graph->launches();
+  }
+  graphs_told_ = true;
+  if (graphs > 0) news_ += absl::StrFormat("cuda_graph: %d launches became %d\n", launches, graphs);
 }
 
 inline Status Executor::RunStep(PlanStep& step) {
@@ -149,6 +226,10 @@ Status Executor::Fail(const PlanStep& step, const Status& status) {
   const Time deadline = SteadyNow() + (plan_.comm_ ? plan_.comm_->timeout() : Duration(0));
   for (int c = 0; c <= in_flight_; ++c) (void)plan_.done_[c]->Wait(deadline);
   in_flight_ = -1;
+  return At(step, status);
+}
+
+Status Executor::At(const PlanStep& step, const Status& status) const {
   const Op& op = plan_.program_.ops[step.op];
   std::string where = absl::StrFormat("op #%d %s", step.op, op.type);
   if (!op.source.empty()) where += " (" + op.source + ")";

@@ -8,11 +8,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/tensor/launch_graph.h"
+#include "kernels/exec/graph_pieces.h"
 #include "kernels/exec/plan.h"
 
 namespace tandem {
@@ -46,14 +51,30 @@ class Executor {
   int64_t steps_run() const { return steps_run_; }  // iterations of all runs
   int64_t drops() const { return drops_; }          // runs behind which temporaries were dropped
   CommTimes comm_times() const;                     // since it was made
+  // Kernels, communications and graphs that it started on a device.
+  int64_t launches() const { return launches_; }
+  // What became of the plan's graphs since the last call, a line each; empty: nothing new.
+  std::string TakeNews() { return std::exchange(news_, ""); }
 
-  // From the next run on; nullptr: nobody looks on, which costs nothing. Not owned.
+  // From the next run on; nullptr: nobody looks on, which costs nothing. Who looks on sees every
+  // step, so graphs rest meanwhile. Not owned.
   void SetObserver(ExecObserver* observer) { observer_ = observer; }
 
  private:
   template <bool kObserved>
   Status RunOnce();
   Status RunDataflow();
+  // A piece of a plan that is run in graphs.
+  struct Piece {
+    std::span<PlanStep> steps;
+    bool to_record;  // at its second run: in the first one kernels choose their algorithms
+    std::unique_ptr<LaunchGraph> graph;
+    bool was_run = false;
+  };
+  Status RunPieces();
+  Status RunPiece(Piece& piece);
+  void Record(Piece& piece);
+  void TellGraphs();
   void AfterRun();
   Status RunOn(PlanStep& step, int thread);
   Status RunStep(PlanStep& step);
@@ -62,6 +83,7 @@ class Executor {
   void CountComm();
   StatusOr<bool> LeftOut(const PlanStep& step);
   Status Fail(const PlanStep& step, const Status& status);
+  Status At(const PlanStep& step, const Status& status) const;
 
   Plan& plan_;
   std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread
@@ -75,6 +97,10 @@ class Executor {
   std::vector<Time> comm_began_;        // in this step, by communication
   std::atomic<int64_t> waited_ns_ = 0;  // for communication, of all threads
   double on_way_ = 0;
+  std::vector<Piece> pieces_;  // empty: no graphs
+  bool graphs_told_ = false;
+  int64_t launches_ = 0;
+  std::string news_;
   int64_t steps_run_ = 0, runs_ = 0, drops_ = 0;
 };
 

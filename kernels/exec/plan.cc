@@ -262,6 +262,7 @@ StatusOr<std::unique_ptr<Plan>> PlanMaker::Make() {
   plan_->comm_ = comm_;
   const bool cpu = scope_.device().place().kind == PlaceKind::kCpu;
   plan_->device_ = cpu ? nullptr : &scope_.device();
+  plan_->recorder_ = options_.graphs && !cpu ? &backend_ : nullptr;
   plan_->num_threads_ = cpu ? options_.num_threads : 1;
   if (!cpu) TD_RETURN_IF_ERROR(FindKernels());
   TD_RETURN_IF_ERROR(PlaceLasting());

@@ -37,6 +37,8 @@ struct PlanOptions {
   // of `threads`, so that the bits stay the same. 1: in program order, on the executor's thread, as
   // always on a CUDA device, whose stream takes kernels in order.
   int num_threads = 1;
+  // On a device kernels in a row are recorded once and started as a whole (graph_pieces.h).
+  bool graphs = false;
 };
 
 // One call of the plan.
@@ -82,6 +84,8 @@ class Plan {
   int num_threads() const { return num_threads_; }
   // Where the plan's memory is not this process's own; nullptr for the CPU.
   Device* device() const { return device_; }
+  // Who records graphs of this plan; nullptr: nobody.
+  const Backend* recorder() const { return recorder_; }
   // Which steps wait for which; empty with one thread.
   const StepGraph& graph() const { return graph_; }
   // When communication `comm` of the last run ended. REQUIRES: its wait step was run.
@@ -102,6 +106,7 @@ class Plan {
   std::vector<int> comm_index_;                  // handler's index per communication
   CommHandler* comm_ = nullptr;
   Device* device_ = nullptr;
+  const Backend* recorder_ = nullptr;
   DropOptions drop_;
   std::vector<std::span<std::byte>> droppable_;
   int num_threads_ = 1;

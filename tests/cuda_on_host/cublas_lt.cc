@@ -106,36 +106,67 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   return CUBLAS_STATUS_SUCCESS;
 }
 
+namespace {
+
+// Everything that a product is, since what the caller has changes before a graph is run.
+struct Product {
+  cublasLtMatmulDescOpaque_t desc;
+  cublasLtMatrixLayoutOpaque_t a, b, c, d;
+  const void *a_data, *b_data, *c_data;
+  void* d_data;
+  float by, keep;
+
+  bool tf32() const { return desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32; }
+  Operand x() const { return {a, a_data, desc.op_a == CUBLAS_OP_T, tf32()}; }
+  Operand y() const { return {b, b_data, desc.op_b == CUBLAS_OP_T, tf32()}; }
+  bool bias() const { return desc.epilogue == CUBLASLT_EPILOGUE_BIAS; }
+  int64_t rows() const { return static_cast<int64_t>(d.rows); }
+  int64_t cols() const { return static_cast<int64_t>(d.cols); }
+
+  bool Fits() const {
+    return x().rows() == rows() && y().cols() == cols() && x().cols() == y().rows() &&
+           a.batch == d.batch && b.batch == d.batch && !(bias() && desc.bias == nullptr);
+  }
+
+  void Run() const {
+    const Operand left = x(), right = y(), added{c, c_data, false};
+    for (int64_t n = 0; n < d.batch; ++n) {
+      for (int64_t j = 0; j < cols(); ++j) {
+        for (int64_t i = 0; i < rows(); ++i) {
+          float sum = 0.0f;
+          for (int64_t k = 0; k < left.cols(); ++k) sum += left.At(n, i, k) * right.At(n, k, j);
+          sum *= by;
+          if (keep != 0.0f) sum += keep * added.At(n, i, j);
+          if (bias()) sum += Load(TypeOf(d), desc.bias, i);
+          Store(TypeOf(d), d_data, n * d.stride + j * d.ld + i, sum);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc, const void* alpha,
                               const void* a, cublasLtMatrixLayoutOpaque_t* la, const void* b,
                               cublasLtMatrixLayoutOpaque_t* lb, const void* beta, const void* c,
                               cublasLtMatrixLayoutOpaque_t* lc, void* d,
                               cublasLtMatrixLayoutOpaque_t* ld, const cublasLtMatmulAlgo_t* algo,
-                              void*, size_t, cudaStream_t) {
-  const bool tf32 = desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-  tandem::cuda_on_host::Note(tf32 ? "cublasLtMatmul 32F_FAST_TF32" : "cublasLtMatmul 32F");
-  const Operand x{*la, a, desc->op_a == CUBLAS_OP_T, tf32};
-  const Operand y{*lb, b, desc->op_b == CUBLAS_OP_T, tf32};
-  const Operand added{*lc, c, false};
-  const auto rows = static_cast<int64_t>(ld->rows), cols = static_cast<int64_t>(ld->cols);
-  const bool fits = x.rows() == rows && y.cols() == cols && x.cols() == y.rows() &&
-                    la->batch == ld->batch && lb->batch == ld->batch;
-  const bool bias = desc->epilogue == CUBLASLT_EPILOGUE_BIAS;
-  if (!fits || algo->compute != desc->compute || (bias && desc->bias == nullptr)) {
-    return CUBLAS_STATUS_INVALID_VALUE;
-  }
-  const float by = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
-  for (int64_t n = 0; n < ld->batch; ++n) {
-    for (int64_t j = 0; j < cols; ++j) {
-      for (int64_t i = 0; i < rows; ++i) {
-        float sum = 0.0f;
-        for (int64_t k = 0; k < x.cols(); ++k) sum += x.At(n, i, k) * y.At(n, k, j);
-        sum *= by;
-        if (keep != 0.0f) sum += keep * added.At(n, i, j);
-        if (bias) sum += Load(TypeOf(*ld), desc->bias, i);
-        Store(TypeOf(*ld), d, n * ld->stride + j * ld->ld + i, sum);
-      }
-    }
-  }
-  return CUBLAS_STATUS_SUCCESS;
+                              void*, size_t, cudaStream_t stream) {
+  const Product product{*desc,
+                        *la,
+                        *lb,
+                        *lc,
+                        *ld,
+                        a,
+                        b,
+                        c,
+                        d,
+                        *static_cast<const float*>(alpha),
+                        *static_cast<const float*>(beta)};
+  tandem::cuda_on_host::Note(product.tf32() ? "cublasLtMatmul 32F_FAST_TF32"
+                                            : "cublasLtMatmul 32F");
+  if (!product.Fits() || algo->compute != desc->compute) return CUBLAS_STATUS_INVALID_VALUE;
+  const cudaError_t put = tandem::cuda_on_host::Put(stream, "kernel", [product] { product.Run(); });
+  return put == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }

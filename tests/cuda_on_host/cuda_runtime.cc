@@ -2,8 +2,100 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <vector>
+
+#include "tests/cuda_on_host/notes.h"
+
+struct CudaOnHostGraph {
+  std::vector<std::function<void()>> work;
+};
+
+struct CudaOnHostStream {
+  std::unique_ptr<CudaOnHostGraph> captured;  // nullptr: it is not
+  bool invalid = false;                       // somebody did what cannot be captured
+};
+
+namespace {
+
+thread_local CudaOnHostStream* capturing = nullptr;  // by this thread
+
+// What no thread may do while it captures a stream: that is then lost.
+cudaError_t Unsupported() {
+  if (capturing == nullptr) return cudaSuccess;
+  capturing->invalid = true;
+  return cudaErrorStreamCaptureUnsupported;
+}
+
+}  // namespace
+
+cudaError_t tandem::cuda_on_host::Put(cudaStream_t stream, const char* what,
+                                      std::function<void()> work) {
+  if (stream != nullptr && stream->captured != nullptr) {
+    if (stream->invalid) return cudaErrorStreamCaptureInvalidated;
+    stream->captured->work.push_back(std::move(work));
+    return cudaSuccess;
+  }
+  Note(what);
+  work();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = std::make_unique<CudaOnHostStream>().release();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const std::unique_ptr<CudaOnHostStream> owned(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return Unsupported(); }
+
+// The fault that TANDEM_CUDA_ON_HOST_FAULT asks for: "capture", that nothing can be captured.
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  const char* const fault = std::getenv("TANDEM_CUDA_ON_HOST_FAULT");
+  stream->captured = std::make_unique<CudaOnHostGraph>();
+  stream->invalid = fault != nullptr && std::strcmp(fault, "capture") == 0;
+  capturing = stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  capturing = nullptr;
+  const std::unique_ptr<CudaOnHostGraph> captured = std::move(stream->captured);
+  *graph = nullptr;
+  if (stream->invalid) return cudaErrorStreamCaptureInvalidated;
+  *graph = std::make_unique<CudaOnHostGraph>(*captured).release();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*, size_t* count) {
+  *count = graph->work.size();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph, unsigned long long) {
+  *ready = std::make_unique<CudaOnHostGraph>(*graph).release();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream) {
+  return tandem::cuda_on_host::Put(stream, "graph", [ready] {
+    for (const auto& work : ready->work) work();
+  });
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready) { return cudaGraphDestroy(ready); }
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  const std::unique_ptr<CudaOnHostGraph> owned(graph);
+  return cudaSuccess;
+}
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  if (const cudaError_t error = Unsupported(); error != cudaSuccess) return error;
   constexpr size_t kAlignment = 256;
   *memory = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
@@ -26,12 +118,10 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
-                            cudaStream_t) {
-  std::memmove(to, from, bytes);
-  return cudaSuccess;
+                            cudaStream_t stream) {
+  return tandem::cuda_on_host::Put(stream, "copy", [=] { std::memmove(to, from, bytes); });
 }
 
-cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t) {
-  std::memset(at, value, bytes);
-  return cudaSuccess;
+cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream) {
+  return tandem::cuda_on_host::Put(stream, "fill", [=] { std::memset(at, value, bytes); });
 }

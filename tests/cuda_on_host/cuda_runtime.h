@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <tuple>
 
 #include "tests/cuda_on_host/blocks.h"
@@ -63,9 +64,15 @@ enum cudaError_t {
   cudaErrorMemoryAllocation,
   cudaErrorInsufficientDriver,
   cudaErrorNoDevice,
-  cudaErrorNotReady
+  cudaErrorNotReady,
+  cudaErrorStreamCaptureUnsupported,
+  cudaErrorStreamCaptureInvalidated
 };
 using cudaStream_t = struct CudaOnHostStream*;
+using cudaGraph_t = struct CudaOnHostGraph*;
+using cudaGraphExec_t = struct CudaOnHostGraph*;
+using cudaGraphNode_t = struct CudaOnHostNode*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
 using cudaEvent_t = struct CudaOnHostEvent*;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaDataType { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF };
@@ -78,6 +85,24 @@ struct cudaLaunchConfig_t {
   cudaStream_t stream = nullptr;
 };
 
+// Streams, and graphs of what one of them was given while it was captured.
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+
+namespace tandem::cuda_on_host {
+// Does `work`, noted as `what` (notes.h), or keeps it for a graph when the stream is captured.
+cudaError_t Put(cudaStream_t stream, const char* what, std::function<void()> work);
+}  // namespace tandem::cuda_on_host
+
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags);
@@ -87,7 +112,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream);
 
-// Everything has ended when it has been called, so streams and events have nothing to do.
+// Everything has ended when it has been called, so events have nothing to do.
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaSuccess ? "no error" : "an error of the stand-in";
 }
@@ -101,13 +126,7 @@ inline cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = nullptr;
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = nullptr;
@@ -115,12 +134,15 @@ inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 
 template <typename... Params, typename... Given>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...),
                                Given&&... given) {
-  const std::tuple<Params...> params(static_cast<Params>(given)...);
-  tandem::cuda_on_host::RunBlocks(config->gridDim, config->blockDim,
-                                  [&] { std::apply(kernel, params); });
-  return cudaSuccess;
+  return tandem::cuda_on_host::Put(config->stream, "kernel",
+                                   [kernel, grid = config->gridDim, block = config->blockDim,
+                                    params = std::tuple<Params...>(static_cast<Params>(given)...)] {
+                                     tandem::cuda_on_host::RunBlocks(
+                                         grid, block, [&] { std::apply(kernel, params); });
+                                   });
 }

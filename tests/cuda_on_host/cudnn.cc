@@ -1,6 +1,7 @@
 #include "tests/cuda_on_host/cudnn.h"
 
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,8 @@ int64_t CountOf(const CudnnOnHostTensor& t) {
 }
 
 struct Shapes {
-  const CudnnOnHostTensor &x, &w, &y;
-  const CudnnOnHostConvolution& c;
+  CudnnOnHostTensor x, w, y;
+  CudnnOnHostConvolution c;
 
   bool Fit() const {
     for (int d = 0; d < 2; ++d) {
@@ -57,58 +58,65 @@ struct Shapes {
   }
 };
 
-// Sums in f32 of the products that `fn` adds; alpha is 1 and beta 0 here.
+cudnnStatus_t Put(cudnnHandle_t handle, std::function<void()> work) {
+  const cudaError_t put = tandem::cuda_on_host::Put(handle->stream, "kernel", std::move(work));
+  return put == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+}
+
+// Sums in f32 of the products that `fn` adds; alpha is 1 and beta 0 here. Copies all but the data.
 template <typename Fn>
-cudnnStatus_t Run(const Shapes& shapes, CudnnOnHostAlgo algo, const void* alpha, const void* beta,
-                  const CudnnOnHostTensor& result, void* data, const Fn& product) {
+cudnnStatus_t Run(cudnnHandle_t handle, const Shapes& shapes, CudnnOnHostAlgo algo,
+                  const void* alpha, const void* beta, const CudnnOnHostTensor& result, void* data,
+                  const Fn& product) {
   const bool plain =
       *static_cast<const float*>(alpha) == 1 && *static_cast<const float*>(beta) == 0;
   if (!plain || algo != kCudnnOnHostLoops || !shapes.Fit()) return CUDNN_STATUS_BAD_PARAM;
-  std::vector<float> sums(static_cast<size_t>(CountOf(result)));
-  shapes.ForEach([&](int64_t x, int64_t w, int64_t y) { product(sums.data(), x, w, y); });
-  for (size_t i = 0; i < sums.size(); ++i) {
-    Store(TypeOf(result), data, static_cast<int64_t>(i), sums[i]);
-  }
-  return CUDNN_STATUS_SUCCESS;
+  return Put(handle, [shapes, result, data, product] {
+    std::vector<float> sums(static_cast<size_t>(CountOf(result)));
+    shapes.ForEach([&](int64_t x, int64_t w, int64_t y) { product(sums.data(), x, w, y); });
+    for (size_t i = 0; i < sums.size(); ++i) {
+      Store(TypeOf(result), data, static_cast<int64_t>(i), sums[i]);
+    }
+  });
 }
 
 }  // namespace
 
-cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t, const void* alpha,
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
                                       cudnnTensorDescriptor_t x_desc, const void* x,
                                       cudnnFilterDescriptor_t w_desc, const void* w,
                                       cudnnConvolutionDescriptor_t conv, CudnnOnHostAlgo algo,
                                       void*, size_t, const void* beta,
                                       cudnnTensorDescriptor_t y_desc, void* y) {
   const DType type = TypeOf(*x_desc);
-  return Run({*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *y_desc, y,
-             [&](float* sums, int64_t xi, int64_t wi, int64_t yi) {
+  return Run(handle, {*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *y_desc, y,
+             [=](float* sums, int64_t xi, int64_t wi, int64_t yi) {
                sums[yi] += Load(type, x, xi) * Load(type, w, wi);
              });
 }
 
-cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t, const void* alpha,
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha,
                                            cudnnFilterDescriptor_t w_desc, const void* w,
                                            cudnnTensorDescriptor_t y_desc, const void* gy,
                                            cudnnConvolutionDescriptor_t conv, CudnnOnHostAlgo algo,
                                            void*, size_t, const void* beta,
                                            cudnnTensorDescriptor_t x_desc, void* gx) {
   const DType type = TypeOf(*x_desc);
-  return Run({*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *x_desc, gx,
-             [&](float* sums, int64_t xi, int64_t wi, int64_t yi) {
+  return Run(handle, {*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *x_desc, gx,
+             [=](float* sums, int64_t xi, int64_t wi, int64_t yi) {
                sums[xi] += Load(type, w, wi) * Load(type, gy, yi);
              });
 }
 
-cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t, const void* alpha,
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* alpha,
                                              cudnnTensorDescriptor_t x_desc, const void* x,
                                              cudnnTensorDescriptor_t y_desc, const void* gy,
                                              cudnnConvolutionDescriptor_t conv,
                                              CudnnOnHostAlgo algo, void*, size_t, const void* beta,
                                              cudnnFilterDescriptor_t w_desc, void* gw) {
   const DType type = TypeOf(*x_desc);
-  return Run({*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *w_desc, gw,
-             [&](float* sums, int64_t xi, int64_t wi, int64_t yi) {
+  return Run(handle, {*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *w_desc, gw,
+             [=](float* sums, int64_t xi, int64_t wi, int64_t yi) {
                sums[wi] += Load(type, x, xi) * Load(type, gy, yi);
              });
 }
@@ -137,68 +145,70 @@ void NoteNorm(const char* what, cudnnBatchNormMode_t mode) {
 }  // namespace
 
 cudnnStatus_t cudnnBatchNormalizationForwardTraining(
-    cudnnHandle_t, cudnnBatchNormMode_t mode, const void*, const void*,
+    cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void*, const void*,
     cudnnTensorDescriptor_t x_desc, const void* x, cudnnTensorDescriptor_t, void* y,
     cudnnTensorDescriptor_t, const void* scale, const void* bias, double factor, void* mean,
     void* variance, double epsilon, void* saved_mean, void* saved_inv) {
   if (x == y) return CUDNN_STATUS_BAD_PARAM;
   NoteNorm("cudnnBatchNormalizationForwardTraining", mode);
-  const DType type = TypeOf(*x_desc);
-  for (int64_t c = 0; c < x_desc->dims[1]; ++c) {
-    const Channel channel{*x_desc, c};
-    const auto n = static_cast<double>(channel.count());
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < channel.count(); ++i) sum += Load(type, x, channel.At(i));
-    const double center = sum / n;
-    for (int64_t i = 0; i < channel.count(); ++i) {
-      const double d = Load(type, x, channel.At(i)) - center;
-      squares += d * d;
+  return Put(handle, [=, shape = *x_desc] {
+    const DType type = TypeOf(shape);
+    for (int64_t c = 0; c < shape.dims[1]; ++c) {
+      const Channel channel{shape, c};
+      const auto n = static_cast<double>(channel.count());
+      double sum = 0, squares = 0;
+      for (int64_t i = 0; i < channel.count(); ++i) sum += Load(type, x, channel.At(i));
+      const double center = sum / n;
+      for (int64_t i = 0; i < channel.count(); ++i) {
+        const double d = Load(type, x, channel.At(i)) - center;
+        squares += d * d;
+      }
+      const double inverse = 1 / std::sqrt(squares / n + epsilon);
+      auto* running_mean = static_cast<float*>(mean) + c;
+      auto* running_variance = static_cast<float*>(variance) + c;
+      *running_mean = static_cast<float>(*running_mean * (1 - factor) + center * factor);
+      *running_variance =
+          static_cast<float>(*running_variance * (1 - factor) + squares / (n - 1) * factor);
+      static_cast<float*>(saved_mean)[c] = static_cast<float>(center);
+      static_cast<float*>(saved_inv)[c] = static_cast<float>(inverse);
+      const float weight = static_cast<const float*>(scale)[c];
+      for (int64_t i = 0; i < channel.count(); ++i) {
+        const double h = (Load(type, x, channel.At(i)) - center) * inverse;
+        Store(type, y, channel.At(i),
+              static_cast<float>(h * weight + static_cast<const float*>(bias)[c]));
+      }
     }
-    const double inverse = 1 / std::sqrt(squares / n + epsilon);
-    auto* running_mean = static_cast<float*>(mean) + c;
-    auto* running_variance = static_cast<float*>(variance) + c;
-    *running_mean = static_cast<float>(*running_mean * (1 - factor) + center * factor);
-    *running_variance =
-        static_cast<float>(*running_variance * (1 - factor) + squares / (n - 1) * factor);
-    static_cast<float*>(saved_mean)[c] = static_cast<float>(center);
-    static_cast<float*>(saved_inv)[c] = static_cast<float>(inverse);
-    const float weight = static_cast<const float*>(scale)[c];
-    for (int64_t i = 0; i < channel.count(); ++i) {
-      const double h = (Load(type, x, channel.At(i)) - center) * inverse;
-      Store(type, y, channel.At(i),
-            static_cast<float>(h * weight + static_cast<const float*>(bias)[c]));
-    }
-  }
-  return CUDNN_STATUS_SUCCESS;
+  });
 }
 
 cudnnStatus_t cudnnBatchNormalizationBackward(
-    cudnnHandle_t, cudnnBatchNormMode_t mode, const void*, const void*, const void*, const void*,
-    cudnnTensorDescriptor_t x_desc, const void* x, cudnnTensorDescriptor_t, const void* gy,
-    cudnnTensorDescriptor_t, void* gx, cudnnTensorDescriptor_t, const void* scale, void* gscale,
-    void* gbias, double, const void* saved_mean, const void* saved_inv) {
+    cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void*, const void*, const void*,
+    const void*, cudnnTensorDescriptor_t x_desc, const void* x, cudnnTensorDescriptor_t,
+    const void* gy, cudnnTensorDescriptor_t, void* gx, cudnnTensorDescriptor_t, const void* scale,
+    void* gscale, void* gbias, double, const void* saved_mean, const void* saved_inv) {
   if (gx == gy) return CUDNN_STATUS_BAD_PARAM;
   NoteNorm("cudnnBatchNormalizationBackward", mode);
-  const DType type = TypeOf(*x_desc);
-  for (int64_t c = 0; c < x_desc->dims[1]; ++c) {
-    const Channel channel{*x_desc, c};
-    const auto n = static_cast<double>(channel.count());
-    const double center = static_cast<const float*>(saved_mean)[c];
-    const double inverse = static_cast<const float*>(saved_inv)[c];
-    double sum = 0, dot = 0;
-    for (int64_t i = 0; i < channel.count(); ++i) {
-      const double g = Load(type, gy, channel.At(i));
-      sum += g;
-      dot += g * (Load(type, x, channel.At(i)) - center);
+  return Put(handle, [=, shape = *x_desc] {
+    const DType type = TypeOf(shape);
+    for (int64_t c = 0; c < shape.dims[1]; ++c) {
+      const Channel channel{shape, c};
+      const auto n = static_cast<double>(channel.count());
+      const double center = static_cast<const float*>(saved_mean)[c];
+      const double inverse = static_cast<const float*>(saved_inv)[c];
+      double sum = 0, dot = 0;
+      for (int64_t i = 0; i < channel.count(); ++i) {
+        const double g = Load(type, gy, channel.At(i));
+        sum += g;
+        dot += g * (Load(type, x, channel.At(i)) - center);
+      }
+      static_cast<float*>(gscale)[c] = static_cast<float>(dot * inverse);
+      static_cast<float*>(gbias)[c] = static_cast<float>(sum);
+      const double factor = static_cast<const float*>(scale)[c] * inverse;
+      for (int64_t i = 0; i < channel.count(); ++i) {
+        const double g = Load(type, gy, channel.At(i)), d = Load(type, x, channel.At(i)) - center;
+        Store(type, gx, channel.At(i),
+              static_cast<float>(factor * (g - sum / n - d * dot * inverse * inverse / n)));
+      }
     }
-    static_cast<float*>(gscale)[c] = static_cast<float>(dot * inverse);
-    static_cast<float*>(gbias)[c] = static_cast<float>(sum);
-    const double factor = static_cast<const float*>(scale)[c] * inverse;
-    for (int64_t i = 0; i < channel.count(); ++i) {
-      const double g = Load(type, gy, channel.At(i)), d = Load(type, x, channel.At(i)) - center;
-      Store(type, gx, channel.At(i),
-            static_cast<float>(factor * (g - sum / n - d * dot * inverse * inverse / n)));
-    }
-  }
-  return CUDNN_STATUS_SUCCESS;
+  });
 }

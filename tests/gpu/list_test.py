@@ -53,7 +53,10 @@ class GpuList(unittest.TestCase):
         calls = [steps["knob fraction_of_gpu_memory_to_use=" + f]["counts"]["device.driver_calls"]
                  for f in ("0", "0.5")]
         self.assertGreater(calls[0], calls[1])
-        self.assertIsNone(steps["CUDA graphs"]["ok"])
+        launches = [steps["knob cuda_graph=" + value]["counts"]["device.launches"]
+                    for value in ("false", "true")]
+        self.assertGreater(launches[0], 2 * launches[1])
+        self.assertIsNone(steps["channels last"]["ok"])
 
     def test_without_a_device_nothing_is_claimed(self):
         with tempfile.TemporaryDirectory() as folder:

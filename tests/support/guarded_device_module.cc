@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/bounded_queue.h"
@@ -157,10 +158,40 @@ class GuardedDevice final : public Device {
   DevicePool pool_;
 };
 
+// A graph is the kernels that were called while it was recorded.
+class GuardedGraph final : public LaunchGraph {
+ public:
+  Status Launch() override {
+    const Inside inside;
+    for (auto& [run, args] : calls_) TD_RETURN_IF_ERROR(run(args));
+    return OkStatus();
+  }
+  int64_t launches() const override { return static_cast<int64_t>(calls_.size()); }
+  void Add(KernelFn run, const KernelArgs& args) { calls_.emplace_back(run, args); }
+
+ private:
+  std::vector<std::pair<KernelFn, KernelArgs>> calls_;
+};
+
+thread_local GuardedGraph* recorded = nullptr;  // by this thread
+
+StatusOr<std::unique_ptr<LaunchGraph>> Record(Device&, const DeviceWork& work) {
+  auto graph = std::make_unique<GuardedGraph>();
+  recorded = graph.get();
+  const Status done = work();
+  recorded = nullptr;
+  TD_RETURN_IF_ERROR(done);
+  return std::unique_ptr<LaunchGraph>(std::move(graph));
+}
+
 Status RunInside(Kernel& kernel, const KernelArgs& args) {
-  const Inside inside;
   KernelArgs inner = args;
   inner.state = kernel.state.get();
+  if (recorded != nullptr) {
+    recorded->Add(kernel.run, inner);
+    return OkStatus();
+  }
+  const Inside inside;
   return kernel.run(inner);
 }
 
@@ -196,7 +227,8 @@ std::span<const KernelRow> Kernels() {
   return rows;
 }
 
-const BackendModule kModule = {BackendModule::kAbi, "guarded", DeviceCount, MakeDevice, Kernels};
+const BackendModule kModule = {BackendModule::kAbi, "guarded", DeviceCount,
+                               MakeDevice,          Kernels,   Record};
 
 }  // namespace
 }  // namespace tandem
