@@ -25,7 +25,6 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
   }
   if (flags.check_nan_inf()) return refuse("check_nan_inf");
   if (flags.benchmark()) return refuse("benchmark");
-  if (!config.profile().dir().empty()) return refuse("profile.dir");
   return OkStatus();
 }
 

@@ -25,6 +25,8 @@ const char* NameOf(Lane lane) {
       return "communication";
     case Lane::kFeed:
       return "data";
+    case Lane::kDevice:
+      return "device";
   }
   return "";
 }
@@ -46,15 +48,23 @@ const char* NameOf(OpRole role) {
   return "";
 }
 
+constexpr int kServerLane = 16;  // of the first server: behind those of the trainer itself
+
+// Streams of a device have a thread each.
+int ThreadOf(const Span& span) {
+  return std::min(static_cast<int>(span.lane) + span.stream, kServerLane - 1);
+}
+
 // The event without its phase and times.
 json EventOf(const Program& program, const Span& span, int rank) {
-  json event = {{"pid", rank}, {"tid", static_cast<int>(span.lane)}, {"name", span.what}};
+  json event = {{"pid", rank}, {"tid", ThreadOf(span)}, {"name", span.what}};
   json args = {{"step", span.run}};
   event["cat"] = NameOf(span.lane);
   if (span.op >= 0) {
     const Op& op = program.ops[static_cast<size_t>(span.op)];
     event["name"] = *span.what == '\0' ? op.type : absl::StrFormat("%s %s", span.what, op.type);
-    if (span.lane == Lane::kCompute) event["cat"] = NameOf(op.role);
+    if (span.lane == Lane::kDevice) event["name"] = span.what;
+    if (span.lane == Lane::kCompute || span.lane == Lane::kDevice) event["cat"] = NameOf(op.role);
     args["op"] = span.op;
     if (!op.source.empty()) args["source"] = op.source;
     if (!op.outputs.empty() && !op.outputs[0].empty()) args["out"] = op.outputs[0][0];
@@ -132,7 +142,6 @@ class TraceEvents {
   json events_ = json::array();
 };
 
-constexpr int kServerLane = 16;  // of the first server: behind those of the trainer itself
 constexpr int kLanesOfServer = 1000;
 
 int LaneOf(const PsCall& call, int lane) {
@@ -229,6 +238,11 @@ std::string ChromeTrace(const Profiler& profiler, const std::vector<PsCall>& cal
   for (const Lane lane : {Lane::kCompute, Lane::kComm, Lane::kFeed}) {
     events.Name("thread_name", static_cast<int>(lane), NameOf(lane));
   }
+  std::set<int> streams;
+  for (const Span& span : profiler.spans()) {
+    if (span.lane != Lane::kDevice || !streams.insert(ThreadOf(span)).second) continue;
+    events.Name("thread_name", ThreadOf(span), absl::StrFormat("device, stream %d", span.stream));
+  }
   for (const Span& span : profiler.spans()) {
     json event = EventOf(profiler.plan().program(), span, rank);
     if (span.lane == Lane::kComm) {
@@ -262,7 +276,9 @@ StatusOr<std::unique_ptr<StepProfile>> StepProfile::Make(const ProfileConfig& co
 
 Profiler* StepProfile::At(int64_t step) {
   const int64_t first = config_->first_step();
-  return step >= first && step < first + config_->steps() ? &profiler_ : nullptr;
+  if (step < first || step >= first + config_->steps()) return nullptr;
+  if (step == first && profiler_.plan().device() != nullptr) traced_ = profiler_.TraceDevice();
+  return &profiler_;
 }
 
 StatusOr<std::string> StepProfile::After(int64_t step, bool last) {
@@ -273,6 +289,7 @@ StatusOr<std::string> StepProfile::After(int64_t step, bool last) {
 
 StatusOr<std::string> StepProfile::Write() {
   written_ = true;
+  if (traced_.ok()) traced_ = profiler_.EndTrace();
   std::error_code error;
   std::filesystem::create_directories(place_.dir, error);
   const auto order = static_cast<ProfileOrder>(config_->order());
@@ -280,6 +297,7 @@ StatusOr<std::string> StepProfile::Write() {
       ProfileTable(SumUp(profiler_, order, config_->op_detail()), MeasurePeak(place_.threads));
   const CommOverlap overlap = OverlapOf(profiler_.spans());
   table += ToString(overlap);
+  table += ToString(BusyOf(profiler_.spans()));
   if (place_.bubble > 0) {
     double total = 0;  // waits among it
     for (const Span& span : profiler_.spans()) {
@@ -301,11 +319,13 @@ StatusOr<std::string> StepProfile::Write() {
   TD_RETURN_IF_ERROR(WriteText(timeline, ChromeTrace(profiler_, calls, place_.job, place_.rank)));
   int64_t steps = 0, run = -1;
   for (const Span& span : profiler_.spans()) {
+    if (span.lane == Lane::kDevice) continue;
     steps += span.run != run ? 1 : 0;
     run = span.run;
   }
   std::string text =
       absl::StrFormat("profile of %d steps, timeline in %s:\n%s", steps, timeline, table);
+  if (!traced_.ok()) text += "no times of the device: " + ToString(traced_) + "\n";
   if (profiler_.full()) text += "more happened than there was room for; profile fewer steps\n";
   return text;
 }

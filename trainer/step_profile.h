@@ -46,6 +46,7 @@ class StepProfile {
   const std::unique_ptr<const ProfileConfig> config_;
   const ProfilePlace place_;
   Profiler profiler_;
+  Status traced_;  // why the device is not seen
   bool written_ = false;
 };
 

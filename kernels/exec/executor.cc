@@ -61,6 +61,7 @@ Status Executor::RunOnce() {
       }
     }
     ++launches;
+    if constexpr (kObserved) observer_->BeforeStep(step, steps_run_);
     const Time begin = kObserved ? SteadyNow() : Time();
     if (Status status = RunStep(step); !status.ok()) [[unlikely]] {
       return Fail(step, status);

@@ -29,6 +29,8 @@ class Dataflow;
 class ExecObserver {
  public:
   virtual ~ExecObserver() = default;
+  // `step` is about to run; with several threads on another one than its end is seen on.
+  virtual void BeforeStep(const PlanStep& /*step*/, int64_t /*run*/) {}
   // `step` has run from `begin` to `end` (a communication: has been started, or waited for), in run
   // `run` of the executor. Steps that a condition leaves out are not seen. An error ends the run as
   // if the step had failed.

@@ -34,7 +34,8 @@ Cost CostOf(const Program& program, const Op& op) {
 }
 
 std::string NameOf(const Program& program, const Span& span, bool detail) {
-  if (span.op < 0) return span.what;
+  if (span.op < 0)
+    return span.lane == Lane::kDevice ? absl::StrFormat("%s (device)", span.what) : span.what;
   const Op& op = program.ops[static_cast<size_t>(span.op)];
   std::string name = op.type;
   if (detail) {
@@ -45,6 +46,8 @@ std::string NameOf(const Program& program, const Span& span, bool detail) {
       break;
     }
   }
+  if (span.lane == Lane::kDevice)
+    return name + (detail ? " " : "") + (detail ? span.what : "") + " (device)";
   if (*span.what != '\0') name = absl::StrFormat("%s for %s", span.what, name);
   return span.lane == Lane::kComm ? name + " (on its way)" : name;
 }
@@ -65,14 +68,18 @@ double Key(const ProfileRow& row, ProfileOrder order) {
   return 0;
 }
 
-// A rate in 1e9 per second and its share of the peak, 17 columns wide; blank where there is none.
+// A rate in 1e9 per second and its share of the peak (0: not known), 17 columns wide; blank where
+// there is none.
 std::string Share(double amount, double seconds, double peak) {
   if (amount <= 0 || seconds <= 0) return std::string(17, ' ');
   const double rate = amount / seconds;
+  if (peak <= 0) return absl::StrFormat(" %8.1f %7s", rate / 1e9, "");
   return absl::StrFormat(" %8.1f %6.1f%%", rate / 1e9, 100 * rate / peak);
 }
 
 std::string Rates(const ProfileRow& row, const MachinePeak& peak) {
+  if (row.lane == Lane::kDevice)
+    return Share(row.flops, row.total, 0) + Share(row.bytes, row.total, 0);
   if (row.lane != Lane::kCompute) return "";
   return Share(row.flops, row.total, peak.flops) + Share(row.bytes, row.total, peak.bytes);
 }
@@ -89,6 +96,7 @@ void Profiler::Push(const Span& span) {
 }
 
 Status Profiler::OnStep(const PlanStep& step, int64_t run, Time begin, Time end) {
+  if (trace_ != nullptr) trace_->Leave();
   if (step.comm_wait >= 0) {
     Push({step.op, "wait", Lane::kCompute, run, begin, end});
     const auto comm = static_cast<size_t>(step.comm_wait);
@@ -97,6 +105,33 @@ Status Profiler::OnStep(const PlanStep& step, int64_t run, Time begin, Time end)
   }
   if (step.comm_start >= 0) comm_began_[static_cast<size_t>(step.comm_start)] = begin;
   Push({step.op, step.comm_start >= 0 ? "start" : "", Lane::kCompute, run, begin, end});
+  return OkStatus();
+}
+
+void Profiler::BeforeStep(const PlanStep& step, int64_t run) {
+  if (trace_ == nullptr) return;
+  traced_.emplace_back(step.op, run);
+  trace_->Enter(traced_.size());
+}
+
+Status Profiler::TraceDevice() {
+  TD_ASSIGN_OR_RETURN(trace_, DeviceTrace::Start());
+  return OkStatus();
+}
+
+Status Profiler::EndTrace() {
+  if (trace_ == nullptr) return OkStatus();
+  const auto ended = trace_->Take();
+  trace_.reset();
+  TD_RETURN_IF_ERROR(ended.status());
+  for (const DeviceSpan& span : *ended) {
+    const bool known = span.id > 0 && span.id <= traced_.size();
+    const auto [op, run] = known ? traced_[span.id - 1] : std::pair(-1, int64_t{0});
+    const char* const what = names_.insert(span.what).first->c_str();
+    const int stream =
+        streams_.emplace(span.stream, static_cast<int>(streams_.size())).first->second;
+    Push({op, what, Lane::kDevice, run, span.begin, span.end, stream});
+  }
   return OkStatus();
 }
 
@@ -109,6 +144,9 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
   std::vector<Cost> costs;
   for (const Op& op : program.ops) costs.push_back(CostOf(program, op));
   std::map<std::string, ProfileRow> rows;
+  // Where an operator's work is done. It may be several kernels of a device.
+  const Lane worker = profiler.plan().device() == nullptr ? Lane::kCompute : Lane::kDevice;
+  std::set<std::pair<int, int64_t>> done;
   for (const Span& span : profiler.spans()) {
     const std::string name = NameOf(program, span, detail);
     ProfileRow& row = rows[name];
@@ -119,7 +157,10 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
     row.max = std::max(row.max, seconds);
     row.total += seconds;
     ++row.calls;
-    if (span.op < 0 || span.lane != Lane::kCompute || *span.what != '\0') continue;
+    if (span.op < 0 || span.lane != worker) continue;
+    if (worker == Lane::kCompute ? *span.what != '\0' : !done.insert({span.op, span.run}).second) {
+      continue;
+    }
     row.flops += costs[static_cast<size_t>(span.op)].flops;
     row.bytes += costs[static_cast<size_t>(span.op)].bytes;
   }
@@ -132,16 +173,18 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
 
 std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak) {
   size_t width = 5;
-  double busy = 0;  // of the executor's thread
+  double busy = 0, device = 0;  // the executor's thread
   for (const ProfileRow& row : rows) {
     width = std::max(width, row.name.size());
-    if (row.lane != Lane::kComm) busy += row.total;
+    if (row.lane == Lane::kDevice) device += row.total;
+    if (row.lane == Lane::kCompute || row.lane == Lane::kFeed) busy += row.total;
   }
   std::string text = absl::StrFormat("%-*s %7s %10s %9s %9s %9s %7s %8s %7s %8s %7s\n", width,
                                      "Event", "Calls", "Total", "Min.", "Max.", "Ave.", "Ratio.",
                                      "GFLOP/s", "of peak", "GB/s", "of peak");
   for (const ProfileRow& row : rows) {
-    const double ratio = row.lane == Lane::kComm || busy <= 0 ? 0 : row.total / busy;
+    const double all = row.lane == Lane::kDevice ? device : busy;
+    const double ratio = row.lane == Lane::kComm || all <= 0 ? 0 : row.total / all;
     std::string line =
         absl::StrFormat("%-*s %7d %10.3f %9.4f %9.4f %9.4f %7.4f%s", width, row.name, row.calls,
                         row.total * 1e3, row.min * 1e3, row.max * 1e3,
@@ -154,25 +197,62 @@ std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak&
   return text;
 }
 
-CommOverlap OverlapOf(std::span<const Span> spans) {
-  CommOverlap overlap;
-  std::vector<std::pair<Time, Time>> on_way;
+namespace {
+
+// Seconds that at least one of the intervals covers.
+double Covered(std::vector<std::pair<Time, Time>> intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  double seconds = 0;
+  Time covered = Time::min();
+  for (const auto& [begin, end] : intervals) {
+    const Time from = std::max(begin, covered);
+    if (end > from) seconds += Seconds(end - from);
+    covered = std::max(covered, end);
+  }
+  return seconds;
+}
+
+int64_t StepsOf(std::span<const Span> spans) {
   std::set<int64_t> steps;
   for (const Span& span : spans) {
-    steps.insert(span.run);
+    if (span.lane != Lane::kDevice) steps.insert(span.run);
+  }
+  return static_cast<int64_t>(steps.size());
+}
+
+}  // namespace
+
+DeviceBusy BusyOf(std::span<const Span> spans) {
+  DeviceBusy busy{.steps = StepsOf(spans)};
+  std::vector<std::pair<Time, Time>> device;
+  Time first = Time::max(), last = Time::min();
+  for (const Span& span : spans) {
+    first = std::min(first, span.begin);
+    last = std::max(last, span.end);
+    if (span.lane == Lane::kDevice) device.emplace_back(span.begin, span.end);
+  }
+  if (last > first) busy.all = Seconds(last - first);
+  busy.busy = Covered(std::move(device));
+  return busy;
+}
+
+std::string ToString(const DeviceBusy& busy) {
+  if (busy.steps == 0 || busy.busy <= 0) return "";
+  const double ms = 1e3 / static_cast<double>(busy.steps);
+  return absl::StrFormat("device: busy %.3f ms of %.3f ms a step, %.0f %%\n", busy.busy * ms,
+                         busy.all * ms, 100 * busy.busy / busy.all);
+}
+
+CommOverlap OverlapOf(std::span<const Span> spans) {
+  CommOverlap overlap{.steps = StepsOf(spans)};
+  std::vector<std::pair<Time, Time>> on_way;
+  for (const Span& span : spans) {
     if (span.lane == Lane::kComm) on_way.emplace_back(span.begin, span.end);
     if (span.lane == Lane::kCompute && std::string_view(span.what) == "wait") {
       overlap.exposed += Seconds(span.end - span.begin);
     }
   }
-  overlap.steps = static_cast<int64_t>(steps.size());
-  std::sort(on_way.begin(), on_way.end());
-  Time covered = Time::min();
-  for (const auto& [begin, end] : on_way) {
-    const Time from = std::max(begin, covered);
-    if (end > from) overlap.on_way += Seconds(end - from);
-    covered = std::max(covered, end);
-  }
+  overlap.on_way = Covered(std::move(on_way));
   return overlap;
 }
 

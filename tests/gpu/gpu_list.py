@@ -292,6 +292,18 @@ class GpuList:
             self.add(f"knob {name}", True, f"{middle * 1e3:.3f} ms a step, "
                      f"{batch / middle:.0f} samples/s; {counts}", ms=middle * 1e3, counts=counts)
 
+    def profile(self):
+        """Kernel times, and how much of the time the device was busy (CUPTI)."""
+        (job, _, steps), _ = self.jobs.knobs()
+        with tempfile.TemporaryDirectory() as folder:
+            result, text = self.train("profile", job, "cuda", steps, 40,
+                                      ["--profile.dir=" + folder, "--profile.first_step=1"])
+        self.keep("profile", text)
+        told = [line for line in text.splitlines()
+                if line.startswith(("device: busy", "no times of the device"))]
+        return self.add("profile", result is not None and "(device)" in text,
+                        "\n".join(told) if result else text)
+
     def op_bench(self, limit):
         program = os.path.join(self.root, "tests", "op_bench")
         if not os.path.exists(program):
@@ -309,8 +321,9 @@ class GpuList:
             return 3
         models = ["--gtest_filter=CudaModels.*"] if self.small else []
         self.gtest("gpu_models_test", 30, *models)
-        if os.path.exists(os.path.join(self.root, "tests", "gpu_nccl_abi_test")):
-            self.gtest("gpu_nccl_abi_test", 20)
+        for program in ("gpu_nccl_abi_test", "gpu_cupti_abi_test"):
+            if os.path.exists(os.path.join(self.root, "tests", program)):
+                self.gtest(program, 20)
         kernels = ["--gtest_filter=CudaDevice.Loss"] if self.small else []
         self.gtest("gpu_kernels_test", 90, *kernels)
         speeds = self.jobs.speeds()
@@ -318,7 +331,8 @@ class GpuList:
                  for row in self.jobs.losses()]
         steps += [("AMP scale", self.amp), ("the seeds' resnet50", self.seed_job)]
         steps += [(row[0], lambda row=row: self.speed(*row)) for row in speeds]
-        steps += [("NCCL", self.nccl), ("knobs", self.knobs), ("compute-sanitizer", self.sanitizer),
+        steps += [("NCCL", self.nccl), ("knobs", self.knobs),
+                  ("profile", self.profile), ("compute-sanitizer", self.sanitizer),
                   ("op_bench", lambda: self.op_bench(min(90, self.left() - 5)))]
         # Compiling takes long: what is left of the time, the most telling rows first.
         steps += [(f"PyTorch compile: {row[0]}",

@@ -17,6 +17,7 @@ LIST = os.path.join(script.SOURCE, "tests", "gpu", "gpu_list.py")
 PROGRAMS = {"bin/tandem-trainer": os.path.join(script.BIN, "tandem-trainer"),
             "tests/gpu_kernels_test": os.path.join(TESTS, "cuda_on_host_test"),
             "tests/gpu_models_test": os.path.join(TESTS, "cuda_on_host_test"),
+            "lib/libcupti.so.13": os.path.join(TESTS, "cuda_on_host", "lib", "libcupti.so.13"),
             "lib/libtandem_cuda.so": os.path.join(TESTS, "cuda_on_host", "lib", "libtandem_cuda.so")}
 
 
@@ -47,7 +48,7 @@ class GpuList(unittest.TestCase):
         self.assertEqual((code, wrong), (0, []), text)
         for name in ("device", "gpu_models_test", "gpu_kernels_test", "losses of lenet",
                      "losses of deepfm", "AMP scale", "lenet b4", "knob as it is",
-                     "knob fraction_of_gpu_memory_to_use=0"):
+                     "profile", "knob fraction_of_gpu_memory_to_use=0"):
             self.assertIs(steps[name]["ok"], True, text)
         self.assertGreater(steps["lenet b4"]["samples_per_s"], 0)
         calls = [steps["knob fraction_of_gpu_memory_to_use=" + f]["counts"]["device.driver_calls"]

@@ -32,8 +32,9 @@ build() {
 # Programs, the module, and the libraries that are neither glibc's nor CUDA's.
 pack_into() {
   local to
-  # Is there where nccl.h is.
+  # They are there where nccl.h and cupti.h are.
   [[ ! -e $root/build/tests/gpu_nccl_abi_test ]] || programs+=(tests/gpu_nccl_abi_test)
+  [[ ! -e $root/build/tests/gpu_cupti_abi_test ]] || programs+=(tests/gpu_cupti_abi_test)
   to=$(mktemp -d)
   mkdir -p "$to/bin" "$to/tests" "$to/lib" "$to/gpu" "$to/deploy/examples"
   for program in "${programs[@]}"; do

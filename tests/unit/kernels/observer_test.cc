@@ -159,6 +159,18 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
   EXPECT_EQ(overlap.steps, 2);
   EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // 2 to 12, and 30 to 40
   EXPECT_NEAR(overlap.exposed, 0.012, 1e-9);
+  EXPECT_EQ(ToString(BusyOf(spans)), "");
+  // Two streams at once count once; what is before the first step belongs to none.
+  std::vector<Span> device = spans;
+  device.push_back(span("copy", Lane::kDevice, 0, -10, -5));
+  device.push_back(span("kernel", Lane::kDevice, 0, 5, 15));
+  device.push_back(span("kernel", Lane::kDevice, 1, 10, 20));
+  const DeviceBusy busy = BusyOf(device);
+  EXPECT_EQ(busy.steps, 2);
+  EXPECT_NEAR(busy.busy, 0.020, 1e-9);
+  EXPECT_NEAR(busy.all, 0.050, 1e-9);
+  EXPECT_EQ(ToString(busy), "device: busy 10.000 ms of 25.000 ms a step, 40 %\n");
+  EXPECT_NEAR(OverlapOf(device).on_way, 0.020, 1e-9);
   EXPECT_EQ(ToString(overlap),
             "communication: 10.000 ms a step, 6.000 of it exposed; 40 % is hidden behind other "
             "work\n");

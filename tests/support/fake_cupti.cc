@@ -1,0 +1,165 @@
+// A stand-in for CUPTI (kernels/exec/cupti_library.h) over the CUDA of host memory, which tells it
+// what it runs (tandem_fake_cupti_ran). TANDEM_FAKE_CUPTI_FAULT=privileges: nothing can be enabled,
+// as where the driver keeps its counters for root.
+#include <time.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "kernels/exec/cupti_library.h"
+
+namespace tandem {
+namespace {
+
+struct Ran {
+  CuptiKernel kernel;
+  CuptiExternalId id;  // kind 0: none
+};
+
+struct State {
+  Mutex mu;
+  CuptiLibrary::RequestBuffer request TD_GUARDED_BY(mu) = nullptr;
+  CuptiLibrary::CompleteBuffer complete TD_GUARDED_BY(mu) = nullptr;
+  std::set<CuptiKind> enabled TD_GUARDED_BY(mu);
+  std::vector<Ran> ran TD_GUARDED_BY(mu);
+  uint32_t correlation TD_GUARDED_BY(mu) = 0;
+};
+
+State& TheState() {
+  static State state;
+  return state;
+}
+thread_local std::vector<uint64_t> ids;
+
+constexpr size_t kRecord = 256;  // bytes of one in a buffer
+
+uint64_t Now() {
+  timespec now{};
+  (void)clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+}  // namespace tandem
+
+using tandem::CuptiKind;
+using tandem::CuptiRecord;
+using tandem::CuptiResult;
+using tandem::TheState;
+
+extern "C" {
+
+CuptiResult cuptiGetResultString(CuptiResult result, const char** text) {
+  *text = result == 35 ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES" : "an error of the stand-in";
+  return 0;
+}
+CuptiResult cuptiGetTimestamp(uint64_t* ns) {
+  *ns = tandem::Now();
+  return 0;
+}
+CuptiResult cuptiActivityRegisterCallbacks(tandem::CuptiLibrary::RequestBuffer request,
+                                           tandem::CuptiLibrary::CompleteBuffer complete) {
+  tandem::State& state = TheState();
+  tandem::MutexLock lock(state.mu);
+  state.request = request;
+  state.complete = complete;
+  return 0;
+}
+CuptiResult cuptiActivityEnable(CuptiKind kind) {
+  const char* const fault = std::getenv("TANDEM_FAKE_CUPTI_FAULT");
+  if (fault != nullptr && std::string_view(fault) == "privileges") return 35;
+  tandem::State& state = TheState();
+  tandem::MutexLock lock(state.mu);
+  state.enabled.insert(kind);
+  return 0;
+}
+CuptiResult cuptiActivityDisable(CuptiKind kind) {
+  tandem::State& state = TheState();
+  tandem::MutexLock lock(state.mu);
+  state.enabled.erase(kind);
+  return 0;
+}
+CuptiResult cuptiActivityPushExternalCorrelationId(int, uint64_t id) {
+  tandem::ids.push_back(id);
+  return 0;
+}
+CuptiResult cuptiActivityPopExternalCorrelationId(int, uint64_t* id) {
+  if (tandem::ids.empty()) return 1;
+  *id = tandem::ids.back();
+  tandem::ids.pop_back();
+  return 0;
+}
+
+// Two records in each buffer: what began an operation, and the operation.
+CuptiResult cuptiActivityFlushAll(uint32_t) {
+  std::vector<tandem::Ran> ran;
+  tandem::State& state = TheState();
+  tandem::CuptiLibrary::RequestBuffer request = nullptr;
+  tandem::CuptiLibrary::CompleteBuffer complete = nullptr;
+  {
+    tandem::MutexLock lock(state.mu);
+    ran.swap(state.ran);
+    request = state.request;
+    complete = state.complete;
+  }
+  for (const tandem::Ran& one : ran) {
+    uint8_t* buffer = nullptr;
+    size_t bytes = 0, records_max = 0, used = 0;
+    request(&buffer, &bytes, &records_max);
+    if (bytes < 2 * tandem::kRecord) return 1;
+    if (one.id.kind == CuptiKind::kExternalId) {
+      std::memcpy(buffer, &one.id, sizeof(one.id));
+      used = tandem::kRecord;
+    }
+    std::memcpy(buffer + used, &one.kernel, sizeof(one.kernel));
+    complete(nullptr, 0, buffer, bytes, used + tandem::kRecord);
+  }
+  return 0;
+}
+CuptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t used, CuptiRecord** record) {
+  uint8_t* const next =
+      *record == nullptr ? buffer : reinterpret_cast<uint8_t*>(*record) + tandem::kRecord;
+  if (next >= buffer + used) return 12;  // CUPTI_ERROR_MAX_LIMIT_REACHED
+  *record = reinterpret_cast<CuptiRecord*>(next);
+  return 0;
+}
+
+// ---- For the CUDA of host memory ----------------------------------------------------------------
+
+uint64_t tandem_fake_cupti_now() { return tandem::Now(); }
+
+// `what`: "kernel", "copy" or "fill"; it ran from `begin` until now.
+void tandem_fake_cupti_ran(const char* what, uint64_t begin) {
+  tandem::State& state = TheState();
+  tandem::MutexLock lock(state.mu);
+  const std::string_view name = what;
+  const CuptiKind kind = name == "copy"   ? CuptiKind::kCopy
+                         : name == "fill" ? CuptiKind::kFill
+                                          : CuptiKind::kKernel;
+  if (!state.enabled.contains(kind)) return;
+  tandem::Ran ran{};
+  const uint32_t correlation = ++state.correlation;
+  if (kind == CuptiKind::kKernel) {
+    ran.kernel.kind = kind;
+    ran.kernel.start = begin;
+    ran.kernel.end = tandem::Now();
+    ran.kernel.correlation = correlation;
+    ran.kernel.name = "_ZN6tandem12_GLOBAL__N_19MapKernelIfEEvv";  // MapKernel<float>()
+  } else {
+    const tandem::CuptiCopy copy{kind, {}, 0, begin, tandem::Now(), 0, 0, 0, correlation};
+    static_assert(sizeof(copy) <= sizeof(ran.kernel));
+    std::memcpy(&ran.kernel, &copy, sizeof(copy));
+  }
+  const bool called = state.enabled.contains(CuptiKind::kExternalId) &&
+                      state.enabled.contains(CuptiKind::kDriverCall) && !tandem::ids.empty();
+  if (called) {
+    ran.id = {CuptiKind::kExternalId, tandem::kCuptiOwnIds, tandem::ids.back(), correlation};
+  }
+  state.ran.push_back(ran);
+}
+
+}  // extern "C"
