@@ -28,7 +28,7 @@ namespace tandem {
 //   arena_bytes             temporaries; arena_bytes_min: most that is alive at once
 //   drops                   runs of the executor behind which temporaries were dropped
 //   runs                    runs of the executor
-//   device.launches         kernels, communications and graphs that training started on a device
+//   device.launches         steps of the plan and graphs that training started on a device
 //   loss_scaling            of amp, behind the last step
 //   comm, comm.TYPE         communications that operators started
 //   comm_out_bytes.TYPE     what these wrote, whole

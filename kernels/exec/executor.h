@@ -1,7 +1,8 @@
 // Runs a plan. With one thread in program order, on the calling thread: a step allocates nothing,
 // looks nothing up and compares no strings, so a small model's step costs microseconds. With
-// several (PlanOptions::num_threads) as the data flow: kernels/exec/dataflow.h. Both give the same
-// bits.
+// several (PlanOptions::num_threads) as the data flow: kernels/exec/dataflow.h. On a device in
+// pieces that are one launch each (PlanOptions::graphs): kernels/exec/graph_pieces.h. All give the
+// same bits.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,7 @@ class Dataflow;
 class ExecObserver {
  public:
   virtual ~ExecObserver() = default;
-  // `step` is about to run; with several threads on another one than its end is seen on.
+  // `step` is about to run, on this thread. Not called where several threads take the steps.
   virtual void BeforeStep(const PlanStep& /*step*/, int64_t /*run*/) {}
   // `step` has run from `begin` to `end` (a communication: has been started, or waited for), in run
   // `run` of the executor. Steps that a condition leaves out are not seen. An error ends the run as
@@ -53,7 +54,7 @@ class Executor {
   int64_t steps_run() const { return steps_run_; }  // iterations of all runs
   int64_t drops() const { return drops_; }          // runs behind which temporaries were dropped
   CommTimes comm_times() const;                     // since it was made
-  // Kernels, communications and graphs that it started on a device.
+  // Steps of the plan and graphs that it started one by one on a device.
   int64_t launches() const { return launches_; }
   // What became of the plan's graphs since the last call, a line each; empty: nothing new.
   std::string TakeNews() { return std::exchange(news_, ""); }
