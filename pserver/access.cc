@@ -27,6 +27,8 @@ const std::vector<AccessRow>& AccessTable() {
       {PserverCall::kOfferBuckets, "OfferBuckets", {kAdmin}},
       {PserverCall::kReleaseBuckets, "ReleaseBuckets", {kAdmin}},
       {PserverCall::kRefuseBuckets, "RefuseBuckets", {kAdmin}},
+      {PserverCall::kHoldPushes, "HoldPushes", {kAdmin}},
+      {PserverCall::kTakeCut, "TakeCut", {kAdmin}},
   };
   return rows;
 }

@@ -31,7 +31,9 @@ enum class PserverCall : uint8_t {
   kFreezeBuckets,
   kOfferBuckets,
   kReleaseBuckets,
-  kRefuseBuckets
+  kRefuseBuckets,
+  kHoldPushes,
+  kTakeCut
 };
 
 struct AccessRow {

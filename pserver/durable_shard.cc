@@ -76,15 +76,75 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t un
   return WriteAside(image);
 }
 
-StatusOr<uint64_t> DurableShard::Restore() {
+StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
   if (storage_ == nullptr) return NoFolder();
-  TD_ASSIGN_OR_RETURN(const std::optional<ShardImage> image, storage_->Read());
+  std::optional<ShardImage> image;
+  if (cut != 0) {
+    TD_ASSIGN_OR_RETURN(image, storage_->ReadCut(cut));
+  } else {
+    TD_ASSIGN_OR_RETURN(image, storage_->Read());
+  }
   if (!image) return NotFound("there is no checkpoint");
   TD_RETURN_IF_ERROR(shard_->Restore(*image));
-  Keeps(image->version);
+  if (cut == 0) Keeps(image->version);
   // What the log holds is behind us: a new checkpoint drops it.
-  if (log_ != nullptr) TD_RETURN_IF_ERROR(Save().status());
+  if (log_ != nullptr || cut != 0) TD_RETURN_IF_ERROR(Save().status());
   return image->version;
+}
+
+StatusOr<std::vector<uint64_t>> DurableShard::Cuts() const {
+  if (storage_ == nullptr) return std::vector<uint64_t>();
+  return storage_->Cuts();
+}
+
+void DurableShard::TakeCut(const std::string& job, CutOrder order, uint64_t complete,
+                           std::function<void(const StatusOr<CutFile>&)> done) {
+  if (storage_ == nullptr) return done(NoFolder());
+  const uint64_t cut = order.cut;
+  if (cut == 0) return done(InvalidArgument("a cut has a number from 1"));
+  bool first = false;
+  std::optional<StatusOr<CutFile>> known;
+  {
+    MutexLock lock(cut_mu_);
+    first = cut_.cut != cut;
+    if (first && !cut_.waiting.empty()) {
+      known = Unavailable("cut %d is being written; try again when it is over", cut_.cut);
+    } else if (first) {
+      cut_ = {.cut = cut, .file = {}, .waiting = {}};
+    } else {
+      known = cut_.file;
+    }
+    if (!known) cut_.waiting.push_back(done);
+  }
+  if (known) return done(*known);
+  if (!first) return;
+  shard_->TakeCut(job, std::move(order), [this, cut, complete](StatusOr<CutImage> image) {
+    if (!image.ok()) return CutEnded(cut, image.status());
+    WriteCut(cut, *std::move(image), complete);
+  });
+}
+
+void DurableShard::WriteCut(uint64_t cut, CutImage image, uint64_t complete) {
+  const auto shared = std::make_shared<CutImage>(std::move(image));
+  const Status posted = later_([this, cut, shared, complete] {
+    StatusOr<size_t> bytes;
+    const auto write = [&] { bytes = storage_->WriteCut(cut, shared->image, complete); };
+    aside_ ? aside_(write) : write();
+    if (!bytes.ok()) return CutEnded(cut, bytes.status());
+    CutEnded(cut, CutFile{shared->image.version, *bytes, shared->held});
+  });
+  if (!posted.ok()) CutEnded(cut, Annotate(posted, "writing the cut"));
+}
+
+void DurableShard::CutEnded(uint64_t cut, const StatusOr<CutFile>& file) {
+  std::vector<std::function<void(const StatusOr<CutFile>&)>> waiting;
+  {
+    MutexLock lock(cut_mu_);
+    if (cut_.cut != cut) return;
+    cut_.file = file;
+    waiting.swap(cut_.waiting);
+  }
+  for (const auto& done : waiting) done(file);
 }
 
 StatusOr<uint64_t> DurableShard::Recover() {

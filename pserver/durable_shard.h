@@ -5,7 +5,10 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "pserver/group_log.h"
 #include "pserver/shard.h"
@@ -45,8 +48,19 @@ class DurableShard {
   // as Shard::Image. `unless_kept`: nothing is written when the checkpoint holds the log up to this
   // number; 0: in any case.
   StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false, uint64_t unless_kept = 0);
-  // Back to the checkpoint; gives its version.
-  StatusOr<uint64_t> Restore();
+  // Back to the checkpoint, or to a cut (0: none); gives its version.
+  StatusOr<uint64_t> Restore(uint64_t cut = 0);
+  // What a server has of a cut over all of them.
+  struct CutFile {
+    uint64_t version = 0;
+    size_t bytes = 0;
+    Duration held{};  // so long no new pushes were taken
+  };
+  // Shard::TakeCut, and writes it; cuts before number `complete` are dropped then. The same call
+  // again gets the same answer, until another cut begins. FAILED_PRECONDITION without a storage.
+  void TakeCut(const std::string& job, CutOrder order, uint64_t complete,
+               std::function<void(const StatusOr<CutFile>&)> done);
+  StatusOr<std::vector<uint64_t>> Cuts() const;  // ascending; empty without a storage
   // OK, or why no rows move from and to this server: what it said about a move must be true behind
   // a restart too, so that it has to keep a log, or nothing.
   Status CheckMoves() const;
@@ -68,6 +82,9 @@ class DurableShard {
   void SaveLater(ShardImage image);
   void ShortenLog();
 
+  void WriteCut(uint64_t cut, CutImage image, uint64_t complete);
+  void CutEnded(uint64_t cut, const StatusOr<CutFile>& file);
+
   // The checkpoint on disk is that of `version`, and what is served no older.
   void Keeps(uint64_t version);
 
@@ -81,6 +98,14 @@ class DurableShard {
   Mutex save_mu_;                                  // of those who save for the same reason one does
   Mutex mu_;                                       // held while a checkpoint is written
   uint64_t written_order_ TD_GUARDED_BY(mu_) = 0;  // ShardImage::order of the last one
+  // The newest cut that somebody wanted, and who waits for it.
+  struct WantedCut {
+    uint64_t cut = 0;
+    std::optional<StatusOr<CutFile>> file;  // when it is there, or is given up
+    std::vector<std::function<void(const StatusOr<CutFile>&)>> waiting;
+  };
+  Mutex cut_mu_;
+  WantedCut cut_ TD_GUARDED_BY(cut_mu_);
   std::unique_ptr<GroupLog> log_;
   std::unique_ptr<Shard> shard_;  // destroyed before its log
 };

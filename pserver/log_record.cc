@@ -22,6 +22,8 @@ EncodedMessage EncodePushOf(const LogEntry& entry) {
   push.sequence = head.sequence;
   push.step = head.step;
   push.learning_rate = head.learning_rate;
+  push.sent = head.numbers.sent;
+  push.ended = head.numbers.ended;
   for (size_t i = 0; i < entry.values.size(); ++i) {
     CodedSlice slice;
     slice.variable = head.slices[i].variable;
@@ -87,6 +89,7 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
                 push->step,
                 push->learning_rate,
                 {}};
+  entry.head.numbers = {push->sent, push->ended};
   BufferPool pool(0);
   for (const CodedSlice& s : push->slices) {
     entry.head.slices.push_back({s.variable, s.offset, s.desc});

@@ -51,8 +51,13 @@ StatusOr<PushMark> FromProto(const TrainerMark& mark) {
                     mark.window_size(), words.size());
   }
   std::copy(mark.window().begin(), mark.window().end(), words.begin());
-  return PushMark{IndexOf(mark.trainer_id()), mark.incarnation(), mark.completed(),
-                  SequenceWindow::FromParts(mark.sequence(), words), mark.lost_pushes()};
+  return PushMark{IndexOf(mark.trainer_id()),
+                  mark.incarnation(),
+                  mark.completed(),
+                  SequenceWindow::FromParts(mark.sequence(), words),
+                  mark.lost_pushes(),
+                  SentNumbers{{mark.sent().begin(), mark.sent().end()},
+                              {mark.ended().begin(), mark.ended().end()}}};
 }
 
 void ToProto(const PushMark& m, TrainerMark* mark) {
@@ -62,6 +67,8 @@ void ToProto(const PushMark& m, TrainerMark* mark) {
   mark->set_completed(m.completed);
   mark->set_lost_pushes(m.lost_pushes);
   for (uint64_t word : m.applied.words()) mark->add_window(word);
+  mark->mutable_sent()->Add(m.numbers.sent.begin(), m.numbers.sent.end());
+  mark->mutable_ended()->Add(m.numbers.ended.begin(), m.numbers.ended.end());
 }
 
 StatusOr<BucketParcel> FromProto(const ParcelDef& def) {

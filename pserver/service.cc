@@ -15,6 +15,7 @@
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.grpc.pb.h"
 #include "pserver/access.h"
+#include "pserver/cut_calls.h"
 #include "pserver/move_calls.h"
 #include "pserver/plain_calls.h"
 #include "pserver/proto_convert.h"
@@ -36,6 +37,8 @@ using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
         ParameterServer::WithCallbackMethod_OfferBuckets<
             ParameterServer::WithCallbackMethod_ReleaseBuckets<
                 ParameterServer::WithCallbackMethod_RefuseBuckets<ParameterServer::Service>>>>>;
+using Cuts = ParameterServer::WithCallbackMethod_HoldPushes<
+    ParameterServer::WithCallbackMethod_TakeCut<Moves>>;
 // Push and Pull carry tensors and are read and written by hand, the rest goes through protobuf.
 using Plain = ParameterServer::WithCallbackMethod_Configure<
     ParameterServer::WithCallbackMethod_InitParams<ParameterServer::WithCallbackMethod_WaitInit<
@@ -45,7 +48,7 @@ using Plain = ParameterServer::WithCallbackMethod_Configure<
                     ParameterServer::WithCallbackMethod_RestoreCheckpoint<
                         ParameterServer::WithCallbackMethod_PullState<
                             ParameterServer::WithCallbackMethod_PullTable<
-                                ParameterServer::WithCallbackMethod_OpenLane<Moves>>>>>>>>>>>;
+                                ParameterServer::WithCallbackMethod_OpenLane<Cuts>>>>>>>>>>>;
 using Base =
     ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
 
@@ -133,7 +136,7 @@ class PserverService final : public Base {
                                         RestoreCheckpointReply* reply) override {
     return Work(context, PserverCall::kRestoreCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
-      TD_ASSIGN_OR_RETURN(const uint64_t version, durable_.Restore());
+      TD_ASSIGN_OR_RETURN(const uint64_t version, durable_.Restore(request->cut()));
       reply->set_version(version);
       return OkStatus();
     });
@@ -198,6 +201,19 @@ class PserverService final : public Base {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
       return shard_.RefuseBuckets(request->job(), request->refuse());
     });
+  }
+  ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
+                                 HoldPushesReply* reply) override {
+    return Work(context, PserverCall::kHoldPushes,
+                [this, request, reply] { return tandem::HoldPushes(*request, durable_, reply); });
+  }
+  ServerUnaryReactor* TakeCut(CallbackServerContext* context, const TakeCutRequest* request,
+                              TakeCutReply* reply) override {
+    return Hand(context, PserverCall::kTakeCut, &threads_.others,
+                [this, request, reply](const Finish& finish) {
+                  tandem::TakeCut(*request, durable_, reply, finish);
+                  deadlines_.Poke(shard_.NextDeadline());
+                });
   }
 
  private:
@@ -440,6 +456,8 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
   reply->set_checkpoint_version(durable_.checkpoint_version());
   reply->set_buckets(static_cast<uint32_t>(info.buckets));
   reply->set_map_version(info.map_version);
+  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> cuts, durable_.Cuts());
+  reply->mutable_cut()->Add(cuts.begin(), cuts.end());
   return OkStatus();
 }
 

@@ -41,7 +41,9 @@ Shard::Counters::Counters(Metrics& m)
                                  "Time to reduce and apply one step or push", kUpdateBounds)),
       staleness(m.GetHistogram("tandem_pserver_staleness_updates",
                                "Updates between a trainer's last pull and its push",
-                               kStalenessBounds)) {}
+                               kStalenessBounds)),
+      hold(m.GetHistogram("tandem_pserver_hold_seconds",
+                          "Time without new pushes, for a cut over all servers", kWaitBounds)) {}
 
 Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device& device,
              Metrics& metrics)
@@ -166,6 +168,7 @@ void Shard::Adopt(const Caller& caller) {
   if (soon && options_.save_soon) options_.save_soon();
   t.incarnation = caller.incarnation;
   t.taken = t.applied = SequenceWindow();
+  t.numbers = {};
   t.completed = false;
   t.adopted = version_;
   DropGathered(caller.trainer);
@@ -231,6 +234,7 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
     if (taken) return true;
   }
   if (!replaying_) TD_RETURN_IF_ERROR(CheckGeneration(head));
+  if (!replaying_) TD_RETURN_IF_ERROR(CheckHold(head));
   if (options_.log != nullptr && !replaying_) TD_RETURN_IF_ERROR(options_.log->Ready());
   if (t.completed) {
     return FailedPrecondition("trainer %d pushes after it completed", head.caller.trainer);
@@ -344,6 +348,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   const bool forgets =
       options_.bug == ShardBug::kNoDedup || (options_.bug == ShardBug::kMarksNotKept && replaying_);
   if (!forgets) t.taken.Take(head.sequence);
+  t.numbers.Raise(head.numbers);
   t.last_step = head.step;
   ++t.pushes;
   counters_.pushes.Add(1);
@@ -399,6 +404,7 @@ void Shard::Advance(Ready& ready) {
   ShowTables();
   for (Trainer& t : trainers_) t.applied = t.taken;
   if (options_.log != nullptr) Settle();
+  TryCut(ready);
   // First, so that nobody who waits for this version waits for the checkpoint too.
   WakeWaiters(ready);
   if (!replaying_ && options_.checkpoint_every_steps != 0 &&
@@ -434,7 +440,8 @@ void Shard::Settle() {
   settled_number_ = log_number_;
   for (size_t r = 0; r < trainers_.size(); ++r) {
     Trainer& t = trainers_[r];
-    t.settled = {static_cast<int>(r), t.incarnation, t.completed, t.applied, t.lost_pushes};
+    t.settled = {static_cast<int>(r), t.incarnation, t.completed,
+                 t.applied,           t.lost_pushes, t.numbers};
   }
 }
 

@@ -140,6 +140,18 @@ class Shard {
   // Takes up what somebody else knows; serves what was offered once it was released.
   StatusOr<MapAnswer> ExchangeMap(const Caller& caller, bool observer, const BucketMap& known);
 
+  // ---- A cut over all servers (shard_cut.cc), a_sync.
+  // Takes no new pushes until TakeCut, ReleasePushes or the end of the lease, and says which ones
+  // it took. UNAVAILABLE while rows are on their way, or for another cut; FAILED_PRECONDITION when
+  // this cut is over, or when a trainer does not say which of its messages belong together.
+  StatusOr<HeldPushes> HoldPushes(const std::string& job, uint64_t cut, Duration lease);
+  void ReleasePushes(const std::string& job, uint64_t cut);
+  // Takes what belongs to the cut and has not come yet; then `done` gets the state, which has of
+  // each trainer those pushes and no others, and new pushes are taken again. ABORTED when that
+  // cannot be any more; DEADLINE_EXCEEDED naming what has not come. REQUIRES (else ABORTED): pushes
+  // are held for it.
+  void TakeCut(const std::string& job, CutOrder order, Done<CutImage> done);
+
   ShardInfo Info() const;
   // The job that is served: as configured, else as the options say, else "".
   std::string Job() const;
@@ -189,6 +201,7 @@ class Shard {
     uint64_t adopted = 0;    // version when this incarnation first called
     SequenceWindow taken;    // includes the step being gathered
     SequenceWindow applied;  // behind the parameters
+    SentNumbers numbers;     // as its pushes said
     PushMark settled;        // as it was at settled_number_
     uint64_t lost_pushes = 0;
     Time last_seen;
@@ -220,7 +233,7 @@ class Shard {
     Counter &rejected, &skipped;  // for NaN and infinity
     Counter& lost_pushes;
     Gauge &waiting, &lost, &owed;
-    Histogram &barrier_wait, &pull_wait, &update_time, &staleness;
+    Histogram &barrier_wait, &pull_wait, &update_time, &staleness, &hold;
   };
   // An image that may still lack its slices (DenseTable::BeginCut).
   struct Cut {
@@ -237,6 +250,13 @@ class Shard {
     std::vector<BucketMove> moves;  // empty: none
     std::string address;            // of their target
     Time until;
+  };
+  // No new pushes are taken until then, but those of the cut that is ordered.
+  struct Hold {
+    uint64_t cut = 0;  // 0: none
+    Time since, until;
+    std::optional<CutOrder> order;
+    Done<CutImage> done;  // with an order
   };
   struct TableGauges {  // TableInfo's
     Gauge &rows, &bytes, &waiting, &dropped, &removed, &extended, &cold, &fetched, &written,
@@ -337,6 +357,17 @@ class Shard {
   Status CheckGeneration(const PushHead& head) const TD_REQUIRES(mu_);
   StatusOr<bool> TakenElsewhere(const PushHead& head) const TD_REQUIRES(mu_);
 
+  // shard_cut.cc
+  Status CheckCuttable(const std::string& job) const TD_REQUIRES(mu_);
+  Status CheckHold(const PushHead& head) TD_REQUIRES(mu_);
+  // OK: the state is the cut. UNAVAILABLE: not yet, says what has not come. ABORTED: never.
+  Status CheckCut() const TD_REQUIRES(mu_);
+  Status CheckCutOf(const CutMark& mark) const TD_REQUIRES(mu_);
+  void TryCut(Ready& ready) TD_REQUIRES(mu_);
+  // With an order, which is given up: tells why.
+  void EndHold(const Status& why, Ready& ready) TD_REQUIRES(mu_);
+  void ExpireHold(Time now, Ready& ready) TD_REQUIRES(mu_);
+
   // shard_wait.cc
   bool CanAnswer(const PullQuery& query) const TD_REQUIRES(mu_);
   StatusOr<PullResult> MakePull(const PullQuery& query) TD_REQUIRES(mu_);
@@ -385,6 +416,8 @@ class Shard {
   std::vector<TableGauges> table_gauges_ TD_GUARDED_BY(mu_);
   MoveState moves_ TD_GUARDED_BY(mu_);  // of buckets
   Frozen frozen_ TD_GUARDED_BY(mu_);
+  Hold hold_ TD_GUARDED_BY(mu_);
+  uint64_t last_cut_ TD_GUARDED_BY(mu_) = 0;         // that was taken or given up
   bool has_previous_ TD_GUARDED_BY(mu_) = false;     // the version before is there too
   std::vector<bool> has_values_ TD_GUARDED_BY(mu_);  // by slice, then by table
   size_t values_missing_ TD_GUARDED_BY(mu_) = 0;

@@ -140,8 +140,10 @@ Status Shard::Restore(const ShardImage& image) {
     }
     moves_ = moves;
     frozen_ = {};
-    FailAllWaiters(Aborted("this server went back to the checkpoint of version %d", image.version),
-                   ready);
+    const Status back =
+        Aborted("this server went back to the checkpoint of version %d", image.version);
+    FailAllWaiters(back, ready);
+    EndHold(back, ready);
     rollbacks_ += table_ != nullptr;
     table_ = std::move(table);
     cutting_ = false;
@@ -168,6 +170,7 @@ Status Shard::Restore(const ShardImage& image) {
       t.completed = mark.completed;
       t.taken = t.applied = mark.applied;
       t.lost_pushes = mark.lost_pushes;
+      t.numbers = mark.numbers;
     }
     Settle();
   }

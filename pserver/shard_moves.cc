@@ -144,6 +144,9 @@ StatusOr<BucketParcel> Shard::FreezeBuckets(const std::string& job, const std::v
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(CheckMovable(job));
   TD_RETURN_IF_ERROR(CheckFreeze(buckets, target));
+  if (hold_.cut != 0 && clock_.Now() < hold_.until) {
+    return Unavailable("rows stay where they are while a cut is taken; try again");
+  }
   Thaw();
   std::vector<BucketMove> moves;
   for (const int b : buckets) {
@@ -278,6 +281,7 @@ void Shard::TakeMark(const ServerMark& mark, int source) {
   if (mark.mark.incarnation > t.incarnation) {
     t.incarnation = mark.mark.incarnation;
     t.taken = t.applied = SequenceWindow();
+    t.numbers = {};
     t.completed = false;
     t.adopted = version_;
   }

@@ -31,6 +31,7 @@ void Shard::NotePush(const PushHead& head, const PushTicket& ticket) {
   if (options_.log == nullptr || replaying_) return;
   LogEntry entry{++log_number_, LogEntry::Kind::kOrder, {}, {}};
   entry.head = {head.caller, head.sequence, head.step, head.learning_rate, {}};
+  entry.head.numbers = head.numbers;
   for (const PushHead::Slice& s : head.slices) entry.sender_bytes += s.desc.bytes();
   options_.log->Append(std::move(entry));
 }

@@ -89,6 +89,8 @@ enum class ShardBug : uint8_t {
   kMarksStay,     // buckets come without the marks of the pushes behind them
   kOwnsTooSoon,   // buckets that are offered are served before they are released
   kNeverAsks,     // pushes of which the log has the order alone are forgotten at a start
+  kCutsEarly,     // a cut does not wait for what belongs to it and has not come
+  kHoldsNothing,  // new pushes are taken although they are to be held for a cut
 };
 
 // Who calls.
@@ -154,6 +156,15 @@ struct TablePage {
   int next_bucket = 0;
 };
 
+// PushRequest's of proto/pserver.proto: by server, numbers of messages of one trainer.
+struct SentNumbers {
+  std::vector<uint64_t> sent;   // the newest ones
+  std::vector<uint64_t> ended;  // up to which pushes have ended with all their messages
+  // Of those told so far the highest.
+  void Raise(const SentNumbers& other);
+  static uint64_t At(const std::vector<uint64_t>& numbers, int server);  // 0: nothing is known
+};
+
 // A push without its values. The gradient of a table is two slices with its name: the row ids, i64
 // [n], ascending, and right behind f32 [n, dim].
 struct PushHead {
@@ -171,6 +182,7 @@ struct PushHead {
   uint64_t generation = 0;
   int origin_server = 0;
   uint64_t origin_sequence = 0;
+  SentNumbers numbers = {};
 };
 // Where the values of an admitted push go, in the order of PushHead::slices.
 struct PushTicket {
@@ -267,6 +279,7 @@ struct PushMark {
   bool completed = false;
   SequenceWindow applied;
   uint64_t lost_pushes = 0;  // TrainerInfo's
+  SentNumbers numbers = {};
 };
 struct SliceImage {
   struct Slot {
@@ -303,6 +316,31 @@ struct ShardImage {
   // As Storage::Read gives it: the version of the whole image on which deltas may build.
   std::optional<uint64_t> whole = {};
   size_t bytes() const;
+};
+
+// ---- Cuts over all servers (shard_cut.cc)
+// --------------------------------------------------------
+
+// Which pushes of a trainer belong to a cut.
+struct CutMark {
+  int trainer = 0;
+  uint64_t incarnation = 0;
+  bool completed = false;  // all its pushes have ended
+  SentNumbers numbers;
+};
+struct HeldPushes {
+  std::vector<CutMark> marks;  // of all trainers
+  BucketMap map;
+};
+struct CutOrder {
+  uint64_t cut = 0;  // its number
+  std::vector<CutMark> marks;
+  uint64_t map_version = 0;  // of BucketMap, as HeldPushes said
+  Duration lease{};          // to wait for what has not come
+};
+struct CutImage {
+  ShardImage image;
+  Duration held{};  // so long no new pushes were taken
 };
 
 inline std::span<const float> Floats(const Buffer& buffer, int64_t numel) {

@@ -334,6 +334,7 @@ void Shard::ExpireWaiters() {
     MutexLock lock(mu_);
     const Time now = clock_.Now();
     LoseSilentTrainers(now, ready);
+    ExpireHold(now, ready);
     if (const Status lost = LostTrainer(now); !lost.ok()) FailAllWaiters(lost, ready);
     FailSome(init_waiters_, ready, [&](const InitWaiter& w) TD_NO_ANALYSIS -> Status {
       if (w.deadline > now) return OkStatus();
@@ -358,7 +359,7 @@ void Shard::ExpireWaiters() {
 
 Time Shard::NextDeadline() const {
   MutexLock lock(mu_);
-  Time next = Time::max();
+  Time next = hold_.order ? hold_.until : Time::max();
   for (const InitWaiter& w : init_waiters_) next = std::min(next, w.deadline);
   for (const PullWaiter& w : pull_waiters_) next = std::min(next, w.deadline);
   for (const auto& [name, barrier] : barriers_) {
@@ -378,6 +379,7 @@ void Shard::Shutdown() {
     MutexLock lock(mu_);
     if (broken_.ok()) broken_ = Unavailable("this server is shutting down");
     FailAllWaiters(broken_, ready);
+    EndHold(broken_, ready);
   }
   Run(std::move(ready));
 }

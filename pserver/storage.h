@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "pserver/shard_types.h"
@@ -27,6 +28,12 @@ class Storage {
   // A whole image; nullopt when there is none. DATA_LOSS when it is damaged or older than the last
   // one acknowledged: it is then never loaded.
   virtual StatusOr<std::optional<ShardImage>> Read() = 0;
+
+  // ---- Cuts over all servers, beside the checkpoint: whole images by number. Written as
+  // checkpoints are; with one that is written, those before number `complete` are dropped.
+  virtual StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) = 0;
+  virtual StatusOr<ShardImage> ReadCut(uint64_t cut) = 0;  // NOT_FOUND; DATA_LOSS as above
+  virtual StatusOr<std::vector<uint64_t>> Cuts() = 0;      // ascending
 
   // ---- The log: what changed since the checkpoint. Write drops what its image holds.
   // Adds entries in one write; gives their bytes. Once it returned they survive the death of the

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <string_view>
 
 #include "absl/strings/numbers.h"
@@ -49,6 +50,8 @@ Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
 std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
 constexpr const char* kLogBegin = "log/";
 constexpr const char* kLogEnd = "log0";  // '0' follows '/'
+std::string CutKey(uint64_t cut) { return absl::StrFormat("cut/%016x", cut); }
+constexpr std::string_view kCutBegin = "cut/";  // and a ShardMeta behind each
 
 ShardMeta MakeMeta(const ShardImage& image) {
   ShardMeta meta;
@@ -153,6 +156,48 @@ class RocksdbStorage final : public Storage {
     return std::optional<ShardImage>(std::move(image));
   }
 
+  StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) override {
+    MutexLock lock(mu_);
+    const size_t bytes = image.bytes();
+    TD_RETURN_IF_ERROR(CheckSpace(bytes));
+    ShardMeta meta = MakeMeta(image);
+    meta.set_values_file(std::string(kValues) + std::to_string(++last_file_));
+    if (Status status = WriteValues(ValuesPath(meta), image, meta); !status.ok()) {
+      unlink(ValuesPath(meta).c_str());
+      return Annotate(status, absl::StrFormat("writing cut %d to %s", cut, dir_));
+    }
+    rocksdb::WriteBatch batch;
+    (void)batch.DeleteRange(CutKey(0), CutKey(complete));
+    (void)batch.Put(CutKey(cut), meta.SerializeAsString());
+    rocksdb::WriteOptions sync;
+    sync.sync = true;
+    TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "writing a cut to " + dir_));
+    std::string text;
+    ShardMeta checkpoint;
+    if (db_->Get({}, kMetaKey, &text).ok() && checkpoint.ParseFromString(text)) {
+      RemoveValuesBut(checkpoint);
+    }
+    return bytes;
+  }
+
+  StatusOr<ShardImage> ReadCut(uint64_t cut) override {
+    MutexLock lock(mu_);
+    std::string text;
+    const rocksdb::Status got = db_->Get({}, CutKey(cut), &text);
+    if (got.IsNotFound()) return NotFound("%s: there is no cut %d", dir_, cut);
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "reading a cut of " + dir_));
+    ShardMeta meta;
+    if (!meta.ParseFromString(text)) return DataLoss("%s: cut %d is damaged", dir_, cut);
+    return ReadImage(meta);
+  }
+
+  StatusOr<std::vector<uint64_t>> Cuts() override {
+    std::vector<uint64_t> cuts;
+    const Status status = EachCut([&](uint64_t cut, std::string_view) { cuts.push_back(cut); });
+    if (!status.ok()) return status;
+    return cuts;
+  }
+
   StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) override {
     rocksdb::WriteBatch batch;
     for (const LogEntry& entry : entries) {
@@ -253,12 +298,31 @@ class RocksdbStorage final : public Storage {
     }
   }
 
+  // Calls `take` with each cut's number and the ShardMeta behind it, ascending.
+  Status EachCut(const std::function<void(uint64_t, std::string_view)>& take) const {
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+    const rocksdb::Slice prefix(kCutBegin.data(), kCutBegin.size());
+    for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix); it->Next()) {
+      uint64_t cut = 0;
+      const std::string number = it->key().ToString().substr(kCutBegin.size());
+      if (absl::SimpleHexAtoi(number, &cut)) take(cut, it->value().ToStringView());
+    }
+    return FromRocksdb(it->status(), "reading the cuts of " + dir_);
+  }
+
   // Files of older checkpoints, and of those that were never whole.
   void RemoveValuesBut(const ShardMeta& meta) const {
+    std::set<std::string> needed = {meta.values_file(), meta.base().values_file()};
+    bool known = true;
+    const Status cuts = EachCut([&](uint64_t, std::string_view text) {
+      ShardMeta cut;
+      known &= cut.ParseFromArray(text.data(), static_cast<int>(text.size()));
+      needed.insert(cut.values_file());
+    });
+    if (!known || !cuts.ok()) return;  // nobody knows what a damaged one needs
     EachFile([&](uint64_t number) {
       const std::string other = std::string(kValues) + std::to_string(number);
-      if (other == meta.values_file() || other == meta.base().values_file()) return;
-      unlink((dir_ + "/" + other).c_str());
+      if (!needed.contains(other)) unlink((dir_ + "/" + other).c_str());
     });
   }
 

@@ -22,7 +22,9 @@ enum PushField : uint32_t {
   kPull = 8,
   kGeneration = 9,
   kOriginServer = 10,
-  kOriginSequence = 11
+  kOriginSequence = 11,
+  kSent = 12,
+  kEnded = 13
 };
 enum ReplyField : uint32_t { kVersion = 1, kServerIncarnation = 2, kReplySlice = 3, kTimes = 4 };
 enum PushReplyField : uint32_t {
@@ -37,6 +39,7 @@ enum TimesField : uint32_t { kReceived = 1, kAnswered = 2, kUpdateBegin = 3, kUp
 constexpr size_t kNameBytesMax = 256;
 constexpr size_t kSlicesMax = 1 << 20;
 constexpr size_t kPullBytesMax = 64 << 20;
+constexpr size_t kServersMax = 1 << 16;
 
 constexpr uint32_t AsVarint(uint32_t field) { return WireTag(field, WireType::kVarint); }
 constexpr uint32_t AsBytes(uint32_t field) { return WireTag(field, WireType::kBytes); }
@@ -110,6 +113,12 @@ void PutTimes(std::string& out, uint32_t field, const CodedTimes& times) {
   PutBytesField(out, field, inner);
 }
 
+void PutNumbers(std::string& out, uint32_t field, const std::vector<uint64_t>& numbers) {
+  std::string packed;
+  for (const uint64_t number : numbers) PutVarint(packed, number);
+  PutBytesField(out, field, packed);
+}
+
 // ---- Reading
 // --------------------------------------------------------------------------------------
 
@@ -130,6 +139,16 @@ void ReadDims(WireReader& in, uint32_t tag, std::vector<int64_t>& dims) {
     if (dims.size() <= static_cast<size_t>(Shape::kRankMax)) {
       dims.push_back(static_cast<int64_t>(d));
     }
+  } while (packed);
+  if (packed) in.Leave(entered);
+}
+
+void ReadNumbers(WireReader& in, bool packed, std::vector<uint64_t>& numbers) {
+  const size_t entered = packed ? in.Enter() : 0;
+  do {
+    if (packed && in.done()) break;
+    const uint64_t number = in.Varint();
+    if (numbers.size() < kServersMax) numbers.push_back(number);
   } while (packed);
   if (packed) in.Leave(entered);
 }
@@ -299,6 +318,8 @@ EncodedMessage EncodePush(const CodedPush& push, bool crc32c) {
   PutUintField(writer.head(), kGeneration, push.generation);
   PutUintField(writer.head(), kOriginServer, push.origin_server);
   PutUintField(writer.head(), kOriginSequence, push.origin_sequence);
+  PutNumbers(writer.head(), kSent, push.sent);
+  PutNumbers(writer.head(), kEnded, push.ended);
   return std::move(writer).Finish();
 }
 
@@ -369,6 +390,14 @@ StatusOr<CodedPush> DecodePush(Fragments message) {
         break;
       case AsVarint(kOriginSequence):
         push.origin_sequence = in.Varint();
+        break;
+      case AsVarint(kSent):
+      case AsBytes(kSent):
+        ReadNumbers(in, tag == AsBytes(kSent), push.sent);
+        break;
+      case AsVarint(kEnded):
+      case AsBytes(kEnded):
+        ReadNumbers(in, tag == AsBytes(kEnded), push.ended);
         break;
       default:
         in.Skip(tag);

@@ -51,6 +51,7 @@ struct CodedPush {
   uint64_t generation = 0;
   uint32_t origin_server = 0;
   uint64_t origin_sequence = 0;
+  std::vector<uint64_t> sent = {}, ended = {};  // by server
 };
 
 // ServerTimes of proto/pserver.proto.

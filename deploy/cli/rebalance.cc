@@ -6,9 +6,8 @@
 
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
-#include "deploy/cli/job_access.h"
+#include "deploy/cli/job_carrier.h"
 #include "deploy/cli/rebalance.h"
-#include "pserver/client/grpc_carrier.h"
 #include "pserver/client/mover.h"
 
 namespace tandem::deploy {
@@ -94,18 +93,8 @@ struct Rebalancing {
 };
 
 Status Rebalance(const JobAccess& access, const Rebalancing& what) {
-  PsOptions options;
-  options.job = access.job;
-  options.secret = access.secret;
-  options.tls = access.tls;
-  options.start_timeout = access.timeout;
-  options.transport = PsTransport::kGrpc;
-  std::vector<std::string> addresses;
-  for (const tandem::Endpoint& e : access.pservers) addresses.push_back(ToString(e));
-  TD_ASSIGN_OR_RETURN(const auto carrier, GrpcCarrier::Connect(addresses, options));
-  const auto close = std::unique_ptr<PsCarrier, void (*)(PsCarrier*)>(
-      carrier.get(), [](PsCarrier* c) { c->Close(); });
-  Mover mover(*carrier, addresses, {.job = access.job});
+  TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
+  Mover mover(*job.carrier, job.addresses, {.job = access.job});
   TD_ASSIGN_OR_RETURN(std::vector<ServedBuckets> servers, mover.Where());
   for (const std::string& address : what.added) {
     const auto known = std::find_if(servers.begin(), servers.end(),

@@ -9,6 +9,7 @@
 
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
+#include "deploy/cli/cut.h"
 #include "deploy/cli/job_access.h"
 #include "deploy/cli/rebalance.h"
 
@@ -41,6 +42,10 @@ Status OnEachServer(const ParsedArgs& args,
 }
 
 Status Save(const ParsedArgs& args) {
+  if (args.Has("cut") && args.Has("mode")) {
+    return InvalidArgument("--cut writes whole states beside the checkpoints: it has no --mode");
+  }
+  if (args.Has("cut")) return SaveCut(args);
   const std::string mode = args.Get("mode", "full");
   if (mode != "full" && mode != "base" && mode != "delta") {
     return InvalidArgument("--mode=%s: expected full, base (the same) or delta", mode);
@@ -55,6 +60,7 @@ Status Save(const ParsedArgs& args) {
 }
 
 Status Restore(const ParsedArgs& args) {
+  if (args.Has("cut")) return RestoreCut(args);
   return OnEachServer(args, [](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
     TD_ASSIGN_OR_RETURN(const uint64_t version, server.Restore());
     (*facts)["version"] = version;
@@ -132,8 +138,12 @@ int RunSave(const Args& args) {
       "save",
       "tandem save [LOG_FOLDER]: pservers write checkpoints into their --data_dir.\n"
       "A delta holds of tables the rows that changed since the last full checkpoint (its "
-      "base),\nand takes the place of an older delta; tandem restore reads both.\n",
-      AccessFlags({{"mode", "", "MODE", "full (default; also: base) or delta"}}), args, Save);
+      "base),\nand takes the place of an older delta; tandem restore reads both.\n"
+      "In a_sync modes each server's checkpoint is of a moment of its own. A cut is one state of\n"
+      "all servers: of each push that was acknowledged it has all or nothing.\n",
+      AccessFlags({{"mode", "", "MODE", "full (default; also: base) or delta"},
+                   {"cut", "", "", "one state of all servers, beside their checkpoints"}}),
+      args, Save);
 }
 
 int RunRestore(const Args& args) {
@@ -142,7 +152,8 @@ int RunRestore(const Args& args) {
       "tandem restore [LOG_FOLDER]: pservers go back to the checkpoints that they wrote "
       "last.\nIn sync mode trainers that go on are refused: their step is not the servers' any "
       "more.\n",
-      AccessFlags(), args, Restore);
+      AccessFlags({{"cut", "", "", "to the newest cut that all of them have (save --cut)"}}), args,
+      Restore);
 }
 
 int RunDrain(const Args& args) {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -124,8 +126,17 @@ struct PsClient::Impl {
                                             const std::vector<PsConstRows>& rows);
   StatusOr<std::vector<std::shared_ptr<PullPart>>> PullParts(const std::vector<PsTensor>& params,
                                                              PsWhen when) const;
-  // Sends `part` with `pull` (may be null); `done` gets the version of the push, or of the pull.
-  // Here and in client_moves.cc: rows that are elsewhere by now go there.
+  // Numbers the messages of one push, all at once, so that servers know which belong together
+  // (PushRequest.sent of proto/pserver.proto).
+  void Number(std::span<PushPart> parts);
+  std::vector<uint64_t> Sent() const TD_REQUIRES(mu);  // by server
+  // Of all messages of a push together: it began, behind `Sent` of then; and ended.
+  using Outstanding = std::list<std::vector<uint64_t>>;
+  Outstanding::iterator BeginPush();
+  void EndPush(Outstanding::iterator push);
+  CodedPush Coded(const PushPart& part, uint64_t step, float learning_rate, std::string pull) const;
+  // Sends `part`, which has its number, with `pull` (may be null); `done` gets the version of the
+  // push, or of the pull. Here and in client_moves.cc: rows that are elsewhere by now go there.
   void SendPush(PushPart& part, uint64_t step, float learning_rate, std::shared_ptr<PullPart> pull,
                 DoneVersion done);
   void SendPull(std::shared_ptr<PullPart> part, DoneVersion done);
@@ -235,6 +246,7 @@ struct PsClient::Impl {
   mutable Mutex mu;
   std::shared_ptr<const PsPlacement> placement TD_GUARDED_BY(mu);
   std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);  // generations
+  Outstanding outstanding TD_GUARDED_BY(mu);                   // in the order of their begin
 
   std::unique_ptr<KeptPushes> kept;  // made by Configure; null: no server asks for it
   std::deque<std::shared_ptr<OnePush>> held TD_GUARDED_BY(mu);  // until there is room
@@ -250,7 +262,6 @@ struct PsClient::Impl::OnePush {
   std::shared_ptr<PullPart> pull;  // may be null
   DoneVersion done;
   Time deadline;
-  uint64_t sequence = 0;
   int attempts = 0;
 };
 

@@ -21,6 +21,11 @@ bool IsGone(const Status& status) {
          status.code() == StatusCode::kDeadlineExceeded;
 }
 
+bool HasRows(const PushPart& part) {
+  return std::any_of(part.slices.begin(), part.slices.end(),
+                     [](const CodedSlice& s) { return s.desc.dtype == DType::kI64; });
+}
+
 // Ends when all have.
 class Countdown {
  public:
@@ -145,20 +150,29 @@ void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate
   Begin(std::move(push));
 }
 
+CodedPush PsClient::Impl::Coded(const PushPart& part, uint64_t step, float learning_rate,
+                                std::string pull) const {
+  return {options.job,
+          static_cast<uint32_t>(options.trainer),
+          options.incarnation,
+          part.sequence,
+          step,
+          learning_rate,
+          part.slices,
+          std::move(pull),
+          part.generation,
+          part.origin_server,
+          part.origin_sequence,
+          part.sent,
+          part.ended};
+}
+
 // Every attempt has the same bytes.
 void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
   Server& server = ServerAt(push->part.server);
-  CodedPush coded{options.job,
-                  static_cast<uint32_t>(options.trainer),
-                  options.incarnation,
-                  push->sequence,
-                  push->step,
-                  push->learning_rate,
-                  push->part.slices,
-                  push->pull == nullptr ? "" : push->pull->request.SerializeAsString(),
-                  push->part.generation,
-                  push->part.origin_server,
-                  push->part.origin_sequence};
+  const CodedPush coded =
+      Coded(push->part, push->step, push->learning_rate,
+            push->pull == nullptr ? "" : push->pull->request.SerializeAsString());
   Send(server, "Push", EncodePush(coded, options.crc32c), push->deadline,
        [this, push, &server](const Status& status, Fragments answer) {
          if (HasMoved(status)) return Redirect(push, status);
@@ -183,7 +197,10 @@ void PsClient::Impl::Redirect(std::shared_ptr<OnePush> push, const Status& why) 
     owners.erase(server);
     // They serve what was given to them once somebody tells them of it.
     Exchange(owners, [this, push, server] {
-      if (Placement()->generations[server] != push->part.generation) return CutAnew(push);
+      // Without rows it is held there, and may be on its way once more: its number stays.
+      const bool refused =
+          HasRows(push->part) && Placement()->generations[server] != push->part.generation;
+      if (refused) return CutAnew(push);
       carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
     });
   });
@@ -207,7 +224,7 @@ void PsClient::Impl::LookElsewhere(std::shared_ptr<OnePush> push, const Status& 
     if (owners.empty() || owners.contains(push->part.server)) return push->done(why);
     push->deadline = carrier->Now() + options.step_timeout;
     push->part.origin_server = static_cast<uint32_t>(push->part.server) + 1;
-    push->part.origin_sequence = push->sequence;
+    push->part.origin_sequence = push->part.sequence;
     CutAnew(push);
   });
 }
@@ -236,6 +253,7 @@ void PsClient::Impl::CutAnew(const std::shared_ptr<OnePush>& push) {
   }
   if (parts.empty()) return push->done(UINT64_MAX);  // there were none: nobody misses them
   const bool alone = push->pull != nullptr && parts[0].slices.empty();
+  Number(std::span(parts).subspan(alone ? 1 : 0));
   const auto join = std::make_shared<PsJoin>(static_cast<int>(parts.size()), push->done);
   for (size_t i = 0; i < parts.size(); ++i) {
     PushPart& part = parts[i];

@@ -61,10 +61,7 @@ void PsClient::Impl::SendPatiently(std::shared_ptr<PatientCall> call) {
 // ---- Pushes that are kept
 
 void PsClient::Impl::Begin(std::shared_ptr<OnePush> push) {
-  if (kept == nullptr) {
-    push->sequence = ++ServerAt(push->part.server).sequence;
-    return SendOnce(std::move(push));
-  }
+  if (kept == nullptr) return SendOnce(std::move(push));
   bool first = false;
   {
     MutexLock lock(mu);
@@ -79,8 +76,7 @@ void PsClient::Impl::Begin(std::shared_ptr<OnePush> push) {
 }
 
 void PsClient::Impl::SendKept(std::shared_ptr<OnePush> push) {
-  push->sequence = ++ServerAt(push->part.server).sequence;
-  push->part = kept->Keep({push->part, push->step, push->sequence, push->learning_rate});
+  push->part = kept->Keep({push->part, push->step, push->learning_rate});
   SendOnce(std::move(push));
 }
 
@@ -133,7 +129,7 @@ void PsClient::Impl::AskForCheckpoint(size_t server, uint64_t number) {
 void PsClient::Impl::Ended(const OnePush& push, const Status& status, const PushNumbers& numbers) {
   const size_t server = push.part.server;
   if (status.ok()) {
-    kept->Answered(server, push.sequence, numbers.log_number);
+    kept->Answered(server, push.part.sequence, numbers.log_number);
     return kept->Checkpointed(server, numbers.kept_number);
   }
   switch (status.code()) {
@@ -142,7 +138,7 @@ void PsClient::Impl::Ended(const OnePush& push, const Status& status, const Push
     case StatusCode::kNotFound:
     case StatusCode::kFailedPrecondition:
     case StatusCode::kResourceExhausted:
-      if (push.pull == nullptr) kept->Drop(server, push.sequence);
+      if (push.pull == nullptr) kept->Drop(server, push.part.sequence);
       break;
     default:
       break;
@@ -178,17 +174,14 @@ void PsClient::Impl::SendNext(const std::shared_ptr<Resending>& all) {
     return;
   }
   const KeptPush& push = *all->pushes[next];
-  const CodedPush coded{options.job,         static_cast<uint32_t>(options.trainer),
-                        options.incarnation, push.sequence,
-                        push.step,           push.learning_rate,
-                        push.part.slices,    "",
-                        push.part.generation};
+  const CodedPush coded = Coded(push.part, push.step, push.learning_rate, "");
   carrier->Call(static_cast<int>(all->server), "Push", EncodePush(coded, options.crc32c),
                 carrier->Now() + options.step_timeout,
                 [this, all, next](const Status& status, Fragments answer) {
                   PushNumbers numbers;
                   if (status.ok() && TakePushReply(nullptr, answer, &numbers).ok()) {
-                    kept->Answered(all->server, all->pushes[next]->sequence, numbers.log_number);
+                    kept->Answered(all->server, all->pushes[next]->part.sequence,
+                                   numbers.log_number);
                   }
                   // DATA_LOSS: the server does not ask for this one, but for others. When it asks
                   // for nothing any more, or is gone, they need not come.

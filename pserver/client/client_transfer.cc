@@ -96,6 +96,40 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
   return parts;
 }
 
+std::vector<uint64_t> PsClient::Impl::Sent() const {
+  std::vector<uint64_t> sent;
+  for (const auto& server : servers) sent.push_back(server->sequence);
+  for (const auto& [index, server] : added) {
+    sent.resize(std::max(sent.size(), index + 1));
+    sent[index] = server->sequence;
+  }
+  return sent;
+}
+
+PsClient::Impl::Outstanding::iterator PsClient::Impl::BeginPush() {
+  MutexLock lock(mu);
+  return outstanding.insert(outstanding.end(), Sent());
+}
+
+void PsClient::Impl::EndPush(Outstanding::iterator push) {
+  MutexLock lock(mu);
+  outstanding.erase(push);
+}
+
+void PsClient::Impl::Number(std::span<PushPart> parts) {
+  MutexLock lock(mu);
+  for (PushPart& part : parts) {
+    Server& server = part.server < servers.size() ? *servers[part.server] : *added.at(part.server);
+    part.sequence = ++server.sequence;
+  }
+  if (sync) return;  // what belongs together is a step
+  const std::vector<uint64_t> sent = Sent();
+  for (PushPart& part : parts) {
+    part.sent = sent;
+    part.ended = outstanding.front();
+  }
+}
+
 StatusOr<std::vector<std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
     const std::vector<PsTensor>& params, PsWhen when) const {
   std::vector<std::shared_ptr<PullPart>> parts;
@@ -139,10 +173,14 @@ void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTenso
   const std::string what = absl::StrFormat("push of step %d", step);
   StatusOr<std::vector<PushPart>> parts = impl_->PushParts(gradients, rows);
   if (!parts.ok()) return done(Annotate(parts.status(), what));
-  auto join = std::make_shared<PsJoin>(static_cast<int>(parts->size()),
-                                       [what, done = std::move(done)](StatusOr<uint64_t> version) {
-                                         done(Annotate(version.status(), what));
-                                       });
+  const auto began = impl_->BeginPush();
+  impl_->Number(*parts);
+  auto join = std::make_shared<PsJoin>(
+      static_cast<int>(parts->size()),
+      [impl = impl_.get(), began, what, done = std::move(done)](StatusOr<uint64_t> version) {
+        impl->EndPush(began);
+        done(Annotate(version.status(), what));
+      });
   for (PushPart& part : *parts) {
     impl_->SendPush(part, step, learning_rate, nullptr,
                     [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); });
@@ -181,9 +219,12 @@ void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstT
     with[i] = std::move(*pull);
     pulls->erase(std::next(pull).base());
   }
+  const auto began = impl_->BeginPush();
+  impl_->Number(*pushes);
   auto join = std::make_shared<PsJoin>(
       static_cast<int>(pushes->size() + pulls->size()),
-      [what, done = std::move(done)](StatusOr<uint64_t> version) {
+      [impl = impl_.get(), began, what, done = std::move(done)](StatusOr<uint64_t> version) {
+        impl->EndPush(began);
         done(version.ok() ? std::move(version) : Annotate(version.status(), what));
       });
   const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };

@@ -53,7 +53,7 @@ PushPart KeptPushes::Keep(KeptPush push) {
   }
   const auto kept = std::make_shared<KeptPush>(std::move(push));
   MutexLock lock(mu_);
-  pushes_[kept->part.server][kept->sequence] = kept;
+  pushes_[kept->part.server][kept->part.sequence] = kept;
   return kept->part;
 }
 

@@ -20,14 +20,16 @@ struct PushPart {
   std::vector<CodedSlice> slices;
   size_t bytes = 0;
   // PushRequest's of proto/pserver.proto.
+  uint64_t sequence = 0;
   uint64_t generation = 0;
   uint32_t origin_server = 0;
   uint64_t origin_sequence = 0;
+  std::vector<uint64_t> sent = {}, ended = {};
 };
 
 struct KeptPush {
   PushPart part;  // whose memory is kept
-  uint64_t step = 0, sequence = 0;
+  uint64_t step = 0;
   float learning_rate = 0;
   uint64_t number = UINT64_MAX;  // PushReply.log_number; so far nobody knows
 };

@@ -52,6 +52,26 @@ class SimDisk::Session final : public Storage {
   }
   StatusOr<std::optional<ShardImage>> Read() override { return disk_.checkpoint_; }
 
+  StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) override {
+    TD_RETURN_IF_ERROR(disk_.Begin(id_));
+    disk_.world_.Note("cut written", cut, image.version);
+    disk_.cuts_.erase(disk_.cuts_.begin(), disk_.cuts_.lower_bound(complete));
+    disk_.cuts_[cut] = image;
+    if (!disk_.history_.empty()) disk_.synced_ = disk_.history_.rbegin()->first;
+    TD_RETURN_IF_ERROR(disk_.End(id_));
+    return image.bytes();
+  }
+  StatusOr<ShardImage> ReadCut(uint64_t cut) override {
+    const auto it = disk_.cuts_.find(cut);
+    return it == disk_.cuts_.end() ? NotFound("there is no cut %d", cut)
+                                   : StatusOr<ShardImage>(it->second);
+  }
+  StatusOr<std::vector<uint64_t>> Cuts() override {
+    std::vector<uint64_t> cuts;
+    for (const auto& [cut, image] : disk_.cuts_) cuts.push_back(cut);
+    return cuts;
+  }
+
   StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) override {
     TD_RETURN_IF_ERROR(disk_.Begin(id_));
     size_t bytes = 0;

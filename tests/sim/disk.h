@@ -30,6 +30,7 @@ class SimDisk {
   // The process dies in its next operation but `operations`: before its effect or behind it.
   void DieIn(uint64_t operations, std::function<void()> kill);
   void FullUntil(Time when) { full_until_ = when; }
+  const std::map<uint64_t, ShardImage>& cuts() const { return cuts_; }  // by number
 
   // A PushRequest that somebody sent: what the log leaves to its sender (LogEntry::Kind::kOrder).
   void Sent(const std::string& request);
@@ -57,6 +58,7 @@ class SimDisk {
   std::function<void()> kill_;
 
   std::optional<ShardImage> base_, checkpoint_;
+  std::map<uint64_t, ShardImage> cuts_;      // by number; synced when they are written
   std::map<uint64_t, std::string> log_;      // by number, as log_record.h writes entries
   std::map<uint64_t, std::string> history_;  // the same, none dropped
   // By trainer, incarnation and sequence, as entries of a log.

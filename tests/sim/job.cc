@@ -5,14 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "common/base/check.h"
-#include "common/base/rng.h"
-#include "common/tensor/row_buckets.h"
-#include "pserver/client/client.h"
-#include "pserver/client/mover.h"
-#include "tests/sim/carrier.h"
-#include "tests/sim/ledger.h"
+#include "tests/sim/sim_job.h"
 
 namespace tandem {
 
@@ -21,97 +15,7 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr int kFirstTrainerNode = 100, kFirstMoverNode = 200;
-constexpr char kJob[] = "sim";
 constexpr uint64_t kStartsMax = 200;  // of a trainer; more than any mischief causes
-
-class SimJob {
- public:
-  explicit SimJob(const SimPlan& plan)
-      : plan_(plan),
-        world_(plan.seed),
-        network_(world_, plan.network),
-        ledger_(plan.servers, plan.trainers, plan.steps) {
-    if (plan.keep_trace) world_.KeepTrace();
-    for (int i = 0; i < plan.servers + plan.moves; ++i) {
-      servers_.push_back(std::make_unique<SimServer>(
-          i,
-          SimServerOptions{kJob, plan.trainers, plan.wal_sync, plan.log_bytes_max,
-                           plan.checkpoint_every_steps, plan.bug, plan.forget_previous,
-                           plan.replayable, plan.keep_bytes_max},
-          world_));
-      addresses_.push_back(absl::StrFormat("server-%d", i));
-    }
-    retired_.resize(servers_.size());
-    trainers_.resize(static_cast<size_t>(plan.trainers));
-  }
-  ~SimJob() {
-    for (Trainer& t : trainers_) {
-      for (const auto& process : t.processes) process->Kill();
-    }
-    for (const auto& process : movers_) process->Kill();
-    for (auto& server : servers_) {
-      if (server->alive()) server->Kill(false);
-    }
-    world_.Forget();
-  }
-
-  SimReport Run();
-
- private:
-  struct Trainer {
-    // All that ever were; the last one is the present one. Older ones may be paused.
-    std::vector<std::shared_ptr<SimProcess>> processes;
-    uint64_t incarnation = 0;
-    std::string last_words;
-    bool done = false;
-  };
-
-  void Fail(const std::string& what) {
-    if (report_.failure.empty()) report_.failure = what;
-  }
-  void StartServer(int index) {
-    if (const Status status = servers_[index]->Start(); !status.ok()) Fail(ToString(status));
-  }
-  void KillServer(int index);
-  void StartTrainer(int rank);
-  void KillTrainer(int rank);
-  void PauseTrainer(int rank);
-  Status Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process);
-  Status Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch);
-  void Mischief();
-  struct MoverTask {
-    int source, target;
-    int stride;  // of the source's buckets every one, or some
-    bool back, retire;
-    bool Retires(int spare) const { return source == spare && stride == 1 && !back && retire; }
-  };
-  void StartMover();
-  Status RunMover(const std::shared_ptr<SimProcess>& process, const MoverTask& task);
-  void KillMover();
-  void Retire(int index);
-  void TellAll();
-  std::vector<int> BucketsOf(int index) const;  // that it serves
-  std::string OwnersAreWrong(bool settled);
-  void CheckServers();
-  bool Done() const {
-    return !report_.failure.empty() || report_.given_up ||
-           std::all_of(trainers_.begin(), trainers_.end(), [](const Trainer& t) { return t.done; });
-  }
-  Duration Pause(int most_ms) { return world_.Between(milliseconds(1), milliseconds(most_ms)); }
-
-  const SimPlan plan_;
-  SimReport report_;
-  SimWorld world_;
-  SimNetwork network_;
-  SimLedger ledger_;
-  std::vector<std::unique_ptr<SimServer>> servers_;
-  std::vector<std::string> addresses_;
-  std::vector<bool> retired_;  // by server: it is gone for good
-  std::vector<Trainer> trainers_;
-  std::vector<std::shared_ptr<SimProcess>> movers_;
-  int mischief_done_ = 0;
-};
 
 // Begins a call and waits for its end.
 template <typename Begin>
@@ -130,6 +34,8 @@ Status Await(SimProcess& process, const Begin& begin) {
   }
   return waiting->status;
 }
+
+}  // namespace
 
 Status SimJob::Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch) {
   const PsWhen when{.version = plan_.mode == ShardMode::kSync ? step + 1 : 0};
@@ -151,7 +57,7 @@ Status SimJob::Step(PsClient& client, SimProcess& process, uint64_t step, SimBat
 
 Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process) {
   PsOptions options;
-  options.job = kJob;
+  options.job = kSimJob;
   options.trainer = rank;
   options.trainers = plan_.trainers;
   options.incarnation = incarnation;
@@ -213,117 +119,6 @@ void SimJob::StartTrainer(int rank) {
     // As a launcher does.
     if (!status.ok() && present) world_.After(Pause(300), [this, rank] { StartTrainer(rank); });
   });
-}
-
-// Somebody who moves buckets of one server to another, all of them or some; and back at once, or
-// away from a server that goes then.
-void SimJob::StartMover() {
-  const auto count = static_cast<uint64_t>(servers_.size());
-  const uint64_t spare = count - 1, step = 1 + world_.Below(count - 1);
-  const uint64_t first = world_.Chance(0.5) ? spare : world_.Below(count);
-  const uint64_t second = (first + step) % count;
-  const bool inward = world_.Chance(0.5);
-  const auto source = static_cast<int>(inward ? second : first);
-  const auto target = static_cast<int>(inward ? first : second);
-  if (retired_[first] || retired_[second]) return;
-  const MoverTask task{.source = source,
-                       .target = target,
-                       .stride = world_.Chance(0.3) ? 1 : 2 + static_cast<int>(world_.Below(6)),
-                       .back = world_.Chance(0.4),
-                       .retire = world_.Chance(0.5)};
-  // Trainers do not hear what became of their last pushes.
-  if (task.Retires(static_cast<int>(spare)) && world_.Chance(0.7)) {
-    for (int r = 0; r < plan_.trainers; ++r) {
-      network_.Cut(kFirstTrainerNode + r, task.source, world_.Now() + milliseconds(300));
-    }
-  }
-  const auto node = kFirstMoverNode + static_cast<int>(movers_.size());
-  const auto process = std::make_shared<SimProcess>(world_, node);
-  world_.Note("mover", static_cast<uint64_t>(source), static_cast<uint64_t>(target));
-  ++report_.movers;
-  movers_.push_back(process);
-  process->Start([this, task, weak = std::weak_ptr(process)] {
-    const auto self = weak.lock();
-    const Status status = RunMover(self, task);
-    if (self->dead()) return;
-    world_.Note(status.ok() ? "moved" : "not moved", static_cast<uint64_t>(task.source));
-    if (status.ok() && task.Retires(static_cast<int>(servers_.size()) - 1)) Retire(task.source);
-  });
-}
-
-Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverTask& task) {
-  std::vector<SimServer*> servers;
-  for (auto& server : servers_) servers.push_back(server.get());
-  SimCarrier carrier(process, network_, servers, plan_.retries);
-  Mover mover(carrier, {addresses_.begin(), addresses_.begin() + plan_.servers},
-              {.job = kJob,
-               .call_timeout = seconds(1),
-               .patience = seconds(5),
-               .lease = milliseconds(500)});
-  TD_RETURN_IF_ERROR(mover.Add(addresses_.back()));
-  const auto count = [this](const MoveProgress&) { ++report_.moved; };
-  // Who is to go has something to give.
-  if (task.retire && task.stride == 1 && BucketsOf(task.source).empty()) {
-    TD_RETURN_IF_ERROR(mover.Run({{task.target, task.source, BucketsOf(task.target)}}, count));
-  }
-  if (task.Retires(static_cast<int>(servers_.size()) - 1))
-    TD_RETURN_IF_ERROR(mover.Leave(task.source));
-  BucketTransfer there{task.source, task.target, BucketsOf(task.source)};
-  std::erase_if(there.buckets, [&](int b) { return b % task.stride != 0; });
-  TD_RETURN_IF_ERROR(mover.Run({there}, count));
-  if (task.back) return mover.Run({{task.target, task.source, there.buckets}}, count);
-  // As `tandem drain` does: the others know what the server that goes had given away.
-  return task.retire ? mover.Where().status() : OkStatus();
-}
-
-std::vector<int> SimJob::BucketsOf(int index) const {
-  if (!servers_[static_cast<size_t>(index)]->alive()) return {};
-  const StatusOr<MapAnswer> answer = servers_[static_cast<size_t>(index)]->shard().ExchangeMap(
-      {kJob, 0, 0}, /*observer=*/true, {});
-  return answer.ok() ? answer->buckets : std::vector<int>();
-}
-
-void SimJob::KillMover() {
-  for (const auto& process : movers_) {
-    if (process->dead() || process->ended()) continue;
-    world_.Note("mover killed", static_cast<uint64_t>(process->node()));
-    return process->Kill();
-  }
-}
-
-// A server that gave all its buckets away goes for good.
-void SimJob::Retire(int index) {
-  SimServer& server = *servers_[static_cast<size_t>(index)];
-  if (!server.alive() || !BucketsOf(index).empty()) return;
-  world_.Note("server retired", static_cast<uint64_t>(index));
-  ++report_.retired;
-  retired_[static_cast<size_t>(index)] = true;
-  server.Kill(false);
-}
-
-// What each server knows of moves, to all of them.
-void SimJob::TellAll() {
-  BucketMap all;
-  for (int round = 0; round < 2; ++round) {
-    for (size_t i = 0; i < servers_.size(); ++i) {
-      if (retired_[i]) continue;
-      const auto answer = servers_[i]->shard().ExchangeMap({kJob, 0, 0}, /*observer=*/true, all);
-      if (answer.ok()) all.Learn(answer->map);
-    }
-  }
-}
-
-// "" unless two servers serve a bucket (`settled`: or none does).
-std::string SimJob::OwnersAreWrong(bool settled) {
-  std::vector<int> owners(kRowBuckets, 0);
-  for (size_t i = 0; i < servers_.size(); ++i) {
-    for (const int b : BucketsOf(static_cast<int>(i))) ++owners[static_cast<size_t>(b)];
-  }
-  for (int b = 0; b < kRowBuckets; ++b) {
-    const int n = owners[static_cast<size_t>(b)];
-    if (n > 1 || (settled && n == 0)) return absl::StrFormat("bucket %d is served by %d", b, n);
-  }
-  return "";
 }
 
 void SimJob::KillServer(int index) {
@@ -408,6 +203,8 @@ void SimJob::Mischief() {
     default:
       StartMover();
   }
+  if (plan_.cuts && world_.Chance(0.3)) StartCutter();
+  if (plan_.cuts && world_.Chance(0.1)) KillCutter();
   world_.After(Pause(40), [this] { Mischief(); });
 }
 
@@ -467,14 +264,13 @@ SimReport SimJob::Run() {
       world_.RunUntil([] { return false; }, world_.Now() + seconds(1));
     }
     CheckServers();
+    if (report_.failure.empty()) CheckCuts();
   }
   report_.seconds = Seconds(world_.Now() - begin);
   report_.trace_hash = world_.trace_hash();
   report_.trace = world_.trace();
   return report_;
 }
-
-}  // namespace
 
 SimReport RunJob(const SimPlan& plan) { return SimJob(plan).Run(); }
 

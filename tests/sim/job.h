@@ -30,6 +30,7 @@ struct SimPlan {
   // a_sync: buckets of rows move between servers, among them one that the job does not begin with,
   // and that may go away again.
   bool moves = false;
+  bool cuts = false;  // a_sync: processes that may die take cuts over all servers
   // Servers log the order of pushes alone, and trainers keep them, so much at most.
   bool replayable = false;
   uint64_t keep_bytes_max = uint64_t{1} << 30;
@@ -51,6 +52,7 @@ struct SimReport {
   int64_t pushes = 0;              // that were acknowledged
   int64_t server_deaths = 0, trainer_deaths = 0, pauses = 0, cuts = 0;
   int64_t moved = 0, movers = 0, retired = 0;  // buckets; those who move them; servers
+  int64_t cuts_taken = 0, restored = 0;        // over all servers; jobs that went back to one
   // With SimPlan::replayable: pushes that servers say were gone with their trainer; and the job was
   // given up, because one of those was part of a sync step.
   uint64_t lost = 0;

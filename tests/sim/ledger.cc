@@ -205,6 +205,42 @@ std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) co
   return "";
 }
 
+std::string SimLedger::CheckCut(const std::vector<ShardImage>& images, Time begun) const {
+  std::vector<std::vector<float>> counts(fate_.size());  // by slot: on each server, and in its row
+  std::map<int64_t, std::vector<float>> of_rows;
+  std::vector<bool> lost(static_cast<size_t>(trainers_), false);
+  for (const ShardImage& image : images) {
+    for (const PushMark& mark : image.marks) {
+      if (mark.lost_pushes != 0) lost[static_cast<size_t>(mark.trainer)] = true;
+    }
+    for (size_t i = 0; i < image.slices.size(); ++i) {
+      if (image.config.slices[i].variable != "ledger") continue;
+      const std::span<const float> row = ValuesOf(image, i);
+      for (size_t slot = 0; slot < row.size(); ++slot) counts[slot].push_back(row[slot]);
+    }
+    for (const auto& [id, values] : RowsOf(image)) {
+      std::vector<float>& sums = of_rows[id];
+      sums.resize(kCounts + 1);
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
+    }
+  }
+  for (size_t slot = 0; slot < fate_.size(); ++slot) {
+    std::vector<float>& sums = of_rows[RowOf(static_cast<int64_t>(slot))];
+    sums.resize(kCounts + 1);
+    counts[slot].insert(counts[slot].end(), sums.begin(), sums.end());
+    const auto [least, most] = std::minmax_element(counts[slot].begin(), counts[slot].end());
+    const auto trainer = static_cast<int64_t>(slot) / steps_;
+    const bool known = fate_[slot] == Fate::kAcknowledged && !forgiven_[slot] &&
+                       !lost[static_cast<size_t>(trainer)];
+    const bool before = known && acknowledged_[slot] < begun;
+    if (*most <= 1 && (!known || *least == *most) && (!before || *least == 1)) continue;
+    return absl::StrFormat("push of step %d by trainer %d is there %g to %g times%s",
+                           static_cast<int64_t>(slot) % steps_, trainer, *least, *most,
+                           before ? ", and was acknowledged before the cut was begun" : "");
+  }
+  return "";
+}
+
 SimBatch::SimBatch(uint64_t seed, const SimLedger& ledger)
     : seed_(seed),
       ledger_(ledger),

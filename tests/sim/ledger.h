@@ -43,6 +43,9 @@ class SimLedger {
   // was acknowledged (`all`: in any case), once or not at all when it was begun. Of a trainer so
   // many may lack as the server says that it lost (PushMark::lost_pushes).
   std::string Check(const std::vector<ShardImage>& images, bool all) const;
+  // What is wrong with a cut over all servers that was begun then: a push that was acknowledged, by
+  // now, counts once on each of them or on none; before the cut was begun, once.
+  std::string CheckCut(const std::vector<ShardImage>& images, Time begun) const;
 
  private:
   enum class Fate : uint8_t { kNone, kBegun, kAcknowledged };

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
+#include "pserver/cut_calls.h"
 #include "pserver/move_calls.h"
 #include "pserver/plain_calls.h"
 #include "pserver/proto_convert.h"
@@ -118,6 +119,8 @@ SimServer::~SimServer() {
 }
 
 Shard& SimServer::shard() { return life_->durable->shard(); }
+
+Status SimServer::Restore(uint64_t cut) { return life_->durable->Restore(cut).status(); }
 
 Status SimServer::Start() {
   CHECK(!alive());
@@ -247,6 +250,18 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
   if (method == "ReleaseBuckets") {
     return kept(ReleaseBucketsRequest(), ReleaseBucketsReply(),
                 [&](const auto& r, auto* out) { return ReleaseBuckets(r, shard, out); });
+  }
+  if (method == "HoldPushes") {
+    return plain(HoldPushesRequest(), HoldPushesReply(),
+                 [&](const auto& r, auto* out) { return HoldPushes(r, *life->durable, out); });
+  }
+  if (method == "TakeCut") {
+    TakeCutRequest r;
+    if (const Status status = ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
+    const auto out = std::make_shared<TakeCutReply>();
+    TakeCut(r, *life->durable, out.get(),
+            [reply, out](const Status& status) { reply(status, EncodedProto(*out)); });
+    return life->deadlines.Look();
   }
   if (method == "WaitInit") {
     WaitInitRequest r;

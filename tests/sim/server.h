@@ -47,6 +47,8 @@ class SimServer {
   void Handle(const std::string& method, const std::string& request, Answer answer);
 
   Shard& shard();  // REQUIRES: alive
+  // Goes back to a cut. REQUIRES: alive, and nobody calls.
+  Status Restore(uint64_t cut);
   SimDisk& disk() { return disk_; }
   // What it told that it must not; "": nothing.
   const std::string& wrong() const { return wrong_; }

@@ -82,6 +82,8 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
     sum.moved += report.moved;
     sum.movers += report.movers;
     sum.retired += report.retired;
+    sum.cuts_taken += report.cuts_taken;
+    sum.restored += report.restored;
     sum.lost += report.lost;
     given_up += report.given_up;
     sum.seconds += report.seconds;
@@ -94,13 +96,14 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
   }
   std::printf(
       "simulator, %s: %llu seeds, %lld pushes, %lld deaths of servers and %lld of trainers, %lld "
-      "pauses, %lld cuts, %lld parcels of buckets by %lld movers, %lld servers gone for good, %.0f "
-      "virtual seconds: lost 0, doubled 0\n",
+      "pauses, %lld cuts, %lld parcels of buckets by %lld movers, %lld servers gone for good, %lld "
+      "cuts over all servers, back to one %lld times, %.0f virtual seconds: lost 0, doubled 0\n",
       Name(GetParam()).c_str(), static_cast<unsigned long long>(seeds),
       static_cast<long long>(sum.pushes), static_cast<long long>(sum.server_deaths),
       static_cast<long long>(sum.trainer_deaths), static_cast<long long>(sum.pauses),
       static_cast<long long>(sum.cuts), static_cast<long long>(sum.moved),
-      static_cast<long long>(sum.movers), static_cast<long long>(sum.retired), sum.seconds);
+      static_cast<long long>(sum.movers), static_cast<long long>(sum.retired),
+      static_cast<long long>(sum.cuts_taken), static_cast<long long>(sum.restored), sum.seconds);
 }
 
 TEST_P(ModeTest, ASeedIsOneRun) {
@@ -135,6 +138,8 @@ std::vector<SeededBug> SeededBugs() {
          plan.power = true;
        }},
       {"OwnsTooSoon", ShardMode::kASync, bug(ShardBug::kOwnsTooSoon)},
+      {"CutsEarly", ShardMode::kASync, bug(ShardBug::kCutsEarly)},
+      {"HoldsNothing", ShardMode::kASync, bug(ShardBug::kHoldsNothing)},
       {"NeverAsks", ShardMode::kASync, bug(ShardBug::kNeverAsks), true},
       {"SyncNeverAsks", ShardMode::kSync, bug(ShardBug::kNeverAsks), true},
       {"PreviousNotKept", ShardMode::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},

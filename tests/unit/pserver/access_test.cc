@@ -42,6 +42,8 @@ const std::map<std::string, std::vector<PeerRole>>& Allowed() {
       {"OfferBuckets", {kAdmin}},
       {"ReleaseBuckets", {kAdmin}},
       {"RefuseBuckets", {kAdmin}},
+      {"HoldPushes", {kAdmin}},
+      {"TakeCut", {kAdmin}},
   };
   return allowed;
 }
@@ -122,11 +124,11 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
                             " of job \"j\", and this needs role " + RoleName(roles[0])));
     }
   }
-  EXPECT_EQ(cells, 72);
-  EXPECT_EQ(refused, 47);
+  EXPECT_EQ(cells, 80);
+  EXPECT_EQ(refused, 53);
   // All of it can be read afterwards.
   const auto audited = Audited();
-  EXPECT_EQ(audited.size(), 72u);
+  EXPECT_EQ(audited.size(), 80u);
   for (const PeerRole role : kPeerRoles) {
     for (const auto& [method, roles] : Allowed()) {
       const auto it = audited.find(std::string(RoleName(role)) + " " + method);

@@ -56,6 +56,10 @@ class Random {
     push.generation = static_cast<uint64_t>(Int(0, 300));
     push.origin_server = static_cast<uint32_t>(Int(0, 2));
     push.origin_sequence = static_cast<uint64_t>(Int(0, 300));
+    for (int64_t i = Int(0, 3); i > 0; --i) {
+      push.sent.push_back(static_cast<uint64_t>(Int(0, INT64_MAX)));
+      push.ended.push_back(static_cast<uint64_t>(Int(0, 300)));
+    }
     return push;
   }
   // The bytes cut at random places, empty pieces among them.
@@ -108,6 +112,8 @@ PushRequest ToProto(const CodedPush& push, bool crc) {
   proto.set_generation(push.generation);
   proto.set_origin_server(push.origin_server);
   proto.set_origin_sequence(push.origin_sequence);
+  for (const uint64_t number : push.sent) proto.add_sent(number);
+  for (const uint64_t number : push.ended) proto.add_ended(number);
   return proto;
 }
 

@@ -13,8 +13,7 @@ from .placement import Placement
 
 EXCHANGE_SECONDS = 1.0
 # Of a push without a pull: the server took nothing of it.
-REFUSED = ("INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED",
-           "OUT_OF_RANGE")
+REFUSED = ("INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED")
 
 
 class Calls:
@@ -28,6 +27,7 @@ class Calls:
             self._add(address)
         self.placement = Placement(len(addresses))
         self.kept = None  # KeptPushes where servers ask for it
+        self.stamps = False  # a_sync: pushes say which messages belong together
 
     def close(self):
         for server in self.servers:
@@ -140,7 +140,8 @@ class Calls:
         end = time.monotonic() + seconds
         replies, attempt, pulls = [], 0, list(pulls)
         self._make_room(sum(request.ByteSize() for _, request in requests), seconds)
-        self._number(requests)
+        ended = self._sent()  # one push at a time
+        self._number(requests, ended)
         while requests:
             taken, moved = self.call_all("Push", requests, seconds)
             replies += taken
@@ -152,19 +153,28 @@ class Calls:
                 attempt += 1
                 rows = any(s.tensor.dtype == NUMBER["I64"] for s in request.slice)
                 if not rows or self.placement.generations[i] == request.generation:
-                    # Its rows are on their way.
+                    # Its rows are on their way, or new pushes are held for a moment.
                     requests.append((i, request))
                 else:
+                    if self.kept is not None:
+                        self.kept.drop(i, request.sequence)
                     anew = self._cut_anew(i, request, pulls)
-                    self._number(anew)
+                    self._number(anew, ended)
                     requests += anew
         return replies + self.call_all("Pull", pulls, seconds)[0]
 
-    def _number(self, requests):
+    def _sent(self):
+        return [server.sequence for server in self.servers]
+
+    def _number(self, requests, ended):
         for i, request in requests:
             self.servers[i].sequence += 1
             request.sequence = self.servers[i].sequence
             request.generation = self.placement.generations.get(i, 0)
+        for i, request in requests:
+            if self.stamps:
+                request.sent.extend(self._sent())
+                request.ended.extend(ended)
             if self.kept is not None:
                 self.kept.keep(i, request)
 

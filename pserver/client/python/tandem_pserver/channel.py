@@ -30,7 +30,11 @@ class Server:
         self.name = f"pserver {index} ({address})"
         self._metadata = (("x-tandem-token", token),) if token else ()
         self._retries = retries
-        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
+                   # A server that comes back is found within a second.
+                   ("grpc.initial_reconnect_backoff_ms", 100),
+                   ("grpc.min_reconnect_backoff_ms", 100),
+                   ("grpc.max_reconnect_backoff_ms", 1000)]
         if isinstance(tls, (str, os.PathLike)):
             tls = tuple(os.path.join(tls, name) for name in ("tls.crt", "tls.key", "ca.crt"))
         self._tls = tls

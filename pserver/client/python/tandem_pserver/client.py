@@ -112,6 +112,7 @@ class Client:
         self._blocks = partition(self._shapes, len(self._servers), slice_var_up, min_block_size,
                                  dispatcher)
         self._sync = mode == "sync"
+        self._calls.stamps = not self._sync
         replies = []
         for i in range(len(self._servers)):
             request = self._request("Configure", protocol=1, trainers=self.trainers,

@@ -1,0 +1,206 @@
+// One state of all pservers while trainers push in a_sync mode: `tandem save --cut`, `tandem
+// restore
+// --cut`. Every push adds 1 to a slot of its trainer on each server, so that in one state a trainer
+// has the same number everywhere.
+#include <signal.h>
+
+#include <atomic>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "common/base/check.h"
+#include "gmock/gmock.h"
+#include "pserver/client/client.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kServers = 3, kTrainers = 2;
+
+class CutTest : public JobTest {
+ protected:
+  void StartServer(int i) {
+    const std::string index = std::to_string(i);
+    servers_[i].reset();
+    servers_[i] = std::make_unique<ChildProcess>(
+        "tandem-pserver",
+        std::vector<std::string>{"--listen=" + endpoints_[i], "--index=" + index, "--job=cut",
+                                 "--data_dir=" + Path("data-" + index), "--durability=logged",
+                                 "--wal_sync=none"},
+        std::map<std::string, std::string>{}, Path("server-" + index));
+    ASSERT_TRUE(servers_[i]->WaitForText("listening on", 60)) << servers_[i]->Output();
+  }
+  void StartServers() {
+    servers_.resize(kServers);
+    for (int i = 0; i < kServers; ++i) {
+      endpoints_.push_back("127.0.0.1:" + std::to_string(FreePort()));
+      StartServer(i);
+    }
+  }
+  std::unique_ptr<PsClient> Client(int trainer) {
+    PsOptions options;
+    options.job = "cut";
+    options.trainer = trainer;
+    options.trainers = kTrainers;
+    options.retries = 100000;
+    options.transport = trainer == 0 ? PsTransport::kAuto : PsTransport::kGrpc;
+    options.split_messages = trainer == 0;
+    auto client = PsClient::Connect(endpoints_, options);
+    CHECK(client.ok()) << client.status();
+    std::vector<PsVariable> variables;
+    for (const std::string& name : names_) variables.push_back({name, Shape{kTrainers}});
+    const auto state = (*client)->Configure(variables, PsMode::kASync, {});
+    CHECK(state.ok()) << state.status();
+    return *std::move(client);
+  }
+  static Status Await(const std::function<void(PsClient::Done)>& begin) {
+    std::promise<Status> done;
+    begin([&done](Status status) { done.set_value(std::move(status)); });
+    return done.get_future().get();
+  }
+  void Train(int trainer) {
+    const auto client = Client(trainer);
+    std::vector<float> values(names_.size() * kTrainers, 0.0f), gradient(kTrainers, 0.0f);
+    gradient[static_cast<size_t>(trainer)] = -1.0f;
+    std::vector<PsTensor> first;
+    std::vector<PsConstTensor> gradients;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      first.push_back({names_[i], values.data() + i * kTrainers, kTrainers});
+      gradients.push_back({names_[i], gradient.data(), kTrainers});
+    }
+    const auto version = client->InitOrFetch(first);
+    EXPECT_TRUE(version.ok()) << version.status();
+    for (uint64_t step = 0; !stop_ && version.ok(); ++step) {
+      const Status status =
+          Await([&](const auto& done) { client->Push(step, 1.0f, gradients, done); });
+      EXPECT_TRUE(status.ok()) << status;
+      if (!status.ok()) return;
+      ++acknowledged_[static_cast<size_t>(trainer)];
+    }
+    EXPECT_TRUE(client->Complete().ok());
+  }
+  void GoOn() {
+    for (auto& pushes : acknowledged_) {
+      const int64_t enough = pushes + 20;
+      EXPECT_TRUE(WaitUntil([&] { return pushes >= enough || HasFailure(); }, 60));
+    }
+  }
+  void Begin() {
+    StartServers();
+    for (int t = 0; t < kTrainers; ++t) trainers_.emplace_back([this, t] { Train(t); });
+    GoOn();
+  }
+  void End() {
+    stop_ = true;
+    for (std::thread& t : trainers_) t.join();
+  }
+  std::unique_ptr<ChildProcess> Tandem(std::vector<std::string> args) {
+    args.push_back("--pservers=" + endpoints_[0] + "," + endpoints_[1] + "," + endpoints_[2]);
+    args.push_back("--job=cut");
+    return std::make_unique<ChildProcess>("tandem", args, std::map<std::string, std::string>{},
+                                          Path("tandem-" + std::to_string(commands_++)));
+  }
+  // On a busy machine a cut may be given up: then it is taken another time.
+  nlohmann::json Answer(const std::vector<std::string>& args) {
+    auto command = Tandem(args);
+    for (int again = 0; command->Wait(120) != 0 && again < 20; ++again) command = Tandem(args);
+    EXPECT_EQ(command->Wait(120), 0) << command->Output();
+    const auto answer = nlohmann::json::parse(command->Output(), nullptr, false);
+    EXPECT_TRUE(answer.is_object()) << command->Output();
+    return answer;
+  }
+  // By trainer what every server says of it, as somebody reads it that comes now.
+  void ExpectOneState(const std::vector<int64_t>& least) {
+    const auto client = Client(0);
+    std::vector<float> values(names_.size() * kTrainers, -1.0f);
+    std::vector<PsTensor> all;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      all.push_back({names_[i], values.data() + i * kTrainers, kTrainers});
+    }
+    ASSERT_TRUE(client->InitOrFetch(all).ok());
+    for (size_t t = 0; t < kTrainers; ++t) {
+      for (size_t i = 0; i < names_.size(); ++i) {
+        EXPECT_EQ(values[i * kTrainers + t], values[t]) << names_[i] << " of trainer " << t;
+      }
+      EXPECT_GE(values[t], static_cast<float>(least[t]));
+      EXPECT_LE(values[t], static_cast<float>(acknowledged_[t]));
+    }
+  }
+  std::vector<int64_t> Acknowledged() const { return {acknowledged_.begin(), acknowledged_.end()}; }
+
+  const std::vector<std::string> names_ = {"a", "b", "c", "d", "e"};
+  std::vector<std::string> endpoints_;
+  std::vector<std::unique_ptr<ChildProcess>> servers_;
+  std::vector<std::thread> trainers_;
+  std::vector<std::atomic<int64_t>> acknowledged_ = std::vector<std::atomic<int64_t>>(kTrainers);
+  std::atomic<bool> stop_ = false;
+  int commands_ = 0;
+};
+
+TEST_F(CutTest, AllServersGoBackToOneState) {
+  Begin();
+  double held = 0;
+  uint64_t number = 0;
+  std::vector<int64_t> before;
+  for (int round = 0; round < 5 && !HasFailure(); ++round) {
+    before = Acknowledged();
+    const auto taken = Answer({"save", "--cut", "-o", "json"});
+    ASSERT_EQ(taken["pservers"].size(), static_cast<size_t>(kServers));
+    EXPECT_GT(taken["cut"].get<uint64_t>(), number);
+    number = taken["cut"].get<uint64_t>();
+    held = std::max(held, taken["held_seconds_max"].get<double>());
+    GoOn();
+  }
+  std::printf("pushes were held for %.1f ms at most\n", held * 1e3);
+  EXPECT_GT(held, 0);
+  // What a server has that comes back is what it had.
+  servers_[1]->Signal(SIGKILL);
+  servers_[1]->Wait(20);
+  StartServer(1);
+  GoOn();
+  End();
+  const auto back = Answer({"restore", "--cut", "-o", "json"});
+  EXPECT_EQ(back["cut"].get<uint64_t>(), number);
+  ExpectOneState(before);
+}
+
+TEST_F(CutTest, ServersAndCommandMayBeKilledMeanwhile) {
+  Begin();
+  Answer({"save", "--cut", "-o", "json"});
+  const std::vector<int64_t> least(kTrainers, 1);
+  for (int round = 0; round < 6 && !HasFailure(); ++round) {
+    const auto command = Tandem({"save", "--cut"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 * round));
+    if (round % 2 == 0) command->Signal(SIGKILL);
+    const int victim = round % kServers;
+    servers_[victim]->Signal(SIGKILL);
+    servers_[victim]->Wait(20);
+    StartServer(victim);
+    command->Wait(120);
+    GoOn();
+  }
+  End();
+  const auto back = Tandem({"restore", "--cut"});
+  EXPECT_EQ(back->Wait(120), 0) << back->Output();
+  ExpectOneState(least);
+}
+
+TEST_F(CutTest, WhatThereIsNotIsSaid) {
+  StartServers();
+  const auto none = Tandem({"restore", "--cut"});
+  EXPECT_NE(none->Wait(60), 0);
+  EXPECT_THAT(none->Output(), HasSubstr("there is no cut that all 3 servers have"));
+  const auto early = Tandem({"save", "--cut"});
+  EXPECT_NE(early->Wait(60), 0);
+  EXPECT_THAT(early->Output(), HasSubstr("the first values are not there"));
+  const auto both = Tandem({"save", "--cut", "--mode=delta"});
+  EXPECT_NE(both->Wait(60), 0);
+  EXPECT_THAT(both->Output(), HasSubstr("it has no --mode"));
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,112 @@
+// Cuts over all servers of a simulated job, taken by processes that may die.
+#include "pserver/bucket_move.h"
+#include "pserver/client/cutter.h"
+#include "tests/sim/sim_job.h"
+
+namespace tandem {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+void SimJob::StartCutter() {
+  const uint64_t number = cuts_.size() + 1;
+  const auto node = kFirstCutterNode + static_cast<int>(cutters_.size());
+  const auto process = std::make_shared<SimProcess>(world_, node);
+  cuts_[number].begun = world_.Now();
+  world_.Note("cutter", number);
+  cutters_.push_back(process);
+  process->Start([this, number, weak = std::weak_ptr(process)] {
+    const auto self = weak.lock();
+    const Status status = RunCutter(self, number);
+    if (self->dead()) return;
+    world_.Note(status.ok() ? "cut taken" : "no cut", number);
+  });
+}
+
+Status SimJob::RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t number) {
+  std::vector<SimServer*> servers;
+  for (auto& server : servers_) servers.push_back(server.get());
+  SimCarrier carrier(process, network_, servers, plan_.retries);
+  Cutter cutter(carrier, {addresses_.begin(), addresses_.begin() + plan_.servers},
+                {.job = kSimJob,
+                 .call_timeout = seconds(1),
+                 .write_timeout = seconds(2),
+                 .lease = milliseconds(300)});
+  TD_ASSIGN_OR_RETURN(const CutReport report, cutter.Take(number));
+  ++report_.cuts_taken;
+  for (const ServerCut& s : report.servers) {
+    const auto& cuts = servers_[static_cast<size_t>(s.server)]->disk().cuts();
+    const auto image = cuts.find(number);
+    if (image == cuts.end()) {
+      // Newer ones may be everywhere, when word of this one took its time.
+      if (cuts.upper_bound(number) == cuts.end()) {
+        Fail(absl::StrFormat("cut %d is not on the disk of server %d", number, s.server));
+      }
+      cuts_[number] = {.begun = cuts_[number].begun, .servers = {}, .images = {}};
+      return OkStatus();
+    }
+    cuts_[number].servers.push_back(s.server);
+    cuts_[number].images.push_back(image->second);
+  }
+  return OkStatus();
+}
+
+void SimJob::KillCutter() {
+  for (const auto& process : cutters_) {
+    if (process->dead() || process->ended()) continue;
+    world_.Note("cutter killed", static_cast<uint64_t>(process->node()));
+    return process->Kill();
+  }
+}
+
+// Each push that was acknowledged is on all servers of a cut or on none, and those that were
+// acknowledged before it was begun are on all.
+void SimJob::CheckCuts() {
+  const bool gone = std::find(retired_.begin(), retired_.end(), true) != retired_.end();
+  uint64_t newest = 0;
+  for (auto& [number, cut] : cuts_) {
+    // Of one whose cutter died nobody has heard: all servers may have it all the same.
+    std::vector<ShardImage> images = cut.images;
+    bool everywhere = !gone;
+    for (size_t i = 0; i < servers_.size() && everywhere; ++i) {
+      if (!servers_[i]->shard().Info().initialised) continue;
+      const auto& cuts = servers_[i]->disk().cuts();
+      everywhere = cuts.contains(number);
+      if (everywhere && cut.servers.empty()) images.push_back(cuts.at(number));
+    }
+    if (everywhere) newest = number;
+    if (cut.servers.empty() && !everywhere) continue;
+    const std::string wrong = ledger_.CheckCut(images, cut.begun);
+    if (!wrong.empty()) return Fail(absl::StrFormat("cut %d: %s", number, wrong));
+  }
+  if (newest != 0) CheckRestore(newest);
+}
+
+// All servers go back to it, or none does, because rows moved since.
+void SimJob::CheckRestore(uint64_t number) {
+  size_t back = 0;
+  std::string refused;  // why
+  TellAll();            // as Cutter::Restore does: gossip does not outlive a process
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    SimServer& server = *servers_[i];
+    if (!server.shard().Info().initialised) continue;
+    const Status status = server.Restore(number);
+    if (status.code() == StatusCode::kFailedPrecondition) {
+      refused = absl::StrFormat("server %d: %s", i, ToString(status));
+      continue;
+    }
+    if (!status.ok()) return Fail("restore: " + ToString(status));
+    ++back;
+    const StatusOr<ShardImage> image = server.shard().Image();
+    const ShardImage& cut = server.disk().cuts().at(number);
+    if (!image.ok() || ParametersOf(*image) != ParametersOf(cut)) {
+      return Fail(absl::StrFormat("server %d did not go back to cut %d", i, number));
+    }
+  }
+  report_.restored += back != 0;
+  if (back != 0 && !refused.empty()) {
+    Fail(absl::StrFormat("%d servers go back to cut %d, but %s", back, number, refused));
+  }
+}
+
+}  // namespace tandem

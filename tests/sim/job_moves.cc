@@ -1,0 +1,122 @@
+// Buckets of rows that move between the servers of a simulated job.
+#include "common/tensor/row_buckets.h"
+#include "pserver/client/mover.h"
+#include "tests/sim/sim_job.h"
+
+namespace tandem {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Somebody who moves buckets of one server to another, all of them or some; and back at once, or
+// away from a server that goes then.
+void SimJob::StartMover() {
+  const auto count = static_cast<uint64_t>(servers_.size());
+  const uint64_t spare = count - 1, step = 1 + world_.Below(count - 1);
+  const uint64_t first = world_.Chance(0.5) ? spare : world_.Below(count);
+  const uint64_t second = (first + step) % count;
+  const bool inward = world_.Chance(0.5);
+  const auto source = static_cast<int>(inward ? second : first);
+  const auto target = static_cast<int>(inward ? first : second);
+  if (retired_[first] || retired_[second]) return;
+  const MoverTask task{.source = source,
+                       .target = target,
+                       .stride = world_.Chance(0.3) ? 1 : 2 + static_cast<int>(world_.Below(6)),
+                       .back = world_.Chance(0.4),
+                       .retire = world_.Chance(0.5)};
+  // Trainers do not hear what became of their last pushes.
+  if (task.Retires(static_cast<int>(spare)) && world_.Chance(0.7)) {
+    for (int r = 0; r < plan_.trainers; ++r) {
+      network_.Cut(kFirstTrainerNode + r, task.source, world_.Now() + milliseconds(300));
+    }
+  }
+  const auto node = kFirstMoverNode + static_cast<int>(movers_.size());
+  const auto process = std::make_shared<SimProcess>(world_, node);
+  world_.Note("mover", static_cast<uint64_t>(source), static_cast<uint64_t>(target));
+  ++report_.movers;
+  movers_.push_back(process);
+  process->Start([this, task, weak = std::weak_ptr(process)] {
+    const auto self = weak.lock();
+    const Status status = RunMover(self, task);
+    if (self->dead()) return;
+    world_.Note(status.ok() ? "moved" : "not moved", static_cast<uint64_t>(task.source));
+    if (status.ok() && task.Retires(static_cast<int>(servers_.size()) - 1)) Retire(task.source);
+  });
+}
+
+Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverTask& task) {
+  std::vector<SimServer*> servers;
+  for (auto& server : servers_) servers.push_back(server.get());
+  SimCarrier carrier(process, network_, servers, plan_.retries);
+  Mover mover(carrier, {addresses_.begin(), addresses_.begin() + plan_.servers},
+              {.job = kSimJob,
+               .call_timeout = seconds(1),
+               .patience = seconds(5),
+               .lease = milliseconds(500)});
+  TD_RETURN_IF_ERROR(mover.Add(addresses_.back()));
+  const auto count = [this](const MoveProgress&) { ++report_.moved; };
+  // Who is to go has something to give.
+  if (task.retire && task.stride == 1 && BucketsOf(task.source).empty()) {
+    TD_RETURN_IF_ERROR(mover.Run({{task.target, task.source, BucketsOf(task.target)}}, count));
+  }
+  if (task.Retires(static_cast<int>(servers_.size()) - 1))
+    TD_RETURN_IF_ERROR(mover.Leave(task.source));
+  BucketTransfer there{task.source, task.target, BucketsOf(task.source)};
+  std::erase_if(there.buckets, [&](int b) { return b % task.stride != 0; });
+  TD_RETURN_IF_ERROR(mover.Run({there}, count));
+  if (task.back) return mover.Run({{task.target, task.source, there.buckets}}, count);
+  // As `tandem drain` does: the others know what the server that goes had given away.
+  return task.retire ? mover.Where().status() : OkStatus();
+}
+
+std::vector<int> SimJob::BucketsOf(int index) const {
+  if (!servers_[static_cast<size_t>(index)]->alive()) return {};
+  const StatusOr<MapAnswer> answer = servers_[static_cast<size_t>(index)]->shard().ExchangeMap(
+      {kSimJob, 0, 0}, /*observer=*/true, {});
+  return answer.ok() ? answer->buckets : std::vector<int>();
+}
+
+void SimJob::KillMover() {
+  for (const auto& process : movers_) {
+    if (process->dead() || process->ended()) continue;
+    world_.Note("mover killed", static_cast<uint64_t>(process->node()));
+    return process->Kill();
+  }
+}
+
+// A server that gave all its buckets away goes for good.
+void SimJob::Retire(int index) {
+  SimServer& server = *servers_[static_cast<size_t>(index)];
+  if (!server.alive() || !BucketsOf(index).empty()) return;
+  world_.Note("server retired", static_cast<uint64_t>(index));
+  ++report_.retired;
+  retired_[static_cast<size_t>(index)] = true;
+  server.Kill(false);
+}
+
+// What each server knows of moves, to all of them.
+void SimJob::TellAll() {
+  BucketMap all;
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      if (retired_[i]) continue;
+      const auto answer = servers_[i]->shard().ExchangeMap({kSimJob, 0, 0}, /*observer=*/true, all);
+      if (answer.ok()) all.Learn(answer->map);
+    }
+  }
+}
+
+// "" unless two servers serve a bucket (`settled`: or none does).
+std::string SimJob::OwnersAreWrong(bool settled) {
+  std::vector<int> owners(kRowBuckets, 0);
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    for (const int b : BucketsOf(static_cast<int>(i))) ++owners[static_cast<size_t>(b)];
+  }
+  for (int b = 0; b < kRowBuckets; ++b) {
+    const int n = owners[static_cast<size_t>(b)];
+    if (n > 1 || (settled && n == 0)) return absl::StrFormat("bucket %d is served by %d", b, n);
+  }
+  return "";
+}
+
+}  // namespace tandem

@@ -1,0 +1,126 @@
+// The inside of RunJob: for job*.cc alone.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "pserver/client/client.h"
+#include "tests/sim/carrier.h"
+#include "tests/sim/job.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/process.h"
+#include "tests/sim/server.h"
+
+namespace tandem {
+
+inline constexpr int kFirstTrainerNode = 100, kFirstMoverNode = 200, kFirstCutterNode = 300;
+inline constexpr char kSimJob[] = "sim";
+
+class SimJob {
+ public:
+  explicit SimJob(const SimPlan& plan)
+      : plan_(plan),
+        world_(plan.seed),
+        network_(world_, plan.network),
+        ledger_(plan.servers, plan.trainers, plan.steps) {
+    if (plan.keep_trace) world_.KeepTrace();
+    for (int i = 0; i < plan.servers + plan.moves; ++i) {
+      servers_.push_back(std::make_unique<SimServer>(
+          i,
+          SimServerOptions{kSimJob, plan.trainers, plan.wal_sync, plan.log_bytes_max,
+                           plan.checkpoint_every_steps, plan.bug, plan.forget_previous,
+                           plan.replayable, plan.keep_bytes_max},
+          world_));
+      addresses_.push_back(absl::StrFormat("server-%d", i));
+    }
+    retired_.resize(servers_.size());
+    trainers_.resize(static_cast<size_t>(plan.trainers));
+  }
+  ~SimJob() {
+    for (Trainer& t : trainers_) {
+      for (const auto& process : t.processes) process->Kill();
+    }
+    for (const auto& process : movers_) process->Kill();
+    for (const auto& process : cutters_) process->Kill();
+    for (auto& server : servers_) {
+      if (server->alive()) server->Kill(false);
+    }
+    world_.Forget();
+  }
+
+  SimReport Run();
+
+ private:
+  struct Trainer {
+    // All that ever were; the last one is the present one. Older ones may be paused.
+    std::vector<std::shared_ptr<SimProcess>> processes;
+    uint64_t incarnation = 0;
+    std::string last_words;
+    bool done = false;
+  };
+
+  void Fail(const std::string& what) {
+    if (report_.failure.empty()) report_.failure = what;
+  }
+  void StartServer(int index) {
+    if (const Status status = servers_[index]->Start(); !status.ok()) Fail(ToString(status));
+  }
+  void KillServer(int index);
+  void StartTrainer(int rank);
+  void KillTrainer(int rank);
+  void PauseTrainer(int rank);
+  Status Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process);
+  Status Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch);
+  void Mischief();
+  struct MoverTask {
+    int source, target;
+    int stride;  // of the source's buckets every one, or some
+    bool back, retire;
+    bool Retires(int spare) const { return source == spare && stride == 1 && !back && retire; }
+  };
+  void StartMover();
+  Status RunMover(const std::shared_ptr<SimProcess>& process, const MoverTask& task);
+  void KillMover();
+  void Retire(int index);
+  void TellAll();
+  std::vector<int> BucketsOf(int index) const;  // that it serves
+  std::string OwnersAreWrong(bool settled);
+  void StartCutter();
+  Status RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t number);
+  void KillCutter();
+  void CheckCuts();
+  void CheckRestore(uint64_t number);
+  void CheckServers();
+  bool Done() const {
+    return !report_.failure.empty() || report_.given_up ||
+           std::all_of(trainers_.begin(), trainers_.end(), [](const Trainer& t) { return t.done; });
+  }
+  Duration Pause(int most_ms) {
+    return world_.Between(std::chrono::milliseconds(1), std::chrono::milliseconds(most_ms));
+  }
+
+  const SimPlan plan_;
+  SimReport report_;
+  SimWorld world_;
+  SimNetwork network_;
+  SimLedger ledger_;
+  std::vector<std::unique_ptr<SimServer>> servers_;
+  std::vector<std::string> addresses_;
+  std::vector<bool> retired_;  // by server: it is gone for good
+  std::vector<Trainer> trainers_;
+  std::vector<std::shared_ptr<SimProcess>> movers_, cutters_;
+  struct OneCut {
+    Time begun;
+    std::vector<int> servers;        // that it is of, once its cutter heard of all; else empty
+    std::vector<ShardImage> images;  // theirs
+  };
+  std::map<uint64_t, OneCut> cuts_;  // by number
+  int mischief_done_ = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,223 @@
+// A cut over all servers: what one server does for it, who may coordinate, and what is kept.
+#include <filesystem>
+
+#include "gmock/gmock.h"
+#include "pserver/client/cutter.h"
+#include "pserver/durable_shard.h"
+#include "pserver/storage.h"
+#include "tests/unit/pserver/shard_fixture.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Server 0 of two.
+class CutTest : public ShardFixture {
+ protected:
+  CutTest() : dir_(testing::TempDir() + "/cut_XXXXXX") { CHECK(mkdtemp(dir_.data()) != nullptr); }
+  ~CutTest() override {
+    shard_.reset();
+    std::filesystem::remove_all(dir_);
+  }
+
+  // As a trainer says it that sent `sent` messages to this server and to server 1.
+  static PushHead Stamped(int trainer, uint64_t sequence, std::vector<uint64_t> sent,
+                          std::vector<uint64_t> ended) {
+    PushHead head = Head({"job", trainer, kIncarnation}, sequence, sequence);
+    head.numbers = {std::move(sent), std::move(ended)};
+    return head;
+  }
+  Status PushOnce(const PushHead& head) { return Push(head, 1).status(); }
+  StatusOr<HeldPushes> Hold(uint64_t cut) { return shard_->HoldPushes("job", cut, seconds(2)); }
+  // The answer to TakeCut comes into *answer_.
+  void Take(uint64_t cut, std::vector<CutMark> marks) {
+    answer_ = std::make_shared<StatusOr<CutImage>>(Unimplemented("pending"));
+    shard_->TakeCut("job", {cut, std::move(marks), 0, seconds(2)},
+                    [answer = answer_](StatusOr<CutImage> image) { *answer = std::move(image); });
+  }
+  std::string Said() const { return std::string(answer_->status().message()); }
+
+  std::string dir_;
+  std::shared_ptr<StatusOr<CutImage>> answer_;
+};
+
+TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
+  Start(Config(2, ShardMode::kASync));
+  ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
+  ASSERT_TRUE(PushOnce(Stamped(1, 1, {1, 4}, {0, 0})).ok());
+  const auto held = Hold(5);
+  ASSERT_TRUE(held.ok()) << held.status();
+  ASSERT_EQ(held->marks.size(), 2u);
+  EXPECT_THAT(held->marks[1].numbers.sent, ElementsAre(1, 4));
+  // New pushes wait; one that was taken is known.
+  const PushHead second = Stamped(0, 2, {2, 2}, {1, 1}), third = Stamped(0, 3, {3, 3}, {1, 1});
+  EXPECT_EQ(PushOnce(second).code(), StatusCode::kOutOfRange);
+  EXPECT_TRUE(Push(Stamped(0, 1, {1, 1}, {0, 0}), 1)->duplicate);
+  // Server 1 has the other half of the second push already.
+  std::vector<CutMark> marks = held->marks;
+  marks[0].numbers.sent = {2, 2};
+  Take(5, marks);
+  EXPECT_EQ(answer_->status().code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(PushOnce(third).code(), StatusCode::kOutOfRange);
+  clock_.Advance(milliseconds(7));
+  ASSERT_TRUE(PushOnce(second).ok());
+  ASSERT_TRUE(answer_->ok()) << Said();
+  EXPECT_EQ((*answer_)->image.version, 3u);
+  EXPECT_EQ((*answer_)->held, milliseconds(7));
+  EXPECT_TRUE(PushOnce(third).ok());
+  EXPECT_EQ((*answer_)->image.marks[0].applied.highest(), 2u);
+  EXPECT_THAT((*answer_)->image.marks[0].numbers.sent, ElementsAre(2, 2));
+  EXPECT_EQ(Hold(5).status().code(), StatusCode::kFailedPrecondition);  // it is over
+}
+
+TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
+  Start(Config(1, ShardMode::kASync));
+  ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
+  ASSERT_TRUE(Hold(5).ok());
+  Take(5, {{0, kIncarnation, false, {{2, 1}, {0, 0}}}});
+  clock_.Advance(seconds(1));
+  EXPECT_LE(shard_->NextDeadline(), clock_.Now() + seconds(1));
+  clock_.Advance(seconds(2));
+  shard_->ExpireWaiters();
+  EXPECT_EQ(answer_->status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Said(), HasSubstr("push 2 of trainer 0 has not come, or was refused"));
+  // Whoever coordinates it is gone: trainers go on.
+  EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 1}, {0, 0})).ok());
+  // What was refused for ever counts as ended once its trainer says so.
+  ASSERT_TRUE(Hold(6).ok());
+  Take(6, {{0, kIncarnation, false, {{3, 1}, {1, 1}}}});
+  EXPECT_EQ(answer_->status().code(), StatusCode::kUnimplemented);
+  clock_.Advance(seconds(3));
+  ASSERT_TRUE(PushOnce(Stamped(0, 4, {4, 1}, {3, 1})).ok());
+  const auto held = Hold(7);
+  ASSERT_TRUE(held.ok()) << held.status();
+  Take(7, held->marks);
+  EXPECT_TRUE(answer_->ok()) << Said();
+}
+
+TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
+  Start(Config(2, ShardMode::kASync));
+  ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
+  auto held = Hold(5);
+  ASSERT_TRUE(held.ok());
+  EXPECT_THAT(std::string(Hold(6).status().message()), HasSubstr("held for cut 5"));
+  // The lease ends, a push comes, the order comes late.
+  clock_.Advance(seconds(3));
+  ASSERT_TRUE(PushOnce(Stamped(0, 2, {2, 2}, {1, 1})).ok());
+  Take(5, held->marks);
+  EXPECT_THAT(Said(), HasSubstr("not held for cut 5 any more"));
+  ASSERT_TRUE(Hold(6).ok());
+  Take(6, held->marks);
+  EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed on meanwhile"));
+  // An incarnation that others know is known here too, and the older one is refused.
+  held = Hold(7);
+  ASSERT_TRUE(held.ok()) << held.status();
+  held->marks[1].incarnation = kIncarnation + 1;
+  Take(7, held->marks);
+  EXPECT_TRUE(answer_->ok()) << Said();
+  EXPECT_EQ(PushOnce(Stamped(1, 1, {1, 1}, {0, 0})).code(), StatusCode::kFailedPrecondition);
+  held = Hold(8);
+  held->marks[1].incarnation = kIncarnation;
+  Take(8, held->marks);
+  EXPECT_THAT(Said(), HasSubstr("trainer 1 was started again meanwhile"));
+  held = Hold(9);
+  ASSERT_TRUE(held.ok()) << held.status();
+  shard_->ReleasePushes("job", 9);
+  EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 3}, {2, 2})).ok());
+}
+
+TEST_F(CutTest, WhoCannotTakePartSaysSo) {
+  Start(Config(1, ShardMode::kASync));
+  ASSERT_TRUE(PushOnce(Head(Rank(0), 1, 0)).ok());
+  EXPECT_THAT(std::string(Hold(5).status().message()), HasSubstr("trainer 0 does not say which"));
+  shard_.reset();
+  Start(Config(1, ShardMode::kSync));
+  EXPECT_THAT(std::string(Hold(5).status().message()), HasSubstr("in sync mode"));
+}
+
+TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
+  auto storage = *OpenRocksdbStorage(dir_);
+  Start(Config(1, ShardMode::kASync, "adam"));
+  const auto image = [&](uint64_t sequence) {
+    CHECK(PushOnce(Stamped(0, sequence, {sequence, sequence}, {0, 0})).ok());
+    return *shard_->Image();
+  };
+  for (const uint64_t cut : {1, 2, 3}) {
+    const auto bytes = storage->WriteCut(cut * 10, image(cut), /*complete=*/cut == 3 ? 20 : 0);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    ASSERT_TRUE(storage->Write(*shard_->Image()).ok());
+  }
+  EXPECT_THAT(*storage->Cuts(), ElementsAre(20, 30));
+  ASSERT_TRUE(storage->Write(image(4)).ok());
+  storage.reset();
+  storage = *OpenRocksdbStorage(dir_);
+  EXPECT_EQ((*storage->Read())->version, 4u);  // which removes what nobody needs
+  for (const uint64_t cut : {2, 3}) {
+    const auto read = storage->ReadCut(cut * 10);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->version, cut);
+    EXPECT_THAT(read->marks[0].numbers.sent, ElementsAre(cut, cut));
+  }
+  EXPECT_EQ(storage->ReadCut(10).status().code(), StatusCode::kNotFound);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
+    files += entry.path().filename().string().starts_with("values-");
+  }
+  EXPECT_EQ(files, 3u);
+}
+
+TEST_F(CutTest, AServerThatWentBackStaysThere) {
+  auto storage = *OpenRocksdbStorage(dir_);
+  for (const bool logged : {false, true}) {
+    DurableShard::Options options;
+    options.logged = logged;
+    options.log.on_work = [] {};
+    options.later = [](const std::function<void()>& work) {
+      work();
+      return OkStatus();
+    };
+    auto durable =
+        std::make_unique<DurableShard>(options, storage.get(), clock_, backend_, device_, metrics_);
+    ASSERT_TRUE(durable->Recover().ok());
+    const uint64_t cut = logged ? 20 : 10, before = durable->shard().Info().version;
+    EXPECT_EQ(before, logged ? 1u : 0u);
+    // The fixture's words are for shard_.
+    shard_.reset(&durable->shard());
+    if (!logged) Start(Config(1, ShardMode::kASync));
+    const auto push = [&](uint64_t n) { return PushOnce(Stamped(0, n, {n, n}, {n - 1, n - 1})); };
+    ASSERT_TRUE(logged || push(1).ok());
+    StatusOr<DurableShard::CutFile> file = Internal("not answered");
+    const auto held = Hold(cut);
+    ASSERT_TRUE(held.ok()) << held.status();
+    for (int time = 0; time < 2; ++time) {  // the second one gets the same answer
+      durable->TakeCut("job", {cut, held->marks, 0, seconds(1)}, 0,
+                       [&file](const StatusOr<DurableShard::CutFile>& f) { file = f; });
+      if (logged) durable->log()->Turn();
+      ASSERT_TRUE(file.ok()) << file.status();
+      EXPECT_EQ(file->version, 1u);
+    }
+    ASSERT_TRUE(push(2).ok());
+    if (logged) durable->log()->Turn();
+    EXPECT_EQ(*durable->Restore(cut), 1u);
+    EXPECT_EQ(durable->Restore(cut + 1).status().code(), StatusCode::kNotFound);
+    shard_.release();
+    durable.reset();
+    durable =
+        std::make_unique<DurableShard>(options, storage.get(), clock_, backend_, device_, metrics_);
+    EXPECT_EQ(*durable->Recover(), 1u);
+  }
+}
+
+TEST(CutterTest, TheNewestThatAllHave) {
+  EXPECT_EQ(NewestCommon({}), 0u);
+  EXPECT_EQ(NewestCommon({{1, 2, 4}, {1, 2, 3}}), 2u);
+  EXPECT_EQ(NewestCommon({{1, 2}, {}}), 0u);
+  EXPECT_EQ(NewestCommon({{7, 9}}), 9u);
+}
+
+}  // namespace
+}  // namespace tandem
