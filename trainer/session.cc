@@ -348,7 +348,7 @@ void Session::Impl::Tell(const std::string& lines) {
 }
 
 Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
-  if (leader()) Tell(mode_.News(step));
+  Tell(executor_->TakeNews() + (leader() ? mode_.News(step) : std::string()));
   if (reports_) Report(step, steps);
   return AfterStep(step, stopping);
 }
@@ -437,7 +437,6 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     const Status status = TrainRun(next, steps);
     if (!status.ok()) return stop_.load() && !leader() ? Stopped(next - 1) : status;
     next += steps;
-    Tell(executor_->TakeNews());
     if (watch_.each_step()) TD_RETURN_IF_ERROR(AfterWatched(next == steps_total_));
     steps_done_ += steps;
     TD_ASSIGN_OR_RETURN(const bool stopping, mode_.Stopping(stop_.load()));
