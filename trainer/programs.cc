@@ -182,21 +182,22 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
 }
 
 std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
-                                         int threads, std::string* notes) {
+                                         Device& device, std::string* notes) {
   const DistributedStrategy& strategy = config.strategy();
   if (!strategy.cudnn_exhaustive_search()) return nullptr;
+  const bool on_cpu = device.place().kind == PlaceKind::kCpu;
   const auto& types = strategy.build_strategy().mkldnn_enabled_op_types();
   const auto listed = [&types](const char* type) {
     return std::find(types.begin(), types.end(), type) != types.end();
   };
-  if (!strategy.runtime_flags().use_mkldnn() ||
-      (!types.empty() && !(listed("conv2d") && listed("conv2d_grad")))) {
+  if (on_cpu && (!strategy.runtime_flags().use_mkldnn() ||
+                 (!types.empty() && !(listed("conv2d") && listed("conv2d_grad"))))) {
     *notes += "cudnn_exhaustive_search: nothing to choose from where oneDNN is switched off\n";
     return nullptr;
   }
   std::string path = strategy.conv_search_cache();
   if (!path.empty() && path[0] != '/') path = job_dir + path;
-  auto search = std::make_unique<ConvSearch>(path, threads);
+  auto search = std::make_unique<ConvSearch>(path, on_cpu ? nullptr : &device);
   if (const Status status = search->Load(); !status.ok()) {
     *notes += "warning: " + ToString(status) + "; everything is measured again\n";
   }

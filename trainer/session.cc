@@ -137,7 +137,7 @@ Status Session::Impl::BuildPlan() {
   TD_RETURN_IF_ERROR(SetFirstValues(config_, options_, programs_.train, *scope_, host_, &notes_));
   const int threads = ThreadsOf(config_, options_.rank);
   TD_ASSIGN_OR_RETURN(PlanOptions plan_options, PlanOptionsOf(config_, threads));
-  conv_search_ = ConvSearchOf(config_, options_.job_dir, threads, &notes_);
+  conv_search_ = ConvSearchOf(config_, options_.job_dir, *device_, &notes_);
   plan_options.conv_search = conv_search_.get();
   const PlanOptions evaluation = plan_options;
   plan_options.commit = options_.rank.peers_return;

@@ -245,7 +245,8 @@ Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk
   std::string fastest;
   if (c.ctx.conv_search != nullptr) {
     TD_ASSIGN_OR_RETURN(
-        fastest, c.ctx.conv_search->Fastest(absl::StrFormat("%s of %s", part, ConvProblem(c.view)),
+        fastest, c.ctx.conv_search->Fastest(CpuMachine(c.ctx.threads),
+                                            absl::StrFormat("%s of %s", part, ConvProblem(c.view)),
                                             c.ctx.conv_scratch_max,
                                             [&] { return MeasureAll(program, c, walk, add); }));
   }

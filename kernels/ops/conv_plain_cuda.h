@@ -12,14 +12,14 @@ namespace tandem {
 template <typename T>
 class PlainConvolution {
  public:
-  static StatusOr<PlainConvolution> Make(const ConvShape& s, DType, size_t) {
+  template <typename Parts>
+  static StatusOr<PlainConvolution> Make(const OpView&, const ConvShape& s, const PrepareContext&,
+                                         const Parts&) {
     return PlainConvolution(s);
   }
-  // UNIMPLEMENTED where these loops do not serve.
-  static Status Serves(const ConvShape&) { return OkStatus(); }
-  static constexpr bool kNeedsWorkspace = false;
 
   PlainConvolution() = default;
+  size_t workspace() const { return 0; }
   Status Forward(const KernelArgs& args, const void* x, const void* w, void* y) const;
   // `x` where relu_first, else it may be nullptr.
   Status Input(const KernelArgs& args, const void* x, const void* w, const void* gy,

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -14,21 +13,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/clock.h"
-#include "common/base/cpu_model.h"
-#include "common/tensor/device.h"
-#include "kernels/ops/dnnl_program.h"
 
 namespace tandem {
 namespace {
 
 constexpr char kHeader[] = "tandem: measured algorithms of convolutions, version 1";
-
-std::string Machine(int threads) {
-  const dnnl_version_t* version = dnnl_version();
-  return absl::StrFormat("%s; instruction set %d; oneDNN %d.%d.%d; %d threads", CpuModel(),
-                         static_cast<int>(dnnl::get_effective_cpu_isa()), version->major,
-                         version->minor, version->patch, threads);
-}
 
 std::string ToText(const Attr& attr) {
   if (const auto* list = std::get_if<std::vector<int64_t>>(&attr)) {
@@ -65,26 +54,7 @@ bool ParseMeasurement(const std::string& text, ConvMeasurement* m) {
          absl::SimpleAtoi(parts[2], &m->scratch_bytes);
 }
 
-StatusOr<std::vector<Buffer>> Memory(size_t count, const std::function<size_t(size_t)>& bytes) {
-  CpuDevice device;
-  std::vector<Buffer> memory;
-  for (size_t i = 0; i < count; ++i) {
-    TD_ASSIGN_OR_RETURN(memory.emplace_back(), device.Allocate(bytes(i)));
-    std::memset(memory.back().get(), 0x3c, bytes(i));  // 0.0115 as f32, bf16 and, nearly, f16
-  }
-  return memory;
-}
-
-std::vector<void*> Pointers(const std::vector<Buffer>& memory) {
-  std::vector<void*> pointers;
-  for (const Buffer& buffer : memory) pointers.push_back(buffer.get());
-  return pointers;
-}
-
 }  // namespace
-
-ConvSearch::ConvSearch(std::string path, int threads)
-    : path_(std::move(path)), machine_(Machine(threads)) {}
 
 Status ConvSearch::Read(const std::string& path, Table* table) {
   std::ifstream file(path);
@@ -136,15 +106,15 @@ Status ConvSearch::Save() {
   return OkStatus();
 }
 
-StatusOr<std::string> ConvSearch::Fastest(const std::string& problem, size_t scratch_max,
-                                          const Measure& measure) {
-  const std::string key = absl::StrFormat("%s\t%s", machine_, problem);
+StatusOr<std::string> ConvSearch::Fastest(const std::string& machine, const std::string& problem,
+                                          size_t scratch_max, const Measure& measure) {
+  const std::string key = absl::StrFormat("%s\t%s", machine, problem);
   auto known = table_.find(key);
   if (known != table_.end()) {
     ++found_;
   } else {
     TD_ASSIGN_OR_RETURN(std::vector<ConvMeasurement> measurements, measure());
-    if (measurements.empty()) return Unimplemented("oneDNN has no algorithm for %s", problem);
+    if (measurements.empty()) return Unimplemented("there is no algorithm for %s", problem);
     known = table_.emplace(key, std::move(measurements)).first;
     dirty_ = true;
     ++measured_;
@@ -158,30 +128,15 @@ StatusOr<std::string> ConvSearch::Fastest(const std::string& problem, size_t scr
   return Unimplemented("every algorithm takes more scratch memory than conv_workspace_size_limit");
 }
 
-StatusOr<double> MeasureKernel(const Kernel& kernel, const OpView& view, double best_us) {
+StatusOr<double> MeasureRuns(const std::function<Status()>& run, double best_us) {
   constexpr int kRuns = 3;
-  TD_ASSIGN_OR_RETURN(const std::vector<Buffer> in, Memory(view.in_count(), [&](size_t i) {
-                        return view.has_in(i) ? view.in(i).bytes() : 0;
-                      }));
-  TD_ASSIGN_OR_RETURN(const std::vector<Buffer> out, Memory(view.out_count(), [&](size_t i) {
-                        return view.has_out(i) ? view.out(i).bytes() : 0;
-                      }));
-  TD_ASSIGN_OR_RETURN(const std::vector<Buffer> scratch,
-                      Memory(1, [&](size_t) { return kernel.scratch_bytes; }));
-  const std::vector<void*> inputs = Pointers(in), outputs = Pointers(out);
-  const KernelArgs args = {.in = inputs.data(),
-                           .out = outputs.data(),
-                           .scratch = scratch[0].get(),
-                           .state = kernel.state.get(),
-                           .stream = nullptr,
-                           .step = 0};
   double best = std::numeric_limits<double>::infinity();
-  for (int run = 0; run <= kRuns; ++run) {
+  for (int i = 0; i <= kRuns; ++i) {
     const Time begin = SteadyNow();
-    TD_RETURN_IF_ERROR(kernel.run(args));
+    TD_RETURN_IF_ERROR(run());
     const double us = std::max(0.1, Seconds(SteadyNow() - begin) * 1e6);
-    if (run == 0 && us > 2 * best_us) return us;  // the first one warms up
-    if (run > 0) best = std::min(best, us);
+    if (i == 0 && us > 2 * best_us) return us;  // the first one warms up
+    if (i > 0) best = std::min(best, us);
   }
   return best;
 }
@@ -200,31 +155,6 @@ std::string ConvProblem(const OpView& view) {
     if (name != "algorithm") parts.push_back(absl::StrFormat("%s=%s", name, ToText(value)));
   }
   return absl::StrJoin(parts, " ");
-}
-
-StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, PrepareFn own,
-                              PrepareFn other) {
-  TD_ASSIGN_OR_RETURN(Kernel kernel, own(view, ctx));
-  if (kernel.scratch_bytes > ctx.conv_scratch_max) {
-    return Unimplemented("takes %d bytes of scratch memory, more than conv_workspace_size_limit",
-                         kernel.scratch_bytes);
-  }
-  if (ctx.conv_search == nullptr) return kernel;
-  const auto measure = [&]() -> StatusOr<std::vector<ConvMeasurement>> {
-    ConvMeasurement mine{.name = "own", .scratch_bytes = kernel.scratch_bytes};
-    TD_ASSIGN_OR_RETURN(mine.us,
-                        MeasureKernel(kernel, view, std::numeric_limits<double>::infinity()));
-    const StatusOr<Kernel> rival = other(view, ctx);
-    if (!rival.ok()) return std::vector{mine};
-    ConvMeasurement theirs{.name = "onednn", .scratch_bytes = rival->scratch_bytes};
-    TD_ASSIGN_OR_RETURN(theirs.us, MeasureKernel(*rival, view, mine.us));
-    return std::vector{mine, theirs};
-  };
-  TD_ASSIGN_OR_RETURN(const std::string fastest,
-                      ctx.conv_search->Fastest("own or oneDNN: " + ConvProblem(view),
-                                               ctx.conv_scratch_max, measure));
-  if (fastest == "own") return kernel;
-  return Unimplemented("oneDNN was measured to be faster");
 }
 
 }  // namespace tandem

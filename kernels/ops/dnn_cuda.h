@@ -1,4 +1,4 @@
-// cuDNN's descriptors and errors.
+// cuDNN's descriptors, errors and version.
 #pragma once
 
 #include <memory>
@@ -27,6 +27,14 @@ inline cudnnDataType_t DnnTypeOf(DType dtype) {
   return dtype == DType::kF16    ? CUDNN_DATA_HALF
          : dtype == DType::kBF16 ? CUDNN_DATA_BFLOAT16
                                  : CUDNN_DATA_FLOAT;
+}
+
+// A device with this cuDNN, for what is measured once on it.
+inline StatusOr<std::string> DnnMachine(const Place& place) {
+  cudaDeviceProp device{};
+  TD_RETURN_IF_ERROR(CheckCuda(cudaGetDeviceProperties(&device, place.index), "the device's name"));
+  return absl::StrFormat("%s; %d multiprocessors; cuDNN %d", device.name,
+                         device.multiProcessorCount, cudnnGetVersion());
 }
 
 }  // namespace tandem

@@ -76,7 +76,8 @@ enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeT
 using cudaEvent_t = struct CudaOnHostEvent*;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaDataType { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF };
-constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocMapped = 2;
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocPortable = 1,
+                   cudaHostAllocMapped = 2;
 constexpr int CUDART_VERSION = 13000;
 
 struct cudaLaunchConfig_t {
@@ -123,6 +124,14 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+struct cudaDeviceProp {
+  char name[256];
+  int multiProcessorCount;
+};
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"CUDA on host", 1};
   return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }

@@ -1,5 +1,6 @@
 #include "tests/cuda_on_host/cudnn.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -63,21 +64,48 @@ cudnnStatus_t Put(cudnnHandle_t handle, std::function<void()> work) {
   return put == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
-// Sums in f32 of the products that `fn` adds; alpha is 1 and beta 0 here. Copies all but the data.
+// One call; alpha is 1 and beta 0 here.
+struct Call {
+  cudnnHandle_t handle;
+  const char* name;
+  CudnnOnHostAlgo algo;
+  const void *alpha, *beta;
+  void* workspace;
+  size_t bytes;
+};
+
+// Sums of the products that product(sums, x, w, y) adds, in `sums`.
+template <typename T, typename Fn>
+void Sum(const Shapes& shapes, T* sums, const CudnnOnHostTensor& result, void* data,
+         const Fn& product) {
+  std::fill_n(sums, CountOf(result), T{0});
+  shapes.ForEach([&](int64_t x, int64_t w, int64_t y) { product(sums, x, w, y); });
+  for (int64_t i = 0; i < CountOf(result); ++i) {
+    Store(TypeOf(result), data, i, static_cast<float>(sums[i]));
+  }
+}
+
+// Copies all but the data.
 template <typename Fn>
-cudnnStatus_t Run(cudnnHandle_t handle, const Shapes& shapes, CudnnOnHostAlgo algo,
-                  const void* alpha, const void* beta, const CudnnOnHostTensor& result, void* data,
-                  const Fn& product) {
+cudnnStatus_t Run(const Call& call, const Shapes& shapes, const CudnnOnHostTensor& result,
+                  void* data, const Fn& product) {
   const bool plain =
-      *static_cast<const float*>(alpha) == 1 && *static_cast<const float*>(beta) == 0;
-  if (!plain || algo != kCudnnOnHostLoops || !shapes.Fit()) return CUDNN_STATUS_BAD_PARAM;
-  return Put(handle, [shapes, result, data, product] {
-    std::vector<float> sums(static_cast<size_t>(CountOf(result)));
-    shapes.ForEach([&](int64_t x, int64_t w, int64_t y) { product(sums.data(), x, w, y); });
-    for (size_t i = 0; i < sums.size(); ++i) {
-      Store(TypeOf(result), data, static_cast<int64_t>(i), sums[i]);
-    }
-  });
+      *static_cast<const float*>(call.alpha) == 1 && *static_cast<const float*>(call.beta) == 0;
+  const bool room = call.bytes >= CudnnOnHostWorkspace(call.algo, result);
+  if (!plain || !room || call.algo == kNobodysAlgo || !shapes.Fit()) return CUDNN_STATUS_BAD_PARAM;
+  tandem::cuda_on_host::Note(call.name + (" algorithm" + std::to_string(call.algo)));
+  return Put(call.handle,
+             [algo = call.algo, workspace = call.workspace, shapes, result, data, product] {
+               std::vector<float> own;
+               if (algo == kCudnnOnHostDoubles) {
+                 Sum(shapes, static_cast<double*>(workspace), result, data, product);
+               } else if (algo == kCudnnOnHostFloats) {
+                 Sum(shapes, static_cast<float*>(workspace), result, data, product);
+               } else {
+                 own.resize(static_cast<size_t>(CountOf(result)));
+                 Sum(shapes, own.data(), result, data, product);
+               }
+             });
 }
 
 }  // namespace
@@ -86,11 +114,12 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
                                       cudnnTensorDescriptor_t x_desc, const void* x,
                                       cudnnFilterDescriptor_t w_desc, const void* w,
                                       cudnnConvolutionDescriptor_t conv, CudnnOnHostAlgo algo,
-                                      void*, size_t, const void* beta,
+                                      void* workspace, size_t bytes, const void* beta,
                                       cudnnTensorDescriptor_t y_desc, void* y) {
   const DType type = TypeOf(*x_desc);
-  return Run(handle, {*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *y_desc, y,
-             [=](float* sums, int64_t xi, int64_t wi, int64_t yi) {
+  return Run({handle, "cudnnConvolutionForward", algo, alpha, beta, workspace, bytes},
+             {*x_desc, *w_desc, *y_desc, *conv}, *y_desc, y,
+             [=](auto* sums, int64_t xi, int64_t wi, int64_t yi) {
                sums[yi] += Load(type, x, xi) * Load(type, w, wi);
              });
 }
@@ -99,11 +128,12 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
                                            cudnnFilterDescriptor_t w_desc, const void* w,
                                            cudnnTensorDescriptor_t y_desc, const void* gy,
                                            cudnnConvolutionDescriptor_t conv, CudnnOnHostAlgo algo,
-                                           void*, size_t, const void* beta,
+                                           void* workspace, size_t bytes, const void* beta,
                                            cudnnTensorDescriptor_t x_desc, void* gx) {
   const DType type = TypeOf(*x_desc);
-  return Run(handle, {*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *x_desc, gx,
-             [=](float* sums, int64_t xi, int64_t wi, int64_t yi) {
+  return Run({handle, "cudnnConvolutionBackwardData", algo, alpha, beta, workspace, bytes},
+             {*x_desc, *w_desc, *y_desc, *conv}, *x_desc, gx,
+             [=](auto* sums, int64_t xi, int64_t wi, int64_t yi) {
                sums[xi] += Load(type, w, wi) * Load(type, gy, yi);
              });
 }
@@ -112,11 +142,13 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              cudnnTensorDescriptor_t x_desc, const void* x,
                                              cudnnTensorDescriptor_t y_desc, const void* gy,
                                              cudnnConvolutionDescriptor_t conv,
-                                             CudnnOnHostAlgo algo, void*, size_t, const void* beta,
-                                             cudnnFilterDescriptor_t w_desc, void* gw) {
+                                             CudnnOnHostAlgo algo, void* workspace, size_t bytes,
+                                             const void* beta, cudnnFilterDescriptor_t w_desc,
+                                             void* gw) {
   const DType type = TypeOf(*x_desc);
-  return Run(handle, {*x_desc, *w_desc, *y_desc, *conv}, algo, alpha, beta, *w_desc, gw,
-             [=](float* sums, int64_t xi, int64_t wi, int64_t yi) {
+  return Run({handle, "cudnnConvolutionBackwardFilter", algo, alpha, beta, workspace, bytes},
+             {*x_desc, *w_desc, *y_desc, *conv}, *w_desc, gw,
+             [=](auto* sums, int64_t xi, int64_t wi, int64_t yi) {
                sums[wi] += Load(type, x, xi) * Load(type, gy, yi);
              });
 }

@@ -16,7 +16,8 @@ enum cudnnBatchNormMode_t {
   CUDNN_BATCHNORM_SPATIAL,
   CUDNN_BATCHNORM_SPATIAL_PERSISTENT
 };
-enum CudnnOnHostAlgo { kCudnnOnHostLoops };
+// Loops with sums in f32, and the same with sums in the workspace, in f64 and in f32.
+enum CudnnOnHostAlgo { kCudnnOnHostLoops, kCudnnOnHostDoubles, kCudnnOnHostFloats, kNobodysAlgo };
 
 constexpr int CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8;
 constexpr int CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6;
@@ -109,32 +110,45 @@ inline cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t c,
   return CUDNN_STATUS_SUCCESS;
 }
 
+// What an algorithm needs for `result`.
+inline size_t CudnnOnHostWorkspace(CudnnOnHostAlgo algo, const CudnnOnHostTensor& result) {
+  size_t elements = 1;
+  for (const int dim : result.dims) elements *= static_cast<size_t>(dim);
+  return algo == kCudnnOnHostDoubles  ? elements * sizeof(double)
+         : algo == kCudnnOnHostFloats ? elements * sizeof(float)
+                                      : 0;
+}
+
 // First one that gives other bits each time and one that needs too much memory, which nobody may
-// take; then the loops.
+// take; then the others, the one with the largest workspace first.
 template <int kind>
-cudnnStatus_t CudnnOnHostPropose(int room, int* count, CudnnOnHostPerf<kind>* proposals) {
-  if (room < 3) return CUDNN_STATUS_BAD_PARAM;
-  const auto wrong = static_cast<CudnnOnHostAlgo>(kCudnnOnHostLoops + 1);
-  proposals[0] = {wrong, CUDNN_STATUS_SUCCESS, 0, CUDNN_NON_DETERMINISTIC};
-  proposals[1] = {wrong, CUDNN_STATUS_SUCCESS, size_t{1} << 50, CUDNN_DETERMINISTIC};
-  proposals[2] = {kCudnnOnHostLoops, CUDNN_STATUS_SUCCESS, 0, CUDNN_DETERMINISTIC};
-  *count = 3;
+cudnnStatus_t CudnnOnHostPropose(const CudnnOnHostTensor& result, int room, int* count,
+                                 CudnnOnHostPerf<kind>* proposals) {
+  if (room < 5) return CUDNN_STATUS_BAD_PARAM;
+  proposals[0] = {kNobodysAlgo, CUDNN_STATUS_SUCCESS, 0, CUDNN_NON_DETERMINISTIC};
+  proposals[1] = {kNobodysAlgo, CUDNN_STATUS_SUCCESS, size_t{1} << 60, CUDNN_DETERMINISTIC};
+  *count = 2;
+  for (const auto algo : {kCudnnOnHostDoubles, kCudnnOnHostFloats, kCudnnOnHostLoops}) {
+    proposals[(*count)++] = {algo, CUDNN_STATUS_SUCCESS, CudnnOnHostWorkspace(algo, result),
+                             CUDNN_DETERMINISTIC};
+  }
   return CUDNN_STATUS_SUCCESS;
 }
 inline cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
     cudnnHandle_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t, cudnnConvolutionDescriptor_t,
-    cudnnTensorDescriptor_t, int room, int* count, cudnnConvolutionFwdAlgoPerf_t* proposals) {
-  return CudnnOnHostPropose(room, count, proposals);
+    cudnnTensorDescriptor_t y, int room, int* count, cudnnConvolutionFwdAlgoPerf_t* proposals) {
+  return CudnnOnHostPropose(*y, room, count, proposals);
 }
 inline cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
     cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
-    cudnnTensorDescriptor_t, int room, int* count, cudnnConvolutionBwdDataAlgoPerf_t* proposals) {
-  return CudnnOnHostPropose(room, count, proposals);
+    cudnnTensorDescriptor_t x, int room, int* count, cudnnConvolutionBwdDataAlgoPerf_t* proposals) {
+  return CudnnOnHostPropose(*x, room, count, proposals);
 }
 inline cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
-    cudnnFilterDescriptor_t, int room, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* proposals) {
-  return CudnnOnHostPropose(room, count, proposals);
+    cudnnFilterDescriptor_t w, int room, int* count,
+    cudnnConvolutionBwdFilterAlgoPerf_t* proposals) {
+  return CudnnOnHostPropose(*w, room, count, proposals);
 }
 
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,

@@ -36,9 +36,9 @@ class ConvSearchTest : public KnobProgramTest {
     const EffectiveJob job = Job(knobs);
     auto options = PlanOptionsOf(*job.config, 2);
     EXPECT_TRUE(options.ok()) << options.status();
-    const auto search = ConvSearchOf(*job.config, dir_ + "/", 2, &notes_);
-    options->conv_search = search.get();
     CpuDevice device;
+    const auto search = ConvSearchOf(*job.config, dir_ + "/", device, &notes_);
+    options->conv_search = search.get();
     Scope scope(device);
     const auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, *options);
     EXPECT_TRUE(plan.ok()) << plan.status();

@@ -1,0 +1,300 @@
+// Convolutions by cuDNN. Its descriptors are made when a kernel is prepared, on any machine. Which
+// of its algorithms serves is chosen among those that give the same bits each time and whose
+// workspace fits: by its heuristics at the first run, or when the kernel is prepared by a search
+// (kernels/ops/conv_search.h), which measures them on the device.
+#pragma once
+
+#include <optional>
+
+#include "kernels/ops/conv2d.h"
+#include "kernels/ops/conv_search.h"
+#include "kernels/ops/dnn_cuda.h"
+
+namespace tandem {
+
+struct DnnConvDescriptors {
+  OwnedDnn<cudnnTensorDescriptor_t> x, y;
+  OwnedDnn<cudnnFilterDescriptor_t> w;
+  OwnedDnn<cudnnConvolutionDescriptor_t> conv;
+};
+
+// ---- The three parts of x * w -> y: cuDNN has other names for each, and the same ways -----------
+
+// A part computes `out` from `a` and `b`: y of x and w, gx of w and gy, gw of x and gy.
+struct DnnWork {
+  cudnnHandle_t dnn;
+  void* workspace;
+  size_t bytes;  // of workspace
+};
+
+inline constexpr float kDnnOne = 1.0f, kDnnZero = 0.0f;
+
+struct DnnOutput {
+  static constexpr const char* kName = "output";
+  static constexpr int kAlgorithms = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
+  using Proposal = cudnnConvolutionFwdAlgoPerf_t;
+  using Algo = decltype(Proposal::algo);
+
+  static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
+                               Proposal* proposals) {
+    return cudnnGetConvolutionForwardAlgorithm_v7(dnn, d.x.get(), d.w.get(), d.conv.get(),
+                                                  d.y.get(), room, count, proposals);
+  }
+  static cudnnStatus_t Run(const DnnWork& work, const DnnConvDescriptors& d, Algo algo,
+                           const void* x, const void* w, void* y) {
+    return cudnnConvolutionForward(work.dnn, &kDnnOne, d.x.get(), x, d.w.get(), w, d.conv.get(),
+                                   algo, work.workspace, work.bytes, &kDnnZero, d.y.get(), y);
+  }
+};
+
+struct DnnInputGrad {
+  static constexpr const char* kName = "input's gradient";
+  static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
+  using Proposal = cudnnConvolutionBwdDataAlgoPerf_t;
+  using Algo = decltype(Proposal::algo);
+
+  static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
+                               Proposal* proposals) {
+    return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, d.w.get(), d.y.get(), d.conv.get(),
+                                                       d.x.get(), room, count, proposals);
+  }
+  static cudnnStatus_t Run(const DnnWork& work, const DnnConvDescriptors& d, Algo algo,
+                           const void* w, const void* gy, void* gx) {
+    return cudnnConvolutionBackwardData(work.dnn, &kDnnOne, d.w.get(), w, d.y.get(), gy,
+                                        d.conv.get(), algo, work.workspace, work.bytes, &kDnnZero,
+                                        d.x.get(), gx);
+  }
+};
+
+struct DnnFilterGrad {
+  static constexpr const char* kName = "filter's gradient";
+  static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
+  using Proposal = cudnnConvolutionBwdFilterAlgoPerf_t;
+  using Algo = decltype(Proposal::algo);
+
+  static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
+                               Proposal* proposals) {
+    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, d.x.get(), d.y.get(), d.conv.get(),
+                                                         d.w.get(), room, count, proposals);
+  }
+  static cudnnStatus_t Run(const DnnWork& work, const DnnConvDescriptors& d, Algo algo,
+                           const void* x, const void* gy, void* gw) {
+    return cudnnConvolutionBackwardFilter(work.dnn, &kDnnOne, d.x.get(), x, d.y.get(), gy,
+                                          d.conv.get(), algo, work.workspace, work.bytes, &kDnnZero,
+                                          d.w.get(), gw);
+  }
+};
+
+// ---- One part, with its algorithm ---------------------------------------------------------------
+
+// Which parts an operator has.
+struct ConvParts {
+  bool output = false, input_grad = false, filter_grad = false;
+};
+
+template <typename Part>
+class DnnConvPart {
+ public:
+  // Measures what cuDNN proposes and takes what is fastest within ctx.conv_scratch_max.
+  // UNIMPLEMENTED when nothing serves.
+  Status Search(const OpView& view, const ConvShape& s, const PrepareContext& ctx,
+                const DnnConvDescriptors& d);
+  // As chosen, or else by the heuristics, within `work`.
+  Status Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a, const void* b,
+             void* out);
+  size_t workspace() const { return chosen_.has_value() ? chosen_->workspace : 0; }
+
+ private:
+  struct Algorithm {
+    typename Part::Algo algo;
+    size_t workspace;  // bytes
+    std::string name() const { return absl::StrFormat("algorithm%d", static_cast<int>(algo)); }
+  };
+
+  // Best first, by its heuristics.
+  static StatusOr<std::vector<Algorithm>> Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d);
+  static StatusOr<std::vector<ConvMeasurement>> Measure(const std::vector<Algorithm>& algorithms,
+                                                        const OpView& view, const ConvShape& s,
+                                                        Device& device,
+                                                        const DnnConvDescriptors& d);
+
+  std::optional<Algorithm> chosen_;
+};
+
+template <typename Part>
+auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d)
+    -> StatusOr<std::vector<Algorithm>> {
+  constexpr int kRoom = 2 * Part::kAlgorithms;  // some come with and without tensor cores
+  typename Part::Proposal proposals[kRoom];
+  int count = 0;
+  TD_RETURN_IF_ERROR(DnnStatus(Part::Propose(dnn, d, kRoom, &count, proposals), "choosing"));
+  std::vector<Algorithm> all;
+  for (int i = 0; i < count; ++i) {
+    const auto& p = proposals[i];
+    const bool serves =
+        p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
+        std::none_of(all.begin(), all.end(), [&](const auto& a) { return a.algo == p.algo; });
+    if (serves) all.push_back({p.algo, p.memory});
+  }
+  return all;
+}
+
+// Algorithms for which the device has no memory, or which fail after all, are left out.
+template <typename Part>
+StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
+    const std::vector<Algorithm>& algorithms, const OpView& view, const ConvShape& s,
+    Device& device, const DnnConvDescriptors& d) {
+  constexpr int kLaunches = 10;  // of a run: waiting for the device is not what is measured
+  const auto make = [&](int64_t elements) {
+    return device.Allocate(static_cast<size_t>(elements) * SizeOf(view.in(0).dtype));
+  };
+  TD_ASSIGN_OR_RETURN(const Buffer x, make(s.batch * s.in_c * s.in_plane()));
+  TD_ASSIGN_OR_RETURN(const Buffer y, make(s.batch * s.out_c * s.out_plane()));
+  TD_ASSIGN_OR_RETURN(const Buffer w, make(s.out_c * s.taps()));
+  constexpr bool kMakesY = std::is_same_v<Part, DnnOutput>;
+  constexpr bool kMakesX = std::is_same_v<Part, DnnInputGrad>;
+  void* const out = kMakesY ? y.get() : kMakesX ? x.get() : w.get();
+  const void* const a = kMakesX ? w.get() : x.get();
+  const void* const b = kMakesY ? w.get() : y.get();
+  const auto& stream = *static_cast<const CudaStream*>(device.stream());
+  std::vector<ConvMeasurement> all;
+  double best = std::numeric_limits<double>::infinity();
+  for (const Algorithm& algorithm : algorithms) {
+    const auto workspace = device.Allocate(algorithm.workspace);
+    if (!workspace.ok()) continue;
+    const DnnWork work{stream.dnn, workspace->get(), algorithm.workspace};
+    const auto launch = [&](int times) -> Status {
+      for (int i = 0; i < times; ++i) {
+        TD_RETURN_IF_ERROR(DnnStatus(Part::Run(work, d, algorithm.algo, a, b, out), "measuring"));
+      }
+      return device.Synchronize();
+    };
+    if (!launch(1).ok()) continue;  // and its code is loaded
+    TD_ASSIGN_OR_RETURN(const double us,
+                        MeasureRuns([&] { return launch(kLaunches); }, best * kLaunches));
+    all.push_back({algorithm.name(), std::max(0.1, us / kLaunches), algorithm.workspace});
+    best = std::min(best, all.back().us);
+  }
+  return all;
+}
+
+template <typename Part>
+Status DnnConvPart<Part>::Search(const OpView& view, const ConvShape& s, const PrepareContext& ctx,
+                                 const DnnConvDescriptors& d) {
+  Device* const device = ctx.conv_search->device();
+  if (device == nullptr) return Unimplemented("a search for a CUDA place needs its device");
+  const auto& stream = *static_cast<const CudaStream*>(device->stream());
+  const auto algorithms = Proposals(stream.dnn, d);
+  if (!algorithms.ok()) return Unimplemented("%s", std::string(algorithms.status().message()));
+  TD_ASSIGN_OR_RETURN(const std::string machine, DnnMachine(device->place()));
+  TD_ASSIGN_OR_RETURN(
+      const std::string fastest,
+      ctx.conv_search->Fastest(machine, absl::StrFormat("%s of %s", Part::kName, ConvProblem(view)),
+                               ctx.conv_scratch_max,
+                               [&] { return Measure(*algorithms, view, s, *device, d); }));
+  for (const Algorithm& algorithm : *algorithms) {
+    if (algorithm.name() == fastest) chosen_ = algorithm;
+  }
+  return chosen_.has_value() ? OkStatus() : Unimplemented("cuDNN does not propose %s", fastest);
+}
+
+template <typename Part>
+Status DnnConvPart<Part>::Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a,
+                              const void* b, void* out) {
+  if (!chosen_.has_value()) {
+    TD_ASSIGN_OR_RETURN(const std::vector<Algorithm> algorithms, Proposals(work.dnn, d));
+    for (const Algorithm& algorithm : algorithms) {
+      if (chosen_.has_value() || algorithm.workspace > work.bytes) continue;
+      chosen_ = algorithm;
+    }
+  }
+  if (!chosen_.has_value()) {
+    return Internal("cuDNN has no algorithm for this convolution within %d bytes", work.bytes);
+  }
+  return DnnStatus(Part::Run(work, d, chosen_->algo, a, b, out), Part::kName);
+}
+
+// ---- All of a convolution -----------------------------------------------------------------------
+
+// As PlainConvolution.
+class DnnConvolution {
+ public:
+  static StatusOr<DnnConvolution> Make(const OpView& view, const ConvShape& s,
+                                       const PrepareContext& ctx, const ConvParts& parts);
+
+  DnnConvolution() = default;
+  size_t workspace() const { return workspace_; }
+  Status Forward(const KernelArgs& args, const void* x, const void* w, void* y) {
+    return output_.Run(Work(args), d_, x, w, y);
+  }
+  Status Input(const KernelArgs& args, const void*, const void* w, const void* gy, void* gx) {
+    return input_grad_.Run(Work(args), d_, w, gy, gx);
+  }
+  Status Filter(const KernelArgs& args, const void* x, const void* gy, void* gw) {
+    return filter_grad_.Run(Work(args), d_, x, gy, gw);
+  }
+
+ private:
+  // What the heuristics may take: it is reserved before they are asked.
+  static constexpr size_t kWorkspaceByRule = size_t{256} << 20;
+
+  DnnWork Work(const KernelArgs& args) const {
+    return {StreamOf(args).dnn, args.scratch, workspace_};
+  }
+  Status Describe(const ConvShape& s, DType dtype);
+
+  size_t workspace_ = 0;
+  DnnConvDescriptors d_;
+  DnnConvPart<DnnOutput> output_;
+  DnnConvPart<DnnInputGrad> input_grad_;
+  DnnConvPart<DnnFilterGrad> filter_grad_;
+};
+
+inline StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const ConvShape& s,
+                                                     const PrepareContext& ctx,
+                                                     const ConvParts& parts) {
+  if (s.relu_first) return Unimplemented("fuse_relu_before_depthwise_conv");
+  DnnConvolution c;
+  TD_RETURN_IF_ERROR(c.Describe(s, view.in(0).dtype));
+  c.workspace_ = std::min(ctx.conv_scratch_max, kWorkspaceByRule);
+  if (ctx.conv_search == nullptr) return c;
+  if (parts.output) TD_RETURN_IF_ERROR(c.output_.Search(view, s, ctx, c.d_));
+  if (parts.input_grad) TD_RETURN_IF_ERROR(c.input_grad_.Search(view, s, ctx, c.d_));
+  if (parts.filter_grad) TD_RETURN_IF_ERROR(c.filter_grad_.Search(view, s, ctx, c.d_));
+  c.workspace_ =
+      std::max({c.output_.workspace(), c.input_grad_.workspace(), c.filter_grad_.workspace()});
+  return c;
+}
+
+inline Status DnnConvolution::Describe(const ConvShape& s, DType dtype) {
+  TD_ASSIGN_OR_RETURN(d_.x, MakeDnn(cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor));
+  TD_ASSIGN_OR_RETURN(d_.y, MakeDnn(cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor));
+  TD_ASSIGN_OR_RETURN(d_.w, MakeDnn(cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor));
+  TD_ASSIGN_OR_RETURN(d_.conv,
+                      MakeDnn(cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor));
+  const auto i = [](int64_t n) { return static_cast<int>(n); };
+  const cudnnDataType_t type = DnnTypeOf(dtype);
+  constexpr auto kNchw = CUDNN_TENSOR_NCHW;
+  TD_RETURN_IF_ERROR(DnnStatus(cudnnSetTensor4dDescriptor(d_.x.get(), kNchw, type, i(s.batch),
+                                                          i(s.in_c), i(s.in[0]), i(s.in[1])),
+                               "input"));
+  TD_RETURN_IF_ERROR(DnnStatus(cudnnSetTensor4dDescriptor(d_.y.get(), kNchw, type, i(s.batch),
+                                                          i(s.out_c), i(s.out[0]), i(s.out[1])),
+                               "output"));
+  TD_RETURN_IF_ERROR(
+      DnnStatus(cudnnSetFilter4dDescriptor(d_.w.get(), type, kNchw, i(s.out_c),
+                                           i(s.in_c / s.groups), i(s.kernel[0]), i(s.kernel[1])),
+                "filter"));
+  TD_RETURN_IF_ERROR(DnnStatus(
+      cudnnSetConvolution2dDescriptor(d_.conv.get(), i(s.pad[0]), i(s.pad[1]), i(s.stride[0]),
+                                      i(s.stride[1]), i(s.dilation[0]), i(s.dilation[1]),
+                                      CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+      "convolution"));
+  TD_RETURN_IF_ERROR(
+      DnnStatus(cudnnSetConvolutionGroupCount(d_.conv.get(), i(s.groups)), "groups"));
+  // f32 stays f32: no TF32.
+  const auto math = dtype == DType::kF32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
+  return DnnStatus(cudnnSetConvolutionMathType(d_.conv.get(), math), "math type");
+}
+
+}  // namespace tandem

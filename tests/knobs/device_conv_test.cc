@@ -1,0 +1,143 @@
+// cudnn_exhaustive_search, conv_search_cache and conv_workspace_size_limit on a CUDA place: cuDNN
+// is a stand-in (tests/cuda_on_host) with three algorithms that give the same bits each time,
+// number 0 without a workspace, 1 and 2 with one, and two that nobody may take.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "tests/support/cuda_on_host_job.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kJob = R"(
+name: "convolutions"
+model { zoo: "residual_cnn" arg { name: "channels" value: "4,8" } arg { name: "blocks" value: "1" }
+        arg { name: "image" value: "1,8,8" } }
+data {
+  format: "synthetic"
+  synthetic { image: 1 image: 8 image: 8 classes: 10 samples: 64 test_samples: 16 }
+}
+optimizer { type: "sgd" learning_rate: 0.05 }
+global_batch_size: 8
+seed: 3
+)";
+
+class DeviceConv : public CudaOnHostTest {
+ protected:
+  void SetUp() override {
+    CudaOnHostTest::SetUp();
+    job_ = Write("convolutions.pbtxt", kJob);
+  }
+  struct Trained {
+    JobResult result;
+    std::string output;
+    std::string asked;  // of the libraries, a line for each call
+  };
+  Trained Train(const std::string& name, const std::string& place, Args flags) const {
+    flags.push_back("--steps_max=4");
+    const JobRun run = Run(name, place, flags);
+    EXPECT_EQ(run.exit_code, 0) << run.output;
+    return {run.result, run.output, place == "cpu" ? "" : Log(name)};
+  }
+  Trained Search(const std::string& name, Args flags = {}) const {
+    flags.push_back("--cudnn_exhaustive_search=true");
+    return Train(name, "cuda", flags);
+  }
+  std::string Cache() const { return ReadWholeFile(Path("conv_algorithms.txt")); }
+  // The file, with times that make `fastest` the fastest algorithm of every problem.
+  void Prefer(const std::string& fastest) {
+    std::vector<std::string> lines = absl::StrSplit(Cache(), '\n');
+    for (std::string& line : lines) {
+      std::vector<std::string> fields = absl::StrSplit(line, '\t');
+      for (std::string& field : fields) {
+        const std::vector<std::string> parts = absl::StrSplit(field, ' ');
+        if (parts.size() != 3 || !parts[0].starts_with("algorithm")) continue;
+        field = absl::StrCat(parts[0], parts[0] == fastest ? " 1.0 " : " 9.0 ", parts[2]);
+      }
+      line = absl::StrJoin(fields, "\t");
+    }
+    Write("conv_algorithms.txt", absl::StrJoin(lines, "\n"));
+  }
+};
+
+const std::vector<std::string> kParts = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData",
+                                         "cudnnConvolutionBackwardFilter"};
+
+void ExpectOnly(const std::string& asked, const std::string& algorithm) {
+  for (const std::string& part : kParts) {
+    for (const std::string other : {"algorithm0", "algorithm1", "algorithm2"}) {
+      const std::string call = absl::StrCat(part, " ", other, "\n");
+      if (other == algorithm) {
+        EXPECT_THAT(asked, HasSubstr(call));
+      } else {
+        EXPECT_THAT(asked, Not(HasSubstr(call)));
+      }
+    }
+  }
+}
+
+TEST_F(DeviceConv, WhatWasMeasuredIsKept) {
+  const Trained first = Search("first");
+  EXPECT_THAT(first.output, Not(HasSubstr("convolutions: 0 measured")));
+  for (const std::string part : {"output of conv2d f32[", "input's gradient of conv2d_grad f32[",
+                                 "filter's gradient of conv2d_grad f32["}) {
+    EXPECT_THAT(Cache(), HasSubstr("CUDA on host; 1 multiprocessors; cuDNN 90000\t" + part));
+  }
+  // All that serve, with their workspace: 8 images of 4 x 8 x 8 in f64.
+  EXPECT_THAT(Cache(), HasSubstr("\talgorithm0 "));
+  EXPECT_THAT(Cache(), HasSubstr(absl::StrCat(" ", 8 * 4 * 8 * 8 * sizeof(double), "\t")));
+  EXPECT_THAT(Cache(), Not(HasSubstr("algorithm3")));
+  const std::string file = Cache();
+  const Trained second = Search("second");
+  EXPECT_THAT(second.output, HasSubstr("convolutions: 0 measured"));
+  EXPECT_EQ(second.result.params_sha256, first.result.params_sha256);
+  EXPECT_EQ(Cache(), file);
+  EXPECT_NEAR(first.result.loss, Train("cpu", "cpu", {}).result.loss, 1e-4);
+}
+
+TEST_F(DeviceConv, TheFileDecides) {
+  Search("first");
+  for (const std::string fastest : {"algorithm0", "algorithm1", "algorithm2"}) {
+    Prefer(fastest);
+    ExpectOnly(Search(fastest).asked, fastest);
+  }
+}
+
+// A workspace above the limit is not taken, and needs no new measurements to be left alone.
+TEST_F(DeviceConv, WorkspacesStayWithinTheLimit) {
+  const Args none = {"--conv_workspace_size_limit=0"};
+  ExpectOnly(Train("rule", "cuda", {}).asked, "algorithm1");
+  ExpectOnly(Train("rule_none", "cuda", none).asked, "algorithm0");
+  EXPECT_EQ(Cache(), "") << "only who asks for it searches";
+  Search("first");
+  Prefer("algorithm1");
+  const Trained limited = Search("limited", none);
+  ExpectOnly(limited.asked, "algorithm0");
+  EXPECT_THAT(limited.output, HasSubstr("convolutions: 0 measured"));
+}
+
+TEST_F(DeviceConv, AnotherLibrarysMeasurementsDoNotCount) {
+  Search("first");
+  Write("conv_algorithms.txt", absl::StrReplaceAll(Cache(), {{"cuDNN 90000", "cuDNN 80000"}}));
+  EXPECT_THAT(Search("second").output, Not(HasSubstr("convolutions: 0 measured")));
+  EXPECT_THAT(Cache(), HasSubstr("cuDNN 80000\t"));
+  EXPECT_THAT(Cache(), HasSubstr("cuDNN 90000\t"));
+}
+
+TEST_F(DeviceConv, HalfNumbersAreProblemsOfTheirOwn) {
+  const Args half = {"--amp=true", "--amp_dtype=f16"};
+  Search("whole");
+  EXPECT_THAT(Cache(), Not(HasSubstr("f16[")));
+  EXPECT_THAT(Search("half", half).output, Not(HasSubstr("convolutions: 0 measured")));
+  EXPECT_THAT(Cache(), HasSubstr("output of conv2d f16["));
+  Prefer("algorithm2");
+  ExpectOnly(Search("again", half).asked, "algorithm2");
+}
+
+}  // namespace
+}  // namespace tandem
