@@ -34,6 +34,7 @@ StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config
   auto table = std::unique_ptr<DenseTable>(new DenseTable(
       (static_cast<size_t>(config.trainers) + 3) * (bytes + 4096), std::move(arena)));
   table->gathered_.assign(config.trainers, 0);
+  int64_t largest = 0;
   for (const SliceSpec& spec : config.slices) {
     TD_RETURN_IF_ERROR(Annotate(CheckCut(spec, config.optimizer), "slice of " + spec.variable));
     auto update = UpdateProgram::Make(spec.variable, spec.numel, config.optimizer, backend, device);
@@ -49,6 +50,11 @@ StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config
     table->slices_.push_back({spec, std::move(*update), {}, nullptr, nullptr});
     table->slices_.back().gathered.resize(config.trainers);
     table->slices_.back().pulled.resize(config.trainers);
+    largest = std::max(largest, spec.numel);
+  }
+  if (device.place().kind != PlaceKind::kCpu) {
+    TD_ASSIGN_OR_RETURN(table->staged_,
+                        backend.AllocatePinned(static_cast<size_t>(largest) * sizeof(float)));
   }
   return table;
 }
@@ -101,20 +107,23 @@ Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate
   for (Slice& s : slices_) {
     const int slice = static_cast<int>(&s - slices_.data());
     TD_RETURN_IF_ERROR(BeforeChange(slice));
+    // Free in training: everybody asked for them.
+    TD_ASSIGN_OR_RETURN(s.previous, Snapshot(slice));
+    s.snapshot.reset();
     for (size_t r = 0; r < ranks.size(); ++r) {
       const Buffer& gradient = s.gathered[ranks[r]];
       CHECK(gradient != nullptr);
       contributions[r] = gradient.get();
     }
     const bool one = contributions.size() == 1;
-    const std::span<float> grad = s.update->grad();
-    std::byte* const out = reinterpret_cast<std::byte*>(grad.data());
-    if (!one) ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1}, grad.size());
-    // Free in training: everybody asked for them.
-    TD_ASSIGN_OR_RETURN(s.previous, Snapshot(slice));
-    s.snapshot.reset();
-    const float* const sum =
-        one ? reinterpret_cast<const float*>(contributions[0]) : s.update->grad().data();
+    std::byte* const out = s.update->in_host_memory()
+                               ? reinterpret_cast<std::byte*>(s.update->grad().data())
+                               : staged_.get();
+    if (!one) {
+      ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1},
+                 static_cast<size_t>(s.spec.numel));
+    }
+    const auto* const sum = reinterpret_cast<const float*>(one ? contributions[0] : out);
     if (Status status = s.update->Apply(sum, learning_rate); !status.ok()) {
       return Annotate(status, "update of " + s.spec.variable);
     }
@@ -127,7 +136,7 @@ Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate
 
 Status DenseTable::Apply(int slice, std::span<const float> gradient, float learning_rate) {
   Slice& s = slices_[slice];
-  CHECK_EQ(gradient.size(), s.update->grad().size());
+  CHECK_EQ(static_cast<int64_t>(gradient.size()), s.spec.numel);
   TD_RETURN_IF_ERROR(BeforeChange(slice));
   s.snapshot.reset();
   return Annotate(s.update->Apply(gradient.data(), learning_rate), "update of " + s.spec.variable);
@@ -137,12 +146,17 @@ void DenseTable::Pulled(int slice, int trainer, Buffer values) {
   slices_[slice].pulled[trainer] = std::move(values);
 }
 
-bool DenseTable::Compensated(int slice, int trainer, float strength,
-                             std::span<const float> gradient, float* out) const {
+StatusOr<bool> DenseTable::Compensated(int slice, int trainer, float strength,
+                                       std::span<const float> gradient, float* out) {
   const Slice& s = slices_[slice];
   if (s.pulled[trainer] == nullptr) return false;
   const auto* const then = reinterpret_cast<const float*>(s.pulled[trainer].get());
-  const float* const now = s.update->param().data();
+  Buffer copy;
+  if (!s.update->in_host_memory()) {
+    TD_ASSIGN_OR_RETURN(copy, Snapshot(slice));
+  }
+  const float* const now =
+      copy == nullptr ? s.update->param().data() : reinterpret_cast<const float*>(copy.get());
   for (size_t i = 0; i < gradient.size(); ++i) {
     const float g = gradient[i];
     out[i] = g + strength * g * g * (now[i] - then[i]);
@@ -156,9 +170,8 @@ Status DenseTable::SetParam(int slice, std::span<const float> values) {
     return InvalidArgument("%s at element %d: %d values, expected %d", s.spec.variable,
                            s.spec.offset, values.size(), s.spec.numel);
   }
-  std::copy(values.begin(), values.end(), s.update->param().begin());
   s.snapshot.reset();
-  return OkStatus();
+  return s.update->Write(s.update->param_value(), values.data());
 }
 
 Status DenseTable::SetSlot(int slice, const std::string& slot, std::span<const float> values) {
@@ -171,23 +184,24 @@ Status DenseTable::SetSlot(int slice, const std::string& slot, std::span<const f
       return InvalidArgument("slot %s at element %d: %d values, expected %d", slot, s.spec.offset,
                              values.size(), have.value.numel());
     }
-    std::copy(values.begin(), values.end(), have.value.span<float>().begin());
-    return OkStatus();
+    return s.update->Write(have.value, values.data());
   }
   return NotFound("%s has no optimizer slot \"%s\"%s", s.spec.variable, slot,
                   OrDidYouMean(slot, names));
 }
 
-StatusOr<Buffer> DenseTable::CopyOf(std::span<const float> values) {
-  TD_ASSIGN_OR_RETURN(Buffer copy, pool_.Take(values.size_bytes()));
-  std::memcpy(copy.get(), values.data(), values.size_bytes());
+StatusOr<Buffer> DenseTable::CopyOf(const UpdateProgram& update, const Tensor& value) {
+  TD_ASSIGN_OR_RETURN(Buffer copy, pool_.Take(value.bytes()));
+  std::byte* const to = staged_ == nullptr ? copy.get() : staged_.get();
+  TD_RETURN_IF_ERROR(update.Read(value, reinterpret_cast<float*>(to)));
+  if (to != copy.get()) std::memcpy(copy.get(), to, value.bytes());
   return copy;
 }
 
 StatusOr<Buffer> DenseTable::Snapshot(int slice) {
   Slice& s = slices_[slice];
   if (s.snapshot == nullptr) {
-    TD_ASSIGN_OR_RETURN(s.snapshot, CopyOf(s.update->param()));
+    TD_ASSIGN_OR_RETURN(s.snapshot, CopyOf(*s.update, s.update->param_value()));
   }
   return s.snapshot;
 }
@@ -196,8 +210,9 @@ StatusOr<SliceImage> DenseTable::Image(int slice) {
   SliceImage image;
   TD_ASSIGN_OR_RETURN(image.param, Snapshot(slice));
   image.previous = slices_[slice].previous;
-  for (const UpdateProgram::Slot& slot : slices_[slice].update->slots()) {
-    TD_ASSIGN_OR_RETURN(Buffer copy, CopyOf(slot.value.span<float>()));
+  const UpdateProgram& update = *slices_[slice].update;
+  for (const UpdateProgram::Slot& slot : update.slots()) {
+    TD_ASSIGN_OR_RETURN(Buffer copy, CopyOf(update, slot.value));
     image.slots.push_back({slot.name, slot.value.numel(), std::move(copy)});
   }
   return image;

@@ -18,8 +18,8 @@ namespace tandem {
 // changes and may be read by any thread.
 class DenseTable {
  public:
-  // One update program per slice. `backend` and `device` must outlive the table; `arena`: of the
-  // pool.
+  // One update program per slice, whose values lie on `device`; everything else is host memory.
+  // `backend` and `device` must outlive the table; `arena`: of the pool.
   static StatusOr<std::unique_ptr<DenseTable>> Make(const ShardConfig& config,
                                                     const Backend& backend, Device& device,
                                                     std::shared_ptr<Arena> arena = nullptr);
@@ -51,8 +51,8 @@ class DenseTable {
   void Pulled(int slice, int trainer, Buffer values);
   // gradient + strength gradient^2 (parameters - what `trainer` pulled last) to `out`; false, and
   // nothing is written, when it pulled nothing yet.
-  bool Compensated(int slice, int trainer, float strength, std::span<const float> gradient,
-                   float* out) const;
+  StatusOr<bool> Compensated(int slice, int trainer, float strength,
+                             std::span<const float> gradient, float* out);
 
   // ---- Values
   // -------------------------------------------------------------------------------------
@@ -91,10 +91,12 @@ class DenseTable {
 
   DenseTable(size_t pool_bytes, std::shared_ptr<Arena> arena)
       : pool_(pool_bytes, std::move(arena)) {}
-  StatusOr<Buffer> CopyOf(std::span<const float> values);
+  // A value of a slice's program.
+  StatusOr<Buffer> CopyOf(const UpdateProgram& update, const Tensor& value);
   Status BeforeChange(int slice) { return slices_[slice].cutting ? Capture(slice) : OkStatus(); }
 
   BufferPool pool_;
+  Buffer staged_;  // pinned, as large as the largest value; null where values lie in host memory
   std::vector<Slice> slices_;
   std::vector<int> gathered_;                                      // by trainer
   std::unordered_map<std::string, std::vector<int>> by_variable_;  // ascending offsets

@@ -24,6 +24,9 @@
 DEFINE_string(listen, "127.0.0.1:0", "Address to listen on, HOST:PORT; port 0 takes a free one");
 DEFINE_int32(index, 0, "Which server of the job this is, from 0");
 DEFINE_string(job, "", "Name of the job; empty: the first job that comes");
+DEFINE_string(place, "cpu",
+              "Where dense slices lie and are updated: cpu, cuda, cuda:N. Rows of tables are in "
+              "host memory, whatever this is");
 DEFINE_int32(trainers, 0, "Number of trainers of the job; 0: as the first trainer says");
 DEFINE_string(data_dir, "", "Folder for checkpoints; empty: none are written");
 DEFINE_uint64(checkpoint_every_steps, 0,
@@ -137,6 +140,7 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   options.checkpoint_deltas = FLAGS_checkpoint_deltas;
   options.index = FLAGS_index;
   options.job = FLAGS_job;
+  options.place = FLAGS_place;
   options.trainers = FLAGS_trainers;
   options.data_dir = FLAGS_data_dir;
   options.checkpoint_every_steps = FLAGS_checkpoint_every_steps;
@@ -243,6 +247,9 @@ int Serve(const PserverOptions& options) {
   }
   std::printf("tandem-pserver %d listening on %s\n", options.index,
               ToString((*pserver)->endpoint()).c_str());
+  if (options.place != "cpu") {
+    std::printf("tandem-pserver %d keeps slices on %s\n", options.index, options.place.c_str());
+  }
   if ((*pserver)->restored_version() != 0) {
     std::printf("tandem-pserver %d restored version %llu\n", options.index,
                 static_cast<unsigned long long>((*pserver)->restored_version()));

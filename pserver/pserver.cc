@@ -81,7 +81,9 @@ struct Pserver::Impl {
   RealClock clock;
   CpuDevice device;
   Backend backend = Backend::Cpu();
-  std::unique_ptr<Storage> storage;  // null: no data folder
+  std::optional<Backend> slice_backend;  // of another place than `device`
+  std::unique_ptr<Device> slice_device;  // likewise
+  std::unique_ptr<Storage> storage;      // null: no data folder
   uint64_t restored_version = 0;
   std::unique_ptr<ColdStore> cold;        // null: all rows are in memory
   std::unique_ptr<ForkJoin> row_workers;  // used under the shard's lock
@@ -114,6 +116,7 @@ struct Pserver::Impl {
     if (writer == nullptr || !writer->Post(run).ok()) run();
     done.get_future().wait();
   }
+  Status OpenPlace(const PserverOptions& options);
   Status OpenStores(const PserverOptions& options);
   // `memory`: null where there is none.
   void MakeShard(const PserverOptions& options, uint64_t incarnation,
@@ -175,6 +178,18 @@ Status CheckOptions(PserverOptions& options) {
 
 }  // namespace
 
+Status Pserver::Impl::OpenPlace(const PserverOptions& options) {
+  TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(options.place));
+  if (place.kind == PlaceKind::kCpu) return OkStatus();
+  auto opened = Backend::For(place);
+  if (!opened.ok()) {
+    return InvalidArgument("--place=%s: %s", options.place, std::string(opened.status().message()));
+  }
+  slice_backend = *std::move(opened);
+  TD_ASSIGN_OR_RETURN(slice_device, slice_backend->MakeDevice(place.index));
+  return OkStatus();
+}
+
 Status Pserver::Impl::OpenStores(const PserverOptions& options) {
   const std::string index = std::to_string(options.index);
   if (!options.data_dir.empty()) {
@@ -201,6 +216,7 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
   made.shard.checkpoint_deltas = options.checkpoint_deltas;
   made.shard.bug = options.bug;
   if (memory) made.shard.arena = memory->arena;
+  if (slice_device != nullptr) made.shard.slices = {&*slice_backend, slice_device.get()};
   if (cold != nullptr) made.shard.table_memory = {options.table_memory_bytes, cold.get()};
   row_workers = std::make_unique<ForkJoin>("rows", options.threads);
   made.shard.workers = row_workers.get();
@@ -222,6 +238,7 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   Impl* impl = pserver->impl_.get();
   const uint64_t incarnation = NewIncarnation();
   const auto lane_memory = options.lanes ? MakeLaneMemory() : std::nullopt;
+  TD_RETURN_IF_ERROR(impl->OpenPlace(options));
   TD_RETURN_IF_ERROR(impl->OpenStores(options));
   impl->MakeShard(options, incarnation, lane_memory, metrics);
   const StatusOr<uint64_t> restored = impl->durable->Recover();

@@ -51,7 +51,10 @@ struct PserverOptions {
   // rpc_get_thread_num, rpc_prefetch_thread_num of proto/strategy.proto); and for other calls.
   int push_threads = 12, pull_threads = 12, row_pull_threads = 12;
   int threads = 2;
-  size_t queue_max = 1024;         // calls that may wait for a thread of theirs; more are refused
+  size_t queue_max = 1024;  // calls that may wait for a thread of theirs; more are refused
+  // Where dense slices lie and are updated: "cpu", "cuda", "cuda:1". Rows of tables are in host
+  // memory, whatever this is.
+  std::string place = "cpu";
   bool lanes = true;               // shared memory for clients on this host
   ShardBug bug = ShardBug::kNone;  // for tests
 };

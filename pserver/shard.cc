@@ -121,11 +121,17 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
       moves_.map,    moves_.generation, options_.replayable, options_.keep_bytes_max};
 }
 
+StatusOr<std::unique_ptr<DenseTable>> Shard::MakeSlices(const ShardConfig& config) const {
+  const bool own = options_.slices.device != nullptr;
+  return DenseTable::Make(config, own ? *options_.slices.backend : backend_,
+                          own ? *options_.slices.device : device_, options_.arena);
+}
+
 Status Shard::SetUp(const ShardConfig& config) {
   TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(config, backend_, device_,
                                                       options_.table_memory, options_.workers));
   SetTables(std::move(tables));
-  TD_ASSIGN_OR_RETURN(table_, DenseTable::Make(config, backend_, device_, options_.arena));
+  TD_ASSIGN_OR_RETURN(table_, MakeSlices(config));
   config_ = config;
   values_missing_ = config.slices.size() + config.tables.size();
   has_values_.assign(values_missing_, false);

@@ -40,6 +40,11 @@ namespace tandem {
 // ready (with a log: on the log's); each is called exactly once, at the latest by Shutdown.
 class Shard {
  public:
+  // Where dense slices and their optimizers' state lie, and are updated.
+  struct SlicePlace {
+    const Backend* backend = nullptr;  // both null: where rows do. Must outlive the shard.
+    Device* device = nullptr;
+  };
   struct Options {
     uint64_t server_incarnation = 1;      // a new number at each start
     int index = 0;                        // which server of the job
@@ -63,6 +68,7 @@ class Shard {
     ShardBug bug = ShardBug::kNone;
     // Where to have what is given out; null, or full: elsewhere.
     std::shared_ptr<Arena> arena = nullptr;
+    SlicePlace slices = {};
     TableMemory table_memory = {};  // its store must outlive the shard
     // Threads that share the work with rows; null: the caller's alone. Must outlive the shard.
     ForkJoin* workers = nullptr;
@@ -270,6 +276,7 @@ class Shard {
   // shard.cc
   Status CheckCaller(const Caller& caller) TD_REQUIRES(mu_);  // and notes that it lives
   Status CheckOptions(const ShardConfig& config) const;
+  StatusOr<std::unique_ptr<DenseTable>> MakeSlices(const ShardConfig& config) const;
   Status SetUp(const ShardConfig& config) TD_REQUIRES(mu_);
   void Adopt(const Caller& caller) TD_REQUIRES(mu_);
   StatusOr<bool> CheckPush(const PushHead& head) TD_REQUIRES(mu_);  // true: taken before

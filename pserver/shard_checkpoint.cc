@@ -116,8 +116,7 @@ Status Shard::Restore(const ShardImage& image) {
     return DataLoss("the checkpoint holds %d slices, its configuration %d", image.slices.size(),
                     image.config.slices.size());
   }
-  TD_ASSIGN_OR_RETURN(auto table,
-                      DenseTable::Make(image.config, backend_, device_, options_.arena));
+  TD_ASSIGN_OR_RETURN(auto table, MakeSlices(image.config));
   for (size_t i = 0; i < image.slices.size(); ++i) {
     const int slice = static_cast<int>(i);
     TD_RETURN_IF_ERROR(

@@ -79,9 +79,10 @@ Status Shard::Compensate(const PushHead& head, PushTicket& ticket) {
     const int64_t numel = head.slices[i].desc.shape.numel();
     TD_ASSIGN_OR_RETURN(Buffer sum,
                         table_->pool().Take(static_cast<size_t>(numel) * sizeof(float)));
-    const bool changed =
+    TD_ASSIGN_OR_RETURN(
+        const bool changed,
         table_->Compensated(ticket.slices[i], head.caller.trainer, config_.delay_compensation,
-                            Floats(ticket.buffers[i], numel), reinterpret_cast<float*>(sum.get()));
+                            Floats(ticket.buffers[i], numel), reinterpret_cast<float*>(sum.get())));
     if (changed) ticket.buffers[i] = std::move(sum);
   }
   return OkStatus();

@@ -70,7 +70,25 @@ StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(const Program& p
   return update;
 }
 
+Status UpdateProgram::Read(const Tensor& value, float* to) const {
+  return device_.CopyToHost(to, value.data(), value.bytes());
+}
+
+Status UpdateProgram::Write(const Tensor& value, const float* from) {
+  return device_.CopyFromHost(value.data(), from, value.bytes());
+}
+
+Status UpdateProgram::ApplyOnDevice(const float* gradient, float learning_rate) {
+  if (device_rate_ != learning_rate) {
+    TD_RETURN_IF_ERROR(Write(learning_rate_, &learning_rate));
+    device_rate_ = learning_rate;
+  }
+  TD_RETURN_IF_ERROR(Write(grad_, gradient));
+  return executor_->Run();
+}
+
 Status UpdateProgram::Apply(const float* gradient, float learning_rate) {
+  if (!in_host_memory()) return ApplyOnDevice(gradient, learning_rate);
   learning_rate_.span<float>()[0] = learning_rate;
   if (grad_readers_.empty() && gradient != grad().data()) {
     std::copy_n(gradient, grad().size(), grad().data());

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,14 @@ class UpdateProgram {
                                                            const OptimizerSpec& optimizer,
                                                            const Backend& backend, Device& device);
 
+  // Whether the four spans below may be asked for: memory of a device is copied, by Read and Write.
+  bool in_host_memory() const { return param_.place().kind == PlaceKind::kCpu; }
+  int64_t numel() const { return param_.numel(); }
+  // A value of this program, param_value() or a slot's, from and to host memory.
+  const Tensor& param_value() const { return param_; }
+  Status Read(const Tensor& value, float* to) const;
+  Status Write(const Tensor& value, const float* from);
+
   // The parameters, in place.
   std::span<float> param() const { return param_.span<float>(); }
   // Where the gradient goes before Apply.
@@ -49,22 +58,27 @@ class UpdateProgram {
 
   // One optimizer step with what stands in grad().
   Status Apply(float learning_rate) { return Apply(grad().data(), learning_rate); }
-  // The same with a gradient that lies elsewhere: not copied where the program allows that.
+  // The same with a gradient that lies elsewhere in host memory: not copied where the program
+  // allows that.
   Status Apply(const float* gradient, float learning_rate);
 
  private:
-  explicit UpdateProgram(Device& device) : scope_(device) {}
+  explicit UpdateProgram(Device& device) : device_(device), scope_(device) {}
   static StatusOr<std::unique_ptr<UpdateProgram>> Prepare(const Program& program,
                                                           const ParamGrad& pair,
                                                           const OptimizerSpec& optimizer,
                                                           const Backend& backend, Device& device);
 
+  Status ApplyOnDevice(const float* gradient, float learning_rate);
+
+  Device& device_;
   Scope scope_;
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Executor> executor_;
   Tensor param_, grad_, rows_, learning_rate_;
   std::vector<const void**> grad_readers_;  // Plan::Readers of the gradient
   std::vector<Slot> slots_;
+  std::optional<float> device_rate_;  // what learning_rate_ holds on a device
 };
 
 // Index of the first NaN or infinity, or -1.

@@ -1,6 +1,7 @@
 #include "common/tensor/device_cuda.h"
 
 #include "common/tensor/device_pool.h"
+#include "common/tensor/pinned_cuda.h"
 
 namespace tandem {
 namespace {
@@ -219,6 +220,13 @@ StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index, const DeviceMemoryOp
   auto device = std::make_unique<CudaDevice>(index, memory);
   TD_RETURN_IF_ERROR(device->Open());
   return std::unique_ptr<Device>(std::move(device));
+}
+
+StatusOr<Buffer> PinnedMemory(size_t bytes) {
+  void* memory = nullptr;
+  TD_RETURN_IF_ERROR(CudaStatus(
+      cudaHostAlloc(&memory, std::max<size_t>(bytes, 1), cudaHostAllocPortable), "cudaHostAlloc"));
+  return Buffer(static_cast<std::byte*>(memory), [](std::byte* p) { (void)cudaFreeHost(p); });
 }
 
 }  // namespace tandem

@@ -30,7 +30,8 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
 // Mode by flag, by what the other flags are about, by the job file: in this order.
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
-  for (const char* name : {"servers", "workers", "pserver_data_dir", "durability"}) {
+  for (const char* name :
+       {"servers", "workers", "pserver_data_dir", "durability", "pserver_place"}) {
     if (args.Has(name)) about_servers = Spelled(args, name);
   }
   for (const char* name : {"nproc", "ips"}) {
@@ -226,6 +227,8 @@ const std::vector<FlagSpec>& LaunchFlags() {
        "where ranks meet: tcp://HOST:PORT (default: of rank 0), file:///FOLDER that all hosts "
        "share, or etcd://HOST:PORT/PREFIX"},
       {"pserver_data_dir", "", "DIR", "pservers keep their state below this folder"},
+      {"pserver_place", "", "PLACE",
+       "where pservers keep and update dense slices: cpu, cuda, cuda:N"},
       {"max_restarts", "", "N",
        "all modes but local: start a trainer that was killed again, N times in all "
        "(default 0), and go on; with --pserver_data_dir pservers too, which then keep a log"},
@@ -262,6 +265,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
   options.secret_file = args.Get("secret_file");
   TD_RETURN_IF_ERROR(FillTls(args, options));
   TD_RETURN_IF_ERROR(FillDurability(args, options));
+  options.pserver_place = args.Get("pserver_place");
   options.log_dir = args.Get("log_dir", "./log-" + job.name);
   options.pserver_program = args.Get("pserver_bin", program_folder + "/tandem-pserver");
   options.trainer_program = args.Get("trainer_bin", program_folder + "/tandem-trainer");

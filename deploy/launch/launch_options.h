@@ -35,6 +35,7 @@ struct LaunchOptions {
   std::string pserver_data_dir;
   std::string durability = "none";  // of pservers; another one: REQUIRES pserver_data_dir
   int keep_pushes_mb = 0;           // with durability replayable; 0: as pservers see fit
+  std::string pserver_place;        // of dense slices: "cuda"; empty: the pserver's default
   std::string pserver_program, trainer_program;
   std::vector<std::string> trainer_args;  // handed on as they are
   int grace_s = 10;                       // from SIGTERM to SIGKILL

@@ -62,6 +62,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
       p.argv.push_back("--keep_pushes_mb=" + std::to_string(options.keep_pushes_mb));
     }
   }
+  if (!options.pserver_place.empty()) p.argv.push_back("--place=" + options.pserver_place);
   AddNetworkFlags(options, plan, p);
   p.argv.insert(p.argv.end(), settings.flags.begin(), settings.flags.end());
   if (options.audit) {

@@ -1,5 +1,7 @@
 #include "kernels/exec/backend.h"
 
+#include <cstdlib>
+
 #include "common/base/library.h"
 
 namespace tandem {
@@ -62,6 +64,14 @@ StatusOr<std::unique_ptr<LaunchGraph>> Backend::Record(Device& device,
                                                        const DeviceWork& work) const {
   if (module_ == nullptr) return Unimplemented("the CPU has nothing to record");
   return module_->record(device, work);
+}
+
+StatusOr<Buffer> Backend::AllocatePinned(size_t bytes) const {
+  if (module_ != nullptr && module_->pinned != nullptr) return module_->pinned(bytes);
+  const size_t rounded = (bytes / Device::kAlignment + 1) * Device::kAlignment;
+  void* const memory = std::aligned_alloc(Device::kAlignment, rounded);
+  if (memory == nullptr) return ResourceExhausted("no memory for %d bytes", bytes);
+  return Buffer(static_cast<std::byte*>(memory), &std::free);
 }
 
 std::span<const KernelImpl> Backend::Find(std::string_view op) const {

@@ -14,7 +14,7 @@ namespace tandem {
 
 // What a module exports (extern "C" const BackendModule* tandem_backend_module()).
 struct BackendModule {
-  static constexpr int kAbi = 3;
+  static constexpr int kAbi = 4;
   int abi;           // kAbi of the headers it was built with
   const char* name;  // "cuda"
   // Devices found; otherwise why not ("no NVIDIA driver: libcuda.so.1 is missing").
@@ -24,6 +24,7 @@ struct BackendModule {
   // What `work` puts on the compute stream of `device`, recorded and not run; an error leaves the
   // stream as it was.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
+  StatusOr<Buffer> (*pinned)(size_t bytes);  // Backend::AllocatePinned; nullptr: of any memory
 };
 
 // Devices and kernels of one place kind.
@@ -45,6 +46,8 @@ class Backend {
                                                const DeviceMemoryOptions& memory = {}) const;
   // BackendModule::record. UNIMPLEMENTED on the CPU, where work is done by whoever starts it.
   StatusOr<std::unique_ptr<LaunchGraph>> Record(Device& device, const DeviceWork& work) const;
+  // Host memory that stays where it is, so that its devices copy from and to it by themselves.
+  StatusOr<Buffer> AllocatePinned(size_t bytes) const;
   // Implementations in order of preference; empty when the operator has none here.
   std::span<const KernelImpl> Find(std::string_view op) const;
 

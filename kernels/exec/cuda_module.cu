@@ -3,6 +3,7 @@
 
 #include "common/tensor/device_cuda.h"
 #include "common/tensor/launch_graph_cuda.h"
+#include "common/tensor/pinned_cuda.h"
 #include "kernels/exec/backend.h"
 #include "kernels/ops/cuda_kernels.h"
 
@@ -24,8 +25,9 @@ std::span<const KernelRow> CudaKernels() {
   return rows;
 }
 
-const BackendModule kModule = {BackendModule::kAbi, "cuda", CudaDeviceCount, MakeCudaDevice,
-                               CudaKernels, RecordCudaGraph};
+const BackendModule kModule = {BackendModule::kAbi, "cuda",      CudaDeviceCount,
+                               MakeCudaDevice,      CudaKernels, RecordCudaGraph,
+                               PinnedMemory};
 
 }  // namespace
 

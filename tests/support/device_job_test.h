@@ -17,15 +17,30 @@ class DeviceJobTest : public JobTest {
     JobTest::SetUp();
     if (IsSkipped()) return;
     job_ = Write("mlp.pbtxt", kJob);
-    std::filesystem::remove(Trainer());
-    std::filesystem::create_hard_link(BinDir() / "tandem-trainer", Trainer());
+    ASSERT_TRUE(LinkInto("../tests/guarded_device"));
+  }
+  // From now on programs run in `folder`, of build/bin, where their module is found; false where
+  // this build has none.
+  bool LinkInto(const std::string& folder) {
+    folder_ = folder;
+    const auto there = BinDir() / folder;
+    if (!std::filesystem::exists(there / "libtandem_cuda.so") &&
+        !std::filesystem::exists(there / "../lib/libtandem_cuda.so")) {
+      return false;
+    }
+    std::filesystem::create_directories(there);
+    for (const char* program : {"tandem-trainer", "tandem-pserver"}) {
+      std::filesystem::remove(Linked(program));
+      std::filesystem::create_hard_link(BinDir() / program, Linked(program));
+    }
+    return true;
   }
 
   // One trainer, without a launcher.
   JobRun Run(const std::string& name, Args args) const {
     args.insert(args.begin(), "--job_file=" + job_);
     args.push_back("--result_json=" + Path(name + ".json"));
-    ChildProcess trainer(kTrainer, args, {}, Path(name + ".out"));
+    ChildProcess trainer(folder_ + "/tandem-trainer", args, {}, Path(name + ".out"));
     return End(name, trainer);
   }
   // `ranks` trainers of mode collective, on the device where `args` say so.
@@ -39,6 +54,23 @@ class DeviceJobTest : public JobTest {
     all.insert(all.end(), args.begin(), args.end());
     all.push_back("--result_json=" + Path(name + ".json"));
     ChildProcess launcher("tandemrun", all, env, Path(name + ".out"));
+    return End(name, launcher);
+  }
+  // Two servers with their slices on `place`, and trainers.
+  JobRun RunServers(const std::string& name, const std::string& place, const Args& args,
+                    const std::string& mode = "pserver", int workers = 2) const {
+    Args all = {"--mode=" + mode,
+                "--servers=2",
+                "--workers=" + std::to_string(workers),
+                "--pserver_place=" + place,
+                "--pserver_bin=" + Linked("tandem-pserver").string(),
+                "--trainer_bin=" + Trainer().string(),
+                "--log_dir=" + Path(name + ".log"),
+                job_,
+                "--"};
+    all.insert(all.end(), args.begin(), args.end());
+    all.push_back("--result_json=" + Path(name + ".json"));
+    ChildProcess launcher("tandemrun", all, {}, Path(name + ".out"));
     return End(name, launcher);
   }
   // The same job on the CPU and on the device.
@@ -66,9 +98,12 @@ class DeviceJobTest : public JobTest {
     return run;
   }
   static std::filesystem::path BinDir() { return std::getenv("TANDEM_BIN_DIR"); }
-  static std::filesystem::path Trainer() { return BinDir() / kTrainer; }
+  std::filesystem::path Linked(const std::string& program) const {
+    return BinDir() / folder_ / program;
+  }
+  std::filesystem::path Trainer() const { return Linked("tandem-trainer"); }
 
-  static constexpr const char* kTrainer = "../tests/guarded_device/tandem-trainer";
+  std::string folder_;
   static constexpr const char* kJob = R"(
 name: "mlp"
 model { zoo: "mlp" arg { name: "hidden" value: "32,16" } arg { name: "image" value: "1,8,8" } }

@@ -227,8 +227,8 @@ std::span<const KernelRow> Kernels() {
   return rows;
 }
 
-const BackendModule kModule = {BackendModule::kAbi, "guarded", DeviceCount,
-                               MakeDevice,          Kernels,   Record};
+const BackendModule kModule = {
+    BackendModule::kAbi, "guarded", DeviceCount, MakeDevice, Kernels, Record, nullptr};
 
 }  // namespace
 }  // namespace tandem

@@ -81,6 +81,7 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"pipe: %s", kKernel},
       {"fork: %s", kKernel},
       {"reading %s failed: %s", "a disk that fails"},
+      {"--place=%s: %s", "machines differ in what they miss; e2e_device_pserver_test"},
       {"a lane has no method %d", "a client of another version; lane_test"},
       {"this server has no lanes", "pserver_lane_test"},
   };
