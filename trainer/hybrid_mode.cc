@@ -59,6 +59,7 @@ class HybridMode final : public ModeDriver, public CommHandler {
     TD_RETURN_IF_ERROR(tables_->Finish());
     return dense_->Finish();
   }
+  void LeaveDevice() override { dense_->LeaveDevice(); }
   void Abort(const Status& why) override {
     dense_->Abort(why);
     tables_->Abort(why);

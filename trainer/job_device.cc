@@ -1,6 +1,7 @@
 #include "trainer/job_device.h"
 
 #include "proto/job.pb.h"
+#include "trainer/job.h"
 
 namespace tandem {
 namespace {
@@ -15,7 +16,7 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
   if (mode == LOCAL && rank.size > 1) {
     return refuse("communication between CUDA places in mode LOCAL (mode COLLECTIVE has it)");
   }
-  if (mode == PSERVER || mode == HYBRID) return refuse("mode " + Mode_Name(mode));
+  if (mode == PSERVER && PlacesOf(config) > 1) return refuse("cpu_num above 1 in mode PSERVER");
   if (rank.peers_return) return refuse("a job that goes on when a rank is replaced");
   if (strategy.allreduce_choice() == DistributedStrategy::ByModel) {
     return refuse("allreduce_choice ByModel, where NCCL chooses,");

@@ -105,7 +105,7 @@ StatusOr<float> ReadScalar(const Scope& scope, const Plan& plan, std::string_vie
 Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope) {
   for (const auto& [name, tensor] : tensors) {
     const Tensor* target = scope.Find(name);
-    if (target == nullptr) continue;
+    if (target == nullptr || target->data() == tensor.data()) continue;
     if (target->desc() != tensor.desc()) {
       return FailedPrecondition("checkpoint %s: \"%s\" is %s, the program wants %s", dir, name,
                                 ToString(tensor.desc()), ToString(target->desc()));

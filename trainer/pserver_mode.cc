@@ -11,6 +11,7 @@
 #include "trainer/mode.h"
 #include "trainer/ps_tables.h"
 #include "trainer/rpc_log.h"
+#include "trainer/staged_comm.h"
 #include "trainer/table_file.h"
 
 namespace tandem {
@@ -21,17 +22,14 @@ StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
   PsOptimizer optimizer;
   optimizer.type = spec.type;
   for (const auto& [name, value] : spec.attrs) {
-    if (const auto* b = std::get_if<bool>(&value)) {
-      optimizer.attrs[name] = *b;
-    } else if (const auto* i = std::get_if<int64_t>(&value)) {
-      optimizer.attrs[name] = *i;
-    } else if (const auto* f = std::get_if<double>(&value)) {
-      optimizer.attrs[name] = *f;
-    } else if (const auto* s = std::get_if<std::string>(&value)) {
-      optimizer.attrs[name] = *s;
-    } else {
-      return InvalidArgument("optimizer %s: attribute \"%s\" is no single value", spec.type, name);
-    }
+    auto& to = optimizer.attrs[name];
+    const auto take = [&to]<typename T>(const T& single) {
+      constexpr bool kFits = std::is_assignable_v<decltype(to), const T&>;
+      if constexpr (kFits) to = single;
+      return kFits;
+    };
+    if (std::visit(take, value)) continue;
+    return InvalidArgument("optimizer %s: attribute \"%s\" is no single value", spec.type, name);
   }
   return optimizer;
 }
@@ -50,8 +48,8 @@ class PserverMode final : public ModeDriver, public CommHandler {
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
   Status DistributeForward(Program& program) override;
-  CommHandler* comm() override { return this; }
-  CommHandler* evaluation_comm() override { return &evaluation_; }
+  CommHandler* comm() override { return &staged_; }
+  CommHandler* evaluation_comm() override { return &staged_evaluation_; }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                           int64_t step, const std::function<bool()>& stop) override;
   Status BeginStep(int64_t step, float learning_rate) override {
@@ -111,6 +109,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
 
   const ModeOptions options_;
   PrefetchHandler evaluation_;
+  StagedComm staged_{*this}, staged_evaluation_{evaluation_};
   UpdateReach reach_ = UpdateReach::kElement;
   std::vector<std::string> params_;  // trained ones but tables, in the order of the program
   PsTables tables_;
@@ -182,9 +181,6 @@ void PserverMode::PullToEvaluate(PsRows rows, CommDone* done) {
 }
 
 StatusOr<int> PserverMode::Register(const CommNode& node) {
-  if (node.place.kind != PlaceKind::kCpu) {
-    return Unimplemented("pserver mode on %s is not built yet", ToString(node.place));
-  }
   const auto index = static_cast<int>(nodes_.size());
   if (node.op->type == "pull_rows" || node.op->type == "prefetch_rows") {
     nodes_.push_back(Node::kPullRows);
@@ -282,10 +278,12 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   TD_ASSIGN_OR_RETURN(client_, PsClient::Connect(options_.servers, ps));
   std::vector<PsVariable> variables;
   std::vector<PsTensor> tensors;
+  CpuDevice host;
+  TD_ASSIGN_OR_RETURN(const TensorMap values, ParamsOf(program, scope, host));
   for (const std::string& name : params_) {
-    const Tensor* tensor = scope.Find(name);
-    variables.push_back({name, program.FindVar(name)->desc.shape});
-    tensors.push_back({name, static_cast<float*>(tensor->data()), tensor->numel()});
+    const Tensor& tensor = values.at(name);
+    variables.push_back({name, tensor.shape()});
+    tensors.push_back({name, tensor.span<float>().data(), tensor.numel()});
   }
   TD_RETURN_IF_ERROR(CountSlices(variables));
   PsOptimizer optimizer;  // geo: sgd, which adds differences up
@@ -313,8 +311,10 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   };
   TD_ASSIGN_OR_RETURN(behind_,
                       client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots, source));
+  TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));  // where they are copies
   std::vector<int64_t> sizes;
   for (const PsTensor& t : tensors_) sizes.push_back(t.numel);
+  for (const PsTensor& t : tensors_) std::ranges::copy(values.at(t.variable).span<float>(), t.data);
   if (geo()) geo_params_ = GeoParameters(tensors_, options_.ranks);
   if (options_.regime == PsRegime::kASync) {
     communicator_ = std::make_unique<AsyncCommunicator>(

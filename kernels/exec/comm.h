@@ -9,6 +9,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/tensor/device.h"
 #include "common/tensor/types.h"
 #include "kernels/ops/op.h"
 
@@ -27,6 +28,7 @@ struct CommNode {
   const Op* op;  // type, attributes, source
   std::vector<CommTensor> in, out;
   Place place;
+  Device* device = nullptr;  // of that place, where it is not the CPU
 };
 
 // The end of one started communication. Thread-safe.

@@ -171,7 +171,8 @@ Status PlanMaker::AddComm(int op_index, int flight) {
     return FailedPrecondition("the program communicates (%s), but there is nobody to talk to",
                               op.type);
   }
-  CommNode node{.op = &op, .in = {}, .out = {}, .place = scope_.device().place()};
+  CommNode node{
+      .op = &op, .in = {}, .out = {}, .place = scope_.device().place(), .device = plan_->device_};
   const KernelArgs args = Arguments(op);
   size_t position = 0;
   ForEachPosition(op.inputs, [&](const std::string& v) {

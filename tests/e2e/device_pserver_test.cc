@@ -1,0 +1,175 @@
+// Pservers and CUDA places: slices on the device of a server, and trainers of pservers that compute
+// on one. Over the stand-in device, which gives the CPU's bits, and over the CUDA kernels' own code
+// in host memory.
+#include "absl/strings/str_format.h"
+#include "gmock/gmock.h"
+#include "tests/support/device_job_test.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Vectors of three ids side by side, and a layer on them.
+constexpr const char* kTableProgram = R"(
+name: "table"
+var { name: "ids" kind: DATA dtype: I64 dims: -1 dims: 3 }
+var { name: "label" kind: DATA dtype: I64 dims: -1 dims: 1 }
+var { name: "vectors" kind: PARAM dims: 45 dims: 4 init { kind: NORMAL stddev: 0.1 } }
+var { name: "w" kind: PARAM dims: 12 dims: 1 init { kind: XAVIER_UNIFORM } }
+op {
+  type: "lookup_table"
+  input { slot: "Ids" var: "ids" }
+  input { slot: "W" var: "vectors" }
+  output { slot: "Out" var: "found" }
+  attr { name: "is_sparse" b: true }
+  attr { name: "is_distributed" b: true }
+}
+op {
+  type: "reshape"
+  input { slot: "X" var: "found" }
+  output { slot: "Out" var: "flat" }
+  attr { name: "shape" ints { v: 0 v: 12 } }
+}
+op {
+  type: "fc"
+  input { slot: "Input" var: "flat" }
+  input { slot: "W" var: "w" }
+  output { slot: "Out" var: "logits" }
+}
+op {
+  type: "sigmoid_cross_entropy"
+  input { slot: "Logits" var: "logits" }
+  input { slot: "Label" var: "label" }
+  output { slot: "Sigmoid" var: "sigmoid" }
+  output { slot: "Loss" var: "losses" }
+}
+op { type: "mean" input { slot: "X" var: "losses" } output { slot: "Out" var: "loss" } }
+loss: "loss"
+)";
+
+constexpr const char* kTableJob = R"(
+name: "table"
+model { program: "table_program.pbtxt" }
+data {
+  format: "csv" dir: "."
+  csv { train_file: "x.csv" test_file: "x.csv"
+        label_column: "click" positive_label: "1" negative_label: "0"
+        column { name: "a" ids: 22 } column { name: "b" ids: 13 } column { name: "c" ids: 10 } }
+}
+optimizer { type: "adagrad" learning_rate: 0.1 }
+global_batch_size: 8
+epochs: 2
+seed: 3
+log_every_steps: 5
+)";
+
+class DevicePserver : public DeviceJobTest {
+ protected:
+  void UseTable() {
+    Write("table_program.pbtxt", kTableProgram);
+    std::string rows = "click,a,b,c\n";
+    for (int i = 0; i < 160; ++i) {
+      rows += absl::StrFormat("%d,a%d,b%d,c%d\n", i * 7 % 3 == 0, i % 20, i * i % 11, i % 7);
+    }
+    Write("x.csv", rows);
+    job_ = Write("table.pbtxt", kTableJob);
+  }
+  void ExpectSlicesGiveTheSame(const std::string& name, const Args& args) const {
+    ExpectSame(name, RunServers(name + "_cpu", "cpu", args), RunServers(name, "cuda", args));
+  }
+  void ExpectTrainersGiveTheSame(const std::string& name, const Args& args) const {
+    ExpectSame(name, RunServers(name + "_cpu", "cpu", args),
+               RunServers(name, "cpu", OnDevice(args)));
+  }
+};
+
+TEST_F(DevicePserver, SlicesHaveTheBitsOfHosts) {
+  ExpectSlicesGiveTheSame("momentum", {});
+  EXPECT_THAT(ReadWholeFile(Path("momentum.log") + "/serverlog.0"),
+              HasSubstr("keeps slices on cuda"));
+  ExpectSlicesGiveTheSame("adam", {"--optimizer.type=adam", "--optimizer.learning_rate=0.01"});
+}
+
+// Parameters and slots go from place to place in a job's checkpoint.
+TEST_F(DevicePserver, ResumesOnEitherPlace) {
+  const JobRun whole = RunServers("whole", "cpu", {});
+  ASSERT_EQ(whole.exit_code, 0) << whole.output;
+  const std::string store = "--checkpoint.dir=" + Path("store");
+  EXPECT_EQ(RunServers("begun", "cuda", {store, "--steps_max=20"}).exit_code, 0);
+  const JobRun resumed = RunServers("resumed", "cpu", {store});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("resumed at step 20"));
+  EXPECT_EQ(resumed.result.params_sha256, whole.result.params_sha256);
+}
+
+// Formulas are written once, so the CUDA kernels of optimizers give the CPU's bits.
+TEST_F(DevicePserver, TheCudaKernelsGiveTheBitsOfTheCpu) {
+  if (!LinkInto("../tests/cuda_on_host/bin")) GTEST_SKIP() << "no CUDA of host memory";
+  ExpectSlicesGiveTheSame(
+      "kernels", {"--optimizer.type=adam", "--optimizer.learning_rate=0.01", "--steps_max=5"});
+}
+
+TEST_F(DevicePserver, WhatIsMissingIsSaid) {
+  ChildProcess server("../tests/guarded_device/tandem-pserver", {"--place=cuda:1"}, {},
+                      Path("server.out"));
+  EXPECT_EQ(server.Wait(), 2);
+  EXPECT_THAT(server.Output(), HasSubstr("--place=cuda:1: place cuda:1: there are only 1 CUDA"));
+}
+
+TEST_F(DevicePserver, TrainersOnTheDeviceHaveTheBitsOfHosts) {
+  ExpectTrainersGiveTheSame("sync", {});
+  // Both at once.
+  ExpectSame("both", RunServers("both_cpu", "cpu", {}), RunServers("both", "cuda", OnDevice({})));
+}
+
+// Differences of parameters need those of the device, also where nobody sends anything.
+TEST_F(DevicePserver, GeoOnTheDevice) {
+  const Args geo = {"--a_sync=true", "--a_sync_configs.k_steps=3"};
+  ExpectSame("geo", RunServers("geo_cpu", "cpu", geo, "pserver", 1),
+             RunServers("geo", "cpu", OnDevice(geo), "pserver", 1));
+}
+
+// Of a table the rows of a batch come and go.
+TEST_F(DevicePserver, TablesOnTheDevice) {
+  UseTable();
+  ExpectTrainersGiveTheSame("table", {});
+  EXPECT_EQ(ResultOf("table").counts.at("ps.rows"), ResultOf("table_cpu").counts.at("ps.rows"));
+  const std::string store = "--checkpoint.dir=" + Path("tables");
+  EXPECT_EQ(RunServers("begun", "cuda", OnDevice({store, "--steps_max=20"})).exit_code, 0);
+  const JobRun resumed = RunServers("resumed", "cpu", {store});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
+  EXPECT_EQ(resumed.result.params_sha256, ResultOf("table").params_sha256);
+}
+
+// Rows by the servers, dense gradients over NCCL.
+TEST_F(DevicePserver, HybridOnTheDevice) {
+  UseTable();
+  ExpectSame("hybrid", RunServers("hybrid_cpu", "cpu", {}, "hybrid"),
+             RunServers("hybrid", "cpu", OnDevice({}), "hybrid"));
+  EXPECT_THAT(ReadWholeFile(Path("hybrid.out")), HasSubstr("NCCL 2.28.1"));
+}
+
+TEST_F(DevicePserver, ATableWithACopyIsRefused) {
+  UseTable();
+  std::string program = kTableProgram;
+  const std::string attribute = "attr { name: \"is_distributed\" b: true }";
+  Write("table_program.pbtxt", program.replace(program.find(attribute), attribute.size(), ""));
+  const JobRun run = RunServers("copy", "cpu", OnDevice({}));
+  EXPECT_NE(run.exit_code, 0);
+  EXPECT_THAT(run.output + ReadWholeFile(Path("copy.log") + "/workerlog.0"),
+              HasSubstr("hint: is_distributed"));
+}
+
+TEST_F(DevicePserver, TheCudaKernelsServeTables) {
+  if (!LinkInto("../tests/cuda_on_host/bin")) GTEST_SKIP() << "no CUDA of host memory";
+  UseTable();
+  const Args steps = {"--steps_max=6"};
+  const JobRun cpu = RunServers("cpu", "cpu", steps);
+  const JobRun cuda = RunServers("cuda", "cuda", OnDevice(steps));
+  ASSERT_EQ(cuda.exit_code, 0) << cuda.output;
+  EXPECT_NEAR(cuda.result.loss, cpu.result.loss, 1e-5);
+}
+
+}  // namespace
+}  // namespace tandem
