@@ -81,10 +81,11 @@ Status Drain(const ParsedArgs& args) {
   }
   if (args.Has("pserver")) return DrainPserver(args);
   for (const FlagSpec& flag : AccessFlags()) {
-    if (!args.Has(flag.name)) continue;
+    if (!args.Has(flag.name) || flag.name == std::string_view(kOutputFlag.name)) continue;
     return InvalidArgument("%s goes with --pserver=N; a job is stopped by its log folder alone",
                            args.flags.at(flag.name).spelled);
   }
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const std::string folder, Folder(args));
   TD_ASSIGN_OR_RETURN(const int seconds, args.GetInt("wait_s", 60, 0, 86400));
   TD_ASSIGN_OR_RETURN(const JobRecord record, ReadJobRecord(folder));
@@ -95,8 +96,13 @@ Status Drain(const ParsedArgs& args) {
   if (kill(static_cast<pid_t>(record.launcher_pid), SIGTERM) != 0) {
     return PermissionDenied("tandemrun (pid %d): %s", record.launcher_pid, ErrnoText(errno));
   }
-  std::printf("job %s: told to stop; trainers finish their step and save\n", record.job.c_str());
-  std::fflush(stdout);
+  const auto say = [&](const char* text, bool over) {
+    const Json json = {{"job", record.job}, {"over", over}};
+    if (!as_json) std::printf("job %s: %s\n", record.job.c_str(), text);
+    if (as_json && (over || seconds == 0)) std::puts(json.dump(2).c_str());
+    std::fflush(stdout);
+  };
+  say("told to stop; trainers finish their step and save", false);
   const Time deadline = SteadyNow() + std::chrono::seconds(seconds);
   while (LauncherRuns(record)) {
     if (SteadyNow() >= deadline) {
@@ -108,7 +114,7 @@ Status Drain(const ParsedArgs& args) {
     }
     poll(nullptr, 0, 50);
   }
-  std::printf("job %s: over\n", record.job.c_str());
+  say("over", true);
   return OkStatus();
 }
 

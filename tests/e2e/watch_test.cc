@@ -63,6 +63,7 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   EXPECT_THAT(text.text, HasSubstr("job e2e: 2 pservers, 2 trainers, version "));
   EXPECT_THAT(text.text, Not(HasSubstr("\033")));
   EXPECT_THAT(Tandem({"top", logs, "--count=2"}).text, HasSubstr(" updates/s"));
+  EXPECT_TRUE(Tandem({"top", logs, "--count=1", "-o", "json"}).Json().is_object());
 
   int64_t elements = 0;
   for (const json& variable : Tandem({"vars", logs, "-o", "json"}).Json()) {
@@ -81,8 +82,14 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   EXPECT_GE(delta[0]["version"], saved[0]["version"]);
   EXPECT_THAT(Tandem({"save", logs, "--mode=half"}).text, HasSubstr("expected full, base"));
 
-  const Said drained = Tandem({"drain", logs});
+  for (const char* command : {"steps", "events"}) {
+    const Said said = Tandem({command, logs, "-o", "json"});
+    EXPECT_EQ(said.code, 0) << said.text;
+    EXPECT_FALSE(said.Json().is_discarded()) << command << ": " << said.text;
+  }
+  const Said drained = Tandem({"drain", logs, "-o", "json"});
   EXPECT_EQ(drained.code, 0) << drained.text;
+  EXPECT_EQ(drained.Json()["over"], true) << drained.text;
   EXPECT_EQ(job->Wait(), 128 + SIGTERM);
   EXPECT_FALSE(std::filesystem::is_empty(checkpoints)) << "trainers save before they go";
   const Said events = Tandem({"events", logs, "-o", "json"});
