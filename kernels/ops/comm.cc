@@ -77,8 +77,11 @@ Status InferPushRows(const OpView& view, std::span<TensorDesc>) {
 
 Status InferRecv(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.attr<int64_t>("peer") < 0) return view.Error("peer is no rank");
-  TD_ASSIGN_OR_RETURN(outputs[0].shape, ParseShape(view.attr<std::vector<int64_t>>("out_shape")));
-  TD_ASSIGN_OR_RETURN(outputs[0].dtype, ParseDType(view.attr<std::string>("dtype")));
+  const StatusOr<Shape> shape = ParseShape(view.attr<std::vector<int64_t>>("out_shape"));
+  if (!shape.ok()) return view.Error("out_shape: " + std::string(shape.status().message()));
+  const StatusOr<DType> dtype = ParseDType(view.attr<std::string>("dtype"));
+  if (!dtype.ok()) return view.Error("dtype: " + std::string(dtype.status().message()));
+  outputs[0] = {*dtype, *shape};
   return OkStatus();
 }
 
