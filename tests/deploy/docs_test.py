@@ -19,7 +19,7 @@ script.need_file("/usr/share/datasets/fashion-mnist", "dataset-fashion-mnist")
 
 # Blocks that are no commands, by the beginning of their first line.
 SCREENS = ("                         pserver (sync)", "JobConfig (file, environment, flags)",
-           "FreezeBuckets   source")
+           "FreezeBuckets   source", "HoldPushes   takes")
 
 # Commands that are not run here -> where they are, or why nowhere.
 ELSEWHERE = {

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kJob = R"(
+constexpr const char* kConvolutions = R"(
 name: "convolutions"
 model { zoo: "residual_cnn" arg { name: "channels" value: "4,8" } arg { name: "blocks" value: "1" }
         arg { name: "image" value: "1,8,8" } }
@@ -31,7 +31,7 @@ class DeviceConv : public CudaOnHostTest {
  protected:
   void SetUp() override {
     CudaOnHostTest::SetUp();
-    job_ = Write("convolutions.pbtxt", kJob);
+    job_ = Write("convolutions.pbtxt", kConvolutions);
   }
   struct Trained {
     JobResult result;
