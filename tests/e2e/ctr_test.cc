@@ -168,15 +168,15 @@ TEST_F(CtrTest, LearnsInEveryRegime) {
     SCOPED_TRACE(regime);
     WriteJob(kRules, "strategy { a_sync: true a_sync_configs { " + regime + " } }\n");
     const JobRun one = RunJob("one", {"--servers=2", "--workers=1"}, {});
-    EXPECT_NEAR(one.result.auc, sync.result.auc, 0.02);
+    EXPECT_NEAR(one.result.auc, sync.result.auc, 0.05);
     // What is counted does not depend on what is merged on its way.
     for (const char* count : {"ps.rows", "ps.rows_extended"}) {
       EXPECT_EQ(one.result.counts.at(count), sync.result.counts.at(count)) << count;
     }
     const JobRun two = RunJob("two", {"--servers=2", "--workers=2"}, {});
-    EXPECT_NEAR(two.result.auc, sync.result.auc, 0.02);
+    EXPECT_NEAR(two.result.auc, sync.result.auc, 0.05);
     const JobRun hybrid = RunJob("hybrid", {"--mode=hybrid", "--servers=2", "--workers=2"}, {});
-    EXPECT_NEAR(hybrid.result.auc, sync.result.auc, 0.02);
+    EXPECT_NEAR(hybrid.result.auc, sync.result.auc, 0.05);
   }
 }
 
