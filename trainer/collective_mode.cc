@@ -146,17 +146,9 @@ void CollectiveMode::EndFlights() {
 }
 
 Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>& stop) {
-  WorldConfig world;
-  world.job = options_.job;
-  world.rank = options_.rank;
-  world.size = options_.ranks;
-  world.secret = options_.secret;
-  world.rendezvous = options_.rendezvous;
-  world.listen_host = options_.listen_host;
-  world.network_allowed = options_.network_allowed;
+  WorldConfig world = WorldOf(options_, stop);
   world.timeout = timeout;
   if (options_.peers_return) world.connect_timeout = std::chrono::seconds(10);
-  world.stop = stop;
   if (!options_.launcher.empty()) {
     world.missing = [this](const std::vector<int>& ranks, Duration waited) {
       // Till then they may be busy: at work on a step, or starting.

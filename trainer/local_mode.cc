@@ -1,6 +1,7 @@
 // mode=local: one process, the optimizer in its own program.
 #include <algorithm>
 
+#include "collective/rendezvous.h"
 #include "common/base/check.h"
 #include "trainer/mode.h"
 
@@ -62,6 +63,20 @@ std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
 Status LostPeer(const Status& status) {
   if (status.code() != StatusCode::kUnavailable) return status;
   return Aborted("%s", std::string(status.message()));
+}
+
+WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& stop) {
+  WorldConfig world;
+  world.job = options.job;
+  world.rank = options.rank;
+  world.size = options.ranks;
+  world.secret = options.secret;
+  world.rendezvous = options.rendezvous;
+  world.listen_host = options.listen_host;
+  world.network_allowed = options.network_allowed;
+  world.timeout = options.start_timeout;
+  world.stop = stop;
+  return world;
 }
 
 StatusOr<bool> AnyRank(Communicator& communicator, bool mine, Duration patience) {

@@ -30,6 +30,7 @@
 namespace tandem {
 
 class Communicator;
+struct WorldConfig;
 class RpcLog;
 
 // When a trainer's gradients change the parameters on the servers, and for what it waits.
@@ -216,6 +217,9 @@ std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
 // A peer that was there and is gone is worth a restart of the job: ABORTED (exit code 200), unlike
 // a service that never answered (UNAVAILABLE). Any other status as it is.
 Status LostPeer(const Status& status);
+
+// This rank in the world of the job, which is met within start_timeout.
+WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& stop);
 
 // Whether any rank says `mine`. Within `patience`.
 StatusOr<bool> AnyRank(Communicator& communicator, bool mine, Duration patience);

@@ -134,16 +134,7 @@ Status PipelineMode::KeepSpread(const Program& whole, const std::vector<ParamGra
 }
 
 Status PipelineMode::ConnectAll(const std::function<bool()>& stop) {
-  WorldConfig world;
-  world.job = options_.job;
-  world.rank = options_.rank;
-  world.size = options_.ranks;
-  world.secret = options_.secret;
-  world.rendezvous = options_.rendezvous;
-  world.listen_host = options_.listen_host;
-  world.network_allowed = options_.network_allowed;
-  world.timeout = options_.start_timeout;
-  world.stop = stop;
+  const WorldConfig world = WorldOf(options_, stop);
   HostCommunicatorConfig config;
   config.operation_timeout = options_.step_timeout;
   const auto connect = [&](std::vector<int> members) -> StatusOr<std::unique_ptr<Communicator>> {

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "common/base/huge_pages.h"
 #include "common/base/library.h"
 
 namespace tandem {
@@ -68,8 +69,7 @@ StatusOr<std::unique_ptr<LaunchGraph>> Backend::Record(Device& device,
 
 StatusOr<Buffer> Backend::AllocatePinned(size_t bytes) const {
   if (module_ != nullptr && module_->pinned != nullptr) return module_->pinned(bytes);
-  const size_t rounded = (bytes / Device::kAlignment + 1) * Device::kAlignment;
-  void* const memory = std::aligned_alloc(Device::kAlignment, rounded);
+  void* const memory = AllocatePages(bytes, Device::kAlignment);
   if (memory == nullptr) return ResourceExhausted("no memory for %d bytes", bytes);
   return Buffer(static_cast<std::byte*>(memory), &std::free);
 }

@@ -1,19 +1,16 @@
 // enable_cublas_tensor_op_math and cudnn_batchnorm_spatial_persistent: what cuBLASLt and cuDNN are
 // asked for on a CUDA place. They are stand-ins (tests/cuda_on_host), which note it, and round to
 // TF32 as tensor cores do.
-#include <filesystem>
-
 #include "gmock/gmock.h"
-#include "tests/support/process_test_util.h"
+#include "tests/support/cuda_on_host_job.h"
 
 namespace tandem {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Args = std::vector<std::string>;
 
-constexpr const char* kJob = R"(
+constexpr const char* kMathJob = R"(
 name: "normed"
 model { program: "program.pbtxt" }
 data {
@@ -86,41 +83,30 @@ loss: "loss"
 metric: "acc"
 )";
 
-class DeviceMath : public JobTest {
+class DeviceMath : public CudaOnHostTest {
  protected:
   void SetUp() override {
-    JobTest::SetUp();
+    CudaOnHostTest::SetUp();
     if (IsSkipped()) return;
-    const std::filesystem::path bin = std::getenv("TANDEM_BIN_DIR");
-    const auto folder = bin / "../tests/cuda_on_host";
-    if (!std::filesystem::exists(folder / "lib/libtandem_cuda.so")) {
-      GTEST_SKIP() << "this build has no CUDA of host memory";
-    }
-    std::filesystem::create_directories(folder / "bin");
-    std::filesystem::remove(folder / "bin/tandem-trainer");
-    std::filesystem::create_hard_link(bin / "tandem-trainer", folder / "bin/tandem-trainer");
     Write("program.pbtxt", kProgram);
-    job_ = Write("normed.pbtxt", kJob);
+    job_ = Write("normed.pbtxt", kMathJob);
   }
 
-  struct Run {
+  struct Trained {
     double loss;
     std::string asked;  // of the libraries
   };
-  Run Train(const std::string& name, const std::string& place, const Args& flags) const {
-    Args args = {"--job_file=" + job_, "--place=" + place, "--steps_max=4",
-                 "--result_json=" + Path(name + ".json")};
-    args.insert(args.end(), flags.begin(), flags.end());
-    ChildProcess trainer("../tests/cuda_on_host/bin/tandem-trainer", args,
-                         {{"TANDEM_CUDA_ON_HOST_LOG", Path(name + ".log")}}, Path(name + ".out"));
-    EXPECT_EQ(trainer.Wait(), 0) << trainer.Output();
-    return {ResultOf(name).loss, place == "cpu" ? "" : ReadWholeFile(Path(name + ".log"))};
+  Trained Train(const std::string& name, const std::string& place, Args flags) const {
+    flags.push_back("--steps_max=4");
+    const JobRun run = Run(name, place, flags);
+    EXPECT_EQ(run.exit_code, 0) << run.output;
+    return {run.result.loss, place == "cpu" ? "" : Log(name)};
   }
 };
 
 TEST_F(DeviceMath, ProductsMayBeOfTf32) {
   const Args on = {"--enable_cublas_tensor_op_math=true"};
-  const Run exact = Train("exact", "cuda", {}), tf32 = Train("tf32", "cuda", on);
+  const Trained exact = Train("exact", "cuda", {}), tf32 = Train("tf32", "cuda", on);
   EXPECT_THAT(exact.asked, HasSubstr("cublasLtMatmul 32F\n"));
   EXPECT_THAT(exact.asked, Not(HasSubstr("TF32")));
   EXPECT_THAT(tf32.asked, HasSubstr("cublasLtMatmul 32F_FAST_TF32\n"));
@@ -132,7 +118,7 @@ TEST_F(DeviceMath, ProductsMayBeOfTf32) {
 
 TEST_F(DeviceMath, BatchNormIsPersistentOrNot) {
   const Args off = {"--cudnn_batchnorm_spatial_persistent=false"};
-  const Run persistent = Train("persistent", "cuda", {}), plain = Train("plain", "cuda", off);
+  const Trained persistent = Train("persistent", "cuda", {}), plain = Train("plain", "cuda", off);
   for (const std::string call :
        {"cudnnBatchNormalizationForwardTraining", "cudnnBatchNormalizationBackward"}) {
     EXPECT_THAT(persistent.asked, HasSubstr(call + " SPATIAL_PERSISTENT\n"));

@@ -2,49 +2,31 @@
 // beside the program: the CUDA module's own code, with plain loops for cuBLASLt and cuDNN.
 #pragma once
 
-#include <filesystem>
-
-#include "tests/support/process_test_util.h"
+#include "tests/support/device_job_test.h"
 
 namespace tandem {
 
-class CudaOnHostTest : public JobTest {
+class CudaOnHostTest : public DeviceJobTest {
  protected:
-  using Args = std::vector<std::string>;
-  using Env = std::map<std::string, std::string>;
-
   void SetUp() override {
     JobTest::SetUp();
     if (IsSkipped()) return;
-    const std::filesystem::path bin = std::getenv("TANDEM_BIN_DIR");
-    const auto folder = bin / "../tests/cuda_on_host";
-    if (!std::filesystem::exists(folder / "lib/libtandem_cuda.so")) {
+    if (!LinkInto("../tests/cuda_on_host/bin")) {
       GTEST_SKIP() << "this build has no CUDA of host memory";
     }
-    std::filesystem::create_directories(folder / "bin");
-    std::filesystem::remove(folder / "bin/tandem-trainer");
-    std::filesystem::create_hard_link(bin / "tandem-trainer", folder / "bin/tandem-trainer");
-    job_ = Write("normed.pbtxt", kJob);
+    job_ = Write("normed.pbtxt", kNormed);
   }
 
   // One trainer on `place`, without a launcher. What CUDA was asked for is in Log(name).
-  JobRun Run(const std::string& name, const std::string& place, const Args& flags,
-             Env env = {}) const {
-    Args args = {"--job_file=" + job_, "--place=" + place, "--result_json=" + Path(name + ".json")};
-    args.insert(args.end(), flags.begin(), flags.end());
+  JobRun Run(const std::string& name, const std::string& place, Args flags, Env env = {}) const {
+    flags.push_back("--place=" + place);
     env["TANDEM_CUDA_ON_HOST_LOG"] = Path(name + ".log");
-    ChildProcess trainer("../tests/cuda_on_host/bin/tandem-trainer", args, env,
-                         Path(name + ".out"));
-    JobRun run;
-    run.exit_code = trainer.Wait();
-    run.output = trainer.Output();
-    if (run.exit_code == 0) run.result = ResultOf(name);
-    return run;
+    return DeviceJobTest::Run(name, flags, env);
   }
   // What tests/cuda_on_host/notes.h kept of a run.
   std::string Log(const std::string& name) const { return ReadWholeFile(Path(name + ".log")); }
 
-  static constexpr const char* kJob = R"(
+  static constexpr const char* kNormed = R"(
 name: "normed"
 model { zoo: "mobilenet_v1" arg { name: "width" value: "8" } arg { name: "image" value: "1,8,8" } }
 data {

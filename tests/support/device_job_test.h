@@ -37,10 +37,10 @@ class DeviceJobTest : public JobTest {
   }
 
   // One trainer, without a launcher.
-  JobRun Run(const std::string& name, Args args) const {
+  JobRun Run(const std::string& name, Args args, const Env& env = {}) const {
     args.insert(args.begin(), "--job_file=" + job_);
     args.push_back("--result_json=" + Path(name + ".json"));
-    ChildProcess trainer(folder_ + "/tandem-trainer", args, {}, Path(name + ".out"));
+    ChildProcess trainer(folder_ + "/tandem-trainer", args, env, Path(name + ".out"));
     return End(name, trainer);
   }
   // `ranks` trainers of mode collective, on the device where `args` say so.

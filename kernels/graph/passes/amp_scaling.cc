@@ -154,8 +154,8 @@ StatusOr<int64_t> Scaler::Run() {
   if (grads_.empty()) {
     if (!Has("c_reduce_sum")) return 0;
     return InvalidArgument(
-        "amp with reduce_strategy Reduce: a rank that owns no parameter cannot tell the others of "
-        "an overflow; take fewer ranks");
+        "amp with reduce_strategy Reduce or sharding: a rank that owns no parameter cannot tell "
+        "the others of an overflow; take fewer ranks");
   }
   // A fixed scale is the job file's, whatever a checkpoint says.
   TD_RETURN_IF_ERROR(
