@@ -1,6 +1,22 @@
 #include "collective/host_port.h"
 
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+
 namespace tandem {
+namespace {
+
+// A name, an IPv4 address, or the inner part of [IPV6], of which a zone may follow a '%'.
+bool IsHost(std::string_view host, bool v6) {
+  const std::string_view marks = v6 ? ":.%_-" : "._-";
+  return !host.empty() && host.size() <= 63 && std::ranges::all_of(host, [&](unsigned char c) {
+    return absl::ascii_isalnum(c) || marks.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+}  // namespace
 
 StatusOr<HostPort> ParseHostPort(const std::string& text) {
   const auto bad = [&] {
@@ -12,9 +28,7 @@ StatusOr<HostPort> ParseHostPort(const std::string& text) {
   const std::string port = text.substr(colon + 1);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
-  if (host.empty() || host.size() > 63 || (!bracketed && host.find(':') != std::string::npos)) {
-    return bad();
-  }
+  if (!IsHost(host, bracketed)) return bad();
   if (port.empty() || port.size() > 5 ||
       port.find_first_not_of("0123456789") != std::string::npos) {
     return bad();

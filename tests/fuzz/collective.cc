@@ -77,10 +77,11 @@ bool Accepts(std::string_view input) {
 
 FuzzTarget MakeFuzzTarget() {
   const Announcement announcement{"job", {"127.0.0.1", 7000}, "host", 3, "2026-01-31T12:00:00Z"};
-  return {{BytesOf(MakeHeader(Call(), 7, 1)), BytesOf(Hello()), SignedText(announcement, "secret"),
-           "tcp://127.0.0.1:7000", "file:///folder", "etcd://[::1]:2379/prefix"},
-          {"TDMC", "TDMH", "etcd://", "file://", "tcp://", "[::1]", "job ", "address ", "pid "},
-          Accepts};
+  return {
+      {BytesOf(MakeHeader(Call(), 7, 1)), BytesOf(Hello()), SignedText(announcement, "secret"),
+       "tcp://127.0.0.1:7000", "file:///folder", "etcd://[::1]:2379/prefix"},
+      {"TDMC", "TDMH", "etcd://", "file://", "tcp://", "[::1]", "]:2", "job ", "address ", "pid "},
+      Accepts};
 }
 
 }  // namespace tandem
