@@ -39,7 +39,6 @@ class LibSvmSink final : public LineSink {
  private:
   StatusOr<uint32_t> Label(std::string_view text) const;
   Status AddFeatures(std::string_view text);
-  StatusOr<uint32_t> Id(std::string_view digits, int64_t index) const;
 
   const LibSvmOptions& options_;
   KeptMemory* const memory_;
@@ -57,17 +56,16 @@ LinePiece LibSvmSink::Finish() {
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
-void SkipBlanks(std::string_view& text) {
-  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
+const char* SkipBlanks(const char* at, const char* end) {
+  while (at != end && IsBlank(*at)) ++at;
+  return at;
 }
 
 // Takes what stands before the next blank off `text`, and the blanks behind it.
 std::string_view NextWord(std::string_view& text) {
-  size_t end = 0;
-  while (end < text.size() && !IsBlank(text[end])) ++end;
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(end);
-  SkipBlanks(text);
+  const auto blank = std::ranges::find_if(text, IsBlank);
+  const std::string_view word(text.begin(), blank);
+  text = {SkipBlanks(blank, text.end()), text.end()};
   return word;
 }
 
@@ -81,15 +79,6 @@ StatusOr<uint32_t> LibSvmSink::Label(std::string_view text) const {
     }
   }
   return DataLoss("label \"%s\" is none of %d classes", std::string(text), options_.classes);
-}
-
-StatusOr<uint32_t> LibSvmSink::Id(std::string_view digits, int64_t index) const {
-  if (options_.hash) {
-    const auto buckets = static_cast<uint64_t>(options_.ids - 1);
-    return static_cast<uint32_t>(1 + HashToRange(digits, 0, buckets));
-  }
-  if (index < options_.ids) return static_cast<uint32_t>(index);
-  return DataLoss("index %d is not below ids: %d", index, options_.ids);
 }
 
 // One "index:value"; `stop` is behind it, nullptr where there is none.
@@ -123,22 +112,26 @@ Feature ScanFeature(const char* at, const char* end) {
 
 Status LibSvmSink::AddFeatures(std::string_view text) {
   const size_t before = ids_.size();
+  const auto buckets = static_cast<uint64_t>(options_.ids - 1);  // of hashed indices
   int64_t last = -1;
-  while (!text.empty()) {
-    const char* const begin = text.data();
-    const Feature feature = ScanFeature(begin, begin + text.size());
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at != end;) {
+    const Feature feature = ScanFeature(at, end);
     if (feature.stop == nullptr) {
-      return DataLoss("\"%s\" is no index:value", std::string(NextWord(text)));
+      std::string_view rest(at, static_cast<size_t>(end - at));
+      return DataLoss("\"%s\" is no index:value", std::string(NextWord(rest)));
     }
     if (feature.index <= last) {
       return DataLoss("index %d follows %d; indices must ascend", feature.index, last);
     }
     last = feature.index;
-    TD_ASSIGN_OR_RETURN(const uint32_t id, Id({begin, feature.digits}, feature.index));
-    ids_.push_back(id);
+    if (!options_.hash && feature.index >= options_.ids) {
+      return DataLoss("index %d is not below ids: %d", feature.index, options_.ids);
+    }
+    ids_.push_back(static_cast<uint32_t>(
+        options_.hash ? 1 + HashToRange({at, feature.digits}, 0, buckets) : feature.index));
     values_.push_back(feature.value);
-    text.remove_prefix(static_cast<size_t>(feature.stop - begin));
-    SkipBlanks(text);
+    at = SkipBlanks(feature.stop, end);
   }
   const size_t features = ids_.size() - before;
   if (std::cmp_less_equal(features, options_.features_max)) return OkStatus();

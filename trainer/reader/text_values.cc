@@ -9,8 +9,6 @@ namespace tandem {
 namespace {
 
 constexpr ptrdiff_t kDigitsMax = 15;
-constexpr double kExactPowers[kDigitsMax + 1] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
 uint64_t Mix(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
@@ -53,7 +51,7 @@ ScannedNumber ScanNumber(const char* const begin, const char* const end) {
   const bool exponent = at < end && (*at == 'e' || *at == 'E');
   if (digits == 0 || digits > kDigitsMax || exponent) return ScanAnyNumber(begin, end);
   double value = static_cast<double>(mantissa);
-  if (fraction > 0) value /= kExactPowers[fraction];
+  if (fraction > 0) value /= kExactPowersOfTen[fraction];
   return {minus ? -value : value, at};
 }
 

@@ -20,6 +20,8 @@ inline constexpr size_t kTextSlack = 32;
 // Not in the function: compilers would copy it to its stack at each call.
 inline constexpr uint64_t kPowersOfTen[] = {1,      10,      100,      1000,     10000,
                                             100000, 1000000, 10000000, 100000000};
+inline constexpr double kExactPowersOfTen[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                               1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
 // The value of eight bytes in [0, 9], the first the highest digit: they are added up pairwise in
 // one word (Lemire, "Quickly parsing eight digits", 2018).
@@ -100,12 +102,12 @@ inline PlainNumber ScanPlainNumber(const char* at, uint32_t others) {
   const auto whole = static_cast<size_t>(std::countr_zero(others));
   if (whole > 8) return {};
   const uint64_t number = ValueOfDigits(at, whole);
-  if (at[whole] != '.') return {static_cast<double>(number), whole};
+  if (at[whole] != '.') return {static_cast<double>(static_cast<int64_t>(number)), whole};
   const auto end = static_cast<size_t>(std::countr_zero(others & (others - 1)));
   const size_t fraction = end - whole - 1;
   if (fraction > 7 || end == 1) return {};
   const uint64_t digits = number * kPowersOfTen[fraction] + ValueOfDigits(at + whole + 1, fraction);
-  return {static_cast<double>(digits) / static_cast<double>(kPowersOfTen[fraction]), end};
+  return {static_cast<double>(static_cast<int64_t>(digits)) / kExactPowersOfTen[fraction], end};
 }
 
 // A whole number in [0, 10^18), digits alone.
