@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_split.h"
 #include "collective/connect.h"
+#include "common/base/files.h"
 #include "common/strategy/strategy.h"
 #include "proto/job.pb.h"
 #include "trainer/programs.h"
@@ -226,10 +227,7 @@ std::string ReadChoice(const std::string& path) {
 Status WriteChoice(const std::string& path, const std::string& text) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  return file ? OkStatus() : Internal("what auto chose cannot be kept in %s", path);
+  return Annotate(WriteTextFile(path, text), "what auto chose cannot be kept");
 }
 
 std::string ToLines(const Settings& settings) {

@@ -12,8 +12,9 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/files.h"
 #include "proto/checkpoint.pb.h"
-#include "trainer/checkpoint_files.h"
+#include "trainer/sha256.h"
 
 namespace tandem {
 namespace {

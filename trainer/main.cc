@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "collective/rendezvous_url.h"
 #include "common/base/core_limit.h"
 #include "common/base/file_limit.h"
+#include "common/base/files.h"
 #include "common/base/float_mode.h"
 #include "common/base/metrics.h"
 #include "common/base/own_flags.h"
@@ -138,11 +138,7 @@ Status WriteResult(const std::string& path, const SessionResult& result) {
     history["seconds"].push_back(run.seconds);
     history["loss"].push_back(run.loss);  // NaN is written as null
   }
-  std::ofstream file(path);
-  file << json.dump() << "\n";
-  file.close();
-  if (!file) return Internal("the result cannot be written to %s", path);
-  return OkStatus();
+  return Annotate(WriteTextFile(path, json.dump() + "\n"), "the result");
 }
 
 // Asks what runs to stop on SIGTERM or SIGINT; another one later ends the process at once.
@@ -217,14 +213,11 @@ StatusOr<std::unique_ptr<CpuSamples>> SampleCpu(const JobConfig& config, const R
 Status WriteStrategy(const std::string& path, const JobConfig& config, const Settings& chosen) {
   DistributedStrategy strategy = config.strategy();
   strategy.clear_auto_();
-  std::ofstream file(path);
-  file << "# Written by tandem-trainer --strategy_out\n";
+  std::string text = "# Written by tandem-trainer --strategy_out\n";
   for (const auto& [name, value] : chosen) {
-    if (name == "threads") file << "# with " << name << ": " << value << " in the job\n";
+    if (name == "threads") text += "# with " + name + ": " + value + " in the job\n";
   }
-  file << SaveText(strategy);
-  file.close();
-  return file ? OkStatus() : Internal("the strategy cannot be written to %s", path);
+  return Annotate(WriteTextFile(path, text + SaveText(strategy)), "the strategy");
 }
 
 // The lines of the effective job that auto added.

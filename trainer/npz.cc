@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "trainer/checkpoint_files.h"
+#include "common/base/files.h"
 
 namespace tandem {
 namespace {

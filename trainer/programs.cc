@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
+#include "common/base/files.h"
 #include "common/strategy/text_file.h"
 #include "kernels/exec/graph_pieces.h"
 #include "kernels/graph/draw.h"
@@ -261,11 +261,9 @@ ProgramObserver DrawInto(const std::string& dir) {
     std::error_code error;
     std::filesystem::create_directories(dir, error);
     const std::string path = absl::StrFormat("%s/%02d_%s.dot", dir, count++, point);
-    std::ofstream file(path);
-    file << ToDot(program, absl::StrFormat("%s after %s", program.name, point));
-    file.close();
-    if (!file) return PermissionDenied("debug_graphviz_path: %s cannot be written", path);
-    return OkStatus();
+    return Annotate(
+        WriteTextFile(path, ToDot(program, absl::StrFormat("%s after %s", program.name, point))),
+        "debug_graphviz_path");
   };
 }
 

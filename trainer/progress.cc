@@ -32,9 +32,8 @@ constexpr FormatName kFormats[] = {{LogFormat::kAuto, "auto"},
 
 constexpr double kStarving = 0.1, kStarvingSeconds = 5;  // share, and for how long
 constexpr char kStarvingHint[] =
-    "; hint: more data.reader_threads, a longer data.queue_capacity, or data as records (tandem "
-    "data "
-    "convert)";
+    "; hint: more data.reader_threads, a longer data.queue_capacity, or data as records "
+    "(tandem data convert)";
 constexpr double kSlowestMin = 0.05;  // less is chance
 
 // The rank that the others wait for: while two exchanges of the ranks' waits lay apart, the rank

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "trainer/checkpoint_files.h"
+#include "common/base/files.h"
+#include "trainer/sha256.h"
 
 namespace tandem {
 namespace {

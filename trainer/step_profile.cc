@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/files.h"
 #include "proto/job.pb.h"
 #include "trainer/rpc_log.h"
 #include "trainer/server_trace.h"
@@ -74,11 +75,7 @@ json EventOf(const Program& program, const Span& span, int rank) {
 }
 
 Status WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return PermissionDenied("profile.dir: %s cannot be written", path);
-  return OkStatus();
+  return Annotate(WriteTextFile(path, text), "profile.dir");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "pserver/client/client.h"
-#include "trainer/checkpoint_files.h"
+#include "common/base/files.h"
 
 namespace tandem {
 

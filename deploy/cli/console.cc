@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "deploy/launch/process.h"
-#include "trainer/checkpoint_files.h"
 
 namespace tandem::deploy {
 
@@ -54,13 +53,6 @@ std::string TableText(const std::vector<std::vector<std::string>>& rows) {
     text += line + "\n";
   }
   return text;
-}
-
-Status WriteTextFile(const std::string& path, const std::string& text) {
-  FileWriter file;
-  TD_RETURN_IF_ERROR(file.Open(path));
-  TD_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
-  return file.SyncAndClose();
 }
 
 StatusOr<bool> WantsJson(const ParsedArgs& args) {

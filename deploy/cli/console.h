@@ -21,9 +21,6 @@ int Fail(const std::string& command, const Status& status);
 // Columns as wide as their widest cell, two spaces between them; a line each.
 std::string TableText(const std::vector<std::vector<std::string>>& rows);
 
-// Writes or replaces a file. FileError of trainer/checkpoint_files.h.
-Status WriteTextFile(const std::string& path, const std::string& text);
-
 inline constexpr FlagSpec kOutputFlag = {"output", "o", "FORMAT", "text (default) or json"};
 // What --output (-o) says: text, the default, or json. INVALID_ARGUMENT for anything else.
 StatusOr<bool> WantsJson(const ParsedArgs& args);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "common/base/files.h"
 #include "common/base/nearest.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"

@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
+#include "common/base/files.h"
 #include "common/strategy/strategy.h"
 #include "common/tensor/device.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "kernels/graph/program_io.h"
 #include "proto/program.pb.h"
-#include "trainer/checkpoint_files.h"
 #include "trainer/onnx/import.h"
 
 namespace tandem::deploy {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "common/base/files.h"
 #include "common/strategy/knobs.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/launch_job.h"

@@ -3,6 +3,7 @@
 
 #include "absl/strings/numbers.h"
 #include "collective/cost_probe.h"
+#include "common/base/files.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/plan_measure.h"

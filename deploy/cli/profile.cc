@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "common/base/files.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
-#include "trainer/checkpoint_files.h"
 #include "trainer/step_profile.h"
 
 namespace tandem::deploy {

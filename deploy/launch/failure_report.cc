@@ -1,8 +1,8 @@
 #include "deploy/launch/failure_report.h"
+#include "common/base/files.h"
 
 #include <signal.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace tandem::deploy {
@@ -77,12 +77,9 @@ Status WriteErrorFile(const std::string& path, const std::string& job, const Fai
   } else {
     json["exit_code"] = failure.exit.code;
   }
-  std::ofstream file(path);
   // A log may hold any bytes; JSON may not.
-  file << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
-  file.close();
-  if (!file) return PermissionDenied("cannot write %s", path);
-  return OkStatus();
+  return WriteTextFile(path,
+                       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace tandem::deploy

@@ -1,4 +1,5 @@
 #include "deploy/launch/job_record.h"
+#include "common/base/files.h"
 
 #include <unistd.h>
 
@@ -66,10 +67,8 @@ Status WriteJobRecord(const LaunchPlan& plan) {
                       {"tls_dir", Absolute(plan.tls_dir)},
                       {"processes", processes}};
   const std::string path = plan.log_dir + "/job.json";
-  std::ofstream file(path);
-  file << whole.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
-  file.close();
-  if (!file) return PermissionDenied("cannot write %s", path);
+  TD_RETURN_IF_ERROR(
+      WriteTextFile(path, whole.dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
   std::ofstream(plan.log_dir + "/events.jsonl", std::ios::trunc);
   return OkStatus();
 }

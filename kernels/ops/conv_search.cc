@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 
@@ -13,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/clock.h"
+#include "common/base/files.h"
 
 namespace tandem {
 namespace {
@@ -85,23 +85,17 @@ Status ConvSearch::Save() {
   Table all;
   (void)Read(path_, &all);  // a damaged file is replaced
   all.insert(table_.begin(), table_.end());
-  const std::string temporary = absl::StrFormat("%s.%d", path_, getpid());
-  std::ofstream file(temporary);
-  file << kHeader << "\n";
+  std::string text = std::string(kHeader) + "\n";
   for (const auto& [key, measurements] : all) {
-    file << key;
+    text += key;
     for (const ConvMeasurement& m : measurements) {
-      file << absl::StrFormat("\t%s %.1f %d", m.name, m.us, m.scratch_bytes);
+      absl::StrAppendFormat(&text, "\t%s %.1f %d", m.name, m.us, m.scratch_bytes);
     }
-    file << "\n";
+    text += "\n";
   }
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(temporary, path_, error);
-  if (!file || error) {
-    std::filesystem::remove(temporary, error);
-    return PermissionDenied("conv_search_cache: %s cannot be written", path_);
-  }
+  TD_RETURN_IF_ERROR(Annotate(
+      PublishFiles({{path_, [&](const std::string& to) { return WriteTextFile(to, text); }}}),
+      "conv_search_cache"));
   dirty_ = false;
   return OkStatus();
 }

@@ -7,8 +7,9 @@
 #include <iostream>
 #include <random>
 
+#include "common/base/files.h"
 #include "tests/unit/trainer/test_files.h"
-#include "trainer/checkpoint_files.h"
+#include "trainer/sha256.h"
 
 namespace tandem {
 namespace {

@@ -1,7 +1,6 @@
-#include "trainer/checkpoint_files.h"
+#include "common/base/files.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,12 +57,15 @@ Status FileWriter::Write(const void* data, size_t bytes) {
   return OkStatus();
 }
 
-Status FileWriter::SyncAndClose() {
-  const bool synced = fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;  // pipes cannot
-  if (!synced) return FileError(path_, "cannot be synced to disk", errno);
+Status FileWriter::Close() {
   const int fd = fd_;
   fd_ = -1;
   return close(fd) == 0 ? OkStatus() : FileError(path_, "cannot be closed", errno);
+}
+
+Status FileWriter::SyncAndClose() {
+  const bool synced = fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;  // pipes cannot
+  return synced ? Close() : FileError(path_, "cannot be synced to disk", errno);
 }
 
 Status FileReader::Open(const std::string& path) {
@@ -97,6 +99,13 @@ StatusOr<std::string> ReadSmallFile(const std::string& path, uint64_t bytes_max)
   return text;
 }
 
+Status WriteTextFile(const std::string& path, std::string_view text) {
+  FileWriter file;
+  TD_RETURN_IF_ERROR(file.Open(path));
+  TD_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
+  return file.Close();
+}
+
 Status PublishFiles(const std::vector<FileToWrite>& files) {
   const auto draft_of = [](const std::string& path) {
     std::error_code error;
@@ -127,44 +136,6 @@ Status SyncDir(const std::string& dir) {
   close(fd);
   // Some file systems cannot sync folders and need not.
   return error == 0 || error == EINVAL ? OkStatus() : FileError(dir, "cannot be synced", error);
-}
-
-struct Sha256::Impl {
-  EVP_MD_CTX* ctx = EVP_MD_CTX_new();
-  ~Impl() { EVP_MD_CTX_free(ctx); }
-};
-
-Sha256::Sha256() : impl_(std::make_unique<Impl>()) {
-  CHECK(impl_->ctx != nullptr && EVP_DigestInit_ex(impl_->ctx, EVP_sha256(), nullptr) == 1);
-}
-
-Sha256::~Sha256() = default;
-
-void Sha256::Add(const void* data, size_t bytes) {
-  CHECK_EQ(EVP_DigestUpdate(impl_->ctx, data, bytes), 1);
-}
-
-std::string Sha256::Finish() {
-  uint8_t digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  CHECK_EQ(EVP_DigestFinal_ex(impl_->ctx, digest, &size), 1);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) hex += absl::StrFormat("%02x", digest[i]);
-  return hex;
-}
-
-StatusOr<std::string> Sha256File(const std::string& path) {
-  FileReader file;
-  TD_RETURN_IF_ERROR(file.Open(path));
-  Sha256 hash;
-  std::vector<char> chunk(size_t{1} << 20);
-  for (uint64_t left = file.bytes(); left > 0;) {
-    const size_t n = static_cast<size_t>(std::min<uint64_t>(left, chunk.size()));
-    TD_RETURN_IF_ERROR(file.Read(chunk.data(), n));
-    hash.Add(chunk.data(), n);
-    left -= n;
-  }
-  return hash.Finish();
 }
 
 }  // namespace tandem

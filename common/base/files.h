@@ -1,4 +1,4 @@
-// Files as checkpoints need them: errors that name the path, synced before they count, hashed.
+// Files: errors that name the path, synced where they must last.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
@@ -30,6 +31,7 @@ class FileWriter {
   Status Open(const std::string& path);
   // RESOURCE_EXHAUSTED when the disk is full.
   Status Write(const void* data, size_t bytes);
+  Status Close();
   // Data are on the disk when this returns OK.
   Status SyncAndClose();
 
@@ -59,6 +61,9 @@ class FileReader {
 // The whole file, at most `bytes_max` bytes (else DATA_LOSS).
 StatusOr<std::string> ReadSmallFile(const std::string& path, uint64_t bytes_max);
 
+// Writes or replaces a file, which is not synced.
+Status WriteTextFile(const std::string& path, std::string_view text);
+
 struct FileToWrite {
   std::string path;
   std::function<Status(const std::string& path)> write;  // to the path that it is given
@@ -70,25 +75,5 @@ Status PublishFiles(const std::vector<FileToWrite>& files);
 
 // Makes creations and renames in `dir` permanent.
 Status SyncDir(const std::string& dir);
-
-// SHA-256 (FIPS 180-4) of what was added, in pieces.
-class Sha256 {
- public:
-  Sha256();
-  ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
-
-  void Add(const void* data, size_t bytes);
-  // Lower-case hex. Call once.
-  std::string Finish();
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
-// Of the file's bytes, as `sha256sum` prints it.
-StatusOr<std::string> Sha256File(const std::string& path);
 
 }  // namespace tandem

@@ -1,0 +1,32 @@
+// Hashes of files and of what goes into them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace tandem {
+
+// SHA-256 (FIPS 180-4) of what was added, in pieces.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void Add(const void* data, size_t bytes);
+  // Lower-case hex. Call once.
+  std::string Finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Of the file's bytes, as `sha256sum` prints it.
+StatusOr<std::string> Sha256File(const std::string& path);
+
+}  // namespace tandem
