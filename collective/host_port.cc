@@ -11,6 +11,7 @@ namespace {
 // A name, an IPv4 address, or the inner part of [IPV6], of which a zone may follow a '%'.
 bool IsHost(std::string_view host, bool v6) {
   const std::string_view marks = v6 ? ":.%_-" : "._-";
+  if (v6 && host.find(':') == std::string_view::npos) return false;
   return !host.empty() && host.size() <= 63 && std::ranges::all_of(host, [&](unsigned char c) {
     return absl::ascii_isalnum(c) || marks.find(static_cast<char>(c)) != std::string_view::npos;
   });

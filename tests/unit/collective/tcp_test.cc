@@ -56,8 +56,9 @@ TEST(RendezvousTest, AddressesAreParsed) {
   good("[::1]:65535", "::1", 65535);
   good("[fe80::1%eth0]:2", "fe80::1%eth0", 2);
   good("node-1.example:1", "node-1.example", 1);
-  for (const char* bad : {"", ":", "host", "host:", ":80", "host:0", "host:65536", "host:8o",
-                          "::1:80", "host:123456", "host:-1", "[a/b:c]:2", "a b:1", "a\n:1"}) {
+  for (const char* bad :
+       {"", ":", "host", "host:", ":80", "host:0", "host:65536", "host:8o", "::1:80", "host:123456",
+        "host:-1", "[a/b:c]:2", "[host]:2", "a b:1", "a\n:1"}) {
     EXPECT_EQ(ParseHostPort(bad).status().code(), StatusCode::kInvalidArgument) << bad;
   }
 }
