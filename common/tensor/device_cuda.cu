@@ -47,6 +47,12 @@ Status StatusOf(const CudaFault& fault) {
     case CudaFault::kSelectedIndex:
       return InvalidArgument("index %d behind %d in a selection of %d elements", fault.value,
                              fault.at, fault.limit);
+    case CudaFault::kImage:
+      return InvalidArgument("image %d does not lie in Pixels or is larger than twice the result",
+                             fault.at);
+    case CudaFault::kTap:
+      return InvalidArgument("element %d of Taps, %d, lies outside of image %d", fault.at,
+                             fault.value, fault.limit);
   }
   return InvalidArgument("element %d of %s is %d; it must be in [0, %d)", fault.at, input,
                          fault.value, fault.limit);
@@ -220,6 +226,15 @@ StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index, const DeviceMemoryOp
   auto device = std::make_unique<CudaDevice>(index, memory);
   TD_RETURN_IF_ERROR(device->Open());
   return std::unique_ptr<Device>(std::move(device));
+}
+
+Status StartCudaCopy(Device& device, const SideStream* side, void* to, const void* from,
+                     size_t bytes) {
+  TD_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(device.place().index), "cudaSetDevice"));
+  const cudaStream_t stream = side != nullptr
+                                  ? static_cast<cudaStream_t>(side->handle())
+                                  : static_cast<const CudaStream*>(device.stream())->stream;
+  return CudaStatus(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copy");
 }
 
 StatusOr<Buffer> PinnedMemory(size_t bytes) {

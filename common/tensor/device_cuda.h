@@ -27,7 +27,10 @@ struct CudaFault {
     // Of deep gradient compression, with words of their own.
     kCapacity,
     kSelection,
-    kSelectedIndex
+    kSelectedIndex,
+    // Of sample_image. `limit` of a tap: its image.
+    kImage,
+    kTap
   };
   int taken;
   Input input;
@@ -48,5 +51,9 @@ StatusOr<int> CudaDeviceCount();
 
 // Device `index` with a stream of its own. REQUIRES: index < CudaDeviceCount().
 StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index, const DeviceMemoryOptions& memory);
+
+// BackendModule::copy.
+Status StartCudaCopy(Device& device, const SideStream* side, void* to, const void* from,
+                     size_t bytes);
 
 }  // namespace tandem

@@ -74,6 +74,12 @@ StatusOr<Buffer> Backend::AllocatePinned(size_t bytes) const {
   return Buffer(static_cast<std::byte*>(memory), &std::free);
 }
 
+Status Backend::StartCopy(Device& device, const SideStream* side, void* to, const void* from,
+                          size_t bytes) const {
+  if (module_ == nullptr) return Unimplemented("the CPU copies at once");
+  return module_->copy(device, side, to, from, bytes);
+}
+
 std::span<const KernelImpl> Backend::Find(std::string_view op) const {
   if (module_ == nullptr) {
     const OpDef* def = FindOp(op);

@@ -14,7 +14,7 @@ namespace tandem {
 
 // What a module exports (extern "C" const BackendModule* tandem_backend_module()).
 struct BackendModule {
-  static constexpr int kAbi = 4;
+  static constexpr int kAbi = 5;
   int abi;           // kAbi of the headers it was built with
   const char* name;  // "cuda"
   // Devices found; otherwise why not ("no NVIDIA driver: libcuda.so.1 is missing").
@@ -25,6 +25,8 @@ struct BackendModule {
   // stream as it was.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
   StatusOr<Buffer> (*pinned)(size_t bytes);  // Backend::AllocatePinned; nullptr: of any memory
+  // Backend::StartCopy.
+  Status (*copy)(Device& device, const SideStream* side, void* to, const void* from, size_t bytes);
 };
 
 // Devices and kernels of one place kind.
@@ -48,6 +50,10 @@ class Backend {
   StatusOr<std::unique_ptr<LaunchGraph>> Record(Device& device, const DeviceWork& work) const;
   // Host memory that stays where it is, so that its devices copy from and to it by themselves.
   StatusOr<Buffer> AllocatePinned(size_t bytes) const;
+  // Starts a copy to the device's memory, of its own or from pinned memory: on `side`, or where
+  // that is nullptr on the compute stream. UNIMPLEMENTED on the CPU.
+  Status StartCopy(Device& device, const SideStream* side, void* to, const void* from,
+                   size_t bytes) const;
   // Implementations in order of preference; empty when the operator has none here.
   std::span<const KernelImpl> Find(std::string_view op) const;
 

@@ -16,8 +16,8 @@ std::span<const KernelRow> CudaKernels() {
     for (const auto family :
          {ActivationCudaRows, AucCudaRows, ConvCudaRows, CopyCudaRows, DgcCudaRows, DropoutCudaRows,
           ElementwiseCudaRows, FusedCudaRows, LookupCudaRows, LossScalingCudaRows, NormCudaRows,
-          OptimizerCudaRows, PoolCudaRows, ProductCudaRows, ReduceCudaRows, SequencePoolCudaRows,
-          SoftmaxCudaRows, SparseRowsCudaRows}) {
+          OptimizerCudaRows, PoolCudaRows, ProductCudaRows, ReduceCudaRows, SampleImageCudaRows,
+          SequencePoolCudaRows, SoftmaxCudaRows, SparseRowsCudaRows}) {
       for (KernelRow& row : family()) all.push_back(std::move(row));
     }
     return all;
@@ -25,9 +25,9 @@ std::span<const KernelRow> CudaKernels() {
   return rows;
 }
 
-const BackendModule kModule = {BackendModule::kAbi, "cuda",      CudaDeviceCount,
-                               MakeCudaDevice,      CudaKernels, RecordCudaGraph,
-                               PinnedMemory};
+const BackendModule kModule = {BackendModule::kAbi, "cuda",       CudaDeviceCount,
+                               MakeCudaDevice,      CudaKernels,  RecordCudaGraph,
+                               PinnedMemory,        StartCudaCopy};
 
 }  // namespace
 

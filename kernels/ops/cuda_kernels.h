@@ -25,6 +25,7 @@ std::vector<KernelRow> OptimizerCudaRows();     // optimizer_cuda.cu
 std::vector<KernelRow> PoolCudaRows();          // pool2d_cuda.cu
 std::vector<KernelRow> ProductCudaRows();       // product_cuda.cu
 std::vector<KernelRow> ReduceCudaRows();        // reduce_cuda.cu
+std::vector<KernelRow> SampleImageCudaRows();   // sample_image_cuda.cu
 std::vector<KernelRow> SequencePoolCudaRows();  // sequence_pool_cuda.cu
 std::vector<KernelRow> SoftmaxCudaRows();       // softmax_cuda.cu
 std::vector<KernelRow> SparseRowsCudaRows();    // sparse_rows_cuda.cu

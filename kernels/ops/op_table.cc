@@ -99,6 +99,7 @@ const OpDef* const kOps[] = {
     &kReshape,
     &kReshapeGrad,
     &kRmsprop,
+    &kSampleImage,
     &kScale,
     &kSequencePool,
     &kSequencePoolGrad,

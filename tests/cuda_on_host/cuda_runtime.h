@@ -74,7 +74,12 @@ using cudaGraphExec_t = struct CudaOnHostGraph*;
 using cudaGraphNode_t = struct CudaOnHostNode*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
 using cudaEvent_t = struct CudaOnHostEvent*;
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
 enum cudaDataType { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF };
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocPortable = 1,
                    cudaHostAllocMapped = 2;

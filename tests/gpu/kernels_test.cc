@@ -156,6 +156,7 @@ TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
     OpCase c;
     size_t input;
     std::string message;
+    double value = 9;
   };
   const std::vector<Wrong> cases = {
       {{.op = "lookup_table", .inputs = {{Ids({4}, 9)}, {F32({9, 3})}}},
@@ -170,10 +171,23 @@ TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
       {{.op = "sequence_pool", .inputs = {{F32({3, 5, 2})}, {Ids({3}, 5)}}},
        1,
        "element 2 of Lengths is 9; it must be in [0, 6)"},
+      {{.op = "sample_image",
+        .inputs = {{{.desc = {DType::kU8, {12}}, .low = 0, .high = 255}},
+                   {{.desc = {DType::kI64, {1, 3}}, .low = 1, .high = 2}},
+                   {{.desc = {DType::kI32, {1, 2, 2}}, .low = 0, .high = 1}}}},
+       1,
+       "image 0 does not lie in Pixels"},
+      {{.op = "sample_image",
+        .inputs = {{{.desc = {DType::kU8, {12}}, .low = 0, .high = 255}},
+                   {{.desc = {DType::kI64, {1, 3}}, .low = 1, .high = 2}},
+                   {{.desc = {DType::kI32, {1, 2, 2}}, .low = 0, .high = 1}}}},
+       2,
+       "element 2 of Taps, 1000, lies outside of image 0",
+       1000},
   };
-  for (const auto& [c, input, message] : cases) {
+  for (const auto& [c, input, message, value] : cases) {
     auto inputs = DrawInputs(c, kCheckSeed);
-    inputs[input].v[2] = 9;
+    inputs[input].v[2] = value;
     auto run = KernelRun::Make(c, inputs, device_.get());
     ASSERT_TRUE(run.ok() && (*run)->Prepare(KernelsOf(*module_, c.op)[0], 1).ok()) << c.op;
     const Status status = (*run)->Run();

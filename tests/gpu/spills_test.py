@@ -25,6 +25,7 @@ HOT = {
     "optimizer": ["UpdateKernel", "UpdateRowsKernel", "UpdateEveryRowKernel"],
     "pool2d": ["ForEachKernel"],
     "reduce": ["ReduceKernel"],
+    "sample_image": ["ForEachKernel"],
     "softmax": ["LossGradKernel", "LossKernel", "SoftmaxGradKernel", "SoftmaxKernel"],
     "sparse_rows": ["FirstKernel", "MergeKernel"],
 }

@@ -175,6 +175,68 @@ void AddTransposed(std::vector<OpCase>& cases) {
   for (const Transposed& t : all) AddTransposed(t, cases);
 }
 
+struct Samples {
+  int64_t count, size;
+  int64_t width, height;  // of the largest image
+  AttrMap attrs = {};
+  bool bench = false;
+  double rounding = 1.2e-7;  // of the type that is written
+};
+
+// Images of several sizes, the first one behind all others, with taps anywhere in them.
+void AddSamples(const Samples& s, std::vector<OpCase>& cases) {
+  const auto side = [](int64_t most, int64_t i) { return std::max<int64_t>(1, most - i % 5); };
+  Value images{{DType::kI64, {s.count, 3}}, {}};
+  int64_t bytes = 2;  // nobody's
+  for (int64_t i = s.count - 1; i >= 0; --i) {
+    const int64_t width = side(s.width, i), height = side(s.height, 2 * i);
+    const auto row = {static_cast<double>(bytes), static_cast<double>(width),
+                      static_cast<double>(height)};
+    images.v.insert(images.v.begin(), row);
+    bytes += width * height * 3;
+  }
+  Value taps{{DType::kI32, {s.count, 2, s.size}}, {}};
+  for (int64_t i = 0; i < s.count * 2 * s.size; ++i) {
+    const bool column = i / s.size % 2 == 1;
+    const auto pixels = static_cast<int64_t>(
+        images.v[static_cast<size_t>(i / (2 * s.size) * 3 + (column ? 1 : 2))]);
+    // Mirrored, and all of the weights.
+    const int64_t at = (pixels - 1) * (s.size - 1 - i % s.size) / std::max<int64_t>(s.size - 1, 1);
+    taps.v.push_back(static_cast<double>(at * 512 + i * 37 % 257));
+  }
+  const auto given = [](const Value& value) {
+    return Draw{.desc = value.desc,
+                .kind = Draw::kDerived,
+                .derive = [value](std::span<const Value>) { return value; }};
+  };
+  const Draw pixels = {.desc = {DType::kU8, {bytes}}, .kind = Draw::kLabel, .low = 0, .high = 256};
+  cases.push_back({.op = "sample_image",
+                   .inputs = {{pixels}, {given(images)}, {given(taps)}},
+                   .attrs = s.attrs,
+                   .tolerance = {.of_max = s.rounding},
+                   .bench = s.bench});
+}
+
+void AddAllSamples(std::vector<OpCase>& cases) {
+  const AttrMap normal = {{"scale", std::vector<double>{0.5, 0.25, 0.01}},
+                          {"bias", std::vector<double>{-2, 0, 1}}};
+  AttrMap last = normal, half = normal, half_last = normal;
+  last["channels_last"] = half_last["channels_last"] = true;
+  half["out_dtype"] = std::string("f16");
+  half_last["out_dtype"] = std::string("bf16");
+  AddSamples({1, 1, 1, 1}, cases);
+  AddSamples({1, 1, 2, 2, last}, cases);
+  AddSamples({3, 4, 8, 8}, cases);
+  AddSamples({3, 5, 9, 2, normal}, cases);
+  AddSamples({7, 18, 36, 31, last}, cases);
+  AddSamples({4, 18, 5, 36, normal}, cases);
+  AddSamples({2, 6, 12, 7, half, false, 5e-4}, cases);
+  AddSamples({2, 6, 12, 7, half_last, false, 4e-3}, cases);
+  AddSamples({0, 3, 4, 4}, cases);
+  AddSamples({5, 70, 140, 90, normal}, cases);  // cut over threads
+  AddSamples({16, 224, 320, 300, normal, true}, cases);
+}
+
 }  // namespace
 
 std::vector<OpCase> ImageCases() {
@@ -324,6 +386,7 @@ std::vector<OpCase> ImageCases() {
     AddPool({.x = {1, 1, 1, 1}, .kernel = {}}, type, true, true, cases);
   }
   AddTransposed(cases);
+  AddAllSamples(cases);
   for (const char* from : {"NCHW", kBlocked, kLast}) {
     for (const char* to : {"NCHW", kBlocked, kLast}) {
       for (const Shape& x : {Shape{2, 16, 3, 5}, {1, 48, 7, 7}, {3, 32, 1, 1}}) {

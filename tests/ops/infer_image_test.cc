@@ -13,6 +13,28 @@ OpCase Pool(const Shape& x, AttrMap attrs) {
   return Make("pool2d", {{F32(x)}}, std::move(attrs));
 }
 
+TEST(Infer, RefusesBadSamples) {
+  const Draw pixels = Of(DType::kU8, {64}), images = Of(DType::kI64, {2, 3}),
+             taps = Of(DType::kI32, {2, 2, 4});
+  const auto sample = [](const Draw& p, const Draw& i, const Draw& t, AttrMap attrs = {}) {
+    return Make("sample_image", {{p}, {i}, {t}}, std::move(attrs));
+  };
+  const Bad table[] = {
+      {"pixels' type", sample(F32({64}), images, taps), "Pixels must be u8"},
+      {"images' type", sample(pixels, F32({2, 3}), taps), "Images must be i64[2,3]"},
+      {"count", sample(pixels, Of(DType::kI64, {3, 3}), taps), "Images must be i64[2,3]"},
+      {"taps' rank", sample(pixels, images, Of(DType::kI32, {2, 8})), "3 dimensions"},
+      {"taps' type", sample(pixels, images, Of(DType::kI64, {2, 2, 4})), "Taps must be i32"},
+      {"rows alone", sample(pixels, images, Of(DType::kI32, {2, 1, 4})), "Taps must be i32"},
+      {"size", sample(pixels, images, Of(DType::kI32, {2, 2, 5000})), "1 to 4096"},
+      {"scale", sample(pixels, images, taps, {{"scale", std::vector<double>{1}}}), "scale must be"},
+      {"bias", sample(pixels, images, taps, {{"bias", std::vector<double>{}}}), "bias must be"},
+      {"integers", sample(pixels, images, taps, {{"out_dtype", std::string("i64")}}),
+       "f16 or bf16"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
 TEST(Infer, RefusesBadImages) {
   const Shape x{2, 4, 6, 6}, w{8, 4, 3, 3};
   const Bad table[] = {

@@ -63,6 +63,46 @@ TEST(Kernels, IdsOutsideTheTableAreNamed) {
   }
 }
 
+// Images and taps that would have pixels read which are not there.
+TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
+  const OpCase c = {.op = "sample_image",
+                    .inputs = {{{.desc = {DType::kU8, {60}}, .low = 0, .high = 255}},
+                               {Ids({2, 3}, 1)},
+                               {{.desc = {DType::kI32, {2, 2, 2}}, .low = 0, .high = 1}}}};
+  struct Wrong {
+    std::vector<double> images, taps;
+    const char* message;  // "": none
+  };
+  const std::vector<double> images = {0, 2, 2, 12, 4, 4}, taps = {0, 768, 0, 768, 0, 1792, 256, 0};
+  const auto with = [](std::vector<double> values, size_t i, double value) {
+    values[i] = value;
+    return values;
+  };
+  const Wrong cases[] = {
+      {images, taps, ""},
+      {with(images, 3, 13), taps, "image 1, 4x4 at byte 13, does not lie in the 60 bytes"},
+      {with(images, 0, -1), taps, "image 0, 2x2 at byte -1"},
+      {with(images, 0, 9e18), taps, "image 0"},
+      {with(images, 1, 0), taps, "image 0, 0x2"},
+      {with(images, 4, 5), taps, "larger than 4x4"},
+      {with(images, 2, 4e18), taps, "image 0"},
+      {images, with(taps, 1, 1024), "element 1 of Taps, 1024, lies outside of image 0"},
+      {images, with(taps, 2, -1), "element 2 of Taps, -1"},
+      {images, with(taps, 7, 257), "element 7 of Taps, 257, lies outside of image 1"},
+      {images, with(taps, 7, 4 * 512), "element 7 of Taps"},
+  };
+  for (const Wrong& wrong : cases) {
+    auto inputs = DrawInputs(c, kSeed);
+    inputs[1].v = wrong.images;
+    inputs[2].v = wrong.taps;
+    auto run = KernelRun::Make(c, inputs);
+    ASSERT_TRUE(run.ok() && (*run)->Prepare(FindOp(c.op)->cpu[0], 1).ok());
+    const Status status = (*run)->Run();
+    EXPECT_EQ(status.ok(), std::string_view(wrong.message).empty()) << wrong.message;
+    EXPECT_NE(std::string(status.message()).find(wrong.message), std::string::npos) << status;
+  }
+}
+
 // A batch in one piece, and cut into the shares of ranks: the same elements are dropped.
 TEST(Kernels, DropoutIsTheSameForAnyCutOfABatch) {
   constexpr int64_t kSamples = 7, kElements = 33;

@@ -347,6 +347,7 @@ constexpr Row kRows[] = {
     {"reshape", Reshape},
     {"reshape_grad", ReshapeGrad},
     {"rmsprop", OracleOptimizer},
+    {"sample_image", OracleSampleImage},
     {"scale", Scale},
     {"sequence_pool", OracleSequencePool},
     {"sequence_pool_grad", OracleSequencePoolGrad},

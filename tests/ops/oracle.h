@@ -49,6 +49,7 @@ std::vector<Value> OracleConv2d(const OracleArgs& a);
 std::vector<Value> OracleConv2dGrad(const OracleArgs& a);
 std::vector<Value> OracleConv2dTranspose(const OracleArgs& a);
 std::vector<Value> OracleConv2dTransposeGrad(const OracleArgs& a);
+std::vector<Value> OracleSampleImage(const OracleArgs& a);
 std::vector<Value> OraclePool2d(const OracleArgs& a);
 std::vector<Value> OraclePool2dGrad(const OracleArgs& a);
 

@@ -236,4 +236,38 @@ std::vector<Value> OraclePool2dGrad(const OracleArgs& a) {
   return InPlainLayout(a, Pool2dGrad, {{0, layout}, {1, layout}, {2, layout}}, {{0, layout}});
 }
 
+std::vector<Value> OracleSampleImage(const OracleArgs& a) {
+  const int64_t n = a.shape(2)[0], size = a.shape(2)[2];
+  const bool last = a.Get<bool>("channels_last");
+  const auto scale = a.Get<std::vector<double>>("scale"), bias = a.Get<std::vector<double>>("bias");
+  Value out = Zeros(last ? Shape{n, size, size, 3} : Shape{n, 3, size, size},
+                    *ParseDType(a.Get<std::string>("out_dtype")));
+  const auto tap = [&](int64_t i, bool column, int64_t k) {
+    const auto packed =
+        static_cast<int64_t>(a[2][static_cast<size_t>((i * 2 + (column ? 1 : 0)) * size + k)]);
+    return std::pair(packed / 512, static_cast<double>(packed % 512) / 256);
+  };
+  for (size_t at = 0; at < out.v.size(); ++at) {
+    const auto e = static_cast<int64_t>(at);
+    const int64_t i = e / (3 * size * size), c = last ? e % 3 : e / (size * size) % 3;
+    const int64_t y = last ? e / 3 / size % size : e / size % size;
+    const int64_t x = last ? e / 3 % size : e % size;
+    const auto* image = &a[1][static_cast<size_t>(i * 3)];
+    const auto width = static_cast<int64_t>(image[1]), height = static_cast<int64_t>(image[2]);
+    const auto pixel = [&](int64_t row, int64_t column) {
+      row = std::min(row, height - 1);
+      column = std::min(column, width - 1);
+      return a[0][static_cast<size_t>(static_cast<int64_t>(image[0]) + (row * width + column) * 3 +
+                                      c)];
+    };
+    const auto [row, down] = tap(i, false, y);
+    const auto [column, right] = tap(i, true, x);
+    const double upper = pixel(row, column) * (1 - right) + pixel(row, column + 1) * right;
+    const double lower = pixel(row + 1, column) * (1 - right) + pixel(row + 1, column + 1) * right;
+    const auto channel = static_cast<size_t>(c);
+    out.v[at] = (upper * (1 - down) + lower * down) * scale[channel] + bias[channel];
+  }
+  return {out};
+}
+
 }  // namespace tandem::optest

@@ -227,8 +227,14 @@ std::span<const KernelRow> Kernels() {
   return rows;
 }
 
+Status Copy(Device& device, const SideStream* side, void* to, const void* from, size_t bytes) {
+  if (side == nullptr) return device.CopyFromHost(to, from, bytes);
+  static_cast<GuardedStream*>(side->handle())->Put([=] { std::memcpy(to, from, bytes); });
+  return OkStatus();
+}
+
 const BackendModule kModule = {
-    BackendModule::kAbi, "guarded", DeviceCount, MakeDevice, Kernels, Record, nullptr};
+    BackendModule::kAbi, "guarded", DeviceCount, MakeDevice, Kernels, Record, nullptr, Copy};
 
 }  // namespace
 }  // namespace tandem
