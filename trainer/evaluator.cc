@@ -122,7 +122,11 @@ Status Evaluator::Stage(const Tensor& field, Sized* sized) {
 uint32_t Evaluator::Batch() const {
   constexpr int64_t kBatch = 500, kElements = 1 << 21;
   int64_t elements = 1;
-  for (const SampleField& field : dataset_->fields()) elements += field.desc.shape.numel();
+  for (const SampleField& field : dataset_->fields()) {
+    // Of bytes four are made into an element at most (sample_image).
+    const bool bytes = field.desc.dtype == DType::kU8;
+    elements += field.desc.shape.numel() / (bytes ? 4 : 1);
+  }
   return static_cast<uint32_t>(std::clamp<int64_t>(kElements / elements, 1, kBatch));
 }
 
@@ -143,8 +147,10 @@ StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t bat
   std::vector<uint32_t> ids(batch);
   std::iota(ids.begin(), ids.end(), at);
   TD_RETURN_IF_ERROR(dataset_->Fill(ids, sized.inputs));
-  for (const auto& [host, field] : sized.staged) {
-    TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(field.data(), host.data(), host.bytes()));
+  for (size_t f = 0; f < sized.staged.size(); ++f) {
+    const auto& [host, field] = sized.staged[f];
+    TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(field.data(), host.data(),
+                                                    dataset_->BytesOf(f, batch, sized.inputs)));
   }
   TD_RETURN_IF_ERROR(sized.executor->Run());
   const auto read = [&](size_t i) { return ReadScalar(scope_, *sized.plan, sized.fetch[i]); };

@@ -11,6 +11,7 @@
 #include "trainer/optimizer_config.h"
 #include "trainer/pipeline_config.h"
 #include "trainer/reader/open.h"
+#include "trainer/sample_images.h"
 
 namespace tandem {
 namespace {
@@ -76,6 +77,20 @@ void CheckData(const DataConfig& data, const Origins& origins, Diagnostics* diag
   }
 }
 
+void CheckSamplesInStep(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+  const SourcePlace place = origins.Of("strategy.runtime_flags.use_dali").place;
+  if (config.data().format() != "images") {
+    diagnostics->Error(place,
+                       absl::StrFormat("use_dali makes samples out of lists of JPEG images, and "
+                                       "data.format is \"%s\"",
+                                       config.data().format()),
+                       "data { format: \"images\" }, or use_dali: false");
+  }
+  if (config.strategy().pipeline()) {
+    diagnostics->Error(place, "use_dali with pipeline is not built yet", "use_dali: false");
+  }
+}
+
 void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
   RequirePositive(origins, "epochs", static_cast<double>(config.epochs()), diagnostics);
   RequirePositive(origins, "start_timeout_ms", static_cast<double>(config.start_timeout_ms()),
@@ -105,6 +120,7 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
                        "enable_rpc_profiler shows calls in the profile of steps, and there is none",
                        "profile { dir: \"profile\" }");
   }
+  if (SamplesInStep(config)) CheckSamplesInStep(config, origins, diagnostics);
   if (const auto place = ParsePlace(config.place()); !place.ok()) {
     diagnostics->Error(origins.Of("place").place, std::string(place.status().message()));
   }

@@ -1,5 +1,7 @@
 #include "trainer/job_device.h"
 
+#include <cstring>
+
 #include "proto/job.pb.h"
 #include "trainer/job.h"
 
@@ -48,6 +50,24 @@ DeviceMemoryOptions MemoryOf(const JobConfig& config) {
           .limit_bytes = bytes(flags.gpu_memory_limit_mb())};
 }
 
+class PinnedMemory final : public Device {
+ public:
+  explicit PinnedMemory(const Backend& backend) : backend_(backend) {}
+  Place place() const override { return {}; }
+  StatusOr<Buffer> Allocate(size_t bytes) override { return backend_.AllocatePinned(bytes); }
+  Status CopyFromHost(void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return OkStatus();
+  }
+  Status CopyToHost(void* to, const void* from, size_t bytes) override {
+    return CopyFromHost(to, from, bytes);
+  }
+  Status Synchronize() override { return OkStatus(); }
+
+ private:
+  const Backend backend_;
+};
+
 }  // namespace
 
 StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank) {
@@ -58,9 +78,14 @@ StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank)
                            std::string(backend.status().message()));
   }
   if (place.kind != PlaceKind::kCpu) TD_RETURN_IF_ERROR(CheckDevice(config, rank));
-  JobDevice opened{*std::move(backend), nullptr};
+  JobDevice opened{*std::move(backend), nullptr, nullptr};
   TD_ASSIGN_OR_RETURN(place, PlaceOf(config, rank, opened.backend, place));
   TD_ASSIGN_OR_RETURN(opened.device, opened.backend.MakeDevice(place.index, MemoryOf(config)));
+  if (place.kind == PlaceKind::kCpu) {
+    opened.batch_memory = std::make_unique<CpuDevice>();
+  } else {
+    opened.batch_memory = std::make_unique<PinnedMemory>(opened.backend);
+  }
   return opened;
 }
 

@@ -14,6 +14,8 @@ class JobConfig;
 struct JobDevice {
   Backend backend;
   std::unique_ptr<Device> device;
+  // Host memory that the device copies from by itself; on the CPU any.
+  std::unique_ptr<Device> batch_memory;
 };
 
 // Where the job names a kind of place alone (`cuda`), the ranks of a host take its devices in turn.

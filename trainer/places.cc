@@ -6,6 +6,7 @@
 #include "common/base/runner.h"
 #include "proto/job.pb.h"
 #include "trainer/job.h"
+#include "trainer/sample_images.h"
 
 namespace tandem {
 namespace {
@@ -76,7 +77,8 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
   const bool leader = options.rank.rank == 0;
   const bool section =  // of the replica that evaluates
       config.strategy().pipeline() && options.rank.rank < config.model().sections();
-  TD_ASSIGN_OR_RETURN(places->data_, OpenData(config.data(), options.job_dir, leader || section));
+  TD_ASSIGN_OR_RETURN(places->data_, OpenData(config.data(), options.job_dir, leader || section,
+                                              SamplesInStep(config)));
   for (const std::string& warning : places->data_.warnings) {
     if (leader) options.sink("warning: " + warning + "\n");
   }

@@ -15,6 +15,7 @@
 #include "proto/program.pb.h"
 #include "trainer/job.h"
 #include "trainer/models/models.h"
+#include "trainer/sample_images.h"
 
 namespace tandem {
 namespace {
@@ -88,6 +89,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   batch /= parts;
   JobPrograms programs;
   TD_ASSIGN_OR_RETURN(programs.forward, ForwardProgram(config.model(), job_dir, batch));
+  if (SamplesInStep(config)) TD_RETURN_IF_ERROR(SampleImagesIn(config, programs.forward));
   if (pipeline) TD_RETURN_IF_ERROR(AssignSections(programs.forward, config.model().sections()));
   programs.train = programs.forward;
   Program& train = programs.train;

@@ -103,6 +103,7 @@ RunCounts CountsOf(const RunParts& parts) {
   if (parts.executor.launches() > 0) {
     counts["device.launches"] = static_cast<double>(parts.executor.launches());
   }
+  counts["feed_bytes"] = static_cast<double>(parts.feed_bytes);
   counts["drops"] = static_cast<double>(parts.executor.drops());
   const Tensor* scale = parts.scope.Find(kLossScalingVar);
   if (scale != nullptr) {

@@ -28,6 +28,7 @@ namespace tandem {
 //   arena_bytes             temporaries; arena_bytes_min: most that is alive at once
 //   drops                   runs of the executor behind which temporaries were dropped
 //   runs                    runs of the executor
+//   feed_bytes              of batches, that steps brought to the program's data variables
 //   device.launches         steps of the plan and graphs that training started on a device
 //   loss_scaling            of amp, behind the last step
 //   comm, comm.TYPE         communications that operators started
@@ -100,6 +101,7 @@ struct RunParts {
   const RunHistory& history;
   const CountingComm* comm;  // nullptr: none
   const ModeDriver& mode;
+  int64_t feed_bytes;
 };
 RunCounts CountsOf(const RunParts& parts);
 

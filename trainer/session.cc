@@ -9,6 +9,7 @@
 #include "kernels/exec/executor.h"
 #include "kernels/ops/conv_search.h"
 #include "proto/job.pb.h"
+#include "trainer/batch_feed.h"
 #include "trainer/dropout_place.h"
 #include "trainer/evaluator.h"
 #include "trainer/job.h"
@@ -47,7 +48,7 @@ class Session::Impl {
     return Cancelled("stopped on request after step %d", step);
   }
   void KeepSearch();
-  Status Feed(const Batch& batch, int part);
+  Status Feed(int part);
   int64_t RunLength(int64_t step) const;
   Status NextBatch(int64_t step);
   Status TrainRun(int64_t first, int64_t steps);
@@ -79,16 +80,15 @@ class Session::Impl {
   const std::atomic<bool>& stop_;
   const std::function<bool()> told_ = [this] { return stop_.load(); };
   CpuDevice host_;
+  std::optional<JobDevice> place_;
   std::unique_ptr<Prefetcher> prefetcher_;
-  std::optional<Backend> backend_;
-  std::unique_ptr<Device> device_;
   std::unique_ptr<Scope> scope_;
   JobPrograms programs_;
   std::unique_ptr<CountingComm> comm_;  // nullptr: the mode has no communication
   std::unique_ptr<Plan> plan_;
   std::optional<ReturnPoint> point_;  // where peers that are lost come again
   std::unique_ptr<Executor> executor_;
-  std::vector<Tensor> inputs_;
+  std::unique_ptr<BatchFeed> feed_;
   const Batch* data_ = nullptr;  // of the running step
   std::unique_ptr<ConvSearch> conv_search_;
   int64_t searched_ = -1;  // its problems, as kept
@@ -116,7 +116,10 @@ Status Session::Impl::OpenSamples() {
     return InvalidArgument(
         "reader_queue_speed_test_mode is no training: there is nothing for checkpoint.dir to keep");
   }
-  TD_ASSIGN_OR_RETURN(prefetcher_, OpenReader(config_, *options_.train, share(), host_));
+  TD_ASSIGN_OR_RETURN(place_, OpenJobDevice(config_, options_.rank));
+  scope_ = std::make_unique<Scope>(*place_->device);
+  TD_ASSIGN_OR_RETURN(prefetcher_,
+                      OpenReader(config_, *options_.train, share(), *place_->batch_memory));
   batch_ = prefetcher_->batch();
   steps_total_ = config_.epochs() * steps_per_epoch();
   if (config_.steps_max() > 0) steps_total_ = std::min(steps_total_, config_.steps_max());
@@ -124,10 +127,6 @@ Status Session::Impl::OpenSamples() {
 }
 
 Status Session::Impl::BuildPlan() {
-  TD_ASSIGN_OR_RETURN(JobDevice opened, OpenJobDevice(config_, options_.rank));
-  backend_ = std::move(opened.backend);
-  device_ = std::move(opened.device);
-  scope_ = std::make_unique<Scope>(*device_);
   const std::string& drawings = config_.strategy().build_strategy().debug_graphviz_path();
   TD_ASSIGN_OR_RETURN(
       programs_,
@@ -137,15 +136,15 @@ Status Session::Impl::BuildPlan() {
   TD_RETURN_IF_ERROR(SetFirstValues(config_, options_, programs_.train, *scope_, host_, &notes_));
   const int threads = ThreadsOf(config_, options_.rank);
   TD_ASSIGN_OR_RETURN(PlanOptions plan_options, PlanOptionsOf(config_, threads));
-  conv_search_ = ConvSearchOf(config_, options_.job_dir, *device_, &notes_);
+  conv_search_ = ConvSearchOf(config_, options_.job_dir, *place_->device, &notes_);
   plan_options.conv_search = conv_search_.get();
   const PlanOptions evaluation = plan_options;
   plan_options.commit = options_.rank.peers_return;
   plan_options.fetch = programs_.train.metrics;
   if (!programs_.train.loss.empty()) plan_options.fetch.push_back(programs_.train.loss);
   if (CommHandler* comm = mode_.comm()) comm_ = std::make_unique<CountingComm>(*comm);
-  TD_ASSIGN_OR_RETURN(plan_,
-                      Plan::Make(programs_.train, *backend_, *scope_, comm_.get(), plan_options));
+  TD_ASSIGN_OR_RETURN(
+      plan_, Plan::Make(programs_.train, place_->backend, *scope_, comm_.get(), plan_options));
   if (options_.rank.peers_return) {
     const DistributedStrategy& strategy = config_.strategy();
     const int64_t period =
@@ -155,11 +154,13 @@ Status Session::Impl::BuildPlan() {
   }
   KeepSearch();
   executor_ = std::make_unique<Executor>(*plan_);
-  TD_ASSIGN_OR_RETURN(inputs_, BindFields(*plan_, *options_.train));
+  TD_ASSIGN_OR_RETURN(feed_,
+                      BatchFeed::Make(config_, *plan_, *options_.train, *prefetcher_, *place_));
   if (evaluates()) {
     evaluator_ = std::make_unique<Evaluator>(
-        programs_.forward, *backend_, *scope_, options_.test, evaluation, mode_.evaluation_comm(),
-        PlacesOf(config_), [this](const Program& bound) { return mode_.Evaluated(bound); });
+        programs_.forward, place_->backend, *scope_, options_.test, evaluation,
+        mode_.evaluation_comm(), PlacesOf(config_),
+        [this](const Program& bound) { return mode_.Evaluated(bound); });
   }
   const std::string& profiles = config_.profile().dir();
   TD_ASSIGN_OR_RETURN(watch_, StepWatch::Make(config_,
@@ -243,14 +244,9 @@ Status Session::Impl::StartMode() {
   return OkStatus();
 }
 
-Status Session::Impl::Feed(const Batch& batch, int part) {
+Status Session::Impl::Feed(int part) {
   const Time begin = clock_.Now();
-  for (size_t f = 0; f < inputs_.size(); ++f) {
-    const auto* data = static_cast<const std::byte*>(batch.fields[f].data());
-    const size_t bytes = inputs_[f].bytes();
-    TD_RETURN_IF_ERROR(
-        device_->CopyFromHost(inputs_[f].data(), data + static_cast<size_t>(part) * bytes, bytes));
-  }
+  TD_RETURN_IF_ERROR(feed_->Bring(part));
   if (watch_.profiler())
     watch_.profiler()->Add("feed", executor_->steps_run(), begin, clock_.Now());
   return OkStatus();
@@ -269,7 +265,7 @@ int64_t Session::Impl::RunLength(int64_t step) const {
 Status Session::Impl::NextBatch(int64_t step) {
   if (point_) TD_RETURN_IF_ERROR(point_->BeforeStep(step));
   const Time begin = clock_.Now();
-  TD_ASSIGN_OR_RETURN(data_, prefetcher_->Next(begin + std::chrono::minutes(10)));
+  TD_ASSIGN_OR_RETURN(data_, feed_->Next(begin + std::chrono::minutes(10)));
   if (data_ == nullptr) return Internal("the data ended at step %d of %d", step, steps_total_);
   const Time end = clock_.Now();
   wait_seconds_ += Seconds(end - begin);
@@ -291,7 +287,7 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
     step = first + iteration / parts;
     if (part == 0) TD_RETURN_IF_ERROR(NextBatch(step));
     if (part > 0 && reports_ && step == last) TD_RETURN_IF_ERROR(AddResults(parts));
-    TD_RETURN_IF_ERROR(Feed(*data_, part));
+    TD_RETURN_IF_ERROR(Feed(part));
     return PlaceDropout(
         *scope_, share(),
         {config_.seed(), step, part, parts, config_.strategy().pipeline_configs().micro_batch()});
@@ -425,9 +421,9 @@ Status Session::Impl::Recover(const Status& why, int64_t* next) {
 // From step `*from` on, which moves along, to the end.
 Status Session::Impl::TrainFrom(int64_t* from) {
   int64_t& next = *from;
-  TD_RETURN_IF_ERROR(prefetcher_->Reset({.epoch = static_cast<uint64_t>(next / steps_per_epoch()),
-                                         .step = static_cast<uint64_t>(next % steps_per_epoch()),
-                                         .epoch_end = static_cast<uint64_t>(config_.epochs())}));
+  TD_RETURN_IF_ERROR(feed_->Reset({.epoch = static_cast<uint64_t>(next / steps_per_epoch()),
+                                   .step = static_cast<uint64_t>(next % steps_per_epoch()),
+                                   .epoch_end = static_cast<uint64_t>(config_.epochs())}));
   // A request to stop reaches all ranks at about the same time, but not at the same step. Unless
   // they agree on one, rank 0 stops first, behind a whole run, and saves it; the others go on
   // until it has: its last run is at most two after theirs.
@@ -468,7 +464,8 @@ StatusOr<SessionResult> Session::Impl::Result() {
   TD_ASSIGN_OR_RETURN(const TensorMap params, mode_.Params(programs_.train, *scope_, host_));
   TD_ASSIGN_OR_RETURN(result.params_sha256, Sha256Params(params));
   result.history = history_;
-  result.counts = CountsOf({programs_, *plan_, *executor_, *scope_, history_, comm_.get(), mode_});
+  result.counts = CountsOf(
+      {programs_, *plan_, *executor_, *scope_, history_, comm_.get(), mode_, feed_->bytes()});
   return result;
 }
 

@@ -19,6 +19,9 @@ struct SampleField {
   std::string name;
   TensorDesc desc;
   int64_t limit = 0;  // i64: values are in [0, limit); 0: not known
+  // Samples are shorter than `desc`, or as long, and a batch begins with all of them: where each
+  // lies another field says. Other fields are of a batch's parts too; this one of the batch alone.
+  bool packed = false;
 };
 
 // Thread-safe: constant once opened.
@@ -39,6 +42,12 @@ class Dataset {
   virtual Status FillEpoch(uint64_t /*epoch*/, std::span<const uint32_t> ids,
                            std::span<void* const> out) const {
     return Fill(ids, out);
+  }
+
+  // Bytes of field `f` in a batch of so many samples that Fill has written to `filled`; what is
+  // behind them means nothing.
+  virtual size_t BytesOf(size_t f, size_t samples, std::span<void* const> /*filled*/) const {
+    return samples * fields()[f].desc.bytes();
   }
 
   // One line about where the samples come from, for the log.

@@ -11,6 +11,7 @@
 #include "common/base/mutex.h"
 #include "common/base/rng.h"
 #include "common/base/runner.h"
+#include "kernels/ops/formulas/sample_image.h"
 #include "trainer/reader/image_resample.h"
 #include "trainer/reader/input_file.h"
 #include "trainer/reader/jpeg.h"
@@ -105,7 +106,14 @@ class ImageList final : public Dataset {
         pool_("decoder", threads, 1024) {
     const int64_t size = options.size;
     const Shape shape = options.nhwc ? Shape{size, size, 3} : Shape{3, size, size};
-    fields_ = {{"img", {DType::kF32, shape}}, {"label", {DType::kI64, {1}}, options.classes}};
+    if (options.raw) {
+      fields_ = {{.name = kImagePixels, .desc = {DType::kU8, {12 * size * size}}, .packed = true},
+                 {.name = kImageSizes, .desc = {DType::kI64, {3}}},
+                 {.name = kImageTaps, .desc = {DType::kI32, {2, size}}}};
+    } else {
+      fields_ = {{.name = kImageField, .desc = {DType::kF32, shape}}};
+    }
+    fields_.push_back({"label", {DType::kI64, {1}}, options.classes});
   }
 
   uint32_t size() const override { return static_cast<uint32_t>(entries_.size()); }
@@ -115,6 +123,7 @@ class ImageList final : public Dataset {
   }
   Status FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
                    std::span<void* const> out) const override;
+  size_t BytesOf(size_t f, size_t samples, std::span<void* const> filled) const override;
   std::string Describe() const override {
     return absl::StrFormat("%s: %d images of %d classes as %dx%d", options_.list, size(),
                            options_.classes, options_.size, options_.size);
@@ -123,9 +132,11 @@ class ImageList final : public Dataset {
  private:
   struct Job;
   void Work(Job& job) const;
-  // Sample `id`, or the next one of the list that can be read.
-  Status Make(uint32_t id, uint64_t key, Workbench& bench, float* image, int64_t* label) const;
-  Status MakeOne(uint32_t id, uint64_t key, Workbench& bench, float* image) const;
+  // Sample i of the job, or the next one of the list that can be read.
+  Status Make(Job& job, size_t i, Workbench& bench) const;
+  // Sample i of the job out of image `id`.
+  Status MakeOne(Job& job, size_t i, uint32_t id, Workbench& bench) const;
+  void Pack(Job& job, size_t i, const ImagePixels& pixels, bool flip) const;
   Status NoteBad(uint32_t id, const Status& status) const;
   std::unique_ptr<Workbench> TakeBench() const;
 
@@ -143,16 +154,40 @@ class ImageList final : public Dataset {
 struct ImageList::Job {
   uint64_t key;
   std::span<const uint32_t> ids;
-  float* images;
-  int64_t* labels;
+  std::span<void* const> out;
   std::atomic<size_t> next{0};
+  std::atomic<size_t> packed{0};  // bytes of pixels
   Mutex mu;
   CondVar changed;
   size_t helpers TD_GUARDED_BY(mu) = 0;  // that may still use this
   Status first_error TD_GUARDED_BY(mu);
 };
 
-Status ImageList::MakeOne(uint32_t id, uint64_t key, Workbench& bench, float* image) const {
+// Samples take the room that they need, one behind the other as they become ready.
+void ImageList::Pack(Job& job, size_t i, const ImagePixels& pixels, bool flip) const {
+  const auto size = static_cast<int>(options_.size);
+  const auto count = static_cast<size_t>(size) * 2;
+  const std::span taps(static_cast<int32_t*>(job.out[2]) + i * count, count);
+  const ImageSize packed = PackedSize(pixels, size);
+  const size_t bytes = static_cast<size_t>(packed.width) * static_cast<size_t>(packed.height) * 3;
+  const size_t begin = job.packed.fetch_add(bytes);
+  static_cast<PackedImage*>(job.out[1])[i] = {static_cast<int64_t>(begin), packed.width,
+                                              packed.height};
+  PlaceTaps(pixels, size, flip, taps);
+  PackPixels(pixels, size, taps, static_cast<uint8_t*>(job.out[0]) + begin);
+}
+
+size_t ImageList::BytesOf(size_t f, size_t samples, std::span<void* const> filled) const {
+  if (!fields_[f].packed) return Dataset::BytesOf(f, samples, filled);
+  const std::span images(static_cast<const PackedImage*>(filled[1]), samples);
+  int64_t bytes = 0;
+  for (const PackedImage& image : images) {
+    bytes = std::max(bytes, image.begin + image.width * image.height * 3);
+  }
+  return static_cast<size_t>(bytes);
+}
+
+Status ImageList::MakeOne(Job& job, size_t i, uint32_t id, Workbench& bench) const {
   const std::string& name = entries_[id].path;
   const std::string path = name.starts_with('/') ? name : options_.root + "/" + name;
   TD_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
@@ -161,21 +196,23 @@ Status ImageList::MakeOne(uint32_t id, uint64_t key, Workbench& bench, float* im
   TD_ASSIGN_OR_RETURN(const size_t bytes, file.Read(0, bench.file.data(), bench.file.size()));
   const auto opened = bench.decoder.Open({bench.file.data(), bytes});
   if (!opened.ok()) return Annotate(opened.status(), path);
-  ImageTarget target;
-  target.size = static_cast<int>(options_.size);
-  target.nhwc = options_.nhwc;
-  for (size_t c = 0; c < 3; ++c) {
-    target.scale[c] = 1 / (255 * options_.stddev[c]);
-    target.bias[c] = -options_.mean[c] / options_.stddev[c];
-  }
   ImageRect rect = CentreRect(*opened, options_);
+  bool flip = false;
   if (options_.random) {
-    rect = RandomRect(*opened, options_, key, id);
-    target.flip = options_.flip && (Philox(key, id * kDraws + kTries)[0] & 1) != 0;
+    rect = RandomRect(*opened, options_, job.key, id);
+    flip = options_.flip && (Philox(job.key, id * kDraws + kTries)[0] & 1) != 0;
   }
-  const auto pixels = bench.decoder.Decode(rect, {target.size, target.size});
+  const auto size = static_cast<int>(options_.size);
+  const auto pixels = bench.decoder.Decode(rect, {size, size});
   if (!pixels.ok()) return Annotate(pixels.status(), path);
-  bench.resampler.Run(*pixels, target, image);
+  if (options_.raw) {
+    Pack(job, i, *pixels, flip);
+  } else {
+    const ImageForm form = FormOf(options_);
+    const auto elements = static_cast<size_t>(fields_[0].desc.shape.numel());
+    bench.resampler.Run(*pixels, {size, flip, form.channels_last, form.scale, form.bias},
+                        static_cast<float*>(job.out[0]) + i * elements);
+  }
   return OkStatus();
 }
 
@@ -192,13 +229,12 @@ Status ImageList::NoteBad(uint32_t id, const Status& status) const {
   return OkStatus();
 }
 
-Status ImageList::Make(uint32_t id, uint64_t key, Workbench& bench, float* image,
-                       int64_t* label) const {
+Status ImageList::Make(Job& job, size_t i, Workbench& bench) const {
   for (uint32_t tries = 0; tries < size(); ++tries) {
-    const uint32_t at = static_cast<uint32_t>((uint64_t{id} + tries) % size());
-    const Status status = MakeOne(at, key, bench, image);
+    const uint32_t at = static_cast<uint32_t>((uint64_t{job.ids[i]} + tries) % size());
+    const Status status = MakeOne(job, i, at, bench);
     if (status.ok()) {
-      *label = entries_[at].label;
+      static_cast<int64_t*>(job.out.back())[i] = entries_[at].label;
       return OkStatus();
     }
     TD_RETURN_IF_ERROR(NoteBad(at, status));
@@ -216,10 +252,8 @@ std::unique_ptr<Workbench> ImageList::TakeBench() const {
 
 void ImageList::Work(Job& job) const {
   std::unique_ptr<Workbench> bench = TakeBench();
-  const auto elements = static_cast<size_t>(fields_[0].desc.shape.numel());
   for (size_t i; (i = job.next++) < job.ids.size();) {
-    const Status status =
-        Make(job.ids[i], job.key, *bench, job.images + i * elements, job.labels + i);
+    const Status status = Make(job, i, *bench);
     if (status.ok()) continue;
     job.next = job.ids.size();
     MutexLock lock(job.mu);
@@ -235,10 +269,8 @@ Status ImageList::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
   for (const uint32_t id : ids) {
     if (id >= size()) return OutOfRange("%s: sample %d of %d", options_.list, id, size());
   }
-  Job job{.key = StreamKey(options_.seed, "image:" + std::to_string(epoch)),
-          .ids = ids,
-          .images = static_cast<float*>(out[0]),
-          .labels = static_cast<int64_t*>(out[1])};
+  Job job{
+      .key = StreamKey(options_.seed, "image:" + std::to_string(epoch)), .ids = ids, .out = out};
   for (size_t i = 1; i < std::min(threads_, ids.size()); ++i) {
     MutexLock lock(job.mu);
     const Status posted = pool_.Post([this, &job] {
@@ -275,6 +307,15 @@ Status Check(const ImageListOptions& options) {
 }
 
 }  // namespace
+
+ImageForm FormOf(const ImageListOptions& options) {
+  ImageForm form{.size = options.size, .channels_last = options.nhwc};
+  for (size_t c = 0; c < 3; ++c) {
+    form.scale[c] = 1 / (255 * options.stddev[c]);
+    form.bias[c] = -options.mean[c] / options.stddev[c];
+  }
+  return form;
+}
 
 StatusOr<std::unique_ptr<Dataset>> OpenImageList(const ImageListOptions& options,
                                                  std::vector<std::string>* warnings) {

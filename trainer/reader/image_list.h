@@ -8,9 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "kernels/ops/sample_image.h"
 #include "trainer/reader/dataset.h"
 
 namespace tandem {
+
+inline constexpr char kImageField[] = "img";
+inline constexpr char kImagePixels[] = "img@PIXELS";
+inline constexpr char kImageSizes[] = "img@SIZES";
+inline constexpr char kImageTaps[] = "img@TAPS";
 
 struct ImageListOptions {
   std::string list;  // file; blank lines and what follows a '#' at a line's begin do not count
@@ -32,14 +38,20 @@ struct ImageListOptions {
 
   std::array<float, 3> mean = {0.485f, 0.456f, 0.406f};  // of [0, 1]; ImageNet's
   std::array<float, 3> stddev = {0.229f, 0.224f, 0.225f};
+  // Decoded pixels alone, of which sample_image makes the samples, to the bit.
+  bool raw = false;
   uint64_t seed = 1;         // samples depend on seed, epoch and place in the list alone
   int threads = 0;           // that decode; 0: as many as the machine has processors
   uint32_t samples_max = 0;  // the first so many of the list; 0: all
   int64_t bad_records_max = 0;
 };
 
-// Fields: "img" f32 and "label" i64 [1]. Images are read when they are asked for: one that cannot
-// be read or is damaged is named in the log, and the next one of the list takes its place; a
+// What is made of pixels.
+ImageForm FormOf(const ImageListOptions& options);
+
+// Fields: "img" f32 and "label" i64 [1]; raw: kImagePixels, packed, kImageSizes and kImageTaps, the
+// inputs of sample_image, in place of "img". Images are read when they are asked for: one that
+// cannot be read or is damaged is named in the log, and the next one of the list takes its place; a
 // further one than bad_records_max is DATA_LOSS naming it. Damaged lines of the list count
 // likewise, on their own, and are named in `warnings`. INVALID_ARGUMENT for options out of range;
 // else as ReadLines() for the list.

@@ -1,11 +1,14 @@
-// A rectangle of decoded pixels as a square input of a network.
+// A rectangle of decoded pixels as a square input of a network: made here, or packed for
+// sample_image, which makes the same of it in the step.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "kernels/ops/sample_image.h"
 #include "trainer/reader/jpeg.h"
 
 namespace tandem {
@@ -17,28 +20,25 @@ struct ImageTarget {
   std::array<float, 3> scale, bias;  // by channel: value * scale + bias, value in [0, 255]
 };
 
+// Where the pixels of the target lie in those of image.rect_*: `taps` [2, size] of
+// sample_image, rows and then columns. Between the centres of pixels, weights of 8 bits.
+void PlaceTaps(const ImagePixels& image, int size, bool flip, std::span<int32_t> taps);
+
+// The pixels that taps read: image's own, or of more than 2 * size rows or columns the two of each
+// tap alone.
+ImageSize PackedSize(const ImagePixels& image, int size);
+// Copies them, PackedSize() of them, to `out`, and has the taps say where they are now.
+void PackPixels(const ImagePixels& image, int size, std::span<int32_t> taps, uint8_t* out);
+
 // Keeps its memory from image to image. One thread.
 class ImageResampler {
  public:
-  // Bilinear interpolation between the centres of pixels (weights of 8 bits), of image.rect_* to
-  // `out` [3, size, size] or [size, size, 3].
+  // Bilinear interpolation of image.rect_* to `out` [3, size, size] or [size, size, 3].
   void Run(const ImagePixels& image, const ImageTarget& target, float* out);
 
-  // What an output position lies between: pixel `at` and the next, with `weight` / 256 of that.
-  struct Tap {
-    int at = 0;
-    int weight = 0;
-  };
-
  private:
-  static void FillTaps(double begin, double length, int pixels, int size, std::vector<Tap>& taps);
-
-  // The first pixels of a row of `to`, whose planes are `plane` elements apart, from blended_; how
-  // many there were.
-  size_t FillPlanes(const float* scale, const float* bias, size_t plane, float* to) const;
-
-  std::vector<Tap> rows_, columns_;
-  std::vector<uint16_t> blended_;  // a row of the input, times 256
+  std::vector<int32_t> taps_;
+  std::vector<std::byte> scratch_;
 };
 
 }  // namespace tandem

@@ -135,32 +135,23 @@ Status Channels(const char* field, const google::protobuf::RepeatedField<float>&
   return OkStatus();
 }
 
-StatusOr<OpenedData> Images(const DataConfig& config, const std::string& dir, bool with_test) {
-  const ImagesConfig& given = config.images();
-  ImageListOptions options;
-  options.list = dir + "/" + given.train_list();
-  options.root = dir;
-  options.classes = given.classes();
-  options.size = given.size();
-  options.nhwc = given.layout() == ImagesConfig::NHWC;
-  options.area_min = given.area_min();
-  options.area_max = given.area_max();
-  options.flip = given.flip();
-  options.resize = given.resize();
-  options.seed = given.seed();
-  TD_RETURN_IF_ERROR(Channels("mean", given.mean(), options.mean));
-  TD_RETURN_IF_ERROR(Channels("stddev", given.stddev(), options.stddev));
-  options.threads = config.reader_threads();
-  options.bad_records_max = config.max_bad_records();
-  options.samples_max = static_cast<uint32_t>(config.train_samples_max());
+// `raw`: ImageListOptions::raw.
+StatusOr<OpenedData> ImageLists(const DataConfig& config, const std::string& dir, bool with_test,
+                                bool raw) {
+  TD_ASSIGN_OR_RETURN(ImageListOptions options, ImageOptionsOf(config, dir));
+  options.raw = raw;
   OpenedData data;
   TD_ASSIGN_OR_RETURN(data.train, OpenImageList(options, &data.warnings));
   if (!with_test) return data;
-  options.list = dir + "/" + given.test_list();
+  options.list = dir + "/" + config.images().test_list();
   options.random = false;
   options.samples_max = 0;
   TD_ASSIGN_OR_RETURN(data.test, OpenImageList(options, &data.warnings));
   return data;
+}
+
+StatusOr<OpenedData> Images(const DataConfig& config, const std::string& dir, bool with_test) {
+  return ImageLists(config, dir, with_test, false);
 }
 
 StatusOr<OpenedData> CsvFiles(const DataConfig& config, const std::string& dir, bool with_test) {
@@ -256,12 +247,35 @@ std::vector<std::string> DataFormats() {
   return names;
 }
 
-StatusOr<OpenedData> OpenData(const DataConfig& config, const std::string& job_dir,
-                              bool with_test) {
+StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::string& dir) {
+  const ImagesConfig& given = config.images();
+  ImageListOptions options;
+  options.list = dir + "/" + given.train_list();
+  options.root = dir;
+  options.classes = given.classes();
+  options.size = given.size();
+  options.nhwc = given.layout() == ImagesConfig::NHWC;
+  options.area_min = given.area_min();
+  options.area_max = given.area_max();
+  options.flip = given.flip();
+  options.resize = given.resize();
+  options.seed = given.seed();
+  TD_RETURN_IF_ERROR(Channels("mean", given.mean(), options.mean));
+  TD_RETURN_IF_ERROR(Channels("stddev", given.stddev(), options.stddev));
+  options.threads = config.reader_threads();
+  options.bad_records_max = config.max_bad_records();
+  options.samples_max = static_cast<uint32_t>(config.train_samples_max());
+  return options;
+}
+
+StatusOr<OpenedData> OpenData(const DataConfig& config, const std::string& job_dir, bool with_test,
+                              bool raw_images) {
   const bool relative = !config.dir().empty() && config.dir()[0] != '/';
+  const std::string dir = relative ? job_dir + config.dir() : config.dir();
+  if (raw_images && config.format() == "images") return ImageLists(config, dir, with_test, true);
   for (const FormatRow& row : kFormats) {
     if (config.format() != row.name) continue;
-    return row.open(config, relative ? job_dir + config.dir() : config.dir(), with_test);
+    return row.open(config, dir, with_test);
   }
   return InvalidArgument("unknown data.format \"%s\"%s", config.format(),
                          OrDidYouMean(config.format(), DataFormats()));
@@ -284,7 +298,8 @@ StatusOr<std::unique_ptr<Prefetcher>> OpenReader(const JobConfig& config, const 
   const ReadMode mode = flags.reader_queue_speed_test_mode() ? ReadMode::kRepeat
                         : flags.use_double_buffer()          ? ReadMode::kAhead
                                                              : ReadMode::kOnDemand;
-  return Prefetcher::Make(dataset, sampler, config.data().queue_capacity(), device, mode);
+  return Prefetcher::Make(dataset, sampler, config.data().queue_capacity(), device, mode,
+                          config.strategy().batch_merge_repeats());
 }
 
 }  // namespace tandem

@@ -18,11 +18,15 @@ constexpr Duration kPatience = std::chrono::seconds(10);
 
 StatusOr<std::unique_ptr<Prefetcher>> Prefetcher::Make(const Dataset& dataset,
                                                        const Sampler& sampler, int32_t capacity,
-                                                       Device& device, ReadMode mode) {
+                                                       Device& device, ReadMode mode, int parts) {
   if (capacity < 1 || capacity > kCapacityMax) {
     return InvalidArgument("queue_capacity is %d, expected 1..%d batches", capacity, kCapacityMax);
   }
-  std::unique_ptr<Prefetcher> out(new Prefetcher(dataset, sampler, capacity, mode));
+  CHECK_GE(parts, 1);
+  const bool packed = std::any_of(dataset.fields().begin(), dataset.fields().end(),
+                                  [](const SampleField& field) { return field.packed; });
+  std::unique_ptr<Prefetcher> out(
+      new Prefetcher(dataset, sampler, capacity, mode, packed ? static_cast<uint32_t>(parts) : 1));
   // One being filled, `capacity` waiting, one at the consumer.
   const int32_t count = mode == ReadMode::kOnDemand ? 1 : capacity + 2;
   for (int32_t i = 0; i < count; ++i) {
@@ -108,9 +112,17 @@ Status Prefetcher::Fill(uint64_t epoch, uint64_t step, Batch& batch) {
   batch.weight = sampler_.Weight(step);
   std::array<void*, 16> out;
   CHECK_LE(batch.fields.size(), out.size());
-  for (size_t f = 0; f < batch.fields.size(); ++f) out[f] = batch.fields[f].data();
-  Status status =
-      dataset_.FillEpoch(epoch, sampler_.Batch(epoch, step), {out.data(), batch.fields.size()});
+  const std::span<const uint32_t> ids = sampler_.Batch(epoch, step);
+  Status status;
+  for (uint32_t part = 0; part < parts_ && status.ok(); ++part) {
+    const BatchShare share = ShareOf(sampler_.batch(), part, parts_);
+    for (size_t f = 0; f < batch.fields.size(); ++f) {
+      out[f] = static_cast<std::byte*>(batch.fields[f].data()) +
+               share.first * dataset_.fields()[f].desc.bytes();
+    }
+    status = dataset_.FillEpoch(epoch, ids.subspan(share.first, share.size),
+                                {out.data(), batch.fields.size()});
+  }
   fill_nanos_ += (SteadyNow() - start).count();
   return status;
 }

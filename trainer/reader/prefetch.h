@@ -55,9 +55,12 @@ class Prefetcher {
 
   // `dataset` and `device` (which gives host memory) must outlive the prefetcher. The thread starts
   // with the first Reset(). INVALID_ARGUMENT unless capacity is 1 .. 65536.
+  // `parts`: a batch is as many batches of the dataset, one behind the other, where a field of it
+  // is packed: each with its places from its own begin on. REQUIRES: at least 1.
   static StatusOr<std::unique_ptr<Prefetcher>> Make(const Dataset& dataset, const Sampler& sampler,
                                                     int32_t capacity, Device& device,
-                                                    ReadMode mode = ReadMode::kAhead);
+                                                    ReadMode mode = ReadMode::kAhead,
+                                                    int parts = 1);
   // Stops the thread after the batch it is filling; waits for no consumer.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
@@ -86,8 +89,9 @@ class Prefetcher {
     Status status;
   };
 
-  Prefetcher(const Dataset& dataset, const Sampler& sampler, int32_t capacity, ReadMode mode)
-      : dataset_(dataset), sampler_(sampler), capacity_(capacity), mode_(mode) {}
+  Prefetcher(const Dataset& dataset, const Sampler& sampler, int32_t capacity, ReadMode mode,
+             uint32_t parts)
+      : dataset_(dataset), sampler_(sampler), capacity_(capacity), mode_(mode), parts_(parts) {}
 
   void Stop();
   void ReadLoop(ReadRange range);
@@ -101,6 +105,7 @@ class Prefetcher {
   Sampler sampler_;  // the reading thread's while it runs
   const int32_t capacity_;
   const ReadMode mode_;
+  const uint32_t parts_;
   std::vector<std::unique_ptr<Batch>> batches_;
   Batch* handed_out_ = nullptr;  // the consumer's
   bool finished_ = false;

@@ -136,7 +136,7 @@ bool Rewriter::MustBeFull(const Op& op) const {
 }
 
 Width Rewriter::WidthOf(const Op& op) const {
-  if (op.type == "cast") return Width::kAny;
+  if (op.type == "cast" || op.type == "sample_image") return Width::kAny;
   const List list = ListOf(op.type);
   if (MustBeFull(op) || list == List::kBlack) return Width::kFull;
   if (list == List::kWhite) return Width::kHalf;
@@ -201,6 +201,23 @@ StatusOr<int64_t> Rewriter::Run() {
   return halved;
 }
 
+// Where what sample_image makes is cast and nothing else, it makes that.
+void SampleInHalf(Program& program) {
+  const UseMap uses = FindUses(program);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& cast = program.ops[i];
+    if (cast.type != "cast" || !ReadOnlyBy(program, uses, cast.inputs[0][0], i)) continue;
+    const auto maker = std::find_if(program.ops.begin(), program.ops.end(), [&](const Op& op) {
+      return op.type == "sample_image" && op.outputs == cast.inputs;
+    });
+    if (maker == program.ops.end()) continue;
+    maker->attrs["out_dtype"] = cast.attrs.at("out_dtype");
+    maker->outputs = cast.outputs;
+    program.ops.erase(program.ops.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
+}
+
 }  // namespace
 
 StatusOr<PassOutcome> CastToHalf(Program& program, PassContext& context) {
@@ -212,6 +229,7 @@ StatusOr<PassOutcome> CastToHalf(Program& program, PassContext& context) {
   Rewriter rewriter(program, half);
   TD_RETURN_IF_ERROR(rewriter.ReadLists(configs));
   TD_ASSIGN_OR_RETURN(const int64_t halved, rewriter.Run());
+  SampleInHalf(program);
   return PassOutcome{halved, "the program has no operator of the white list"};
 }
 

@@ -107,6 +107,31 @@ TEST(AmpPass, RefusesWhatHasNo16BitForm) {
   EXPECT_THAT(std::string(RunPasses(strategy, program).message()), HasSubstr("no variable \"y\""));
 }
 
+// sample_image writes what its one reader is cast to; read as f32 too, it is cast.
+TEST(AmpPass, SamplesAreMadeWith16Bits) {
+  for (const bool read_twice : {false, true}) {
+    ProgramBuilder b("samples", 4);
+    const auto image = b.Layer("sample_image",
+                               {{b.Data("pixels", DType::kU8, {75})},
+                                {b.Data("sizes", DType::kI64, {3})},
+                                {b.Data("taps", DType::kI32, {2, 5})}},
+                               {});
+    auto out = b.Conv2d(image, {.channels = 3, .kernel = 1});
+    if (read_twice) out = b.Add(out, b.Layer("softmax", {{image}}, {}));
+    b.SoftmaxLoss(b.Fc(out, 2), b.Data("label", DType::kI64, {1}));
+    Program program = *b.Finish();
+    const Status status = RunPasses(Amp(), program);
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(program.ops[0].type, "sample_image");
+    const DType made = read_twice ? DType::kF32 : DType::kBF16;
+    EXPECT_EQ(program.FindVar(program.ops[0].outputs[0][0])->desc.dtype, made);
+    const auto conv = std::find_if(program.ops.begin(), program.ops.end(),
+                                   [](const Op& op) { return op.type == "conv2d"; });
+    EXPECT_EQ(conv->inputs[0] == program.ops[0].outputs[0], !read_twice);
+    EXPECT_TRUE(Verify(program).ok());
+  }
+}
+
 // What is printed or minimised is f32, whoever computes it.
 TEST(AmpPass, MetricsStayF32) {
   Program program = Small();

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
+#include "kernels/ops/formulas/sample_image.h"
 #include "tests/support/jpeg_test_util.h"
 #include "tests/unit/trainer/dataset_test_util.h"
 #include "tests/unit/trainer/test_files.h"
@@ -243,6 +245,53 @@ TEST_F(ImageListTest, RandomRectanglesAreDrawnAsTheyShould) {
   EXPECT_NEAR(area_most, 0.8, 0.04);
   EXPECT_NEAR(ratio_least, 0.75, 0.06);
   EXPECT_NEAR(ratio_most, 1.333, 0.08);
+}
+
+// Raw lists hold pixels and places out of which SampleImage makes the samples of the others, to the
+// bit, in as much memory at most: of large images too, and packed by any number of threads.
+TEST_F(ImageListTest, RawSamplesBecomeTheSameBits) {
+  std::string list = ReadFile(dir_ / "list");
+  for (const auto& [width, height] : {std::pair(1300, 40), std::pair(30, 1100), std::pair(900, 800),
+                                      std::pair(7, 5), std::pair(1, 1)}) {
+    const std::string name = absl::StrFormat("%dx%d.jpg", width, height);
+    WriteFile(dir_ / name, Jpeg(width, height));
+    list += name + " 0\n";
+  }
+  WriteFile(dir_ / "list", list);
+  std::vector<uint32_t> ids(17);
+  std::iota(ids.begin(), ids.end(), 0u);
+  const size_t size = 24, pixels = 12 * size * size;
+  for (const bool random : {true, false}) {
+    options_.random = options_.nhwc = random;
+    options_.raw = false;
+    const auto plain = Open();
+    std::vector<float> want(ids.size() * 3 * size * size), got(want.size());
+    std::vector<int64_t> labels(ids.size()), raw_labels(ids.size());
+    void* out[] = {want.data(), labels.data()};
+    ASSERT_EQ(plain->FillEpoch(5, ids, out), OkStatus());
+    options_.raw = true;
+    const auto raw = Open();
+    ASSERT_EQ(raw->fields().size(), 4u);
+    EXPECT_EQ(raw->fields()[0].desc.bytes(), plain->fields()[0].desc.bytes());
+    std::vector<uint8_t> packed(ids.size() * pixels);
+    std::vector<PackedImage> images(ids.size());
+    std::vector<int32_t> taps(ids.size() * 2 * size);
+    void* raw_out[] = {packed.data(), images.data(), taps.data(), raw_labels.data()};
+    ASSERT_EQ(raw->FillEpoch(5, ids, raw_out), OkStatus());
+    size_t used = 0;
+    std::vector<std::byte> scratch(ImageScratchBytes(2 * size));
+    for (size_t i = 0; i < ids.size(); ++i) {
+      ASSERT_TRUE(LiesIn(images[i], size, static_cast<int64_t>(packed.size())));
+      used += static_cast<size_t>(images[i].width * images[i].height * 3);
+      SampleImage(FormOf(options_), packed.data() + images[i].begin, images[i].width,
+                  images[i].height, taps.data() + i * 2 * size, scratch.data(),
+                  got.data() + i * 3 * size * size);
+    }
+    EXPECT_EQ(got, want) << random;
+    EXPECT_EQ(raw_labels, labels);
+    EXPECT_EQ(raw->BytesOf(0, ids.size(), raw_out), used) << "without gaps";
+    EXPECT_EQ(raw->BytesOf(2, ids.size(), raw_out), taps.size() * 4);
+  }
 }
 
 TEST_F(ImageListTest, DamagedImagesAreReplacedAndLimited) {
