@@ -1,5 +1,9 @@
 """The jobs of the GPU list (gpu_list.py): what is trained, how long, and beside what."""
 
+import random
+
+import gpu_images
+
 SYNTHETIC = ('data {{ format: "synthetic" synthetic {{ image: {c} image: {s} image: {s} '
              "classes: {classes} samples: {samples} test_samples: {batch} }} }}\n")
 CLICKS = """data {{ format: "csv" dir: "{folder}"
@@ -11,6 +15,13 @@ CLICKS = """data {{ format: "csv" dir: "{folder}"
 CLICK_ROWS = 211 + 5003 + 1009
 WORDS = ('data {{ format: "text" dir: "{folder}" '
          'text {{ file: "words.txt" sequence: {sequence} predicted: {predicted} }} }}\n')
+
+IMAGES = ('data {{ format: "images" dir: "{folder}" images {{ train_list: "images.txt" '
+          'test_list: "images.txt" classes: {classes} size: {size} resize: {size} }} }}\n')
+# Criteo's form: 39 ids a record.
+CRITEO_IDS = 13 * 512 + 26 * 65536
+CRITEO = ('data {{ format: "criteo" dir: "{folder}" criteo {{ train_file: "criteo.txt" '
+          "test_share: 0.01 }} }}\n")
 
 
 def args(**given):
@@ -28,8 +39,10 @@ def image_job(model, channels, size, classes, batch, steps, model_args="", more=
     return job(model, data, batch, model_args, more)
 
 
-def write_data(folder):
-    """Clicks and words, the same on every machine."""
+def write_data(folder, small):
+    """Clicks, words and images, the same on every machine."""
+    gpu_images.write_images(folder, *(8, 60, 44) if small else (32, 500, 375), 4096, 10)
+    write_criteo(folder, 100 if small else 20000)
     state = 1
     with open(f"{folder}/clicks.csv", "w", encoding="utf-8") as file:
         file.write("click,a,b,c\n")
@@ -44,9 +57,21 @@ def write_data(folder):
             file.write("\n" if i % 11 == 0 else " ")
 
 
+def write_criteo(folder, records):
+    draw = random.Random(1)
+    with open(f"{folder}/criteo.txt", "w", encoding="utf-8") as file:
+        for _ in range(records):
+            numbers = [str(draw.randint(0, 5000)) for _ in range(13)]
+            words = [f"{int(draw.paretovariate(0.6)) % 60000:08x}" for _ in range(26)]
+            file.write("\t".join([str(draw.randint(0, 1)), *numbers, *words]) + "\n")
+
+
 SMALL_IMAGES = args(image="3,32,32", stem="3", classes="10")
 IMAGENET = args(image="3,224,224", classes="1000")
+# Images are cut out, scaled, mirrored and normalised on the device.
+ON_DEVICE = "strategy { runtime_flags { use_dali: true } }\n"
 AMP = "strategy { amp: true amp_configs { amp_dtype: bf16 } }\n"
+AMP_ON_DEVICE = AMP.replace("amp: true", "amp: true runtime_flags { use_dali: true }")
 AMP_GRAPHS = AMP.replace("amp: true", "amp: true execution_strategy { cuda_graph: true }")
 # Overflows at first, and grows often.
 AMP_SCALE = ("strategy { amp: true amp_configs { amp_dtype: f16 init_loss_scaling: 1e12 "
@@ -59,7 +84,11 @@ class Jobs:
 
     def __init__(self, folder, small):
         self.folder, self.small = folder, small
-        write_data(folder)
+        write_data(folder, small)
+
+    def images(self, model, size, batch, classes, model_args, more):
+        data = IMAGES.format(folder=self.folder, classes=classes, size=size)
+        return job(model, data, batch, model_args, more)
 
     def words(self, sequence, predicted):
         return WORDS.format(folder=self.folder, sequence=sequence, predicted=predicted)
@@ -81,8 +110,12 @@ class Jobs:
                               args(layers="2", width="64", heads="4", sequence="32",
                                    predicted="5")), 30, 5e-3),
         ]
+        tiny = args(image="3,16,16", hidden="16", classes="10")
+        rows.append(("images on the device",
+                     self.images("mlp", 16, 8, 10, tiny, ON_DEVICE) if self.small else
+                     self.images("resnet18", 32, 32, 10, SMALL_IMAGES, ON_DEVICE), 10, 2e-2))
         if self.small:
-            rows = [rows[0], rows[2]]
+            rows = [rows[0], rows[2], rows[-1]]
         return [(name, text, min(steps, short), gap) for name, text, steps, gap in rows]
 
     def amp(self):
@@ -102,6 +135,10 @@ class Jobs:
                 rows.append((f"resnet50 224x224 b{batch} amp bf16{graphs}",
                              image_job("resnet50", 3, 224, 1000, batch, steps, IMAGENET, more),
                              batch, steps, "" if graphs else f"resnet50 {batch}"))
+        for where, more in (("by the reader", AMP), ("on the device", AMP_ON_DEVICE)):
+            rows.append((f"resnet50 224x224 b128 amp bf16, JPEG files, samples {where}",
+                         self.images("resnet50", 224, 128, 10,
+                                     args(image="3,224,224", classes="10"), more), 128, 20, ""))
         bert = args(sequence="128", predicted="20", vocabulary="30522")
         text = args(sequence="128", layers="4", width="256", heads="4")
         for model, predicted, model_args in (("bert_base", 20, bert), ("transformer_lm", 0, text)):
@@ -109,6 +146,13 @@ class Jobs:
                          job(model, self.words(128, predicted), 32, model_args, AMP), 32, 30,
                          f"{model} 32"))
         return rows
+
+    def servers(self):
+        """deepfm with one pserver: job, batch, steps, what gpu_torch.py calls the same."""
+        dim, hidden, batch, steps = ("4", "8", 8, 4) if self.small else ("16", "400,400,400", 512, 60)
+        text = job("deepfm", CRITEO.format(folder=self.folder), batch,
+                   args(fields="39", rows=CRITEO_IDS, dim=dim, hidden=hidden, distributed="1"))
+        return text, batch, steps, "" if self.small else "deepfm 512"
 
     def knobs(self):
         """Job, batch, steps; name, flags, counters."""
@@ -151,8 +195,6 @@ NCCL = [
 NOT_BUILT = [
     ("NCCL's operations in CUDA graphs", "not built: graphs end where communication begins"),
     ("roofline share of each", "not built: a profile has rates of kernels, not the card's peak"),
-    ("deepfm with pservers on the card", "built, and not in this list yet"),
     ("channels last", "not built: convolutions are NCHW on CUDA"),
     ("waits for communication on the device", "not built: the executor waits on the host"),
-    ("images decoded and changed on the device", "not built (use_dali)"),
 ]

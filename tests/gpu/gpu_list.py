@@ -116,6 +116,22 @@ class GpuList:
             with open(result, encoding="utf-8") as file:
                 return json.load(file), text
 
+    def train_with_server(self, job, place, steps, flags):
+        """The result of a job with one pserver, both on `place`, or None; their output."""
+        with tempfile.TemporaryDirectory() as folder:
+            path, result = os.path.join(folder, "job.pbtxt"), os.path.join(folder, "result.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(job)
+            code, text = self.call([os.path.join(self.root, "bin", "tandemrun"), "--servers=1",
+                                    "--workers=1", "--pserver_place=" + place,
+                                    "--log_dir=" + folder, path, "--", "--place=" + place,
+                                    f"--steps_max={steps}",
+                                    "--result_json=" + result, *flags], 60)
+            if code != 0:
+                return None, f"exit code {code}\n" + text[-1500:]
+            with open(result, encoding="utf-8") as file:
+                return json.load(file), text
+
     # ---- Correctness --------------------------------------------------------------------------
 
     def losses(self, name, job, steps, tolerance):
@@ -260,8 +276,27 @@ class GpuList:
             return self.add(name, False, why)
         middle = self.median_s(result, steps)
         self.speeds[name] = batch / middle
-        self.add(name, True, f"{batch / middle:.0f} samples/s, {middle * 1e3:.3f} ms a step",
+        self.add(name, True, f"{batch / middle:.0f} samples/s, {middle * 1e3:.3f} ms a step, "
+                 f"{result['data_wait_seconds']:.2f} s waited for data",
                  samples_per_s=batch / middle)
+        return self.peer(name, peer, "eager", 30) if peer else None
+
+    def servers(self):
+        """deepfm with a pserver on the same machine: both on the card against both on the CPU."""
+        name = "deepfm with a pserver, both on the card"
+        job, batch, steps, peer = self.jobs.servers()
+        results = {}
+        for place in ("cpu", "cuda"):
+            results[place], why = self.train_with_server(job, place, steps,
+                                                         ["--optimizer.type=sgd"])
+            if results[place] is None:
+                return self.add(name, False, why)
+        cpu, cuda = results["cpu"], results["cuda"]
+        self.speeds[name] = batch / self.median_s(cuda, steps)
+        self.add(name, abs(cpu["loss"] - cuda["loss"]) <= 2e-3,
+                 f"{self.speeds[name]:.0f} samples/s, loss {cuda['loss']:.6f}; on the CPU "
+                 f"{batch / self.median_s(cpu, steps):.0f}, {cpu['loss']:.6f}",
+                 samples_per_s=self.speeds[name])
         return self.peer(name, peer, "eager", 30) if peer else None
 
     def peer(self, name, peer, how, limit):
@@ -331,7 +366,7 @@ class GpuList:
                  for row in self.jobs.losses()]
         steps += [("AMP scale", self.amp), ("the seeds' resnet50", self.seed_job)]
         steps += [(row[0], lambda row=row: self.speed(*row)) for row in speeds]
-        steps += [("NCCL", self.nccl), ("knobs", self.knobs),
+        steps += [("deepfm with a pserver", self.servers), ("NCCL", self.nccl), ("knobs", self.knobs),
                   ("profile", self.profile), ("compute-sanitizer", self.sanitizer),
                   ("op_bench", lambda: self.op_bench(min(90, self.left() - 5)))]
         # Compiling takes long: what is left of the time, the most telling rows first.

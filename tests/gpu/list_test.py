@@ -15,6 +15,8 @@ import script
 TESTS = os.path.join(script.BUILD, "tests")
 LIST = os.path.join(script.SOURCE, "tests", "gpu", "gpu_list.py")
 PROGRAMS = {"bin/tandem-trainer": os.path.join(script.BIN, "tandem-trainer"),
+            "bin/tandem-pserver": os.path.join(script.BIN, "tandem-pserver"),
+            "bin/tandemrun": os.path.join(script.BIN, "tandemrun"),
             "tests/gpu_kernels_test": os.path.join(TESTS, "cuda_on_host_test"),
             "tests/gpu_models_test": os.path.join(TESTS, "cuda_on_host_test"),
             "lib/libcupti.so.13": os.path.join(TESTS, "cuda_on_host", "lib", "libcupti.so.13"),
@@ -47,7 +49,8 @@ class GpuList(unittest.TestCase):
         wrong = [f"{name}: {step['text']}" for name, step in steps.items() if step["ok"] is False]
         self.assertEqual((code, wrong), (0, []), text)
         for name in ("device", "gpu_models_test", "gpu_kernels_test", "losses of lenet",
-                     "losses of deepfm", "AMP scale", "lenet b4", "knob as it is",
+                     "losses of deepfm", "losses of images on the device", "AMP scale",
+                     "deepfm with a pserver, both on the card", "lenet b4", "knob as it is",
                      "profile", "knob fraction_of_gpu_memory_to_use=0"):
             self.assertIs(steps[name]["ok"], True, text)
         self.assertGreater(steps["lenet b4"]["samples_per_s"], 0)

@@ -10,7 +10,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 out=$PWD/gpu-report bundle='' pack=''
-programs=(bin/tandem-trainer tests/gpu_kernels_test tests/gpu_models_test tests/op_bench)
+programs=(bin/tandem-trainer bin/tandem-pserver bin/tandemrun tests/gpu_kernels_test tests/gpu_models_test tests/op_bench)
 
 for arg in "$@"; do
   case $arg in
