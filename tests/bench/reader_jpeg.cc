@@ -85,6 +85,40 @@ StatusOr<double> DecodeAlone(const std::string& folder, double seconds) {
   return images / taken;
 }
 
+// Samples a second of `data` written to `to`, which holds the last ones.
+StatusOr<double> SamplesAlone(const Dataset& data, std::span<void* const> to, double seconds) {
+  std::vector<uint32_t> ids(kImages);
+  std::iota(ids.begin(), ids.end(), 0u);
+  TD_RETURN_IF_ERROR(data.FillEpoch(0, ids, to));
+  double samples = 0, taken = 0;
+  const Time start = SteadyNow();
+  for (uint64_t epoch = 1; taken < seconds; ++epoch) {
+    TD_RETURN_IF_ERROR(data.FillEpoch(epoch, ids, to));
+    samples += kImages;
+    taken = Seconds(SteadyNow() - start);
+  }
+  return samples / taken;
+}
+
+// Of the same list with use_dali: pixels that are decoded and packed, and how many bytes a sample
+// they are.
+Status AddRaw(ImageListOptions images, double seconds, Report* report) {
+  images.raw = true;
+  std::vector<std::string> warnings;
+  TD_ASSIGN_OR_RETURN(const auto data, OpenImageList(images, &warnings));
+  std::vector<std::vector<std::byte>> fields;
+  std::vector<void*> to;
+  for (const SampleField& field : data->fields()) {
+    to.push_back(fields.emplace_back(kImages * field.desc.bytes()).data());
+  }
+  TD_ASSIGN_OR_RETURN(const double rate, SamplesAlone(*data, to, seconds));
+  report->Add("raw_images_per_s", rate);
+  size_t bytes = 0;
+  for (size_t f = 0; f < to.size(); ++f) bytes += data->BytesOf(f, kImages, to);
+  report->Add("raw_bytes", static_cast<double>(bytes) / kImages);
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<Report> ReaderJpeg(const RunOptions& options) {
@@ -97,23 +131,15 @@ StatusOr<Report> ReaderJpeg(const RunOptions& options) {
   images.threads = options.threads;
   std::vector<std::string> warnings;
   TD_ASSIGN_OR_RETURN(const auto data, OpenImageList(images, &warnings));
-  std::vector<uint32_t> ids(kImages);
-  std::iota(ids.begin(), ids.end(), 0u);
   std::vector<float> out(size_t{kImages} * 3 * 224 * 224);
   std::vector<int64_t> labels(kImages);
-  void* to[] = {out.data(), labels.data()};
-  TD_RETURN_IF_ERROR(data->FillEpoch(0, ids, to));
-  double samples = 0, taken = 0;
-  const Time start = SteadyNow();
-  for (uint64_t epoch = 1; taken < options.seconds; ++epoch) {
-    TD_RETURN_IF_ERROR(data->FillEpoch(epoch, ids, to));
-    samples += kImages;
-    taken = Seconds(SteadyNow() - start);
-  }
+  void* const to[] = {out.data(), labels.data()};
+  TD_ASSIGN_OR_RETURN(const double rate, SamplesAlone(*data, to, options.seconds));
   Report report;
-  report.Add("images_per_s", samples / taken);
+  report.Add("images_per_s", rate);
   report.Add("mean",
              std::accumulate(out.begin(), out.end(), 0.0) / static_cast<double>(out.size()));
+  TD_RETURN_IF_ERROR(AddRaw(images, options.seconds / 2, &report));
   TD_ASSIGN_OR_RETURN(const double whole, DecodeAlone(folder, options.seconds / 2));
   report.Add("whole_decodes_per_s", whole);
   return report;
