@@ -13,6 +13,7 @@ const std::vector<UnbenchedKnob>& UnbenchedKnobs() {
       {"build_strategy.debug_graphviz_path", "writes drawings before the first step"},
       {"runtime_flags.cpu_deterministic", "always so: false changes nothing"},
       {"runtime_flags.reader_queue_speed_test_mode", "measures by itself, and trains nothing"},
+      {"runtime_flags.use_dali", "for lists of JPEG images; docs/benchmarks/readers.md"},
       {"runtime_flags.pe_profile_fname", "writes a file of samples"},
       {"runtime_flags.rpc_deadline_ms", "counts when a server does not answer"},
       {"runtime_flags.rocksdb_path", "where rows lie for which there is no room"},
