@@ -94,7 +94,7 @@ class CudaSideStream final : public SideStream {
       (void)cudaGetLastError();  // no error of anybody's
       return false;
     }
-    TD_RETURN_IF_ERROR(CudaStatus(error, "the communication stream"));
+    TD_RETURN_IF_ERROR(CudaStatus(error, "a stream beside the compute stream"));
     return true;
   }
 

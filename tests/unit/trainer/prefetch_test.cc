@@ -15,7 +15,7 @@ Time In(int seconds) { return SteadyNow() + std::chrono::seconds(seconds); }
 // Sample i is the number i. Can be made to block or to fail.
 class Numbers final : public Dataset {
  public:
-  explicit Numbers(uint32_t size) : size_(size) {}
+  explicit Numbers(uint32_t size, bool packed = false) : size_(size) { fields_[0].packed = packed; }
   uint32_t size() const override { return size_; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const override {
@@ -57,7 +57,7 @@ class Numbers final : public Dataset {
 
  private:
   const uint32_t size_;
-  const std::vector<SampleField> fields_ = {{"x", {DType::kI64, {1}}}};
+  std::vector<SampleField> fields_ = {{"x", {DType::kI64, {1}}}};
   mutable Mutex mu_;
   mutable CondVar changed_;
   mutable int fills_ TD_GUARDED_BY(mu_) = 0;
@@ -104,6 +104,20 @@ TEST_F(PrefetchTest, ReadsEpochsInOrderThenEnds) {
   EXPECT_THAT(Drain(*reader), ElementsAre("0.0:0", "0.1:4", "0.2:8$", "1.0:0", "1.1:4", "1.2:8$"));
   EXPECT_THAT(Drain(*reader), ElementsAre()) << "the end stays the end";
   EXPECT_EQ(reader->stats().batches, 6u);
+}
+
+// Each part of a batch is one to a dataset that packs, and no part is to others.
+TEST_F(PrefetchTest, PartsOfPackedBatchesAreFilledOnTheirOwn) {
+  for (const bool packed : {true, false}) {
+    const Numbers data(10, packed);
+    const auto sampler = Sampler::Make({.samples = 10, .global_batch = 4, .shuffle = false});
+    const auto reader = Prefetcher::Make(data, *sampler, 2, device_, ReadMode::kOnDemand, 3);
+    ASSERT_TRUE(reader.ok() && (*reader)->Reset({.step = 2}).ok());
+    const auto batch = (*reader)->Next(In(30));
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    EXPECT_THAT((*batch)->fields[0].span<int64_t>(), ElementsAre(8, 9, 0, 1));
+    EXPECT_EQ(data.fills(), packed ? 3 : 1);
+  }
 }
 
 TEST_F(PrefetchTest, ResumesInTheMiddle) {
