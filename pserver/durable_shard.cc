@@ -1,6 +1,7 @@
 #include "pserver/durable_shard.h"
 
 #include "common/base/check.h"
+#include "pserver/shard_restore.h"
 
 namespace tandem {
 namespace {
@@ -78,18 +79,19 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t un
 
 StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
   if (storage_ == nullptr) return NoFolder();
-  std::optional<ShardImage> image;
+  ShardRestore restore(*shard_);
   if (cut != 0) {
-    TD_ASSIGN_OR_RETURN(image, storage_->ReadCut(cut));
+    TD_RETURN_IF_ERROR(storage_->ReadCut(cut, restore));
   } else {
-    TD_ASSIGN_OR_RETURN(image, storage_->Read());
+    TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(restore));
+    if (!found) return NotFound("there is no checkpoint");
   }
-  if (!image) return NotFound("there is no checkpoint");
-  TD_RETURN_IF_ERROR(shard_->Restore(*image));
-  if (cut == 0) Keeps(image->version);
+  TD_RETURN_IF_ERROR(restore.Finish());
+  const uint64_t version = restore.head().version;
+  if (cut == 0) Keeps(version);
   // What the log holds is behind us: a new checkpoint drops it.
   if (log_ != nullptr || cut != 0) TD_RETURN_IF_ERROR(Save().status());
-  return image->version;
+  return version;
 }
 
 StatusOr<std::vector<uint64_t>> DurableShard::Cuts() const {
@@ -149,17 +151,19 @@ void DurableShard::CutEnded(uint64_t cut, const StatusOr<CutFile>& file) {
 
 StatusOr<uint64_t> DurableShard::Recover() {
   if (storage_ == nullptr) return uint64_t{0};
-  TD_ASSIGN_OR_RETURN(const std::optional<ShardImage> image, storage_->Read());
+  ShardRestore restore(*shard_);
+  TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(restore));
   // Without the first values nothing was acknowledged.
-  if (!image) {
+  if (!found) {
     TD_RETURN_IF_ERROR(storage_->ClearLog());
     return uint64_t{0};
   }
-  TD_RETURN_IF_ERROR(shard_->Restore(*image));
-  shard_->GoOnBehind(*image);
-  Keeps(image->version);
+  TD_RETURN_IF_ERROR(restore.Finish());
+  const ShardImage& image = restore.head();
+  shard_->GoOnBehind(image);
+  Keeps(image.version);
   uint64_t entries = 0;
-  TD_RETURN_IF_ERROR(storage_->ReadLog(image->log_number, [&](LogEntry entry) {
+  TD_RETURN_IF_ERROR(storage_->ReadLog(image.log_number, [&](LogEntry entry) {
     ++entries;
     return shard_->Replay(std::move(entry));
   }));
@@ -171,11 +175,11 @@ StatusOr<uint64_t> DurableShard::Recover() {
       return FailedPrecondition(
           "trainers keep the values of %d pushes behind the checkpoint of version %d; hint: start "
           "this server with --durability=replayable, as before",
-          owed, image->version);
+          owed, image.version);
     }
     LOG(INFO) << "waiting for the values of " << owed << " pushes, from those who sent them";
   }
-  LOG_IF(INFO, entries != 0) << "checkpoint of version " << image->version << " and " << entries
+  LOG_IF(INFO, entries != 0) << "checkpoint of version " << image.version << " and " << entries
                              << " entries of the update log: version " << version;
   // Without a log what follows would not fit behind the old entries.
   if (log_ == nullptr && entries != 0) TD_RETURN_IF_ERROR(Save().status());

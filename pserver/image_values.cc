@@ -1,10 +1,15 @@
 #include "pserver/image_values.h"
 
+#include <functional>
+#include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/bounded_queue.h"
+#include "common/base/runner.h"
 #include "proto/pserver.pb.h"
 #include "pserver/buffer_pool.h"
 #include "pserver/proto_convert.h"
@@ -12,6 +17,9 @@
 
 namespace tandem {
 namespace {
+
+constexpr size_t kPiecesAhead = 4;
+constexpr size_t kSpareBytes = 64 << 20;  // fresh memory costs more than the copy into it
 
 Status AddFloats(const Buffer& values, int64_t numel, ValueWriter& file) {
   return file.Add(values.get(), static_cast<size_t>(numel) * sizeof(float));
@@ -51,45 +59,75 @@ class Records {
  private:
   const std::string path_;
   ValueReader file_;
-  BufferPool pool_{0};
+  BufferPool pool_{kSpareBytes};
   std::string text_;  // memory that is used again
   TableRows record_;
 };
 
-Status ReadSlices(const ShardMeta& meta, Records& records, ShardImage& image) {
-  for (size_t i = 0; i < image.config.slices.size(); ++i) {
-    const SliceSpec& spec = image.config.slices[i];
-    SliceImage slice;
-    int64_t numel = spec.numel;
-    TD_ASSIGN_OR_RETURN(slice.param, records.Floats(spec.variable, &numel));
-    const std::string& names = meta.slots(static_cast<int>(i));
-    std::vector<std::string> slots;
-    if (!names.empty()) slots = absl::StrSplit(names, '\n');
-    for (const std::string& name : slots) {
-      numel = -1;
-      TD_ASSIGN_OR_RETURN(Buffer values, records.Floats(name, &numel));
-      slice.slots.push_back({name, numel, std::move(values)});
-    }
-    image.slices.push_back(std::move(slice));
-  }
-  return OkStatus();
-}
+using Kind = ImagePiece::Kind;
 
-Status ReadTables(const ShardMeta& meta, Records& records, ShardImage& image) {
-  for (int i = 0; i < meta.table_size(); ++i) {
-    const std::string& name = image.config.tables[static_cast<size_t>(i)].variable;
-    TableImage& table = image.tables.emplace_back();
-    for (const uint32_t bucket : meta.table(i).bucket()) {
-      TD_ASSIGN_OR_RETURN(RowValues values, records.Rows(name));
-      table.buckets.emplace_back(static_cast<int>(bucket), std::move(values));
+// The records of a file as pieces, in their order.
+class Pieces {
+ public:
+  using Give = std::function<Status(ImagePiece)>;
+
+  Pieces(const ShardConfig& config, const ShardMeta& meta, const std::string& path,
+         ValueReader file)
+      : config_(config), meta_(meta), records_(path, std::move(file)) {}
+  // All of them. REQUIRES: once.
+  Status Read(const Give& give) {
+    TD_RETURN_IF_ERROR(ReadSlices(give));
+    for (int i = 0; i < meta_.table_size(); ++i) {
+      for (const uint32_t bucket : meta_.table(i).bucket()) {
+        TD_RETURN_IF_ERROR(GiveRows(Kind::kRows, static_cast<size_t>(i), bucket, give));
+      }
     }
-    table.partial = meta.table(i).partial();
-    for (const TableMeta::Scalar& slot : meta.table(i).slot()) {
-      table.scalars.emplace_back(slot.name(), slot.value());
-    }
+    if (meta_.has_previous()) TD_RETURN_IF_ERROR(ReadPrevious(give));
+    return records_.Finish(meta_.values_crc32c());
   }
-  return OkStatus();
-}
+
+ private:
+  Status ReadSlices(const Give& give) {
+    for (size_t i = 0; i < config_.slices.size(); ++i) {
+      const SliceSpec& spec = config_.slices[i];
+      ImagePiece piece{.kind = Kind::kSlice, .index = i};
+      int64_t numel = spec.numel;
+      TD_ASSIGN_OR_RETURN(piece.slice.param, records_.Floats(spec.variable, &numel));
+      const std::string& names = meta_.slots(static_cast<int>(i));
+      std::vector<std::string> slots;
+      if (!names.empty()) slots = absl::StrSplit(names, '\n');
+      for (const std::string& name : slots) {
+        numel = -1;
+        TD_ASSIGN_OR_RETURN(Buffer values, records_.Floats(name, &numel));
+        piece.slice.slots.push_back({name, numel, std::move(values)});
+      }
+      TD_RETURN_IF_ERROR(give(std::move(piece)));
+    }
+    return OkStatus();
+  }
+  Status GiveRows(Kind kind, size_t table, uint32_t bucket, const Give& give) {
+    ImagePiece piece{.kind = kind, .index = table, .bucket = static_cast<int>(bucket)};
+    TD_ASSIGN_OR_RETURN(piece.rows, records_.Rows(config_.tables[table].variable));
+    return give(std::move(piece));
+  }
+  Status ReadPrevious(const Give& give) {
+    for (size_t i = 0; i < config_.slices.size(); ++i) {
+      int64_t numel = config_.slices[i].numel;
+      ImagePiece piece{.kind = Kind::kPreviousSlice, .index = i};
+      TD_ASSIGN_OR_RETURN(piece.slice.previous,
+                          records_.Floats(config_.slices[i].variable, &numel));
+      TD_RETURN_IF_ERROR(give(std::move(piece)));
+    }
+    for (size_t i = 0; i < config_.tables.size(); ++i) {
+      TD_RETURN_IF_ERROR(GiveRows(Kind::kPreviousRows, i, 0, give));
+    }
+    return OkStatus();
+  }
+
+  const ShardConfig& config_;
+  const ShardMeta& meta_;
+  Records records_;
+};
 
 Status WritePrevious(const ShardImage& image, ValueWriter& file) {
   for (size_t i = 0; i < image.slices.size(); ++i) {
@@ -100,18 +138,6 @@ Status WritePrevious(const ShardImage& image, ValueWriter& file) {
     ToProto(table.previous, &record);
     const std::string text = record.SerializeAsString();
     TD_RETURN_IF_ERROR(file.Add(text.data(), text.size()));
-  }
-  return OkStatus();
-}
-
-Status ReadPrevious(Records& records, ShardImage& image) {
-  for (size_t i = 0; i < image.slices.size(); ++i) {
-    int64_t numel = image.config.slices[i].numel;
-    TD_ASSIGN_OR_RETURN(image.slices[i].previous,
-                        records.Floats(image.config.slices[i].variable, &numel));
-  }
-  for (size_t i = 0; i < image.tables.size(); ++i) {
-    TD_ASSIGN_OR_RETURN(image.tables[i].previous, records.Rows(image.config.tables[i].variable));
   }
   return OkStatus();
 }
@@ -154,18 +180,42 @@ Status WriteValues(const std::string& path, const ShardImage& image, ShardMeta& 
   return OkStatus();
 }
 
-Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage& image) {
-  if (meta.slots_size() != static_cast<int>(image.config.slices.size()) ||
-      meta.table_size() != static_cast<int>(image.config.tables.size())) {
+Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage head,
+                  ImageTaker& taker) {
+  if (meta.slots_size() != static_cast<int>(head.config.slices.size()) ||
+      meta.table_size() != static_cast<int>(head.config.tables.size())) {
     return DataLoss("%s: the checkpoint's record meta is damaged", path);
   }
   TD_ASSIGN_OR_RETURN(ValueReader file, ValueReader::Open(path));
-  Records records(path, std::move(file));
-  TD_RETURN_IF_ERROR(ReadSlices(meta, records, image));
-  TD_RETURN_IF_ERROR(ReadTables(meta, records, image));
-  image.has_previous = meta.has_previous();
-  if (image.has_previous) TD_RETURN_IF_ERROR(ReadPrevious(records, image));
-  return records.Finish(meta.values_crc32c());
+  head.has_previous = meta.has_previous();
+  for (const TableMeta& table : meta.table()) {
+    TableImage& added = head.tables.emplace_back();
+    added.partial = table.partial();
+    for (const TableMeta::Scalar& slot : table.slot()) {
+      added.scalars.emplace_back(slot.name(), slot.value());
+    }
+  }
+  const ShardConfig config = head.config;
+  Pieces pieces(config, meta, path, std::move(file));
+  TD_RETURN_IF_ERROR(taker.Begin(std::move(head)));
+  BoundedQueue<ImagePiece> ahead(kPiecesAhead);
+  Status read, taken;
+  std::thread reader([&] {
+    SetThreadName("read-ahead");
+    read = pieces.Read([&](ImagePiece piece) {
+      if (ahead.Push(std::move(piece), Time::max()) == PushResult::kOk) return OkStatus();
+      return Aborted("nobody takes it");
+    });
+    ahead.Close();
+  });
+  while (std::optional<ImagePiece> piece = ahead.Pop(Time::max())) {
+    taken = taker.Take(*std::move(piece));
+    if (taken.ok()) continue;
+    ahead.Close();
+    break;
+  }
+  reader.join();
+  return taken.ok() ? read : taken;
 }
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "pserver/image_pieces.h"
 #include "pserver/shard_types.h"
 
 namespace tandem {
@@ -15,8 +16,10 @@ class ShardMeta;
 
 // Writes them, synced, and says in `meta` which there are.
 Status WriteValues(const std::string& path, const ShardImage& image, ShardMeta& meta);
-// Adds to `image`, which has its configuration, what WriteValues wrote. DATA_LOSS naming the file
-// and what is wrong with it, or that it is not the file of this `meta`.
-Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage& image);
+// Gives `taker` what WriteValues wrote, behind `head`, which has its configuration; a thread reads
+// ahead. DATA_LOSS naming the file and what is wrong with it, or that it is not the file of this
+// `meta`: what was taken before is part of a file that nobody vouches for.
+Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage head,
+                  ImageTaker& taker);
 
 }  // namespace tandem

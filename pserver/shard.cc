@@ -127,9 +127,12 @@ StatusOr<std::unique_ptr<DenseTable>> Shard::MakeSlices(const ShardConfig& confi
                           own ? *options_.slices.device : device_, options_.arena);
 }
 
+StatusOr<std::unique_ptr<SparseTables>> Shard::MakeTables(const ShardConfig& config) const {
+  return SparseTables::Make(config, backend_, device_, options_.table_memory, options_.workers);
+}
+
 Status Shard::SetUp(const ShardConfig& config) {
-  TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(config, backend_, device_,
-                                                      options_.table_memory, options_.workers));
+  TD_ASSIGN_OR_RETURN(auto tables, MakeTables(config));
   SetTables(std::move(tables));
   TD_ASSIGN_OR_RETURN(table_, MakeSlices(config));
   config_ = config;

@@ -176,7 +176,7 @@ class Shard {
   uint64_t kept_number() const { return kept_number_; }
   uint64_t settled_number() const;
   bool replayable() const { return options_.replayable; }
-  // Replaces everything by the image. Those who wait are told ABORTED.
+  // Replaces everything by the image (shard_restore.h). Those who wait are told ABORTED.
   Status Restore(const ShardImage& image);
   // Makes a change again that came behind the image restored last; before anybody calls. DATA_LOSS
   // when it does not fit. Of a push whose values are not here (LogEntry::Kind::kOrder) it waits for
@@ -195,6 +195,7 @@ class Shard {
   void Shutdown();
 
  private:
+  friend class ShardRestore;
   // Answers, given out behind the lock once what they tell of is written.
   using Ready = std::vector<UpdateLog::Written>;
 
@@ -277,6 +278,7 @@ class Shard {
   Status CheckCaller(const Caller& caller) TD_REQUIRES(mu_);  // and notes that it lives
   Status CheckOptions(const ShardConfig& config) const;
   StatusOr<std::unique_ptr<DenseTable>> MakeSlices(const ShardConfig& config) const;
+  StatusOr<std::unique_ptr<SparseTables>> MakeTables(const ShardConfig& config) const;
   Status SetUp(const ShardConfig& config) TD_REQUIRES(mu_);
   void Adopt(const Caller& caller) TD_REQUIRES(mu_);
   StatusOr<bool> CheckPush(const PushHead& head) TD_REQUIRES(mu_);  // true: taken before
@@ -308,7 +310,6 @@ class Shard {
   Status InitSlot(const SlotValues& slot) TD_REQUIRES(mu_);
   Status CheckPullRows(const PullQuery& query) const TD_REQUIRES(mu_);
   Status AddRows(const PullRows& rows, bool previous, PullResult& result) TD_REQUIRES(mu_);
-  StatusOr<std::unique_ptr<SparseTables>> RestoreTables(const ShardImage& image) const;
 
   // shard_treatment.cc
   // Whether the push is to be skipped; counts what is found.
@@ -405,6 +406,10 @@ class Shard {
   std::optional<uint64_t> Base() const;  // version of the image that deltas build upon
   void ForgetBase() TD_REQUIRES(mu_);    // no image that there is may be one
   StatusOr<ShardImage> FinishCut(Cut cut);
+
+  // shard_restore.cc
+  Status Replace(const ShardImage& head, std::unique_ptr<DenseTable> slices,
+                 std::unique_ptr<SparseTables> tables);
 
   const Options options_;
   const Clock& clock_;

@@ -262,27 +262,6 @@ Status Shard::AddRows(const PullRows& rows, bool previous, PullResult& result) {
   return OkStatus();
 }
 
-StatusOr<std::unique_ptr<SparseTables>> Shard::RestoreTables(const ShardImage& image) const {
-  if (image.tables.size() != image.config.tables.size()) {
-    return DataLoss("the checkpoint holds %d tables, its configuration %d", image.tables.size(),
-                    image.config.tables.size());
-  }
-  TD_ASSIGN_OR_RETURN(auto tables, SparseTables::Make(image.config, backend_, device_,
-                                                      options_.table_memory, options_.workers));
-  if (image.moves != nullptr) TD_RETURN_IF_ERROR(PlaceBuckets(*image.moves, *tables));
-  for (size_t i = 0; i < image.tables.size(); ++i) {
-    SparseTable& table = tables->table(static_cast<int>(i));
-    for (const auto& [bucket, rows] : image.tables[i].buckets) {
-      TD_RETURN_IF_ERROR(table.SetRows(rows, image.version));
-    }
-    for (const auto& [slot, value] : image.tables[i].scalars) {
-      TD_RETURN_IF_ERROR(table.SetScalar(slot, value));
-    }
-    table.SetPrevious(image.tables[i].previous);
-  }
-  return tables;
-}
-
 StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& variable,
                                      int bucket, bool slots, uint64_t bytes_max, int end) {
   MutexLock lock(mu_);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "pserver/image_pieces.h"
 #include "pserver/shard_types.h"
 #include "pserver/update_log.h"
 
@@ -25,15 +26,17 @@ class Storage {
   // (ShardImage::base) takes the place of another delta and leaves the whole image that it builds
   // upon: FAILED_PRECONDITION when that is not there.
   virtual StatusOr<size_t> Write(const ShardImage& image) = 0;
-  // A whole image; nullopt when there is none. DATA_LOSS when it is damaged or older than the last
-  // one acknowledged: it is then never loaded.
-  virtual StatusOr<std::optional<ShardImage>> Read() = 0;
+  // Gives `taker` a whole image; false, and nothing, when there is none. DATA_LOSS when it is
+  // damaged or older than the last one acknowledged: what was taken of it must not be used.
+  virtual StatusOr<bool> Read(ImageTaker& taker) = 0;
+  StatusOr<std::optional<ShardImage>> Read();
 
   // ---- Cuts over all servers, beside the checkpoint: whole images by number. Written as
   // checkpoints are; with one that is written, those before number `complete` are dropped.
   virtual StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) = 0;
-  virtual StatusOr<ShardImage> ReadCut(uint64_t cut) = 0;  // NOT_FOUND; DATA_LOSS as above
-  virtual StatusOr<std::vector<uint64_t>> Cuts() = 0;      // ascending
+  virtual Status ReadCut(uint64_t cut, ImageTaker& taker) = 0;  // NOT_FOUND; DATA_LOSS as above
+  StatusOr<ShardImage> ReadCut(uint64_t cut);
+  virtual StatusOr<std::vector<uint64_t>> Cuts() = 0;  // ascending
 
   // ---- The log: what changed since the checkpoint. Write drops what its image holds.
   // Adds entries in one write; gives their bytes. Once it returned they survive the death of the

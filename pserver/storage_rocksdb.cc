@@ -122,14 +122,14 @@ class RocksdbStorage final : public Storage {
     return bytes;
   }
 
-  StatusOr<std::optional<ShardImage>> Read() override {
+  StatusOr<bool> Read(ImageTaker& taker) override {
     MutexLock lock(mu_);
     std::string text;
     const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
     const StatusOr<uint64_t> acknowledged = ReadAcknowledged();
     if (!acknowledged.ok()) return acknowledged.status();
     if (got.IsNotFound()) {
-      if (*acknowledged == 0) return std::optional<ShardImage>();
+      if (*acknowledged == 0) return false;
       return DataLoss("%s: checkpoint of version %d was acknowledged, but there is none", dir_,
                       *acknowledged);
     }
@@ -146,14 +146,9 @@ class RocksdbStorage final : public Storage {
       return DataLoss("%s: the newest checkpoint is of version %d, but %d was acknowledged", dir_,
                       meta.version(), *acknowledged);
     }
-    TD_ASSIGN_OR_RETURN(ShardImage image, ReadImage(meta));
-    if (meta.has_base()) {
-      TD_ASSIGN_OR_RETURN(const ShardImage base, ReadImage(meta.base()));
-      MergeDelta(base, image);
-    }
-    image.whole = meta.has_base() ? meta.base().version() : meta.version();
+    TD_RETURN_IF_ERROR(meta.has_base() ? ReadDelta(meta, taker) : ReadImage(meta, taker));
     RemoveValuesBut(meta);
-    return std::optional<ShardImage>(std::move(image));
+    return true;
   }
 
   StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) override {
@@ -180,7 +175,7 @@ class RocksdbStorage final : public Storage {
     return bytes;
   }
 
-  StatusOr<ShardImage> ReadCut(uint64_t cut) override {
+  Status ReadCut(uint64_t cut, ImageTaker& taker) override {
     MutexLock lock(mu_);
     std::string text;
     const rocksdb::Status got = db_->Get({}, CutKey(cut), &text);
@@ -188,7 +183,7 @@ class RocksdbStorage final : public Storage {
     TD_RETURN_IF_ERROR(FromRocksdb(got, "reading a cut of " + dir_));
     ShardMeta meta;
     if (!meta.ParseFromString(text)) return DataLoss("%s: cut %d is damaged", dir_, cut);
-    return ReadImage(meta);
+    return ReadImage(meta, taker);
   }
 
   StatusOr<std::vector<uint64_t>> Cuts() override {
@@ -343,10 +338,19 @@ class RocksdbStorage final : public Storage {
         *delta.base, meta.version());
   }
 
-  StatusOr<ShardImage> ReadImage(const ShardMeta& meta) const {
-    TD_ASSIGN_OR_RETURN(ShardImage image, ReadHead(meta));
-    TD_RETURN_IF_ERROR(ReadValues(ValuesPath(meta), meta, image));
-    return image;
+  Status ReadImage(const ShardMeta& meta, ImageTaker& taker) const {
+    TD_ASSIGN_OR_RETURN(ShardImage head, ReadHead(meta));
+    head.whole = meta.version();
+    return ReadValues(ValuesPath(meta), meta, std::move(head), taker);
+  }
+  // With what it builds upon, both in memory.
+  Status ReadDelta(const ShardMeta& meta, ImageTaker& taker) const {
+    WholeImage delta, base;
+    TD_RETURN_IF_ERROR(ReadImage(meta, delta));
+    TD_RETURN_IF_ERROR(ReadImage(meta.base(), base));
+    MergeDelta(base.image(), delta.image());
+    delta.image().whole = meta.base().version();
+    return GivePieces(std::move(delta.image()), taker);
   }
 
   static StatusOr<ShardImage> ReadHead(const ShardMeta& meta) {

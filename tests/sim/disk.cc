@@ -50,7 +50,11 @@ class SimDisk::Session final : public Storage {
     TD_RETURN_IF_ERROR(disk_.End(id_));
     return image.bytes();
   }
-  StatusOr<std::optional<ShardImage>> Read() override { return disk_.checkpoint_; }
+  StatusOr<bool> Read(ImageTaker& taker) override {
+    if (!disk_.checkpoint_) return false;
+    TD_RETURN_IF_ERROR(GivePieces(*disk_.checkpoint_, taker));
+    return true;
+  }
 
   StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) override {
     TD_RETURN_IF_ERROR(disk_.Begin(id_));
@@ -61,10 +65,10 @@ class SimDisk::Session final : public Storage {
     TD_RETURN_IF_ERROR(disk_.End(id_));
     return image.bytes();
   }
-  StatusOr<ShardImage> ReadCut(uint64_t cut) override {
+  Status ReadCut(uint64_t cut, ImageTaker& taker) override {
     const auto it = disk_.cuts_.find(cut);
     return it == disk_.cuts_.end() ? NotFound("there is no cut %d", cut)
-                                   : StatusOr<ShardImage>(it->second);
+                                   : GivePieces(it->second, taker);
   }
   StatusOr<std::vector<uint64_t>> Cuts() override {
     std::vector<uint64_t> cuts;

@@ -1,10 +1,12 @@
 #include "pserver/storage.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "gmock/gmock.h"
+#include "pserver/durable_shard.h"
 #include "pserver/number_file.h"
 #include "tests/unit/pserver/shard_fixture.h"
 
@@ -175,6 +177,50 @@ TEST_F(StorageTest, NoFlippedByteOfTheValuesIsLoaded) {
   EXPECT_TRUE(Same(**storage->Read(), image));
   std::filesystem::remove(path);
   EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr(path + " is missing"));
+}
+
+// Most of the file has become slices when its end is found to be wrong.
+TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
+  const auto storage = *OpenRocksdbStorage(dir_);
+  DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
+  shard_ = std::make_unique<Shard>(Shard::Options(), clock_, backend_, device_, metrics_);
+  Start(Config(1, ShardMode::kASync));
+  ASSERT_TRUE(durable.shard().Restore(*shard_->Image()).ok());
+  ASSERT_TRUE(durable.Save().ok());
+  const auto push = [&](uint64_t n) {
+    const PushHead head = Head(Rank(0), n, n - 1);
+    StatusOr<PushTicket> ticket = durable.shard().AdmitPush(head);
+    CHECK(ticket.ok()) << ticket.status();
+    for (const Buffer& buffer : ticket->buffers) {
+      std::fill_n(reinterpret_cast<float*>(buffer.get()), 4, 1.0f);
+    }
+    return durable.shard().Push(head, *std::move(ticket)).status();
+  };
+  const auto values = [&] {
+    const ShardImage image = *durable.shard().Image();
+    std::vector<float> all;
+    for (const SliceImage& slice : image.slices) {
+      const auto some = Floats(slice.param, 4);
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    return all;
+  };
+  ASSERT_TRUE(push(1).ok());
+  const std::vector<float> served = values();
+  const std::string path = Only("values-");
+  const std::string good = ReadFile(path);
+  WriteFile(path, Flipped(good, good.size() - 1));
+  EXPECT_EQ(durable.Restore().status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(values(), served);
+  EXPECT_EQ(durable.shard().Info().version, 1u);
+  DurableShard started({}, storage.get(), clock_, backend_, device_, metrics_);
+  EXPECT_EQ(started.Recover().status().code(), StatusCode::kDataLoss);
+  EXPECT_FALSE(started.shard().Info().configured);
+  WriteFile(path, good);
+  EXPECT_EQ(*durable.Restore(), 0u);
+  EXPECT_NE(values(), served);
+  EXPECT_EQ(*started.Recover(), 0u);
+  EXPECT_TRUE(started.shard().Info().initialised);
 }
 
 // A file of values that its record does not speak of, and the record of another file.

@@ -1,0 +1,118 @@
+#include "pserver/shard_restore.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem {
+
+using Kind = ImagePiece::Kind;
+
+Status ShardRestore::Begin(ShardImage head) {
+  TD_RETURN_IF_ERROR(CheckConfig(head.config));
+  TD_RETURN_IF_ERROR(shard_.CheckOptions(head.config));
+  if (head.tables.size() != head.config.tables.size()) {
+    return DataLoss("the checkpoint holds %d tables, its configuration %d", head.tables.size(),
+                    head.config.tables.size());
+  }
+  TD_ASSIGN_OR_RETURN(slices_, shard_.MakeSlices(head.config));
+  TD_ASSIGN_OR_RETURN(tables_, shard_.MakeTables(head.config));
+  if (head.moves != nullptr) TD_RETURN_IF_ERROR(shard_.PlaceBuckets(*head.moves, *tables_));
+  for (size_t i = 0; i < head.tables.size(); ++i) {
+    for (const auto& [slot, value] : head.tables[i].scalars) {
+      TD_RETURN_IF_ERROR(tables_->table(static_cast<int>(i)).SetScalar(slot, value));
+    }
+  }
+  head_ = std::move(head);
+  return OkStatus();
+}
+
+Status ShardRestore::Take(ImagePiece piece) {
+  const int index = static_cast<int>(piece.index);
+  switch (piece.kind) {
+    case Kind::kSlice: {
+      const SliceSpec& spec = head_.config.slices[piece.index];
+      TD_RETURN_IF_ERROR(slices_->SetParam(index, Floats(piece.slice.param, spec.numel)));
+      for (const SliceImage::Slot& slot : piece.slice.slots) {
+        TD_RETURN_IF_ERROR(slices_->SetSlot(index, slot.name, Floats(slot.values, slot.numel)));
+      }
+      break;
+    }
+    case Kind::kRows:
+      return tables_->table(index).SetRows(piece.rows, head_.version);
+    case Kind::kPreviousSlice:
+      slices_->SetPrevious(index, std::move(piece.slice.previous));
+      break;
+    case Kind::kPreviousRows:
+      tables_->table(index).SetPrevious(piece.rows);
+      break;
+  }
+  return OkStatus();
+}
+
+Status ShardRestore::Finish() {
+  return shard_.Replace(head_, std::move(slices_), std::move(tables_));
+}
+
+Status Shard::Restore(const ShardImage& image) {
+  if (image.slices.size() != image.config.slices.size()) {
+    return DataLoss("the checkpoint holds %d slices, its configuration %d", image.slices.size(),
+                    image.config.slices.size());
+  }
+  ShardRestore restore(*this);
+  TD_RETURN_IF_ERROR(GivePieces(image, restore));
+  return restore.Finish();
+}
+
+Status Shard::Replace(const ShardImage& head, std::unique_ptr<DenseTable> slices,
+                      std::unique_ptr<SparseTables> tables) {
+  Ready ready;
+  {
+    MutexLock lock(mu_);
+    const MoveState moves = head.moves == nullptr ? MoveState() : *head.moves;
+    if (moves.generation < moves_.generation || moves.map.version() < moves_.map.version()) {
+      return FailedPrecondition(
+          "buckets of rows moved between servers since the checkpoint of version %d, which every "
+          "server has of another moment; hint: save right behind a move",
+          head.version);
+    }
+    moves_ = moves;
+    frozen_ = {};
+    const Status back =
+        Aborted("this server went back to the checkpoint of version %d", head.version);
+    FailAllWaiters(back, ready);
+    EndHold(back, ready);
+    rollbacks_ += table_ != nullptr;
+    table_ = std::move(slices);
+    cutting_ = false;
+    ++cuts_;
+    SetTables(std::move(tables));
+    has_previous_ = head.has_previous;
+    config_ = head.config;
+    has_values_.assign(head.config.slices.size() + head.config.tables.size(), true);
+    values_missing_ = 0;
+    version_ = head.version;
+    log_number_ = std::max(LastNumber(), head.log_number);
+    kept_number_ = head.log_number;
+    owed_.clear();
+    owed_ids_.clear();
+    gone_.clear();
+    restored_ = may_treat_otherwise_ = true;
+    ForgetBase();
+    step_rate_.reset();
+    SetTrainers(config_.trainers);
+    for (const PushMark& mark : head.marks) {
+      if (mark.trainer < 0 || mark.trainer >= config_.trainers) continue;
+      Trainer& t = trainers_[mark.trainer];
+      t.incarnation = mark.incarnation;
+      t.completed = mark.completed;
+      t.taken = t.applied = mark.applied;
+      t.lost_pushes = mark.lost_pushes;
+      t.numbers = mark.numbers;
+    }
+    Settle();
+  }
+  Run(std::move(ready));
+  return OkStatus();
+}
+
+}  // namespace tandem
