@@ -233,6 +233,13 @@ Status DenseTable::Capture(int slice) {
   return OkStatus();
 }
 
+void DenseTable::DropCut() {
+  for (Slice& s : slices_) {
+    s.cutting = false;
+    s.cut = {};
+  }
+}
+
 std::vector<SliceImage> DenseTable::TakeCut() {
   std::vector<SliceImage> cut;
   for (Slice& s : slices_) {

@@ -74,6 +74,8 @@ class DenseTable {
   Status Capture(int slice);
   // REQUIRES: every slice was captured since BeginCut.
   std::vector<SliceImage> TakeCut();
+  // Nobody needs it.
+  void DropCut();
 
   BufferPool& pool() { return pool_; }
 

@@ -26,7 +26,9 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
       storage_(storage) {
   Shard::Options& shard = options.shard;
   if (storage_ != nullptr) {
-    shard.on_checkpoint = [this](ShardImage image) { SaveLater(std::move(image)); };
+    shard.on_checkpoint = [this](uint64_t version, ImageCopy copy) {
+      SaveLater(version, std::move(copy));
+    };
   }
   if (options.logged) {
     CHECK(storage_ != nullptr);
@@ -122,20 +124,21 @@ void DurableShard::TakeCut(const std::string& job, CutOrder order, uint64_t comp
   if (!first) return;
   shard_->TakeCut(job, std::move(order), [this, cut, complete](StatusOr<CutImage> image) {
     if (!image.ok()) return CutEnded(cut, image.status());
-    WriteCut(cut, *std::move(image), complete);
+    const Status posted = later_([this, cut, image = *std::move(image), complete] {
+      CutEnded(cut, WriteCut(cut, image, complete));
+    });
+    if (!posted.ok()) CutEnded(cut, Annotate(posted, "writing the cut"));
   });
 }
 
-void DurableShard::WriteCut(uint64_t cut, CutImage image, uint64_t complete) {
-  const auto shared = std::make_shared<CutImage>(std::move(image));
-  const Status posted = later_([this, cut, shared, complete] {
-    StatusOr<size_t> bytes;
-    const auto write = [&] { bytes = storage_->WriteCut(cut, shared->image, complete); };
-    aside_ ? aside_(write) : write();
-    if (!bytes.ok()) return CutEnded(cut, bytes.status());
-    CutEnded(cut, CutFile{shared->image.version, *bytes, shared->held});
-  });
-  if (!posted.ok()) CutEnded(cut, Annotate(posted, "writing the cut"));
+StatusOr<DurableShard::CutFile> DurableShard::WriteCut(uint64_t cut, const CutImage& image,
+                                                       uint64_t complete) {
+  TD_ASSIGN_OR_RETURN(const ShardImage copy, image.copy());
+  StatusOr<size_t> bytes;
+  const auto write = [&] { bytes = storage_->WriteCut(cut, copy, complete); };
+  aside_ ? aside_(write) : write();
+  if (!bytes.ok()) return bytes.status();
+  return CutFile{copy.version, *bytes, image.held};
 }
 
 void DurableShard::CutEnded(uint64_t cut, const StatusOr<CutFile>& file) {
@@ -209,14 +212,12 @@ void DurableShard::WhenLeft(UpdateLog::Written done) {
   });
 }
 
-void DurableShard::SaveLater(ShardImage image) {
-  const uint64_t version = image.version;
-  auto shared = std::make_shared<ShardImage>(std::move(image));
-  const Status posted = later_([this, shared] {
-    if (const auto written = WriteAside(*shared); !written.ok()) {
-      LOG(ERROR) << "checkpoint of version " << shared->version
-                 << " failed: " << ToString(written.status());
-    }
+void DurableShard::SaveLater(uint64_t version, ImageCopy copy) {
+  const Status posted = later_([this, version, copy = std::move(copy)] {
+    const StatusOr<ShardImage> image = copy();
+    const Status written = image.ok() ? WriteAside(*image).status() : image.status();
+    if (written.ok()) return;
+    LOG(ERROR) << "checkpoint of version " << version << " failed: " << ToString(written);
   });
   if (!posted.ok()) {
     LOG(WARNING) << "checkpoint of version " << version

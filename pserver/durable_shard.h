@@ -79,10 +79,10 @@ class DurableShard {
   // the log that the older one needs.
   StatusOr<std::pair<uint64_t, size_t>> Write(const ShardImage& image);
   StatusOr<std::pair<uint64_t, size_t>> WriteAside(const ShardImage& image);
-  void SaveLater(ShardImage image);
+  void SaveLater(uint64_t version, ImageCopy copy);
   void ShortenLog();
 
-  void WriteCut(uint64_t cut, CutImage image, uint64_t complete);
+  StatusOr<CutFile> WriteCut(uint64_t cut, const CutImage& image, uint64_t complete);
   void CutEnded(uint64_t cut, const StatusOr<CutFile>& file);
 
   // The checkpoint on disk is that of `version`, and what is served no older.

@@ -46,6 +46,13 @@ std::vector<WaitingRow> RowAdmission::OfBucket(int bucket, uint32_t version) con
   return rows;
 }
 
+std::optional<WaitingRow> RowAdmission::Find(uint64_t id, uint32_t version) const {
+  const auto& waiting = buckets_[static_cast<size_t>(RowBucket(id))];
+  const auto it = waiting.find(id);
+  if (it == waiting.end()) return std::nullopt;
+  return WaitingRow{id, it->second.versions, version - it->second.last};
+}
+
 void RowAdmission::Set(const WaitingRow& row, uint32_t version) {
   auto& waiting = buckets_[static_cast<size_t>(RowBucket(row.id))];
   count_ += waiting.insert_or_assign(row.id, Seen{row.seen, version - row.age}).second;

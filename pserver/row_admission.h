@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class RowAdmission {
   size_t waiting() const { return count_; }
   // Those of a bucket (common/tensor/row_buckets.h), by ascending ids, as they are at `version`.
   std::vector<WaitingRow> OfBucket(int bucket, uint32_t version) const;
+  // One of them; nullopt: it does not wait.
+  std::optional<WaitingRow> Find(uint64_t id, uint32_t version) const;
   // Adds or replaces one.
   void Set(const WaitingRow& row, uint32_t version);
   // Forgets those of a bucket.

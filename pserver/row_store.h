@@ -79,6 +79,7 @@ class RowStore {
   uint8_t& Mark(uint32_t at) {
     return reinterpret_cast<uint8_t*>(Slab(at) + OfPlace(at).marks_at)[InSlab(at)];
   }
+  uint8_t Mark(uint32_t at) const { return const_cast<RowStore*>(this)->Mark(at); }
 
   // Rows, of which the n-th, full ones first, is At(n): where none are brief, n itself.
   uint32_t size() const { return full() + kinds_[1].size; }

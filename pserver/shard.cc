@@ -434,15 +434,11 @@ void Shard::CheckpointNow(Ready& ready) {
     LOG(ERROR) << "no checkpoint of version " << version_ << ": " << ToString(cut.status());
     return;
   }
-  ready.push_back([this, cut = std::make_shared<Cut>(*std::move(cut))](const Status& written) {
-    const uint64_t version = cut->image.version;
-    StatusOr<ShardImage> image = FinishCut(std::move(*cut));
-    if (!image.ok()) {
-      LOG(ERROR) << "no checkpoint of version " << version << ": " << ToString(image.status());
-    } else if (written.ok()) {
-      options_.on_checkpoint(*std::move(image));
-    }
-  });
+  ready.push_back(
+      [this, version = version_, copy = CopyOf(*std::move(cut))](const Status& written) mutable {
+        const ImageCopy now = std::exchange(copy, nullptr);
+        if (written.ok()) options_.on_checkpoint(version, now);
+      });
 }
 
 void Shard::Settle() {

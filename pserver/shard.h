@@ -52,8 +52,8 @@ class Shard {
     int trainers = 0;                     // 0: as the first trainer says
     uint64_t checkpoint_every_steps = 0;  // 0: never by itself
     int checkpoint_deltas = 0;            // of these, deltas behind each whole one
-    // Called with an image after each checkpoint_every_steps updates; must not block for long.
-    std::function<void(ShardImage)> on_checkpoint;
+    // Called with the state after each checkpoint_every_steps updates; must not block for long.
+    std::function<void(uint64_t version, ImageCopy)> on_checkpoint;
     // Null: what comes after a checkpoint is lost with the process. Else every change is noted
     // there, and nobody is told of it before it is written. Must outlive the shard.
     UpdateLog* log = nullptr;
@@ -162,8 +162,8 @@ class Shard {
   // The job that is served: as configured, else as the options say, else "".
   std::string Job() const;
 
-  // The state between two updates. Others go on meanwhile: they wait for one slice at a time, but
-  // for all rows of tables. FAILED_PRECONDITION unless initialised; ABORTED when Restore comes
+  // The state between two updates. Others go on meanwhile: they wait for one slice, or for some
+  // buckets of rows, at a time. FAILED_PRECONDITION unless initialised; ABORTED when Restore comes
   // between. `delta`: of tables what changed since the last whole image that was kept;
   // FAILED_PRECONDITION when there is none.
   StatusOr<ShardImage> Image(bool delta = false);
@@ -242,10 +242,13 @@ class Shard {
     Gauge &waiting, &lost, &owed;
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness, &hold;
   };
-  // An image that may still lack its slices (DenseTable::BeginCut).
+  // An image that may still lack its values (DenseTable::BeginCut, SparseTable::BeginCut).
   struct Cut {
     uint64_t number = 0;  // 0: it is whole
     ShardImage image;
+    // Copied up to here.
+    size_t slice = 0, table = 0;
+    int bucket = 0;
   };
   // A change that is made again once its turn has come.
   struct Owed {
@@ -398,14 +401,20 @@ class Shard {
   Status LostTrainer(Time now) const TD_REQUIRES(mu_);
 
   // shard_checkpoint.cc
-  StatusOr<ShardImage> ImageWithoutSlices(bool delta) TD_REQUIRES(mu_);
+  // Without slices and rows, but with what was before the last update.
+  ShardImage ImageHead(bool delta) TD_REQUIRES(mu_);
   StatusOr<ShardImage> MakeImage(bool delta) TD_REQUIRES(mu_);
-  // The state as it is now. FinishCut copies the slices, one at a time with the lock; where another
-  // cut is not finished they are copied at once.
+  // The state as it is now. FinishCut copies its values, some at a time with the lock; where
+  // another cut is not finished they are copied at once.
   StatusOr<Cut> BeginCut(bool delta) TD_REQUIRES(mu_);
+  void BeginCopy(const ShardImage& image) TD_REQUIRES(mu_);
+  StatusOr<bool> CopySome(Cut& cut) TD_REQUIRES(mu_);  // true: there is no more
+  Status TakeCut(ShardImage& image) TD_REQUIRES(mu_);  // adds what was copied
   std::optional<uint64_t> Base() const;  // version of the image that deltas build upon
   void ForgetBase() TD_REQUIRES(mu_);    // no image that there is may be one
-  StatusOr<ShardImage> FinishCut(Cut cut);
+  StatusOr<ShardImage> FinishCut(Cut& cut);
+  void GiveUpCut(uint64_t number);
+  ImageCopy CopyOf(Cut cut);  // by FinishCut; else by GiveUpCut
 
   // shard_restore.cc
   Status Replace(const ShardImage& head, std::unique_ptr<DenseTable> slices,

@@ -6,7 +6,15 @@
 #include "pserver/shard.h"
 
 namespace tandem {
-StatusOr<ShardImage> Shard::ImageWithoutSlices(bool delta) {
+namespace {
+
+// Copied with the lock held, about; then others have their turn.
+constexpr size_t kPieceBytes = 1 << 20;
+constexpr Duration kPause = std::chrono::microseconds(50);
+
+}  // namespace
+
+ShardImage Shard::ImageHead(bool delta) {
   // No log brings back what came since the last update.
   if (options_.log == nullptr || options_.bug == ShardBug::kLogCutShort) Settle();
   ShardImage image{config_, version_, settled_number_, {}, {}, {}, false, nullptr, ++images_made_};
@@ -14,17 +22,21 @@ StatusOr<ShardImage> Shard::ImageWithoutSlices(bool delta) {
   image.has_previous = has_previous_ && options_.log != nullptr;
   if (!moves_.empty()) image.moves = std::make_shared<MoveState>(moves_);
   for (const Trainer& t : trainers_) image.marks.push_back(t.settled);
-  for (size_t i = 0; i < sparse_->size(); ++i) {
-    TD_ASSIGN_OR_RETURN(TableImage table,
-                        sparse_->table(static_cast<int>(i)).Image(version_, image.base));
-    if (image.has_previous) table.previous = sparse_->table(static_cast<int>(i)).Previous();
-    image.tables.push_back(std::move(table));
+  image.tables.resize(sparse_->size());
+  for (size_t i = 0; image.has_previous && i < sparse_->size(); ++i) {
+    image.tables[i].previous = sparse_->table(static_cast<int>(i)).Previous();
   }
   return image;
 }
 
 StatusOr<ShardImage> Shard::MakeImage(bool delta) {
-  TD_ASSIGN_OR_RETURN(ShardImage image, ImageWithoutSlices(delta));
+  ShardImage image = ImageHead(delta);
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    TD_ASSIGN_OR_RETURN(TableImage table,
+                        sparse_->table(static_cast<int>(i)).Image(version_, image.base));
+    table.previous = std::move(image.tables[i].previous);
+    image.tables[i] = std::move(table);
+  }
   for (size_t i = 0; i < table_->size(); ++i) {
     TD_ASSIGN_OR_RETURN(SliceImage slice, table_->Image(static_cast<int>(i)));
     image.slices.push_back(std::move(slice));
@@ -35,34 +47,89 @@ StatusOr<ShardImage> Shard::MakeImage(bool delta) {
 StatusOr<Shard::Cut> Shard::BeginCut(bool delta) {
   if (cutting_) {
     TD_ASSIGN_OR_RETURN(ShardImage image, MakeImage(delta));
-    return Cut{0, std::move(image)};
+    return Cut{.image = std::move(image)};
   }
-  TD_ASSIGN_OR_RETURN(ShardImage image, ImageWithoutSlices(delta));
-  table_->BeginCut();
+  Cut cut{.number = ++cuts_, .image = ImageHead(delta)};
+  BeginCopy(cut.image);
   cutting_ = true;
-  return Cut{++cuts_, std::move(image)};
+  return cut;
 }
 
-StatusOr<ShardImage> Shard::FinishCut(Cut cut) {
-  if (cut.number == 0) return std::move(cut.image);
-  const auto check = [&]() TD_NO_ANALYSIS -> Status {
-    if (cut.number == cuts_) return broken_;
+void Shard::BeginCopy(const ShardImage& image) {
+  table_->BeginCut();
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    sparse_->table(static_cast<int>(i)).BeginCut(version_, image.base);
+  }
+}
+
+StatusOr<bool> Shard::CopySome(Cut& cut) {
+  if (cut.number != cuts_) {
     return Aborted("the server was restored while the checkpoint of version %d was made",
                    cut.image.version);
-  };
-  for (size_t i = 0; i < cut.image.config.slices.size(); ++i) {
-    MutexLock lock(mu_);
-    Status status = check();
-    if (status.ok()) status = table_->Capture(static_cast<int>(i));
-    if (status.ok()) continue;
-    if (cut.number == cuts_) cutting_ = false;
-    return status;
   }
-  MutexLock lock(mu_);
-  TD_RETURN_IF_ERROR(check());
+  TD_RETURN_IF_ERROR(broken_);
+  if (options_.bug == ShardBug::kCopiesLate && cut.slice == 0) BeginCopy(cut.image);
+  size_t bytes = 0;
+  for (; cut.slice < table_->size() && bytes < kPieceBytes; ++cut.slice) {
+    const int slice = static_cast<int>(cut.slice);
+    TD_RETURN_IF_ERROR(table_->Capture(slice));
+    bytes += static_cast<size_t>(table_->spec(slice).numel) * sizeof(float);
+  }
+  for (; cut.table < sparse_->size() && bytes < kPieceBytes; ++cut.table, cut.bucket = 0) {
+    SparseTable& table = sparse_->table(static_cast<int>(cut.table));
+    for (; cut.bucket < kRowBuckets && bytes < kPieceBytes; ++cut.bucket) {
+      bytes += table.Capture(cut.bucket);
+    }
+    if (cut.bucket < kRowBuckets) break;
+  }
+  return cut.slice == table_->size() && cut.table == sparse_->size();
+}
+
+Status Shard::TakeCut(ShardImage& image) {
   cutting_ = false;
-  cut.image.slices = table_->TakeCut();
+  image.slices = table_->TakeCut();
+  Status status;
+  for (size_t i = 0; i < sparse_->size(); ++i) {
+    StatusOr<TableImage> table = sparse_->table(static_cast<int>(i)).TakeCut();
+    status.Update(table.status());
+    if (!table.ok()) continue;
+    table->previous = std::move(image.tables[i].previous);
+    image.tables[i] = *std::move(table);
+  }
+  return status;
+}
+
+StatusOr<ShardImage> Shard::FinishCut(Cut& cut) {
+  if (cut.number == 0) return std::move(cut.image);
+  MutexLock lock(mu_);
+  CondVar turn;  // of others, who need some time to take the lock
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const bool whole, CopySome(cut));
+    if (whole) break;
+    (void)turn.WaitUntil(mu_, SteadyNow() + kPause);
+  }
+  TD_RETURN_IF_ERROR(TakeCut(cut.image));
   return std::move(cut.image);
+}
+
+void Shard::GiveUpCut(uint64_t number) {
+  MutexLock lock(mu_);
+  if (number != cuts_ || !cutting_) return;
+  cutting_ = false;
+  table_->DropCut();
+  for (size_t i = 0; i < sparse_->size(); ++i) sparse_->table(static_cast<int>(i)).DropCut();
+}
+
+ImageCopy Shard::CopyOf(Cut cut) {
+  struct Begun {
+    Begun(Shard& s, Cut c) : shard(s), cut(std::move(c)) {}
+    ~Begun() { shard.GiveUpCut(cut.number); }  // unless it was finished
+    Shard& shard;
+    Cut cut;
+  };
+  return [begun = std::make_shared<Begun>(*this, std::move(cut))] {
+    return begun->shard.FinishCut(begun->cut);
+  };
 }
 
 std::optional<uint64_t> Shard::Base() const {
@@ -106,7 +173,7 @@ StatusOr<ShardImage> Shard::Image(bool delta) {
     }
     TD_ASSIGN_OR_RETURN(cut, BeginCut(delta));
   }
-  return FinishCut(std::move(cut));
+  return CopyOf(std::move(cut))();
 }
 
 StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(

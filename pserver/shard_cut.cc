@@ -195,11 +195,10 @@ void Shard::TryCut(Ready& ready) {
   StatusOr<Cut> cut = whole.ok() ? BeginCut(/*delta=*/false) : StatusOr<Cut>(whole);
   if (!cut.ok()) return EndHold(cut.status(), ready);
   const Duration held = clock_.Now() - hold_.since;
-  ready.push_back([this, held, done = std::move(hold_.done),
-                   cut = std::make_shared<Cut>(*std::move(cut))](const Status& written) {
-    StatusOr<ShardImage> image = FinishCut(std::move(*cut));
-    if (!image.ok() || !written.ok()) return done(image.ok() ? written : image.status());
-    done(CutImage{*std::move(image), held});
+  ready.push_back([held, done = std::move(hold_.done),
+                   copy = CopyOf(*std::move(cut))](const Status& written) mutable {
+    const ImageCopy now = std::exchange(copy, nullptr);
+    written.ok() ? done(CutImage{now, held}) : done(written);
   });
   hold_.order.reset();
   EndHold(OkStatus(), ready);

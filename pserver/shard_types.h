@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -91,6 +92,7 @@ enum class ShardBug : uint8_t {
   kNeverAsks,     // pushes of which the log has the order alone are forgotten at a start
   kCutsEarly,     // a cut does not wait for what belongs to it and has not come
   kHoldsNothing,  // new pushes are taken although they are to be held for a cut
+  kCopiesLate,    // an image has what came while nobody had copied it yet
 };
 
 // Who calls.
@@ -318,6 +320,11 @@ struct ShardImage {
   size_t bytes() const;
 };
 
+// Copies the state of the moment at which this was made, while others go on; once, from any thread
+// that may be busy for some time. Fails as Shard::Image does. Dropped without a call: the state is
+// not needed. Must not outlive the shard.
+using ImageCopy = std::function<StatusOr<ShardImage>()>;
+
 // ---- Cuts over all servers (shard_cut.cc)
 // --------------------------------------------------------
 
@@ -339,7 +346,7 @@ struct CutOrder {
   Duration lease{};          // to wait for what has not come
 };
 struct CutImage {
-  ShardImage image;
+  ImageCopy copy;
   Duration held{};  // so long no new pushes were taken
 };
 

@@ -216,6 +216,7 @@ RowsGradient SparseTable::DropRefused(const RowsGradient& gradient) {
 }
 
 Status SparseTable::Shrink() {
+  BeforeChangeOfAll();
   const auto keep = [this](uint64_t id, const void* weights, bool brief) {
     if (!keeps_previous_) return;
     std::vector<float>& kept = previous_removed_[id];
@@ -275,6 +276,7 @@ Status SparseTable::Begin(uint64_t version, bool keep_previous) {
 Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate) {
   const RowsGradient merged = Merge(gradients);
   if (tiers_ != nullptr) TD_RETURN_IF_ERROR(tiers_->Fetch(merged.ids));
+  idle_ == IdleRows::kStay ? BeforeChange(merged.ids) : BeforeChangeOfAll();
   const uint32_t made_from = store_.Next(accessor_.extends());
   const auto [ids, values] = DropRefused(merged);
   TD_RETURN_IF_ERROR(Place(ids));
@@ -440,6 +442,8 @@ Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
   TD_RETURN_IF_ERROR(CheckKept(values.ids));
   for (const WaitingRow& row : values.waiting) TD_RETURN_IF_ERROR(CheckKept({&row.id, 1}));
   TD_RETURN_IF_ERROR(CheckContent(values));
+  for (const uint64_t id : values.ids) BeforeChange(RowBucket(id));
+  for (const WaitingRow& row : values.waiting) BeforeChange(RowBucket(row.id));
   store_.Expect(values.ids);
   const float* from = values.content.data();
   for (size_t i = 0; i < values.ids.size(); ++i) {  // one may come twice

@@ -29,6 +29,7 @@
 #include "pserver/row_tiers.h"
 #include "pserver/row_updater.h"
 #include "pserver/shard_types.h"
+#include "pserver/table_cut.h"
 
 namespace tandem {
 
@@ -111,6 +112,15 @@ class SparseTable {
   // `since`: only rows that changed since this version, where those are not all.
   StatusOr<TableImage> Image(uint64_t version, std::optional<uint64_t> since = {}) const;
 
+  // ---- The same, copied bucket by bucket while others go on (table_cut.h). One at a time: another
+  // one takes its place.
+  void BeginCut(uint64_t version, std::optional<uint64_t> since = {});
+  // Copies the bucket, unless that was done; gives its bytes.
+  size_t Capture(int bucket);
+  // REQUIRES: BeginCut before, and then Capture of every bucket. Once.
+  StatusOr<TableImage> TakeCut();
+  void DropCut() { cut_.reset(); }  // nobody needs it
+
  private:
   // A row that a step has made.
   struct MadeRow {
@@ -160,9 +170,17 @@ class SparseTable {
   void KeepPrevious(uint32_t at, uint32_t made_from, float* out) const;
   Status CheckContent(const RowValues& values) const;
   Status CheckKept(std::span<const uint64_t> ids) const;
-  // Rows whose last update is at most `age_max` versions ago.
   Status AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out,
-                      uint32_t age_max = UINT32_MAX) const;
+                      const TableCut* cut = nullptr) const;
+  // sparse_table_cut.cc. Without a cut BeforeChange does nothing.
+  TableCut MakeCut(uint64_t version, std::optional<uint64_t> since) const;
+  size_t Capture(TableCut& cut, int bucket) const;
+  // Of rows that are in memory, or that there are not.
+  void BeforeChange(std::span<const uint64_t> ids);
+  void BeforeChange(int bucket) {
+    if (cut_ != nullptr) Capture(*cut_, bucket);
+  }
+  void BeforeChangeOfAll();
 
   const TableSpec spec_;
   std::bitset<kRowBuckets> kept_, served_;
@@ -188,6 +206,7 @@ class SparseTable {
   bool keeps_previous_ = false;
   std::vector<uint64_t> previous_ids_;
   std::vector<float> previous_;
+  std::unique_ptr<TableCut> cut_;                            // null: there is none
   std::map<uint64_t, std::vector<float>> previous_removed_;  // weights of rows that are gone,
                                                              // or as SetPrevious had them
 };

@@ -2,6 +2,7 @@
 // and go.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "common/tensor/row_buckets.h"
 #include "pserver/sparse_table.h"
@@ -50,6 +51,7 @@ void SparseTable::Keep(int bucket, bool served) {
 }
 
 Status SparseTable::DropBucket(int bucket) {
+  BeforeChange(bucket);
   moved_ = true;
   kept_[static_cast<size_t>(bucket)] = served_[static_cast<size_t>(bucket)] = false;
   if (tiers_ != nullptr) {
@@ -80,10 +82,8 @@ StatusOr<RowValues> SparseTable::Rows(std::span<const int> buckets, uint64_t ver
 }
 
 Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out,
-                                 uint32_t age_max) const {
-  const std::vector<uint64_t> ids = store_.IdsOf(bucket);
-  std::vector<uint32_t> at(ids.size());
-  store_.Find(ids, at.data());
+                                 const TableCut* cut) const {
+  const uint32_t age_max = cut == nullptr ? UINT32_MAX : cut->age_max();
   const auto append = [&](uint64_t id, const RowUse& use, const void* row, bool brief) {
     if (version - use.last > age_max) return;
     out.ids.push_back(id);
@@ -94,23 +94,37 @@ Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, 
     std::memcpy(out.content.data() + begin, row, static_cast<size_t>(floats) * sizeof(float));
     if (with_slots) out.use.push_back({use.show, version - use.last, use.click, brief});
   };
+  const auto append_at = [&append](const RowStore& store, uint32_t at) {
+    append(store.Id(at), store.Use(at), store.Row(at), store.brief(at));
+  };
+  std::vector<uint64_t> ids = store_.IdsOf(bucket);
+  if (cut != nullptr) {
+    const std::vector<uint64_t> now = std::move(ids), then = cut->SavedIds(bucket);
+    ids.clear();
+    std::ranges::set_union(now, then, std::back_inserter(ids));
+  }
+  std::vector<uint32_t> at(ids.size());
+  store_.Find(ids, at.data());
   size_t next = 0;
   const auto append_below = [&](uint64_t id) {
     for (; next < ids.size() && ids[next] < id; ++next) {
-      const uint32_t place = at[next];
-      append(ids[next], store_.Use(place), store_.Row(place), store_.brief(place));
+      const auto saved = cut == nullptr ? TableCut::Saved() : cut->Find(ids[next]);
+      if (!saved.kept) append_at(store_, at[next]);
+      if (saved.there) append_at(cut->rows(), saved.at);
     }
   };
   if (tiers_ != nullptr) {
     TD_RETURN_IF_ERROR(tiers_->Scan(bucket, [&](const ColdRow& row) {
       append_below(row.id);
-      append(row.id, row.use, row.values, row.brief);
+      // One that was kept is among `ids`.
+      if (next == ids.size() || ids[next] != row.id) append(row.id, row.use, row.values, row.brief);
       return OkStatus();
     }));
   }
   append_below(UINT64_MAX);
   if (!with_slots) return OkStatus();
-  const std::vector<WaitingRow> waiting = admission_.OfBucket(bucket, version);
+  std::vector<WaitingRow> waiting = admission_.OfBucket(bucket, version);
+  if (cut != nullptr) waiting = cut->Waiting(bucket, waiting);
   out.waiting.insert(out.waiting.end(), waiting.begin(), waiting.end());
   return OkStatus();
 }
@@ -132,22 +146,6 @@ StatusOr<TablePage> SparseTable::Page(int bucket, bool with_slots, uint64_t byte
   }
   page.next_bucket = bucket;
   return page;
-}
-
-StatusOr<TableImage> SparseTable::Image(uint64_t version, std::optional<uint64_t> since) const {
-  TableImage image;
-  image.scalars = updater_.scalars();
-  image.partial = since.has_value() && idle_ == IdleRows::kStay;
-  const auto age_max = image.partial ? static_cast<uint32_t>(version - *since) : UINT32_MAX;
-  for (int bucket = 0; bucket < kRowBuckets; ++bucket) {
-    if (!kept_[static_cast<size_t>(bucket)]) continue;
-    RowValues rows;
-    rows.variable = spec_.variable;
-    TD_RETURN_IF_ERROR(AppendBucket(bucket, true, static_cast<uint32_t>(version), rows, age_max));
-    if (rows.ids.empty() && rows.waiting.empty()) continue;
-    image.buckets.emplace_back(bucket, std::move(rows));
-  }
-  return image;
 }
 
 }  // namespace tandem

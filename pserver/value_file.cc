@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/base/crc32c.h"
+#include "common/base/huge_pages.h"
 
 namespace tandem {
 namespace {
@@ -21,6 +22,8 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr size_t kHeadBytes = sizeof(uint64_t) + sizeof(uint32_t);
 constexpr size_t kPieceBytes = 1 << 20;  // summed while the cache has it
+constexpr size_t kBlockBytes = 4096;     // that the disk writes, or a multiple
+constexpr size_t kStagedBytes = kHugePage;
 
 Status Failed(const char* what, const std::string& path) {
   const int error = errno;
@@ -30,24 +33,44 @@ Status Failed(const char* what, const std::string& path) {
   return Unavailable("%s %s: %s", what, path, ErrnoText(error));
 }
 
-Status WriteAll(const Fd& file, const std::string& path, const void* data, size_t bytes) {
-  const auto* from = static_cast<const std::byte*>(data);
-  while (bytes > 0) {
-    const ssize_t n = write(file.get(), from, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Failed("writing", path);
-    from += n;
-    bytes -= static_cast<size_t>(n);
-  }
-  return OkStatus();
-}
-
 }  // namespace
 
 StatusOr<ValueWriter> ValueWriter::Create(const std::string& path) {
-  Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  Fd file(open(path.c_str(), kFlags | O_DIRECT, 0644));
+  if (file.get() < 0 && errno == EINVAL) file = Fd(open(path.c_str(), kFlags, 0644));
   if (file.get() < 0) return Failed("making", path);
-  return ValueWriter(path, std::move(file));
+  Memory staged(static_cast<std::byte*>(AllocatePages(kStagedBytes, kBlockBytes)), &std::free);
+  if (staged == nullptr) return ResourceExhausted("no memory to write %s", path);
+  return ValueWriter(path, std::move(file), std::move(staged));
+}
+
+Status ValueWriter::WriteOut(size_t bytes) {
+  for (size_t at = 0; at < bytes;) {
+    const ssize_t n = write(file_.get(), staged_.get() + at, bytes - at);
+    if (n < 0 && errno == EINTR) continue;
+    // Larger blocks than these, or a part of one was written.
+    const int flags = n < 0 && errno == EINVAL ? fcntl(file_.get(), F_GETFL) : 0;
+    if ((flags & O_DIRECT) != 0 && fcntl(file_.get(), F_SETFL, flags & ~O_DIRECT) == 0) continue;
+    if (n < 0) return Failed("writing", path_);
+    at += static_cast<size_t>(n);
+  }
+  filled_ = 0;
+  return OkStatus();
+}
+
+Status ValueWriter::Append(const void* data, size_t bytes) {
+  const auto* from = static_cast<const std::byte*>(data);
+  bytes_ += bytes;
+  while (bytes > 0) {
+    const size_t some = std::min(bytes, kStagedBytes - filled_);
+    std::memcpy(staged_.get() + filled_, from, some);
+    filled_ += some;
+    from += some;
+    bytes -= some;
+    if (filled_ == kStagedBytes) TD_RETURN_IF_ERROR(WriteOut(kStagedBytes));
+  }
+  return OkStatus();
 }
 
 Status ValueWriter::Add(const void* content, size_t bytes) {
@@ -57,11 +80,16 @@ Status ValueWriter::Add(const void* content, size_t bytes) {
   std::memcpy(head.data(), &length, sizeof(length));
   std::memcpy(head.data() + sizeof(length), &sum, sizeof(sum));
   sum_ = Crc32c(sum_, &sum, sizeof(sum));
-  TD_RETURN_IF_ERROR(WriteAll(file_, path_, head.data(), head.size()));
-  return WriteAll(file_, path_, content, bytes);
+  TD_RETURN_IF_ERROR(Append(head.data(), head.size()));
+  return Append(content, bytes);
 }
 
 StatusOr<uint32_t> ValueWriter::Finish() {
+  // Whole blocks, of which the file keeps what is its own.
+  const size_t rest = (filled_ + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  std::memset(staged_.get() + filled_, 0, rest - filled_);
+  TD_RETURN_IF_ERROR(WriteOut(rest));
+  if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) return Failed("writing", path_);
   if (fdatasync(file_.get()) != 0) return Failed("syncing", path_);
   const std::string folder = std::filesystem::path(path_).parent_path();
   const Fd entry(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

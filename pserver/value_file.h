@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <string>
 
 #include "common/base/fd.h"
@@ -12,7 +14,8 @@
 
 namespace tandem {
 
-// Not thread-safe.
+// Not thread-safe. Past the page cache where the file system allows that: it would cost a copy and
+// fresh pages, and threads of the kernel that give way to nobody.
 class ValueWriter {
  public:
   // Makes the file, empty; replaces another one.
@@ -23,9 +26,19 @@ class ValueWriter {
   StatusOr<uint32_t> Finish();
 
  private:
-  ValueWriter(std::string path, Fd file) : path_(std::move(path)), file_(std::move(file)) {}
+  using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
+
+  ValueWriter(std::string path, Fd file, Memory staged)
+      : path_(std::move(path)), file_(std::move(file)), staged_(std::move(staged)) {}
+  Status Append(const void* data, size_t bytes);
+  // The first `bytes` of what is staged.
+  Status WriteOut(size_t bytes);
+
   std::string path_;
   Fd file_;
+  Memory staged_;       // of blocks of the disk
+  size_t filled_ = 0;   // of it
+  uint64_t bytes_ = 0;  // of the file
   uint32_t sum_ = 0;
 };
 

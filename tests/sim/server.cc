@@ -98,7 +98,6 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   // Answers on their way hold it too, and must not hold the process.
   const std::shared_ptr<bool> dead = std::make_shared<bool>(false);
   Time turn_due = Time::max();
-  std::deque<std::function<void()>> saves;
   Metrics metrics;
   CpuDevice device;
   Backend backend = Backend::Cpu();
@@ -106,6 +105,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   EventDeadlines deadlines;
   std::unique_ptr<DurableShard> durable;
   std::unique_ptr<TensorCalls> calls;
+  std::deque<std::function<void()>> saves;  // may hold the shard
 };
 
 SimServer::SimServer(int index, SimServerOptions options, SimWorld& world)

@@ -140,6 +140,7 @@ std::vector<SeededBug> SeededBugs() {
       {"OwnsTooSoon", ShardMode::kASync, bug(ShardBug::kOwnsTooSoon)},
       {"CutsEarly", ShardMode::kASync, bug(ShardBug::kCutsEarly)},
       {"HoldsNothing", ShardMode::kASync, bug(ShardBug::kHoldsNothing)},
+      {"CopiesLate", ShardMode::kASync, bug(ShardBug::kCopiesLate)},
       {"NeverAsks", ShardMode::kASync, bug(ShardBug::kNeverAsks), true},
       {"SyncNeverAsks", ShardMode::kSync, bug(ShardBug::kNeverAsks), true},
       {"PreviousNotKept", ShardMode::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},

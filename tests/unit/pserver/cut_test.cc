@@ -20,6 +20,7 @@ class CutTest : public ShardFixture {
  protected:
   CutTest() : dir_(testing::TempDir() + "/cut_XXXXXX") { CHECK(mkdtemp(dir_.data()) != nullptr); }
   ~CutTest() override {
+    answer_.reset();  // may hold the shard
     shard_.reset();
     std::filesystem::remove_all(dir_);
   }
@@ -66,11 +67,16 @@ TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
   clock_.Advance(milliseconds(7));
   ASSERT_TRUE(PushOnce(second).ok());
   ASSERT_TRUE(answer_->ok()) << Said();
-  EXPECT_EQ((*answer_)->image.version, 3u);
   EXPECT_EQ((*answer_)->held, milliseconds(7));
+  const float then = Values(*PullNow(3))[0];
   EXPECT_TRUE(PushOnce(third).ok());
-  EXPECT_EQ((*answer_)->image.marks[0].applied.highest(), 2u);
-  EXPECT_THAT((*answer_)->image.marks[0].numbers.sent, ElementsAre(2, 2));
+  EXPECT_NE(Values(*PullNow(4))[0], then);
+  const StatusOr<ShardImage> image = (*answer_)->copy();
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(image->version, 3u);
+  EXPECT_EQ(Floats(image->slices[0].param, 1)[0], then);
+  EXPECT_EQ(image->marks[0].applied.highest(), 2u);
+  EXPECT_THAT(image->marks[0].numbers.sent, ElementsAre(2, 2));
   EXPECT_EQ(Hold(5).status().code(), StatusCode::kFailedPrecondition);  // it is over
 }
 

@@ -391,55 +391,13 @@ TEST_F(ShardTest, RestoreOfAnotherJobIsRefused) {
 TEST_F(ShardTest, CheckpointHookSeesEveryNthVersion) {
   std::vector<uint64_t> seen;
   Make({.checkpoint_every_steps = 2,
-        .on_checkpoint = [&seen](const ShardImage& image) { seen.push_back(image.version); }});
+        .on_checkpoint = [&seen](uint64_t version, const ImageCopy& copy) {
+          seen.push_back(copy()->version);
+          EXPECT_EQ(version, seen.back());
+        }});
   Start(Config(1, ShardMode::kSync));
   for (uint64_t s = 0; s < 5; ++s) ASSERT_TRUE(Push(Head(Rank(0), s + 1, s), 1.0f).ok());
   EXPECT_THAT(seen, testing::ElementsAre(2u, 4u));
-}
-
-// Every push changes all slices alike, so an image in which they differ is none of one moment.
-TEST_F(ShardTest, AnImageIsOfOneMomentWhilePushesGoOn) {
-  constexpr int kSlices = 64, kPushes = 3000;
-  constexpr int64_t kNumel = 1024;
-  ShardConfig config{.job = "job", .trainers = 1, .mode = ShardMode::kASync};
-  config.optimizer.type = "momentum";  // parameters and a slot
-  PushHead head{Rank(0), 0, 0, 1.0f, {}};
-  for (int s = 0; s < kSlices; ++s) {
-    const std::string name = "w" + std::to_string(s);
-    config.slices.push_back({name, Shape{kNumel}, 0, kNumel});
-    head.slices.push_back({name, 0, {DType::kF32, Shape{kNumel}}});
-  }
-  std::atomic<int> automatic = 0;
-  const auto check = [&](const ShardImage& image) {
-    const auto first = [](const Buffer& b) { return *reinterpret_cast<const float*>(b.get()); };
-    EXPECT_EQ(image.marks[0].applied.highest(), image.version);
-    const float param = first(image.slices[0].param), slot = first(image.slices[0].slots[0].values);
-    EXPECT_TRUE(image.version == 0 || param < 1.0f);
-    for (const SliceImage& slice : image.slices) {
-      EXPECT_EQ(first(slice.param), param) << "version " << image.version;
-      EXPECT_EQ(first(slice.slots[0].values), slot) << "version " << image.version;
-    }
-  };
-  Make({.checkpoint_every_steps = 7, .on_checkpoint = [&](const ShardImage& image) {
-          EXPECT_EQ(image.version % 7, 0u);
-          check(image);
-          ++automatic;
-        }});
-  Start(config);
-  std::thread pusher([&] {
-    for (uint64_t n = 1; n <= kPushes; ++n) {
-      head.sequence = n;
-      ASSERT_TRUE(Push(head, 1e-3f).ok());
-    }
-  });
-  for (int i = 0; i < 50; ++i) {
-    const StatusOr<ShardImage> image = shard_->Image();
-    ASSERT_TRUE(image.ok()) << image.status();
-    check(*image);
-  }
-  pusher.join();
-  EXPECT_EQ(automatic, kPushes / 7);
-  EXPECT_EQ(shard_->Image()->version, uint64_t{kPushes});
 }
 
 TEST_F(ShardTest, ShutdownAnswersEverybody) {
