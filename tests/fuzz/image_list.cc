@@ -1,10 +1,34 @@
 // Lists of images beside one image.
 #include "trainer/reader/image_list.h"
+
+#include "kernels/ops/formulas/sample_image.h"
 #include "tests/fuzz/file_target.h"
 #include "tests/support/jpeg_test_util.h"
 
 namespace tandem {
 namespace {
+
+// The raw form of the list makes the same sample of its first image.
+void CheckRaw(ImageListOptions options, const std::vector<float>& want) {
+  options.raw = true;
+  std::vector<std::string> warnings;
+  const auto data = OpenImageList(options, &warnings);
+  CHECK(data.ok()) << data.status();
+  std::vector<uint8_t> pixels((*data)->fields()[0].desc.bytes());
+  PackedImage image{};
+  std::vector<int32_t> taps(2 * 4);
+  int64_t label = -1;
+  void* const out[] = {pixels.data(), &image, taps.data(), &label};
+  const uint32_t first = 0;
+  const Status status = (*data)->Fill({&first, 1}, out);
+  CHECK(status.ok()) << status;
+  CHECK(LiesIn(image, 4, static_cast<int64_t>(pixels.size())));
+  std::vector<std::byte> scratch(ImageScratchBytes(image.width));
+  std::vector<float> got(want.size());
+  SampleImage(FormOf(options), pixels.data() + image.begin, image.width, image.height, taps.data(),
+              scratch.data(), got.data());
+  CHECK(got == want);
+}
 
 Status Open(const std::string& path) {
   ImageListOptions options;
@@ -26,6 +50,7 @@ Status Open(const std::string& path) {
   const uint32_t first = 0;
   TD_RETURN_IF_ERROR(data->Fill({&first, 1}, out));  // fails where paths are wrong
   CHECK(label >= 0 && label < options.classes) << label;
+  CheckRaw(options, pixels);
   return OkStatus();
 }
 
