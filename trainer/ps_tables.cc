@@ -111,7 +111,7 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
                        [&](const ParamGrad& t) { return t.param == pair.param; });
   });
   LOG_IF(INFO, log && !taken.empty())
-      << taken.size() << " tables on the servers"
+      << taken.size() << (taken.size() == 1 ? " table" : " tables") << " on the servers"
       << (distributed.empty() ? "" : absl::StrFormat(", %d of them alone", distributed.size()))
       << ": of them the rows of a batch travel";
   TD_RETURN_IF_ERROR(InsertTables(program, taken));

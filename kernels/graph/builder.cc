@@ -168,15 +168,23 @@ std::string ProgramBuilder::Transpose(const std::string& x, std::vector<int64_t>
 }
 
 std::vector<std::string> ProgramBuilder::Split(const std::string& x, int64_t axis, int64_t num) {
-  std::vector<std::string> parts(static_cast<size_t>(num));
+  return SplitInto(x, static_cast<size_t>(num), {{"axis", axis}, {"num", num}});
+}
+
+std::vector<std::string> ProgramBuilder::Split(const std::string& x, int64_t axis,
+                                               std::vector<int64_t> sections) {
+  const size_t count = sections.size();
+  return SplitInto(x, count, {{"axis", axis}, {"sections", std::move(sections)}});
+}
+
+std::vector<std::string> ProgramBuilder::SplitInto(const std::string& x, size_t count,
+                                                   AttrMap attrs) {
+  std::vector<std::string> parts(count);
   if (!status_.ok()) return parts;
   const std::string layer = NextName("split");
   for (size_t i = 0; i < parts.size(); ++i) parts[i] = layer + ".out" + std::to_string(i);
-  Op op = {.type = "split",
-           .inputs = {{x}},
-           .outputs = {parts},
-           .attrs = {{"axis", axis}, {"num", num}}};
-  return Keep(AppendOp(program_, std::move(op))) ? parts : std::vector<std::string>(parts.size());
+  Op op = {.type = "split", .inputs = {{x}}, .outputs = {parts}, .attrs = std::move(attrs)};
+  return Keep(AppendOp(program_, std::move(op))) ? parts : std::vector<std::string>(count);
 }
 
 std::string ProgramBuilder::Pool2d(const std::string& x, const PoolArgs& args) {

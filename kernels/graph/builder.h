@@ -65,6 +65,8 @@ class ProgramBuilder {
   std::string Transpose(const std::string& x, std::vector<int64_t> order);
   // `num` equal parts along dimension `axis`; all "" once an error happened.
   std::vector<std::string> Split(const std::string& x, int64_t axis, int64_t num);
+  // ... of these sizes.
+  std::vector<std::string> Split(const std::string& x, int64_t axis, std::vector<int64_t> sections);
   std::string Relu(const std::string& x);
   std::string Add(const std::string& x, const std::string& y);
   std::string Reshape(const std::string& x, std::vector<int64_t> dims);  // 0 copies, -1 is computed
@@ -97,6 +99,7 @@ class ProgramBuilder {
   // An operator with output `<layer>.out`.
   std::string Named(const std::string& layer, const std::string& type,
                     std::vector<std::vector<std::string>> inputs, AttrMap attrs);
+  std::vector<std::string> SplitInto(const std::string& x, size_t count, AttrMap attrs);
 
   Program program_;
   Status status_;

@@ -288,14 +288,14 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
     EXPECT_EQ(one.result.loss, local.result.loss);
     EXPECT_EQ(two.result.auc, both.result.auc);
     EXPECT_EQ(two.result.loss, both.result.loss);
-    EXPECT_THAT(two.output, testing::HasSubstr("2 tables on the servers, 2 of them alone"));
+    EXPECT_THAT(two.output, testing::HasSubstr("1 table on the servers, 1 of them alone"));
     const JobRun hybrid = RunJob("hybrid", {"--mode=hybrid", servers, "--workers=2"}, kOneEpoch);
     EXPECT_EQ(hybrid.result.params_sha256, two.result.params_sha256);
     EXPECT_EQ(hybrid.result.auc, both.result.auc);
   }
   const auto whole = StartJob("whole", {"--mode=local"}, kOneEpoch);
   EXPECT_NE(whole->Wait(), 0);
-  EXPECT_THAT(whole->Output(), testing::HasSubstr("the largest is \"embedding_1.w\""));
+  EXPECT_THAT(whole->Output(), testing::HasSubstr("the largest is \"embedding_0.w\""));
 }
 
 // With rules too: what they count goes on as it was. The file of rows is the same for any number of
@@ -356,7 +356,7 @@ TEST_F(ClickTest, TablesLearnInEveryRegime) {
                                   {"0.01", "0.1"}}) +
                            "strategy { a_sync: true a_sync_configs { " + regime + " } }\n");
     const JobRun alone = RunJob("alone", {"--servers=2", "--workers=2"}, {});
-    EXPECT_THAT(alone.output, testing::HasSubstr("2 tables on the servers, 2 of them alone"));
+    EXPECT_THAT(alone.output, testing::HasSubstr("1 table on the servers, 1 of them alone"));
     EXPECT_NEAR(alone.result.auc, sync.result.auc, 0.05) << regime;
   }
 }

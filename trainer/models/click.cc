@@ -1,8 +1,8 @@
 // Networks for click prediction on categorical columns, each of which is one id. With `values`
 // every id has a value that its weight and its vector are multiplied by (sparse records); with
 // `dense` there are numbers beside the ids, which go into the deep part alone.
-// With table_rules accessor=ctr weight and vector of an id are one row, and the label says what was
-// clicked.
+// Where servers have the table (distributed) weight and vector of an id are one row: it is looked
+// up, sent and updated once. With table_rules accessor=ctr the label says what was clicked.
 //   wide_deep: Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016
 //   deepfm: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
 //   IJCAI 2017
@@ -34,13 +34,6 @@ std::string DeepLayer(ProgramBuilder& builder, const std::string& x, const std::
   return dense.empty() ? out : builder.Add(out, builder.Fc(dense, units));
 }
 
-// Elements [begin, end) of the last dimension of x [batch, fields, ...].
-std::string Window(ProgramBuilder& builder, const std::string& x, int64_t begin, int64_t end) {
-  using Ints = std::vector<int64_t>;
-  return builder.Layer("slice", {{x}},
-                       {{"axes", Ints{2}}, {"starts", Ints{begin}}, {"ends", Ints{end}}});
-}
-
 Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   const int64_t fields = args.Int("fields", 1, 4096);
   const int64_t rows = args.Int("rows", 1, int64_t{1} << 48);
@@ -62,11 +55,11 @@ Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   const int64_t numbers = args.Int("dense", 0, 4096);
   if (numbers > 0) dense = builder.Data("dense", DType::kF32, {numbers});
   std::string weights, vectors;  // of the ids
-  if (counted) {                 // a row is both
+  if (distributed || counted) {
     table.dim = 1 + dim;
-    const std::string both = builder.Embedding(c.ids, table);
-    weights = Window(builder, both, 0, 1);
-    vectors = Window(builder, both, 1, 1 + dim);
+    const auto parts = builder.Split(builder.Embedding(c.ids, table), /*axis=*/2, {1, dim});
+    weights = parts[0];
+    vectors = parts[1];
   } else {
     weights = builder.Embedding(c.ids, table);
     table.dim = dim;

@@ -82,6 +82,21 @@ TEST(Models, HaveTheParametersTheyShould) {
   }
 }
 
+TEST(Models, OnServersWeightAndVectorOfAnIdAreOneRow) {
+  for (const char* name : {"wide_deep", "deepfm"}) {
+    const auto program = BuildModel(
+        name,
+        {{"fields", "3"}, {"rows", "50"}, {"dim", "4"}, {"sparse", "1"}, {"distributed", "1"}}, 16);
+    ASSERT_TRUE(program.ok()) << name << ": " << program.status();
+    std::vector<Shape> tables;
+    for (const Op& op : program->ops) {
+      if (op.type != "lookup_table") continue;
+      tables.push_back(program->FindVar(op.inputs[1][0])->desc.shape);
+    }
+    EXPECT_EQ(tables, (std::vector<Shape>{{50, 5}})) << name;
+  }
+}
+
 TEST(Models, AllBuildWithTheirDefaultsAndBindOtherBatches) {
   for (const ModelDoc& model : ListModels()) {
     EXPECT_FALSE(model.doc.empty());
