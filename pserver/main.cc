@@ -18,6 +18,7 @@
 #include "common/http/http_server.h"
 #include "common/rpc/accept_guard.h"
 #include "common/rpc/token.h"
+#include "kernels/exec/comm.h"
 #include "pserver/pserver.h"
 #include "pserver/status.h"
 
@@ -178,14 +179,6 @@ int Fail(const Status& status) {
   return ExitCodeOf(status);
 }
 
-// The next SIGTERM or SIGINT; 0 when `time` passed without one.
-int WaitForSignal(const sigset_t& signals, Duration time) {
-  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
-  const timespec timeout{ns / 1'000'000'000, ns % 1'000'000'000};
-  const int signal = sigtimedwait(&signals, nullptr, &timeout);
-  return signal > 0 ? signal : 0;
-}
-
 // At each start: whoever allowed it may have forgotten.
 void WarnOfExposure(const PserverOptions& options, const HttpServer* page) {
   if (!IsLoopback(options.rpc.listen)) {
@@ -225,13 +218,10 @@ void PrintEnd(const ShardInfo& info, int index, Metrics& metrics) {
 }
 
 int Serve(const PserverOptions& options) {
-  // Every thread inherits the mask; the signals are then taken one by one below.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  BlockStopSignals();
   signal(SIGPIPE, SIG_IGN);
+  CommDone asked;  // to stop
+  const StopRequests requests([&asked](int) { asked.Complete(OkStatus()); }, EndBySignal);
 
   Metrics metrics;
   StatusOr<std::unique_ptr<Pserver>> pserver = Pserver::Start(options, metrics);
@@ -256,12 +246,8 @@ int Serve(const PserverOptions& options) {
   }
   std::fflush(stdout);
 
-  while (WaitForSignal(signals, std::chrono::seconds(60)) == 0) {
-  }
-  (void)WaitForSignal(signals, kSameStopRequest);
+  (void)asked.Wait(Time::max());
   if (options.table_memory_bytes != 0) PrintTables((*pserver)->Info());
-  // A second signal ends the process at once.
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   const Status drained = (*pserver)->Drain(SteadyNow() + std::chrono::seconds(5));
   PrintEnd((*pserver)->Info(), options.index, metrics);
   page->reset();

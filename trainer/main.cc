@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -19,7 +18,6 @@
 #include "common/base/float_mode.h"
 #include "common/base/metrics.h"
 #include "common/base/own_flags.h"
-#include "common/base/runner.h"
 #include "common/base/stop_request.h"
 #include "common/http/http_server.h"
 #include "common/http/status_page.h"
@@ -140,41 +138,6 @@ Status WriteResult(const std::string& path, const SessionResult& result) {
   }
   return Annotate(WriteTextFile(path, json.dump() + "\n"), "the result");
 }
-
-// Asks what runs to stop on SIGTERM or SIGINT; another one later ends the process at once.
-class StopOnSignal {
- public:
-  explicit StopOnSignal(StopSwitch& stop) {
-    thread_ = std::thread([this, &stop] {
-      SetThreadName("signals");
-      sigset_t set = Signals();
-      const timespec tick = {0, 100'000'000};
-      while (!done_.load()) {
-        if (sigtimedwait(&set, nullptr, &tick) < 0) continue;
-        const Time now = SteadyNow();
-        if (!asked_) asked_ = now;
-        if (now - *asked_ > kSameStopRequest) _exit(kExitLostPeer);
-        stop.Stop();
-      }
-    });
-  }
-  ~StopOnSignal() {
-    done_.store(true);
-    thread_.join();
-  }
-  static sigset_t Signals() {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    return set;
-  }
-
- private:
-  std::atomic<bool> done_{false};
-  std::optional<Time> asked_;  // the thread's
-  std::thread thread_;
-};
 
 StatusOr<RankInfo> Rank(const Environment& environment) {
   TD_ASSIGN_OR_RETURN(RankInfo rank, RankFromEnv(environment));
@@ -313,7 +276,7 @@ Status Train(const JobSources& sources) {
   const ModeSecrets secrets = {secret, tls};
   const RealClock clock;
   StopSwitch stop;
-  const StopOnSignal signals(stop);
+  const StopRequests requests([&stop](int) { stop.Stop(); }, [](int) { _exit(kExitLostPeer); });
   TD_RETURN_IF_ERROR(ChooseSettings(sources, rank, secrets, stop, clock, &job));
   Metrics metrics;
   TD_ASSIGN_OR_RETURN(const auto events, OpenEvents(rank));
@@ -348,9 +311,7 @@ void WaitPassively(char** argv) {
 int Main(int argc, char** argv) {
   FlushDenormals();
   WaitPassively(argv);
-  // Threads started later leave these to StopOnSignal.
-  const sigset_t signals = StopOnSignal::Signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  BlockStopSignals();
   signal(SIGPIPE, SIG_IGN);
   RaiseFileLimit();
   FLAGS_logtostderr = true;
