@@ -7,7 +7,6 @@
 
 #include "common/base/huge_pages.h"
 #include "common/tensor/device.h"
-#include "common/tensor/row_buckets.h"
 
 namespace tandem {
 namespace {
@@ -48,7 +47,7 @@ size_t RowStore::BytesOfRow(int64_t floats) {
 void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
   for (size_t begin = 0; begin < ids.size(); begin += kGroup) {
     const size_t end = std::min(begin + kGroup, ids.size());
-    for (size_t i = begin; i < end; ++i) buckets_[RowBucket(ids[i])].prefetch(ids[i]);
+    for (size_t i = begin; i < end; ++i) PrefetchIndex(ids[i]);
     for (size_t i = begin; i < end; ++i) {
       const auto& bucket = buckets_[RowBucket(ids[i])];
       const auto it = bucket.find(ids[i]);

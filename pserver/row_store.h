@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/base/status.h"
+#include "common/tensor/row_buckets.h"
 
 namespace tandem {
 
@@ -46,6 +47,8 @@ class RowStore {
   StatusOr<uint32_t> FindOrAdd(uint64_t id, bool brief = false);
   // Makes a full row, not initialised, of a brief one, and gives its place; use and mark stay.
   StatusOr<uint32_t> Extend(uint32_t at);
+  // Brings what FindOrAdd looks at into the cache.
+  void PrefetchIndex(uint64_t id) const { buckets_[RowBucket(id)].prefetch(id); }
   // Makes room in the hash tables for rows that come now. Needed by nobody; saves growing them.
   void Expect(std::span<const uint64_t> ids);
   // The last row of its length moves to its place.

@@ -202,7 +202,10 @@ StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void
     }
     ticket.nonfinite = config_.nonfinite;
     const bool logs = options_.log != nullptr && !options_.replayable;
-    const bool keeps = config_.mode == ShardMode::kSync || logs || ticket.owed;
+    // A push that is skipped is emptied, and what came must not be written to.
+    const bool waits = config_.mode == ShardMode::kSync &&
+                       (!CompletesStep(head) || config_.nonfinite == NonfinitePolicy::kSkip);
+    const bool keeps = waits || logs || ticket.owed;
     for (size_t i = 0; i < head.slices.size(); ++i) {
       const TensorDesc& desc = head.slices[i].desc;
       if (!keeps && !in_place.empty() && in_place[i] != nullptr && desc.dtype == DType::kF32) {
@@ -350,6 +353,10 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
 
 Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   Trainer& t = trainers_[head.caller.trainer];
+  // Since it was admitted another trainer may have gone, for which the step now waits.
+  if (config_.mode == ShardMode::kSync && !CompletesStep(head)) {
+    TD_RETURN_IF_ERROR(Own(head, ticket));
+  }
   if (config_.delay_compensation > 0 && !replaying_) {
     TD_RETURN_IF_ERROR(Compensate(head, ticket));
   }

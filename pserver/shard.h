@@ -304,6 +304,10 @@ class Shard {
   void SetTables(std::unique_ptr<SparseTables> tables) TD_REQUIRES(mu_);
   void ShowTables() TD_REQUIRES(mu_);  // in the metrics
   bool GaveAll(int trainer) const TD_REQUIRES(mu_);
+  // Whether nothing of a step (sync) is missing behind this push.
+  bool CompletesStep(const PushHead& head) const TD_REQUIRES(mu_);
+  // Copies what is not the ticket's own.
+  Status Own(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   void DropGathered(int trainer) TD_REQUIRES(mu_);
   bool TakesTwice(int index, int trainer) const TD_REQUIRES(mu_);
   bool IsTable(int index) const TD_REQUIRES(mu_) {

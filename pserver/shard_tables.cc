@@ -1,6 +1,7 @@
 // The part of Shard that is about tables of rows, and about what slices and tables have in common.
 // Tables count on behind the slices: index slices + i is table i.
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -112,6 +113,25 @@ void Shard::ShowTables() {
 bool Shard::GaveAll(int trainer) const {
   return table_->gathered(trainer) == static_cast<int>(table_->size()) &&
          sparse_->gathered(trainer) == static_cast<int>(sparse_->size());
+}
+
+bool Shard::CompletesStep(const PushHead& head) const {
+  for (int r = 0; r < config_.trainers; ++r) {
+    if (r != head.caller.trainer && !trainers_[r].completed && !GaveAll(r)) return false;
+  }
+  return head.slices.size() == table_->size() + 2 * sparse_->size();
+}
+
+Status Shard::Own(const PushHead& head, PushTicket& ticket) {
+  for (size_t i = 0; i < ticket.buffers.size(); ++i) {
+    Buffer& buffer = ticket.buffers[i];
+    if (buffer.use_count() != 0) continue;
+    const size_t bytes = head.slices[i].desc.bytes();
+    TD_ASSIGN_OR_RETURN(Buffer own, table_->pool().Take(bytes));
+    std::memcpy(own.get(), buffer.get(), bytes);
+    buffer = std::move(own);
+  }
+  return OkStatus();
 }
 
 void Shard::DropGathered(int trainer) {

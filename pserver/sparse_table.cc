@@ -1,6 +1,7 @@
 #include "pserver/sparse_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "common/base/nearest.h"
@@ -136,11 +137,22 @@ void SparseTable::FillFirst(uint64_t id, int64_t columns, float* weights) const 
   fresh_.Fill(static_cast<int64_t>(id) * dim_, {weights, static_cast<size_t>(columns)});
 }
 
-void SparseTable::FillAbsent(uint64_t id, float* weights) const {
-  if (spec_.rules.admits()) return void(std::fill_n(weights, dim_, 0.0f));
-  const int64_t columns = accessor_.columns_at_first();
-  FillFirst(id, columns, weights);
-  std::fill(weights + columns, weights + dim_, 0.0f);
+void SparseTable::FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
+                             std::vector<float>& scratch, float* out) const {
+  const int64_t columns = spec_.rules.admits() ? 0 : accessor_.columns_at_first();
+  std::array<uint64_t, kPullGroup> offsets;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    offsets[i] = ids[positions[i]] * static_cast<uint64_t>(dim_);
+  }
+  scratch.resize(positions.size() * static_cast<size_t>(columns));
+  fresh_.FillRows(std::span(offsets).first(positions.size()), columns, scratch.data());
+  const float* from = scratch.data();
+  for (const size_t position : positions) {
+    float* const row = out + position * static_cast<size_t>(dim_);
+    CopyRow(from, columns, row);
+    std::fill(row + columns, row + dim_, 0.0f);
+    from += columns;
+  }
 }
 
 void SparseTable::CopyWeights(uint32_t at, float* out) const {
@@ -159,10 +171,15 @@ Status SparseTable::Place(std::span<const uint64_t> ids) {
       return OkStatus();
     }));
   }
+  missing_.clear();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (at_[i] == RowStore::kNone) missing_.push_back(i);
+  }
   made_.clear();
   const float* fresh = recent == nullptr || recent->fresh.empty() ? nullptr : recent->fresh.data();
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (at_[i] != RowStore::kNone) continue;
+  for (size_t m = 0; m < missing_.size(); ++m) {
+    if (m + kAhead < missing_.size()) store_.PrefetchIndex(ids[missing_[m + kAhead]]);
+    const size_t i = missing_[m];
     const uint32_t rows = store_.size();
     TD_ASSIGN_OR_RETURN(at_[i], store_.FindOrAdd(ids[i], accessor_.extends()));
     if (store_.size() != rows) made_.push_back({i, fresh});
@@ -351,17 +368,21 @@ void SparseTable::Gather(std::span<const uint64_t> ids, float* out) {
   pull.moves = store_.moves();
   const auto dim = static_cast<size_t>(dim_);
   InParts(ids.size(), [&](int, size_t from, size_t to) {
+    std::vector<float> scratch;
     for (size_t begin = from; begin < to; begin += kPullGroup) {
       const size_t end = std::min(begin + kPullGroup, to);
       store_.Find(ids.subspan(begin, end - begin), pull.at.data() + begin);
+      std::array<size_t, kPullGroup> absent;
+      size_t count = 0;
       for (size_t i = begin; i < end; ++i) {
         if (pull.at[i] == RowStore::kNone) {
-          FillAbsent(ids[i], out + i * dim);
+          absent[count++] = i;
         } else {
           CopyWeights(pull.at[i], out + i * dim);
           if (tiers_ != nullptr) tiers_->Touch(pull.at[i]);
         }
       }
+      if (count != 0) FillAbsent(ids, std::span(absent).first(count), scratch, out);
     }
     return OkStatus();
   }).IgnoreError();

@@ -155,7 +155,9 @@ class SparseTable {
   // Makes rows of the step full that are so from now on.
   Status Extend(std::span<const uint64_t> ids);
   void CopyWeights(uint32_t at, float* out) const;
-  void FillAbsent(uint64_t id, float* weights) const;
+  // What the rows at these positions of `ids` read as, at most kPullGroup that are not there.
+  void FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
+                  std::vector<float>& scratch, float* out) const;
   void Gather(std::span<const uint64_t> ids, float* out);
   void OverwritePrevious(std::span<const uint64_t> ids, float* out) const;
   // The first weights of a row, `columns` of them.
@@ -199,7 +201,8 @@ class SparseTable {
   ForkJoin* const workers_;
   RecentRows recent_;
   std::vector<uint32_t> at_;
-  std::vector<MadeRow> made_;  // ascending
+  std::vector<size_t> missing_;  // positions among the ids of the step
+  std::vector<MadeRow> made_;    // ascending
   std::vector<uint64_t> merged_ids_;
   std::vector<float> merged_;
   // Weights before the last step: of previous_ids_, or with IdleRows::kFade of all places.

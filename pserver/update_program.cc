@@ -1,8 +1,10 @@
 #include "pserver/update_program.h"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <cstring>
+
+#include "kernels/ops/update_loops.h"
 
 namespace tandem {
 namespace {
@@ -98,22 +100,9 @@ Status UpdateProgram::Apply(const float* gradient, float learning_rate) {
 }
 
 int64_t FirstNotFinite(std::span<const float> values) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  constexpr size_t kBlock = 4096;  // the inner loop has no way out, so that it is vectorised
-  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
-    const size_t end = std::min(begin + kBlock, values.size());
-    uint32_t bad = 0;
-    for (size_t i = begin; i < end; ++i) {
-      bad |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent;
-    }
-    if (bad == 0) continue;
-    for (size_t i = begin; i < end; ++i) {
-      if ((std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent) {
-        return static_cast<int64_t>(i);
-      }
-    }
-  }
-  return -1;
+  if (BestUpdateLoops().all_finite(values.data(), static_cast<int64_t>(values.size()))) return -1;
+  const auto bad = std::ranges::find_if(values, [](float v) { return !std::isfinite(v); });
+  return bad == values.end() ? -1 : bad - values.begin();  // they may have changed meanwhile
 }
 
 }  // namespace tandem

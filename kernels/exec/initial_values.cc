@@ -22,17 +22,20 @@ Fans FansOf(const Shape& shape) {
   return {static_cast<double>(shape[1]) * taps, static_cast<double>(shape[0]) * taps};
 }
 
-void FillUniform(uint64_t key, int64_t offset, double low, double high, std::span<float> out) {
+void FillUniform(uint64_t key, uint64_t offset, double low, double high, std::span<float> out) {
   const auto scale = static_cast<float>(high - low);
   for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<float>(low) + scale * UniformAt(key, static_cast<uint64_t>(offset) + i);
+    out[i] = static_cast<float>(low) + scale * UniformAt(key, offset + i);
   }
 }
 
-void FillNormal(uint64_t key, int64_t offset, double mean, double stddev, std::span<float> out) {
-  BestMathLoops().normal(key, static_cast<uint64_t>(offset), out.data(),
-                         static_cast<int64_t>(out.size()));
-  for (float& z : out) z = static_cast<float>(mean) + static_cast<float>(stddev) * z;
+void FillNormal(uint64_t key, std::span<const uint64_t> offsets, int64_t n, double mean,
+                double stddev, float* out) {
+  const auto rows = static_cast<int64_t>(offsets.size());
+  BestMathLoops().normal(key, offsets.data(), rows, out, n);
+  for (float& z : std::span(out, static_cast<size_t>(rows * n))) {
+    z = static_cast<float>(mean) + static_cast<float>(stddev) * z;
+  }
 }
 
 }  // namespace
@@ -51,15 +54,25 @@ InitialValues::InitialValues(const std::string& name, const Init& init, const Sh
 }
 
 void InitialValues::Fill(int64_t offset, std::span<float> out) const {
+  const auto begin = static_cast<uint64_t>(offset);
+  FillRows({&begin, 1}, static_cast<int64_t>(out.size()), out.data());
+}
+
+void InitialValues::FillRows(std::span<const uint64_t> offsets, int64_t n, float* out) const {
   switch (kind_) {
     case Init::kConstant:
-      return void(std::fill(out.begin(), out.end(), static_cast<float>(a_)));
+      return void(
+          std::fill_n(out, static_cast<int64_t>(offsets.size()) * n, static_cast<float>(a_)));
     case Init::kUniform:
     case Init::kXavierUniform:
-      return FillUniform(key_, offset, a_, b_, out);
+      for (const uint64_t offset : offsets) {
+        FillUniform(key_, offset, a_, b_, {out, static_cast<size_t>(n)});
+        out += n;
+      }
+      return;
     case Init::kNormal:
     case Init::kMsraNormal:
-      return FillNormal(key_, offset, a_, b_, out);
+      return FillNormal(key_, offsets, n, a_, b_, out);
   }
 }
 

@@ -15,6 +15,8 @@ class InitialValues {
   InitialValues(const std::string& name, const Init& init, const Shape& shape, uint64_t seed);
   // Elements [offset, offset + out.size()).
   void Fill(int64_t offset, std::span<float> out) const;
+  // Row r of `out` [offsets, n]: elements [offsets[r], offsets[r] + n).
+  void FillRows(std::span<const uint64_t> offsets, int64_t n, float* out) const;
 
  private:
   Init::Kind kind_;

@@ -30,9 +30,9 @@ struct MathLoops {
   void (*dropout)(const float* x, float* y, int64_t n, uint64_t key, uint64_t first,
                   uint32_t drop_below, float scale);
 
-  // out[i] = NormalAt(key, first + i) of common/base/rng.h to 1e-6, by a logarithm and a cosine of
-  // its own: the same bits by every table.
-  void (*normal)(uint64_t key, uint64_t first, float* out, int64_t n);
+  // Rows of n: out[r][i] = NormalAt(key, first[r] + i) of common/base/rng.h to 1e-6, by a logarithm
+  // and a cosine of its own: the same bits by every table.
+  void (*normal)(uint64_t key, const uint64_t* first, int64_t rows, float* out, int64_t n);
 
   // Mean and variance (of all n, not n - 1) of a row, n >= 1.
   void (*moments)(const float* x, int64_t n, float* mean, float* variance);

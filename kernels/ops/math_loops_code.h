@@ -135,14 +135,13 @@ void NormalizeRowGrad(const float* x, float mean, float r, const float* scale, c
   if (gx != nullptr) NormalizeRowInput(x, mean, r, scale, gy, gx, n);
 }
 
-// Philox-4x32-10 (common/base/rng.cc) of `n` counters at once; c[w] are their words w.
+// Philox-4x32-10 (common/base/rng.cc) of the `n` counters `at`; c[w] are their words w.
 template <int64_t n>
-inline void PhiloxWords(uint64_t key, uint64_t counter, uint32_t (&c)[4][n]) {
+inline void PhiloxWords(uint64_t key, const uint64_t (&at)[n], uint32_t (&c)[4][n]) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   for (int64_t l = 0; l < n; ++l) {
-    const uint64_t at = counter + static_cast<uint64_t>(l);
-    c[0][l] = static_cast<uint32_t>(at);
-    c[1][l] = static_cast<uint32_t>(at >> 32);
+    c[0][l] = static_cast<uint32_t>(at[l]);
+    c[1][l] = static_cast<uint32_t>(at[l] >> 32);
     c[2][l] = c[3][l] = 0;
   }
   for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
@@ -162,13 +161,14 @@ void DropoutRun(const float* x, float* y, int64_t n, uint64_t key, uint64_t firs
                 uint32_t drop_below, float scale) {
   constexpr int64_t kCounters = 32;
   uint32_t c[4][kCounters], words[4 * kCounters];
-  uint64_t counter = first / 4;
+  uint64_t at[kCounters];
+  for (int64_t l = 0; l < kCounters; ++l) at[l] = first / 4 + static_cast<uint64_t>(l);
   for (int64_t i = -static_cast<int64_t>(first % 4); i < n; i += 4 * kCounters) {
-    PhiloxWords(key, counter, c);
+    PhiloxWords(key, at, c);
     for (int64_t l = 0; l < kCounters; ++l) {
       for (int64_t w = 0; w < 4; ++w) words[4 * l + w] = c[w][l];
+      at[l] += kCounters;
     }
-    counter += kCounters;
     const int64_t begin = i < 0 ? 0 : i, end = i + 4 * kCounters < n ? i + 4 * kCounters : n;
     TANDEM_VECTOR_LOOP
     for (int64_t j = begin; j < end; ++j) {
@@ -231,20 +231,45 @@ void NormalsOf(const uint32_t* radius, const uint32_t* turn, float* out, int64_t
   }
 }
 
-void NormalRun(uint64_t key, uint64_t first, float* out, int64_t n) {
-  constexpr int64_t kCounters = 8;
-  uint32_t c[4][kCounters];
-  float even[kCounters], odd[kCounters];
-  uint64_t counter = first / 2;
-  for (int64_t i = -static_cast<int64_t>(first % 2); i < n; i += 2 * kCounters) {
-    PhiloxWords(key, counter, c);
-    counter += kCounters;
+// A counter gives two elements; those of several rows are worked on together.
+void NormalRows(uint64_t key, const uint64_t* first, int64_t rows, float* out, int64_t n) {
+  constexpr int64_t kCounters = 16;
+  struct Piece {  // of a row: `count` of the elements that the counters give, from `begin` on
+    float* to;
+    int64_t begin, count;
+  };
+  int64_t next = 0;  // counter of the row
+  for (int64_t row = 0; row < rows && n > 0;) {
+    uint64_t at[kCounters] = {};
+    Piece pieces[kCounters];
+    int64_t filled = 0, count = 0;
+    while (filled < kCounters && row < rows) {
+      const int64_t skip = static_cast<int64_t>(first[row] % 2), counters = (skip + n + 1) / 2;
+      const int64_t left = counters - next, room = kCounters - filled;
+      const int64_t take = left < room ? left : room;
+      for (int64_t k = 0; k < take; ++k) {
+        at[filled + k] = first[row] / 2 + static_cast<uint64_t>(next + k);
+      }
+      const int64_t begin = 2 * next - skip, from = begin < 0 ? 0 : begin;
+      const int64_t end = begin + 2 * take < n ? begin + 2 * take : n;
+      pieces[count++] = {out + row * n + from, 2 * filled + from - begin, end - from};
+      filled += take;
+      next += take;
+      if (next < counters) break;
+      next = 0;
+      ++row;
+    }
+    uint32_t c[4][kCounters];
+    float even[kCounters], odd[kCounters], pairs[2 * kCounters];
+    PhiloxWords(key, at, c);
     NormalsOf(c[0], c[1], even, kCounters);
     NormalsOf(c[2], c[3], odd, kCounters);
-    const int64_t begin = i < 0 ? 0 : i, end = i + 2 * kCounters < n ? i + 2 * kCounters : n;
-    for (int64_t j = begin; j < end; ++j) {
-      const int64_t at = j - i;
-      out[j] = at % 2 == 0 ? even[at / 2] : odd[at / 2];
+    for (int64_t k = 0; k < kCounters; ++k) {
+      pairs[2 * k] = even[k];
+      pairs[2 * k + 1] = odd[k];
+    }
+    for (int64_t p = 0; p < count; ++p) {
+      for (int64_t i = 0; i < pieces[p].count; ++i) pieces[p].to[i] = pairs[pieces[p].begin + i];
     }
   }
 }
@@ -270,7 +295,7 @@ const MathLoops TANDEM_MATH_LOOPS = {
     .softmax_row = SoftmaxRow,
     .softmax_row_grad = SoftmaxRowGrad,
     .dropout = DropoutRun,
-    .normal = NormalRun,
+    .normal = NormalRows,
     .moments = Moments,
     .normalize_row = NormalizeRow,
     .normalize_row_grad = NormalizeRowGrad,

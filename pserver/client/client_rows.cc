@@ -138,7 +138,11 @@ Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows, const Ps
     TD_ASSIGN_OR_RETURN(const int index, TableIndex(r.variable));
     const int64_t dim = push_widths[static_cast<size_t>(index)];
     std::vector<std::shared_ptr<OwnedRows>> split(now.generations.size());
-    for (auto& part : split) part = std::make_shared<OwnedRows>();
+    for (auto& part : split) {
+      part = std::make_shared<OwnedRows>();
+      part->ids.reserve(r.ids.size() / split.size());
+      part->values.reserve(r.ids.size() / split.size() * static_cast<size_t>(dim));
+    }
     for (size_t i = 0; i < r.ids.size(); ++i) {
       OwnedRows& part = *split[now.OwnerOf(static_cast<uint64_t>(r.ids[i]))];
       part.ids.push_back(r.ids[i]);
@@ -185,6 +189,7 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
       part->dims.push_back(tables[table].dim);
       range->mutable_id()->Reserve(static_cast<int>(r.ids.size() / parts.size()));
       own[server] = {range, &part->to.emplace_back()};
+      own[server].to->reserve(r.ids.size() / parts.size());
     }
     for (size_t i = 0; i < r.ids.size(); ++i) {
       const auto id = static_cast<uint64_t>(r.ids[i]);

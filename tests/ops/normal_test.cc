@@ -14,7 +14,7 @@ constexpr uint64_t kKey = 0x123456789abcdef;
 
 std::vector<float> Normals(const MathLoops& loops, uint64_t first, int64_t n) {
   std::vector<float> out(static_cast<size_t>(n));
-  loops.normal(kKey, first, out.data(), n);
+  loops.normal(kKey, &first, 1, out.data(), n);
   return out;
 }
 
@@ -37,6 +37,20 @@ TEST(Normal, AnySliceHasTheSameBits) {
       EXPECT_EQ(Normals(BestMathLoops(), static_cast<uint64_t>(first), n),
                 std::vector<float>(all.begin() + first, all.begin() + first + n));
     }
+  }
+}
+
+TEST(Normal, RowsHaveTheBitsOfEachAlone) {
+  const std::vector<uint64_t> firsts = {5, 0, 1000, 17, 34, 3, 3};
+  for (const int64_t n : {0, 1, 16, 17, 40}) {
+    std::vector<float> rows(firsts.size() * static_cast<size_t>(n)), want;
+    BestMathLoops().normal(kKey, firsts.data(), static_cast<int64_t>(firsts.size()), rows.data(),
+                           n);
+    for (const uint64_t first : firsts) {
+      const auto row = Normals(BestMathLoops(), first, n);
+      want.insert(want.end(), row.begin(), row.end());
+    }
+    EXPECT_EQ(rows, want) << n;
   }
 }
 

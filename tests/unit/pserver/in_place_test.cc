@@ -71,11 +71,54 @@ class NoLog final : public UpdateLog {
 
 TEST_F(InPlaceTest, ValuesAreTakenWhereTheyLieUnlessTheyAreKept) {
   EXPECT_TRUE(Takes(ShardMode::kASync));
-  EXPECT_FALSE(Takes(ShardMode::kSync));
+  EXPECT_TRUE(Takes(ShardMode::kSync));  // nobody else is waited for
   NoLog log;
   EXPECT_FALSE(Takes(ShardMode::kASync, {.log = &log}));
   EXPECT_EQ(log.entries.back().kind, LogEntry::Kind::kPush);
   shard_.reset();  // before the log
+}
+
+// In sync mode what lies elsewhere is there for the last push of a step alone.
+TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
+  Make();
+  Start(Config(2, ShardMode::kSync));
+  const std::vector<float> values = {1, 2, 3, 4}, others = {3, 2, 1, 0};
+  const auto push = [&](int rank, const std::vector<float>& from) {
+    const void* const where[] = {from.data(), from.data(), from.data()};
+    const PushHead head = Head(Rank(rank), 1, 0);
+    PushTicket ticket = *shard_->AdmitPush(head, where);
+    const bool takes = ticket.buffers[0].get() == static_cast<const void*>(from.data());
+    for (const Buffer& buffer : ticket.buffers) {
+      if (!takes) std::memcpy(buffer.get(), from.data(), 16);
+    }
+    EXPECT_TRUE(shard_->Push(head, std::move(ticket)).ok());
+    return takes;
+  };
+  EXPECT_FALSE(push(0, values));
+  EXPECT_TRUE(push(1, others));
+  EXPECT_THAT(Values(*PullNow(1)),
+              testing::ElementsAre(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
+}
+
+// A push that was admitted as the last one, when another trainer came anew before it was taken:
+// it is copied, since the step now waits.
+TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
+  Make();
+  Start(Config(2, ShardMode::kSync));
+  ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1).ok());
+  std::vector<float> values(4, 3);
+  const void* const where[] = {values.data(), values.data(), values.data()};
+  const PushHead head = Head(Rank(1), 1, 0);
+  PushTicket ticket = *shard_->AdmitPush(head, where);
+  ASSERT_EQ(ticket.buffers[0].get(), static_cast<const void*>(values.data()));
+  Caller anew = Rank(0);
+  ++anew.incarnation;
+  ASSERT_TRUE(shard_->Greet(anew).ok());  // what the older one gave is dropped
+  ASSERT_TRUE(shard_->Push(head, std::move(ticket)).ok());
+  std::fill(values.begin(), values.end(), 1e6f);  // as the caller does behind the call
+  ASSERT_TRUE(Push(Head(anew, 1, 0), 1).ok());
+  EXPECT_THAT(Values(*PullNow(1)),
+              testing::ElementsAre(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
 }
 
 }  // namespace
