@@ -18,6 +18,7 @@ class RecentRows {
     std::vector<uint32_t> at;  // RowStore::kNone: it was not there
     std::vector<float> fresh;  // values of those that were not there, side by side; or none
     uint64_t moves = 0;        // RowStore::moves() then
+    uint32_t rows = 0;         // RowStore::size() then
   };
 
   // The oldest is dropped; its memory is the new one's.

@@ -70,10 +70,32 @@ StatusOr<uint32_t> RowStore::FindOrAdd(uint64_t id, bool brief) {
     return status;
   }
   ++kind.size;
+  SetNew(id, at);
+  return at;
+}
+
+void RowStore::SetNew(uint64_t id, uint32_t at) {
   HeadOf(at) = {id, 0, 0};
   SetUse(at, {});
   Mark(at) = 0;
-  return at;
+}
+
+Status RowStore::Grow(size_t more, bool brief) {
+  Kind& kind = kinds_[brief ? 1 : 0];
+  const uint32_t before = kind.size;
+  for (size_t i = 0; i < more; ++i) {
+    if (Status status = MakeRoom(kind); !status.ok()) {
+      kind.size = before;
+      return status;
+    }
+    ++kind.size;
+  }
+  return OkStatus();
+}
+
+void RowStore::Insert(uint64_t id, uint32_t at) {
+  buckets_[RowBucket(id)].emplace(id, at);
+  SetNew(id, at);
 }
 
 StatusOr<uint32_t> RowStore::Add(uint64_t id, bool brief) {

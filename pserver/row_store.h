@@ -47,7 +47,12 @@ class RowStore {
   StatusOr<uint32_t> FindOrAdd(uint64_t id, bool brief = false);
   // Makes a full row, not initialised, of a brief one, and gives its place; use and mark stay.
   StatusOr<uint32_t> Extend(uint32_t at);
-  // Brings what FindOrAdd looks at into the cache.
+  // ---- Many rows: Grow, then Insert of each, by threads each of which has buckets of its own.
+  // Makes `more` rows at the places from Next(brief) on. RESOURCE_EXHAUSTED: none are made.
+  Status Grow(size_t more, bool brief);
+  // The row at `at` is that of `id`, which is not there yet. As behind Add.
+  void Insert(uint64_t id, uint32_t at);
+  // Brings what Insert looks at into the cache.
   void PrefetchIndex(uint64_t id) const { buckets_[RowBucket(id)].prefetch(id); }
   // Makes room in the hash tables for rows that come now. Needed by nobody; saves growing them.
   void Expect(std::span<const uint64_t> ids);
@@ -116,6 +121,7 @@ class RowStore {
   };
   static Kind KindOf(int64_t floats, bool clicks);
   Status MakeRoom(Kind& kind) const;
+  void SetNew(uint64_t id, uint32_t at);  // but for the values
   const Kind& OfPlace(uint32_t at) const { return brief(at) ? kinds_[1] : kinds_[0]; }
   Kind& OfPlace(uint32_t at) { return brief(at) ? kinds_[1] : kinds_[0]; }
   std::byte* Slab(uint32_t at) const {

@@ -22,6 +22,8 @@ namespace tandem {
 // Not thread-safe.
 class RowTiers {
  public:
+  static constexpr size_t kGroup = 4096;  // rows for which to make room together
+
   struct Counts {
     uint64_t fetched = 0;     // rows that came in
     uint64_t written = 0;     // rows that went out and were not there already

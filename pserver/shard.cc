@@ -353,10 +353,7 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
 
 Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   Trainer& t = trainers_[head.caller.trainer];
-  // Since it was admitted another trainer may have gone, for which the step now waits.
-  if (config_.mode == ShardMode::kSync && !CompletesStep(head)) {
-    TD_RETURN_IF_ERROR(Own(head, ticket));
-  }
+  TD_RETURN_IF_ERROR(OwnIfItWaits(head, ticket));
   if (config_.delay_compensation > 0 && !replaying_) {
     TD_RETURN_IF_ERROR(Compensate(head, ticket));
   }

@@ -306,8 +306,9 @@ class Shard {
   bool GaveAll(int trainer) const TD_REQUIRES(mu_);
   // Whether nothing of a step (sync) is missing behind this push.
   bool CompletesStep(const PushHead& head) const TD_REQUIRES(mu_);
-  // Copies what is not the ticket's own.
-  Status Own(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
+  // Copies what is not the ticket's own where the step waits for others, as it may have come to
+  // since the push was admitted.
+  Status OwnIfItWaits(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   void DropGathered(int trainer) TD_REQUIRES(mu_);
   bool TakesTwice(int index, int trainer) const TD_REQUIRES(mu_);
   bool IsTable(int index) const TD_REQUIRES(mu_) {

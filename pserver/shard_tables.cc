@@ -122,7 +122,8 @@ bool Shard::CompletesStep(const PushHead& head) const {
   return head.slices.size() == table_->size() + 2 * sparse_->size();
 }
 
-Status Shard::Own(const PushHead& head, PushTicket& ticket) {
+Status Shard::OwnIfItWaits(const PushHead& head, PushTicket& ticket) {
+  if (config_.mode != ShardMode::kSync || CompletesStep(head)) return OkStatus();
   for (size_t i = 0; i < ticket.buffers.size(); ++i) {
     Buffer& buffer = ticket.buffers[i];
     if (buffer.use_count() != 0) continue;

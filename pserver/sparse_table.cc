@@ -1,7 +1,6 @@
 #include "pserver/sparse_table.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "common/base/nearest.h"
@@ -10,11 +9,8 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kPullGroup = 64;    // rows that are looked up, then copied
-constexpr size_t kTierGroup = 4096;  // ... for which there is room together
-constexpr int64_t kLine = 16;        // floats of a line of the cache
-constexpr size_t kPartRows = 1024;   // that keep a thread busy for some 100 us
-constexpr size_t kAhead = 8;         // rows fetched into the cache before their turn
+constexpr size_t kPartRows = 1024;  // that keep a thread busy for some 100 us
+constexpr size_t kAhead = 16;       // rows fetched into the cache before their turn
 
 Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(optimizer));
@@ -38,12 +34,6 @@ Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
   return OkStatus();
 }
 
-// A copy of whole lines, where rows are such, is a few moves instead of a call.
-void CopyRow(const float* from, int64_t dim, float* to) {
-  if (dim % kLine != 0) return void(std::copy_n(from, dim, to));
-  for (int64_t i = 0; i < dim; i += kLine) std::copy_n(from + i, kLine, to + i);
-}
-
 }  // namespace
 
 StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
@@ -63,17 +53,17 @@ StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
   return table;
 }
 
-Status SparseTable::InParts(size_t rows, const PartWork& work) const {
+Status SparseTable::InParts(size_t rows, size_t range, const PartWork& work) const {
   int parts = 1;
   // Marks of tiers are not made for several threads.
   if (workers_ != nullptr && tiers_ == nullptr) {
     parts = std::clamp(static_cast<int>(rows / kPartRows), 1, workers_->threads());
   }
-  if (parts == 1) return work(0, 0, rows);
+  if (parts == 1) return work(0, 0, range);
   std::vector<Status> done(static_cast<size_t>(parts));
   workers_->Run(parts, [&](int part) {
     const auto p = static_cast<size_t>(part), n = static_cast<size_t>(parts);
-    done[p] = work(part, rows * p / n, rows * (p + 1) / n);
+    done[p] = work(part, range * p / n, range * (p + 1) / n);
   });
   for (const Status& status : done) TD_RETURN_IF_ERROR(status);
   return OkStatus();
@@ -137,29 +127,6 @@ void SparseTable::FillFirst(uint64_t id, int64_t columns, float* weights) const 
   fresh_.Fill(static_cast<int64_t>(id) * dim_, {weights, static_cast<size_t>(columns)});
 }
 
-void SparseTable::FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
-                             std::vector<float>& scratch, float* out) const {
-  const int64_t columns = spec_.rules.admits() ? 0 : accessor_.columns_at_first();
-  std::array<uint64_t, kPullGroup> offsets;
-  for (size_t i = 0; i < positions.size(); ++i) {
-    offsets[i] = ids[positions[i]] * static_cast<uint64_t>(dim_);
-  }
-  scratch.resize(positions.size() * static_cast<size_t>(columns));
-  fresh_.FillRows(std::span(offsets).first(positions.size()), columns, scratch.data());
-  const float* from = scratch.data();
-  for (const size_t position : positions) {
-    float* const row = out + position * static_cast<size_t>(dim_);
-    CopyRow(from, columns, row);
-    std::fill(row + columns, row + dim_, 0.0f);
-    from += columns;
-  }
-}
-
-void SparseTable::CopyWeights(uint32_t at, float* out) const {
-  if (!store_.brief(at)) return CopyRow(store_.Row(at), dim_, out);
-  std::fill(std::copy_n(store_.Row(at), accessor_.columns_at_first(), out), out + dim_, 0.0f);
-}
-
 Status SparseTable::Place(std::span<const uint64_t> ids) {
   const RecentRows::Pull* const recent = recent_.Find(ids, store_.moves());
   at_.resize(ids.size());
@@ -171,21 +138,41 @@ Status SparseTable::Place(std::span<const uint64_t> ids) {
       return OkStatus();
     }));
   }
-  missing_.clear();
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (at_[i] == RowStore::kNone) missing_.push_back(i);
-  }
   made_.clear();
   const float* fresh = recent == nullptr || recent->fresh.empty() ? nullptr : recent->fresh.data();
-  for (size_t m = 0; m < missing_.size(); ++m) {
-    if (m + kAhead < missing_.size()) store_.PrefetchIndex(ids[missing_[m + kAhead]]);
-    const size_t i = missing_[m];
-    const uint32_t rows = store_.size();
-    TD_ASSIGN_OR_RETURN(at_[i], store_.FindOrAdd(ids[i], accessor_.extends()));
-    if (store_.size() != rows) made_.push_back({i, fresh});
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (at_[i] != RowStore::kNone) continue;
+    made_.push_back({i, fresh});
     if (fresh != nullptr) fresh += dim_;
   }
-  return OkStatus();
+  if (recent != nullptr && recent->rows != store_.size()) {
+    std::erase_if(made_, [&](const MadeRow& row) {  // that other pushes made since
+      store_.Find(ids.subspan(row.position, 1), &at_[row.position]);
+      return at_[row.position] != RowStore::kNone;
+    });
+  }
+  return AddMade(ids);
+}
+
+Status SparseTable::AddMade(std::span<const uint64_t> ids) {
+  uint32_t next = store_.Next(accessor_.extends());
+  TD_RETURN_IF_ERROR(store_.Grow(made_.size(), accessor_.extends()));
+  for (const MadeRow& row : made_) at_[row.position] = next++;
+  return InParts(made_.size(), kRowBuckets, [&](int, size_t begin, size_t end) {
+    const auto mine = [=](uint64_t id) {
+      const auto bucket = static_cast<size_t>(RowBucket(id));
+      return begin <= bucket && bucket < end;
+    };
+    for (size_t i = 0; i < made_.size(); ++i) {
+      if (i + kAhead < made_.size()) {
+        const uint64_t ahead = ids[made_[i + kAhead].position];
+        if (mine(ahead)) store_.PrefetchIndex(ahead);
+      }
+      const size_t position = made_[i].position;
+      if (mine(ids[position])) store_.Insert(ids[position], at_[position]);
+    }
+    return OkStatus();
+  });
 }
 
 void SparseTable::Begin(std::span<const uint64_t> ids, const float* pushed, size_t begin,
@@ -344,56 +331,6 @@ Status SparseTable::UpdateAll(std::span<const uint64_t> ids, const float* gradie
   return updater_.UpdateAll(store_, at_, gradients, rate);
 }
 
-Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out) {
-  if (tiers_ == nullptr) {
-    Gather(ids, out);
-  } else {
-    const size_t group = std::clamp<size_t>(tiers_->rows_max() / 8, kPullGroup, kTierGroup);
-    for (size_t begin = 0; begin < ids.size(); begin += group) {
-      const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));
-      TD_RETURN_IF_ERROR(Prepare(some));
-      Gather(some, out + begin * static_cast<size_t>(dim_));
-    }
-  }
-  if (previous) OverwritePrevious(ids, out);
-  return OkStatus();
-}
-
-void SparseTable::Gather(std::span<const uint64_t> ids, float* out) {
-  RecentRows::Pull large;
-  RecentRows::Pull& pull = ids.size() <= RecentRows::kRowsMax ? recent_.Add() : large;
-  pull.ids.assign(ids.begin(), ids.end());
-  pull.at.resize(ids.size());
-  pull.fresh.clear();
-  pull.moves = store_.moves();
-  const auto dim = static_cast<size_t>(dim_);
-  InParts(ids.size(), [&](int, size_t from, size_t to) {
-    std::vector<float> scratch;
-    for (size_t begin = from; begin < to; begin += kPullGroup) {
-      const size_t end = std::min(begin + kPullGroup, to);
-      store_.Find(ids.subspan(begin, end - begin), pull.at.data() + begin);
-      std::array<size_t, kPullGroup> absent;
-      size_t count = 0;
-      for (size_t i = begin; i < end; ++i) {
-        if (pull.at[i] == RowStore::kNone) {
-          absent[count++] = i;
-        } else {
-          CopyWeights(pull.at[i], out + i * dim);
-          if (tiers_ != nullptr) tiers_->Touch(pull.at[i]);
-        }
-      }
-      if (count != 0) FillAbsent(ids, std::span(absent).first(count), scratch, out);
-    }
-    return OkStatus();
-  }).IgnoreError();
-  // Where rules admit rows a row that is not there reads as zeros, which are not its first values.
-  if (spec_.rules.admits() || &pull == &large) return;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (pull.at[i] != RowStore::kNone) continue;
-    pull.fresh.insert(pull.fresh.end(), out + i * dim, out + (i + 1) * dim);
-  }
-}
-
 Status SparseTable::Extend(std::span<const uint64_t> ids) {
   if (!accessor_.extends()) return OkStatus();
   std::vector<uint64_t> extended;
@@ -423,28 +360,6 @@ Status SparseTable::CheckCounts(const RowsGradient& gradient) const {
   return Annotate(accessor_.CheckCounts(gradient.ids, gradient.values), "table " + spec_.variable);
 }
 
-// What Begin removed, and what Apply changed since, to `out`, which has the weights of now.
-void SparseTable::OverwritePrevious(std::span<const uint64_t> ids, float* out) const {
-  for (size_t i = 0; i < ids.size(); ++i, out += dim_) {
-    const auto removed = previous_removed_.find(ids[i]);
-    if (removed != previous_removed_.end()) {
-      std::copy_n(removed->second.data(), dim_, out);
-      continue;
-    }
-    if (idle_ == IdleRows::kFade) {
-      uint32_t at = RowStore::kNone;
-      store_.Find({&ids[i], 1}, &at);
-      const size_t begin = static_cast<size_t>(at) * static_cast<size_t>(dim_);
-      if (at == RowStore::kNone || begin >= previous_.size()) continue;
-      std::copy_n(previous_.data() + begin, dim_, out);
-      continue;
-    }
-    const auto it = std::lower_bound(previous_ids_.begin(), previous_ids_.end(), ids[i]);
-    if (it == previous_ids_.end() || *it != ids[i]) continue;
-    std::copy_n(previous_.data() + (it - previous_ids_.begin()) * dim_, dim_, out);
-  }
-}
-
 Status SparseTable::CheckContent(const RowValues& values) const {
   const auto brief = static_cast<size_t>(
       std::ranges::count_if(values.use, [](const RowAge& use) { return use.brief; }));
@@ -468,8 +383,8 @@ Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
   store_.Expect(values.ids);
   const float* from = values.content.data();
   for (size_t i = 0; i < values.ids.size(); ++i) {  // one may come twice
-    if (tiers_ != nullptr && i % kTierGroup == 0) {
-      const size_t n = std::min(kTierGroup, values.ids.size() - i);
+    if (tiers_ != nullptr && i % RowTiers::kGroup == 0) {
+      const size_t n = std::min(RowTiers::kGroup, values.ids.size() - i);
       TD_RETURN_IF_ERROR(tiers_->Trim());
       TD_RETURN_IF_ERROR(tiers_->Discard({&values.ids[i], n}));
     }

@@ -9,6 +9,7 @@
 // optimizer's operator (row_updater.h), of several parts of the rows at once.
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <functional>
 #include <map>
@@ -122,12 +123,13 @@ class SparseTable {
   void DropCut() { cut_.reset(); }  // nobody needs it
 
  private:
+  static constexpr size_t kPullGroup = 64;  // rows that are looked up, then copied
   // A row that a step has made.
   struct MadeRow {
     size_t position;     // among the ids of the step
     const float* fresh;  // its first values; null: they are to be drawn
   };
-  // Does a part of the work with rows [begin, end).
+  // Does a part of the work: that with [begin, end) of what it is cut by.
   using PartWork = std::function<Status(int part, size_t begin, size_t end)>;
 
   SparseTable(TableSpec spec, IdleRows idle, RowUpdater updater, ForkJoin* workers)
@@ -142,18 +144,26 @@ class SparseTable {
         admission_(spec_.rules, spec_.seed, spec_.variable),
         updater_(std::move(updater)),
         workers_(workers) {}
-  // Cuts `rows` rows into parts that are done at once, where they are worth it.
-  Status InParts(size_t rows, const PartWork& work) const;
+  // Cuts [0, range) into parts that are done at once, where `rows` rows are worth it.
+  Status InParts(size_t rows, size_t range, const PartWork& work) const;
+  Status InParts(size_t rows, const PartWork& work) const { return InParts(rows, rows, work); }
   // Adds the gradients up; the result lies in one of them, or in merged_.
   RowsGradient Merge(std::span<const RowsGradient> gradients);
   // Sets at_ to the places of `ids`; those that are missing are added, whatever the rules say, and
   // are in made_: their values are not set yet.
   Status Place(std::span<const uint64_t> ids);
+  Status AddMade(std::span<const uint64_t> ids);  // to the store
   // The gradient of rows that are there or admitted now; the result lies in it, or in merged_.
   RowsGradient DropRefused(const RowsGradient& gradient);
   Status Shrink();
   // Makes rows of the step full that are so from now on.
   Status Extend(std::span<const uint64_t> ids);
+  // A copy of whole lines of the cache, where rows are such, is a few moves instead of a call.
+  static void CopyRow(const float* from, int64_t dim, float* to) {
+    constexpr int64_t kLine = 16;  // floats
+    if (dim % kLine != 0) return void(std::copy_n(from, dim, to));
+    for (int64_t i = 0; i < dim; i += kLine) std::copy_n(from + i, kLine, to + i);
+  }
   void CopyWeights(uint32_t at, float* out) const;
   // What the rows at these positions of `ids` read as, at most kPullGroup that are not there.
   void FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
@@ -201,8 +211,7 @@ class SparseTable {
   ForkJoin* const workers_;
   RecentRows recent_;
   std::vector<uint32_t> at_;
-  std::vector<size_t> missing_;  // positions among the ids of the step
-  std::vector<MadeRow> made_;    // ascending
+  std::vector<MadeRow> made_;  // ascending
   std::vector<uint64_t> merged_ids_;
   std::vector<float> merged_;
   // Weights before the last step: of previous_ids_, or with IdleRows::kFade of all places.

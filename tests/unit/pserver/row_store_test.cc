@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace tandem {
 namespace {
 
@@ -45,6 +47,31 @@ TEST(RowStoreTest, RowsKeepTheirValuesWhileOthersComeAndGo) {
   }
   for (const uint64_t id : ids) Expect(rows, id);
   EXPECT_EQ(rows.bytes(), full);
+}
+
+TEST(RowStoreTest, ManyRowsAreAddedByThreadsWithBucketsOfTheirOwn) {
+  RowStore rows(kFloats);
+  Put(rows, 1000);
+  const uint32_t first = rows.Next(false);
+  ASSERT_TRUE(rows.Grow(kRows, false).ok());
+  const auto insert = [&](int from, int to) {
+    for (uint64_t id = 0; id < kRows; ++id) {
+      if (RowBucket(id) < from || RowBucket(id) >= to) continue;
+      const uint32_t at = first + static_cast<uint32_t>(id);
+      rows.Insert(id, at);
+      rows.Row(at)[0] = rows.Row(at)[kFloats - 1] = static_cast<float>(id);
+      EXPECT_EQ(rows.Mark(at), 0);
+      rows.Mark(at) = static_cast<uint8_t>(id);
+    }
+  };
+  std::thread other(insert, 0, 600);
+  insert(600, kRowBuckets);
+  other.join();
+  EXPECT_EQ(rows.size(), kRows + 1);
+  for (uint64_t id = 0; id < kRows; ++id) Expect(rows, id);
+  Expect(rows, 1000);
+  Put(rows, 1001);
+  EXPECT_EQ(rows.Id(rows.At(kRows + 1)), 1001u);
 }
 
 }  // namespace
