@@ -20,6 +20,15 @@ struct ServerMark {
 // Takes up a mark: of the same trainer and server the later one, of the same incarnation both.
 void AddMark(const ServerMark& mark, std::vector<ServerMark>& all);
 
+// Which buckets are to go where, for how long they wait for that, and (sync) before which step.
+struct BucketOrder {
+  std::vector<int> buckets;  // ascending
+  int target = 0;            // sync: also asked, which takes no pushes of the step either
+  std::string address;       // of the target
+  Duration lease{};          // zero: they are not to go any more
+  uint64_t step = 0;
+};
+
 // Buckets on their way from `source` to `target`: rows with all that belongs to them, and which
 // pushes are behind them.
 struct BucketParcel {
@@ -35,13 +44,16 @@ struct BucketParcel {
   std::vector<Scalar> scalars;  // slots of tables that are one number: for a server that is new
   std::vector<ServerMark> marks;
   BucketMap map;  // as the source knows it
+  // Sync: weights before the last update of rows that it changed, by table, where there are any.
+  std::vector<RowValues> previous;
+  bool has_previous = false;
 };
 
 // What a server knows of moves and must not forget.
 struct MoveState {
   BucketMap map;
-  uint64_t generation = 0;            // counts the times that it gave buckets away
-  std::map<int, uint64_t> begun;      // by bucket, the highest epoch that it chose for a move
+  uint64_t generation = 0;            // times that it gave buckets away, or (sync) got some
+  std::map<int, uint64_t> begun;      // by bucket, the epoch that it chose last for a move
   std::map<int, uint64_t> offered;    // buckets that are kept and not served yet, with their epochs
   std::vector<ServerMark> inherited;  // that came with buckets
   bool leaving = false;               // takes no more buckets
@@ -67,6 +79,8 @@ struct MapAnswer {
   size_t slices = 0;
   bool leaving = false;
   int frozen_for = -1;  // the target of its frozen buckets; -1: there are none
+  uint64_t version = 0;
+  bool sync = false;
 };
 
 }  // namespace tandem

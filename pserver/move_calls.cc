@@ -26,17 +26,20 @@ Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapR
   reply->set_slices(static_cast<uint32_t>(answer.slices));
   reply->set_leaving(answer.leaving);
   reply->set_frozen_for(answer.frozen_for + 1);
+  reply->set_version(answer.version);
+  reply->set_sync(answer.sync);
   return OkStatus();
 }
 
 Status FreezeBuckets(const FreezeBucketsRequest& request, Shard& shard, FreezeBucketsReply* reply) {
   const uint64_t lease = request.lease_ms() == 0 ? kLeaseMs : request.lease_ms();
-  TD_ASSIGN_OR_RETURN(
-      const BucketParcel parcel,
-      shard.FreezeBuckets(request.job(), {request.bucket().begin(), request.bucket().end()},
-                          static_cast<int>(std::min<uint32_t>(request.target(), INT32_MAX)),
-                          request.target_address(),
-                          std::chrono::milliseconds(std::min(lease, kLeaseMsMax))));
+  BucketOrder order{.buckets = {request.bucket().begin(), request.bucket().end()},
+                    .target = static_cast<int>(std::min<uint32_t>(request.target(), INT32_MAX)),
+                    .address = request.target_address(),
+                    .lease = std::chrono::milliseconds(std::min(lease, kLeaseMsMax)),
+                    .step = request.step()};
+  if (request.over()) order.lease = Duration::zero();
+  TD_ASSIGN_OR_RETURN(const BucketParcel parcel, shard.FreezeBuckets(request.job(), order));
   ToProto(parcel, reply->mutable_parcel());
   return OkStatus();
 }

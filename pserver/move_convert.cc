@@ -92,6 +92,11 @@ StatusOr<BucketParcel> FromProto(const ParcelDef& def) {
   }
   TD_ASSIGN_OR_RETURN(parcel.marks, MarksOf(def.mark()));
   parcel.map = FromProto(def.map());
+  for (const TableRows& rows : def.previous()) {
+    TD_ASSIGN_OR_RETURN(RowValues values, FromProto(rows));
+    parcel.previous.push_back(std::move(values));
+  }
+  parcel.has_previous = def.has_previous();
   return parcel;
 }
 
@@ -112,6 +117,8 @@ void ToProto(const BucketParcel& parcel, ParcelDef* out) {
   }
   AddMarks(parcel.marks, out->mutable_mark());
   ToProto(parcel.map, out->mutable_map());
+  for (const RowValues& rows : parcel.previous) ToProto(rows, out->add_previous());
+  out->set_has_previous(parcel.has_previous);
 }
 
 StatusOr<MoveState> FromProto(const MovesMeta& meta) {

@@ -245,7 +245,10 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
     TD_ASSIGN_OR_RETURN(const bool taken, TakenElsewhere(head));
     if (taken) return true;
   }
-  if (!replaying_) TD_RETURN_IF_ERROR(CheckGeneration(head));
+  // Where the rows of a step are that is complete plays no part any more.
+  const bool past = config_.mode == ShardMode::kSync && head.step < version_;
+  if (!replaying_ && !past) TD_RETURN_IF_ERROR(CheckGeneration(head));
+  if (!replaying_) TD_RETURN_IF_ERROR(CheckHeld(head));
   if (!replaying_) TD_RETURN_IF_ERROR(CheckHold(head));
   if (options_.log != nullptr && !replaying_) TD_RETURN_IF_ERROR(options_.log->Ready());
   if (t.completed) {
@@ -394,11 +397,12 @@ void Shard::ApplyStepIfComplete(Ready& ready) {
       return;
     }
   }
-  if (has_values_.empty() || ranks.empty()) return;
+  const bool rows = ServesRows();
+  if ((table_->size() == 0 && !rows) || ranks.empty()) return;
   const Time start = clock_.Now();
   Status status = sparse_->Begin(version_, /*keep_previous=*/true);
   if (status.ok()) status = table_->ApplyGathered(ranks, step_rate_->second);
-  if (status.ok()) status = sparse_->ApplyGathered(ranks, step_rate_->second);
+  if (status.ok() && rows) status = sparse_->ApplyGathered(ranks, step_rate_->second);
   if (!status.ok()) return Break(status, ready);
   has_previous_ = true;
   Updated(start);

@@ -132,10 +132,10 @@ class Shard {
 
   // ---- Moves of buckets (shard_moves.cc). Each may be called again when its answer was lost. What
   // it tells of is durable once DurableShard::WhenKept says so.
-  // Neither gives out nor changes the rows of `buckets` (ascending) for `lease`.
-  // FAILED_PRECONDITION in sync mode; UNAVAILABLE while others are on their way.
-  StatusOr<BucketParcel> FreezeBuckets(const std::string& job, const std::vector<int>& buckets,
-                                       int target, const std::string& address, Duration lease);
+  // Neither gives out nor changes the rows of `order.buckets` for its lease. Sync: takes no pushes
+  // of the step instead, and gives a parcel without moves before it is there, and where it is the
+  // target; ABORTED when it is there already. UNAVAILABLE while others are on their way.
+  StatusOr<BucketParcel> FreezeBuckets(const std::string& job, const BucketOrder& order);
   // Keeps what is in the parcel, without serving it. With a configuration in it a server that is
   // not configured becomes one of the job: nobody else configures it.
   Status OfferBuckets(const std::string& job, const BucketParcel& parcel);
@@ -257,8 +257,8 @@ class Shard {
   };
   using PushId = std::tuple<int, uint64_t, uint64_t>;  // trainer, incarnation, sequence
   struct Frozen {
-    std::vector<BucketMove> moves;  // empty: none
-    std::string address;            // of their target
+    std::optional<BucketOrder> order;  // null: none
+    std::vector<BucketMove> moves;     // empty at the target
     Time until;
   };
   // No new pushes are taken until then, but those of the cut that is ordered.
@@ -354,13 +354,17 @@ class Shard {
   Status PlaceBuckets(const MoveState& moves, SparseTables& tables) const;
   Status CheckMovable(const std::string& job) const TD_REQUIRES(mu_);
   Status CheckRowsMove() const TD_REQUIRES(mu_);  // in this job at all
-  Status CheckFreeze(const std::vector<int>& buckets, int target) const TD_REQUIRES(mu_);
+  Status CheckFreeze(const BucketOrder& order) const TD_REQUIRES(mu_);
+  Status BeginMove(const BucketOrder& order) TD_REQUIRES(mu_);
   void NoteMove(LogEntry::Kind kind, MoveRecord record) TD_REQUIRES(mu_);
   void Thaw() TD_REQUIRES(mu_);  // when the lease is over
   StatusOr<BucketParcel> MakeParcel() const TD_REQUIRES(mu_);
   Status BeginWith(const BucketParcel& parcel) TD_REQUIRES(mu_);
+  Status SetScalars(const BucketParcel& parcel) TD_REQUIRES(mu_);
   Status TakeParcel(const BucketParcel& parcel) TD_REQUIRES(mu_);
   void TakeMark(const ServerMark& mark, int source) TD_REQUIRES(mu_);
+  StatusOr<BucketMap> Release(const std::string& job, const std::vector<BucketMove>& moves,
+                              Ready& ready);
   void GiveAway(const MoveRecord& record) TD_REQUIRES(mu_);
   // Another one behind each rollback: what was pulled before may be of newer versions.
   uint64_t Incarnation() const TD_REQUIRES(mu_) {
@@ -372,6 +376,18 @@ class Shard {
   Status ReplayMove(const LogEntry& entry) TD_REQUIRES(mu_);
   Status CheckGeneration(const PushHead& head) const TD_REQUIRES(mu_);
   StatusOr<bool> TakenElsewhere(const PushHead& head) const TD_REQUIRES(mu_);
+
+  // shard_step_moves.cc: sync
+  bool sync() const TD_REQUIRES(mu_) { return config_.mode == ShardMode::kSync; }
+  bool ServesRows() const TD_REQUIRES(mu_);
+  bool Idle() const TD_REQUIRES(mu_);  // it has nothing that steps change
+  bool NothingGathered() const TD_REQUIRES(mu_);
+  bool Held() const TD_REQUIRES(mu_);  // no pushes of the present step are taken
+  Status CheckHeld(const PushHead& head) const TD_REQUIRES(mu_);
+  Status CheckOfferStep(const BucketParcel& parcel) const TD_REQUIRES(mu_);
+  void AddPrevious(const std::vector<int>& buckets, BucketParcel& parcel) const TD_REQUIRES(mu_);
+  Status TakeStep(const BucketParcel& parcel) TD_REQUIRES(mu_);
+  void TakeBack() TD_REQUIRES(mu_);
 
   // shard_cut.cc
   Status CheckCuttable(const std::string& job) const TD_REQUIRES(mu_);
@@ -390,6 +406,7 @@ class Shard {
   void WakeWaiters(Ready& ready) TD_REQUIRES(mu_);
   void WakeBarriers(Ready& ready) TD_REQUIRES(mu_);
   void FailAllWaiters(const Status& status, Ready& ready) TD_REQUIRES(mu_);
+  void FailRowPulls(Ready& ready) TD_REQUIRES(mu_);  // there are no rows any more
   template <typename List, typename Why>
   void FailSome(List& list, Ready& ready, const Why& why) TD_REQUIRES(mu_);
   void SetTrainers(int count) TD_REQUIRES(mu_);  // none of which has called yet

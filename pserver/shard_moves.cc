@@ -72,25 +72,30 @@ void Shard::NoteMove(LogEntry::Kind kind, MoveRecord record) {
     options_.log->Append(std::move(entry));
   }
   ForgetBase();  // whose rows are not what they were because of their pushes alone
-  Settle();
+  // What was gathered is behind this change in no image; then it is made twice, which changes
+  // nothing.
+  if (NothingGathered()) Settle();
 }
 
 void Shard::Thaw() {
-  if (frozen_.moves.empty() || clock_.Now() < frozen_.until) return;
-  for (const BucketMove& move : frozen_.moves) KeepBucket(move.bucket, true);
-  frozen_ = {};
+  if (frozen_.order && clock_.Now() >= frozen_.until) {
+    for (const BucketMove& move : frozen_.moves) KeepBucket(move.bucket, true);
+    frozen_ = {};
+  }
+  if (sync() && !frozen_.order && !replaying_) TakeBack();
 }
 
 StatusOr<BucketParcel> Shard::MakeParcel() const {
   BucketParcel parcel{.config = config_,
                       .source = options_.index,
-                      .target = frozen_.moves.front().server,
+                      .target = frozen_.order->target,
                       .version = version_,
                       .moves = frozen_.moves,
                       .rows = {},
                       .scalars = {},
                       .marks = {},
-                      .map = moves_.map};
+                      .map = moves_.map,
+                      .previous = {}};
   parcel.config.slices.clear();
   std::vector<int> buckets;
   for (const BucketMove& move : frozen_.moves) buckets.push_back(move.bucket);
@@ -104,6 +109,7 @@ StatusOr<BucketParcel> Shard::MakeParcel() const {
       parcel.scalars.push_back({spec.variable, slot, value});
     }
   }
+  if (sync()) AddPrevious(buckets, parcel);
   if (options_.bug == ShardBug::kMarksStay) return parcel;
   parcel.marks = moves_.inherited;
   for (size_t r = 0; r < trainers_.size(); ++r) {
@@ -115,64 +121,75 @@ StatusOr<BucketParcel> Shard::MakeParcel() const {
 }
 
 Status Shard::CheckRowsMove() const {
-  if (config_.mode == ShardMode::kSync) {
-    return FailedPrecondition(
-        "rows move between servers in a_sync mode alone, this job's mode is sync; hint: save it "
-        "and "
-        "start it again with another number of servers");
-  }
-  if (sparse_->size() == 0) return FailedPrecondition("this job has no tables of rows");
-  return OkStatus();
+  return sparse_->size() == 0 ? FailedPrecondition("this job has no tables of rows") : OkStatus();
 }
 
-Status Shard::CheckFreeze(const std::vector<int>& buckets, int target) const {
+Status Shard::CheckFreeze(const BucketOrder& order) const {
   TD_RETURN_IF_ERROR(CheckRowsMove());
-  if (target < 0 || target == options_.index) {
+  if (order.target < 0 || (order.target == options_.index && !sync())) {
     return InvalidArgument("buckets cannot move from pserver %d to pserver %d", options_.index,
-                           target);
+                           order.target);
   }
-  if (buckets.empty()) return InvalidArgument("no buckets are named");
-  if (!std::is_sorted(buckets.begin(), buckets.end(), std::less_equal<>())) {
+  if (order.buckets.empty()) return InvalidArgument("no buckets are named");
+  if (!std::is_sorted(order.buckets.begin(), order.buckets.end(), std::less_equal<>())) {
     return InvalidArgument("the buckets do not ascend");
   }
+  if (order.buckets.front() < 0 || order.buckets.back() >= kRowBuckets) {
+    return InvalidArgument("buckets %d to %d of %d", order.buckets.front(), order.buckets.back(),
+                           kRowBuckets);
+  }
+  if (sync() && order.step == 0) {
+    return InvalidArgument("in sync mode buckets move before a step, and none is named");
+  }
   return OkStatus();
 }
 
-StatusOr<BucketParcel> Shard::FreezeBuckets(const std::string& job, const std::vector<int>& buckets,
-                                            int target, const std::string& address,
-                                            Duration lease) {
+Status Shard::BeginMove(const BucketOrder& order) {
+  if (sync() && version_ >= order.step) {
+    return Aborted("buckets are to move before step %d, and this server is at step %d", order.step,
+                   version_);
+  }
+  if (order.target == options_.index) {
+    frozen_ = {order, {}, {}};
+    return OkStatus();
+  }
+  std::vector<BucketMove> moves;
+  for (const int b : order.buckets) {
+    if (!Serves(b)) return OutOfRange("bucket %d is not on this server", b);
+    const auto begun = moves_.begun.find(b);
+    const uint64_t last = begun == moves_.begun.end() ? 0 : begun->second;
+    moves.push_back({b, std::max(moves_.map.epoch(b), last) + 1, order.target});
+  }
+  NoteMove(LogEntry::Kind::kMoveBegun, {moves, {}, {}});
+  for (const BucketMove& move : moves) {
+    moves_.begun[move.bucket] = move.epoch;
+    if (!sync()) KeepBucket(move.bucket, false);
+  }
+  frozen_ = {order, std::move(moves), {}};
+  return OkStatus();
+}
+
+StatusOr<BucketParcel> Shard::FreezeBuckets(const std::string& job, const BucketOrder& order) {
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(CheckMovable(job));
-  TD_RETURN_IF_ERROR(CheckFreeze(buckets, target));
+  TD_RETURN_IF_ERROR(CheckFreeze(order));
   if (hold_.cut != 0 && clock_.Now() < hold_.until) {
     return Unavailable("rows stay where they are while a cut is taken; try again");
   }
   Thaw();
-  std::vector<BucketMove> moves;
-  for (const int b : buckets) {
-    if (b < 0 || b >= kRowBuckets) return InvalidArgument("bucket %d of %d", b, kRowBuckets);
-    const auto begun = moves_.begun.find(b);
-    const uint64_t last = begun == moves_.begun.end() ? 0 : begun->second;
-    moves.push_back({b, std::max(moves_.map.epoch(b), last) + 1, target});
+  if (!frozen_.order) {
+    if (order.lease > Duration::zero()) TD_RETURN_IF_ERROR(BeginMove(order));
+  } else if (frozen_.order->buckets != order.buckets || frozen_.order->target != order.target ||
+             frozen_.order->step != order.step) {
+    return Unavailable("other buckets are on their way from this server; try again");
   }
-  if (!frozen_.moves.empty()) {
-    // The same call again: its answer was lost.
-    for (BucketMove& move : moves) --move.epoch;
-    if (moves != frozen_.moves) {
-      return Unavailable("other buckets are on their way from this server; try again");
-    }
-  } else {
-    for (const int b : buckets) {
-      if (!Serves(b)) return OutOfRange("bucket %d is not on this server", b);
-    }
-    NoteMove(LogEntry::Kind::kMoveBegun, {moves, {}, {}});
-    for (const BucketMove& move : moves) {
-      moves_.begun[move.bucket] = move.epoch;
-      KeepBucket(move.bucket, false);
-    }
-    frozen_ = {moves, address, {}};
+  frozen_.until = clock_.Now() + order.lease;
+  Thaw();
+  if (frozen_.moves.empty() || (sync() && !Held())) {
+    BucketParcel none{.source = options_.index};
+    none.version = version_;
+    return none;
   }
-  frozen_.until = clock_.Now() + lease;
   StatusOr<BucketParcel> parcel = MakeParcel();
   if (!parcel.ok()) {
     frozen_.until = clock_.Now();
@@ -188,12 +205,7 @@ Status Shard::BeginWith(const BucketParcel& parcel) {
   has_values_.assign(has_values_.size(), true);
   values_missing_ = 0;
   version_ = parcel.version;
-  Status status;
-  for (const BucketParcel::Scalar& s : parcel.scalars) {
-    const int table = sparse_->Find(s.variable);
-    if (status.ok() && table < 0) status = NotFound("there is no table \"%s\"", s.variable);
-    if (status.ok()) status = sparse_->table(table).SetScalar(s.slot, s.value);
-  }
+  Status status = SetScalars(parcel);
   Settle();
   if (status.ok() && options_.keep_first) {
     const StatusOr<ShardImage> image = MakeImage(/*delta=*/false);
@@ -236,7 +248,9 @@ Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
         "takes it back",
         options_.index);
   }
+  if (sync()) TD_RETURN_IF_ERROR(CheckOfferStep(parcel));
   TD_RETURN_IF_ERROR(TakeParcel(parcel));
+  if (sync()) frozen_ = {};  // what is offered holds it from now on
   NoteMove(LogEntry::Kind::kMoveOffered, {{}, parcel, {}});
   return OkStatus();
 }
@@ -253,6 +267,7 @@ Status Shard::RefuseBuckets(const std::string& job, bool refuse) {
 
 Status Shard::TakeParcel(const BucketParcel& parcel) {
   Status status;
+  const uint64_t rows_version = sync() ? parcel.version : version_;
   for (const BucketMove& m : parcel.moves) {
     status = DropBucket(m.bucket);
     if (!status.ok()) return status;
@@ -261,8 +276,9 @@ Status Shard::TakeParcel(const BucketParcel& parcel) {
   for (const RowValues& rows : parcel.rows) {
     const int table = sparse_->Find(rows.variable);
     if (status.ok() && table < 0) status = NotFound("there is no table \"%s\"", rows.variable);
-    if (status.ok()) status = sparse_->table(table).SetRows(rows, version_);
+    if (status.ok()) status = sparse_->table(table).SetRows(rows, rows_version);
   }
+  if (status.ok() && sync()) status = TakeStep(parcel);
   if (!status.ok()) {
     for (const BucketMove& m : parcel.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
     return status;
@@ -294,6 +310,14 @@ void Shard::TakeMark(const ServerMark& mark, int source) {
 
 StatusOr<BucketMap> Shard::ReleaseBuckets(const std::string& job,
                                           const std::vector<BucketMove>& moves) {
+  Ready ready;
+  StatusOr<BucketMap> map = Release(job, moves, ready);
+  Run(std::move(ready));
+  return map;
+}
+
+StatusOr<BucketMap> Shard::Release(const std::string& job, const std::vector<BucketMove>& moves,
+                                   Ready& ready) {
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(CheckMovable(job));
   const bool released =
@@ -303,26 +327,30 @@ StatusOr<BucketMap> Shard::ReleaseBuckets(const std::string& job,
       });
   if (released) return moves_.map;  // the same call again
   Thaw();
-  if (frozen_.moves != moves) {
+  if (frozen_.moves != moves || (sync() && !Held())) {
     return Aborted(
         "these buckets are not on their way: the lease is over, or pserver %d was started again; "
         "they are its own, as before",
         options_.index);
   }
   MoveRecord record{moves, {}, {}};
-  record.map.SetAddress(moves.front().server, frozen_.address);
+  record.map.SetAddress(moves.front().server, frozen_.order->address);
   GiveAway(record);
   NoteMove(LogEntry::Kind::kMoveReleased, std::move(record));
+  if (Idle()) FailRowPulls(ready);
   return moves_.map;
 }
 
 // Cannot fail: once a part of it were done, two servers might serve a bucket.
 void Shard::GiveAway(const MoveRecord& record) {
   moves_.map.Learn(record.map);
-  for (const BucketMove& move : record.moves) moves_.map.Learn(move);
   ++moves_.generation;
   frozen_ = {};
-  for (const BucketMove& move : record.moves) ForgetBucket(move.bucket);
+  for (const BucketMove& move : record.moves) {
+    moves_.map.Learn(move);
+    moves_.begun.erase(move.bucket);
+    ForgetBucket(move.bucket);
+  }
   ShowTables();
 }
 
@@ -346,6 +374,7 @@ bool Shard::Concerns(const BucketMap& known) const {
 }
 
 void Shard::LearnMoves(const BucketMap& known) {
+  bool came = false;
   for (const BucketMove& m : moves_.map.Learn(known)) {
     const auto offered = moves_.offered.find(m.bucket);
     if (offered == moves_.offered.end() || m.epoch < offered->second) continue;
@@ -353,10 +382,12 @@ void Shard::LearnMoves(const BucketMap& known) {
     moves_.offered.erase(offered);
     if (mine) {
       KeepBucket(m.bucket, true);
+      came = true;
     } else {
       ForgetBucket(m.bucket);
     }
   }
+  if (came && sync()) ++moves_.generation;
 }
 
 StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
@@ -394,7 +425,9 @@ StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
   }
   answer.slices = table_->size();
   answer.leaving = moves_.leaving;
-  if (!frozen_.moves.empty()) answer.frozen_for = frozen_.moves.front().server;
+  if (!frozen_.moves.empty()) answer.frozen_for = frozen_.order->target;
+  answer.version = version_;
+  answer.sync = sync();
   return answer;
 }
 
@@ -417,7 +450,7 @@ Status Shard::ReplayMove(const LogEntry& entry) {
     default:
       LearnMoves(entry.move->map);
   }
-  Settle();
+  if (NothingGathered()) Settle();
   return OkStatus();
 }
 
@@ -431,8 +464,9 @@ Status Shard::CheckGeneration(const PushHead& head) const {
                                     TD_NO_ANALYSIS { return sparse_->Find(s.variable) >= 0; });
   if (!rows) return OkStatus();
   return OutOfRange(
-      "trainer %d push %d: its rows were chosen when this server had given away buckets %d times, "
-      "now it has %d times",
+      "trainer %d push %d: its rows were chosen when buckets had moved from here %d times, now "
+      "they "
+      "have %d times",
       head.caller.trainer, head.sequence, head.generation, moves_.generation);
 }
 

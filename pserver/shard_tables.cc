@@ -112,7 +112,7 @@ void Shard::ShowTables() {
 
 bool Shard::GaveAll(int trainer) const {
   return table_->gathered(trainer) == static_cast<int>(table_->size()) &&
-         sparse_->gathered(trainer) == static_cast<int>(sparse_->size());
+         (!ServesRows() || sparse_->gathered(trainer) == static_cast<int>(sparse_->size()));
 }
 
 bool Shard::CompletesStep(const PushHead& head) const {

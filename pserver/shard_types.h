@@ -82,17 +82,20 @@ void TakeTreatment(const ShardConfig& from, ShardConfig& config);
 // Mistakes on purpose, for tests that must notice them.
 enum class ShardBug : uint8_t {
   kNone,
-  kNoDedup,       // a push that was taken before is taken again
-  kMarksNotKept,  // the log brings back the updates, but not the numbers of their pushes
-  kAnswersEarly,  // answers do not wait until what they tell of is written
-  kLogCutShort,   // a checkpoint drops entries of the log that it does not hold
-  kOldRowsTaken,  // pushes from before buckets were given away are taken when they are back
-  kMarksStay,     // buckets come without the marks of the pushes behind them
-  kOwnsTooSoon,   // buckets that are offered are served before they are released
-  kNeverAsks,     // pushes of which the log has the order alone are forgotten at a start
-  kCutsEarly,     // a cut does not wait for what belongs to it and has not come
-  kHoldsNothing,  // new pushes are taken although they are to be held for a cut
-  kCopiesLate,    // an image has what came while nobody had copied it yet
+  kNoDedup,           // a push that was taken before is taken again
+  kMarksNotKept,      // the log brings back the updates, but not the numbers of their pushes
+  kAnswersEarly,      // answers do not wait until what they tell of is written
+  kLogCutShort,       // a checkpoint drops entries of the log that it does not hold
+  kOldRowsTaken,      // pushes from before buckets were given away are taken when they are back
+  kMarksStay,         // buckets come without the marks of the pushes behind them
+  kOwnsTooSoon,       // buckets that are offered are served before they are released
+  kMovesWithinAStep,  // sync: pushes are taken while buckets are on their way
+  kPreviousStays,     // sync: buckets come without the weights before the last step
+  kNeverTakesBack,    // sync: targets do not hear of moves that came to nothing
+  kNeverAsks,         // pushes of which the log has the order alone are forgotten at a start
+  kCutsEarly,         // a cut does not wait for what belongs to it and has not come
+  kHoldsNothing,      // new pushes are taken although they are to be held for a cut
+  kCopiesLate,        // an image has what came while nobody had copied it yet
 };
 
 // Who calls.

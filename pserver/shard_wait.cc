@@ -21,6 +21,9 @@ std::string TrainerList(const std::vector<int>& trainers) {
   return text;
 }
 
+// Nobody pushes to such a server any more: it stays where it is.
+Status NoRows() { return OutOfRange("this server gave all its rows away"); }
+
 }  // namespace
 
 void Shard::SetTrainers(int count) {
@@ -145,6 +148,8 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
       now = status;
     } else if (CanAnswer(query)) {
       now = MakePull(query);
+    } else if (initialised() && Idle() && !query.rows.empty()) {
+      now = NoRows();
     } else if (pull_waiters_.size() >= kWaitersMax) {
       now = ResourceExhausted("%d pulls wait already", pull_waiters_.size());
     } else {
@@ -258,6 +263,12 @@ void Shard::FailAllWaiters(const Status& status, Ready& ready) {
   FailSome(init_waiters_, ready, all);
   FailSome(pull_waiters_, ready, all);
   for (auto& [name, barrier] : barriers_) FailSome(barrier.waiters, ready, all);
+}
+
+void Shard::FailRowPulls(Ready& ready) {
+  FailSome(pull_waiters_, ready, [](const PullWaiter& w) -> Status {
+    return w.query.rows.empty() ? OkStatus() : NoRows();
+  });
 }
 
 std::vector<int> Shard::MissingAtStep() const {

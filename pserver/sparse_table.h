@@ -58,6 +58,7 @@ class SparseTable {
   Status Limit(ColdStore& cold, uint64_t bytes);
 
   const TableSpec& spec() const { return spec_; }
+  size_t dim() const { return static_cast<size_t>(dim_); }
   size_t rows() const { return store_.size() + (tiers_ == nullptr ? 0 : tiers_->cold()); }
   size_t bytes() const { return store_.bytes(); }
   TableInfo Info() const;
@@ -76,6 +77,7 @@ class SparseTable {
   // From now on the bucket is kept, and its rows are given out and changed, or not.
   void Keep(int bucket, bool served);
   bool served(int bucket) const { return served_[static_cast<size_t>(bucket)]; }
+  const std::bitset<kRowBuckets>& served_buckets() const { return served_; }
   // Forgets a bucket and its rows.
   Status DropBucket(int bucket);
   // Rows of buckets with their slots, and those that wait.
@@ -98,6 +100,7 @@ class SparseTable {
 
   // Weights before the last Begin of what it removed and Apply changed; and as from Previous.
   RowValues Previous() const;
+  RowValues Previous(std::span<const int> buckets) const;  // of rows in these
   void SetPrevious(const RowValues& rows);
 
   // Replaces or adds rows, each with its slots, as they are at `version`; all or nothing, but where
@@ -169,6 +172,8 @@ class SparseTable {
   void FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
                   std::vector<float>& scratch, float* out) const;
   void Gather(std::span<const uint64_t> ids, float* out);
+  // Keeps them by id, whatever becomes of the places of rows.
+  void PinPrevious();
   void OverwritePrevious(std::span<const uint64_t> ids, float* out) const;
   // The first weights of a row, `columns` of them.
   void FillFirst(uint64_t id, int64_t columns, float* weights) const;

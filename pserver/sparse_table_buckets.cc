@@ -50,9 +50,32 @@ void SparseTable::Keep(int bucket, bool served) {
   served_[static_cast<size_t>(bucket)] = served;
 }
 
+RowValues SparseTable::Previous(std::span<const int> buckets) const {
+  std::bitset<kRowBuckets> wanted;
+  for (const int bucket : buckets) wanted[static_cast<size_t>(bucket)] = true;
+  const RowValues all = Previous();
+  RowValues rows{.variable = spec_.variable};
+  for (size_t i = 0; i < all.ids.size(); ++i) {
+    if (!wanted[static_cast<size_t>(RowBucket(all.ids[i]))]) continue;
+    rows.ids.push_back(all.ids[i]);
+    const float* const weights = all.content.data() + i * dim();
+    rows.content.insert(rows.content.end(), weights, weights + dim());
+  }
+  return rows;
+}
+
+void SparseTable::PinPrevious() {
+  if (previous_.empty()) return;
+  const RowValues rows = Previous();
+  previous_ids_.clear();
+  previous_.clear();
+  SetPrevious(rows);
+}
+
 Status SparseTable::DropBucket(int bucket) {
   BeforeChange(bucket);
   moved_ = true;
+  if (idle_ == IdleRows::kFade) PinPrevious();
   kept_[static_cast<size_t>(bucket)] = served_[static_cast<size_t>(bucket)] = false;
   if (tiers_ != nullptr) {
     std::vector<uint64_t> cold;

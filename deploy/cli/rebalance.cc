@@ -123,6 +123,7 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
       const size_t now = p.done * 10 / p.buckets;
       if (now != std::exchange(tenth, now) && !what.as_json) Print(p);
     }));
+    if (what.drained >= 0) TD_RETURN_IF_ERROR(mover.AwaitStep());
     TD_ASSIGN_OR_RETURN(servers, mover.Where());
     if (what.drained >= 0) TD_RETURN_IF_ERROR(CheckDrained(servers, what.drained));
   }
@@ -182,7 +183,7 @@ int RunRebalance(const Args& args) {
       "rebalance",
       "tandem rebalance [LOG_FOLDER]: spreads the rows of tables evenly over a job's pservers, "
       "while\n"
-      "trainers go on (a_sync modes). A server that comes to the job is started first:\n"
+      "trainers go on. A server that comes to the job is started first:\n"
       "  tandem-pserver --listen=HOST:PORT --index=<number of pservers so far> --job=NAME\n",
       AccessFlags(
           {{"add", "", "HOST:PORT,...", "pservers that come to the job, in their order"},

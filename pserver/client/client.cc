@@ -149,6 +149,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
     impl.kept = std::make_unique<KeptPushes>(replies[i].keep_bytes_max());
   }
   TD_RETURN_IF_ERROR(impl.CheckStates(replies, mode));
+  if (impl.sync) TD_RETURN_IF_ERROR(impl.AskAdded());
   TD_RETURN_IF_ERROR(impl.OpenLanes());
   PsState state{true, false, UINT64_MAX};
   for (size_t i = 0; i < replies.size(); ++i) {

@@ -79,6 +79,7 @@ struct PsPlacement {
   bool Owns(size_t server) const {
     return std::find(owners.begin(), owners.end(), server) != owners.end();
   }
+  std::set<size_t> Owners() const { return {owners.begin(), owners.end()}; }
 };
 
 // PushReply's of proto/pserver.proto.
@@ -137,8 +138,11 @@ struct PsClient::Impl {
   CodedPush Coded(const PushPart& part, uint64_t step, float learning_rate, std::string pull) const;
   // Sends `part`, which has its number, with `pull` (may be null); `done` gets the version of the
   // push, or of the pull. Here and in client_moves.cc: rows that are elsewhere by now go there.
+  struct PushGroup;
   void SendPush(PushPart& part, uint64_t step, float learning_rate, std::shared_ptr<PullPart> pull,
-                DoneVersion done);
+                std::shared_ptr<PushGroup> group, DoneVersion done);
+  // Null: messages of the push that are refused have nothing to do with one another.
+  std::shared_ptr<PushGroup> GroupOf(const std::vector<PushPart>& parts) const;
   void SendPull(std::shared_ptr<PullPart> part, DoneVersion done);
   StatusOr<int> VariableIndex(const std::string& name, int64_t numel) const;
   Status SendInit(std::span<const PsTensor> params, uint64_t version, std::span<const PsSlot> slots,
@@ -147,10 +151,9 @@ struct PsClient::Impl {
   StatusOr<int> TableIndex(const std::string& name) const;
   void FillOwners();
   void FillTables(size_t server, ConfigureRequest* request) const;
-  // Adds the rows to the parts of their servers; `everywhere`: every server that has buckets gets
-  // some of every table, or none.
-  Status AppendRows(const std::vector<PsConstRows>& rows, const PsPlacement& now, bool everywhere,
-                    std::vector<PushPart>& parts);
+  // Adds the rows to the parts of their servers; those of `all` get some of every table, or none.
+  Status AppendRows(const std::vector<PsConstRows>& rows, const PsPlacement& now,
+                    const std::set<size_t>& all, std::vector<PushPart>& parts);
   StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> RowsParts(const std::vector<PsRows>& rows,
                                                                   PsWhen when);
   Status MakeCache();
@@ -166,6 +169,8 @@ struct PsClient::Impl {
   Status PullBuckets(const PsTable& table, bool slots, uint32_t& bucket, uint32_t end,
                      const Server& server, const RowSink& take);
   Status WaitForVersion(Server& server, uint64_t version);
+  // Until every server that has rows is there.
+  Status WaitForRows(uint64_t version);
 
   // ---- client_moves.cc
   struct OnePush;
@@ -185,12 +190,22 @@ struct PsClient::Impl {
   // answer.
   void Exchange(const std::set<size_t>& with, std::function<void()> then);
   Status ExchangeAndWait(int attempts);  // after a pause that is longer with each
+  // What servers know that came to the running job.
+  Status AskAdded();
   std::set<size_t> OwnersOf(const PushPart& part) const;
   void SendOnce(std::shared_ptr<OnePush> push);
   void Redirect(std::shared_ptr<OnePush> push, const Status& why);
   bool MayBeElsewhere(const PushPart& part) const;
   void LookElsewhere(std::shared_ptr<OnePush> push, const Status& why);
-  void CutAnew(const std::shared_ptr<OnePush>& push);
+  // The pushes were refused for ever, or are asked about elsewhere: what is in them goes to where
+  // it belongs now, under new numbers.
+  StatusOr<std::vector<PushPart>> PartsAnew(const std::vector<std::shared_ptr<OnePush>>& pushes);
+  void CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes);
+  void Finish(OnePush& push, StatusOr<uint64_t> version);
+  // One of the group was taken, or refused.
+  void Arrive(const std::shared_ptr<PushGroup>& group, std::shared_ptr<OnePush> refused);
+  void RedirectGroup(std::vector<std::shared_ptr<OnePush>> refused, int rounds);
+  void SendRefused(std::vector<std::shared_ptr<OnePush>> refused);
   void PullRowsOnce(std::shared_ptr<RowsPull> pull);
 
   // ---- client_replay.cc: servers with durability replayable
@@ -254,6 +269,14 @@ struct PsClient::Impl {
   std::set<size_t> resent TD_GUARDED_BY(mu);  // servers for which SendAgain is under way
 };
 
+// The messages of a push of a sync step. A server takes rows of a table once a step from each
+// trainer, so those that are refused are looked at together, once all have ended.
+struct PsClient::Impl::PushGroup {
+  size_t open = 0;  // under way
+  std::vector<std::shared_ptr<OnePush>> refused;
+  std::set<size_t> servers;  // to which rows of it went
+};
+
 // A push to one server, until it is taken there or cut anew.
 struct PsClient::Impl::OnePush {
   PushPart part;
@@ -263,6 +286,7 @@ struct PsClient::Impl::OnePush {
   DoneVersion done;
   Time deadline;
   int attempts = 0;
+  std::shared_ptr<PushGroup> group = nullptr;  // may be null
 };
 
 // The pause before a call is made again; longer and longer, so that what takes its time is not

@@ -133,7 +133,7 @@ void PsClient::Impl::FillWhen(PsWhen when, PullRequest* request) const {
 }
 
 Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows, const PsPlacement& now,
-                                  bool everywhere, std::vector<PushPart>& parts) {
+                                  const std::set<size_t>& all, std::vector<PushPart>& parts) {
   for (const PsConstRows& r : rows) {
     TD_ASSIGN_OR_RETURN(const int index, TableIndex(r.variable));
     const int64_t dim = push_widths[static_cast<size_t>(index)];
@@ -151,7 +151,7 @@ Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows, const Ps
     }
     for (size_t server = 0; server < split.size(); ++server) {
       const size_t count = split[server]->ids.size();
-      if (count == 0 && !(everywhere && now.Owns(server))) continue;
+      if (count == 0 && !all.contains(server)) continue;
       const size_t bytes = split[server]->values.size() * sizeof(float);
       if (count > kRowsOfMessageMax || bytes > kRowBytesMax) {
         return InvalidArgument(
@@ -168,7 +168,7 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
     const std::vector<PsRows>& rows, PsWhen when) {
   const auto now = Placement();
   std::map<size_t, std::shared_ptr<RowsPart>> parts;
-  for (const size_t s : std::set<size_t>(now->owners.begin(), now->owners.end())) {
+  for (const size_t s : now->Owners()) {
     parts[s] = std::make_shared<RowsPart>();
     FillWhen(when, &parts[s]->request);
   }
@@ -269,6 +269,18 @@ Status PsClient::Impl::WaitForVersion(Server& server, uint64_t version) {
   return CallAndWait(server, "Pull", request, &reply, options.step_timeout);
 }
 
+Status PsClient::Impl::WaitForRows(uint64_t version) {
+  const Time deadline = carrier->Now() + options.step_timeout;
+  for (int attempts = 0;;) {
+    Status status;
+    for (Server* const server : AllServers()) {
+      if (status.ok() && owns_any(*server)) status = WaitForVersion(*server, version);
+    }
+    if (status.code() != StatusCode::kOutOfRange || carrier->Now() >= deadline) return status;
+    TD_RETURN_IF_ERROR(ExchangeAndWait(attempts++));
+  }
+}
+
 namespace {
 
 bool Fits(const PullTableReply& reply, size_t dim, uint32_t bucket) {
@@ -313,9 +325,7 @@ Status PsClient::Impl::PullBuckets(const PsTable& table, bool slots, uint32_t& b
 
 Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_version,
                                  const RowSink& take) {
-  for (Server* const server : AllServers()) {
-    if (owns_any(*server)) TD_RETURN_IF_ERROR(WaitForVersion(*server, min_version));
-  }
+  TD_RETURN_IF_ERROR(WaitForRows(min_version));
   Time deadline = carrier->Now() + options.step_timeout;  // for the next page
   int attempts = 0;
   uint32_t bucket = 0;

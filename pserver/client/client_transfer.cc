@@ -90,7 +90,7 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
     }
   }
   const auto now = Placement();
-  TD_RETURN_IF_ERROR(AppendRows(rows, *now, /*everywhere=*/true, parts));
+  TD_RETURN_IF_ERROR(AppendRows(rows, *now, now->Owners(), parts));
   if (parts.empty()) return InvalidArgument("no gradients");
   for (PushPart& part : parts) part.generation = now->generations[part.server];
   return parts;
@@ -181,8 +181,9 @@ void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTenso
         impl->EndPush(began);
         done(Annotate(version.status(), what));
       });
+  const auto group = impl_->GroupOf(*parts);
   for (PushPart& part : *parts) {
-    impl_->SendPush(part, step, learning_rate, nullptr,
+    impl_->SendPush(part, step, learning_rate, nullptr, group,
                     [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); });
   }
 }
@@ -231,8 +232,9 @@ void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstT
   const auto arrive_pushed = [join](const StatusOr<uint64_t>& version) {
     join->Arrive(version.ok() ? UINT64_MAX : version);  // the pulls tell the version
   };
+  const auto group = impl_->GroupOf(*pushes);
   for (size_t i = 0; i < pushes->size(); ++i) {
-    impl_->SendPush((*pushes)[i], step, learning_rate, with[i],
+    impl_->SendPush((*pushes)[i], step, learning_rate, with[i], group,
                     with[i] == nullptr ? DoneVersion(arrive_pushed) : DoneVersion(arrive));
   }
   for (auto& part : *pulls) impl_->SendPull(part, arrive);
@@ -324,7 +326,7 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
   Impl& impl = *impl_;
   if (impl.options.trainer == 0) TD_RETURN_IF_ERROR(impl.SendInit(params, version, slots, rows));
   uint64_t lowest = UINT64_MAX;
-  for (auto& server : impl.servers) {
+  for (Impl::Server* const server : impl.AllServers()) {
     if (!impl.owns_any(*server)) continue;
     WaitInitRequest request;
     WaitInitReply reply;

@@ -12,6 +12,7 @@ namespace tandem {
 namespace {
 
 constexpr size_t kBucketsMax = 64;                        // in one parcel
+constexpr uint64_t kAheadMax = 64;                        // steps
 constexpr Duration kMayBeGone = std::chrono::seconds(1);  // to hear of a server that nobody needs
 
 bool IsLost(StatusCode code) {
@@ -133,13 +134,18 @@ Status Mover::Call(int server, const char* method, const Request& request, Reply
   }
 }
 
-Status Mover::Tell(int server, const BucketMapDef& map) {
+Status Mover::Exchange(int server, const BucketMap& known, Duration patience,
+                       ExchangeMapReply* reply) {
   ExchangeMapRequest request;
-  ExchangeMapReply reply;
   request.set_job(options_.job);
   request.set_observer(true);
-  *request.mutable_known() = map;
-  return Call(server, "ExchangeMap", request, &reply);
+  ToProto(known, request.mutable_known());
+  return Call(server, "ExchangeMap", request, reply, patience);
+}
+
+Status Mover::Tell(int server, const BucketMapDef& map) {
+  ExchangeMapReply reply;
+  return Exchange(server, FromProto(map), options_.patience, &reply);
 }
 
 Status Mover::Refuse(int server, bool refuse) {
@@ -189,14 +195,10 @@ StatusOr<std::vector<ServedBuckets>> Mover::Where() {
     now.clear();
     for (size_t i = 0; i < addresses_.size(); ++i) {
       const auto server = static_cast<int>(i);
-      ExchangeMapRequest request;
       ExchangeMapReply reply;
-      request.set_job(options_.job);
-      request.set_observer(true);
-      ToProto(all, request.mutable_known());
       const bool may_be_gone = server >= first_servers_ && !all.OwnsAny(server);
-      const Status told = Call(server, "ExchangeMap", request, &reply,
-                               may_be_gone ? kMayBeGone : options_.patience);
+      const Status told =
+          Exchange(server, all, may_be_gone ? kMayBeGone : options_.patience, &reply);
       if (may_be_gone && IsLost(told.code())) continue;
       TD_RETURN_IF_ERROR(told);
       if (static_cast<int>(reply.index()) != server) {
@@ -214,7 +216,9 @@ StatusOr<std::vector<ServedBuckets>> Mover::Where() {
                      reply.rows(),
                      reply.slices(),
                      reply.leaving(),
-                     static_cast<int>(reply.frozen_for()) - 1});
+                     static_cast<int>(reply.frozen_for()) - 1,
+                     reply.version(),
+                     reply.sync()});
     }
   }
   return now;
@@ -235,26 +239,97 @@ Status Mover::Deliver(int source, int target, const ParcelDef& parcel) {
   return Tell(target, released.map());
 }
 
+Status Mover::AwaitStep() {
+  const Time give_up = carrier_.Now() + options_.patience;
+  TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> before, Where());
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> now, Where());
+    const bool made = std::all_of(before.begin(), before.end(), [&now](const ServedBuckets& b) {
+      if (!b.sync || (b.buckets.empty() && b.slices == 0)) return true;
+      return std::any_of(now.begin(), now.end(), [&b](const ServedBuckets& n) {
+        return n.server == b.server && n.version > b.version;
+      });
+    });
+    if (made) return OkStatus();
+    if (carrier_.Now() >= give_up) {
+      return Unavailable(
+          "trainers made no step since for %.0f s, and may ask once more for rows where they were; "
+          "hint: try again while they train",
+          Seconds(options_.patience));
+    }
+    TD_RETURN_IF_ERROR(Pause());
+  }
+}
+
+// The source is asked first: the target may wait to hear what became of an older move.
+StatusOr<Mover::MoveStep> Mover::NextStep(int source, int target) {
+  MoveStep at;
+  BucketMap known;
+  for (const int server : {source, target}) {
+    if (a_sync_) return MoveStep{};
+    ExchangeMapReply reply;
+    TD_RETURN_IF_ERROR(Exchange(server, known, options_.patience, &reply));
+    if (server == source) a_sync_ = !reply.sync();
+    known.Learn(FromProto(reply.map()));
+    at.step = std::max<uint64_t>(at.step, reply.version());
+    at.both = reply.bucket_size() != 0 || reply.slices() != 0;
+  }
+  at.step += ahead_;
+  return at;
+}
+
+StatusOr<ParcelDef> Mover::Freeze(int source, int target, const FreezeBucketsRequest& request,
+                                  const MoveStep& at, Time& held) {
+  const Time give_up = carrier_.Now() + options_.patience;
+  bool begun = false;
+  while (true) {
+    FreezeBucketsReply from, to;
+    if (at.both) TD_RETURN_IF_ERROR(Call(target, "FreezeBuckets", request, &to));
+    TD_RETURN_IF_ERROR(Call(source, "FreezeBuckets", request, &from));
+    const bool gives = from.parcel().move_size() != 0;
+    const bool takes = at.both && to.parcel().version() == at.step;
+    if ((gives || takes) && !std::exchange(begun, true)) held = carrier_.Now();
+    if (gives && (takes || !at.both)) return std::move(*from.mutable_parcel());
+    if (carrier_.Now() >= give_up) {
+      return Unavailable(
+          "%s and %s did not come to step %d within %.0f s; hint: rows move while trainers make "
+          "steps",
+          NameOf(source), NameOf(target), at.step, Seconds(options_.patience));
+    }
+    TD_RETURN_IF_ERROR(Pause());
+  }
+}
+
 Status Mover::Move(int source, int target, const std::vector<int>& buckets,
                    MoveProgress& progress) {
   const Time give_up = carrier_.Now() + options_.patience;
   while (true) {
+    TD_ASSIGN_OR_RETURN(const MoveStep at, NextStep(source, target));
     FreezeBucketsRequest request;
-    FreezeBucketsReply reply;
     request.set_job(options_.job);
     for (const int b : buckets) request.add_bucket(static_cast<uint32_t>(b));
     request.set_target(static_cast<uint32_t>(target));
     request.set_target_address(addresses_[static_cast<size_t>(target)]);
     request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
-    const Time begin = carrier_.Now();
-    TD_RETURN_IF_ERROR(Call(source, "FreezeBuckets", request, &reply));
-    const Status delivered = Deliver(source, target, reply.parcel());
-    progress.frozen = std::max(progress.frozen, carrier_.Now() - begin);
+    request.set_step(at.step);
+    Time begin = carrier_.Now();
+    const StatusOr<ParcelDef> parcel = Freeze(source, target, request, at, begin);
+    const Status delivered = parcel.ok() ? Deliver(source, target, *parcel) : parcel.status();
+    if (parcel.ok()) progress.frozen = std::max(progress.frozen, carrier_.Now() - begin);
     if (delivered.ok()) {
-      progress.bytes += Bytes(reply.parcel());
+      progress.bytes += Bytes(*parcel);
       return OkStatus();
     }
-    // The lease was over first: the buckets are the source's as before.
+    if (at.step != 0) {
+      const bool late = parcel.status().code() == StatusCode::kAborted;
+      if (late) ahead_ = std::min(2 * ahead_, kAheadMax);
+      request.set_over(true);
+      FreezeBucketsReply reply;
+      // Where nobody answers the lease ends.
+      Call(source, "FreezeBuckets", request, &reply, kMayBeGone).IgnoreError();
+      if (at.both) Call(target, "FreezeBuckets", request, &reply, kMayBeGone).IgnoreError();
+    }
+    // The lease was over first, or the step came sooner: the buckets are the source's as before.
     if (delivered.code() != StatusCode::kAborted || carrier_.Now() >= give_up) return delivered;
     TD_RETURN_IF_ERROR(Pause());
   }

@@ -2,7 +2,8 @@
 // No gRPC in this header.
 //
 // Whoever runs it may be killed at any moment: a move is then completed or never was. The source
-// decides (Shard::ReleaseBuckets), and trainers bring its word to the target.
+// decides (Shard::ReleaseBuckets), and trainers bring its word to the target. In sync mode each
+// parcel waits for a step that neither of its servers has begun.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,10 @@
 
 namespace tandem {
 
+class BucketMap;
 class BucketMapDef;
+class ExchangeMapReply;
+class FreezeBucketsRequest;
 class ParcelDef;
 
 struct MoverOptions {
@@ -35,6 +39,8 @@ struct ServedBuckets {
   uint32_t slices = 0;       // of dense variables, which do not move
   bool leaving = false;      // takes none
   int frozen_for = -1;       // some of them are on their way to that server; -1: none are
+  uint64_t version = 0;
+  bool sync = false;  // the job's mode
 };
 struct BucketTransfer {
   int source = 0, target = 0;
@@ -76,15 +82,28 @@ class Mover {
   // leaving, until Stay. UNAVAILABLE when some are, for longer than options.patience.
   Status Leave(int server);
   Status Stay(int server) { return Refuse(server, false); }
+  // Sync: until trainers made a step since; then none of them asks any more where rows were before.
+  // UNAVAILABLE when they make none for options.patience.
+  Status AwaitStep();
   // Stops at the first error; what was moved by then stays where it is.
   Status Run(const std::vector<BucketTransfer>& transfers,
              const std::function<void(const MoveProgress&)>& progress);
 
  private:
+  // Before which step a parcel moves; 0: a_sync.
+  struct MoveStep {
+    uint64_t step = 0;
+    bool both = false;  // the target makes steps already, and must wait too
+  };
+  StatusOr<MoveStep> NextStep(int source, int target);
+  // `held`: since when pushes wait.
+  StatusOr<ParcelDef> Freeze(int source, int target, const FreezeBucketsRequest& request,
+                             const MoveStep& at, Time& held);
   // One parcel.
   Status Move(int source, int target, const std::vector<int>& buckets, MoveProgress& progress);
   Status Deliver(int source, int target, const ParcelDef& parcel);
   Status Refuse(int server, bool refuse);
+  Status Exchange(int server, const BucketMap& known, Duration patience, ExchangeMapReply* reply);
   Status Tell(int server, const BucketMapDef& map);
   Status Pause();  // before a call is repeated
   // With repetitions, for as long as `patience`, of what a broken connection explains.
@@ -101,6 +120,8 @@ class Mover {
   std::vector<std::string> addresses_;
   const int first_servers_;  // that trainers configure
   const MoverOptions options_;
+  bool a_sync_ = false;  // as a server said
+  uint64_t ahead_ = 1;   // steps, so that both servers hear of it in time
 };
 
 }  // namespace tandem

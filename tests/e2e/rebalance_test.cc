@@ -1,7 +1,8 @@
 // Rows of a growing table move between the pservers of a running job: a server comes, another one
 // is emptied and stopped, servers are killed with SIGKILL meanwhile, and trainers push all the
 // time. With SGD at learning rate 1 a row is the number of pushes behind it, which in the end must
-// be the number of those that were acknowledged.
+// be the number of those that were acknowledged. In sync mode rows and optimizer slots must be the
+// bits of a job in which nothing moves.
 #include <signal.h>
 
 #include <atomic>
@@ -37,7 +38,7 @@ class RebalanceTest : public JobTest {
     servers_[i] = std::make_unique<ChildProcess>(
         "tandem-pserver",
         std::vector<std::string>{"--listen=" + endpoints_[i], "--index=" + index, "--job=rebalance",
-                                 "--data_dir=" + Path("data-" + index),
+                                 "--data_dir=" + Path(folder_ + index),
                                  "--durability=" + durability_, "--wal_sync=none"},
         std::map<std::string, std::string>{}, Path("server-" + index));
     ASSERT_TRUE(servers_[i]->WaitForText("listening on", 60)) << servers_[i]->Output();
@@ -46,7 +47,8 @@ class RebalanceTest : public JobTest {
     servers_[i]->Signal(SIGKILL);
     servers_[i]->Wait(20);
   }
-  std::unique_ptr<PsClient> Client(int trainer, PsMode mode = PsMode::kASync) {
+  std::unique_ptr<PsClient> Client(int trainer, PsMode mode = PsMode::kASync,
+                                   const PsOptimizer& optimizer = {}) {
     PsOptions options;
     options.job = "rebalance";
     options.trainer = trainer;
@@ -55,8 +57,8 @@ class RebalanceTest : public JobTest {
     options.transport = trainer == 0 ? PsTransport::kAuto : PsTransport::kGrpc;
     auto client = PsClient::Connect({endpoints_[0], endpoints_[1]}, options);
     CHECK(client.ok()) << client.status();
-    const auto state =
-        (*client)->Configure({}, mode, {}, {{.variable = "rows", .height = kHeight, .dim = 1}});
+    const auto state = (*client)->Configure({}, mode, optimizer,
+                                            {{.variable = "rows", .height = kHeight, .dim = 1}});
     CHECK(state.ok()) << state.status();
     const auto version = (*client)->InitOrFetch({});
     CHECK(version.ok()) << version.status();
@@ -79,7 +81,7 @@ class RebalanceTest : public JobTest {
     const int64_t enough = pushes_ + 50;
     EXPECT_TRUE(WaitUntil([&] { return pushes_ >= enough || HasFailure(); }, 60));
   }
-  void Train(int trainer) {
+  virtual void Train(int trainer) {
     const auto client = Client(trainer);
     for (uint64_t step = 0; !stop_; ++step) {
       std::vector<int64_t> ids;
@@ -143,7 +145,7 @@ class RebalanceTest : public JobTest {
     EXPECT_EQ(table->ids.size(), static_cast<size_t>(kRows));
   }
 
-  std::string durability_ = "logged";
+  std::string durability_ = "logged", folder_ = "data-";
   std::vector<std::string> endpoints_;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
   std::vector<std::thread> trainers_;
@@ -198,13 +200,116 @@ TEST_F(RebalanceTest, ServersAndCommandMayBeKilledMeanwhile) {
   ExpectLedger();
 }
 
+// In sync mode: trainers make steps until `last_`.
+class StepRebalanceTest : public RebalanceTest {
+ protected:
+  std::unique_ptr<PsClient> StepClient(int trainer) {
+    return Client(trainer, PsMode::kSync, {"adam", {{"lazy_mode", true}}});
+  }
+  // Gradients depend on the rows, which each step must therefore find as it ought to.
+  static Status MakeStep(PsClient& client, int trainer, uint64_t step) {
+    PsRows rows{.variable = "rows", .ids = {}, .to = {}};
+    std::vector<float> values(kRowsOfPush), gradients;
+    for (int i = 0; i < kRowsOfPush; ++i) {
+      const auto offset = static_cast<uint64_t>(3 * i + 31 * trainer);
+      rows.ids.push_back(RowId(static_cast<int>((step * 7 + offset) % kRows)));
+      rows.to.push_back(&values[static_cast<size_t>(i)]);
+    }
+    std::sort(rows.ids.begin(), rows.ids.end());
+    std::promise<Status> pulled, pushed;
+    client.PullRows({.version = step, .exactly = true}, {rows},
+                    [&](const StatusOr<uint64_t>& v) { pulled.set_value(v.status()); });
+    TD_RETURN_IF_ERROR(pulled.get_future().get());
+    for (const float value : values) {
+      gradients.push_back(static_cast<float>((step * 13 + gradients.size()) % 7) - 3.1f +
+                          0.1f * value);
+    }
+    client.Push(step, 0.01f, {}, [&](Status status) { pushed.set_value(std::move(status)); },
+                {{"rows", rows.ids, gradients.data()}});
+    return pushed.get_future().get();
+  }
+  void Train(int trainer) override {
+    const auto client = StepClient(trainer);
+    for (uint64_t step = 0; step < last_; ++step) {
+      // The others are one step ahead at most.
+      if (trainer == 0 && stop_ && last_ == UINT64_MAX) last_ = step + 2;
+      const Status status = MakeStep(*client, trainer, step);
+      EXPECT_TRUE(status.ok()) << status;
+      if (!status.ok()) return;
+      ++pushes_;
+    }
+    EXPECT_TRUE(client->Complete().ok());
+  }
+  // All rows with their slots.
+  static std::map<uint64_t, std::vector<float>> Rows(PsClient& client) {
+    const StatusOr<PsTableRows> rows = client.PullTable("rows", /*slots=*/true);
+    CHECK(rows.ok()) << rows.status();
+    std::map<uint64_t, std::vector<float>> all;
+    const size_t width = rows->content.size() / std::max<size_t>(1, rows->ids.size());
+    for (size_t i = 0; i < rows->ids.size(); ++i) {
+      const float* const row = rows->content.data() + i * width;
+      all[rows->ids[i]] = {row, row + width};
+    }
+    return all;
+  }
+  // As many steps by servers that keep their rows.
+  void ExpectSameBits() {
+    const auto moved = Rows(*StepClient(0));
+    servers_.clear();
+    endpoints_.clear();
+    trainers_.clear();
+    folder_ = "calm-";
+    StartServer(0);
+    StartServer(1);
+    for (int t = 0; t < kTrainers; ++t) trainers_.emplace_back([this, t] { Train(t); });
+    End();
+    std::printf("rebalance: %llu steps\n", static_cast<unsigned long long>(last_.load()));
+    EXPECT_EQ(moved.size(), static_cast<size_t>(kRows));
+    EXPECT_EQ(moved, Rows(*StepClient(0)));
+  }
+
+  std::atomic<uint64_t> last_ = UINT64_MAX;
+};
+
+TEST_F(StepRebalanceTest, AServerComesAndAnotherGoesBetweenSteps) {
+  Begin();
+  StartServer(2);
+  Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}),
+         "pserver 2 (" + endpoints_[2] + "): 341");
+  Finish(*Tandem({"drain", "--pserver=1"}), "pserver 1 serves nothing any more");
+  servers_[1]->Signal(SIGTERM);
+  EXPECT_EQ(servers_[1]->Wait(20), 0);
+  GoOn();
+  StartServer(1);  // for the clients that come
+  End();
+  ExpectSameBits();
+}
+
+TEST_F(StepRebalanceTest, ServersAndCommandMayBeKilledMeanwhile) {
+  Begin();
+  StartServer(2);
+  for (int round = 0; round < 6 && !HasFailure(); ++round) {
+    const bool away = round % 2 == 1;
+    const auto command =
+        Tandem(away ? std::vector<std::string>{"drain", "--pserver=2"}
+                    : std::vector<std::string>{"rebalance", "--add=" + endpoints_[2]});
+    std::this_thread::sleep_for(std::chrono::milliseconds(30 + 60 * round));
+    const int victim = round % 3;
+    Kill(victim);
+    if (round == 3) command->Signal(SIGKILL);
+    StartServer(victim);
+    command->Wait(120);
+    GoOn();
+  }
+  Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 0 (");
+  End();
+  ExpectSameBits();
+}
+
 TEST_F(RebalanceTest, WhatCannotMoveIsSaid) {
   StartServer(0);
   StartServer(1);
-  const auto first = Client(0, PsMode::kSync);
-  const auto drain = Tandem({"drain", "--pserver=1"});
-  EXPECT_NE(drain->Wait(60), 0);
-  EXPECT_THAT(drain->Output(), HasSubstr("in a_sync mode alone"));
+  const auto first = Client(0);
   const auto none = Tandem({"drain", "--pserver=7"});
   EXPECT_NE(none->Wait(60), 0);
   EXPECT_THAT(none->Output(), HasSubstr("there is no pserver 7; the job has"));

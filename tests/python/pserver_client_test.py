@@ -358,6 +358,49 @@ class Faults(Test):
         self.assert_same(params, dense)
         client.complete()
 
+    def test_rows_that_move_between_steps(self):
+        servers = self.servers(3, "--durability=logged", "--wal_sync=none")
+        client = tandem_pserver.Client(servers.addresses[:2], step_timeout=60.0)
+        self.addCleanup(client.close)
+        client.configure(SHAPES, mode="sync", tables={"emb": Table(height=1000, dim=4)})
+        params = first_values()
+        dense = first_values()
+        step = client.init_or_fetch(params)
+        ids, want = numpy.arange(0, 1000, 7), numpy.zeros((143, 4), F32)
+
+        def push():
+            nonlocal step
+            some = slice(step % 5, None, 3)  # not those of every server
+            grad = numpy.full((ids[some].size, 4), step % 9 + 1, F32)
+            want[some] -= grad
+            for name, values in gradients(0, step % 9).items():
+                dense[name] -= values
+            step = client.push_pull(step, 1.0, gradients(0, step % 9), params,
+                                    {"emb": (ids[some], grad)})
+
+        def while_training(*args):
+            said = []
+            moving = threading.Thread(target=lambda: said.append(self.tandem(servers, *args)))
+            moving.start()
+            while moving.is_alive():
+                push()
+            moving.join()
+            self.assertTrue(said)
+            push()
+            return said[0]
+
+        push()
+        while_training("rebalance", f"--add={servers.addresses[2]}")
+        self.assertGreater(min(s.rows for s in client.status()), 0)
+        numpy.testing.assert_array_equal(client.pull_rows("emb", ids, step), want)
+        self.assertIn("serves nothing any more", while_training("drain", "--pserver=2"))
+        self.assertEqual(client.status()[2].rows, 0)
+        stored, values = client.pull_table("emb")
+        numpy.testing.assert_array_equal(stored, ids)
+        numpy.testing.assert_array_equal(values, want)
+        self.assert_same(params, dense)
+        client.complete()
+
 
 class Refusals(Test):
     def configured(self, *flags, shapes=None, **options):

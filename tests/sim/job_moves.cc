@@ -65,8 +65,10 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
   std::erase_if(there.buckets, [&](int b) { return b % task.stride != 0; });
   TD_RETURN_IF_ERROR(mover.Run({there}, count));
   if (task.back) return mover.Run({{task.target, task.source, there.buckets}}, count);
+  if (!task.retire) return OkStatus();
   // As `tandem drain` does: the others know what the server that goes had given away.
-  return task.retire ? mover.Where().status() : OkStatus();
+  TD_RETURN_IF_ERROR(mover.AwaitStep());
+  return mover.Where().status();
 }
 
 std::vector<int> SimJob::BucketsOf(int index) const {

@@ -55,6 +55,12 @@ RowMap RowsOf(const ShardImage& image) {
   return rows;
 }
 
+// What is offered is somebody else's.
+bool IsOffered(const ShardImage& image, int64_t id) {
+  return image.moves != nullptr &&
+         image.moves->offered.contains(RowBucket(static_cast<uint64_t>(id)));
+}
+
 // p = p - rate * g
 void Update(std::span<const float> g, float rate, std::vector<float>& p) {
   for (size_t i = 0; i < p.size(); ++i) p[i] = p[i] - rate * g[i];
@@ -184,10 +190,7 @@ std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) co
       }
     }
     for (const auto& [id, values] : RowsOf(image)) {
-      // What is offered is somebody else's.
-      const int bucket = RowBucket(static_cast<uint64_t>(id));
-      const bool offered = image.moves != nullptr && image.moves->offered.contains(bucket);
-      if (offered) continue;
+      if (IsOffered(image, id)) continue;
       std::vector<float>& sums = counts[id];
       sums.resize(kCounts + 1);
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
@@ -297,16 +300,41 @@ std::vector<PsConstTensor> SimBatch::Gradients() const {
           {"weights", weights_gradient_.data(), static_cast<int64_t>(weights_gradient_.size())}};
 }
 
-std::vector<float> ParametersOf(const ShardImage& image) {
+std::vector<float> SlicesOf(const ShardImage& image) {
   std::vector<float> all;
   for (size_t i = 0; i < image.slices.size(); ++i) {
     const std::span<const float> values = ValuesOf(image, i);
     all.insert(all.end(), values.begin(), values.end());
   }
-  for (const auto& [id, values] : RowsOf(image)) {
+  return all;
+}
+
+namespace {
+
+void Append(const RowMap& rows, std::vector<float>& all) {
+  for (const auto& [id, values] : rows) {
     all.push_back(static_cast<float>(id));
     all.insert(all.end(), values.begin(), values.end());
   }
+}
+
+}  // namespace
+
+std::vector<float> ParametersOf(const ShardImage& image) {
+  std::vector<float> all = SlicesOf(image);
+  Append(RowsOf(image), all);
+  return all;
+}
+
+std::vector<float> RowsOfAll(const std::vector<ShardImage>& images) {
+  RowMap rows;
+  for (const ShardImage& image : images) {
+    for (const auto& [id, values] : RowsOf(image)) {
+      if (!IsOffered(image, id)) rows[id] = values;
+    }
+  }
+  std::vector<float> all;
+  Append(rows, all);
   return all;
 }
 

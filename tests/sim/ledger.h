@@ -81,8 +81,11 @@ class SimBatch {
   std::vector<float> rows_, row_gradients_;
 };
 
-// All parameters of a server, slices in their order, then rows with their ids.
+// All parameters of a server: slices in their order; and rows with their ids.
+std::vector<float> SlicesOf(const ShardImage& image);
 std::vector<float> ParametersOf(const ShardImage& image);
+// Rows with their ids, wherever they are served.
+std::vector<float> RowsOfAll(const std::vector<ShardImage>& images);
 // Makes the recorded updates once more, by a loop of its own: p = p - 1 * g. "" when the image has
 // these bits.
 std::string CheckOrder(const ShardImage& image, const SimDisk& disk);

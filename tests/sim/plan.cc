@@ -24,8 +24,9 @@ SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable) {
   plan.network.repeat = chance.Chance(0.5) ? 0.05 : 0;
   plan.network.dawdle = chance.Chance(0.5) ? 0.02 : 0;
   plan.mischief = 2 + static_cast<int>(chance.Below(14));
-  plan.moves = mode == ShardMode::kASync && chance.Chance(0.5) && !replayable;
+  plan.moves = chance.Chance(0.5) && !replayable;
   if (plan.moves) {
+    if (mode == ShardMode::kSync) plan.steps *= 2;  // rows move between steps alone
     plan.mischief *= 2;
     if (chance.Chance(0.5)) plan.network.repeat = 0.3;
     if (chance.Chance(0.5)) plan.network.dawdle = 0.1;

@@ -143,6 +143,14 @@ std::vector<SeededBug> SeededBugs() {
       {"CopiesLate", ShardMode::kASync, bug(ShardBug::kCopiesLate)},
       {"NeverAsks", ShardMode::kASync, bug(ShardBug::kNeverAsks), true},
       {"SyncNeverAsks", ShardMode::kSync, bug(ShardBug::kNeverAsks), true},
+      {"SyncOwnsTooSoon", ShardMode::kSync, bug(ShardBug::kOwnsTooSoon)},
+      {"MovesWithinAStep", ShardMode::kSync,
+       [](SimPlan& plan) {
+         plan.bug = ShardBug::kMovesWithinAStep;
+         plan.moves = true;
+         plan.servers = 2;
+         plan.steps = plan.mischief = 60;
+       }},
       {"PreviousNotKept", ShardMode::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},
   };
 }

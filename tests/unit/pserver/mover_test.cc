@@ -89,7 +89,7 @@ TEST_F(MovesTest, BucketsThatStayFrozenForWhoIsLeavingAreNamed) {
   ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int) {
     clock_.Advance(seconds(1));
     EXPECT_TRUE(Freeze(*a, {5}, 1).ok());
-    EXPECT_TRUE(a->FreezeBuckets("job", {5}, 1, "host:1", seconds(60)).ok());
+    EXPECT_TRUE(a->FreezeBuckets("job", {{5}, 1, "host:1", seconds(60)}).ok());
   });
   Mover mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
   const Status status = mover.Leave(1);

@@ -33,8 +33,8 @@ inline uint64_t IdIn(int bucket, int n = 0) {
 
 class MovesTest : public testing::Test {
  protected:
-  static ShardConfig Config(int server, int servers, const std::string& optimizer = "momentum") {
-    ShardConfig config{.job = "job", .trainers = 2, .mode = ShardMode::kASync};
+  ShardConfig Config(int server, int servers, const std::string& optimizer = "momentum") const {
+    ShardConfig config{.job = "job", .trainers = 2, .mode = mode_};
     config.optimizer = {optimizer, {}};
     if (optimizer == "momentum") config.optimizer.attrs["mu"] = 0.9;
     config.tables = {{.variable = "emb",
@@ -92,7 +92,7 @@ class MovesTest : public testing::Test {
     return rows;
   }
   StatusOr<BucketParcel> Freeze(Shard& shard, const std::vector<int>& buckets, int target) {
-    return shard.FreezeBuckets("job", buckets, target, "host:1", seconds(2));
+    return shard.FreezeBuckets("job", {buckets, target, "host:1", seconds(2)});
   }
   static Status Tell(Shard& shard, const BucketMap& map) {
     return shard.ExchangeMap({"job", 0, 0}, /*observer=*/true, map).status();
@@ -104,6 +104,7 @@ class MovesTest : public testing::Test {
     return Tell(to, map);
   }
 
+  ShardMode mode_ = ShardMode::kASync;
   ShardBug bug_ = ShardBug::kNone;
   FakeClock clock_;
   Metrics metrics_;

@@ -62,6 +62,16 @@ class Calls:
                 if error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
                     raise
 
+    def ask_added(self):
+        """Hears of servers that came to the running job what they know."""
+        asked = set(range(self.placement.first_servers))
+        while True:
+            added = {i for i in range(len(self.servers)) if self.placement.owns(i)} - asked
+            if not added:
+                return
+            self.exchange(added, 0)
+            asked |= added
+
     def keep_pushes(self, bytes_max):
         if self.kept is None:
             self.kept = KeptPushes(bytes_max)
@@ -142,26 +152,54 @@ class Calls:
         self._make_room(sum(request.ByteSize() for _, request in requests), seconds)
         ended = self._sent()  # one push at a time
         self._number(requests, ended)
+        served = {i for i, request in requests if _has_rows(request)}
         while requests:
             taken, moved = self.call_all("Push", requests, seconds)
             replies += taken
             requests = []
             if moved and time.monotonic() >= end:
                 raise moved[0][2]
+            if moved and not self.stamps:
+                requests, anew = self._redirect_step(moved, attempt, pulls, served)
+                attempt += 1
+                self._number(anew, ended)
+                requests += anew
+                continue
             for i, request, _ in moved:
                 self.exchange({i} | self._owners_of(request), attempt)
                 attempt += 1
-                rows = any(s.tensor.dtype == NUMBER["I64"] for s in request.slice)
-                if not rows or self.placement.generations[i] == request.generation:
+                if not self._is_stale(i, request):
                     # Its rows are on their way, or new pushes are held for a moment.
                     requests.append((i, request))
                 else:
                     if self.kept is not None:
                         self.kept.drop(i, request.sequence)
-                    anew = self._cut_anew(i, request, pulls)
+                    anew = self._cut_anew([(i, request)], pulls)
                     self._number(anew, ended)
                     requests += anew
         return replies + self.call_all("Pull", pulls, seconds)[0]
+
+    def _is_stale(self, server, request):
+        return _has_rows(request) and self.placement.generations[server] != request.generation
+
+    def _redirect_step(self, moved, attempt, pulls, served):
+        """Sync: a server takes rows of a table once a step from each trainer, so what was refused is
+        looked at together. `served`: servers to which rows of the push went. Gives what is sent once
+        more as it is, and what is cut anew."""
+        refused = [(i, request) for i, request, _ in moved]
+        for _ in range(2):  # first all say what became of moves, then they hear it
+            owners = {i for i in range(len(self.servers)) if self.placement.owns(i)}
+            self.exchange(owners | {i for i, _ in refused}, attempt)
+        stale = [(i, r) for i, r in refused if self._is_stale(i, r)]
+        same = [(i, r) for i, r in refused if not self._is_stale(i, r)]
+        owners = set().union(*(self._owners_of(r) for _, r in stale))
+        # Rows that go to a server go with those that it refused itself, once that is for ever.
+        if not stale or any(_has_rows(r) and i in owners for i, r in same):
+            return refused, []
+        served.difference_update(i for i, _ in stale)
+        everybody = {i for i in range(len(self.servers)) if self.placement.owns(i)} - served
+        served |= everybody
+        return same, self._cut_anew(stale, pulls, everybody)
 
     def _sent(self):
         return [server.sequence for server in self.servers]
@@ -192,31 +230,45 @@ class Calls:
                 owners.update(self.placement.owners(_array(piece, "<i8")).tolist())
         return owners
 
-    def _cut_anew(self, server, request, pulls):
-        """The push was refused for ever: what is in it goes to where it belongs now."""
-        parts = {}
+    def _cut_anew(self, refused, pulls, everybody=()):
+        """The pushes were refused for ever: what is in them goes to where it belongs now. Servers of
+        `everybody` hear of every table, though there be no rows for them."""
+        parts, rows = {}, {}
+        _, first = refused[0]
 
         def part(i):
             if i not in parts:
-                parts[i] = self.request("Push", step=request.step,
-                                        learning_rate=request.learning_rate)
+                parts[i] = self.request("Push", step=first.step,
+                                        learning_rate=first.learning_rate)
             return parts[i]
 
-        pieces = iter(request.slice)
-        for piece in pieces:
-            if piece.tensor.dtype != NUMBER["I64"]:
-                part(server).slice.append(piece)
-                continue
-            ids, values = _array(piece, "<i8"), next(pieces)
-            rows = _array(values, "<f4").reshape(ids.size, -1)
+        for server, request in refused:
+            pieces = iter(request.slice)
+            for piece in pieces:
+                if piece.tensor.dtype != NUMBER["I64"]:
+                    part(server).slice.append(piece)
+                    continue
+                values = next(pieces)
+                rows.setdefault(piece.variable, []).append(
+                    (_array(piece, "<i8"), _array(values, "<f4").reshape(tuple(values.tensor.dims))))
+        for table, pieces in rows.items():
+            ids = numpy.concatenate([ids for ids, _ in pieces])
+            values = numpy.concatenate([values for _, values in pieces])
+            order = numpy.argsort(ids)
+            ids, values = ids[order], values[order]
             owners = self.placement.owners(ids)
-            for i in sorted(set(owners.tolist())):
-                add_rows(part(i).slice, piece.variable, ids[owners == i], rows[owners == i])
-        if request.HasField("pull") and server in parts:
-            parts[server].pull.CopyFrom(request.pull)
-        elif request.HasField("pull"):
-            pulls.append((server, request.pull))
+            for i in sorted(set(owners.tolist()) | set(everybody)):
+                add_rows(part(i).slice, table, ids[owners == i], values[owners == i])
+        for server, request in refused:
+            if request.HasField("pull") and server in parts:
+                parts[server].pull.CopyFrom(request.pull)
+            elif request.HasField("pull"):
+                pulls.append((server, request.pull))
         return list(parts.items())
+
+
+def _has_rows(request):
+    return any(s.tensor.dtype == NUMBER["I64"] for s in request.slice)
 
 
 def _array(piece, kind):

@@ -131,6 +131,8 @@ class Client:
             self._calls.learn(i, reply)
             if reply.replayable:
                 self._calls.keep_pushes(reply.keep_bytes_max)
+        if self._sync:
+            self._calls.ask_added()
         owners = [r for i, r in enumerate(replies) if self._owns(i)]
         self._initialised = [r.initialised for r in replies]
         return State(all(r.initialised for r in owners), any(r.restored for r in owners),

@@ -9,6 +9,7 @@ class Placement:
     """As the trainers placed them, and as servers told of moves since (BucketMapDef)."""
 
     def __init__(self, servers):
+        self.first_servers = servers
         self._owners = numpy.zeros(ROW_BUCKETS, numpy.int64)
         for i in range(servers):
             self._owners[first_bucket(i, servers):first_bucket(i + 1, servers)] = i

@@ -1,0 +1,280 @@
+// Buckets of rows that move between two shards in sync mode: before a step, which neither begins
+// until it is known whose the rows are.
+#include "tests/unit/pserver/moves_fixture.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+class StepMovesTest : public MovesTest {
+ protected:
+  StepMovesTest() { mode_ = ShardMode::kSync; }
+
+  StatusOr<PushOutcome> PushStep(Shard& shard, int trainer, uint64_t step,
+                                 const std::vector<uint64_t>& ids, uint64_t generation = 0) {
+    PushHead head = Head(++sequence_, ids.size(), generation, trainer);
+    head.step = step;
+    return Push(shard, head, ids, static_cast<float>(step * 3 + static_cast<uint64_t>(trainer)));
+  }
+  // Both trainers' pushes of a step.
+  void Step(Shard& shard, uint64_t step, const std::vector<uint64_t>& ids,
+            uint64_t generation = 0) {
+    for (const int trainer : {0, 1}) {
+      const auto pushed = PushStep(shard, trainer, step, ids, generation);
+      ASSERT_TRUE(pushed.ok()) << pushed.status();
+    }
+    ASSERT_EQ(shard.Info().version, step + 1);
+  }
+  static BucketOrder Before(uint64_t step, int target, const std::vector<int>& buckets) {
+    return {buckets, target, "host:1", seconds(2), step};
+  }
+  // Asks both, of which neither has begun the step.
+  void Ask(Shard& from, Shard& to, const BucketOrder& order) {
+    for (Shard* const shard : {&from, &to}) {
+      const auto asked = shard->FreezeBuckets("job", order);
+      ASSERT_TRUE(asked.ok()) << asked.status();
+      EXPECT_TRUE(asked->moves.empty());
+    }
+  }
+  StatusOr<std::vector<float>> PullAt(Shard& shard, const std::vector<uint64_t>& ids,
+                                      uint64_t version) {
+    StatusOr<std::vector<float>> rows = Internal("not answered");
+    PullQuery query{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = version};
+    query.min_version = version;
+    query.rows = {{"emb", ids}};
+    shard.Pull(query, clock_.Now() + seconds(1), [&rows](const StatusOr<PullResult>& result) {
+      if (!result.ok()) return void(rows = result.status());
+      const auto* const v = reinterpret_cast<const float*>(result->slices[0].values.get());
+      rows = std::vector<float>(v, v + result->slices[0].numel);
+    });
+    return rows;
+  }
+  // Of which two lie in bucket 5 and one in bucket 6.
+  static std::vector<uint64_t> Ids() {
+    std::vector<uint64_t> ids = {IdIn(5), IdIn(5, 1), IdIn(6)};
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+  static std::vector<uint64_t> In(int bucket) {
+    std::vector<uint64_t> ids = Ids();
+    std::erase_if(ids, [bucket](uint64_t id) { return RowBucket(id) != bucket; });
+    return ids;
+  }
+
+  uint64_t sequence_ = 0;
+};
+
+TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
+  const auto a = Start(0, 2), b = Start(1, 2), alone = Start(0, 1);
+  for (const uint64_t step : {0, 1}) {
+    Step(*a, step, Ids());
+    Step(*alone, step, Ids());
+    Step(*b, step, {});
+  }
+  const BucketOrder order = Before(3, 1, {5});
+  Ask(*a, *b, order);
+  Step(*a, 2, Ids());  // up to there all is as ever
+  Step(*alone, 2, Ids());
+  EXPECT_TRUE(PushStep(*b, 0, 2, {}).ok());
+  EXPECT_TRUE(PushStep(*b, 1, 2, {}).ok());
+  // From there neither takes pushes, and both give what they have.
+  for (Shard* const shard : {a.get(), b.get()}) {
+    const auto held = PushStep(*shard, 0, 3, {});
+    EXPECT_EQ(held.status().code(), StatusCode::kOutOfRange);
+    EXPECT_THAT(std::string(held.status().message()), HasSubstr("on their way before step 3"));
+  }
+  EXPECT_EQ(*PullAt(*a, Ids(), 3), *PullAt(*alone, Ids(), 3));
+  EXPECT_EQ(b->FreezeBuckets("job", order)->version, 3u);
+  const auto parcel = a->FreezeBuckets("job", order);
+  ASSERT_TRUE(parcel.ok()) << parcel.status();
+  ASSERT_EQ(parcel->moves.size(), 1u);
+  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  clock_.Advance(seconds(1));
+  EXPECT_EQ(PullAt(*b, In(5), 3).status().code(), StatusCode::kOutOfRange);
+  const auto map = a->ReleaseBuckets("job", parcel->moves);
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(PushStep(*b, 0, 3, {}).status().code(), StatusCode::kOutOfRange);  // it was not told
+  ASSERT_TRUE(Tell(*b, *map).ok());
+  // A trainer that takes another one's place may ask for the step before.
+  for (const uint64_t version : {2, 3}) {
+    EXPECT_EQ(*PullAt(*b, In(5), version), *PullAt(*alone, In(5), version)) << version;
+  }
+  // What was chosen before is refused by both, for ever.
+  EXPECT_EQ(PushStep(*a, 0, 3, In(6)).status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(PushStep(*b, 0, 3, In(5)).status().code(), StatusCode::kOutOfRange);
+  for (const uint64_t step : {3, 4}) {
+    Step(*a, step, In(6), 1);
+    Step(*b, step, In(5), 1);
+    Step(*alone, step, Ids());
+  }
+  for (const uint64_t version : {4, 5}) {
+    EXPECT_EQ(*PullAt(*b, In(5), version), *PullAt(*alone, In(5), version)) << version;
+    EXPECT_EQ(*PullAt(*a, In(6), version), *PullAt(*alone, In(6), version)) << version;
+  }
+}
+
+// The test above looks where a server with this mistake would give other weights.
+TEST_F(StepMovesTest, WithoutTheWeightsBeforeTheStepOthersAreGiven) {
+  bug_ = ShardBug::kPreviousStays;
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const BucketOrder order = Before(1, 1, {5});
+  Ask(*a, *b, order);
+  Step(*a, 0, Ids());
+  Step(*b, 0, {});
+  const auto before = *PullAt(*a, In(5), 0);
+  const auto parcel = a->FreezeBuckets("job", order);
+  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  const auto map = a->ReleaseBuckets("job", parcel->moves);
+  ASSERT_TRUE(Tell(*b, *map).ok());
+  EXPECT_NE(*PullAt(*b, In(5), 0), before);
+}
+
+// Rows whose optimizer changes them all with each step lie at places that removals change.
+TEST_F(StepMovesTest, WeightsBeforeTheStepStayThoseOfTheirRows) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  for (const uint64_t step : {0, 1}) {
+    Step(*a, step, Ids());
+    Step(*b, step, {});
+  }
+  const auto before = *PullAt(*a, In(6), 1);
+  const BucketOrder order = Before(3, 1, {5});
+  Ask(*a, *b, order);
+  Step(*a, 2, Ids());
+  Step(*b, 2, {});
+  const auto now = *PullAt(*a, In(6), 2);
+  EXPECT_NE(now, before);
+  const auto parcel = a->FreezeBuckets("job", order);
+  ASSERT_TRUE(parcel.ok()) << parcel.status();
+  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  ASSERT_TRUE(a->ReleaseBuckets("job", parcel->moves).ok());
+  EXPECT_EQ(*PullAt(*a, In(6), 2), now);
+}
+
+TEST_F(StepMovesTest, WhoHasBegunTheStepIsNotAskedToWait) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  Step(*a, 0, Ids());
+  for (const uint64_t step : {0, 1}) {
+    const auto late = a->FreezeBuckets("job", Before(step, 1, {5}));
+    EXPECT_EQ(late.status().code(),
+              step == 0 ? StatusCode::kInvalidArgument : StatusCode::kAborted);
+  }
+  // A target that was not asked, or is at another step, takes nothing.
+  const BucketOrder order = Before(2, 1, {5});
+  ASSERT_TRUE(a->FreezeBuckets("job", order).ok());
+  Step(*a, 1, Ids());
+  const auto parcel = a->FreezeBuckets("job", order);
+  ASSERT_EQ(parcel->moves.size(), 1u);
+  Step(*b, 0, {});
+  EXPECT_EQ(b->OfferBuckets("job", *parcel).code(), StatusCode::kAborted);
+  Step(*b, 1, {});
+  EXPECT_EQ(b->OfferBuckets("job", *parcel).code(), StatusCode::kAborted);
+  EXPECT_TRUE(PushStep(*b, 0, 2, {}).ok());
+}
+
+TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const BucketOrder order = Before(1, 1, {5});
+  Ask(*a, *b, order);
+  Step(*a, 0, Ids());
+  Step(*b, 0, {});
+  const auto parcel = a->FreezeBuckets("job", order);
+  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  clock_.Advance(seconds(3));
+  // The source goes on by itself; the target must not before it knows.
+  Step(*a, 1, Ids());
+  EXPECT_EQ(a->ReleaseBuckets("job", parcel->moves).status().code(), StatusCode::kAborted);
+  EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
+  const auto restarted = Make(1);  // nor after a restart
+  ASSERT_TRUE(restarted->Restore(*b->Image()).ok());
+  EXPECT_EQ(PushStep(*restarted, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
+  const auto known = a->ExchangeMap({"job", 0, 0}, /*observer=*/true, {});
+  EXPECT_EQ(known->map.owner(5, -1), 0);
+  for (Shard* const shard : {b.get(), restarted.get()}) {
+    ASSERT_TRUE(Tell(*shard, known->map).ok());
+    Step(*shard, 1, {});
+    EXPECT_EQ(PullAt(*shard, In(5), 2).status().code(), StatusCode::kOutOfRange);
+  }
+}
+
+// The test above looks where targets would wait for ever.
+TEST_F(StepMovesTest, WithoutThatWordTheTargetMakesNoStep) {
+  bug_ = ShardBug::kNeverTakesBack;
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const BucketOrder order = Before(1, 1, {5});
+  Ask(*a, *b, order);
+  Step(*a, 0, Ids());
+  Step(*b, 0, {});
+  const auto parcel = a->FreezeBuckets("job", order);
+  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  clock_.Advance(seconds(3));
+  Step(*a, 1, Ids());
+  ASSERT_TRUE(Tell(*b, a->ExchangeMap({"job", 0, 0}, /*observer=*/true, {})->map).ok());
+  EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
+}
+
+// A move that its source forgot, because it was started again, is taken back as well.
+TEST_F(StepMovesTest, ASourceThatWasStartedAgainTakesItBack) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const BucketOrder order = Before(1, 1, {5});
+  Ask(*a, *b, order);
+  Step(*a, 0, Ids());
+  Step(*b, 0, {});
+  const auto parcel = a->FreezeBuckets("job", order);
+  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  const auto again = Make(0);
+  ASSERT_TRUE(again->Restore(*a->Image()).ok());
+  EXPECT_EQ(again->ReleaseBuckets("job", parcel->moves).status().code(), StatusCode::kAborted);
+  const auto known = again->ExchangeMap({"job", 0, 0}, /*observer=*/true, {});
+  EXPECT_GT(known->map.epoch(5), parcel->moves[0].epoch);
+  ASSERT_TRUE(Tell(*b, known->map).ok());
+  Step(*b, 1, {});
+  Step(*again, 1, Ids());
+}
+
+TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) {
+  const auto a = Start(0, 2), b = Start(1, 2), alone = Start(0, 1);
+  std::vector<int> all(static_cast<size_t>(FirstBucket(1, 2)));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  const auto move = [&](Shard& from, Shard& to, int target, uint64_t step) {
+    return [&, target, step](const std::vector<int>& buckets) -> Status {
+      TD_ASSIGN_OR_RETURN(const BucketParcel parcel,
+                          from.FreezeBuckets("job", Before(step, target, buckets)));
+      TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
+      TD_ASSIGN_OR_RETURN(const BucketMap map, from.ReleaseBuckets("job", parcel.moves));
+      return Tell(to, map);
+    };
+  };
+  Ask(*a, *b, Before(1, 1, all));
+  Step(*a, 0, Ids());
+  Step(*alone, 0, Ids());
+  Step(*b, 0, {});
+  // Whoever waits there for the next step waits in vain, and hears of it.
+  StatusOr<PullResult> waiting = Internal("not answered");
+  PullQuery query{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = {}};
+  query.min_version = 2;
+  query.rows = {{"emb", {}}};
+  a->Pull(query, clock_.Now() + seconds(60), [&](StatusOr<PullResult> r) { waiting = r; });
+  EXPECT_EQ(waiting.status().code(), StatusCode::kInternal);
+  ASSERT_TRUE(move(*a, *b, 1, 1)(all).ok());
+  EXPECT_EQ(waiting.status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(a->Info().buckets, 0u);
+  for (uint64_t step = 1; step < 6; ++step) {
+    Step(*b, step, Ids(), 1);
+    Step(*alone, step, Ids());
+  }
+  // It is at step 1 still, and is not asked.
+  ASSERT_TRUE(b->FreezeBuckets("job", Before(7, 0, {5})).ok());
+  Step(*b, 6, Ids(), 1);
+  Step(*alone, 6, Ids());
+  ASSERT_TRUE(move(*b, *a, 0, 7)({5}).ok());
+  EXPECT_EQ(a->Info().version, 7u);
+  Step(*a, 7, In(5), 2);
+  Step(*alone, 7, Ids());
+  for (const uint64_t version : {7, 8}) {
+    EXPECT_EQ(*PullAt(*a, In(5), version), *PullAt(*alone, In(5), version)) << version;
+  }
+}
+
+}  // namespace
+}  // namespace tandem
