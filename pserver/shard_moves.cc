@@ -464,9 +464,8 @@ Status Shard::CheckGeneration(const PushHead& head) const {
                                     TD_NO_ANALYSIS { return sparse_->Find(s.variable) >= 0; });
   if (!rows) return OkStatus();
   return OutOfRange(
-      "trainer %d push %d: its rows were chosen when buckets had moved from here %d times, now "
-      "they "
-      "have %d times",
+      "trainer %d push %d: its rows were chosen when buckets had moved from here %d times, which "
+      "now is %d times",
       head.caller.trainer, head.sequence, head.generation, moves_.generation);
 }
 

@@ -82,6 +82,7 @@ Status Shard::TakeStep(const BucketParcel& parcel) {
   if (Idle()) {
     version_ = parcel.version;
     has_previous_ = parcel.has_previous;
+    for (Trainer& t : trainers_) t.adopted = version_;  // the steps before are none of its own
   }
   return OkStatus();
 }
