@@ -119,6 +119,8 @@ bool Shard::CompletesStep(const PushHead& head) const {
   for (int r = 0; r < config_.trainers; ++r) {
     if (r != head.caller.trainer && !trainers_[r].completed && !GaveAll(r)) return false;
   }
+  // Where none are served the step is made without the rows of its pushes.
+  if (sparse_->size() != 0 && !ServesRows()) return false;
   return head.slices.size() == table_->size() + 2 * sparse_->size();
 }
 
