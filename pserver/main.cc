@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,6 @@
 #include "common/http/http_server.h"
 #include "common/rpc/accept_guard.h"
 #include "common/rpc/token.h"
-#include "kernels/exec/comm.h"
 #include "pserver/pserver.h"
 #include "pserver/status.h"
 
@@ -220,8 +220,8 @@ void PrintEnd(const ShardInfo& info, int index, Metrics& metrics) {
 int Serve(const PserverOptions& options) {
   BlockStopSignals();
   signal(SIGPIPE, SIG_IGN);
-  CommDone asked;  // to stop
-  const StopRequests requests([&asked](int) { asked.Complete(OkStatus()); }, EndBySignal);
+  std::promise<void> asked;  // to stop
+  const StopRequests requests([&asked](int) { asked.set_value(); }, EndBySignal);
 
   Metrics metrics;
   StatusOr<std::unique_ptr<Pserver>> pserver = Pserver::Start(options, metrics);
@@ -246,7 +246,7 @@ int Serve(const PserverOptions& options) {
   }
   std::fflush(stdout);
 
-  (void)asked.Wait(Time::max());
+  asked.get_future().wait();
   if (options.table_memory_bytes != 0) PrintTables((*pserver)->Info());
   const Status drained = (*pserver)->Drain(SteadyNow() + std::chrono::seconds(5));
   PrintEnd((*pserver)->Info(), options.index, metrics);
