@@ -192,15 +192,16 @@ struct PsClient::Impl {
   Status ExchangeAndWait(int attempts);  // after a pause that is longer with each
   // What servers know that came to the running job.
   Status AskAdded();
-  std::set<size_t> OwnersOf(const PushPart& part) const;
+  static std::set<size_t> OwnersOf(const PushPart& part, const PsPlacement& now);
   void SendOnce(std::shared_ptr<OnePush> push);
   void Redirect(std::shared_ptr<OnePush> push, const Status& why);
   bool MayBeElsewhere(const PushPart& part) const;
   void LookElsewhere(std::shared_ptr<OnePush> push, const Status& why);
   // The pushes were refused for ever, or are asked about elsewhere: what is in them goes to where
   // it belongs now, under new numbers.
-  StatusOr<std::vector<PushPart>> PartsAnew(const std::vector<std::shared_ptr<OnePush>>& pushes);
-  void CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes);
+  StatusOr<std::vector<PushPart>> PartsAnew(const std::vector<std::shared_ptr<OnePush>>& pushes,
+                                            const PsPlacement& now);
+  void CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes, const PsPlacement& now);
   void Finish(OnePush& push, StatusOr<uint64_t> version);
   // One of the group was taken, or refused.
   void Arrive(const std::shared_ptr<PushGroup>& group, std::shared_ptr<OnePush> refused);

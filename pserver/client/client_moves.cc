@@ -122,14 +122,13 @@ void PsClient::Impl::Exchange(const std::set<size_t>& with, std::function<void()
   }
 }
 
-std::set<size_t> PsClient::Impl::OwnersOf(const PushPart& part) const {
-  const auto now = Placement();
+std::set<size_t> PsClient::Impl::OwnersOf(const PushPart& part, const PsPlacement& now) {
   std::set<size_t> owners;
   for (const CodedSlice& s : part.slices) {
     if (s.desc.dtype != DType::kI64) continue;
     const auto* const ids = static_cast<const int64_t*>(s.data);
     for (int64_t i = 0; i < s.desc.shape[0]; ++i) {
-      owners.insert(now->OwnerOf(static_cast<uint64_t>(ids[i])));
+      owners.insert(now.OwnerOf(static_cast<uint64_t>(ids[i])));
     }
   }
   return owners;
@@ -196,14 +195,14 @@ void PsClient::Impl::Redirect(std::shared_ptr<OnePush> push, const Status& why) 
   }
   const size_t server = push->part.server;
   Exchange({server}, [this, push, server] {
-    std::set<size_t> owners = OwnersOf(push->part);
+    std::set<size_t> owners = OwnersOf(push->part, *Placement());
     owners.erase(server);
     // They serve what was given to them once somebody tells them of it.
     Exchange(owners, [this, push, server] {
       // Without rows it is held there, and may be on its way once more: its number stays.
-      const bool refused =
-          HasRows(push->part) && Placement()->generations[server] != push->part.generation;
-      if (refused) return CutAnew({push});
+      const auto now = Placement();
+      const bool refused = HasRows(push->part) && now->generations[server] != push->part.generation;
+      if (refused) return CutAnew({push}, *now);
       carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
     });
   });
@@ -224,12 +223,13 @@ void PsClient::Impl::LookElsewhere(std::shared_ptr<OnePush> push, const Status& 
   for (const Server* server : AllServers()) others.insert(static_cast<size_t>(server->index));
   others.erase(push->part.server);
   Exchange(others, [this, push, why] {
-    const std::set<size_t> owners = OwnersOf(push->part);
+    const auto now = Placement();
+    const std::set<size_t> owners = OwnersOf(push->part, *now);
     if (owners.empty() || owners.contains(push->part.server)) return push->done(why);
     push->deadline = carrier->Now() + options.step_timeout;
     push->part.origin_server = static_cast<uint32_t>(push->part.server) + 1;
     push->part.origin_sequence = push->part.sequence;
-    CutAnew({push});
+    CutAnew({push}, *now);
   });
 }
 
@@ -280,19 +280,25 @@ void PsClient::Impl::SendRefused(std::vector<std::shared_ptr<OnePush>> refused) 
     return;
   }
   const auto now = Placement();
-  const auto again = std::stable_partition(refused.begin(), refused.end(), [&](const auto& push) {
-    return HasRows(push->part) && now->generations[push->part.server] != push->part.generation;
-  });
+  // For ever, though the server itself may not have been heard since it gave the rows away.
+  const auto is_stale = [&now](const std::shared_ptr<OnePush>& push) {
+    const PushPart& part = push->part;
+    if (!HasRows(part)) return false;
+    std::set<size_t> others = OwnersOf(part, *now);
+    others.erase(part.server);
+    return now->generations[part.server] != part.generation || !others.empty();
+  };
+  const auto again = std::stable_partition(refused.begin(), refused.end(), is_stale);
   std::vector<std::shared_ptr<OnePush>> anew(refused.begin(), again);
   std::set<size_t> owners;
-  for (const auto& push : anew) owners.merge(OwnersOf(push->part));
+  for (const auto& push : anew) owners.merge(OwnersOf(push->part, *now));
   // Rows that go to a server go with those that it refused itself, once that is for ever.
   const bool waits = std::any_of(again, refused.end(), [&](const auto& push) {
     return HasRows(push->part) && owners.contains(push->part.server);
   });
   if (waits) anew.clear();
   std::vector<std::shared_ptr<OnePush>> same(waits ? refused.begin() : again, refused.end());
-  if (!anew.empty()) CutAnew(anew);
+  if (!anew.empty()) CutAnew(anew, *now);
   for (const auto& push : same) {
     carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
   }
@@ -327,7 +333,7 @@ MergedRows Merge(const std::vector<std::pair<const CodedSlice*, const CodedSlice
 }  // namespace
 
 StatusOr<std::vector<PushPart>> PsClient::Impl::PartsAnew(
-    const std::vector<std::shared_ptr<OnePush>>& pushes) {
+    const std::vector<std::shared_ptr<OnePush>>& pushes, const PsPlacement& now) {
   using Pieces = std::vector<std::pair<const CodedSlice*, const CodedSlice*>>;
   std::vector<PushPart> parts;
   std::map<std::string, Pieces> pieces;  // by table
@@ -343,34 +349,34 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PartsAnew(
     }
     if (!rest.slices.empty() || push->pull != nullptr) parts.push_back(std::move(rest));
   }
-  const auto now = Placement();
   std::set<size_t> all;  // who must hear of every table
   if (const auto& group = pushes[0]->group; group != nullptr) {
     MutexLock lock(mu);
     for (const auto& push : pushes) group->servers.erase(push->part.server);
-    for (const size_t server : now->Owners()) {
+    for (const size_t server : now.Owners()) {
       if (group->servers.insert(server).second) all.insert(server);
     }
   }
   for (const auto& [table, rows] : pieces) {
     TD_ASSIGN_OR_RETURN(const int index, TableIndex(table));
     const MergedRows merged = Merge(rows, push_widths[static_cast<size_t>(index)]);
-    TD_RETURN_IF_ERROR(AppendRows({{table, merged.ids, merged.values.data()}}, *now, all, parts));
+    TD_RETURN_IF_ERROR(AppendRows({{table, merged.ids, merged.values.data()}}, now, all, parts));
   }
   for (PushPart& part : parts) {
-    part.generation = now->generations[part.server];
+    part.generation = now.generations[part.server];
     part.origin_server = pushes[0]->part.origin_server;
     part.origin_sequence = pushes[0]->part.origin_sequence;
   }
   return parts;
 }
 
-void PsClient::Impl::CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes) {
+void PsClient::Impl::CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes,
+                             const PsPlacement& now) {
   std::map<size_t, std::shared_ptr<PullPart>> pulls;  // by server
   for (const auto& push : pushes) {
     if (push->pull != nullptr) pulls[push->part.server] = push->pull;
   }
-  StatusOr<std::vector<PushPart>> parts = PartsAnew(pushes);
+  StatusOr<std::vector<PushPart>> parts = PartsAnew(pushes, now);
   // Those of the pull alone are first.
   const auto alone = [](const PushPart& part) { return part.slices.empty(); };
   size_t lone = 0;

@@ -190,8 +190,13 @@ class Calls:
         for _ in range(2):  # first all say what became of moves, then they hear it
             owners = {i for i in range(len(self.servers)) if self.placement.owns(i)}
             self.exchange(owners | {i for i, _ in refused}, attempt)
-        stale = [(i, r) for i, r in refused if self._is_stale(i, r)]
-        same = [(i, r) for i, r in refused if not self._is_stale(i, r)]
+
+        def is_stale(i, request):
+            # Though the server itself may not have been heard since it gave the rows away.
+            return self._is_stale(i, request) or bool(self._owners_of(request) - {i})
+
+        stale = [(i, r) for i, r in refused if is_stale(i, r)]
+        same = [(i, r) for i, r in refused if not is_stale(i, r)]
         owners = set().union(*(self._owners_of(r) for _, r in stale))
         # Rows that go to a server go with those that it refused itself, once that is for ever.
         if not stale or any(_has_rows(r) and i in owners for i, r in same):
