@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "common/tensor/row_buckets.h"
 #include "pserver/sparse_table.h"
@@ -120,18 +121,25 @@ Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, 
   const auto append_at = [&append](const RowStore& store, uint32_t at) {
     append(store.Id(at), store.Use(at), store.Row(at), store.brief(at));
   };
-  std::vector<uint64_t> ids = store_.IdsOf(bucket);
-  if (cut != nullptr) {
-    const std::vector<uint64_t> now = std::move(ids), then = cut->SavedIds(bucket);
-    ids.clear();
-    std::ranges::set_union(now, then, std::back_inserter(ids));
+  std::vector<uint64_t> ids = store_.IdsOf(bucket), changed;
+  if (cut != nullptr) changed = cut->SavedIds(bucket);
+  if (!changed.empty()) {
+    const std::vector<uint64_t> now = std::exchange(ids, {});
+    std::ranges::set_union(now, changed, std::back_inserter(ids));
   }
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
+  if (out.ids.empty() && age_max == UINT32_MAX) {  // else it is a part that grows, or few of them
+    size_t floats = 0;
+    for (const uint32_t place : at) floats += place == RowStore::kNone ? 0 : store_.floats(place);
+    out.content.reserve(floats);
+    out.ids.reserve(ids.size());
+    out.use.reserve(ids.size());
+  }
   size_t next = 0;
   const auto append_below = [&](uint64_t id) {
     for (; next < ids.size() && ids[next] < id; ++next) {
-      const auto saved = cut == nullptr ? TableCut::Saved() : cut->Find(ids[next]);
+      const auto saved = changed.empty() ? TableCut::Saved() : cut->Find(ids[next]);
       if (!saved.kept) append_at(store_, at[next]);
       if (saved.there) append_at(cut->rows(), saved.at);
     }
