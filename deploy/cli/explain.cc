@@ -98,9 +98,9 @@ const std::vector<CodeRow>& CodeTable() {
        "make room where the message says; nothing was changed half",
        "log /var/lib/tandem: 1048576 bytes free, 268435456 needed; nothing was written",
        "pserver/disk_space.cc"},
-      {StatusCode::kInternal, "something that should not happen, or a result that cannot be kept",
-       "is the disk full? Else report it with the message and tandem version",
-       "the result cannot be written to result.json", "trainer/main.cc"},
+      {StatusCode::kInternal, "something that should not happen",
+       "report it with the message and what tandem version says", "dot could not draw program.svg",
+       "deploy/cli/graph.cc"},
   };
   return rows;
 }
