@@ -64,8 +64,9 @@ TEST_F(ProfileTest, Refusals) {
   const auto where =
       StartJob("where", {"--mode=local"},
                {"--profile.dir=/proc/nowhere", "--profile.first_step=0", "--profile.steps=1"});
-  EXPECT_EQ(where->Wait(), 77);
-  EXPECT_THAT(where->Output(), HasSubstr("profile.dir: /proc/nowhere/profile.0.txt"));
+  EXPECT_EQ(where->Wait(), 2);
+  EXPECT_THAT(where->Output(),
+              HasSubstr("profile.dir: /proc/nowhere/profile.0.txt: cannot be created (No such"));
 }
 
 }  // namespace
