@@ -136,9 +136,9 @@ struct PsClient::Impl {
   Outstanding::iterator BeginPush();
   void EndPush(Outstanding::iterator push);
   CodedPush Coded(const PushPart& part, uint64_t step, float learning_rate, std::string pull) const;
-  // Sends `part`, which has its number, with `pull` (may be null); `done` gets the version of the
-  // push, or of the pull. Here and in client_moves.cc: rows that are elsewhere by now go there.
   struct PushGroup;
+  // Sends `part`, which has its number, with `pull` (may be null); `done` gets the version of the
+  // push, or of the pull. Rows that are elsewhere by now go there.
   void SendPush(PushPart& part, uint64_t step, float learning_rate, std::shared_ptr<PullPart> pull,
                 std::shared_ptr<PushGroup> group, DoneVersion done);
   // Null: messages of the push that are refused have nothing to do with one another.
@@ -172,7 +172,7 @@ struct PsClient::Impl {
   // Until every server that has rows is there.
   Status WaitForRows(uint64_t version);
 
-  // ---- client_moves.cc
+  // ---- client_moves.cc, client_push_moves.cc
   struct OnePush;
   struct RowsPull {
     PsWhen when;
@@ -289,6 +289,9 @@ struct PsClient::Impl::OnePush {
   int attempts = 0;
   std::shared_ptr<PushGroup> group = nullptr;  // may be null
 };
+
+// The server has not, or not yet, the rows that it was asked for.
+inline bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }
 
 // The pause before a call is made again; longer and longer, so that what takes its time is not
 // asked about a thousand times.

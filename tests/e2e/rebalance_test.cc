@@ -113,6 +113,36 @@ class RebalanceTest : public JobTest {
     stop_ = true;
     for (std::thread& t : trainers_) t.join();
   }
+  // pserver 1, for good; then the job ends.
+  void DrainAndStop() {
+    Finish(*Tandem({"drain", "--pserver=1"}), "pserver 1 serves nothing any more");
+    servers_[1]->Signal(SIGTERM);
+    EXPECT_EQ(servers_[1]->Wait(20), 0);
+    GoOn();
+    StartServer(1);  // for the clients that come
+    End();
+  }
+  // Rows go to pserver 2 and come back, while servers and the command are killed, each round so
+  // much later.
+  void MoveAndKill(Duration later) {
+    Begin();
+    StartServer(2);
+    for (int round = 0; round < 6 && !HasFailure(); ++round) {
+      const bool away = round % 2 == 1;
+      const auto command =
+          Tandem(away ? std::vector<std::string>{"drain", "--pserver=2"}
+                      : std::vector<std::string>{"rebalance", "--add=" + endpoints_[2]});
+      std::this_thread::sleep_for(std::chrono::milliseconds(30) + round * later);
+      const int victim = round % 3;
+      Kill(victim);
+      if (round == 3) command->Signal(SIGKILL);
+      StartServer(victim);
+      command->Wait(120);
+      GoOn();
+    }
+    Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 0 (");
+    End();
+  }
   // Rows as a trainer reads them that comes now.
   void ExpectLedger() {
     const auto client = Client(0);
@@ -170,33 +200,12 @@ TEST_F(RebalanceTest, AServerComesAndAnotherGoesWhileTrainersPush) {
   Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}),
          "pserver 2 (" + endpoints_[2] + "): 341");
   // Others know of it by now.
-  Finish(*Tandem({"drain", "--pserver=1"}), "pserver 1 serves nothing any more");
-  servers_[1]->Signal(SIGTERM);
-  EXPECT_EQ(servers_[1]->Wait(20), 0);
-  GoOn();
-  StartServer(1);  // for the clients that come
-  End();
+  DrainAndStop();
   ExpectLedger();
 }
 
 TEST_F(RebalanceTest, ServersAndCommandMayBeKilledMeanwhile) {
-  Begin();
-  StartServer(2);
-  for (int round = 0; round < 6 && !HasFailure(); ++round) {
-    const bool away = round % 2 == 1;
-    const auto command =
-        Tandem(away ? std::vector<std::string>{"drain", "--pserver=2"}
-                    : std::vector<std::string>{"rebalance", "--add=" + endpoints_[2]});
-    std::this_thread::sleep_for(std::chrono::milliseconds(30 + 40 * round));
-    const int victim = round % 3;
-    Kill(victim);
-    if (round == 3) command->Signal(SIGKILL);
-    StartServer(victim);
-    command->Wait(120);
-    GoOn();
-  }
-  Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 0 (");
-  End();
+  MoveAndKill(std::chrono::milliseconds(40));
   ExpectLedger();
 }
 
@@ -276,33 +285,12 @@ TEST_F(StepRebalanceTest, AServerComesAndAnotherGoesBetweenSteps) {
   StartServer(2);
   Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}),
          "pserver 2 (" + endpoints_[2] + "): 341");
-  Finish(*Tandem({"drain", "--pserver=1"}), "pserver 1 serves nothing any more");
-  servers_[1]->Signal(SIGTERM);
-  EXPECT_EQ(servers_[1]->Wait(20), 0);
-  GoOn();
-  StartServer(1);  // for the clients that come
-  End();
+  DrainAndStop();
   ExpectSameBits();
 }
 
 TEST_F(StepRebalanceTest, ServersAndCommandMayBeKilledMeanwhile) {
-  Begin();
-  StartServer(2);
-  for (int round = 0; round < 6 && !HasFailure(); ++round) {
-    const bool away = round % 2 == 1;
-    const auto command =
-        Tandem(away ? std::vector<std::string>{"drain", "--pserver=2"}
-                    : std::vector<std::string>{"rebalance", "--add=" + endpoints_[2]});
-    std::this_thread::sleep_for(std::chrono::milliseconds(30 + 60 * round));
-    const int victim = round % 3;
-    Kill(victim);
-    if (round == 3) command->Signal(SIGKILL);
-    StartServer(victim);
-    command->Wait(120);
-    GoOn();
-  }
-  Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 0 (");
-  End();
+  MoveAndKill(std::chrono::milliseconds(60));
   ExpectSameBits();
 }
 

@@ -24,14 +24,8 @@ class WithImages : public Base {
     for (int i = 0; i < 64; ++i) {
       const int width = i == 9 ? 900 : 40 + i % 9, height = i == 9 ? 700 : 50 - i % 7;
       const int label = i * 7 % 3 == 0 ? 1 : 0;
-      std::vector<uint8_t> pixels;
-      for (int p = 0; p < width * height; ++p) {
-        const auto noise = static_cast<uint8_t>(p * (i + 3) % 90);
-        pixels.insert(pixels.end(),
-                      {uint8_t(noise + 100 * label), noise, uint8_t(noise + 100 * (1 - label))});
-      }
       const std::string name = absl::StrFormat("%d.jpg", i);
-      Base::Write(name, EncodeJpeg(pixels, width, height, 3, 90));
+      Base::Write(name, RedOrBlueJpeg(i, label, width, height));
       list += absl::StrFormat("%s %d\n", name, label);
     }
     Base::Write("list.txt", list);

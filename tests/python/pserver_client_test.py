@@ -2,34 +2,13 @@
 
 import os
 import subprocess
-import sys
 import threading
-import unittest
 
+from pserver_case import F32, SHAPES, SMALL_BLOCKS, Test, connect, first_values, gradients
+import numpy
 import script
-
-script.need_modules("grpc", "numpy", package="python3-grpcio, python3-numpy")
-import numpy  # pylint: disable=wrong-import-position
-
-from pserver_process import Servers  # pylint: disable=wrong-import-position
-
-sys.path.insert(0, os.path.join(script.BUILD, "python"))
-import tandem_pserver  # pylint: disable=wrong-import-position
-from tandem_pserver import PserverError, Table, row_buckets  # pylint: disable=wrong-import-position
-
-F32 = numpy.float32
-SHAPES = {"fc.w": (300, 40), "fc.b": (40,), "scale": (1,)}
-SMALL_BLOCKS = {"min_block_size": 1000}  # fc.w is cut
-
-
-def first_values():
-    random = numpy.random.default_rng(7)
-    return {name: random.standard_normal(shape, F32) for name, shape in SHAPES.items()}
-
-
-def gradients(trainer, step):
-    random = numpy.random.default_rng(1000 * step + trainer)
-    return {name: random.standard_normal(shape, F32) for name, shape in SHAPES.items()}
+import tandem_pserver
+from tandem_pserver import PserverError, Table, row_buckets
 
 
 class Momentum:
@@ -44,33 +23,6 @@ class Momentum:
         for name, g in grads.items():
             self.velocity[name] = self.mu * self.velocity[name] + g
             self.params[name] = self.params[name] - F32(rate) * self.velocity[name]
-
-
-def connect(servers, **options):
-    options.setdefault("step_timeout", 30.0)
-    return tandem_pserver.Client(servers.addresses, **options)
-
-
-class Test(unittest.TestCase):
-    def servers(self, count, *flags, **options):
-        servers = Servers(script.BUILD, count, *flags, **options)
-        self.addCleanup(servers.__exit__)
-        return servers.__enter__()
-
-    def client(self, servers, **options):
-        client = connect(servers, **options)
-        self.addCleanup(client.close)
-        return client
-
-    def fails(self, code, words, call, *args, **options):
-        with self.assertRaises(PserverError) as caught:
-            call(*args, **options)
-        self.assertEqual(caught.exception.code, code, caught.exception)
-        self.assertIn(words, str(caught.exception))
-
-    def assert_same(self, got, want):
-        for name, values in want.items():
-            numpy.testing.assert_array_equal(got[name], values, err_msg=name)
 
 
 class Training(Test):
@@ -270,136 +222,6 @@ class Tables(Test):
             client.pull_rows("emb", [10**12])
         self.fails("INVALID_ARGUMENT", "emb", client.push, 0, 1.0, {},
                    {"emb": ([5], numpy.full((1, 4), numpy.nan, F32))})
-
-
-class Faults(Test):
-    def test_a_server_gets_again_what_it_knows_the_order_of(self):
-        servers = self.servers(2, "--durability=replayable")
-        client = self.client(servers)
-        client.configure(SHAPES, mode="a_sync", **SMALL_BLOCKS)
-        params, want = first_values(), first_values()
-        client.init_or_fetch(params)
-        for step in range(12):
-            if step % 4 == 3:
-                servers.kill(step % 2)
-                servers.start(step % 2)
-            client.push_pull(step, 1.0, gradients(0, step), params)
-            want = {name: v - gradients(0, step)[name] for name, v in want.items()}
-            self.assert_same(params, want)
-        client.complete()
-        self.assertEqual([s.checkpoint_version for s in client.status()], [12, 12])
-        self.assertEqual(client._calls.kept.bytes_max, 1 << 30)  # pylint: disable=protected-access
-
-    def test_what_is_kept_has_a_bound(self):
-        servers = self.servers(1, "--durability=replayable", "--keep_pushes_mb=1")
-        client = self.client(servers)
-        client.configure(SHAPES, mode="a_sync")
-        client.init_or_fetch(first_values())
-        for step in range(50):  # of 48 kB
-            client.push(step, 1.0, gradients(0, step))
-            self.assertLess(client._calls.kept.bytes, 1 << 20)  # pylint: disable=protected-access
-        self.assertGreater(client.status()[0].checkpoint_version, 0)
-
-    def tandem(self, servers, *args):
-        """What `tandem` says of the job of the first two servers. On a busy machine a cut may be
-        given up: then it is taken another time."""
-        for _ in range(20):
-            done = subprocess.run(
-                [os.path.join(script.BIN, "tandem"), *args, "--job=job", "--timeout_s=60",
-                 "--pservers=" + ",".join(servers.addresses[:2])],
-                check=False, capture_output=True, text=True)
-            if done.returncode == 0:
-                break
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return done.stdout
-
-    def test_all_servers_go_back_to_one_state(self):
-        servers = self.servers(2)
-        client = self.client(servers)
-        client.configure(SHAPES, mode="a_sync", **SMALL_BLOCKS)
-        params = first_values()
-        client.init_or_fetch(params)
-        client.push_pull(0, 1.0, gradients(0, 0), params)
-        self.assertIn("new pushes were held for", self.tandem(servers, "save", "--cut"))
-        then = {name: value.copy() for name, value in params.items()}
-        client.push_pull(1, 1.0, gradients(0, 1), params)
-        self.assertIn("on 2 pservers", self.tandem(servers, "restore", "--cut"))
-        client.pull(params)
-        self.assert_same(params, then)
-
-    def test_rows_that_move_are_followed(self):
-        servers = self.servers(3, "--durability=logged", "--wal_sync=none")
-        client = tandem_pserver.Client(servers.addresses[:2])
-        self.addCleanup(client.close)
-        client.configure(SHAPES, mode="a_sync", tables={"emb": Table(height=1000, dim=4)})
-        params = first_values()
-        client.init_or_fetch(params)
-        ids, want = numpy.arange(0, 1000, 7), numpy.zeros((143, 4), F32)
-
-        def push(step):
-            grad = numpy.full((ids.size, 4), step + 1, F32)
-            client.push_pull(step, 1.0, gradients(0, step), params, {"emb": (ids, grad)})
-            numpy.subtract(want, grad, want)
-
-        push(0)
-        push(1)
-        self.tandem(servers, "rebalance", f"--add={servers.addresses[2]}")
-        push(2)  # chosen by the old map
-        push(3)
-        numpy.testing.assert_array_equal(client.pull_rows("emb", ids), want)
-        stored, values = client.pull_table("emb")
-        numpy.testing.assert_array_equal(stored, ids)
-        numpy.testing.assert_array_equal(values, want)
-        self.assertGreater(min(s.rows for s in client.status()), 0)
-        self.assertEqual(len(client.status()), 3)
-        dense = first_values()
-        for step in range(4):
-            dense = {name: v - gradients(0, step)[name] for name, v in dense.items()}
-        self.assert_same(params, dense)
-        client.complete()
-
-    def test_rows_that_move_between_steps(self):
-        servers = self.servers(3, "--durability=logged", "--wal_sync=none")
-        client = tandem_pserver.Client(servers.addresses[:2], step_timeout=60.0)
-        self.addCleanup(client.close)
-        client.configure(SHAPES, mode="sync", tables={"emb": Table(height=1000, dim=4)})
-        params = first_values()
-        dense = first_values()
-        step = client.init_or_fetch(params)
-        ids, want = numpy.arange(0, 1000, 7), numpy.zeros((143, 4), F32)
-
-        def push():
-            nonlocal step
-            some = slice(step % 5, None, 3)  # not those of every server
-            grad = numpy.full((ids[some].size, 4), step % 9 + 1, F32)
-            want[some] -= grad
-            for name, values in gradients(0, step % 9).items():
-                dense[name] -= values
-            step = client.push_pull(step, 1.0, gradients(0, step % 9), params,
-                                    {"emb": (ids[some], grad)})
-
-        def while_training(*args):
-            said = []
-            moving = threading.Thread(target=lambda: said.append(self.tandem(servers, *args)))
-            moving.start()
-            while moving.is_alive():
-                push()
-            moving.join()
-            self.assertTrue(said)
-            push()
-            return said[0]
-
-        push()
-        while_training("rebalance", f"--add={servers.addresses[2]}")
-        self.assertGreater(min(s.rows for s in client.status()), 0)
-        numpy.testing.assert_array_equal(client.pull_rows("emb", ids, step), want)
-        self.assertIn("serves nothing any more", while_training("drain", "--pserver=2"))
-        self.assertEqual(client.status()[2].rows, 0)
-        stored, values = client.pull_table("emb")
-        numpy.testing.assert_array_equal(stored, ids)
-        numpy.testing.assert_array_equal(values, want)
-        self.assert_same(params, dense)
-        client.complete()
 
 
 class Refusals(Test):

@@ -208,9 +208,8 @@ Status ImageList::MakeOne(Job& job, size_t i, uint32_t id, Workbench& bench) con
   if (options_.raw) {
     Pack(job, i, *pixels, flip);
   } else {
-    const ImageForm form = FormOf(options_);
     const auto elements = static_cast<size_t>(fields_[0].desc.shape.numel());
-    bench.resampler.Run(*pixels, {size, flip, form.channels_last, form.scale, form.bias},
+    bench.resampler.Run(*pixels, FormOf(options_), flip,
                         static_cast<float*>(job.out[0]) + i * elements);
   }
   return OkStatus();

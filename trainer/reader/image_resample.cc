@@ -67,12 +67,11 @@ void PackPixels(const ImagePixels& image, int size, std::span<int32_t> taps, uin
   Pair(columns, image.width);
 }
 
-void ImageResampler::Run(const ImagePixels& image, const ImageTarget& target, float* out) {
-  taps_.resize(static_cast<size_t>(target.size) * 2);
+void ImageResampler::Run(const ImagePixels& image, const ImageForm& form, bool flip, float* out) {
+  taps_.resize(static_cast<size_t>(form.size) * 2);
   scratch_.resize(std::max(scratch_.size(), ImageScratchBytes(image.width)));
-  PlaceTaps(image, target.size, target.flip, taps_);
-  SampleImage({target.size, target.nhwc, target.scale, target.bias}, image.rgb, image.width,
-              image.height, taps_.data(), scratch_.data(), out);
+  PlaceTaps(image, static_cast<int>(form.size), flip, taps_);
+  SampleImage(form, image.rgb, image.width, image.height, taps_.data(), scratch_.data(), out);
 }
 
 }  // namespace tandem

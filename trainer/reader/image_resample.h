@@ -2,7 +2,6 @@
 // sample_image, which makes the same of it in the step.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,15 +12,9 @@
 
 namespace tandem {
 
-struct ImageTarget {
-  int size = 0;                      // width and height
-  bool flip = false;                 // left and right change places
-  bool nhwc = false;                 // channels last; else planes
-  std::array<float, 3> scale, bias;  // by channel: value * scale + bias, value in [0, 255]
-};
-
-// Where the pixels of the target lie in those of image.rect_*: `taps` [2, size] of
-// sample_image, rows and then columns. Between the centres of pixels, weights of 8 bits.
+// Where the pixels that are made lie in those of image.rect_*: `taps` [2, size] of sample_image,
+// rows and then columns, those from right to left with `flip`. Between the centres of pixels,
+// weights of 8 bits.
 void PlaceTaps(const ImagePixels& image, int size, bool flip, std::span<int32_t> taps);
 
 // The pixels that taps read: image's own, or of more than 2 * size rows or columns the two of each
@@ -34,7 +27,7 @@ void PackPixels(const ImagePixels& image, int size, std::span<int32_t> taps, uin
 class ImageResampler {
  public:
   // Bilinear interpolation of image.rect_* to `out` [3, size, size] or [size, size, 3].
-  void Run(const ImagePixels& image, const ImageTarget& target, float* out);
+  void Run(const ImagePixels& image, const ImageForm& form, bool flip, float* out);
 
  private:
   std::vector<int32_t> taps_;

@@ -80,9 +80,9 @@ class MovesTest : public testing::Test {
     }
     return shard.Push(head, std::move(ticket));
   }
-  StatusOr<std::vector<float>> Pull(Shard& shard, const std::vector<uint64_t>& ids) {
+  StatusOr<std::vector<float>> Pull(Shard& shard, const std::vector<uint64_t>& ids,
+                                    PullQuery query) {
     StatusOr<std::vector<float>> rows = Internal("not answered");
-    PullQuery query{.caller = {"job", 0, 0}, .observer = true, .ranges = {}, .at_version = {}};
     query.rows = {{"emb", ids}};
     shard.Pull(query, clock_.Now() + seconds(1), [&rows](const StatusOr<PullResult>& result) {
       if (!result.ok()) return void(rows = result.status());
@@ -90,6 +90,10 @@ class MovesTest : public testing::Test {
       rows = std::vector<float>(v, v + result->slices[0].numel);
     });
     return rows;
+  }
+  StatusOr<std::vector<float>> Pull(Shard& shard, const std::vector<uint64_t>& ids) {
+    return Pull(shard, ids,
+                {.caller = {"job", 0, 0}, .observer = true, .ranges = {}, .at_version = {}});
   }
   StatusOr<BucketParcel> Freeze(Shard& shard, const std::vector<int>& buckets, int target) {
     return shard.FreezeBuckets("job", {buckets, target, "host:1", seconds(2)});

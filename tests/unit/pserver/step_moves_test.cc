@@ -39,16 +39,9 @@ class StepMovesTest : public MovesTest {
   }
   StatusOr<std::vector<float>> PullAt(Shard& shard, const std::vector<uint64_t>& ids,
                                       uint64_t version) {
-    StatusOr<std::vector<float>> rows = Internal("not answered");
     PullQuery query{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = version};
     query.min_version = version;
-    query.rows = {{"emb", ids}};
-    shard.Pull(query, clock_.Now() + seconds(1), [&rows](const StatusOr<PullResult>& result) {
-      if (!result.ok()) return void(rows = result.status());
-      const auto* const v = reinterpret_cast<const float*>(result->slices[0].values.get());
-      rows = std::vector<float>(v, v + result->slices[0].numel);
-    });
-    return rows;
+    return Pull(shard, ids, query);
   }
   // Of which two lie in bucket 5 and one in bucket 6.
   static std::vector<uint64_t> Ids() {
@@ -60,6 +53,16 @@ class StepMovesTest : public MovesTest {
     std::vector<uint64_t> ids = Ids();
     std::erase_if(ids, [bucket](uint64_t id) { return RowBucket(id) != bucket; });
     return ids;
+  }
+  // Makes step 0 and offers `to` bucket 5 of `from`.
+  StatusOr<BucketParcel> OfferBeforeStep1(Shard& from, Shard& to) {
+    const BucketOrder order = Before(1, 1, {5});
+    Ask(from, to, order);
+    Step(from, 0, Ids());
+    Step(to, 0, {});
+    TD_ASSIGN_OR_RETURN(BucketParcel parcel, from.FreezeBuckets("job", order));
+    TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
+    return parcel;
   }
 
   uint64_t sequence_ = 0;
@@ -118,13 +121,9 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
 TEST_F(StepMovesTest, WithoutTheWeightsBeforeTheStepOthersAreGiven) {
   bug_ = ShardBug::kPreviousStays;
   const auto a = Start(0, 2), b = Start(1, 2);
-  const BucketOrder order = Before(1, 1, {5});
-  Ask(*a, *b, order);
-  Step(*a, 0, Ids());
-  Step(*b, 0, {});
+  const auto parcel = OfferBeforeStep1(*a, *b);
+  ASSERT_TRUE(parcel.ok()) << parcel.status();
   const auto before = *PullAt(*a, In(5), 0);
-  const auto parcel = a->FreezeBuckets("job", order);
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
   const auto map = a->ReleaseBuckets("job", parcel->moves);
   ASSERT_TRUE(Tell(*b, *map).ok());
   EXPECT_NE(*PullAt(*b, In(5), 0), before);
@@ -174,12 +173,8 @@ TEST_F(StepMovesTest, WhoHasBegunTheStepIsNotAskedToWait) {
 
 TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
   const auto a = Start(0, 2), b = Start(1, 2);
-  const BucketOrder order = Before(1, 1, {5});
-  Ask(*a, *b, order);
-  Step(*a, 0, Ids());
-  Step(*b, 0, {});
-  const auto parcel = a->FreezeBuckets("job", order);
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  const auto parcel = OfferBeforeStep1(*a, *b);
+  ASSERT_TRUE(parcel.ok()) << parcel.status();
   clock_.Advance(seconds(3));
   // The source goes on by itself; the target must not before it knows.
   Step(*a, 1, Ids());
@@ -201,12 +196,8 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
 TEST_F(StepMovesTest, WithoutThatWordTheTargetMakesNoStep) {
   bug_ = ShardBug::kNeverTakesBack;
   const auto a = Start(0, 2), b = Start(1, 2);
-  const BucketOrder order = Before(1, 1, {5});
-  Ask(*a, *b, order);
-  Step(*a, 0, Ids());
-  Step(*b, 0, {});
-  const auto parcel = a->FreezeBuckets("job", order);
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  const auto parcel = OfferBeforeStep1(*a, *b);
+  ASSERT_TRUE(parcel.ok()) << parcel.status();
   clock_.Advance(seconds(3));
   Step(*a, 1, Ids());
   ASSERT_TRUE(Tell(*b, a->ExchangeMap({"job", 0, 0}, /*observer=*/true, {})->map).ok());
@@ -216,12 +207,8 @@ TEST_F(StepMovesTest, WithoutThatWordTheTargetMakesNoStep) {
 // A move that its source forgot, because it was started again, is taken back as well.
 TEST_F(StepMovesTest, ASourceThatWasStartedAgainTakesItBack) {
   const auto a = Start(0, 2), b = Start(1, 2);
-  const BucketOrder order = Before(1, 1, {5});
-  Ask(*a, *b, order);
-  Step(*a, 0, Ids());
-  Step(*b, 0, {});
-  const auto parcel = a->FreezeBuckets("job", order);
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  const auto parcel = OfferBeforeStep1(*a, *b);
+  ASSERT_TRUE(parcel.ok()) << parcel.status();
   const auto again = Make(0);
   ASSERT_TRUE(again->Restore(*a->Image()).ok());
   EXPECT_EQ(again->ReleaseBuckets("job", parcel->moves).status().code(), StatusCode::kAborted);

@@ -109,13 +109,13 @@ TEST(ImageResampler, IsBilinearBetweenCentres) {
   const ImagePixels image{pixels.data(), 3, 2, 0, 0, 3, 2};
   ImageResampler resampler;
   std::vector<float> out(3 * 6 * 6);
-  ImageTarget target{.size = 6, .scale = {1, 1, 1}, .bias = {0, 1, 2}};
-  resampler.Run(image, target, out.data());
+  ImageForm form{.size = 6, .scale = {1, 1, 1}, .bias = {0, 1, 2}};
+  resampler.Run(image, form, /*flip=*/false, out.data());
   EXPECT_THAT(std::vector(out.begin(), out.begin() + 6), ElementsAre(0, 25, 75, 125, 175, 200));
   EXPECT_THAT(std::vector(out.begin() + 36, out.begin() + 42),
               ElementsAre(11, 36, 86, 136, 186, 211));
-  target.flip = target.nhwc = true;
-  resampler.Run(image, target, out.data());
+  form.channels_last = true;
+  resampler.Run(image, form, /*flip=*/true, out.data());
   EXPECT_THAT(std::vector(out.begin(), out.begin() + 6), ElementsAre(200, 211, 222, 175, 186, 197));
 }
 
@@ -128,10 +128,10 @@ TEST(ImageResampler, PlanesAreChannelsLastInAnotherOrder) {
   for (const int size : {1, 3, 4, 18, 33}) {
     const auto n = static_cast<size_t>(size);
     std::vector<float> planes(3 * n * n), last(3 * n * n);
-    ImageTarget target{.size = size, .scale = {1, 0.5f, 0.3f}, .bias = {0, -1, 2}};
-    resampler.Run(image, target, planes.data());
-    target.nhwc = true;
-    resampler.Run(image, target, last.data());
+    ImageForm form{.size = size, .scale = {1, 0.5f, 0.3f}, .bias = {0, -1, 2}};
+    resampler.Run(image, form, /*flip=*/false, planes.data());
+    form.channels_last = true;
+    resampler.Run(image, form, /*flip=*/false, last.data());
     for (size_t i = 0; i < planes.size(); ++i) {
       ASSERT_EQ(planes[i], last[i % (n * n) * 3 + i / (n * n)]) << size << " " << i;
     }

@@ -1,0 +1,321 @@
+// The part of PsClient that sends pushes, and what becomes of one that is sent to where its rows
+// are no more (client_moves.cc).
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "proto/pserver.pb.h"
+#include "pserver/client/client_impl.h"
+
+namespace tandem {
+namespace {
+
+bool IsGone(const Status& status) {
+  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled ||
+         status.code() == StatusCode::kDeadlineExceeded;
+}
+
+bool HasRows(const PushPart& part) {
+  return std::any_of(part.slices.begin(), part.slices.end(),
+                     [](const CodedSlice& s) { return s.desc.dtype == DType::kI64; });
+}
+
+}  // namespace
+
+std::set<size_t> PsClient::Impl::OwnersOf(const PushPart& part, const PsPlacement& now) {
+  std::set<size_t> owners;
+  for (const CodedSlice& s : part.slices) {
+    if (s.desc.dtype != DType::kI64) continue;
+    const auto* const ids = static_cast<const int64_t*>(s.data);
+    for (int64_t i = 0; i < s.desc.shape[0]; ++i) {
+      owners.insert(now.OwnerOf(static_cast<uint64_t>(ids[i])));
+    }
+  }
+  return owners;
+}
+
+void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate,
+                              std::shared_ptr<PullPart> pull, std::shared_ptr<PushGroup> group,
+                              DoneVersion done) {
+  auto push = std::make_shared<OnePush>();
+  push->part = std::move(part);
+  push->step = step;
+  push->learning_rate = learning_rate;
+  push->pull = std::move(pull);
+  push->done = std::move(done);
+  push->group = std::move(group);
+  push->deadline =
+      carrier->Now() + options.step_timeout + (push->pull == nullptr ? Duration::zero() : kGrace);
+  Begin(std::move(push));
+}
+
+CodedPush PsClient::Impl::Coded(const PushPart& part, uint64_t step, float learning_rate,
+                                std::string pull) const {
+  return {options.job,
+          static_cast<uint32_t>(options.trainer),
+          options.incarnation,
+          part.sequence,
+          step,
+          learning_rate,
+          part.slices,
+          std::move(pull),
+          part.generation,
+          part.origin_server,
+          part.origin_sequence,
+          part.sent,
+          part.ended};
+}
+
+// Every attempt has the same bytes.
+void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
+  Server& server = ServerAt(push->part.server);
+  const CodedPush coded =
+      Coded(push->part, push->step, push->learning_rate,
+            push->pull == nullptr ? "" : push->pull->request.SerializeAsString());
+  Send(server, "Push", EncodePush(coded, options.crc32c), push->deadline,
+       [this, push, &server](const Status& status, Fragments answer) {
+         if (HasMoved(status) && push->group != nullptr) return Arrive(push->group, push);
+         if (HasMoved(status)) return Redirect(push, status);
+         if (IsGone(status) && push->pull == nullptr && MayBeElsewhere(push->part))
+           return LookElsewhere(push, status);
+         PushNumbers numbers;
+         StatusOr<uint64_t> version = uint64_t{0};
+         if (status.ok()) version = TakePushReply(push->pull.get(), answer, &numbers);
+         if (kept != nullptr) Ended(*push, status, numbers);
+         if (!status.ok()) return Finish(*push, status);
+         Finish(*push, version.ok() ? std::move(version) : Annotate(version.status(), server.name));
+       });
+}
+
+void PsClient::Impl::Redirect(std::shared_ptr<OnePush> push, const Status& why) {
+  if (carrier->Now() >= push->deadline) {
+    return push->done(DeadlineExceeded("rows have no owner: %s", std::string(why.message())));
+  }
+  const size_t server = push->part.server;
+  Exchange({server}, [this, push, server] {
+    std::set<size_t> owners = OwnersOf(push->part, *Placement());
+    owners.erase(server);
+    // They serve what was given to them once somebody tells them of it.
+    Exchange(owners, [this, push, server] {
+      // Without rows it is held there, and may be on its way once more: its number stays.
+      const auto now = Placement();
+      const bool refused = HasRows(push->part) && now->generations[server] != push->part.generation;
+      if (refused) return CutAnew({push}, *now);
+      carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
+    });
+  });
+}
+
+bool PsClient::Impl::MayBeElsewhere(const PushPart& part) const {
+  const bool rows_alone =
+      std::all_of(part.slices.begin(), part.slices.end(),
+                  [this](const CodedSlice& s) { return TableIndex(s.variable).ok(); });
+  // In sync mode a server stays until trainers made a step behind its last move.
+  return rows_alone && part.origin_server == 0 && !sync;
+}
+
+// The server does not answer any more: it may have given everything away before. Whoever has the
+// rows now knows whether this push was behind them.
+void PsClient::Impl::LookElsewhere(std::shared_ptr<OnePush> push, const Status& why) {
+  std::set<size_t> others;
+  for (const Server* server : AllServers()) others.insert(static_cast<size_t>(server->index));
+  others.erase(push->part.server);
+  Exchange(others, [this, push, why] {
+    const auto now = Placement();
+    const std::set<size_t> owners = OwnersOf(push->part, *now);
+    if (owners.empty() || owners.contains(push->part.server)) return push->done(why);
+    push->deadline = carrier->Now() + options.step_timeout;
+    push->part.origin_server = static_cast<uint32_t>(push->part.server) + 1;
+    push->part.origin_sequence = push->part.sequence;
+    CutAnew({push}, *now);
+  });
+}
+
+std::shared_ptr<PsClient::Impl::PushGroup> PsClient::Impl::GroupOf(
+    const std::vector<PushPart>& parts) const {
+  if (!sync || tables.empty()) return nullptr;
+  auto group = std::make_shared<PushGroup>();
+  group->open = parts.size();
+  for (const PushPart& part : parts) {
+    if (HasRows(part)) group->servers.insert(part.server);
+  }
+  return group;
+}
+
+void PsClient::Impl::Finish(OnePush& push, StatusOr<uint64_t> version) {
+  if (push.group != nullptr) Arrive(push.group, nullptr);
+  push.done(std::move(version));
+}
+
+void PsClient::Impl::Arrive(const std::shared_ptr<PushGroup>& group,
+                            std::shared_ptr<OnePush> refused) {
+  std::vector<std::shared_ptr<OnePush>> all;
+  {
+    MutexLock lock(mu);
+    if (refused != nullptr) group->refused.push_back(std::move(refused));
+    if (--group->open > 0 || group->refused.empty()) return;
+    all.swap(group->refused);
+    group->open = all.size();
+  }
+  RedirectGroup(std::move(all), /*rounds=*/2);
+}
+
+// In the first round everybody says what became of moves, in the second one hears what others said.
+void PsClient::Impl::RedirectGroup(std::vector<std::shared_ptr<OnePush>> refused, int rounds) {
+  if (rounds == 0) return SendRefused(std::move(refused));
+  std::set<size_t> all;
+  for (const Server* s : AllServers()) {
+    if (owns_any(*s)) all.insert(static_cast<size_t>(s->index));
+  }
+  for (const auto& push : refused) all.insert(push->part.server);
+  Exchange(all,
+           [this, refused = std::move(refused), rounds] { RedirectGroup(refused, rounds - 1); });
+}
+
+void PsClient::Impl::SendRefused(std::vector<std::shared_ptr<OnePush>> refused) {
+  if (carrier->Now() >= refused[0]->deadline) {
+    for (const auto& push : refused) {
+      push->done(
+          DeadlineExceeded("step %d: rows are on their way between servers, and %s refuses them; "
+                           "hint: tandem status",
+                           push->step, ServerAt(push->part.server).name));
+    }
+    return;
+  }
+  const auto now = Placement();
+  // For ever, though the server itself may not have been heard since it gave the rows away.
+  const auto is_stale = [&now](const std::shared_ptr<OnePush>& push) {
+    const PushPart& part = push->part;
+    if (!HasRows(part)) return false;
+    std::set<size_t> others = OwnersOf(part, *now);
+    others.erase(part.server);
+    return now->generations[part.server] != part.generation || !others.empty();
+  };
+  const auto again = std::stable_partition(refused.begin(), refused.end(), is_stale);
+  std::vector<std::shared_ptr<OnePush>> anew(refused.begin(), again);
+  std::set<size_t> owners;
+  for (const auto& push : anew) owners.merge(OwnersOf(push->part, *now));
+  // Rows that go to a server go with those that it refused itself, once that is for ever.
+  const bool waits = std::any_of(again, refused.end(), [&](const auto& push) {
+    return HasRows(push->part) && owners.contains(push->part.server);
+  });
+  if (waits) anew.clear();
+  std::vector<std::shared_ptr<OnePush>> same(waits ? refused.begin() : again, refused.end());
+  if (!anew.empty()) CutAnew(anew, *now);
+  for (const auto& push : same) {
+    carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
+  }
+}
+
+namespace {
+
+struct MergedRows {
+  std::vector<int64_t> ids;
+  std::vector<float> values;
+};
+
+// Rows of a table that several messages hold, ascending.
+MergedRows Merge(const std::vector<std::pair<const CodedSlice*, const CodedSlice*>>& pieces,
+                 int64_t width) {
+  std::vector<std::pair<int64_t, const float*>> rows;
+  for (const auto& [ids, values] : pieces) {
+    for (int64_t i = 0; i < ids->desc.shape[0]; ++i) {
+      rows.emplace_back(static_cast<const int64_t*>(ids->data)[i],
+                        static_cast<const float*>(values->data) + i * width);
+    }
+  }
+  std::sort(rows.begin(), rows.end());
+  MergedRows merged;
+  for (const auto& [id, values] : rows) {
+    merged.ids.push_back(id);
+    merged.values.insert(merged.values.end(), values, values + width);
+  }
+  return merged;
+}
+
+}  // namespace
+
+StatusOr<std::vector<PushPart>> PsClient::Impl::PartsAnew(
+    const std::vector<std::shared_ptr<OnePush>>& pushes, const PsPlacement& now) {
+  using Pieces = std::vector<std::pair<const CodedSlice*, const CodedSlice*>>;
+  std::vector<PushPart> parts;
+  std::map<std::string, Pieces> pieces;  // by table
+  for (const auto& push : pushes) {
+    PushPart rest{.server = push->part.server, .slices = {}, .bytes = 0};
+    for (size_t i = 0; i < push->part.slices.size(); ++i) {
+      const CodedSlice& s = push->part.slices[i];
+      if (s.desc.dtype != DType::kI64) {
+        rest.slices.push_back(s);
+      } else {
+        pieces[s.variable].emplace_back(&s, &push->part.slices[++i]);
+      }
+    }
+    if (!rest.slices.empty() || push->pull != nullptr) parts.push_back(std::move(rest));
+  }
+  std::set<size_t> all;  // who must hear of every table
+  if (const auto& group = pushes[0]->group; group != nullptr) {
+    MutexLock lock(mu);
+    for (const auto& push : pushes) group->servers.erase(push->part.server);
+    for (const size_t server : now.Owners()) {
+      if (group->servers.insert(server).second) all.insert(server);
+    }
+  }
+  for (const auto& [table, rows] : pieces) {
+    TD_ASSIGN_OR_RETURN(const int index, TableIndex(table));
+    const MergedRows merged = Merge(rows, push_widths[static_cast<size_t>(index)]);
+    TD_RETURN_IF_ERROR(AppendRows({{table, merged.ids, merged.values.data()}}, now, all, parts));
+  }
+  for (PushPart& part : parts) {
+    part.generation = now.generations[part.server];
+    part.origin_server = pushes[0]->part.origin_server;
+    part.origin_sequence = pushes[0]->part.origin_sequence;
+  }
+  return parts;
+}
+
+void PsClient::Impl::CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes,
+                             const PsPlacement& now) {
+  std::map<size_t, std::shared_ptr<PullPart>> pulls;  // by server
+  for (const auto& push : pushes) {
+    if (push->pull != nullptr) pulls[push->part.server] = push->pull;
+  }
+  StatusOr<std::vector<PushPart>> parts = PartsAnew(pushes, now);
+  // Those of the pull alone are first.
+  const auto alone = [](const PushPart& part) { return part.slices.empty(); };
+  size_t lone = 0;
+  if (parts.ok()) {
+    lone = static_cast<size_t>(std::stable_partition(parts->begin(), parts->end(), alone) -
+                               parts->begin());
+  }
+  const auto& group = pushes[0]->group;
+  if (group != nullptr) {
+    MutexLock lock(mu);
+    group->open += (parts.ok() ? parts->size() - lone : 0) - pushes.size();
+  }
+  const auto done = [pushes](const StatusOr<uint64_t>& version) {
+    for (const auto& push : pushes) push->done(version);
+  };
+  if (!parts.ok()) return done(parts.status());
+  if (parts->empty()) return done(UINT64_MAX);  // there were none: nobody misses them
+  Number(std::span(*parts).subspan(lone));
+  const auto join = std::make_shared<PsJoin>(static_cast<int>(parts->size()), done);
+  for (size_t i = 0; i < parts->size(); ++i) {
+    PushPart& part = (*parts)[i];
+    const auto pull = pulls.find(part.server);
+    const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
+    if (i < lone) {
+      SendPull(pull->second, arrive);
+    } else if (pull != pulls.end()) {
+      SendPush(part, pushes[0]->step, pushes[0]->learning_rate, pull->second, group, arrive);
+    } else {
+      SendPush(part, pushes[0]->step, pushes[0]->learning_rate, nullptr, group,
+               [join, pulled = !pulls.empty()](StatusOr<uint64_t> version) {
+                 // With a pull that tells the version.
+                 join->Arrive(version.ok() && pulled ? UINT64_MAX : std::move(version));
+               });
+    }
+  }
+}
+
+}  // namespace tandem
