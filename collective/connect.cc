@@ -10,8 +10,7 @@
 namespace tandem {
 namespace {
 
-// The part of `mesh` between `members`. The other connections stay open: to a rank that is still
-// joining, their end would be that of a rank. Messages name the ranks of the job.
+// The part of `mesh` between `members`. Messages name the ranks of the job.
 Mesh Within(Mesh mesh, const std::vector<int>& members) {
   Mesh part;
   part.size = static_cast<int>(members.size());
@@ -22,9 +21,6 @@ Mesh Within(Mesh mesh, const std::vector<int>& members) {
     part.hosts.push_back(absl::StrFormat("rank %d of the job, %s", member, mesh.hosts[m]));
     part.control.push_back(std::move(mesh.control[m]));
     part.data.push_back(std::move(mesh.data[m]));
-  }
-  for (auto* lines : {&mesh.control, &mesh.data}) {
-    for (Fd& line : *lines) part.unused.push_back(std::move(line));
   }
   return part;
 }

@@ -36,7 +36,7 @@ enum class Channel : uint8_t {
 // In front of Hello and Challenge, so that garbage is known for what it is after eight bytes.
 struct Greeting {
   static constexpr uint32_t kMagic = 0x484d4454;  // "TDMH"
-  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kVersion = 3;
   uint32_t magic = kMagic;
   uint32_t version = kVersion;
 };

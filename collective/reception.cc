@@ -79,6 +79,16 @@ int Reception::Left(Channel channel) const {
   return -1;
 }
 
+std::vector<int> Reception::Silent(Channel channel) const {
+  std::vector<int> silent;
+  const auto& seats = channel == Channel::kControl ? control_ : data_;
+  for (int r = config_.rank + 1; r < config_.size; ++r) {
+    Error ignored;
+    if (seats[static_cast<size_t>(r)].socket->available(ignored) == 0) silent.push_back(r);
+  }
+  return silent;
+}
+
 void Reception::SetGeneration(uint64_t generation) {
   generation_ = generation;
   for (const Channel channel : {Channel::kControl, Channel::kData}) {

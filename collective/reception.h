@@ -37,6 +37,8 @@ class Reception {
   std::vector<int> Missing(Channel channel) const;
   // The lowest rank that was let in on `channel` and has left since; -1: none.
   int Left(Channel channel) const;
+  // Ranks that have sent nothing to read on `channel`. All must be there.
+  std::vector<int> Silent(Channel channel) const;
   // Whoever left may come again.
   void Forget(Channel channel, int rank) { At(channel, rank) = Seat(); }
   // The world is known now: whoever came for another one is forgotten, or refused from now on.

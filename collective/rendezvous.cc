@@ -8,6 +8,7 @@
 
 #include <boost/asio.hpp>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_join.h"
 #include "collective/dial.h"
 #include "collective/listener.h"
@@ -32,6 +33,8 @@ Mac MapMac(const std::string& secret, const Hello& hello, const Challenge& chall
   std::memcpy(text.data() + sizeof(generation), entries.data(), entries.size());
   return MacOf(secret, "map", hello, challenge, text);
 }
+
+Status GaveUp() { return Unavailable("rank 0 gave up: a rank left while the job started"); }
 
 uint64_t DrawGeneration() {
   const Nonce random = FreshNonce();
@@ -61,6 +64,11 @@ class Join {
   StatusOr<Line> Enter(int peer, Channel channel);
   Status TryEnter(int peer, Channel channel, Time deadline, Line& line, bool& again);
   Status AwaitGuests(Channel channel);
+  // Until `missing` names no rank; `late`: what they did not do.
+  Status AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const char* late);
+  // That all are connected to all: then one may leave while others have yet to return.
+  Status AgreeFirst();
+  Status AgreeOther(tcp::socket& line);
   Status FillMesh(Mesh& mesh);
   std::string Named(int peer) const;
   Reception& reception() { return listener_.reception(); }
@@ -101,15 +109,18 @@ std::string Join::Named(int peer) const {
 }
 
 Status Join::AwaitGuests(Channel channel) {
-  std::vector<int> missing = reception().Missing(channel);
-  while (!missing.empty()) {
-    const std::string ranks = absl::StrJoin(missing, ", ");
-    waiter_.WaitFor("rank " + ranks, missing);
+  return AwaitRanks([&] { return reception().Missing(channel); }, "did not come");
+}
+
+Status Join::AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const char* late) {
+  for (std::vector<int> ranks = missing(); !ranks.empty(); ranks = missing()) {
+    const std::string names = absl::StrJoin(ranks, ", ");
+    waiter_.WaitFor("rank " + names, ranks);
     if (SteadyNow() >= waiter_.deadline()) {
       return DeadlineExceeded(
-          "rank %d of %d at %s: rank %s did not come within %s; see their logs, and check that "
+          "rank %d of %d at %s: rank %s %s within %s; see their logs, and check that "
           "they were given this address",
-          config_.rank, config_.size, ToString(listener_.address()), ranks,
+          config_.rank, config_.size, ToString(listener_.address()), names, late,
           FormatDuration(config_.timeout));
     }
     waiter_.Look(waiter_.deadline());
@@ -119,7 +130,6 @@ Status Join::AwaitGuests(Channel channel) {
     if (const int left = all_told ? reception().Left(Channel::kControl) : -1; left >= 0) {
       return Unavailable("rank %d left while the job started", left);
     }
-    missing = reception().Missing(channel);
   }
   waiter_.WaitFor("");
   return OkStatus();
@@ -157,6 +167,7 @@ StatusOr<Mesh> Join::RunFirst() {
   reception().SetGeneration(generation_);
   TD_RETURN_IF_ERROR(SendMap());
   TD_RETURN_IF_ERROR(AwaitGuests(Channel::kData));
+  TD_RETURN_IF_ERROR(AgreeFirst());
   Mesh mesh;
   TD_RETURN_IF_ERROR(FillMesh(mesh));
   return mesh;
@@ -165,7 +176,7 @@ StatusOr<Mesh> Join::RunFirst() {
 // Rank 0 has nothing to say on this line any more, unless it gives the world up.
 void Join::WatchFirst() {
   lines_control_[0].socket->async_wait(tcp::socket::wait_read, [this](const Error& error) {
-    if (!error) waiter_.End(Unavailable("rank 0 gave up: a rank left while the job started"));
+    if (!error) waiter_.End(GaveUp());
   });
 }
 
@@ -187,9 +198,44 @@ StatusOr<Mesh> Join::RunOther() {
   }
   TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
   TD_RETURN_IF_ERROR(AwaitGuests(Channel::kData));
+  TD_RETURN_IF_ERROR(AgreeOther(*lines_control_[0].socket));
   Mesh mesh;
   TD_RETURN_IF_ERROR(FillMesh(mesh));
   return mesh;
+}
+
+Status Join::AgreeFirst() {
+  for (int r = 1; r < config_.size; ++r) {  // what comes ends a look
+    reception()
+        .At(Channel::kControl, r)
+        .socket->async_wait(tcp::socket::wait_read, [](const Error&) {});
+  }
+  TD_RETURN_IF_ERROR(AwaitRanks([&] { return reception().Silent(Channel::kControl); },
+                                "is not connected to all others"));
+  for (int r = 1; r < config_.size; ++r) {
+    tcp::socket& line = *reception().At(Channel::kControl, r).socket;
+    char word = 0;
+    Error error = waiter_.Read(line, &word, sizeof(word), waiter_.deadline());
+    if (!error) error = waiter_.Write(line, &word, sizeof(word), waiter_.deadline());
+    if (error) {
+      return Unavailable("rank %d left while the job started: %s", r, error.message());
+    }
+  }
+  return OkStatus();
+}
+
+Status Join::AgreeOther(tcp::socket& line) {
+  Error error;
+  line.cancel(error);  // WatchFirst
+  waiter_.WaitFor(Named(0) + " to say that all are connected");
+  char word = 1;
+  error = waiter_.Write(line, &word, sizeof(word), waiter_.deadline());
+  if (!error) error = waiter_.Read(line, &word, sizeof(word), waiter_.deadline());
+  TD_RETURN_IF_ERROR(waiter_.end());
+  if (!error) return OkStatus();
+  if (error != asio::error::timed_out) return GaveUp();
+  return DeadlineExceeded("rank %d of %d: %s did not say within %s that all are connected",
+                          config_.rank, config_.size, Named(0), FormatDuration(config_.timeout));
 }
 
 Status Join::SendMap() {

@@ -57,15 +57,15 @@ struct Mesh {
   uint64_t generation = 0;         // of this world: drawn by rank 0, the same on all ranks
   std::vector<std::string> hosts;  // "host:port" where that rank listened, for messages
   std::vector<Fd> control, data;
-  std::vector<Fd> unused;  // to ranks that a part of the world leaves out (ConnectOptions::members)
 };
 
 // Blocks until every rank is connected to every other, or config.timeout. On return nobody listens
-// any more. While ranks are missing, one that was here and died may come again. INVALID_ARGUMENT:
-// bad config; UNAVAILABLE: the port is taken, or a rank left once all were there;
-// DEADLINE_EXCEEDED naming the ranks that are missing; PERMISSION_DENIED: the secret differs, or
-// network_allowed; ALREADY_EXISTS: the rank is taken; FAILED_PRECONDITION: job, size or version
-// differ; CANCELLED; what RendezvousStore says.
+// any more, and a rank may leave the world without harm to those that have yet to return. While
+// ranks are missing, one that was here and died may come again. INVALID_ARGUMENT: bad config;
+// UNAVAILABLE: the port is taken, or a rank left once all were there; DEADLINE_EXCEEDED naming the
+// ranks that are missing; PERMISSION_DENIED: the secret differs, or network_allowed;
+// ALREADY_EXISTS: the rank is taken; FAILED_PRECONDITION: job, size or version differ; CANCELLED;
+// what RendezvousStore says.
 StatusOr<Mesh> JoinWorld(const WorldConfig& config);
 
 }  // namespace tandem

@@ -198,6 +198,23 @@ TEST(RendezvousTest, WhoLeftMayComeAgain) {
   });
 }
 
+// Ranks that have nothing to do with each other leave while a slow one has yet to return.
+TEST(RendezvousTest, WhoLeavesAtOnceHarmsNobody) {
+  for (int slow = 0; slow < 4; ++slow) {
+    SCOPED_TRACE("slow rank " + std::to_string(slow));
+    const Door door = OpenDoor();
+    OnEveryRank(4, [&](int r) {
+      WorldConfig world = TestWorld(door, r, 4);
+      world.stop = [slow, r] {
+        if (r == slow) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        return false;
+      };
+      const StatusOr<Mesh> mesh = JoinWorld(world);
+      EXPECT_TRUE(mesh.ok()) << mesh.status();
+    });
+  }
+}
+
 // The listener is not who it should be.
 TEST(RendezvousTest, ImpostorAtTheDoorIsNotBelieved) {
   const Door door = OpenDoor();
