@@ -16,6 +16,7 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
                            const Backend& backend, Device& device, Metrics& metrics)
     : aside_(std::move(options.aside)),
       later_(std::move(options.later)),
+      pace_(options.pace),
       clock_(clock),
       checkpoint_seconds_(metrics.GetHistogram("tandem_pserver_checkpoint_seconds",
                                                "Time to write a checkpoint",
@@ -67,13 +68,15 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::WriteAside(const ShardImage&
   return written;
 }
 
-StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t unless_kept) {
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t unless_kept,
+                                                         Duration patience) {
   if (storage_ == nullptr) return NoFolder();
+  const WritePace::Wish wish(pace_, patience);
   if (unless_kept != 0) {
     MutexLock lock(save_mu_);
     if (shard_->kept_number() >= unless_kept)
       return std::make_pair(checkpoint_version(), size_t{0});
-    return Save(delta);
+    return Save(delta, 0, patience);
   }
   TD_ASSIGN_OR_RETURN(const ShardImage image, shard_->Image(delta));
   return WriteAside(image);
@@ -81,6 +84,7 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t un
 
 StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
   if (storage_ == nullptr) return NoFolder();
+  const WritePace::Wish hurry(pace_, {});
   ShardRestore restore(*shard_);
   if (cut != 0) {
     TD_RETURN_IF_ERROR(storage_->ReadCut(cut, restore));
@@ -124,7 +128,8 @@ void DurableShard::TakeCut(const std::string& job, CutOrder order, uint64_t comp
   if (!first) return;
   shard_->TakeCut(job, std::move(order), [this, cut, complete](StatusOr<CutImage> image) {
     if (!image.ok()) return CutEnded(cut, image.status());
-    const Status posted = later_([this, cut, image = *std::move(image), complete] {
+    auto wish = std::make_shared<const WritePace::Wish>(pace_, WritePace::kAnswer);
+    const Status posted = later_([this, cut, image = *std::move(image), complete, wish] {
       CutEnded(cut, WriteCut(cut, image, complete));
     });
     if (!posted.ok()) CutEnded(cut, Annotate(posted, "writing the cut"));
@@ -213,7 +218,9 @@ void DurableShard::WhenLeft(UpdateLog::Written done) {
 }
 
 void DurableShard::SaveLater(uint64_t version, ImageCopy copy) {
-  const Status posted = later_([this, version, copy = std::move(copy)] {
+  // From now on, as what waits for its turn is a cut that others have to keep rows for.
+  auto wish = std::make_shared<const WritePace::Wish>(pace_, WritePace::kPeriodic);
+  const Status posted = later_([this, version, copy = std::move(copy), wish] {
     const StatusOr<ShardImage> image = copy();
     const Status written = image.ok() ? WriteAside(*image).status() : image.status();
     if (written.ok()) return;

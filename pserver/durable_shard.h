@@ -13,6 +13,7 @@
 #include "pserver/group_log.h"
 #include "pserver/shard.h"
 #include "pserver/storage.h"
+#include "pserver/write_pace.h"
 
 namespace tandem {
 
@@ -29,6 +30,7 @@ class DurableShard {
     // Runs something on a thread that may wait for the disk, when its turn comes. Not OK: it waits
     // for another one already, and this one is left out.
     std::function<Status(std::function<void()>)> later;
+    WritePace* pace = nullptr;  // of the storage: told of who wants images, and how soon
   };
 
   // `storage` may be null: nothing is kept. All but `options` must outlive this.
@@ -46,8 +48,9 @@ class DurableShard {
   StatusOr<uint64_t> Recover();
   // Version and bytes. FAILED_PRECONDITION without a storage or before the first values. `delta`:
   // as Shard::Image. `unless_kept`: nothing is written when the checkpoint holds the log up to this
-  // number; 0: in any case.
-  StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false, uint64_t unless_kept = 0);
+  // number; 0: in any case. `patience`: rests are no longer in all (write_pace.h).
+  StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false, uint64_t unless_kept = 0,
+                                             Duration patience = {});
   // Back to the checkpoint, or to a cut (0: none); gives its version.
   StatusOr<uint64_t> Restore(uint64_t cut = 0);
   // What a server has of a cut over all of them.
@@ -90,6 +93,7 @@ class DurableShard {
 
   const std::function<void(const std::function<void()>&)> aside_;
   const std::function<Status(std::function<void()>)> later_;
+  WritePace* const pace_;
   const Clock& clock_;
   Histogram& checkpoint_seconds_;
   Gauge& checkpoint_time_;

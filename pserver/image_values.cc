@@ -144,8 +144,9 @@ Status WritePrevious(const ShardImage& image, ValueWriter& file) {
 
 }  // namespace
 
-Status WriteValues(const std::string& path, const ShardImage& image, ShardMeta& meta) {
-  TD_ASSIGN_OR_RETURN(ValueWriter file, ValueWriter::Create(path));
+Status WriteValues(const std::string& path, const ShardImage& image, WritePace* pace,
+                   ShardMeta& meta) {
+  TD_ASSIGN_OR_RETURN(ValueWriter file, ValueWriter::Create(path, pace));
   for (size_t i = 0; i < image.slices.size(); ++i) {
     TD_RETURN_IF_ERROR(AddFloats(image.slices[i].param, image.config.slices[i].numel, file));
     std::vector<std::string> names;

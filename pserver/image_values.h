@@ -13,9 +13,11 @@
 namespace tandem {
 
 class ShardMeta;
+class WritePace;
 
-// Writes them, synced, and says in `meta` which there are.
-Status WriteValues(const std::string& path, const ShardImage& image, ShardMeta& meta);
+// Writes them, synced, by `pace` (null: as fast as it goes), and says in `meta` which there are.
+Status WriteValues(const std::string& path, const ShardImage& image, WritePace* pace,
+                   ShardMeta& meta);
 // Gives `taker` what WriteValues wrote, behind `head`, which has its configuration; a thread reads
 // ahead. DATA_LOSS naming the file and what is wrong with it, or that it is not the file of this
 // `meta`: what was taken before is part of a file that nobody vouches for.

@@ -83,6 +83,8 @@ struct Pserver::Impl {
   Backend backend = Backend::Cpu();
   std::optional<Backend> slice_backend;  // of another place than `device`
   std::unique_ptr<Device> slice_device;  // likewise
+  WritePace pace{{[this] { return durable == nullptr ? 0 : durable->shard().pushes(); }, {}}};
+  std::optional<WritePace::Wish> hurry;  // since the end began
   std::unique_ptr<Storage> storage;      // null: no data folder
   uint64_t restored_version = 0;
   std::unique_ptr<ColdStore> cold;        // null: all rows are in memory
@@ -193,7 +195,7 @@ Status Pserver::Impl::OpenPlace(const PserverOptions& options) {
 Status Pserver::Impl::OpenStores(const PserverOptions& options) {
   const std::string index = std::to_string(options.index);
   if (!options.data_dir.empty()) {
-    TD_ASSIGN_OR_RETURN(storage, OpenRocksdbStorage(options.data_dir + "/shard-" + index));
+    TD_ASSIGN_OR_RETURN(storage, OpenRocksdbStorage(options.data_dir + "/shard-" + index, &pace));
   } else if (options.durability != Durability::kNone) {
     return InvalidArgument("durability %s needs a data folder",
                            options.durability == Durability::kLogged ? "logged" : "replayable");
@@ -226,6 +228,7 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
   made.log = {options.wal_sync, options.wal_sync_interval, options.log_bytes_max, nullptr,
               [this] { log_driver->Poke(); }};
   made.aside = [this](const std::function<void()>& work) { Aside(work); };
+  made.pace = &pace;
   made.later = [this](std::function<void()> work) { return saver->Post(std::move(work)); };
   durable = std::make_unique<DurableShard>(std::move(made), storage.get(), clock, backend, device,
                                            metrics);
@@ -267,6 +270,7 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
 }
 
 void Pserver::Impl::End() {
+  if (!hurry) hurry.emplace(&pace, Duration());
   if (durable != nullptr) durable->shard().Shutdown();
   log_driver.reset();
   if (durable != nullptr) durable->Close();
@@ -283,11 +287,14 @@ const Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
 ShardInfo Pserver::Info() const { return impl_->durable->shard().Info(); }
 uint64_t Pserver::restored_version() const { return impl_->restored_version; }
 
-StatusOr<std::pair<uint64_t, size_t>> Pserver::SaveCheckpoint() { return impl_->durable->Save(); }
+StatusOr<std::pair<uint64_t, size_t>> Pserver::SaveCheckpoint() {
+  return impl_->durable->Save(false, 0, WritePace::kAnswer);
+}
 
 Status Pserver::Drain(Time deadline) {
   impl_->server->SetServing(false);
   Status saved;
+  impl_->hurry.emplace(&impl_->pace, Duration());
   if (impl_->storage != nullptr && Info().initialised) saved = impl_->durable->Save().status();
   impl_->End();
   impl_->server->Stop(deadline);

@@ -123,8 +123,10 @@ class PserverService final : public Base {
       if (!SaveMode_IsValid(request->mode())) {
         return InvalidArgument("mode %d is unknown; expected whole or delta", request->mode());
       }
-      TD_ASSIGN_OR_RETURN(const auto saved,
-                          durable_.Save(request->mode() == SAVE_DELTA, request->unless_kept()));
+      TD_ASSIGN_OR_RETURN(
+          const auto saved,
+          durable_.Save(request->mode() == SAVE_DELTA, request->unless_kept(),
+                        request->unless_kept() != 0 ? Duration() : WritePace::kAnswer));
       reply->set_version(saved.first);
       reply->set_bytes(saved.second);
       reply->set_kept_number(shard_.kept_number());

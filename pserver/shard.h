@@ -107,6 +107,8 @@ class Shard {
   // variable and element, or without effect.
   StatusOr<PushOutcome> Push(const PushHead& head, PushTicket ticket);
 
+  uint64_t pushes() const { return static_cast<uint64_t>(counters_.pushes.Value()); }
+
   void Pull(const PullQuery& query, Time deadline, Done<PullResult> done);
 
   // `generation` counts the uses of `name` from 1; generations already released are answered at

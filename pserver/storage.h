@@ -13,6 +13,7 @@
 #include "pserver/image_pieces.h"
 #include "pserver/shard_types.h"
 #include "pserver/update_log.h"
+#include "pserver/write_pace.h"
 
 namespace tandem {
 
@@ -52,8 +53,10 @@ class Storage {
 
 // RocksDB in folder `dir` (made when missing). UNAVAILABLE when another process has it open.
 // `free_bytes_min`: so much stays free on the disk in any case; RocksDB as Debian builds it aborts
-// the process on a full disk (measured), so it must never see one.
+// the process on a full disk (measured), so it must never see one. `pace`: by which images are
+// written; null: as fast as it goes.
 StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
+                                                      WritePace* pace = nullptr,
                                                       uint64_t free_bytes_min = 64 << 20);
 
 }  // namespace tandem

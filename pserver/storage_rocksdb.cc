@@ -69,9 +69,10 @@ ShardMeta MakeMeta(const ShardImage& image) {
 
 class RocksdbStorage final : public Storage {
  public:
-  RocksdbStorage(std::string dir, uint64_t free_bytes_min)
+  RocksdbStorage(std::string dir, uint64_t free_bytes_min, WritePace* pace)
       : dir_(std::move(dir)),
         free_bytes_min_(free_bytes_min),
+        pace_(pace),
         synced_(dir_ + "/TANDEM_LOG_SYNCED") {}
 
   Status Open() {
@@ -106,7 +107,7 @@ class RocksdbStorage final : public Storage {
       TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(image));
     }
     meta.set_values_file(std::string(kValues) + std::to_string(++last_file_));
-    if (Status status = WriteValues(ValuesPath(meta), image, meta); !status.ok()) {
+    if (Status status = WriteValues(ValuesPath(meta), image, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, "writing checkpoint to " + dir_);
     }
@@ -157,7 +158,7 @@ class RocksdbStorage final : public Storage {
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
     ShardMeta meta = MakeMeta(image);
     meta.set_values_file(std::string(kValues) + std::to_string(++last_file_));
-    if (Status status = WriteValues(ValuesPath(meta), image, meta); !status.ok()) {
+    if (Status status = WriteValues(ValuesPath(meta), image, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, absl::StrFormat("writing cut %d to %s", cut, dir_));
     }
@@ -372,6 +373,7 @@ class RocksdbStorage final : public Storage {
 
   const std::string dir_;
   const uint64_t free_bytes_min_;
+  WritePace* const pace_;
   // The last entry of the log that was on the disk. RocksDB takes a damaged length in its newest
   // record for a write that was cut off, and would leave the record out without a word.
   NumberFile synced_;
@@ -383,9 +385,9 @@ class RocksdbStorage final : public Storage {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
+StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir, WritePace* pace,
                                                       uint64_t free_bytes_min) {
-  auto storage = std::make_unique<RocksdbStorage>(dir, free_bytes_min);
+  auto storage = std::make_unique<RocksdbStorage>(dir, free_bytes_min, pace);
   TD_RETURN_IF_ERROR(storage->Open());
   return std::unique_ptr<Storage>(std::move(storage));
 }

@@ -35,14 +35,14 @@ Status Failed(const char* what, const std::string& path) {
 
 }  // namespace
 
-StatusOr<ValueWriter> ValueWriter::Create(const std::string& path) {
+StatusOr<ValueWriter> ValueWriter::Create(const std::string& path, WritePace* pace) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
   Fd file(open(path.c_str(), kFlags | O_DIRECT, 0644));
   if (file.get() < 0 && errno == EINVAL) file = Fd(open(path.c_str(), kFlags, 0644));
   if (file.get() < 0) return Failed("making", path);
   Memory staged(static_cast<std::byte*>(AllocatePages(kStagedBytes, kBlockBytes)), &std::free);
   if (staged == nullptr) return ResourceExhausted("no memory to write %s", path);
-  return ValueWriter(path, std::move(file), std::move(staged));
+  return ValueWriter(path, std::move(file), std::move(staged), pace);
 }
 
 Status ValueWriter::WriteOut(size_t bytes) {
@@ -68,7 +68,9 @@ Status ValueWriter::Append(const void* data, size_t bytes) {
     filled_ += some;
     from += some;
     bytes -= some;
-    if (filled_ == kStagedBytes) TD_RETURN_IF_ERROR(WriteOut(kStagedBytes));
+    if (filled_ < kStagedBytes) break;
+    TD_RETURN_IF_ERROR(WriteOut(kStagedBytes));
+    pace_.Wrote();
   }
   return OkStatus();
 }

@@ -11,6 +11,7 @@
 
 #include "common/base/fd.h"
 #include "common/base/status.h"
+#include "pserver/write_pace.h"
 
 namespace tandem {
 
@@ -18,8 +19,9 @@ namespace tandem {
 // fresh pages, and threads of the kernel that give way to nobody.
 class ValueWriter {
  public:
-  // Makes the file, empty; replaces another one.
-  static StatusOr<ValueWriter> Create(const std::string& path);
+  // Makes the file, empty; replaces another one. `pace`, which must outlive this: Add rests by it;
+  // null: never.
+  static StatusOr<ValueWriter> Create(const std::string& path, WritePace* pace);
   Status Add(const void* content, size_t bytes);
   // Returns once all of it is on the disk, with the file's name in its folder. Gives the CRC32C
   // over the checksums of the records, in their order.
@@ -28,8 +30,8 @@ class ValueWriter {
  private:
   using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
 
-  ValueWriter(std::string path, Fd file, Memory staged)
-      : path_(std::move(path)), file_(std::move(file)), staged_(std::move(staged)) {}
+  ValueWriter(std::string path, Fd file, Memory staged, WritePace* pace)
+      : path_(std::move(path)), file_(std::move(file)), staged_(std::move(staged)), pace_(pace) {}
   Status Append(const void* data, size_t bytes);
   // The first `bytes` of what is staged.
   Status WriteOut(size_t bytes);
@@ -40,6 +42,7 @@ class ValueWriter {
   size_t filled_ = 0;   // of it
   uint64_t bytes_ = 0;  // of the file
   uint32_t sum_ = 0;
+  WritePace::File pace_;
 };
 
 // Not thread-safe. Errors name the file: DATA_LOSS for what is missing or damaged.

@@ -123,7 +123,7 @@ TEST_F(StorageTest, ReadsWhatWasWrittenLast) {
 }
 
 TEST_F(StorageTest, TheFreeSpaceFloorRefuses) {
-  const Status status = OpenRocksdbStorage(dir_, uint64_t{1} << 62).status();
+  const Status status = OpenRocksdbStorage(dir_, nullptr, uint64_t{1} << 62).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("nothing was written"));
 }

@@ -366,5 +366,23 @@ TEST(Crc32cTest, KnownValues) {
   EXPECT_EQ(Crc32c(Crc32c(0, "1234", 4), "56789", 5), 0xe3069283u);
 }
 
+TEST(Crc32cTest, LongOnesBitByBit) {
+  std::mt19937 random(7);
+  std::vector<uint8_t> bytes(9400);
+  for (uint8_t& b : bytes) b = static_cast<uint8_t>(random());
+  for (const size_t begin : {0, 1, 5}) {
+    uint32_t sum = ~0u;
+    for (size_t i = begin; i < bytes.size(); ++i) {
+      if (i % 512 < 3) {
+        ASSERT_EQ(Crc32c(0, &bytes[begin], i - begin), ~sum) << begin << " .. " << i;
+        ASSERT_EQ(Crc32c(~sum, &bytes[i], bytes.size() - i),
+                  Crc32c(0, &bytes[begin], bytes.size() - begin));
+      }
+      sum ^= bytes[i];
+      for (int bit = 0; bit < 8; ++bit) sum = (sum >> 1) ^ ((sum & 1) != 0 ? 0x82F63B78u : 0);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tandem
