@@ -2,6 +2,7 @@
 
 #include "common/tensor/device_pool.h"
 #include "common/tensor/pinned_cuda.h"
+#include "common/tensor/staging_ring.h"
 
 namespace tandem {
 namespace {
@@ -113,6 +114,10 @@ class CudaDevice final : public Device {
     if (work_.dnn != nullptr) (void)cudnnDestroy(work_.dnn);
     if (work_.blas != nullptr) (void)cublasLtDestroy(work_.blas);
     if (work_.fault != nullptr) (void)cudaFreeHost(work_.fault);
+    if (work_.stream != nullptr) (void)cudaStreamSynchronize(work_.stream);  // the ring is read
+    for (const cudaEvent_t event : staged_) {
+      if (event != nullptr) (void)cudaEventDestroy(event);
+    }
     if (work_.stream != nullptr) (void)cudaStreamDestroy(work_.stream);
   }
 
@@ -139,7 +144,12 @@ class CudaDevice final : public Device {
   }
   DeviceMemoryCounts memory_counts() const override { return pool_.counts(); }
 
+  // Waits for large ones alone: what the compute stream is given from now on finds either.
   Status CopyFromHost(void* dst, const void* src, size_t bytes) override {
+    if (bytes > 0 && StagingRing::Takes(bytes)) {
+      TD_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
+      return ring_->Copy(dst, src, bytes);
+    }
     return Copy(dst, src, bytes, cudaMemcpyHostToDevice, "copy to the device");
   }
 
@@ -165,6 +175,7 @@ class CudaDevice final : public Device {
     TD_RETURN_IF_ERROR(CudaStatus(cudaMemcpyAsync(dst, src, bytes, kind, work_.stream), what));
     return Synchronize();
   }
+  Status OpenRing();
   DevicePool::Driver Driver() const {
     return {.allocate =
                 [device = index_](size_t bytes) {
@@ -186,7 +197,36 @@ class CudaDevice final : public Device {
   const int index_;
   DevicePool pool_;
   CudaStream work_{};
+  Buffer ring_memory_;
+  std::array<cudaEvent_t, StagingRing::kSlots> staged_{};  // behind the copy from each slot
+  std::unique_ptr<StagingRing> ring_;
 };
+
+Status CudaDevice::OpenRing() {
+  for (cudaEvent_t& event : staged_) {
+    TD_RETURN_IF_ERROR(
+        CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate"));
+  }
+  TD_ASSIGN_OR_RETURN(ring_memory_, PinnedMemory(StagingRing::kBytes));
+  ring_ = std::make_unique<StagingRing>(
+      ring_memory_.get(),
+      StagingRing::Driver{
+          .copy =
+              [this](void* to, const void* from, size_t bytes) {
+                return CudaStatus(
+                    cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, work_.stream),
+                    "copy to the device");
+              },
+          .mark =
+              [this](size_t slot) {
+                return CudaStatus(cudaEventRecord(staged_[slot], work_.stream), "cudaEventRecord");
+              },
+          .wait =
+              [this](size_t slot) {
+                return CudaStatus(cudaEventSynchronize(staged_[slot]), "cudaEventSynchronize");
+              }});
+  return OkStatus();
+}
 
 Status CudaDevice::Open() {
   TD_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
@@ -196,6 +236,7 @@ Status CudaDevice::Open() {
   TD_RETURN_IF_ERROR(
       CudaStatus(cudaHostAlloc(&fault, sizeof(CudaFault), cudaHostAllocMapped), "cudaHostAlloc"));
   work_.fault = new (fault) CudaFault{};
+  TD_RETURN_IF_ERROR(OpenRing());
   if (const cublasStatus_t status = cublasLtCreate(&work_.blas); status != CUBLAS_STATUS_SUCCESS) {
     return Unavailable("cublasLtCreate: %s", cublasLtGetStatusString(status));
   }

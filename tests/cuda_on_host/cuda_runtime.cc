@@ -69,7 +69,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return Unsupported(); }
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  tandem::cuda_on_host::Note("wait");
+  return Unsupported();
+}
 
 // The fault that TANDEM_CUDA_ON_HOST_FAULT asks for: "capture", that nothing can be captured.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {

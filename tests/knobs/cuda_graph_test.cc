@@ -58,6 +58,19 @@ TEST_F(CudaGraph, AStepIsOneLaunch) {
   EXPECT_THAT(both.on.output, HasSubstr(" launches became 1\n"));
 }
 
+// The learning rate and the weight of each step come beside it; the end of the step is waited for.
+TEST_F(CudaGraph, AStepIsWaitedForOnce) {
+  const auto waits = [this](const std::string& name, int steps) {
+    const JobRun run = Run(name, "cuda",
+                           {kOn, "--epochs=9", "--log_every_steps=1000", "--eval_every_epochs=0",
+                            "--steps_max=" + std::to_string(steps)});
+    EXPECT_EQ(run.exit_code, 0) << run.output;
+    return Noted(name, "wait");
+  };
+  const int64_t few = waits("few", 10), many = waits("many", 30);
+  EXPECT_EQ(many - few, 20);
+}
+
 // Rates and dropout change from step to step, on the device.
 TEST_F(CudaGraph, WhatChangesIsReadOnTheDevice) {
   std::string words;
