@@ -16,7 +16,11 @@ struct State {
   Conv conv;
   ConvShape s;
 
-  MiddleSums channels() const { return {s.batch, s.out_c, s.out_plane()}; }
+  bool last() const { return s.out_layout == ImageLayout::kLast; }  // channels of Output
+  MiddleSums channels() const {
+    if (last()) return {s.batch * s.out_plane(), s.out_c, 1};
+    return {s.batch, s.out_c, s.out_plane()};
+  }
 };
 
 template <typename Conv, typename T>
@@ -25,9 +29,9 @@ Status Run(State<Conv>& st, const KernelArgs& args) {
   const float* bias = In<float>(args, 2);
   if (bias == nullptr) return OkStatus();
   T* out = Out<T>(args, 0);
-  const int64_t plane = st.s.out_plane(), channels = st.s.out_c;
-  return ForEach(args, st.s.batch * channels * plane, [=] __device__(int64_t i) {
-    out[i] = Narrow<T>(Wide(out[i]) + bias[Remainder(Quotient(i, plane), channels)]);
+  const int64_t inner = st.last() ? 1 : st.s.out_plane(), channels = st.s.out_c;
+  return ForEach(args, st.s.batch * channels * st.s.out_plane(), [=] __device__(int64_t i) {
+    out[i] = Narrow<T>(Wide(out[i]) + bias[Remainder(Quotient(i, inner), channels)]);
   });
 }
 
@@ -66,7 +70,6 @@ template <typename Conv, StatusOr<ConvShape> (*ShapeOf)(const OpView&),
           ConvParts (*PartsOf)(const OpView&), Status (*Body)(State<Conv>&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ShapeOf(view));
-  if (!s.plain()) return Unimplemented("only for the layout NCHW");
   if (s.batch * s.in_plane() * s.in_c * s.out_c == 0) return Unimplemented("no elements");
   State<Conv> state{{}, s};
   TD_ASSIGN_OR_RETURN(state.conv, Conv::Make(view, s, ctx, PartsOf(view)));

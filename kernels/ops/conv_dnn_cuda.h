@@ -216,34 +216,75 @@ Status DnnConvPart<Part>::Run(const DnnWork& work, const DnnConvDescriptors& d, 
 
 // ---- All of a convolution -----------------------------------------------------------------------
 
-// As PlainConvolution.
+// Filters that lie otherwise for cuDNN: [k, c, taps] here, [k, taps, c] there.
+struct DnnTurnedFilter {
+  int64_t filters = 0, channels = 0, taps = 0;
+  size_t element_bytes = 0;
+
+  bool turns() const { return filters > 0; }
+  size_t bytes() const { return static_cast<size_t>(filters * channels * taps) * element_bytes; }
+  // From the one to the other; `back`: from there to here.
+  Status Turn(const KernelArgs& args, const void* from, void* to, bool back) const {
+    return element_bytes == sizeof(uint16_t) ? TurnAs<uint16_t>(args, from, to, back)
+                                             : TurnAs<uint32_t>(args, from, to, back);
+  }
+  template <typename Bits>
+  Status TurnAs(const KernelArgs& args, const void* from, void* to, bool back) const {
+    const auto* in = static_cast<const Bits*>(from);
+    auto* out = static_cast<Bits*>(to);
+    const int64_t rows = back ? channels : taps, columns = back ? taps : channels;
+    return ForEach(args, filters * rows * columns, [=] __device__(int64_t i) {
+      const int64_t row = Quotient(i, columns), filter = Quotient(row, rows);
+      out[i] = in[(filter * columns + i - row * columns) * rows + row - filter * rows];
+    });
+  }
+};
+
+// As PlainConvolution, with one layout for all: where channels are last, those of the filter are
+// for cuDNN too, which turns it in scratch memory.
 class DnnConvolution {
  public:
   static StatusOr<DnnConvolution> Make(const OpView& view, const ConvShape& s,
                                        const PrepareContext& ctx, const ConvParts& parts);
 
   DnnConvolution() = default;
-  size_t workspace() const { return workspace_; }
+  size_t workspace() const { return turned_at() + filter_.bytes(); }
   Status Forward(const KernelArgs& args, const void* x, const void* w, void* y) {
+    TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return output_.Run(Work(args), d_, x, w, y);
   }
   Status Input(const KernelArgs& args, const void*, const void* w, const void* gy, void* gx) {
+    TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return input_grad_.Run(Work(args), d_, w, gy, gx);
   }
   Status Filter(const KernelArgs& args, const void* x, const void* gy, void* gw) {
-    return filter_grad_.Run(Work(args), d_, x, gy, gw);
+    if (!filter_.turns()) return filter_grad_.Run(Work(args), d_, x, gy, gw);
+    TD_RETURN_IF_ERROR(filter_grad_.Run(Work(args), d_, x, gy, Turned(args)));
+    return filter_.Turn(args, Turned(args), gw, /*back=*/true);
   }
 
  private:
   // What the heuristics may take: it is reserved before they are asked.
   static constexpr size_t kWorkspaceByRule = size_t{256} << 20;
 
+  size_t turned_at() const {  // in scratch, behind cuDNN's workspace
+    return (workspace_ + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+  }
+  void* Turned(const KernelArgs& args) const {
+    return static_cast<std::byte*>(args.scratch) + turned_at();
+  }
+  StatusOr<const void*> ForDnn(const KernelArgs& args, const void* w) const {
+    if (!filter_.turns()) return w;
+    TD_RETURN_IF_ERROR(filter_.Turn(args, w, Turned(args), /*back=*/false));
+    return Turned(args);
+  }
   DnnWork Work(const KernelArgs& args) const {
     return {StreamOf(args).dnn, args.scratch, workspace_};
   }
-  Status Describe(const ConvShape& s, DType dtype);
+  Status Describe(const ConvShape& s, DType dtype, cudnnTensorFormat_t format);
 
-  size_t workspace_ = 0;
+  size_t workspace_ = 0;  // bytes for cuDNN
+  DnnTurnedFilter filter_;
   DnnConvDescriptors d_;
   DnnConvPart<DnnOutput> output_;
   DnnConvPart<DnnInputGrad> input_grad_;
@@ -254,8 +295,13 @@ inline StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const C
                                                      const PrepareContext& ctx,
                                                      const ConvParts& parts) {
   if (s.relu_first) return Unimplemented("fuse_relu_before_depthwise_conv");
+  const bool last = s.in_layout == ImageLayout::kLast && s.out_layout == ImageLayout::kLast;
+  if (!s.plain() && !last) return Unimplemented("Input and Output in different layouts");
   DnnConvolution c;
-  TD_RETURN_IF_ERROR(c.Describe(s, view.in(0).dtype));
+  const DType dtype = view.in(0).dtype;
+  TD_RETURN_IF_ERROR(c.Describe(s, dtype, last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW));
+  const int64_t channels = s.in_c / s.groups, taps = s.kernel[0] * s.kernel[1];
+  if (last && channels > 1 && taps > 1) c.filter_ = {s.out_c, channels, taps, SizeOf(dtype)};
   c.workspace_ = std::min(ctx.conv_scratch_max, kWorkspaceByRule);
   if (ctx.conv_search == nullptr) return c;
   if (parts.output) TD_RETURN_IF_ERROR(c.output_.Search(view, s, ctx, c.d_));
@@ -266,7 +312,8 @@ inline StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const C
   return c;
 }
 
-inline Status DnnConvolution::Describe(const ConvShape& s, DType dtype) {
+inline Status DnnConvolution::Describe(const ConvShape& s, DType dtype,
+                                       cudnnTensorFormat_t format) {
   TD_ASSIGN_OR_RETURN(d_.x, MakeDnn(cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor));
   TD_ASSIGN_OR_RETURN(d_.y, MakeDnn(cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor));
   TD_ASSIGN_OR_RETURN(d_.w, MakeDnn(cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor));
@@ -274,15 +321,14 @@ inline Status DnnConvolution::Describe(const ConvShape& s, DType dtype) {
                       MakeDnn(cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor));
   const auto i = [](int64_t n) { return static_cast<int>(n); };
   const cudnnDataType_t type = DnnTypeOf(dtype);
-  constexpr auto kNchw = CUDNN_TENSOR_NCHW;
-  TD_RETURN_IF_ERROR(DnnStatus(cudnnSetTensor4dDescriptor(d_.x.get(), kNchw, type, i(s.batch),
+  TD_RETURN_IF_ERROR(DnnStatus(cudnnSetTensor4dDescriptor(d_.x.get(), format, type, i(s.batch),
                                                           i(s.in_c), i(s.in[0]), i(s.in[1])),
                                "input"));
-  TD_RETURN_IF_ERROR(DnnStatus(cudnnSetTensor4dDescriptor(d_.y.get(), kNchw, type, i(s.batch),
+  TD_RETURN_IF_ERROR(DnnStatus(cudnnSetTensor4dDescriptor(d_.y.get(), format, type, i(s.batch),
                                                           i(s.out_c), i(s.out[0]), i(s.out[1])),
                                "output"));
   TD_RETURN_IF_ERROR(
-      DnnStatus(cudnnSetFilter4dDescriptor(d_.w.get(), type, kNchw, i(s.out_c),
+      DnnStatus(cudnnSetFilter4dDescriptor(d_.w.get(), type, format, i(s.out_c),
                                            i(s.in_c / s.groups), i(s.kernel[0]), i(s.kernel[1])),
                 "filter"));
   TD_RETURN_IF_ERROR(DnnStatus(

@@ -2,7 +2,7 @@
 // gradient an element of the input, which looks at the windows that hold it, so that nothing is
 // added up by several threads.
 #include "kernels/ops/cuda_kernels.h"
-#include "kernels/ops/cuda_launch.h"
+#include "kernels/ops/images_cuda.h"
 #include "kernels/ops/pool2d.h"
 
 namespace tandem {
@@ -13,43 +13,22 @@ struct State {
   int64_t channels;
 };
 
-// Elements of [n,c,h,w] as they lie in memory, NCHW or NHWC.
-struct Images {
-  int64_t channels, height, width;
-  bool last;
-
-  struct Place {
-    int64_t n, c, y, x;
-  };
-  __device__ int64_t At(const Place& p, int64_t y, int64_t x) const {
-    return last ? ((p.n * height + y) * width + x) * channels + p.c
-                : ((p.n * channels + p.c) * height + y) * width + x;
-  }
-  __device__ Place PlaceOf(int64_t i) const {
-    const int64_t d1 = last ? channels : width, d2 = last ? width : height;
-    const int64_t d3 = last ? height : channels;
-    const int64_t q1 = Quotient(i, d1), q2 = Quotient(q1, d2), q3 = Quotient(q2, d3);
-    const int64_t r1 = i - q1 * d1, r2 = q1 - q2 * d2, r3 = q2 - q3 * d3;
-    return last ? Place{q3, r1, r3, r2} : Place{q3, r3, r2, r1};
-  }
-};
-
-Images InputOf(const State& st) {
+CudaImages InputOf(const State& st) {
   return {st.channels, st.s.in[0], st.s.in[1], st.s.layout == ImageLayout::kLast};
 }
-Images OutputOf(const State& st) {
+CudaImages OutputOf(const State& st) {
   return {st.channels, st.s.out[0], st.s.out[1], st.s.layout == ImageLayout::kLast};
 }
 
 // Position of the first largest element of a window.
 template <typename T>
-__device__ int64_t ArgMax(const T* x, const Images& in, const Images::Place& p,
+__device__ int64_t ArgMax(const T* x, const CudaImages& in, const CudaImages::Place& p,
                           const PoolWindow& w) {
-  int64_t best = in.At(p, w.top, w.left);
+  int64_t best = in.At(p.n, p.c, w.top, w.left);
   float largest = Wide(x[best]);
   for (int64_t y = w.top; y < w.bottom; ++y) {
     for (int64_t c = w.left; c < w.right; ++c) {
-      const int64_t at = in.At(p, y, c);
+      const int64_t at = in.At(p.n, p.c, y, c);
       const float v = Wide(x[at]);
       if (!(v > largest)) continue;
       largest = v;
@@ -62,11 +41,11 @@ __device__ int64_t ArgMax(const T* x, const Images& in, const Images::Place& p,
 template <typename T>
 Status Run(State& st, const KernelArgs& args) {
   const PoolShape s = st.s;
-  const Images in = InputOf(st), out = OutputOf(st);
+  const CudaImages in = InputOf(st), out = OutputOf(st);
   const T* x = In<T>(args, 0);
   T* y = Out<T>(args, 0);
   return ForEach(args, s.planes * s.out_plane(), [=] __device__(int64_t i) {
-    const Images::Place p = out.PlaceOf(i);
+    const CudaImages::Place p = out.PlaceOf(i);
     const PoolWindow w = WindowAt(s, p.y, p.x);
     if (s.max) {
       y[i] = x[ArgMax(x, in, p, w)];
@@ -74,7 +53,7 @@ Status Run(State& st, const KernelArgs& args) {
     }
     float sum = 0.0f;
     for (int64_t row = w.top; row < w.bottom; ++row) {
-      for (int64_t c = w.left; c < w.right; ++c) sum += Wide(x[in.At(p, row, c)]);
+      for (int64_t c = w.left; c < w.right; ++c) sum += Wide(x[in.At(p.n, p.c, row, c)]);
     }
     y[i] = Narrow<T>(sum / PoolDivisor(s, w));
   });
@@ -90,11 +69,11 @@ __device__ int64_t FirstWindow(int64_t at, int64_t pad, int64_t kernel, int64_t 
 template <typename T>
 Status RunGrad(State& st, const KernelArgs& args) {
   const PoolShape s = st.s;
-  const Images in = InputOf(st), out = OutputOf(st);
+  const CudaImages in = InputOf(st), out = OutputOf(st);
   const T *x = In<T>(args, 0), *g = In<T>(args, 2);
   T* gx = Out<T>(args, 0);
   return ForEach(args, s.planes * s.in_plane(), [=] __device__(int64_t i) {
-    const Images::Place p = in.PlaceOf(i);
+    const CudaImages::Place p = in.PlaceOf(i);
     const int64_t bottom = (p.y + s.pad[0]) / s.stride[0], right = (p.x + s.pad[1]) / s.stride[1];
     const int64_t top = FirstWindow(p.y, s.pad[0], s.kernel[0], s.stride[0]);
     const int64_t left = FirstWindow(p.x, s.pad[1], s.kernel[1], s.stride[1]);
@@ -102,7 +81,7 @@ Status RunGrad(State& st, const KernelArgs& args) {
     for (int64_t y = top; y <= bottom && y < s.out[0]; ++y) {
       for (int64_t c = left; c <= right && c < s.out[1]; ++c) {
         const PoolWindow w = WindowAt(s, y, c);
-        const float from = Wide(g[out.At(p, y, c)]);
+        const float from = Wide(g[out.At(p.n, p.c, y, c)]);
         if (!s.max) {
           sum += from / PoolDivisor(s, w);
         } else if (ArgMax(x, in, p, w) == i) {

@@ -23,6 +23,13 @@ int64_t CountOf(const CudnnOnHostTensor& t) {
   return int64_t{t.dims[0]} * t.dims[1] * t.dims[2] * t.dims[3];
 }
 
+int64_t At(const CudnnOnHostTensor& t, int64_t n, int64_t c, int64_t h, int64_t w) {
+  if (t.format == CUDNN_TENSOR_NHWC) {
+    return ((n * t.dims[2] + h) * t.dims[3] + w) * t.dims[1] + c;
+  }
+  return ((n * t.dims[1] + c) * t.dims[2] + h) * t.dims[3] + w;
+}
+
 struct Shapes {
   CudnnOnHostTensor x, w, y;
   CudnnOnHostConvolution c;
@@ -33,16 +40,18 @@ struct Shapes {
       const int out = (x.dims[2 + d] + 2 * c.pad[d] - reach) / c.stride[d] + 1;
       if (out != y.dims[2 + d]) return false;
     }
+    if (x.format != y.format || x.format != w.format) return false;
     return x.dims[0] == y.dims[0] && x.dims[1] == w.dims[1] * c.groups && y.dims[1] == w.dims[0];
   }
 
   // fn(element of x, of w, of y) for every product of the convolution.
   template <typename Fn>
   void ForEach(const Fn& fn) const {
-    for (int64_t at_y = 0; at_y < CountOf(y); ++at_y) {
-      const int64_t col = at_y % y.dims[3], row = at_y / y.dims[3] % y.dims[2];
-      const int64_t out = at_y / y.dims[3] / y.dims[2] % y.dims[1];
-      const int64_t n = at_y / y.dims[3] / y.dims[2] / y.dims[1];
+    for (int64_t k = 0; k < CountOf(y); ++k) {
+      const int64_t col = k % y.dims[3], row = k / y.dims[3] % y.dims[2];
+      const int64_t out = k / y.dims[3] / y.dims[2] % y.dims[1];
+      const int64_t n = k / y.dims[3] / y.dims[2] / y.dims[1];
+      const int64_t at_y = At(y, n, out, row, col);
       const int64_t first = out / (y.dims[1] / c.groups) * w.dims[1];
       for (int64_t in = 0; in < w.dims[1]; ++in) {
         for (int64_t i = 0; i < w.dims[2]; ++i) {
@@ -50,8 +59,7 @@ struct Shapes {
           for (int64_t j = 0; j < w.dims[3]; ++j) {
             const int64_t v = col * c.stride[1] - c.pad[1] + j * c.dilation[1];
             if (h < 0 || h >= x.dims[2] || v < 0 || v >= x.dims[3]) continue;
-            fn(((n * x.dims[1] + first + in) * x.dims[2] + h) * x.dims[3] + v,
-               ((out * w.dims[1] + in) * w.dims[2] + i) * w.dims[3] + j, at_y);
+            fn(At(x, n, first + in, h, v), At(w, out, in, i, j), at_y);
           }
         }
       }

@@ -87,8 +87,9 @@ inline cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t t,
   return CUDNN_STATUS_SUCCESS;
 }
 inline cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t f, cudnnDataType_t type,
-                                                cudnnTensorFormat_t, int k, int c, int h, int w) {
-  *f = {{type, {k, c, h, w}, CUDNN_TENSOR_NCHW}};
+                                                cudnnTensorFormat_t format, int k, int c, int h,
+                                                int w) {
+  *f = {{type, {k, c, h, w}, format}};
   return CUDNN_STATUS_SUCCESS;
 }
 inline cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t c, int pad_h,

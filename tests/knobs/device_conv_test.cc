@@ -11,6 +11,7 @@
 namespace tandem {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -137,6 +138,19 @@ TEST_F(DeviceConv, HalfNumbersAreProblemsOfTheirOwn) {
   EXPECT_THAT(Cache(), HasSubstr("output of conv2d f16["));
   Prefer("algorithm2");
   ExpectOnly(Search("again", half).asked, "algorithm2");
+}
+
+// 16-bit images have their channels last on the device; losses are those of the CPU, where shapes,
+// parameters and what is fetched are the same.
+TEST_F(DeviceConv, HalfImagesHaveTheirChannelsLast) {
+  for (const std::string type : {"f16", "bf16"}) {
+    const Args half = {"--amp=true", "--amp_dtype=" + type};
+    const Trained cuda = Train("cuda_" + type, "cuda", half);
+    EXPECT_THAT(cuda.output, ContainsRegex("pass amp.channels_last: [0-9]+ places"));
+    EXPECT_NEAR(cuda.result.loss, Train("cpu_" + type, "cpu", half).result.loss, 2e-2);
+  }
+  const Trained whole = Train("whole", "cuda", {});
+  EXPECT_THAT(whole.output, Not(HasSubstr("channels_last")));
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ bool HasDataLayout(const Op& op) {
 
 class Blocker {
  public:
-  explicit Blocker(Program& program) : program_(program), before_(std::move(program.ops)) {
+  Blocker(Program& program, PlaceKind place)
+      : program_(program), place_(place), before_(std::move(program.ops)) {
     program_.ops.clear();
   }
 
@@ -66,12 +67,15 @@ class Blocker {
   bool ReadsBlocked(const Op& op) const;
   bool AllCanBlock(const Op& op) const;
   Status Convolution(Op op);
+  bool ForDevice(const Op& op) const;
+  Status DeviceConvolution(Op op);
   Status InLayout(Op op, bool blocked);
   StatusOr<std::string> Reordered(const std::string& name, bool blocked, OpRole role);
   void SetLayout(Op& op, const char* attr, const std::string& name) const;
   Status Append(Op op, const std::set<std::string>& blocked_outputs);
 
   Program& program_;
+  const PlaceKind place_;
   const std::vector<Op> before_;
   std::set<std::string> blocked_;              // variables that lie in their FastLayout
   std::map<std::string, std::string> copies_;  // of variables, in the other layout
@@ -92,7 +96,8 @@ bool Blocker::IsImage(const std::string& name) const {
 
 bool Blocker::CanBlock(const std::string& name) const {
   const Var& var = *program_.FindVar(name);
-  const bool fits = IsHalf(var.desc.dtype) || var.desc.shape[1] % kLayoutBlock == 0;
+  const bool fits = IsHalf(var.desc.dtype) ||
+                    (place_ == PlaceKind::kCpu && var.desc.shape[1] % kLayoutBlock == 0);
   return fits && MayVanish(program_, name);
 }
 
@@ -198,10 +203,36 @@ Status Blocker::Convolution(Op op) {
   return Append(std::move(op), outputs);
 }
 
+// Whether a convolution is one that cuDNN has fast kernels for with the channels last.
+bool Blocker::ForDevice(const Op& op) const {
+  const auto groups = op.attrs.find("groups");
+  const bool grouped = groups != op.attrs.end() && std::get<int64_t>(groups->second) != 1;
+  if (grouped || !IsHalfImage(op.inputs[0][0])) return false;
+  const std::string result = op.outputs[0].empty() ? "" : op.outputs[0][0];
+  return !IsImage(result) || CanBlock(result);
+}
+
+// On a device Input and Output, and their gradients, in the same layout. Filters stay as they are.
+Status Blocker::DeviceConvolution(Op op) {
+  const bool last = ForDevice(op);
+  for (const size_t slot : {size_t{0}, size_t{2}}) {
+    const bool images = slot == 0 || op.type == "conv2d_grad";
+    if (!images || op.inputs.size() <= slot || op.inputs[slot].empty()) continue;
+    TD_ASSIGN_OR_RETURN(op.inputs[slot][0], Reordered(op.inputs[slot][0], last, op.role));
+  }
+  std::set<std::string> outputs;
+  if (last) {
+    op.attrs["input_layout"] = op.attrs["output_layout"] = std::string(kLastLayout);
+    if (!op.outputs[0].empty() && IsImage(op.outputs[0][0])) outputs.insert(op.outputs[0][0]);
+    ++convolutions_;
+  }
+  return Append(std::move(op), outputs);
+}
+
 StatusOr<int64_t> Blocker::Run() {
   for (const Op& op : before_) {
     if (IsConv(op) && op.run_if.empty()) {
-      TD_RETURN_IF_ERROR(Convolution(op));
+      TD_RETURN_IF_ERROR(place_ == PlaceKind::kCpu ? Convolution(op) : DeviceConvolution(op));
       continue;
     }
     const bool follows = (HasDataLayout(op) && op.run_if.empty()) || IsElementwise(op);
@@ -230,8 +261,15 @@ StatusOr<PassOutcome> BlockLayouts(Program& program, PassContext& context) {
     return PassOutcome{0, absl::StrFormat("no convolution has a multiple of %d channels above %d",
                                           kLayoutBlock, kPlainChannelsMax)};
   }
-  TD_ASSIGN_OR_RETURN(const int64_t convolutions, Blocker(program).Run());
+  TD_ASSIGN_OR_RETURN(const int64_t convolutions, Blocker(program, context.place).Run());
   return PassOutcome{convolutions, ""};
+}
+
+StatusOr<PassOutcome> ChannelsLast(Program& program, PassContext& context) {
+  if (context.place == PlaceKind::kCpu) return PassOutcome{0, "on CPU use_mkldnn sees to layouts"};
+  TD_ASSIGN_OR_RETURN(const int64_t convolutions, Blocker(program, context.place).Run());
+  if (convolutions > 0) return PassOutcome{convolutions, ""};
+  return PassOutcome{0, "no convolution of one group has 16-bit images"};
 }
 
 }  // namespace tandem

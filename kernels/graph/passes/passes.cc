@@ -67,6 +67,8 @@ const Pass kPasses[] = {
     // Last: other passes know nothing of layouts.
     {"use_mkldnn", "convolutions and what is between them keep oneDNN's blocked layout",
      PassStage::kUpdate, [](const S& s) { return s.runtime_flags().use_mkldnn(); }, BlockLayouts},
+    {"amp.channels_last", "16-bit images on a device have their channels last", PassStage::kUpdate,
+     [](const S& s) { return s.amp(); }, ChannelsLast},
 };
 
 }  // namespace

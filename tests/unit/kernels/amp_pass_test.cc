@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "kernels/graph/builder.h"
 #include "kernels/graph/optimizer.h"
@@ -22,14 +24,17 @@ DistributedStrategy Amp() {
   return strategy;
 }
 
-Status RunPasses(const DistributedStrategy& strategy, Program& program) {
-  PassPipeline pipeline(strategy, nullptr);
+Status RunPasses(const DistributedStrategy& strategy, Program& program,
+                 PlaceKind place = PlaceKind::kCpu, std::vector<PassReport>* reports = nullptr) {
+  PassPipeline pipeline(strategy, nullptr, place);
   std::vector<ParamGrad> grads;
   TD_RETURN_IF_ERROR(pipeline.Run(PassStage::kForward, program, grads));
   TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 0.5f));
   TD_RETURN_IF_ERROR(pipeline.Run(PassStage::kBackward, program, grads));
   TD_RETURN_IF_ERROR(AppendOptimizer(program, {"sgd", {}}, grads));
-  return pipeline.Run(PassStage::kUpdate, program, grads);
+  const Status status = pipeline.Run(PassStage::kUpdate, program, grads);
+  if (reports != nullptr) *reports = pipeline.TakeReports();
+  return status;
 }
 
 // x is read twice, by fc and behind its relu.
@@ -208,6 +213,77 @@ TEST(AmpPass, ChannelsLast) {
 TEST(AmpPass, FewChannelsStayPlain) {
   const std::vector<std::string> layouts = LayoutsOf({.channels = 20, .kernel = 3, .padding = 1});
   EXPECT_EQ(std::count(layouts.begin(), layouts.end(), "NHWC"), 0);
+}
+
+// x [2,3,8,8] -> conv -> batch_norm -> relu -> conv of `groups` -> batch_norm -> + -> relu -> pool.
+Program Images(int64_t groups) {
+  ProgramBuilder b("images", 2);
+  const auto conv = [&b](const std::string& x, int64_t of) {
+    return b.Conv2d(x, {.channels = 4, .kernel = 3, .padding = 1, .bias = false, .groups = of});
+  };
+  const auto x = b.BatchNorm(conv(b.Data("x", DType::kF32, {3, 8, 8}), 1), Act::kRelu);
+  const auto y = b.Relu(b.Add(b.BatchNorm(conv(x, groups)), x));
+  b.SoftmaxLoss(b.Fc(b.Pool2d(y, {.max = false, .global = true}), 2),
+                b.Data("label", DType::kI64, {1}));
+  return *b.Finish();
+}
+
+struct OnDevice {
+  Program program;
+  PassReport report;
+  std::vector<std::string> reordered;
+  std::map<std::string, std::set<std::string>> layouts;  // by operator
+};
+
+OnDevice LaidOut(const DistributedStrategy& strategy, PlaceKind place, int64_t groups) {
+  OnDevice out{.program = Images(groups), .report = {}, .reordered = {}, .layouts = {}};
+  std::vector<PassReport> reports;
+  const Status status = RunPasses(strategy, out.program, place, &reports);
+  EXPECT_TRUE(status.ok()) << status;
+  for (const PassReport& report : reports) {
+    if (report.name == "amp.channels_last") out.report = report;
+  }
+  for (const Op& op : out.program.ops) {
+    if (op.type == "reorder") out.reordered.push_back(op.inputs[0][0]);
+    for (const AttrDef& attr : FindOp(op.type)->attrs) {
+      if (!std::string_view(attr.name).ends_with("_layout")) continue;
+      const auto set = op.attrs.find(attr.name);
+      out.layouts[op.type].insert(set == op.attrs.end() ? "NCHW"
+                                                        : std::get<std::string>(set->second));
+    }
+  }
+  return out;
+}
+
+// On a device nothing but what comes in is turned.
+TEST(AmpPass, OnADeviceImagesTurnOnce) {
+  const OnDevice out = LaidOut(Amp(), PlaceKind::kCuda, 1);
+  EXPECT_EQ(out.report.outcome.matched, 4) << "two convolutions and their gradients";
+  EXPECT_EQ(out.report.operators_after, out.report.operators_before + 1);
+  ASSERT_EQ(out.reordered.size(), 1u) << Dump(out.program);
+  EXPECT_THAT(out.reordered[0], HasSubstr("x"));
+  for (const auto& [type, layouts] : out.layouts) {
+    EXPECT_EQ(layouts, std::set<std::string>{"NHWC"}) << type;
+  }
+  EXPECT_EQ(out.layouts.size(), 8u) << "convolutions, two kinds of norms, pool, and gradients";
+}
+
+TEST(AmpPass, OnADeviceGroupsStayPlain) {
+  const OnDevice out = LaidOut(Amp(), PlaceKind::kCuda, 4);
+  EXPECT_EQ(out.report.outcome.matched, 2);
+  // Into it and out of it, and the same way back.
+  EXPECT_GE(out.reordered.size(), 4u) << Dump(out.program);
+  EXPECT_EQ(out.layouts.at("conv2d"), (std::set<std::string>{"NCHW", "NHWC"}));
+}
+
+TEST(AmpPass, WhereChannelsStayIsSaid) {
+  EXPECT_EQ(LaidOut(Amp(), PlaceKind::kCpu, 1).report.outcome.reason,
+            "on CPU use_mkldnn sees to layouts");
+  Program program = Small();
+  std::vector<PassReport> reports;
+  ASSERT_TRUE(RunPasses(Amp(), program, PlaceKind::kCuda, &reports).ok());
+  EXPECT_THAT(ReportText(reports),
+              HasSubstr("pass amp.channels_last: no place: no convolution of one group"));
 }
 
 }  // namespace
