@@ -26,7 +26,6 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
   if (strategy.deterministic() && rank.size > 2) {
     return refuse("deterministic with more than two ranks, whose sums NCCL orders,");
   }
-  if (flags.check_nan_inf()) return refuse("check_nan_inf");
   if (flags.benchmark()) return refuse("benchmark");
   return OkStatus();
 }

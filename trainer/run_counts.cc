@@ -103,6 +103,12 @@ RunCounts CountsOf(const RunParts& parts) {
   if (parts.executor.launches() > 0) {
     counts["device.launches"] = static_cast<double>(parts.executor.launches());
   }
+  const auto card = parts.backend.Properties(parts.scope.device().place().index);
+  const auto peak = card.ok() ? PeakOf(*card) : card.status();
+  if (peak.ok()) {
+    counts["device.limit_ms"] =
+        1e3 * LeastSeconds(parts.plan.program(), *peak, parts.tensor_op_math);
+  }
   counts["feed_bytes"] = static_cast<double>(parts.feed_bytes);
   counts["drops"] = static_cast<double>(parts.executor.drops());
   const Tensor* scale = parts.scope.Find(kLossScalingVar);

@@ -30,6 +30,8 @@ namespace tandem {
 //   runs                    runs of the executor
 //   feed_bytes              of batches, that steps brought to the program's data variables
 //   device.launches         steps of the plan and graphs that training started on a device
+//   device.limit_ms         of a run of the training program, which the card takes at the least
+//                           (kernels/exec/roofline.h)
 //   loss_scaling            of amp, behind the last step
 //   comm, comm.TYPE         communications that operators started
 //   comm_out_bytes.TYPE     what these wrote, whole
@@ -102,6 +104,8 @@ struct RunParts {
   const CountingComm* comm;  // nullptr: none
   const ModeDriver& mode;
   int64_t feed_bytes;
+  const Backend& backend;  // of the plan
+  bool tensor_op_math;     // PlanOptions
 };
 RunCounts CountsOf(const RunParts& parts);
 

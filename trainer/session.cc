@@ -169,7 +169,7 @@ Status Session::Impl::BuildPlan() {
                                                .rank = options_.rank.rank,
                                                .threads = threads,
                                                .calls = mode_.rpc_log()},
-                                              *plan_));
+                                              *plan_, place_->backend));
   return OkStatus();
 }
 
@@ -464,8 +464,9 @@ StatusOr<SessionResult> Session::Impl::Result() {
   TD_ASSIGN_OR_RETURN(const TensorMap params, mode_.Params(programs_.train, *scope_, host_));
   TD_ASSIGN_OR_RETURN(result.params_sha256, Sha256Params(params));
   result.history = history_;
-  result.counts = CountsOf(
-      {programs_, *plan_, *executor_, *scope_, history_, comm_.get(), mode_, feed_->bytes()});
+  result.counts = CountsOf({programs_, *plan_, *executor_, *scope_, history_, comm_.get(), mode_,
+                            feed_->bytes(), place_->backend,
+                            config_.strategy().runtime_flags().enable_cublas_tensor_op_math()});
   return result;
 }
 

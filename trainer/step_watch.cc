@@ -5,7 +5,8 @@
 
 namespace tandem {
 
-StatusOr<StepWatch> StepWatch::Make(const JobConfig& config, ProfilePlace place, const Plan& plan) {
+StatusOr<StepWatch> StepWatch::Make(const JobConfig& config, ProfilePlace place, const Plan& plan,
+                                    const Backend& backend) {
   const RuntimeFlags& flags = config.strategy().runtime_flags();
   const bool profile = !config.profile().dir().empty();
   if (profile && flags.check_nan_inf()) {
@@ -16,7 +17,9 @@ StatusOr<StepWatch> StepWatch::Make(const JobConfig& config, ProfilePlace place,
                            profile ? "profile.dir" : "check_nan_inf");
   }
   StepWatch watch;
-  if (flags.check_nan_inf()) watch.nan_check_ = std::make_unique<NanCheck>(plan);
+  if (flags.check_nan_inf()) {
+    TD_ASSIGN_OR_RETURN(watch.nan_check_, NanCheck::Make(plan, backend));
+  }
   if (flags.benchmark()) watch.benchmark_ = std::make_unique<OpBenchmark>(plan);
   if (config.strategy().pipeline()) {
     place.bubble =

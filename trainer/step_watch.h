@@ -18,14 +18,16 @@ class StepWatch {
  public:
   StepWatch() = default;  // nobody
   // `place` with the job's profile.dir, resolved. INVALID_ARGUMENT when the job asks for two.
-  static StatusOr<StepWatch> Make(const JobConfig& config, ProfilePlace place, const Plan& plan);
+  // `backend`, that of the plan, must outlive it.
+  static StatusOr<StepWatch> Make(const JobConfig& config, ProfilePlace place, const Plan& plan,
+                                  const Backend& backend);
 
   // For step `step` of this run (from 0): lets `executor` be watched.
   void Observe(int64_t step, Executor& executor);
   // For spans of the trainer's own; nullptr: the running step is not profiled.
   Profiler* profiler() { return profiler_; }
   // Steps are to be run one at a time.
-  bool each_step() const { return profile_ != nullptr || benchmark_ != nullptr; }
+  bool each_step() const { return nan_check_ || profile_ || benchmark_; }
   // Behind step `step`, the last of the run or not: what to tell the user, "" when nothing.
   StatusOr<std::string> After(int64_t step, bool last);
 

@@ -80,6 +80,16 @@ Status Backend::StartCopy(Device& device, const SideStream* side, void* to, cons
   return module_->copy(device, side, to, from, bytes);
 }
 
+Status Backend::StartSearch(Device& device, const FiniteSearch& search) const {
+  if (module_ == nullptr) return Unimplemented("the CPU looks at once");
+  return module_->search(device, search);
+}
+
+StatusOr<CardProperties> Backend::Properties(int index) const {
+  if (module_ == nullptr || module_->properties == nullptr) return NotFound("this is no card");
+  return module_->properties(index);
+}
+
 std::span<const KernelImpl> Backend::Find(std::string_view op) const {
   if (module_ == nullptr) {
     const OpDef* def = FindOp(op);

@@ -8,13 +8,32 @@
 
 #include "common/tensor/device.h"
 #include "common/tensor/launch_graph.h"
+#include "kernels/exec/roofline.h"
 #include "kernels/ops/op.h"
 
 namespace tandem {
 
+// A search for elements that are not finite (check_nan_inf). Cells are in the device's memory, and
+// begin as kNone.
+struct FiniteSearch {
+  static constexpr uint64_t kNone = ~uint64_t{0};
+  struct Floats {
+    const void* data;
+    DType dtype;  // f32, f16 or bf16
+    int64_t numel;
+  };
+  uint64_t number;  // above those of all searches before, but for one of inputs: as its outputs'
+  std::span<const Floats> tensors;
+  // What an operator read, which is searched when `failed` is this number; its outputs are searched
+  // unless `failed` is below it, and a find makes it this number.
+  bool inputs;
+  uint64_t* failed;
+  uint64_t* first;  // by tensor: position of its first element that is not finite
+};
+
 // What a module exports (extern "C" const BackendModule* tandem_backend_module()).
 struct BackendModule {
-  static constexpr int kAbi = 5;
+  static constexpr int kAbi = 6;
   int abi;           // kAbi of the headers it was built with
   const char* name;  // "cuda"
   // Devices found; otherwise why not ("no NVIDIA driver: libcuda.so.1 is missing").
@@ -27,6 +46,9 @@ struct BackendModule {
   StatusOr<Buffer> (*pinned)(size_t bytes);  // Backend::AllocatePinned; nullptr: of any memory
   // Backend::StartCopy.
   Status (*copy)(Device& device, const SideStream* side, void* to, const void* from, size_t bytes);
+  Status (*search)(Device& device, const FiniteSearch& search);  // Backend::StartSearch
+  StatusOr<CardProperties> (*properties)(
+      int index);  // Backend::Properties; nullptr: there are none
 };
 
 // Devices and kernels of one place kind.
@@ -54,6 +76,10 @@ class Backend {
   // that is nullptr on the compute stream. UNIMPLEMENTED on the CPU.
   Status StartCopy(Device& device, const SideStream* side, void* to, const void* from,
                    size_t bytes) const;
+  // Puts a search on the compute stream. UNIMPLEMENTED on the CPU.
+  Status StartSearch(Device& device, const FiniteSearch& search) const;
+  // NOT_FOUND where devices have none.
+  StatusOr<CardProperties> Properties(int index) const;
   // Implementations in order of preference; empty when the operator has none here.
   std::span<const KernelImpl> Find(std::string_view op) const;
 

@@ -5,6 +5,7 @@
 #include "common/tensor/launch_graph_cuda.h"
 #include "common/tensor/pinned_cuda.h"
 #include "kernels/exec/backend.h"
+#include "kernels/exec/finite_search_cuda.h"
 #include "kernels/ops/cuda_kernels.h"
 
 namespace tandem {
@@ -25,9 +26,28 @@ std::span<const KernelRow> CudaKernels() {
   return rows;
 }
 
-const BackendModule kModule = {BackendModule::kAbi, "cuda",       CudaDeviceCount,
-                               MakeCudaDevice,      CudaKernels,  RecordCudaGraph,
-                               PinnedMemory,        StartCudaCopy};
+StatusOr<CardProperties> Properties(int index) {
+  const auto of = [index](cudaDeviceAttr attribute) {
+    int value = 0;
+    const cudaError_t error = cudaDeviceGetAttribute(&value, attribute, index);
+    return error == cudaSuccess ? value : 0;
+  };
+  constexpr double kKilo = 1e3;
+  const CardProperties card = {.major = of(cudaDevAttrComputeCapabilityMajor),
+                               .minor = of(cudaDevAttrComputeCapabilityMinor),
+                               .multiprocessors = of(cudaDevAttrMultiProcessorCount),
+                               .bus_bits = of(cudaDevAttrGlobalMemoryBusWidth),
+                               .clock_hz = kKilo * of(cudaDevAttrClockRate),
+                               .memory_clock_hz = kKilo * of(cudaDevAttrMemoryClockRate)};
+  const bool all = card.major > 0 && card.multiprocessors > 0 && card.bus_bits > 0 &&
+                   card.clock_hz > 0 && card.memory_clock_hz > 0;
+  if (!all) return NotFound("the driver does not say what the card consists of");
+  return card;
+}
+
+const BackendModule kModule = {
+    BackendModule::kAbi, "cuda",       CudaDeviceCount, MakeCudaDevice,  CudaKernels,
+    RecordCudaGraph,     PinnedMemory, StartCudaCopy,   StartCudaSearch, Properties};
 
 }  // namespace
 

@@ -34,6 +34,7 @@ Status Executor::Run(int iterations, const BeforeIteration& before) {
     CountComm();
     ++steps_run_;
   }
+  if (observer_ != nullptr) TD_RETURN_IF_ERROR(observer_->AfterRun());
   // What a device finds wrong in the data is known when it is done.
   if (plan_.device() != nullptr) TD_RETURN_IF_ERROR(plan_.device()->Synchronize());
   AfterRun();
@@ -61,7 +62,12 @@ Status Executor::RunOnce() {
       }
     }
     ++launches;
-    if constexpr (kObserved) observer_->BeforeStep(step, steps_run_);
+    if constexpr (kObserved) {
+      if (Status status = observer_->BeforeStep(step, steps_run_); !status.ok()) {
+        EndComm();
+        return status;
+      }
+    }
     const Time begin = kObserved ? SteadyNow() : Time();
     if (Status status = RunStep(step); !status.ok()) [[unlikely]] {
       return Fail(step, status);
@@ -222,18 +228,23 @@ void Executor::LeaveOut(int comm) {
   in_flight_ = comm;
 }
 
-Status Executor::Fail(const PlanStep& step, const Status& status) {
-  // What is still on its way uses the plan's memory: let it end, or fail by the same cause.
+// Of a run that has failed: what is still on its way uses the plan's memory, so let it end, or fail
+// by the same cause.
+void Executor::EndComm() {
   const Time deadline = SteadyNow() + (plan_.comm_ ? plan_.comm_->timeout() : Duration(0));
   for (int c = 0; c <= in_flight_; ++c) (void)plan_.done_[c]->Wait(deadline);
   in_flight_ = -1;
+}
+
+Status Executor::Fail(const PlanStep& step, const Status& status) {
+  EndComm();
   return At(step, status);
 }
 
-Status Executor::At(const PlanStep& step, const Status& status) const {
-  const Op& op = plan_.program_.ops[step.op];
-  std::string where = absl::StrFormat("op #%d %s", step.op, op.type);
-  if (!op.source.empty()) where += " (" + op.source + ")";
+Status AtOp(const Program& program, int op, const Status& status) {
+  const Op& at = program.ops[static_cast<size_t>(op)];
+  std::string where = absl::StrFormat("op #%d %s", op, at.type);
+  if (!at.source.empty()) where += " (" + at.source + ")";
   return Annotate(status, where);
 }
 

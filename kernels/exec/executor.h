@@ -30,13 +30,20 @@ class Dataflow;
 class ExecObserver {
  public:
   virtual ~ExecObserver() = default;
-  // `step` is about to run, on this thread. Not called where several threads take the steps.
-  virtual void BeforeStep(const PlanStep& /*step*/, int64_t /*run*/) {}
+  // `step` is about to run, on this thread. Not called where several threads take the steps. An
+  // error ends the run before the step.
+  virtual Status BeforeStep(const PlanStep& /*step*/, int64_t /*run*/) { return OkStatus(); }
   // `step` has run from `begin` to `end` (a communication: has been started, or waited for), in run
   // `run` of the executor. Steps that a condition leaves out are not seen. An error ends the run as
   // if the step had failed.
   virtual Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) = 0;
+  // All iterations of a run have been started; a device may still be at work. An error is the
+  // run's.
+  virtual Status AfterRun() { return OkStatus(); }
 };
+
+// An error of operator `op` of `program`: names it and its source.
+Status AtOp(const Program& program, int op, const Status& status);
 
 // Not thread-safe.
 class Executor {
@@ -85,8 +92,11 @@ class Executor {
   void LeaveOut(int comm);
   void CountComm();
   StatusOr<bool> LeftOut(const PlanStep& step);
+  void EndComm();
   Status Fail(const PlanStep& step, const Status& status);
-  Status At(const PlanStep& step, const Status& status) const;
+  Status At(const PlanStep& step, const Status& status) const {
+    return AtOp(plan_.program(), step.op, status);
+  }
 
   Plan& plan_;
   std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread

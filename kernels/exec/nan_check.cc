@@ -1,11 +1,13 @@
 #include "kernels/exec/nan_check.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "absl/strings/str_join.h"
 
 namespace tandem {
 namespace {
+
+constexpr uint64_t kNone = FiniteSearch::kNone;
 
 // Position of the first number whose exponent has all its bits set.
 template <typename Bits>
@@ -17,28 +19,8 @@ int64_t FirstWith(const void* data, Bits exponent, int64_t numel) {
   return -1;
 }
 
-// "fc_0.w[3] of f32[4,2]" when the variable holds what is not finite, else "".
-std::string Finding(const Program& program, const std::string& var, const void* data) {
-  if (var.empty() || data == nullptr) return "";
-  const TensorDesc& desc = program.FindVar(var)->desc;
-  const int64_t at = FirstNotFinite(data, desc.dtype, desc.shape.numel());
-  return at < 0 ? "" : absl::StrFormat("%s[%d] of %s", var, at, ToString(desc));
-}
-
-// Of all variables of the slots; `data`: their memory by position, one for an absent slot.
-std::vector<std::string> Findings(const Program& program,
-                                  const std::vector<std::vector<std::string>>& slots,
-                                  const void* const* data) {
-  std::vector<std::string> found;
-  size_t position = 0;
-  for (const auto& slot : slots) {
-    for (const std::string& var : slot) {
-      std::string finding = Finding(program, var, data[position++]);
-      if (!finding.empty()) found.push_back(std::move(finding));
-    }
-    if (slot.empty()) ++position;
-  }
-  return found;
+bool IsFloat(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
 }  // namespace
@@ -56,16 +38,132 @@ int64_t FirstNotFinite(const void* data, DType dtype, int64_t numel) {
   }
 }
 
-Status NanCheck::OnStep(const PlanStep& step, int64_t, Time, Time) {
-  if (step.comm_start >= 0) return OkStatus();  // looked at when it has been waited for
-  const Program& program = plan_.program();
-  const Op& op = program.ops[static_cast<size_t>(step.op)];
-  const auto out = Findings(program, op.outputs, step.args.out);
-  if (out.empty()) return OkStatus();
-  const auto in = Findings(program, op.inputs, step.args.in);
+NanCheck::NanCheck(const Plan& plan, const Backend& backend) : plan_(plan), backend_(backend) {
+  // An absent slot has one position.
+  const auto floats = [&plan](const std::vector<std::vector<std::string>>& slots) {
+    std::vector<Floats> found;
+    size_t position = 0;
+    for (const auto& slot : slots) {
+      for (const std::string& var : slot) {
+        const size_t at = position++;
+        if (var.empty()) continue;
+        const TensorDesc& desc = plan.program().FindVar(var)->desc;
+        if (IsFloat(desc.dtype)) found.push_back({var, at, desc});
+      }
+      if (slot.empty()) ++position;
+    }
+    return found;
+  };
+  for (const PlanStep& step : plan.steps()) {
+    const Op& op = plan.program().ops[static_cast<size_t>(step.op)];
+    steps_.push_back({.in = floats(op.inputs), .out = floats(op.outputs)});
+  }
+}
+
+StatusOr<std::unique_ptr<NanCheck>> NanCheck::Make(const Plan& plan, const Backend& backend) {
+  std::unique_ptr<NanCheck> check(new NanCheck(plan, backend));
+  Device* const device = plan.device();
+  if (device == nullptr) return check;
+  for (const StepFloats& step : check->steps_) {
+    check->cells_count_ = std::max(check->cells_count_, 1 + step.in.size() + step.out.size());
+  }
+  const Found none(check->cells_count_, kNone);
+  const size_t bytes = none.size() * sizeof(uint64_t);
+  TD_ASSIGN_OR_RETURN(check->cells_, device->Allocate(bytes));
+  TD_RETURN_IF_ERROR(device->CopyFromHost(check->cells_.get(), none.data(), bytes));
+  return check;
+}
+
+// What a step gave (`out`), and what it had been given.
+Status NanCheck::Verdict(const StepFloats& step, std::span<const uint64_t> out,
+                         std::span<const uint64_t> in) {
+  // "fc_0.w[3] of f32[4,2]"
+  const auto named = [](const std::vector<Floats>& vars, std::span<const uint64_t> found) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < vars.size(); ++i) {
+      if (found[i] == kNone) continue;
+      names.push_back(
+          absl::StrFormat("%s[%d] of %s", vars[i].var, found[i], ToString(vars[i].desc)));
+    }
+    return names;
+  };
+  const auto given = named(step.in, in);
   return DataLoss(
-      "check_nan_inf: not finite is %s; %s", absl::StrJoin(out, ", "),
-      in.empty() ? "all inputs are finite" : "so was before " + absl::StrJoin(in, ", "));
+      "check_nan_inf: not finite is %s; %s", absl::StrJoin(named(step.out, out), ", "),
+      given.empty() ? "all inputs are finite" : "so was before " + absl::StrJoin(given, ", "));
+}
+
+Status NanCheck::Search(const std::vector<Floats>& vars, const void* const* data,
+                        FiniteSearch search) {
+  std::vector<FiniteSearch::Floats> tensors;
+  for (const Floats& var : vars) {
+    const void* const at = data[var.position];
+    tensors.push_back({at, var.desc.dtype, at == nullptr ? 0 : var.desc.shape.numel()});
+  }
+  search.tensors = tensors;
+  return tensors.empty() ? OkStatus() : backend_.StartSearch(*plan_.device(), search);
+}
+
+Status NanCheck::BeforeStep(const PlanStep& step, int64_t) {
+  return step.comm_start >= 0 ? ReadBack() : OkStatus();
+}
+
+Status NanCheck::OnStep(const PlanStep& step, int64_t run, Time, Time) {
+  if (step.comm_start >= 0) return OkStatus();  // looked at when it has been waited for
+  const auto index = static_cast<size_t>(&step - plan_.steps().data());
+  const StepFloats& floats = steps_[index];
+  if (plan_.device() != nullptr) {
+    auto* const cells = reinterpret_cast<uint64_t*>(cells_.get());
+    FiniteSearch search{.number = static_cast<uint64_t>(run) * steps_.size() + index,
+                        .tensors = {},
+                        .inputs = false,
+                        .failed = cells,
+                        .first = cells + 1};
+    TD_RETURN_IF_ERROR(Search(floats.out, step.args.out, search));
+    search.inputs = true;
+    search.first += floats.out.size();
+    return Search(floats.in, step.args.in, search);
+  }
+  const auto look = [](const std::vector<Floats>& vars, const void* const* data) {
+    Found found;
+    for (const auto& [var, position, desc] : vars) {
+      const void* const at = data[position];
+      found.push_back(static_cast<uint64_t>(
+          at == nullptr ? -1 : FirstNotFinite(at, desc.dtype, desc.shape.numel())));
+    }
+    return found;
+  };
+  const Found out = look(floats.out, step.args.out);
+  if (std::all_of(out.begin(), out.end(), [](uint64_t at) { return at == kNone; })) {
+    return OkStatus();
+  }
+  return Verdict(floats, out, look(floats.in, step.args.in));
+}
+
+Status NanCheck::AfterRun() { return ReadBack(); }
+
+// What a device found until now. What went wrong on it meanwhile is said with it: by then either
+// may have come of the other.
+Status NanCheck::ReadBack() {
+  Device* const device = plan_.device();
+  if (device == nullptr) return OkStatus();
+  uint64_t number = kNone;
+  const Status fault = device->CopyToHost(&number, cells_.get(), sizeof(number));
+  if (number == kNone) return fault;
+  Found cells(cells_count_, kNone);
+  const size_t bytes = cells.size() * sizeof(uint64_t);
+  TD_RETURN_IF_ERROR(device->CopyToHost(cells.data(), cells_.get(), bytes));
+  const size_t index = number % steps_.size();
+  const StepFloats& step = steps_[index];
+  const std::span<const uint64_t> found = std::span(cells).subspan(1);
+  const Status verdict = AtOp(
+      plan_.program(), plan_.steps()[index].op,
+      Verdict(step, found.first(step.out.size()), found.subspan(step.out.size(), step.in.size())));
+  std::fill(cells.begin(), cells.end(), kNone);
+  TD_RETURN_IF_ERROR(device->CopyFromHost(cells_.get(), cells.data(), bytes));
+  return fault.ok() ? verdict
+                    : Status(verdict.code(), absl::StrFormat("%s; and on the device: %s",
+                                                             verdict.message(), fault.message()));
 }
 
 }  // namespace tandem

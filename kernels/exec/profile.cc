@@ -6,32 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "kernels/exec/roofline.h"
 
 namespace tandem {
 namespace {
-
-struct Cost {
-  double flops = 0, bytes = 0;
-};
-
-Cost CostOf(const Program& program, const Op& op) {
-  std::vector<const TensorDesc*> in, out;
-  Cost cost;
-  const auto add = [&](const std::vector<std::vector<std::string>>& slots, auto& descs) {
-    for (const auto& slot : slots) {
-      if (slot.empty()) descs.push_back(nullptr);
-      for (const std::string& name : slot) {
-        descs.push_back(name.empty() ? nullptr : &program.FindVar(name)->desc);
-        if (descs.back()) cost.bytes += static_cast<double>(descs.back()->bytes());
-      }
-    }
-  };
-  add(op.inputs, in);
-  add(op.outputs, out);
-  const OpDef& def = *FindOp(op.type);
-  if (def.flops != nullptr) cost.flops = def.flops(OpView(op, def, in, out));
-  return cost;
-}
 
 std::string NameOf(const Program& program, const Span& span, bool detail) {
   if (span.op < 0)
@@ -108,10 +86,11 @@ Status Profiler::OnStep(const PlanStep& step, int64_t run, Time begin, Time end)
   return OkStatus();
 }
 
-void Profiler::BeforeStep(const PlanStep& step, int64_t run) {
-  if (trace_ == nullptr) return;
+Status Profiler::BeforeStep(const PlanStep& step, int64_t run) {
+  if (trace_ == nullptr) return OkStatus();
   traced_.emplace_back(step.op, run);
   trace_->Enter(traced_.size());
+  return OkStatus();
 }
 
 Status Profiler::TraceDevice() {
@@ -141,7 +120,7 @@ void Profiler::Add(const char* what, int64_t run, Time begin, Time end) {
 
 std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool detail) {
   const Program& program = profiler.plan().program();
-  std::vector<Cost> costs;
+  std::vector<OpCost> costs;
   for (const Op& op : program.ops) costs.push_back(CostOf(program, op));
   std::map<std::string, ProfileRow> rows;
   // Where an operator's work is done. It may be several kernels of a device.

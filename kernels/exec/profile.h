@@ -38,7 +38,7 @@ class Profiler final : public ExecObserver {
  public:
   explicit Profiler(const Plan& plan, size_t spans_max = size_t{1} << 20);
 
-  void BeforeStep(const PlanStep& step, int64_t run) override;
+  Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
   // A span of the caller's; `what` must be a literal.
   void Add(const char* what, int64_t run, Time begin, Time end);

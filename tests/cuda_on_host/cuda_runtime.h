@@ -42,6 +42,11 @@ T atomicAdd(T* at, T value) {
   *at += value;
   return before;
 }
+inline unsigned long long atomicMin(unsigned long long* at, unsigned long long value) {
+  const unsigned long long before = *at;
+  *at = std::min(before, value);
+  return before;
+}
 inline int atomicCAS(int* at, int expected, int value) {
   const int before = *at;
   if (before == expected) *at = value;
@@ -137,6 +142,19 @@ struct cudaDeviceProp {
 };
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {"CUDA on host", 1};
+  return cudaSuccess;
+}
+enum cudaDeviceAttr {
+  cudaDevAttrClockRate,
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrMemoryClockRate,
+  cudaDevAttrGlobalMemoryBusWidth,
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrComputeCapabilityMinor
+};
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  constexpr int kA100[] = {1410000, 108, 1215000, 5120, 8, 0};
+  *value = kA100[attribute];
   return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }

@@ -60,13 +60,29 @@ global_batch_size: 2
   EXPECT_THAT(run.output, HasSubstr("there are no kernels on cuda:0 for: auc"));
 }
 
+TEST_F(DeviceTest, WhatIsNotFiniteIsFound) {
+  ExpectSameBits("finite", {"--check_nan_inf=true"});
+  // No more than the finding: where it is found differs.
+  const auto finding = [this](const std::string& name, const Args& args) {
+    const JobRun run = Run(name, args);
+    EXPECT_EQ(run.exit_code, 65) << run.output;
+    const size_t begin = run.output.find("step "), end = run.output.find(" (DATA_LOSS)");
+    return begin < end ? run.output.substr(begin, end - begin) : run.output;
+  };
+  const Args diverges = {"--optimizer.learning_rate=1e18", "--check_nan_inf=true",
+                         "--num_iteration_per_run=4"};
+  const std::string cpu = finding("cpu", diverges);
+  EXPECT_THAT(cpu, HasSubstr("check_nan_inf: not finite is "));
+  EXPECT_EQ(finding("cuda", OnDevice(diverges)), cpu);
+}
+
 TEST_F(DeviceTest, WhatIsNotBuiltIsRefused) {
   const auto refusal = [this](const std::string& flag) {
     const JobRun run = Run("refused", {"--place=cuda", flag});
     EXPECT_NE(run.exit_code, 0) << flag;
     return run.output;
   };
-  EXPECT_THAT(refusal("--check_nan_inf=true"), HasSubstr("check_nan_inf is not built yet"));
+  EXPECT_THAT(refusal("--benchmark=true"), HasSubstr("benchmark is not built yet"));
   EXPECT_THAT(refusal("--cpu_num=2"), HasSubstr("communication between CUDA places"));
   const JobRun second = Run("second", {"--place=cuda:1"});
   EXPECT_EQ(second.exit_code, 2);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -195,6 +196,89 @@ TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
     EXPECT_NE(std::string(status.message()).find(message), std::string::npos) << status;
     EXPECT_TRUE(device_->Synchronize().ok()) << "it is said once";
   }
+}
+
+// The cells of a search on the device.
+class CudaSearch : public CudaDevice {
+ protected:
+  static constexpr uint64_t kNone = FiniteSearch::kNone;
+  static constexpr size_t kTensors = 70;  // more than one launch takes
+
+  void SetUp() override {
+    CudaDevice::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const std::vector<uint64_t> none(1 + kTensors, kNone);
+    cells_ = OnDevice(none);
+  }
+  template <typename T>
+  Buffer OnDevice(const std::vector<T>& values) {
+    auto memory = device_->Allocate(values.size() * sizeof(T));
+    CHECK(memory.ok()) << memory.status();
+    const Status status =
+        device_->CopyFromHost(memory->get(), values.data(), values.size() * sizeof(T));
+    CHECK(status.ok()) << status;
+    return *memory;
+  }
+  // The cells behind a search of `tensors`.
+  std::vector<uint64_t> Found(uint64_t number, bool inputs,
+                              const std::vector<FiniteSearch::Floats>& tensors) {
+    auto* const cells = reinterpret_cast<uint64_t*>(cells_.get());
+    const Status status = module_->search(*device_, {number, tensors, inputs, cells, cells + 1});
+    EXPECT_TRUE(status.ok()) << status;
+    std::vector<uint64_t> found(1 + kTensors);
+    EXPECT_TRUE(device_->CopyToHost(found.data(), cells, found.size() * sizeof(uint64_t)).ok());
+    return found;
+  }
+
+  Buffer cells_;
+};
+
+TEST_F(CudaSearch, FirstElementOfEveryTypeAndAlignment) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<float> f(5000, -3e38f);
+  f[4001] = std::numeric_limits<float>::quiet_NaN();
+  f[4002] = f[1303] = -kInf;
+  std::vector<uint16_t> half(3000, 0x7BFF), brain(3000, 0xFF7F);
+  half[2998] = half[2999] = 0xFC00;
+  brain[17] = brain[2000] = 0x7F81;
+  const std::vector<float> one = {kInf}, finite(100, 1e-45f);
+  const Buffer on_f = OnDevice(f), on_half = OnDevice(half), on_brain = OnDevice(brain);
+  const Buffer on_one = OnDevice(one), on_finite = OnDevice(finite);
+  const std::vector<FiniteSearch::Floats> tensors = {{on_f.get(), DType::kF32, 5000},
+                                                     {on_f.get() + 4, DType::kF32, 1302},
+                                                     {on_f.get() + 4, DType::kF32, 4999},
+                                                     {on_half.get(), DType::kF16, 3000},
+                                                     {on_half.get(), DType::kBF16, 3000},
+                                                     {on_brain.get() + 2, DType::kBF16, 2999},
+                                                     {on_one.get(), DType::kF32, 1},
+                                                     {on_finite.get(), DType::kF32, 100},
+                                                     {nullptr, DType::kF32, 0}};
+  const std::vector<uint64_t> found = Found(7, false, tensors);
+  const std::vector<uint64_t> want = {7, 1303, kNone, 1302, 2998, kNone, 16, 0, kNone, kNone};
+  EXPECT_EQ(std::vector(found.begin(), found.begin() + 10), want);
+}
+
+TEST_F(CudaSearch, TheFirstSearchThatFindsSomethingIsKept) {
+  std::vector<float> values(300, 1);
+  const Buffer finite = OnDevice(values);
+  values[200] = std::numeric_limits<float>::infinity();
+  const Buffer wrong = OnDevice(values);
+  const FiniteSearch::Floats good = {finite.get(), DType::kF32, 300};
+  const FiniteSearch::Floats bad = {wrong.get(), DType::kF32, 300};
+  const std::vector<uint64_t> nothing(1 + kTensors, kNone);
+  EXPECT_EQ(Found(3, false, {good, good}), nothing);
+  EXPECT_EQ(Found(3, true, {bad}), nothing) << "its outputs are finite";
+  std::vector<FiniteSearch::Floats> many(kTensors, good);
+  many[66] = bad;
+  std::vector<uint64_t> found = Found(4, false, many);
+  auto want = nothing;
+  want[0] = 4;
+  want[1 + 66] = 200;
+  EXPECT_EQ(found, want);
+  EXPECT_EQ(Found(5, false, {bad}), want) << "later than the first";
+  EXPECT_EQ(Found(5, true, {bad}), want);
+  want[1] = 200;
+  EXPECT_EQ(Found(4, true, {bad}), want) << "its own inputs";
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 // check_nan_inf: a job that diverges ends at the first operator that does, by name; without it the
 // job trains on with what is no number.
 #include "gmock/gmock.h"
-#include "tests/support/process_test_util.h"
+#include "tests/support/cuda_on_host_job.h"
 
 namespace tandem {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 using CheckNanInfTest = JobTest;
@@ -29,6 +30,25 @@ TEST_F(CheckNanInfTest, ChangesNoBit) {
   const JobRun off = RunJob("off", {"--mode=local"}, {"--steps_max=20"});
   const JobRun on = RunJob("on", {"--mode=local"}, {"--steps_max=20", "--check_nan_inf=true"});
   EXPECT_EQ(on.result.params_sha256, off.result.params_sha256);
+}
+
+// The kernel that looks is CUDA's own.
+class CheckNanInfOnDevice : public CudaOnHostTest {};
+
+TEST_F(CheckNanInfOnDevice, TheFirstOperatorIsNamed) {
+  const JobRun off = Run("off", "cuda", {"--steps_max=6"});
+  const JobRun on = Run("on", "cuda", {"--steps_max=6", "--check_nan_inf=true"});
+  ASSERT_EQ(on.exit_code, 0) << on.output;
+  EXPECT_EQ(on.result.params_sha256, off.result.params_sha256);
+  const Args diverges = {"--steps_max=6", "--optimizer.learning_rate=1e30", "--check_nan_inf=true"};
+  for (const std::string graphs : {"false", "true"}) {
+    Args args = diverges;
+    args.push_back("--cuda_graph=" + graphs);
+    const JobRun run = Run("graphs_" + graphs, "cuda", args);
+    EXPECT_EQ(run.exit_code, 65) << run.output;
+    EXPECT_THAT(run.output, ContainsRegex("step 1: op #[0-9]+ [a-z0-9_]+.*: check_nan_inf: not "
+                                          "finite is [^ ]+\\[[0-9]+\\] of f32"));
+  }
 }
 
 }  // namespace

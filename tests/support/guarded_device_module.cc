@@ -15,6 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/tensor/device_pool.h"
 #include "kernels/exec/backend.h"
+#include "kernels/exec/nan_check.h"
 #include "tests/support/guarded_stream.h"
 
 namespace tandem {
@@ -233,8 +234,30 @@ Status Copy(Device& device, const SideStream* side, void* to, const void* from, 
   return OkStatus();
 }
 
-const BackendModule kModule = {
-    BackendModule::kAbi, "guarded", DeviceCount, MakeDevice, Kernels, Record, nullptr, Copy};
+Status Search(Device&, const FiniteSearch& search) {
+  const Inside inside;
+  const uint64_t failed = *search.failed;
+  if (search.inputs ? failed != search.number : failed < search.number) return OkStatus();
+  for (size_t i = 0; i < search.tensors.size(); ++i) {
+    const auto& [data, dtype, numel] = search.tensors[i];
+    const int64_t at = FirstNotFinite(data, dtype, numel);
+    if (at < 0) continue;
+    search.first[i] = static_cast<uint64_t>(at);
+    *search.failed = search.number;
+  }
+  return OkStatus();
+}
+
+const BackendModule kModule = {BackendModule::kAbi,
+                               "guarded",
+                               DeviceCount,
+                               MakeDevice,
+                               Kernels,
+                               Record,
+                               nullptr,
+                               Copy,
+                               Search,
+                               nullptr};
 
 }  // namespace
 }  // namespace tandem

@@ -253,8 +253,10 @@ TEST(FirstNotFinite, EveryType) {
 TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   const auto plan = Trained();
   Executor executor(*plan);
-  NanCheck check(*plan);
-  executor.SetObserver(&check);
+  const Backend cpu = Backend::Cpu();
+  const auto check = NanCheck::Make(*plan, cpu);
+  ASSERT_TRUE(check.ok()) << check.status();
+  executor.SetObserver(check->get());
   EXPECT_TRUE(executor.Run().ok());
   // A huge weight of the first layer: finite, but not times six.
   scope_.Find("fc_0.w")->span<float>()[2] = 3e38f;

@@ -1,0 +1,77 @@
+#include "kernels/exec/finite_search_cuda.h"
+
+#include "kernels/ops/cuda_launch.h"
+
+namespace tandem {
+namespace {
+
+using Cell = unsigned long long;  // what atomicMin takes
+static_assert(sizeof(Cell) == sizeof(uint64_t));
+
+// Of one launch, and by value in its arguments: a kernel's have room for 4 KiB.
+struct Table {
+  static constexpr size_t kTensors = 64;
+  FiniteSearch::Floats at[kTensors];
+};
+
+// This thread's first element with all bits of `exponent`; the smallest of all threads is kept.
+template <typename Bits>
+__device__ void Find(const void* data, int64_t numel, Bits exponent, Cell number, Cell* failed,
+                     Cell* first) {
+  constexpr int kPack = 16 / sizeof(Bits);
+  const auto* at = static_cast<const Bits*>(data);
+  const auto found = [=](int64_t i) {
+    atomicMin(first, static_cast<Cell>(i));
+    atomicMin(failed, number);
+  };
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
+  const int64_t packs = aligned ? numel / kPack : 0;
+  for (int64_t i = GridIndex(); i < packs; i += GridSize()) {
+    const auto pack = reinterpret_cast<const Pack<Bits, kPack>*>(at)[i];
+    for (int e = 0; e < kPack; ++e) {
+      if ((pack.at[e] & exponent) == exponent) return found(i * kPack + e);
+    }
+  }
+  for (int64_t i = packs * kPack + GridIndex(); i < numel; i += GridSize()) {
+    if ((at[i] & exponent) == exponent) return found(i);
+  }
+}
+
+// A row of blocks for each tensor.
+__global__ void SearchKernel(Table table, Cell number, bool inputs, Cell* failed, Cell* first) {
+  // Whoever finds something meanwhile makes it this number.
+  const Cell before = *static_cast<volatile Cell*>(failed);
+  if (inputs ? before != number : before < number) return;
+  const FiniteSearch::Floats& tensor = table.at[blockIdx.y];
+  Cell* const own = first + blockIdx.y;
+  if (tensor.dtype == DType::kF32) {
+    Find<uint32_t>(tensor.data, tensor.numel, 0x7F800000, number, failed, own);
+  } else {
+    const uint16_t exponent = tensor.dtype == DType::kF16 ? 0x7C00 : 0x7F80;
+    Find<uint16_t>(tensor.data, tensor.numel, exponent, number, failed, own);
+  }
+}
+
+}  // namespace
+
+Status StartCudaSearch(Device& device, const FiniteSearch& search) {
+  TD_RETURN_IF_ERROR(CheckCuda(cudaSetDevice(device.place().index), "cudaSetDevice"));
+  KernelArgs args{};
+  args.stream = device.stream();
+  for (size_t begin = 0; begin < search.tensors.size(); begin += Table::kTensors) {
+    const size_t count = std::min(Table::kTensors, search.tensors.size() - begin);
+    Table table{};
+    int64_t longest = 0;
+    for (size_t t = 0; t < count; ++t) {
+      table.at[t] = search.tensors[begin + t];
+      longest = std::max(longest, table.at[t].numel);
+    }
+    const dim3 blocks(CudaBlocks(longest, kCudaThreads * 4), static_cast<unsigned>(count));
+    TD_RETURN_IF_ERROR(Launch(args, blocks, kCudaThreads, SearchKernel, table, Cell{search.number},
+                              search.inputs, reinterpret_cast<Cell*>(search.failed),
+                              reinterpret_cast<Cell*>(search.first + begin)));
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem

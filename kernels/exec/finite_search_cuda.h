@@ -1,0 +1,11 @@
+// The search of check_nan_inf on a CUDA device. Part of libtandem_cuda.so only.
+#pragma once
+
+#include "kernels/exec/backend.h"
+
+namespace tandem {
+
+// BackendModule::search.
+Status StartCudaSearch(Device& device, const FiniteSearch& search);
+
+}  // namespace tandem
