@@ -13,7 +13,6 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
     return Unimplemented("--place=%s: %s is not built yet", config.place(), what);
   };
   const DistributedStrategy& strategy = config.strategy();
-  const RuntimeFlags& flags = strategy.runtime_flags();
   const Mode mode = config.mode();
   if (mode == LOCAL && rank.size > 1) {
     return refuse("communication between CUDA places in mode LOCAL (mode COLLECTIVE has it)");
@@ -26,7 +25,6 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
   if (strategy.deterministic() && rank.size > 2) {
     return refuse("deterministic with more than two ranks, whose sums NCCL orders,");
   }
-  if (flags.benchmark()) return refuse("benchmark");
   return OkStatus();
 }
 

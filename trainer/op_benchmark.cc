@@ -40,7 +40,13 @@ OpBenchmark::OpBenchmark(const Plan& plan)
   rows_.reserve(plan.steps().size());
 }
 
+Status OpBenchmark::BeforeStep(const PlanStep&, int64_t) { return WaitForDevice(); }
+
 Status OpBenchmark::OnStep(const PlanStep& step, int64_t, Time begin, Time end) {
+  if (plan_.device() != nullptr) {
+    TD_RETURN_IF_ERROR(WaitForDevice());
+    end = SteadyNow();
+  }
   const char* what = step.comm_start >= 0 ? "start " : step.comm_wait >= 0 ? "wait for " : "";
   rows_.push_back({step.op, what, Seconds(end - begin)});
   return OkStatus();

@@ -1,4 +1,5 @@
-// What every operator of a step took, in program order: the knob `benchmark`.
+// What every operator of a step took, in program order: the knob `benchmark`. A device is waited
+// for before and behind each, so that its time is the operator's.
 #pragma once
 
 #include <string>
@@ -12,6 +13,7 @@ class OpBenchmark final : public ExecObserver {
  public:
   explicit OpBenchmark(const Plan& plan);  // Not owned; must outlive this.
 
+  Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
 
   // A line for each operator that was run since the last call: its time, the bytes that it writes,
@@ -24,6 +26,10 @@ class OpBenchmark final : public ExecObserver {
     const char* what;  // of a communication: "start ", "wait for "
     double seconds;
   };
+  Status WaitForDevice() const {
+    return plan_.device() == nullptr ? OkStatus() : plan_.device()->Synchronize();
+  }
+
   const Plan& plan_;
   std::vector<size_t> written_, alive_;  // bytes, by operator
   std::vector<Row> rows_;

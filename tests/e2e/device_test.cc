@@ -82,7 +82,6 @@ TEST_F(DeviceTest, WhatIsNotBuiltIsRefused) {
     EXPECT_NE(run.exit_code, 0) << flag;
     return run.output;
   };
-  EXPECT_THAT(refusal("--benchmark=true"), HasSubstr("benchmark is not built yet"));
   EXPECT_THAT(refusal("--cpu_num=2"), HasSubstr("communication between CUDA places"));
   const JobRun second = Run("second", {"--place=cuda:1"});
   EXPECT_EQ(second.exit_code, 2);

@@ -2,6 +2,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
+#include "tests/support/cuda_on_host_job.h"
 
 namespace tandem {
 namespace {
@@ -39,6 +40,26 @@ TEST_F(BenchmarkTest, NotWithAnotherWhoLooksOn) {
   const auto job = StartJob("two", {"--mode=local"}, {"--benchmark=true", "--check_nan_inf=true"});
   EXPECT_EQ(job->Wait(), 2);
   EXPECT_THAT(job->Output(), HasSubstr("benchmark: together with check_nan_inf"));
+}
+
+class BenchmarkOnDevice : public CudaOnHostTest {};
+
+// An operator's time is that of its kernels, so each is waited for.
+TEST_F(BenchmarkOnDevice, EachOperatorIsWaitedFor) {
+  const auto lines = [](const std::string& text, const std::string& part) {
+    int count = 0;
+    for (const auto line : absl::StrSplit(text, '\n')) {
+      count += line.find(part) != std::string::npos ? 1 : 0;
+    }
+    return count;
+  };
+  const JobRun off = Run("off", "cuda", {"--steps_max=2"});
+  const JobRun on = Run("on", "cuda", {"--steps_max=2", "--benchmark=true"});
+  ASSERT_EQ(on.exit_code, 0) << on.output;
+  const int operators = lines(on.output, " MB written, ");
+  EXPECT_GT(operators, 2 * 100);
+  EXPECT_EQ(lines(Log("on"), "wait") - lines(Log("off"), "wait"), 2 * operators);
+  EXPECT_EQ(on.result.params_sha256, off.result.params_sha256);
 }
 
 }  // namespace
