@@ -15,7 +15,7 @@ constexpr size_t kSlabBytes = 1 << 20;
 // The first slabs are taken one by one: a table of few rows needs no huge pages. The others lie
 // side by side in blocks of so many.
 constexpr size_t kSlabsOfBlock = 16;
-constexpr size_t kGroup = 16;  // rows looked up together
+constexpr size_t kGroup = 32;  // rows looked up together
 
 }  // namespace
 
@@ -41,7 +41,7 @@ RowStore::Kind RowStore::KindOf(int64_t floats, bool clicks) {
 }
 
 size_t RowStore::BytesOfRow(int64_t floats) {
-  return static_cast<size_t>(floats) * sizeof(float) + sizeof(Head) + 1 + kRowIndexBytes;
+  return static_cast<size_t>(floats) * sizeof(float) + sizeof(Head) + 1 + BucketIndex::kBytesOfRow;
 }
 
 void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
@@ -49,9 +49,7 @@ void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
     const size_t end = std::min(begin + kGroup, ids.size());
     for (size_t i = begin; i < end; ++i) PrefetchIndex(ids[i]);
     for (size_t i = begin; i < end; ++i) {
-      const auto& bucket = buckets_[RowBucket(ids[i])];
-      const auto it = bucket.find(ids[i]);
-      at[i] = it == bucket.end() ? kNone : it->second;
+      at[i] = buckets_[RowBucket(ids[i])].Find(ids[i]);
       if (at[i] == kNone) continue;
       // The first two lines of the cache: further ones the machine fetches by itself.
       __builtin_prefetch(Row(at[i]));
@@ -63,10 +61,10 @@ void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
 StatusOr<uint32_t> RowStore::FindOrAdd(uint64_t id, bool brief) {
   Kind& kind = kinds_[brief ? 1 : 0];
   const uint32_t at = Next(brief);
-  const auto [it, added] = buckets_[RowBucket(id)].try_emplace(id, at);
-  if (!added) return it->second;
+  const uint32_t found = buckets_[RowBucket(id)].FindOrAdd(id, at);
+  if (found != at) return found;
   if (Status status = MakeRoom(kind); !status.ok()) {
-    buckets_[RowBucket(id)].erase(it);
+    buckets_[RowBucket(id)].Erase(id);
     return status;
   }
   ++kind.size;
@@ -94,7 +92,7 @@ Status RowStore::Grow(size_t more, bool brief) {
 }
 
 void RowStore::Insert(uint64_t id, uint32_t at) {
-  buckets_[RowBucket(id)].emplace(id, at);
+  buckets_[RowBucket(id)].FindOrAdd(id, at);
   SetNew(id, at);
 }
 
@@ -120,7 +118,7 @@ StatusOr<uint32_t> RowStore::Extend(uint32_t at) {
 
 // A slab for one more row.
 Status RowStore::MakeRoom(Kind& kind) const {
-  const uint32_t most = brief_bit_ == 0 ? kNone : brief_bit_ - 1;
+  const uint32_t most = (brief_bit_ == 0 ? kNone : brief_bit_) - 1;
   if (kind.size == most) {
     return ResourceExhausted("a table has %d rows, and holds no more", kind.size);
   }
@@ -141,20 +139,20 @@ void RowStore::Expect(std::span<const uint64_t> ids) {
   std::vector<size_t> more(kRowBuckets, 0);
   for (const uint64_t id : ids) ++more[RowBucket(id)];
   for (int b = 0; b < kRowBuckets; ++b) {
-    if (more[b] != 0) buckets_[b].reserve(buckets_[b].size() + more[b]);
+    if (more[b] != 0) buckets_[b].Reserve(buckets_[b].size() + more[b]);
   }
 }
 
 void RowStore::Remove(uint32_t at) {
   Kind& kind = OfPlace(at);
   const uint32_t last = (kind.size - 1) | (at & brief_bit_);
-  buckets_[RowBucket(Id(at))].erase(Id(at));
+  buckets_[RowBucket(Id(at))].Erase(Id(at));
   if (at != last) {
     std::memcpy(Row(at), Row(last), kind.row_bytes);
     HeadOf(at) = HeadOf(last);
     SetUse(at, Use(last));
     Mark(at) = Mark(last);
-    buckets_[RowBucket(Id(at))][Id(at)] = at;
+    buckets_[RowBucket(Id(at))].Set(Id(at), at);
   }
   --kind.size;
   ++moves_;
@@ -178,7 +176,7 @@ size_t RowStore::row_bytes() const {
 std::vector<uint64_t> RowStore::IdsOf(int bucket) const {
   std::vector<uint64_t> ids;
   ids.reserve(buckets_[bucket].size());
-  for (const auto& [id, at] : buckets_[bucket]) ids.push_back(id);
+  buckets_[bucket].ForEach([&](uint64_t id, uint32_t) { ids.push_back(id); });
   std::sort(ids.begin(), ids.end());
   return ids;
 }

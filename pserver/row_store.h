@@ -1,5 +1,5 @@
-// Rows of f32 by 64-bit id: for each bucket (common/tensor/row_buckets.h) a hash table with open
-// addressing, from ids to places in slabs. A slab holds the floats of its rows side by side, so
+// Rows of f32 by 64-bit id: for each bucket (common/tensor/row_buckets.h) an index (bucket_index.h)
+// from ids to places in slabs. A slab holds the floats of its rows side by side, so
 // that a row of 16 is one line of the cache, and behind them of each its id and what is known about
 // its use, and behind these a byte of each for others to mark it. A row stays where it is, but for
 // Remove and Extend.
@@ -15,9 +15,9 @@
 #include <span>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "common/base/status.h"
 #include "common/tensor/row_buckets.h"
+#include "pserver/bucket_index.h"
 
 namespace tandem {
 
@@ -30,7 +30,7 @@ struct RowUse {
 // Not thread-safe.
 class RowStore {
  public:
-  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kNone = BucketIndex::kNone;
 
   // Rows of `floats` >= 1 values; brief ones of `brief` >= 1, which are none with 0.
   explicit RowStore(int64_t floats, int64_t brief = 0);
@@ -53,7 +53,7 @@ class RowStore {
   // The row at `at` is that of `id`, which is not there yet. As behind Add.
   void Insert(uint64_t id, uint32_t at);
   // Brings what Insert looks at into the cache.
-  void PrefetchIndex(uint64_t id) const { buckets_[RowBucket(id)].prefetch(id); }
+  void PrefetchIndex(uint64_t id) const { buckets_[RowBucket(id)].Prefetch(id); }
   // Makes room in the hash tables for rows that come now. Needed by nobody; saves growing them.
   void Expect(std::span<const uint64_t> ids);
   // The last row of its length moves to its place.
@@ -139,7 +139,7 @@ class RowStore {
   const uint32_t brief_bit_;   // of places; 0: there are no brief rows
   std::array<Kind, 2> kinds_;  // full, brief
   uint64_t moves_ = 0;
-  std::vector<absl::flat_hash_map<uint64_t, uint32_t>> buckets_;
+  std::vector<BucketIndex> buckets_;
 };
 
 }  // namespace tandem

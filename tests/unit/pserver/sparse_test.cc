@@ -123,7 +123,7 @@ TEST_F(SparseTest, TheSameBitsOnOneTwoAndThreeServers) {
 }
 
 TEST_F(SparseTest, ACheckpointAndTheLogBringTheRowsBack) {
-  for (const uint64_t memory : {0, 4'000}) {  // all rows, and about 50
+  for (const uint64_t memory : {0, 3'600}) {  // all rows, and about 45
     const std::string optimizer = memory == 0 ? "adam" : kAdagrad;
     StartServers(2);
     std::unique_ptr<PsClient> clients[2];
