@@ -27,7 +27,7 @@ int64_t Nanos() { return SteadyNow().time_since_epoch().count(); }
 bool LaneSender::Write(const LaneEntry& entry) {
   ring_.entries[written_ % LaneRing::kEntries] = entry;
   ring_.written.store(++written_, std::memory_order_seq_cst);
-  return ring_.sleeps.load(std::memory_order_seq_cst) != 0;
+  return ring_.sleeps.load(std::memory_order_seq_cst) != 0 && ring_.sleeps.exchange(0) != 0;
 }
 
 StatusOr<uint64_t> LaneSender::Taken() {

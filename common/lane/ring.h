@@ -28,7 +28,9 @@ struct LaneRing {
   static constexpr uint64_t kEntries = 64;
   alignas(64) std::atomic<uint64_t> written;  // entries; by the sender
   alignas(64) std::atomic<uint64_t> taken;    // entries that the sender may forget; by the receiver
-  std::atomic<uint32_t> sleeps;  // the receiver waits on the socket: it wants a byte there
+  // The receiver waits on the socket and wants a byte there; whoever is about to send it clears
+  // this.
+  std::atomic<uint32_t> sleeps;
   alignas(64) LaneEntry entries[kEntries];
 };
 
@@ -43,7 +45,8 @@ inline constexpr size_t kLaneControlBytes = (sizeof(LaneControl) + 4095) / 4096 
 class LaneSender {
  public:
   explicit LaneSender(LaneRing& ring) : ring_(ring) {}
-  // True: the receiver sleeps; ring its bell. REQUIRES: less than kEntries that are not taken.
+  // True: the receiver sleeps, and nobody was told so before; ring its bell. REQUIRES: less than
+  // kEntries that are not taken.
   bool Write(const LaneEntry& entry);
   // How many entries, since the begin, the receiver has done with. DATA_LOSS when that cannot be.
   StatusOr<uint64_t> Taken();
@@ -60,6 +63,8 @@ class LaneReceiver {
   // The next entry, if there is one. DATA_LOSS when what is there cannot be.
   StatusOr<std::optional<LaneEntry>> Read();
   uint64_t read() const { return read_; }
+  // Entries that Read would give, by the sender's word.
+  uint64_t Waiting() const { return ring_.written.load(std::memory_order_relaxed) - read_; }
   // Done with all that was read.
   void Done() { ring_.taken.store(read_, std::memory_order_release); }
   // False: something came meanwhile, do not sleep. Behind a sleep, or no sleep: WakeUp.

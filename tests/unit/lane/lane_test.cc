@@ -1,5 +1,6 @@
 // Lanes: calls and answers, their order and bounds, and what strangers and the dead do to them.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -320,6 +321,39 @@ struct Hostile {
   std::shared_ptr<SealedMemory> memory;
   LaneControl* control;
 };
+
+TEST_F(LaneTest, AClientWithManyCallsIsWokenUpForSeveralAnswers) {
+  Hostile client(*server_->Invite(), kServerBytes);
+  ASSERT_TRUE(LanesBecome(1));
+  const auto call = [&client](uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; ++i) client.control->calls.entries[i] = {i + 1, kEcho, 0, 0};
+    client.control->answers.sleeps = 1;
+    client.control->calls.written = to;
+    client.Ring();
+  };
+  const auto bell = [&client](Duration wait) {
+    pollfd fd = {client.socket.get(), POLLIN, 0};
+    char byte;
+    return ::poll(&fd, 1, static_cast<int>(Millis(wait))) == 1 &&
+           ::recv(client.socket.get(), &byte, 1, 0) == 1;
+  };
+  const auto answered = [&client](uint64_t count) {
+    const Time deadline = In(60);
+    while (client.control->answers.written != count && SteadyNow() < deadline) {
+      std::this_thread::yield();
+    }
+    return client.control->answers.written == count;
+  };
+  call(0, 20);
+  ASSERT_TRUE(bell(seconds(60)));
+  EXPECT_GE(client.control->answers.written, 4u);
+  EXPECT_TRUE(answered(20));
+  EXPECT_FALSE(bell({})) << "it did not sleep again";
+  call(20, 22);
+  EXPECT_TRUE(bell(seconds(60)));
+  EXPECT_TRUE(answered(22));
+  EXPECT_FALSE(bell({}));
+}
 
 TEST_F(LaneTest, WhoWasNotInvitedIsRefused) {
   LaneInvitation invitation = *server_->Invite();
