@@ -91,7 +91,7 @@ StatusOr<Announcement> ReadSignedText(const std::string& text, const std::string
   TD_ASSIGN_OR_RETURN(Announcement a, ReadUnverified(text));
   // The signatures of both, which tell nothing of where the texts differ.
   if (!SameMac(SignatureOf(text, secret), SignatureOf(SignedText(a, secret), secret))) {
-    return PermissionDenied("it is signed with another secret, by %s", a.Who());
+    return PermissionDenied("it is signed with another secret, by %s [TD6014]", a.Who());
   }
   if (a.job != Plain(job)) return PermissionDenied("it is of job \"%s\", not \"%s\"", a.job, job);
   return a;

@@ -124,7 +124,7 @@ Status Board::Passed(int peer) const {
   std::memcpy(&runs, &Seat(peer).postings[(turn_ + 1) % 2].header, sizeof(runs));
   return FailedPrecondition(
       "ranks do not run the same operation: %s runs %s meanwhile; all ranks must make the same "
-      "calls in the same order",
+      "calls in the same order [TD3004]",
       transport_.PeerName(peer), ToString(runs));
 }
 

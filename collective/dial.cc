@@ -57,7 +57,7 @@ Status Greet(Waiter& waiter, const std::string& secret, Time deadline, Line& lin
   if (error) return broken(error);
   if (welcome.code != 0) return FromCode(welcome.code, "refused: " + GetText(welcome.text));
   if (!SameMac(welcome.mac, MacOf(secret, "listener", line.hello, line.challenge))) {
-    return PermissionDenied("whoever listens there does not know the secret of job \"%s\"",
+    return PermissionDenied("whoever listens there does not know the secret of job \"%s\" [TD6014]",
                             GetText(line.hello.job));
   }
   return OkStatus();

@@ -21,8 +21,9 @@ StatusOr<bool> TryLock(int fd, const std::string& path) {
   if (::fcntl(fd, F_OFD_SETLK, &lock) == 0) return true;
   if (errno == EAGAIN || errno == EACCES) return false;
   return FailedPrecondition(
-      "%s cannot be locked: %s; a rendezvous needs a file system with locks, over all hosts", path,
-      ErrnoText(errno));
+      "%s cannot be locked: %s [TD3010]; a rendezvous needs a file system with locks, over all "
+      "hosts",
+      path, ErrnoText(errno));
 }
 
 // Whether somebody holds TryLock's lock of the open file.
@@ -40,7 +41,8 @@ constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 
 Status CannotWrite(const std::string& path) {
   return PermissionDenied(
-      "%s cannot be written: %s; the folder must be there, and this process must have the right to "
+      "%s cannot be written: %s [TD3010]; the folder must be there, and this process must have the "
+      "right to "
       "write in it",
       path, ErrnoText(errno));
 }

@@ -122,7 +122,7 @@ class InprocTransport final : public Transport {
   Status Check(int peer) TD_REQUIRES(hub_->mu) {
     TD_RETURN_IF_ERROR(OwnCopy(hub_->failure[rank_]));
     if (!hub_->left[peer]) return OkStatus();
-    return Unavailable("%s has left: it closed its communicator", PeerName(peer));
+    return Unavailable("%s has left: it closed its communicator [TD3005]", PeerName(peer));
   }
 
   const std::shared_ptr<Hub> hub_;

@@ -46,7 +46,8 @@ Status Listener::Bind(const std::string& host, uint16_t port) {
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (!error) return OkStatus();
   return Unavailable(
-      "rank %d cannot listen on %s: %s; choose another port, or end the program that holds it",
+      "rank %d cannot listen on %s: %s [TD3009]; choose another port, or end the program that "
+      "holds it",
       config_.rank, ToString(HostPort{host, port}), error.message());
 }
 

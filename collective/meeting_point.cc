@@ -15,7 +15,8 @@ Status CheckNetwork(const WorldConfig& config, const std::string& host) {
   if (config.network_allowed || IsLoopback(Endpoint{host, 0})) return OkStatus();
   return PermissionDenied(
       "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
-      "reads and changes them. In a network that you trust allow it with --insecure_allow_network",
+      "reads and changes them [TD6002]. In a network that you trust allow it with "
+      "--insecure_allow_network",
       host);
 }
 

@@ -71,7 +71,7 @@ Status CheckHeader(const MessageHeader& got, const MessageHeader& expected,
   if (same) return OkStatus();
   return FailedPrecondition(
       "ranks do not run the same operation: %s runs %s, this rank runs %s; all ranks must make the "
-      "same calls in the same order",
+      "same calls in the same order [TD3004]",
       peer, ToString(got), ToString(expected));
 }
 

@@ -188,7 +188,7 @@ void Reception::Judge(const GuestPtr& guest) {
   const Status verdict =
       SameMac(expected, guest->proof.mac)
           ? Admit(guest->hello)
-          : PermissionDenied("the secret of job \"%s\" is not the same", config_.job);
+          : PermissionDenied("the secret of job \"%s\" is not the same [TD6014]", config_.job);
   if (!verdict.ok()) return Refuse(guest, verdict);
   guest->welcome.mac = MacOf(config_.secret, "listener", guest->hello, guest->challenge);
   Seat& seat = At(static_cast<Channel>(guest->hello.channel), guest->hello.rank);
@@ -209,10 +209,10 @@ void Reception::Judge(const GuestPtr& guest) {
 Status Reception::Admit(const Hello& hello) {
   const std::string job = GetText(hello.job);
   if (job != config_.job) {
-    return FailedPrecondition("this is job \"%s\", not \"%s\"", config_.job, job);
+    return FailedPrecondition("this is job \"%s\", not \"%s\" [TD3007]", config_.job, job);
   }
   if (hello.size != config_.size) {
-    return FailedPrecondition("this job has %d ranks, not %d", config_.size, hello.size);
+    return FailedPrecondition("this job has %d ranks, not %d [TD3007]", config_.size, hello.size);
   }
   if (hello.rank <= config_.rank || hello.rank >= config_.size) {
     return FailedPrecondition("rank %d has no business here: ranks %d to %d connect to rank %d",
@@ -233,7 +233,7 @@ Status Reception::Admit(const Hello& hello) {
     seat = Seat();
     return OkStatus();
   }
-  return AlreadyExists("rank %d is taken by %s:%d", hello.rank, GetText(seat.hello.host),
+  return AlreadyExists("rank %d is taken by %s:%d [TD3008]", hello.rank, GetText(seat.hello.host),
                        seat.hello.port);
 }
 

@@ -34,7 +34,9 @@ Mac MapMac(const std::string& secret, const Hello& hello, const Challenge& chall
   return MacOf(secret, "map", hello, challenge, text);
 }
 
-Status GaveUp() { return Unavailable("rank 0 gave up: a rank left while the job started"); }
+Status GaveUp() {
+  return Unavailable("rank 0 gave up: a rank left while the job started [TD3005]");
+}
 
 uint64_t DrawGeneration() {
   const Nonce random = FreshNonce();
@@ -91,7 +93,8 @@ Status Join::Check() {
   if (config_.secret.empty()) {
     return InvalidArgument(
         "ranks that meet need a secret that all of them have, in a file named by "
-        "TANDEM_SECRET_FILE; hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret");
+        "TANDEM_SECRET_FILE [TD6013]; hint: openssl rand -hex 32 > job.secret; chmod 600 "
+        "job.secret");
   }
   if (config_.job.size() > 63) {
     return InvalidArgument("job name \"%s\" is longer than 63 bytes", config_.job);
@@ -118,7 +121,7 @@ Status Join::AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const cha
     waiter_.WaitFor("rank " + names, ranks);
     if (SteadyNow() >= waiter_.deadline()) {
       return DeadlineExceeded(
-          "rank %d of %d at %s: rank %s %s within %s; see their logs, and check that "
+          "rank %d of %d at %s: rank %s %s within %s [TD3002]; see their logs, and check that "
           "they were given this address",
           config_.rank, config_.size, ToString(listener_.address()), names, late,
           FormatDuration(config_.timeout));
@@ -128,7 +131,7 @@ Status Join::AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const cha
     // Who was told that all are there does not come again: it is dead.
     const bool all_told = config_.rank == 0 && generation_ != 0;
     if (const int left = all_told ? reception().Left(Channel::kControl) : -1; left >= 0) {
-      return Unavailable("rank %d left while the job started", left);
+      return Unavailable("rank %d left while the job started [TD3005]", left);
     }
   }
   waiter_.WaitFor("");
@@ -218,7 +221,7 @@ Status Join::AgreeFirst() {
     Error error = waiter_.Read(line, &word, sizeof(word), waiter_.deadline());
     if (!error) error = waiter_.Write(line, &word, sizeof(word), waiter_.deadline());
     if (error) {
-      return Unavailable("rank %d left while the job started: %s", r, error.message());
+      return Unavailable("rank %d left while the job started: %s [TD3005]", r, error.message());
     }
   }
   return OkStatus();
@@ -234,7 +237,7 @@ Status Join::AgreeOther(tcp::socket& line) {
   TD_RETURN_IF_ERROR(waiter_.end());
   if (!error) return OkStatus();
   if (error != asio::error::timed_out) return GaveUp();
-  return DeadlineExceeded("rank %d of %d: %s did not say within %s that all are connected",
+  return DeadlineExceeded("rank %d of %d: %s did not say within %s that all are connected [TD3002]",
                           config_.rank, config_.size, Named(0), FormatDuration(config_.timeout));
 }
 
@@ -263,7 +266,7 @@ Status Join::SendMap() {
     const Error error =
         waiter_.Write(*seat.socket, message.data(), message.size(), waiter_.deadline());
     if (error) {
-      const Status lost = Unavailable("rank %d at %s left while the job started: %s", r,
+      const Status lost = Unavailable("rank %d at %s left while the job started: %s [TD3005]", r,
                                       ToString(map_[static_cast<size_t>(r)]), error.message());
       SendNoMap(lost);
       return lost;
@@ -299,13 +302,13 @@ Status Join::ReadMap(Line& line) {
     error = waiter_.Read(*line.socket, entries.data(), entries.size() * sizeof(MapEntry), deadline);
   TD_RETURN_IF_ERROR(waiter_.end());
   if (error == asio::error::timed_out) {
-    return DeadlineExceeded("rank %d of %d: rank 0 at %s did not say within %s that all are there",
-                            config_.rank, config_.size, ToString(map_[0]),
-                            FormatDuration(config_.timeout));
+    return DeadlineExceeded(
+        "rank %d of %d: rank 0 at %s did not say within %s that all are there [TD3002]",
+        config_.rank, config_.size, ToString(map_[0]), FormatDuration(config_.timeout));
   }
   if (error) {
-    return Unavailable("rank %d of %d: rank 0 at %s left while the job started: %s", config_.rank,
-                       config_.size, ToString(map_[0]), error.message());
+    return Unavailable("rank %d of %d: rank 0 at %s left while the job started: %s [TD3005]",
+                       config_.rank, config_.size, ToString(map_[0]), error.message());
   }
   const Mac mac = MapMac(config_.secret, line.hello, line.challenge, head.generation,
                          std::as_bytes(std::span(entries)));
@@ -339,7 +342,8 @@ StatusOr<Line> Join::Enter(int peer, Channel channel) {
     if (!over) reason = std::string(status.message());
     if (over) {
       return DeadlineExceeded(
-          "rank %d of %d: no way to %s within %s (%s); is it running, and is the address right?",
+          "rank %d of %d: no way to %s within %s (%s) [TD3001]; is it running, and is the address "
+          "right?",
           config_.rank, config_.size, Named(peer), FormatDuration(config_.timeout), reason);
     }
     waiter_.Pause(backoff);
@@ -387,7 +391,8 @@ Status Join::FillMesh(Mesh& mesh) {
     if (!error) socket->set_option(asio::socket_base::keep_alive(true), error);
     if (!error) socket->native_non_blocking(true, error);
     if (!error) to = Fd(socket->release(error));
-    return error ? Unavailable("a connection broke while the job started: %s", error.message())
+    return error ? Unavailable("a connection broke while the job started: %s [TD3005]",
+                               error.message())
                  : OkStatus();
   };
   for (int r = 0; r < config_.size; ++r) {

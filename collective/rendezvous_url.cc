@@ -42,7 +42,7 @@ StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text) {
   } else if (!TakeScheme("tcp://", &rest) && rest.find("://") != std::string::npos) {
     return InvalidArgument(
         "\"%s\" is no rendezvous: expected tcp://HOST:PORT, file:///FOLDER or "
-        "etcd://HOST:PORT/PREFIX",
+        "etcd://HOST:PORT/PREFIX [TD1009]",
         text);
   }
   TD_ASSIGN_OR_RETURN(url.address, ParseHostPort(rest));

@@ -175,9 +175,9 @@ Status TcpTransport::Gone(int peer, int error) {
   }
   if (!failure_.ok()) return OwnCopy(failure_);
   if (left_[static_cast<size_t>(peer)]) {
-    return Unavailable("%s has left: it closed its communicator", PeerName(peer));
+    return Unavailable("%s has left: it closed its communicator [TD3005]", PeerName(peer));
   }
-  return Unavailable("%s is gone: %s", PeerName(peer),
+  return Unavailable("%s is gone: %s [TD3005]", PeerName(peer),
                      error == 0 ? "it closed the connection" : ErrnoText(error));
 }
 
@@ -244,9 +244,9 @@ Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
     }
   }
   if (recv_from.empty()) {
-    return DeadlineExceeded("waiting for %s, which takes no more data", PeerName(send_to));
+    return DeadlineExceeded("waiting for %s, which takes no more data [TD3006]", PeerName(send_to));
   }
-  return DeadlineExceeded("waiting for %s, which sends nothing", PeerName(recv_from[0]));
+  return DeadlineExceeded("waiting for %s, which sends nothing [TD3006]", PeerName(recv_from[0]));
 }
 
 void TcpTransport::Listen() {
@@ -289,8 +289,9 @@ void TcpTransport::ReadControl(int peer) {
     MutexLock lock(mu_);
     if (left_[static_cast<size_t>(peer)]) return;
   }
-  Abort(Unavailable("%s is gone: its connection closed without a goodbye (%s); see its log",
-                    PeerName(peer), error == 0 ? "did it die?" : ErrnoText(error)));
+  Abort(
+      Unavailable("%s is gone: its connection closed without a goodbye (%s) [TD3005]; see its log",
+                  PeerName(peer), error == 0 ? "did it die?" : ErrnoText(error)));
 }
 
 void TcpTransport::Obey(int peer, const ControlMessage& message) {

@@ -48,8 +48,9 @@ Status CheckAccess(PserverCall call, const std::string& job,
                             std::string(caller.status().message()));
   }
   if (caller->job != job) {
-    return PermissionDenied("%s: the caller is %s of job \"%s\", this server serves job \"%s\"",
-                            row.method, RoleName(caller->role), caller->job, job);
+    return PermissionDenied(
+        "%s: the caller is %s of job \"%s\", this server serves job \"%s\" [TD6009]", row.method,
+        RoleName(caller->role), caller->job, job);
   }
   if (std::find(row.roles.begin(), row.roles.end(), caller->role) != row.roles.end()) {
     return OkStatus();
@@ -57,7 +58,8 @@ Status CheckAccess(PserverCall call, const std::string& job,
   const std::string needed = absl::StrJoin(
       row.roles, " or ", [](std::string* out, PeerRole role) { *out += RoleName(role); });
   return PermissionDenied(
-      "%s: the caller has role %s of job \"%s\", and this needs role %s; hint: tandem certs issue "
+      "%s: the caller has role %s of job \"%s\", and this needs role %s [TD6009]; hint: tandem "
+      "certs issue "
       "--job=%s --role=%s",
       row.method, RoleName(caller->role), job, needed, job, RoleName(row.roles[0]));
 }

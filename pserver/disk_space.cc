@@ -15,8 +15,8 @@ Status CheckDiskSpace(const std::string& what, const std::string& dir, uint64_t 
   const uint64_t free = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
   const uint64_t need = floor + 3 * bytes;
   if (free >= need) return OkStatus();
-  return ResourceExhausted("%s %s: %d bytes free, %d needed; nothing was written", what, dir, free,
-                           need);
+  return ResourceExhausted("%s %s: %d bytes free, %d needed [TD2107]; nothing was written", what,
+                           dir, free, need);
 }
 
 }  // namespace tandem

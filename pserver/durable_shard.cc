@@ -7,7 +7,8 @@ namespace tandem {
 namespace {
 
 Status NoFolder() {
-  return FailedPrecondition("no checkpoints: this server was started without a data folder");
+  return FailedPrecondition(
+      "no checkpoints: this server was started without a data folder [TD4011]");
 }
 
 }  // namespace

@@ -107,15 +107,16 @@ Status SetFlags(int argc, char** argv) {
     } else if (known && equals == std::string::npos && info.type == "bool") {
       value = "true";
     } else if (known && equals == std::string::npos) {
-      if (++i >= argc) return InvalidArgument("--%s needs a value", name);
+      if (++i >= argc) return InvalidArgument("--%s needs a value [TD1003]", name);
       value = argv[i];
     }
     if (!known) {
-      return InvalidArgument("unknown flag \"%s\"%s", arg.substr(0, equals),
+      return InvalidArgument("unknown flag \"%s\" [TD1002]%s", arg.substr(0, equals),
                              OrDidYouMean(arg.substr(2, equals - 2), names));
     }
     if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
-      return InvalidArgument("--%s=%s: expected a value of type %s", name, value, info.type);
+      return InvalidArgument("--%s=%s: expected a value of type %s [TD1004]", name, value,
+                             info.type);
     }
   }
   return OkStatus();
@@ -127,16 +128,19 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   TD_ASSIGN_OR_RETURN(options.rpc.tls,
                       ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
   options.rpc.insecure_allow_network = FLAGS_insecure_allow_network;
-  if (FLAGS_index < 0) return InvalidArgument("--index=%d: expected 0 or more", FLAGS_index);
-  if (FLAGS_trainers < 0) return InvalidArgument("--trainers=%d: negative", FLAGS_trainers);
+  if (FLAGS_index < 0)
+    return InvalidArgument("--index=%d: expected 0 or more [TD1004]", FLAGS_index);
+  if (FLAGS_trainers < 0)
+    return InvalidArgument("--trainers=%d: negative [TD1004]", FLAGS_trainers);
   if (FLAGS_checkpoint_every_steps != 0 && FLAGS_data_dir.empty()) {
-    return InvalidArgument("--checkpoint_every_steps has no effect without --data_dir");
+    return InvalidArgument("--checkpoint_every_steps has no effect without --data_dir [TD1005]");
   }
   if (FLAGS_checkpoint_deltas < 0) {
-    return InvalidArgument("--checkpoint_deltas=%d: negative", FLAGS_checkpoint_deltas);
+    return InvalidArgument("--checkpoint_deltas=%d: negative [TD1004]", FLAGS_checkpoint_deltas);
   }
   if (FLAGS_checkpoint_deltas > 0 && FLAGS_checkpoint_every_steps == 0) {
-    return InvalidArgument("--checkpoint_deltas has no effect without --checkpoint_every_steps");
+    return InvalidArgument(
+        "--checkpoint_deltas has no effect without --checkpoint_every_steps [TD1005]");
   }
   options.checkpoint_deltas = FLAGS_checkpoint_deltas;
   options.index = FLAGS_index;
@@ -151,20 +155,20 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   options.threads = FLAGS_threads;
   options.audit_log = FLAGS_audit_log;
   if (FLAGS_table_memory_mb > kTableMemoryMax) {
-    return InvalidArgument("--table_memory_mb=%d: expected 0 to %d", FLAGS_table_memory_mb,
+    return InvalidArgument("--table_memory_mb=%d: expected 0 to %d [TD1004]", FLAGS_table_memory_mb,
                            kTableMemoryMax);
   }
   options.table_memory_bytes = FLAGS_table_memory_mb << 20;
   options.cold_dir = FLAGS_rocksdb_path;
   TD_ASSIGN_OR_RETURN(options.durability, ParseDurability(FLAGS_durability));
   if (FLAGS_keep_pushes_mb == 0 || FLAGS_keep_pushes_mb > kTableMemoryMax) {
-    return InvalidArgument("--keep_pushes_mb=%d: expected 1 to %d", FLAGS_keep_pushes_mb,
+    return InvalidArgument("--keep_pushes_mb=%d: expected 1 to %d [TD1004]", FLAGS_keep_pushes_mb,
                            kTableMemoryMax);
   }
   options.keep_bytes_max = FLAGS_keep_pushes_mb << 20;
   TD_ASSIGN_OR_RETURN(options.wal_sync, ParseWalSync(FLAGS_wal_sync));
   if (FLAGS_wal_sync_interval_ms < 1) {
-    return InvalidArgument("--wal_sync_interval_ms=%d: expected 1 or more",
+    return InvalidArgument("--wal_sync_interval_ms=%d: expected 1 or more [TD1004]",
                            FLAGS_wal_sync_interval_ms);
   }
   options.wal_sync_interval = std::chrono::milliseconds(FLAGS_wal_sync_interval_ms);

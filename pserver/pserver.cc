@@ -50,7 +50,8 @@ Status CheckExposure(const PserverOptions& options) {
     return OkStatus();
   }
   return PermissionDenied(
-      "listening on %s for anybody: give tls_ca, so that callers must show a certificate, or a "
+      "listening on %s for anybody [TD6001]: give tls_ca, so that callers must show a certificate, "
+      "or a "
       "secret, or allow it with insecure_allow_network",
       ToString(options.rpc.listen));
 }
@@ -152,7 +153,7 @@ StatusOr<Durability> ParseDurability(const std::string& text) {
   if (text == "none") return Durability::kNone;
   if (text == "logged") return Durability::kLogged;
   if (text == "replayable") return Durability::kReplayable;
-  return InvalidArgument("durability \"%s\"; expected none, replayable or logged%s", text,
+  return InvalidArgument("durability \"%s\"; expected none, replayable or logged [TD1006]%s", text,
                          OrDidYouMean(text, {"none", "replayable", "logged"}));
 }
 
@@ -168,7 +169,7 @@ Status CheckOptions(PserverOptions& options) {
   for (const int threads :
        {options.push_threads, options.pull_threads, options.row_pull_threads, options.threads}) {
     if (threads >= 1 && threads <= 1024) continue;
-    return InvalidArgument("%d threads; expected 1 to 1024", threads);
+    return InvalidArgument("%d threads; expected 1 to 1024 [TD1004]", threads);
   }
   TD_RETURN_IF_ERROR(CheckExposure(options));
   if (!options.rpc.tls.mutual()) return OkStatus();
@@ -197,7 +198,7 @@ Status Pserver::Impl::OpenStores(const PserverOptions& options) {
   if (!options.data_dir.empty()) {
     TD_ASSIGN_OR_RETURN(storage, OpenRocksdbStorage(options.data_dir + "/shard-" + index, &pace));
   } else if (options.durability != Durability::kNone) {
-    return InvalidArgument("durability %s needs a data folder",
+    return InvalidArgument("durability %s needs a data folder [TD4012]",
                            options.durability == Durability::kLogged ? "logged" : "replayable");
   }
   if (options.table_memory_bytes != 0) {

@@ -273,12 +273,13 @@ Status PserverService::CheckToken(const CallbackServerContext& context) const {
   if (it == metadata.end()) {
     return Unauthenticated(
         "this server asks for the job's token (metadata %s); does the caller "
-        "have the secret file?",
+        "have the secret file? [TD6011]",
         kTokenMetadata);
   }
   const std::string_view got(it->second.data(), it->second.size());
   if (TokensEqual(got, Expected())) return OkStatus();
-  return Unauthenticated("wrong token for job \"%s\": another secret or another job", shard_.Job());
+  return Unauthenticated("wrong token for job \"%s\": another secret or another job [TD6011]",
+                         shard_.Job());
 }
 
 std::string PserverService::Expected() const {
@@ -294,7 +295,7 @@ std::string PserverService::Expected() const {
 Status PserverService::CheckJob(const std::string& job) const {
   const std::string mine = shard_.Job();
   if (job == mine) return OkStatus();
-  return FailedPrecondition("job \"%s\": this server serves job \"%s\"", job, mine);
+  return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job, mine);
 }
 
 Status PserverService::CheckCaller(const CallbackServerContext& context, PserverCall call) const {

@@ -76,12 +76,12 @@ void Shard::Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values)
 
 Status Shard::CheckOptions(const ShardConfig& config) const {
   if (!options_.job.empty() && config.job != options_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\"", config.job,
+    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", config.job,
                               options_.job);
   }
   if (options_.trainers != 0 && config.trainers != options_.trainers) {
-    return FailedPrecondition("%d trainers: this server was started for %d", config.trainers,
-                              options_.trainers);
+    return FailedPrecondition("%d trainers: this server was started for %d [TD4003]",
+                              config.trainers, options_.trainers);
   }
   return OkStatus();
 }
@@ -90,8 +90,8 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   TD_RETURN_IF_ERROR(CheckConfig(config));
   TD_RETURN_IF_ERROR(CheckOptions(config));
   if (caller.trainer < 0 || caller.trainer >= config.trainers) {
-    return InvalidArgument("trainer %d of %d: ranks are 0 to %d", caller.trainer, config.trainers,
-                           config.trainers - 1);
+    return InvalidArgument("trainer %d of %d: ranks are 0 to %d [TD4003]", caller.trainer,
+                           config.trainers, config.trainers - 1);
   }
   if (options_.replayable && config.delay_compensation > 0) {
     return FailedPrecondition(
@@ -106,8 +106,9 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
     ShardConfig mine = config_;
     if (may_treat_otherwise_) TakeTreatment(config, mine);
     if (const std::string difference = Difference(config, mine); !difference.empty()) {
-      return FailedPrecondition("trainer %d comes with another configuration: %s%s", caller.trainer,
-                                difference, restored_ ? " in the restored checkpoint" : "");
+      return FailedPrecondition("trainer %d comes with another configuration: %s%s [TD4004]",
+                                caller.trainer, difference,
+                                restored_ ? " in the restored checkpoint" : "");
     }
     config_ = std::move(mine);
   }
@@ -146,10 +147,11 @@ Status Shard::CheckCaller(const Caller& caller) {
   TD_RETURN_IF_ERROR(broken_);
   if (table_ == nullptr) {
     return FailedPrecondition(
-        "this server is not configured; it may have been restarted without a checkpoint");
+        "this server is not configured; it may have been restarted without a checkpoint [TD4005]");
   }
   if (caller.job != config_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\"", caller.job, config_.job);
+    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", caller.job,
+                              config_.job);
   }
   if (caller.trainer < 0 || caller.trainer >= config_.trainers) {
     return InvalidArgument("trainer %d: ranks are 0 to %d", caller.trainer, config_.trainers - 1);
@@ -158,7 +160,8 @@ Status Shard::CheckCaller(const Caller& caller) {
   Trainer& t = trainers_[caller.trainer];
   if (caller.incarnation < t.incarnation) {
     return FailedPrecondition(
-        "trainer %d was started again (incarnation %d); calls of incarnation %d are refused",
+        "trainer %d was started again (incarnation %d); calls of incarnation %d are refused "
+        "[TD4008]",
         caller.trainer, t.incarnation, caller.incarnation);
   }
   if (caller.incarnation > t.incarnation) Adopt(caller);

@@ -34,7 +34,8 @@ Status Shard::CheckCuttable(const std::string& job) const {
   TD_RETURN_IF_ERROR(Waits());
   if (!initialised()) return FailedPrecondition("the first values are not there");
   if (job != config_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\"", job, config_.job);
+    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job,
+                              config_.job);
   }
   if (config_.mode == ShardMode::kSync) {
     return FailedPrecondition(

@@ -55,7 +55,8 @@ Status Shard::CheckMovable(const std::string& job) const {
   TD_RETURN_IF_ERROR(broken_);
   if (!initialised()) return FailedPrecondition("the first values are not there");
   if (job != config_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\"", job, config_.job);
+    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job,
+                              config_.job);
   }
   if (options_.replayable) {
     return FailedPrecondition(
@@ -396,7 +397,7 @@ StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
   TD_RETURN_IF_ERROR(broken_);
   if (observer) {
     if (table_ != nullptr && caller.job != config_.job) {
-      return FailedPrecondition("job \"%s\": this server serves job \"%s\"", caller.job,
+      return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", caller.job,
                                 config_.job);
     }
   } else {

@@ -291,7 +291,8 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
   TD_RETURN_IF_ERROR(broken_);
   if (!initialised()) return FailedPrecondition("the first values are not there");
   if (job != config_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\"", job, config_.job);
+    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job,
+                              config_.job);
   }
   const int table = sparse_->Find(variable);
   if (table < 0) return NotFound("there is no table \"%s\" here", variable);

@@ -43,7 +43,7 @@ StatusOr<bool> Shard::LookForNonfinite(const PushHead& head, const PushTicket& t
   }
   counters_.rejected.Add(1);
   counters_.refused.Add(1);
-  return InvalidArgument("%s; nothing was changed (nonfinite_gradients says what happens)",
+  return InvalidArgument("%s; nothing was changed [TD4013] (nonfinite_gradients says what happens)",
                          found.message());
 }
 

@@ -135,8 +135,8 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
     Status status = broken_;
     if (status.ok() && query.observer) status = Waits();
     if (status.ok() && query.observer && (!table_ || query.caller.job != config_.job)) {
-      status = FailedPrecondition("job \"%s\": this server serves job \"%s\"", query.caller.job,
-                                  config_.job);
+      status = FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]",
+                                  query.caller.job, config_.job);
     }
     if (status.ok() && !query.observer) status = CheckCaller(query.caller);
     // Unknown variables are said at once, not when the version is there.
@@ -287,8 +287,9 @@ Status Shard::PullDeadline(const PullWaiter& w, Time now) const {
         waited, has_values_.size() - values_missing_, has_values_.size());
   }
   if (const auto behind = Behind(w.query.min_step); !behind.empty()) {
-    return DeadlineExceeded("pull: waiting %.1f s for %s, not at step %d yet (max_staleness)",
-                            waited, TrainerList(behind), w.query.min_step);
+    return DeadlineExceeded(
+        "pull: waiting %.1f s for %s, not at step %d yet (max_staleness) [TD4007]", waited,
+        TrainerList(behind), w.query.min_step);
   }
   if (config_.mode != ShardMode::kSync) {
     return DeadlineExceeded("pull of version %d: waiting %.1f s, this server is at version %d",
@@ -296,7 +297,7 @@ Status Shard::PullDeadline(const PullWaiter& w, Time now) const {
   }
   const std::vector<int> missing = MissingAtStep();
   const bool all = missing.size() == trainers_.size();
-  return DeadlineExceeded("pull of version %d: waiting %.1f s for %s at step %d%s",
+  return DeadlineExceeded("pull of version %d: waiting %.1f s for %s at step %d%s [TD4007]",
                           w.query.min_version, waited, TrainerList(missing), version_,
                           all ? "" : "; others arrived");
 }
@@ -329,7 +330,7 @@ Status Shard::LostTrainer(Time now) const {
     if (silent < SilenceMax()) continue;
     return Aborted(
         "trainer %d is lost: nothing heard from it for %.1f s (%s); others wait for it "
-        "at step %d",
+        "at step %d [TD4006]",
         r, Seconds(silent),
         t.pushes != 0 ? absl::StrFormat("its last push was for step %d", t.last_step)
         : t.seen      ? "it pushed nothing yet"
@@ -360,8 +361,8 @@ void Shard::ExpireWaiters() {
       const std::string missing = TrainerList(MissingAtBarrier(barrier));
       FailSome(barrier.waiters, ready, [&, &name = name](const BarrierWaiter& w) -> Status {
         if (w.deadline > now) return OkStatus();
-        return DeadlineExceeded("barrier \"%s\": waiting %.1f s for %s; others arrived", name,
-                                Seconds(now - w.since), missing);
+        return DeadlineExceeded("barrier \"%s\": waiting %.1f s for %s; others arrived [TD4007]",
+                                name, Seconds(now - w.since), missing);
       });
     }
   }

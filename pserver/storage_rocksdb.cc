@@ -41,7 +41,7 @@ Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
   const std::string text = what + ": " + status.ToString();
   if (status.IsCorruption()) {
-    return DataLoss("%s; move the folder away to start without this checkpoint", text);
+    return DataLoss("%s; move the folder away to start without this checkpoint [TD4010]", text);
   }
   if (status.IsNoSpace()) return ResourceExhausted("%s", text);
   return Unavailable("%s", text);
@@ -131,8 +131,8 @@ class RocksdbStorage final : public Storage {
     if (!acknowledged.ok()) return acknowledged.status();
     if (got.IsNotFound()) {
       if (*acknowledged == 0) return false;
-      return DataLoss("%s: checkpoint of version %d was acknowledged, but there is none", dir_,
-                      *acknowledged);
+      return DataLoss("%s: checkpoint of version %d was acknowledged, but there is none [TD4010]",
+                      dir_, *acknowledged);
     }
     TD_RETURN_IF_ERROR(FromRocksdb(got, "reading checkpoint of " + dir_));
     ShardMeta meta;
@@ -144,8 +144,9 @@ class RocksdbStorage final : public Storage {
     // Gap check: what was acknowledged must be there. Going back to an older version on purpose
     // (RestoreCheckpoint, then training on) writes the file anew, so equal is what is expected.
     if (meta.version() < *acknowledged) {
-      return DataLoss("%s: the newest checkpoint is of version %d, but %d was acknowledged", dir_,
-                      meta.version(), *acknowledged);
+      return DataLoss(
+          "%s: the newest checkpoint is of version %d, but %d was acknowledged [TD4010]", dir_,
+          meta.version(), *acknowledged);
     }
     TD_RETURN_IF_ERROR(meta.has_base() ? ReadDelta(meta, taker) : ReadImage(meta, taker));
     RemoveValuesBut(meta);

@@ -87,7 +87,7 @@ StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
   FirstError error;
   parser.RecordErrorsTo(&error);
   if (!parser.ParseFromString(text, &manifest)) {
-    return DataLoss("%s:%s; the manifest is damaged", file, error.text);
+    return DataLoss("%s:%s; the manifest is damaged [TD2102]", file, error.text);
   }
   if (manifest.format() != kFormat) {
     return DataLoss("%s: format %d, this program reads format %d", file, manifest.format(),
@@ -107,12 +107,13 @@ Status VerifyFile(const std::string& path, const CheckpointFile& entry) {
   FileReader reader;
   TD_RETURN_IF_ERROR(reader.Open(file));
   if (reader.bytes() != entry.bytes()) {
-    return DataLoss("%s: has %d bytes, the manifest says %d", file, reader.bytes(), entry.bytes());
+    return DataLoss("%s: has %d bytes, the manifest says %d [TD2102]", file, reader.bytes(),
+                    entry.bytes());
   }
   TD_ASSIGN_OR_RETURN(const std::string sha256, Sha256File(file));
   if (sha256 != entry.sha256()) {
-    return DataLoss("%s: sha256 is %s, the manifest says %s; the file is damaged", file, sha256,
-                    entry.sha256());
+    return DataLoss("%s: sha256 is %s, the manifest says %s [TD2102]; the file is damaged", file,
+                    sha256, entry.sha256());
   }
   return OkStatus();
 }
@@ -165,7 +166,7 @@ StatusOr<std::vector<uint64_t>> CheckpointStore::Steps() const {
 StatusOr<Checkpoint> CheckpointStore::LoadNewest(Device& device,
                                                  std::vector<std::string>* warnings) const {
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, Steps());
-  if (steps.empty()) return NotFound("%s: no checkpoint is there", dir_);
+  if (steps.empty()) return NotFound("%s: no checkpoint is there [TD2101]", dir_);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     StatusOr<Checkpoint> checkpoint = LoadCheckpoint(PathOf(*step), device);
     if (checkpoint.ok() && checkpoint->step != *step) {
@@ -176,7 +177,7 @@ StatusOr<Checkpoint> CheckpointStore::LoadNewest(Device& device,
                                         std::string(checkpoint.status().message())));
   }
   return DataLoss(
-      "%s: none of %d checkpoints can be used; the newest: %s. Choose another folder or "
+      "%s: none of %d checkpoints can be used [TD2103]; the newest: %s. Choose another folder or "
       "remove them to start anew",
       dir_, steps.size(), warnings->front());
 }
@@ -266,11 +267,11 @@ void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings)
 Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings) {
   std::error_code error;
   fs::create_directories(dir_, error);
-  if (error) return PermissionDenied("%s: cannot be created (%s)", dir_, error.message());
+  if (error) return PermissionDenied("%s: cannot be created (%s) [TD2106]", dir_, error.message());
   const std::string path = PathOf(checkpoint.step), tmp = path + kTmp;
   fs::remove_all(tmp, error);
   fs::create_directory(tmp, error);
-  if (error) return PermissionDenied("%s: cannot be created (%s)", tmp, error.message());
+  if (error) return PermissionDenied("%s: cannot be created (%s) [TD2106]", tmp, error.message());
   if (Status status = WriteFiles(tmp, checkpoint); !status.ok()) {
     fs::remove_all(tmp, error);
     return status;

@@ -45,7 +45,8 @@ Status CheckTables(const Program& program, const SampleField& field) {
     const int64_t rows = program.FindVar(table)->desc.shape[0];
     if (field.limit <= rows) continue;
     return InvalidArgument(
-        "field \"%s\" of the data holds ids below %d, but the table \"%s\" has %d rows: give "
+        "field \"%s\" of the data holds ids below %d, but the table \"%s\" has %d rows [TD2004]: "
+        "give "
         "model argument rows=%d",
         field.name, field.limit, table, rows, field.limit);
   }
@@ -61,7 +62,7 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& datase
     if (!tensor.ok()) {
       return InvalidArgument(
           "the data has a field \"%s\" (%s), but the program has no such data "
-          "variable",
+          "variable [TD1208]",
           field.name, ToString(field.desc));
     }
     const Shape& shape = tensor->shape();
@@ -70,7 +71,7 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& datase
     if (!fits) {
       return InvalidArgument(
           "data variable \"%s\" of the program is %s, but a sample of the data "
-          "is %s",
+          "is %s [TD1208]",
           field.name, ToString(tensor->desc()), ToString(field.desc));
     }
     TD_RETURN_IF_ERROR(CheckTables(plan.program(), field));
@@ -80,8 +81,9 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& datase
     const auto& fields = dataset.fields();
     if (std::none_of(fields.begin(), fields.end(),
                      [var](const SampleField& f) { return f.name == var->name; })) {
-      return InvalidArgument("the program reads data variable \"%s\", which the data does not have",
-                             var->name);
+      return InvalidArgument(
+          "the program reads data variable \"%s\", which the data does not have [TD1208]",
+          var->name);
     }
   }
   return bound;

@@ -20,17 +20,18 @@ void RequirePositive(const Origins& origins, const char* field, double value,
                      Diagnostics* diagnostics) {
   if (value > 0) return;
   diagnostics->Error(origins.Of(field).place,
-                     absl::StrFormat("%s is %g, but must be positive", field, value));
+                     absl::StrFormat("%s is %g, but must be positive [TD1104]", field, value));
 }
 
 void CheckModel(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
   if (config.model().has_zoo() == config.model().has_program()) {
     diagnostics->Error(origins.Of("model").place,
-                       "a job needs exactly one of model.zoo and model.program",
+                       "a job needs exactly one of model.zoo and model.program [TD1106]",
                        "model { zoo: \"lenet\" }; tandem-trainer --list_models names the models");
   }
   if (!config.data().has_dir() && config.data().format() != "synthetic") {
-    diagnostics->Error(origins.Of("data").place, "data.dir is missing: where is the training data?",
+    diagnostics->Error(origins.Of("data").place,
+                       "data.dir is missing: where is the training data? [TD1106]",
                        "data { format: \"mnist\" dir: \"/usr/share/datasets/fashion-mnist\" }");
   }
 }
@@ -40,13 +41,13 @@ void CheckBatch(const JobConfig& config, const Origins& origins, int workers,
   if (config.has_batch_size() == config.has_global_batch_size()) {
     diagnostics->Error(origins.Of("batch_size").place,
                        "a job needs exactly one of batch_size (of each worker) and "
-                       "global_batch_size (over all workers)");
+                       "global_batch_size (over all workers) [TD1106]");
     return;
   }
   const int64_t batch = config.has_batch_size() ? config.batch_size() : config.global_batch_size();
   if (batch < 1 || batch > (1 << 24)) {
     diagnostics->Error(origins.Of("batch_size").place,
-                       absl::StrFormat("a batch of %d samples", batch), "1 to 16777216");
+                       absl::StrFormat("a batch of %d samples [TD1104]", batch), "1 to 16777216");
   } else if (const DistributedStrategy& s = config.strategy();
              s.deterministic() && GlobalBatch(config, workers) % s.logical_shards() != 0) {
     diagnostics->Error(
@@ -73,7 +74,7 @@ void CheckData(const DataConfig& data, const Origins& origins, Diagnostics* diag
     if (row.value >= 0 && row.value <= row.max) continue;
     diagnostics->Error(
         origins.Of(row.field).place,
-        absl::StrFormat("%s is %d; it must be in [0, %d]", row.field, row.value, row.max));
+        absl::StrFormat("%s is %d; it must be in [0, %d] [TD1104]", row.field, row.value, row.max));
   }
 }
 
@@ -111,7 +112,7 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
   const auto formats = DataFormats();
   if (std::find(formats.begin(), formats.end(), config.data().format()) == formats.end()) {
     diagnostics->Error(origins.Of("data.format").place,
-                       "there is no data.format \"" + config.data().format() + "\"" +
+                       "there is no data.format \"" + config.data().format() + "\" [TD2005]" +
                            OrDidYouMean(config.data().format(), formats),
                        absl::StrJoin(formats, ", ") + " there are");
   }
@@ -441,14 +442,14 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
   const bool servers = config.mode() == PSERVER || config.mode() == HYBRID;
   if (servers && options.servers.empty()) {
     return InvalidArgument(
-        "mode %s needs servers: start the job with tandemrun "
+        "mode %s needs servers [TD3003]: start the job with tandemrun "
         "--servers=N, or give --pservers=host:port,...",
         Mode_Name(config.mode()));
   }
   const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
   if (meets && options.ranks > 1 && options.rendezvous.empty()) {
     return InvalidArgument(
-        "mode %s needs a rendezvous: start the job with tandemrun "
+        "mode %s needs a rendezvous [TD3003]: start the job with tandemrun "
         "%s, or give --rendezvous=host:port of rank 0, file:///folder or etcd://host:port/prefix",
         Mode_Name(config.mode()), servers ? "--mode=hybrid" : "--nproc=N");
   }
@@ -456,7 +457,7 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
     case LOCAL:
       if (options.ranks != 1) {
         return InvalidArgument(
-            "mode LOCAL is one process, but this is one of %d: say "
+            "mode LOCAL is one process, but this is one of %d [TD3003]: say "
             "--mode=collective or --mode=pserver",
             options.ranks);
       }

@@ -106,8 +106,8 @@ StatusOr<Settings> TakeOverrides(int* argc, char** argv) {
     } else if (eq != std::string::npos) {
       overrides.emplace_back(name, body.substr(eq + 1));
     } else {
-      return InvalidArgument("%s: a field of the job or a knob needs a value: --%s=VALUE", arg,
-                             name);
+      return InvalidArgument("%s: a field of the job or a knob needs a value: --%s=VALUE [TD1003]",
+                             arg, name);
     }
   }
   *argc = kept;
@@ -226,7 +226,7 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
     if (!told) return OkStatus();  // JoinWorld then keeps to this host
     return PermissionDenied(
         "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
-        "reads and changes them. In a network that you trust allow it with "
+        "reads and changes them [TD6002]. In a network that you trust allow it with "
         "--insecure_allow_network; pserver mode has TLS (docs/threat-model.md)",
         rank.rendezvous);
   }

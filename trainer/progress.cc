@@ -193,7 +193,7 @@ StatusOr<LogFormat> ParseLogFormat(std::string_view name) {
     if (name == row.name) return row.format;
     names.push_back(row.name);
   }
-  return InvalidArgument("log_format \"%s\" is none of auto, bar, plain, fleet, json%s",
+  return InvalidArgument("log_format \"%s\" is none of auto, bar, plain, fleet, json [TD1006]%s",
                          std::string(name), OrDidYouMean(name, names));
 }
 

@@ -45,7 +45,7 @@ class Session::Impl {
   Status TrainFrom(int64_t* from);
   Status Recover(const Status& why, int64_t* next);
   static Status Stopped(int64_t step) {
-    return Cancelled("stopped on request after step %d", step);
+    return Cancelled("stopped on request after step %d [TD7007]", step);
   }
   void KeepSearch();
   Status Feed(int part);

@@ -24,7 +24,8 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
   }
   size_t taken = 0;
   for (const auto& [name, tensor] : file.tensors) taken += program.FindVar(name) != nullptr ? 1 : 0;
-  if (taken == 0) return NotFound("%s: none of its tensors is a variable of the model", path);
+  if (taken == 0)
+    return NotFound("%s: none of its tensors is a variable of the model [TD2105]", path);
   std::string others;
   for (const Var* var : program.VarsOf(VarKind::kParam)) {
     if (!file.tensors.contains(var->name)) others += (others.empty() ? "" : ", ") + var->name;
@@ -55,7 +56,7 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(Scope& scope, c
   // Those that this very job has written are no surprise.
   if (!config_.checkpoint().resume() && !options_.rank.restarted) {
     return FailedPrecondition(
-        "%s holds checkpoints up to step %d, and checkpoint.resume is false: "
+        "%s holds checkpoints up to step %d, and checkpoint.resume is false [TD2104]: "
         "choose another checkpoint.dir, or empty this one",
         store_.dir(), there.back());
   }
@@ -63,8 +64,8 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(Scope& scope, c
   TD_ASSIGN_OR_RETURN(Checkpoint checkpoint, store_.LoadNewest(host_, &warnings));
   for (const std::string& warning : warnings) warn(warning);
   if (checkpoint.job != config_.name()) {
-    return FailedPrecondition("%s holds checkpoints of job \"%s\", not of \"%s\"", store_.dir(),
-                              checkpoint.job, config_.name());
+    return FailedPrecondition("%s holds checkpoints of job \"%s\", not of \"%s\" [TD2104]",
+                              store_.dir(), checkpoint.job, config_.name());
   }
   TD_RETURN_IF_ERROR(PutInto(checkpoint.params, store_.dir(), scope));
   TD_RETURN_IF_ERROR(PutInto(checkpoint.state, store_.dir(), scope));

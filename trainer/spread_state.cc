@@ -62,8 +62,8 @@ Status SpreadState::Scatter(Communicator& communicator, const TensorMap& state, 
     if (communicator.rank() == 0) {
       const Tensor& given = state.at(slot.name);
       if (given.desc() != slot.desc) {
-        return FailedPrecondition("the checkpoint's \"%s\" is %s, the program wants %s", slot.name,
-                                  ToString(given.desc()), ToString(slot.desc));
+        return FailedPrecondition("the checkpoint's \"%s\" is %s, the program wants %s [TD2105]",
+                                  slot.name, ToString(given.desc()), ToString(slot.desc));
       }
       TD_RETURN_IF_ERROR(host.CopyFromHost(copy.data(), given.data(), copy.bytes()));
     }

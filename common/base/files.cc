@@ -18,18 +18,18 @@ Status FileError(const std::string& path, const char* what, int error) {
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-      return NotFound("%s", text);
+      return NotFound("%s [TD2106]", text);
     case EACCES:
     case EPERM:
     case EROFS:
-      return PermissionDenied("%s", text);
+      return PermissionDenied("%s [TD2106]", text);
     case ENOSPC:
     case EDQUOT:
-      return ResourceExhausted("%s; make room or choose another folder", text);
+      return ResourceExhausted("%s [TD2107]; make room or choose another folder", text);
     case EISDIR:
-      return InvalidArgument("%s", text);
+      return InvalidArgument("%s [TD2106]", text);
     default:
-      return DataLoss("%s", text);
+      return DataLoss("%s [TD2106]", text);
   }
 }
 

@@ -42,7 +42,7 @@ StatusOr<Fd> Bind(const std::string& host, int port, bool reuse) {
   const int on = 1;
   if (reuse) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    return Unavailable("port %d of %s: %s", port, host, ErrnoText(errno));
+    return Unavailable("port %d of %s: %s [TD4009]", port, host, ErrnoText(errno));
   }
   return fd;
 }

@@ -135,7 +135,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions&
                                                         std::vector<HttpRoute> routes) {
   if (!IsLoopback(options.listen) && !options.insecure_allow_network) {
     return PermissionDenied(
-        "%s is a network address, and pages are served without TLS: listen on "
+        "%s is a network address, and pages are served without TLS [TD6001]: listen on "
         "127.0.0.1, or allow it with --insecure_allow_network",
         ToString(options.listen));
   }
@@ -155,7 +155,8 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions&
   if (!error) impl.acceptor.bind(local, error);
   if (!error) impl.acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) {
-    return Unavailable("cannot listen on %s: %s", ToString(options.listen), error.message());
+    return Unavailable("cannot listen on %s: %s [TD4009]", ToString(options.listen),
+                       error.message());
   }
   impl.endpoint = {options.listen.host, impl.acceptor.local_endpoint().port()};
   impl.Accept();

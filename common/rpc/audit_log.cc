@@ -82,7 +82,8 @@ void AuditLog::Tick() {
 Status AuditLog::OpenFile() {
   const int fd = open(options_.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0) {
-    return PermissionDenied("audit log %s cannot be written: %s", options_.path, ErrnoText(errno));
+    return PermissionDenied("audit log %s cannot be written: %s [TD2106]", options_.path,
+                            ErrnoText(errno));
   }
   file_ = Fd(fd);
   struct stat info {};

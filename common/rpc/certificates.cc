@@ -247,12 +247,13 @@ std::string DateText(int64_t seconds) {
 
 Status CheckValidity(const CertificateFacts& facts, int64_t now) {
   if (now > facts.not_after) {
-    return Unauthenticated("expired on %s; hint: tandem certs issue makes a new one",
+    return Unauthenticated("expired on %s [TD6008]; hint: tandem certs issue makes a new one",
                            DateText(facts.not_after));
   }
   if (now < facts.not_before) {
-    return Unauthenticated("is valid from %s on, and it is %s here; hint: is the clock right?",
-                           DateText(facts.not_before), DateText(now));
+    return Unauthenticated(
+        "is valid from %s on, and it is %s here [TD6008]; hint: is the clock right?",
+        DateText(facts.not_before), DateText(now));
   }
   return OkStatus();
 }
@@ -297,7 +298,7 @@ Status WriteDraft(const FileToWrite& file) {
                            static_cast<ssize_t>(file.text.size()) &&
                        fsync(fd.get()) == 0;
   if (written) return OkStatus();
-  return PermissionDenied("cannot write %s: %s", file.Draft(), ErrnoText(errno));
+  return PermissionDenied("cannot write %s: %s [TD2106]", file.Draft(), ErrnoText(errno));
 }
 
 // All drafts first, so that a program that watches finds files that do not fit each other for
@@ -306,7 +307,7 @@ Status WriteTogether(const std::vector<FileToWrite>& files) {
   for (const FileToWrite& file : files) TD_RETURN_IF_ERROR(WriteDraft(file));
   for (const FileToWrite& file : files) {
     if (rename(file.Draft().c_str(), file.path.c_str()) != 0) {
-      return PermissionDenied("cannot write %s: %s", file.path, ErrnoText(errno));
+      return PermissionDenied("cannot write %s: %s [TD2106]", file.path, ErrnoText(errno));
     }
   }
   return OkStatus();
@@ -317,7 +318,7 @@ Status MakeFolder(const std::string& dir) {
   const std::filesystem::path parent = std::filesystem::path(dir).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
   if (mkdir(dir.c_str(), 0700) == 0 || errno == EEXIST) return OkStatus();
-  return PermissionDenied("cannot make %s: %s", dir, ErrnoText(errno));
+  return PermissionDenied("cannot make %s: %s [TD2106]", dir, ErrnoText(errno));
 }
 
 }  // namespace

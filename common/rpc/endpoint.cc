@@ -10,19 +10,21 @@ StatusOr<Endpoint> ParseEndpoint(std::string_view text) {
   const std::string whole(text);
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) {
-    return InvalidArgument("address \"%s\": expected HOST:PORT", whole);
+    return InvalidArgument("address \"%s\": expected HOST:PORT [TD1009]", whole);
   }
   std::string_view host = text.substr(0, colon), port = text.substr(colon + 1);
   const bool brackets = host.size() >= 2 && host.front() == '[' && host.back() == ']';
   if (brackets) host = host.substr(1, host.size() - 2);
   if (host.empty() || (!brackets && host.find(':') != std::string_view::npos)) {
-    return InvalidArgument("address \"%s\": expected HOST:PORT, IPv6 as [ADDRESS]:PORT", whole);
+    return InvalidArgument("address \"%s\": expected HOST:PORT, IPv6 as [ADDRESS]:PORT [TD1009]",
+                           whole);
   }
   Endpoint endpoint{std::string(host), 0};
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
   if (error != std::errc() || end != port.data() + port.size() || endpoint.port < 0 ||
       endpoint.port > 65535) {
-    return InvalidArgument("address \"%s\": the port must be a number from 0 to 65535", whole);
+    return InvalidArgument("address \"%s\": the port must be a number from 0 to 65535 [TD1009]",
+                           whole);
   }
   return endpoint;
 }

@@ -29,7 +29,7 @@ StatusOr<PeerRole> ParsePeerRole(std::string_view text) {
     if (text == RoleName(role)) return role;
     names.push_back(RoleName(role));
   }
-  return InvalidArgument("role \"%s\": expected trainer, pserver, observer or admin%s",
+  return InvalidArgument("role \"%s\": expected trainer, pserver, observer or admin [TD1006]%s",
                          std::string(text), OrDidYouMean(text, names));
 }
 

@@ -90,7 +90,8 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& optio
                                                       const std::vector<grpc::Service*>& services) {
   if (!options.tls.enabled() && !IsLoopback(options.listen) && !options.insecure_allow_network) {
     return PermissionDenied(
-        "listening on %s without TLS: anybody in the network could read and change parameters; "
+        "listening on %s without TLS: anybody in the network could read and change parameters "
+        "[TD6001]; "
         "give tls_dir (tandem certs issue makes one), or allow it with insecure_allow_network",
         ToString(options.listen));
   }
@@ -104,7 +105,8 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& optio
   auto server = std::unique_ptr<RpcServer>(new RpcServer());
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || port <= 0) {
-    return Unavailable("cannot listen on %s: %s", ToString(options.listen), WhyNot(options.listen));
+    return Unavailable("cannot listen on %s: %s [TD4009]", ToString(options.listen),
+                       WhyNot(options.listen));
   }
   server->endpoint_ = {options.listen.host, port};
   server->SetServing(false);

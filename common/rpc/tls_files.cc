@@ -16,8 +16,9 @@ Status CheckPrivate(const std::string& path) {
   if (stat(path.c_str(), &info) != 0) return NotFound("key %s: %s", path, ErrnoText(errno));
   // The group may read a mounted secret (Kubernetes' fsGroup); nobody else.
   if ((info.st_mode & 027) == 0) return OkStatus();
-  return PermissionDenied("key %s may be read or changed by others (mode %o); run chmod 600 %s",
-                          path, static_cast<unsigned>(info.st_mode & 0777), path);
+  return PermissionDenied(
+      "key %s may be read or changed by others (mode %o) [TD6012]; run chmod 600 %s", path,
+      static_cast<unsigned>(info.st_mode & 0777), path);
 }
 
 }  // namespace
@@ -38,10 +39,10 @@ StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files)
 
 StatusOr<std::string> ReadPem(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound("TLS file %s cannot be opened", path);
+  if (!file) return NotFound("TLS file %s cannot be opened [TD6015]", path);
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (text.find("-----BEGIN ") == std::string::npos) {
-    return InvalidArgument("TLS file %s is not PEM (no \"-----BEGIN\" in it)", path);
+    return InvalidArgument("TLS file %s is not PEM (no \"-----BEGIN\" in it) [TD6015]", path);
   }
   return text;
 }
@@ -72,13 +73,14 @@ StatusOr<PeerIdentity> RequireIdentity(const TlsFiles& files, PeerRole role,
   const std::string hint =
       absl::StrFormat("; hint: tandem certs issue --job=%s --role=%s", name, RoleName(role));
   if (!identity) {
-    return PermissionDenied("certificate %s names no role in a job (%s)%s", files.cert,
+    return PermissionDenied("certificate %s names no role in a job (%s) [TD6010]%s", files.cert,
                             ToUri({name, role}), hint);
   }
   if (identity->role != role || (!job.empty() && identity->job != job)) {
-    return PermissionDenied("certificate %s is for role %s of job \"%s\", but this is a %s%s%s",
-                            files.cert, RoleName(identity->role), identity->job, RoleName(role),
-                            job.empty() ? "" : " of job \"" + job + "\"", hint);
+    return PermissionDenied(
+        "certificate %s is for role %s of job \"%s\", but this is a %s%s [TD6010]%s", files.cert,
+        RoleName(identity->role), identity->job, RoleName(role),
+        job.empty() ? "" : " of job \"" + job + "\"", hint);
   }
   return *identity;
 }

@@ -128,7 +128,7 @@ Status HandshakeFailed(const Endpoint& server, const TlsFiles& tls, const Handsh
     const bool dates =
         verdict == X509_V_ERR_CERT_HAS_EXPIRED || verdict == X509_V_ERR_CERT_NOT_YET_VALID;
     return Unauthenticated(
-        "the certificate of the server at %s is not accepted: %s; hint: %s", at,
+        "the certificate of the server at %s is not accepted: %s [TD6005]; hint: %s", at,
         X509_verify_cert_error_string(verdict),
         dates ? "renew it there with tandem certs issue, if this machine's clock is right"
               : "is " + tls.ca + " the authority that issued it, and is it one for a pserver?");
@@ -138,7 +138,8 @@ Status HandshakeFailed(const Endpoint& server, const TlsFiles& tls, const Handsh
   }
   if (shake.error == SSL_ERROR_SSL) {
     return FailedPrecondition(
-        "the server at %s does not speak TLS, and this client does; hint: give tls_dir to both or "
+        "the server at %s does not speak TLS, and this client does [TD6004]; hint: give tls_dir to "
+        "both or "
         "to neither",
         at);
   }
@@ -154,7 +155,8 @@ Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_u
   if (X509_check_ip_asc(cert.get(), server.host.c_str(), 0) != 1 &&
       X509_check_host(cert.get(), server.host.c_str(), server.host.size(), 0, nullptr) != 1) {
     return Unauthenticated(
-        "the certificate of the server at %s is for %s, not for %s; hint: tandem certs issue "
+        "the certificate of the server at %s is for %s, not for %s [TD6006]; hint: tandem certs "
+        "issue "
         "--role=pserver --host=%s",
         ToString(server), facts.hosts.empty() ? "no host" : absl::StrJoin(facts.hosts, ", "),
         server.host, server.host);
@@ -162,7 +164,7 @@ Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_u
   if (server_uri.empty() || (facts.uris.size() == 1 && facts.uris[0] == server_uri)) {
     return OkStatus();
   }
-  return PermissionDenied("the server at %s is %s, expected was %s", ToString(server),
+  return PermissionDenied("the server at %s is %s, expected was %s [TD6006]", ToString(server),
                           Named(cert.get()), server_uri);
 }
 
@@ -178,12 +180,14 @@ Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
   if (timeout) return Unavailable("%s does not answer", ToString(server));
   if (tls.cert.empty()) {
     return Unauthenticated(
-        "the server at %s wants a certificate, and this client has none; hint: give tls_dir, or "
+        "the server at %s wants a certificate, and this client has none [TD6007]; hint: give "
+        "tls_dir, or "
         "tls_cert and tls_key",
         ToString(server));
   }
   return Unauthenticated(
-      "the server at %s does not accept certificate %s (%s); hint: was it issued by the authority "
+      "the server at %s does not accept certificate %s (%s) [TD6007]; hint: was it issued by the "
+      "authority "
       "in the server's ca.crt? tandem certs show tells",
       ToString(server), tls.cert, Named(SSL_get_certificate(ssl)));
 }
@@ -193,7 +197,7 @@ Status ProbePlain(const Endpoint& server) {
   TD_ASSIGN_OR_RETURN(const Handshake shake, ShakeHands(server, nullptr));
   if (!shake.done && !shake.server_spoke()) return OkStatus();
   return FailedPrecondition(
-      "the server at %s speaks TLS, and this client does not; hint: give tls_dir",
+      "the server at %s speaks TLS, and this client does not [TD6003]; hint: give tls_dir",
       ToString(server));
 }
 

@@ -29,9 +29,9 @@ constexpr double kExactIntegersBelow = 9007199254740992.0;  // 2^53
 
 Error Expected(const gpb::FieldDescriptor& field, std::string_view what, const Literal& got,
                std::string hint = "") {
-  return ValueError{
-      absl::StrFormat("%s expects %s, got %s", field.name(), std::string(what), got.Shown()),
-      std::move(hint)};
+  return ValueError{absl::StrFormat("%s expects %s, got %s [TD1103]", field.name(),
+                                    std::string(what), got.Shown()),
+                    std::move(hint)};
 }
 
 std::string NumberText(double v) { return absl::StrFormat("%.12g", v); }
@@ -43,15 +43,17 @@ Error CheckRange(const gpb::FieldDescriptor& field, double v) {
   if (!low && !high) return std::nullopt;
   const std::string unit = knob.unit().empty() ? "" : " " + knob.unit();
   return ValueError{
-      absl::StrFormat("%s is out of range: %s is %s than %s%s", field.name(), NumberText(v),
-                      low ? "less" : "more", NumberText(low ? knob.min() : knob.max()), unit),
+      absl::StrFormat("%s is out of range: %s is %s than %s%s [TD1104]", field.name(),
+                      NumberText(v), low ? "less" : "more",
+                      NumberText(low ? knob.min() : knob.max()), unit),
       absl::StrFormat("allowed: %s to %s%s", knob.has_min() ? NumberText(knob.min()) : "any",
                       knob.has_max() ? NumberText(knob.max()) : "any", unit)};
 }
 
 Error NotFinite(const gpb::FieldDescriptor& field, const Literal& literal) {
-  return ValueError{absl::StrFormat("%s: %s is not a finite number", field.name(), literal.Shown()),
-                    "write a finite number"};
+  return ValueError{
+      absl::StrFormat("%s: %s is not a finite number [TD1103]", field.name(), literal.Shown()),
+      "write a finite number"};
 }
 
 bool IsNotFiniteWord(const std::string& text) {
@@ -95,7 +97,7 @@ Error GetInteger(const gpb::FieldDescriptor& field, const Literal& literal, uint
   double v = 0;
   if (literal.kind == Literal::Kind::kInteger) {
     if (!gpb::io::Tokenizer::ParseInteger(literal.text, limit, magnitude)) {
-      return ValueError{absl::StrFormat("%s: %s does not fit into %s", field.name(),
+      return ValueError{absl::StrFormat("%s: %s does not fit into %s [TD1103]", field.name(),
                                         literal.Shown(), field.type_name()),
                         ""};
     }

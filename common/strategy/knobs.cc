@@ -179,7 +179,8 @@ StatusOr<std::vector<KnobInfo>> FindKnobs(std::string_view name) {
   if (!found.empty()) return found;
   const std::string_view instead = InsteadOf(name);
   const std::string hint = instead.empty() ? DidYouMean(name, index.Names()) : std::string(instead);
-  return NotFound("there is no knob \"%s\"%s", std::string(name), hint.empty() ? "" : "; " + hint);
+  return NotFound("there is no knob \"%s\" [TD1101]%s", std::string(name),
+                  hint.empty() ? "" : "; " + hint);
 }
 
 std::string KnobsMarkdown() {

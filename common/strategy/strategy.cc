@@ -53,11 +53,11 @@ StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string
     }
     names.insert(names.end(), also.begin(), also.end());
     const std::string hint = instead.empty() ? DidYouMean(name, names) : std::string(instead);
-    return InvalidArgument("%s", WithHint("there is no setting \"" + name + "\"", hint));
+    return InvalidArgument("%s", WithHint("there is no setting \"" + name + "\" [TD1101]", hint));
   }
   if (found.size() > 1) {
-    return InvalidArgument("\"%s\" is the name of several settings; write one of: %s", name,
-                           PathList(found));
+    return InvalidArgument("\"%s\" is the name of several settings [TD1110]; write one of: %s",
+                           name, PathList(found));
   }
   const FieldPlace* place = found[0];
   if (place->field().is_repeated() && place->field().message_type() != nullptr) {

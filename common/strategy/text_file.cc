@@ -27,9 +27,11 @@ class FileDescriptor {
 
 Status OpenError(const std::string& path, int error) {
   const std::string why = ErrnoText(error);
-  if (error == ENOENT || error == ENOTDIR) return NotFound("cannot open %s: %s", path, why);
-  if (error == EACCES || error == EPERM) return PermissionDenied("cannot open %s: %s", path, why);
-  return InvalidArgument("cannot open %s: %s", path, why);
+  if (error == ENOENT || error == ENOTDIR)
+    return NotFound("cannot open %s: %s [TD1008]", path, why);
+  if (error == EACCES || error == EPERM)
+    return PermissionDenied("cannot open %s: %s [TD1008]", path, why);
+  return InvalidArgument("cannot open %s: %s [TD1008]", path, why);
 }
 
 }  // namespace
@@ -39,7 +41,8 @@ StatusOr<TextFile> ReadTextFile(const std::string& path) {
   if (fd.get() < 0) return OpenError(path, errno);
   struct stat info = {};
   if (::fstat(fd.get(), &info) != 0) return OpenError(path, errno);
-  if (S_ISDIR(info.st_mode)) return InvalidArgument("%s is a folder, expected a file", path);
+  if (S_ISDIR(info.st_mode))
+    return InvalidArgument("%s is a folder, expected a file [TD1008]", path);
   TextFile file{path, ""};
   char buffer[1 << 16];
   // Counted while reading: a pipe or a growing file has no honest size.

@@ -63,7 +63,7 @@ class TextParser : public gpb::io::ErrorCollector {
 
   // From the tokenizer: an unterminated string, a control character.
   void AddError(int line, int column, const std::string& message) override {
-    diagnostics_->Error(PlaceAt(line, column), message);
+    diagnostics_->Error(PlaceAt(line, column), message + " [TD1105]");
   }
 
  private:
@@ -197,7 +197,7 @@ void TextParser::ParseMessage(Scope* scope, const char* close, const SourcePlace
     ParseStatement(scope, depth);
   }
   if (close != nullptr && !diagnostics_->full()) {
-    diagnostics_->Error(opened, "this message is never closed",
+    diagnostics_->Error(opened, "this message is never closed [TD1105]",
                         absl::StrCat("add \"", close, "\" where it ends"));
   }
 }
@@ -206,7 +206,7 @@ void TextParser::ParseStatement(Scope* scope, int depth) {
   const SourcePlace place = Here();
   const int line = token().line;
   if (token().type != Tokenizer::TYPE_IDENTIFIER) {
-    diagnostics_->Error(place, "expected the name of a field, got " + TokenText());
+    diagnostics_->Error(place, "expected the name of a field, got " + TokenText() + " [TD1105]");
     Next();
     SkipLine(line);
     return;
@@ -259,7 +259,7 @@ bool TextParser::ResolveName(Scope* scope, const std::string& name, const Source
     return true;
   }
   if (ResolveStrategyName(scope, name, place, target)) return true;
-  diagnostics_->Error(place, absl::StrCat(type.name(), " has no field \"", name, "\""),
+  diagnostics_->Error(place, absl::StrCat(type.name(), " has no field \"", name, "\" [TD1101]"),
                       HintFor(*scope, name));
   return false;
 }
@@ -306,16 +306,16 @@ bool TextParser::Claim(const Target& target, const SourcePlace& place, int line)
   const gpb::OneofDescriptor* oneof = target.field->real_containing_oneof();
   for (const auto& [other, other_line] : seen) {
     if (other == target.field) {
-      diagnostics_->Error(
-          place,
-          absl::StrCat(target.field->name(), " is given twice; first in line ", other_line + 1),
-          "keep one of them");
+      diagnostics_->Error(place,
+                          absl::StrCat(target.field->name(), " is given twice; first in line ",
+                                       other_line + 1, " [TD1102]"),
+                          "keep one of them");
       return false;
     }
     if (oneof != nullptr && other->real_containing_oneof() == oneof) {
       diagnostics_->Error(place,
                           absl::StrCat(target.field->name(), " and ", other->name(), " (line ",
-                                       other_line + 1, ") exclude each other"),
+                                       other_line + 1, ") exclude each other [TD1102]"),
                           "keep one of them");
       return false;
     }
@@ -331,8 +331,8 @@ void TextParser::ParseFieldValue(Scope* scope, const Target& target, const Sourc
     origins_->Set(target.path, Origin{OriginKind::kFile, place, ""});
   }
   if (!message && !colon) {
-    diagnostics_->Error(
-        Here(), absl::StrCat("expected \":\" after ", target.field->name(), ", got ", TokenText()));
+    diagnostics_->Error(Here(), absl::StrCat("expected \":\" after ", target.field->name(),
+                                             ", got ", TokenText(), " [TD1105]"));
     return SkipLine(place.line - 1);
   }
   const auto parse_one = [&] {
@@ -343,7 +343,7 @@ void TextParser::ParseFieldValue(Scope* scope, const Target& target, const Sourc
     return;
   }
   if (!target.field->is_repeated()) {
-    diagnostics_->Error(Here(), absl::StrCat(target.field->name(), " is not a list"),
+    diagnostics_->Error(Here(), absl::StrCat(target.field->name(), " is not a list [TD1103]"),
                         "write one value without [ ]");
     return SkipBalanced();
   }
@@ -351,7 +351,8 @@ void TextParser::ParseFieldValue(Scope* scope, const Target& target, const Sourc
   while (!AtEnd() && !Take("]")) {
     if (!parse_one()) return;
     if (Is("]") || Take(",")) continue;
-    diagnostics_->Error(Here(), "expected \",\" or \"]\" in a list, got " + TokenText());
+    diagnostics_->Error(Here(),
+                        "expected \",\" or \"]\" in a list, got " + TokenText() + " [TD1105]");
     return SkipLine(token().line);
   }
 }
@@ -360,7 +361,8 @@ bool TextParser::ParseChild(Scope* scope, const Target& target, int depth) {
   const char* close = Is("{") ? "}" : Is("<") ? ">" : nullptr;
   if (close == nullptr) {
     diagnostics_->Error(
-        Here(), absl::StrCat(target.field->name(), " expects a message in { }, got ", TokenText()));
+        Here(), absl::StrCat(target.field->name(), " expects a message in { }, got ", TokenText(),
+                             " [TD1105]"));
     SkipLine(token().line);
     return false;
   }
@@ -424,8 +426,8 @@ bool TextParser::ParseScalar(const Target& target) {
   const int line = token().line;
   Literal literal;
   if (!ReadLiteral(&literal)) {
-    diagnostics_->Error(
-        place, absl::StrCat("expected a value for ", target.field->name(), ", got ", TokenText()));
+    diagnostics_->Error(place, absl::StrCat("expected a value for ", target.field->name(), ", got ",
+                                            TokenText(), " [TD1105]"));
     SkipLine(line);
     return false;
   }

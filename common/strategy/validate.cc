@@ -120,16 +120,17 @@ void Validator::CheckKnob(const FieldPlace& place) {
   const std::string setting = absl::StrCat(place.path, ": ", value);
   const std::string usual = DefaultText(place.field());
   const std::string keep = usual.empty() ? "remove it" : "remove it, its default is " + usual;
-  if (!options.built()) return Error(place.path, setting + " is not built yet", keep);
+  if (!options.built()) return Error(place.path, setting + " is not built yet [TD1109]", keep);
   const auto& values = options.built_value();
   if (!values.empty() && std::find(values.begin(), values.end(), value) == values.end()) {
-    return Error(place.path, setting + " is not built yet",
+    return Error(place.path, setting + " is not built yet [TD1109]",
                  "built are: " + absl::StrJoin(values, ", "));
   }
   const auto mode = static_cast<int>(context_.mode);
   const auto& modes = options.mode();
   if (modes.empty() || std::find(modes.begin(), modes.end(), mode) != modes.end()) return;
-  const std::string message = absl::StrCat(setting, " has no effect with ", ModeText());
+  const std::string message =
+      absl::StrCat(setting, " has no effect with ", ModeText(), " [TD1107]");
   if (options.tuning()) return diagnostics_->Note(PlaceOf(place.path), message);
   std::vector<std::string> names;
   for (int m : modes) names.emplace_back(TrainModeName(static_cast<TrainMode>(m)));
@@ -142,7 +143,7 @@ void Validator::CheckModeField() {
   if (static_cast<int>(strategy_.mode()) == static_cast<int>(context_.mode)) return;
   Error("mode",
         absl::StrCat("mode: ", Knob::Mode_Name(strategy_.mode()), " of the strategy contradicts ",
-                     ModeText()),
+                     ModeText(), " [TD1108]"),
         "remove mode from the strategy, or change one of the two");
 }
 
@@ -200,32 +201,34 @@ void Validator::CheckRegime() {
   if (configs.k_steps() > 0 && !strategy_.a_sync()) {
     Error("a_sync_configs.k_steps",
           absl::StrCat("a_sync_configs.k_steps: ", configs.k_steps(), " (geo) contradicts ",
-                       "a_sync: false (", origins_.Of(prefix_ + "a_sync").ToString(), ")"),
+                       "a_sync: false (", origins_.Of(prefix_ + "a_sync").ToString(), ") [TD1108]"),
           "add a_sync: true");
   }
   if (configs.half_async() && !strategy_.a_sync()) {
     Error("a_sync_configs.half_async",
           absl::StrCat("a_sync_configs.half_async: true contradicts a_sync: false (",
-                       origins_.Of(prefix_ + "a_sync").ToString(), ")"),
+                       origins_.Of(prefix_ + "a_sync").ToString(), ") [TD1108]"),
           "add a_sync: true");
   }
   if (configs.max_staleness() >= 0 && !strategy_.a_sync()) {
     Error("a_sync_configs.max_staleness",
           absl::StrCat("a_sync_configs.max_staleness: ", configs.max_staleness(),
                        " contradicts a_sync: false (", origins_.Of(prefix_ + "a_sync").ToString(),
-                       ")"),
+                       ") [TD1108]"),
           "add a_sync: true");
   }
   if (configs.enable_dc_asgd() && !strategy_.a_sync()) {
     Error("a_sync_configs.enable_dc_asgd",
           absl::StrCat("a_sync_configs.enable_dc_asgd: true contradicts a_sync: false (",
-                       origins_.Of(prefix_ + "a_sync").ToString(), "): no gradient is late there"),
+                       origins_.Of(prefix_ + "a_sync").ToString(),
+                       "): no gradient is late there [TD1108]"),
           "add a_sync: true");
   }
   if (configs.enable_dc_asgd() && configs.k_steps() > 0) {
     Error("a_sync_configs.enable_dc_asgd",
-          absl::StrCat("a_sync_configs.enable_dc_asgd and ", Named("a_sync_configs.k_steps"),
-                       " (geo) exclude each other: differences of parameters are no gradients"),
+          absl::StrCat(
+              "a_sync_configs.enable_dc_asgd and ", Named("a_sync_configs.k_steps"),
+              " (geo) exclude each other: differences of parameters are no gradients [TD1108]"),
           "keep one of them");
   }
   if (configs.k_steps() > 0 && (configs.half_async() || configs.max_staleness() >= 0)) {
@@ -233,7 +236,7 @@ void Validator::CheckRegime() {
           absl::StrCat("a_sync_configs.k_steps: ", configs.k_steps(), " (geo) and ",
                        Named(configs.half_async() ? "a_sync_configs.half_async"
                                                   : "a_sync_configs.max_staleness"),
-                       " exclude each other"),
+                       " exclude each other [TD1108]"),
           "keep one of them");
   }
 }
@@ -350,8 +353,10 @@ void Validator::CheckExclusions() {
 
 void Validator::Refuse(const Exclusion& e) {
   if (!e.both) return;
-  Error(e.first, absl::StrCat(e.first, " and ", Named(e.second), " exclude each other: ", e.why),
-        "keep one of them");
+  Error(
+      e.first,
+      absl::StrCat(e.first, " and ", Named(e.second), " exclude each other: ", e.why, " [TD1108]"),
+      "keep one of them");
 }
 
 void Validator::CheckPipeline() {
@@ -450,8 +455,10 @@ void Validator::CheckSharding() {
   };
   for (const Exclusion& e : exclusions) {
     if (!e.given) continue;
-    Error("sharding", absl::StrCat("sharding and ", Named(e.other), " exclude each other: ", e.why),
-          "keep one of them");
+    Error(
+        "sharding",
+        absl::StrCat("sharding and ", Named(e.other), " exclude each other: ", e.why, " [TD1108]"),
+        "keep one of them");
   }
 }
 

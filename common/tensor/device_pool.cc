@@ -81,14 +81,16 @@ Status DevicePool::AddChunk(size_t bytes) {
   if (limit > 0) chunk = std::max(bytes, std::min(chunk, limit - std::min(limit, have)));
   if (limit > 0 && have + bytes > limit) {
     return ResourceExhausted(
-        "no memory for %d bytes on %s: gpu_memory_limit_mb allows %d, of which %d are in use",
+        "no memory for %d bytes on %s: gpu_memory_limit_mb allows %d, of which %d are in use "
+        "[TD5004]",
         bytes, device_, limit, counts_.used_bytes);
   }
   // What is free may lie in pieces.
   if (AskDriver(chunk) || (chunk > bytes && AskDriver(bytes))) return OkStatus();
   return ResourceExhausted(
-      "no memory for %d bytes on %s: %d are free there, %d of the %d taken are in use here", bytes,
-      device_, driver_.free_bytes(), counts_.used_bytes, have);
+      "no memory for %d bytes on %s: %d are free there, %d of the %d taken are in use here "
+      "[TD5004]",
+      bytes, device_, driver_.free_bytes(), counts_.used_bytes, have);
 }
 
 bool DevicePool::AskDriver(size_t bytes) {

@@ -43,10 +43,10 @@ const std::vector<FlagSpec>& BenchFlags() {
 StatusOr<KnobBenchOptions> OptionsOf(const ParsedArgs& args) {
   KnobBenchOptions options;
   if (args.Has("short") && args.Has("long")) {
-    return InvalidArgument("--short and --long exclude each other");
+    return InvalidArgument("--short and --long exclude each other [TD1005]");
   }
   if (args.Has("job") && args.Has("network")) {
-    return InvalidArgument("--job and --network exclude each other");
+    return InvalidArgument("--job and --network exclude each other [TD1005]");
   }
   options.length = args.Has("short") ? 0.05 : args.Has("long") ? 2 : 1;
   const int rounds = args.Has("short") ? 1 : args.Has("long") ? 5 : 3;
@@ -117,7 +117,7 @@ Status Show(const ParsedArgs& args, const KnobReport& report) {
 StatusOr<int> BenchKnobs(const ParsedArgs& args) {
   const std::string output = args.Get("output", "table");
   if (output != "table" && output != "json") {
-    return InvalidArgument("--output: expected table or json, got \"%s\"%s", output,
+    return InvalidArgument("--output: expected table or json, got \"%s\" [TD1006]%s", output,
                            HintText(output, {"table", "json"}));
   }
   TD_ASSIGN_OR_RETURN(KnobBenchOptions options, OptionsOf(args));

@@ -67,7 +67,8 @@ Status Issue(const ParsedArgs& args, const std::string& dir) {
   for (const char* name : {"job", "role"}) {
     if (!args.Has(name)) {
       return InvalidArgument(
-          "--%s is missing; hint: tandem certs issue %s --job=NAME --role=pserver", name, dir);
+          "--%s is missing [TD1007]; hint: tandem certs issue %s --job=NAME --role=pserver", name,
+          dir);
     }
   }
   LeafRequest request;
@@ -195,9 +196,10 @@ Status Certs(const ParsedArgs& args) {
     return verb == "init" ? Init(args, words[1]) : Issue(args, words[1]);
   }
   if (verb == "init" || verb == "issue" || verb == "show") {
-    return InvalidArgument("tandem certs %s needs a folder; hint: tandem certs --help", verb);
+    return InvalidArgument("tandem certs %s needs a folder [TD1007]; hint: tandem certs --help",
+                           verb);
   }
-  return InvalidArgument("expected init, issue or show%s",
+  return InvalidArgument("expected init, issue or show [TD1006]%s",
                          HintText(verb, {"init", "issue", "show"}));
 }
 

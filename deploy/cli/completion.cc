@@ -2,6 +2,7 @@
 
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
+#include "deploy/cli/error_codes.h"
 
 namespace tandem::deploy {
 namespace {
@@ -24,6 +25,10 @@ constexpr char kScript[] = R"(_tandem() {
       fi
       help=("$program" "${COMP_WORDS[1]}" --help) ;;
   esac
+  if [[ ${COMP_WORDS[1]} == explain && $current == [Tt]* ]]; then
+    COMPREPLY=($(compgen -W "$_tandem_errors" -- "${current^^}"))
+    return
+  fi
   [[ $current == -* ]] || return
   local flags=$("${help[@]}" 2>/dev/null | sed -n 's/^  \(--[a-z_0-9]*=\{0,1\}\).*/\1/p')
   COMPREPLY=($(compgen -W "$flags" -- "$current"))
@@ -41,15 +46,20 @@ int RunCompletion(const Args& args) {
   if (!ParseOrExplain("completion", kUsage, {}, args, &parsed, &exit_code)) return exit_code;
   const std::string shell = parsed.positional.empty() ? "" : parsed.positional[0];
   if (shell != "bash" && shell != "zsh") {
-    return Fail("completion", InvalidArgument("\"%s\": expected bash or zsh%s", shell,
+    return Fail("completion", InvalidArgument("\"%s\": expected bash or zsh [TD1006]%s", shell,
                                               HintText(shell, {"bash", "zsh"})));
   }
   std::string commands;
   for (const Command& command : Commands()) {
     commands += (commands.empty() ? "" : " ") + std::string(command.name);
   }
+  std::string errors;
+  for (const ErrorCode& code : ErrorCodes()) {
+    errors += (errors.empty() ? "" : " ") + NameOf(code);
+  }
   if (shell == "zsh") std::puts("autoload -U +X bashcompinit && bashcompinit");
-  std::printf("_tandem_commands=\"%s\"\n%s", commands.c_str(), kScript);
+  std::printf("_tandem_commands=\"%s\"\n_tandem_errors=\"%s\"\n%s", commands.c_str(),
+              errors.c_str(), kScript);
   return kExitOk;
 }
 

@@ -58,7 +58,7 @@ std::string TableText(const std::vector<std::vector<std::string>>& rows) {
 StatusOr<bool> WantsJson(const ParsedArgs& args) {
   const std::string format = args.Get("output", "text");
   if (format == "text" || format == "json") return format == "json";
-  return InvalidArgument("--output=%s: expected text or json%s", format,
+  return InvalidArgument("--output=%s: expected text or json [TD1006]%s", format,
                          HintText(format, {"text", "json"}));
 }
 

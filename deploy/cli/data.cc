@@ -130,7 +130,7 @@ Status InspectFile(const std::string& path, const Shown& shown, Report& report) 
                  {"bytes", scanner->file_bytes()},
                  {"first", first}};
   report.AddBad(warnings);
-  return warnings.empty() ? OkStatus() : DataLoss("%s: has damaged records", path);
+  return warnings.empty() ? OkStatus() : DataLoss("%s: has damaged records [TD2002]", path);
 }
 
 Status InspectPart(const char* part, const Dataset& data, const Shown& shown, Report& report) {
@@ -263,7 +263,7 @@ Status Convert(const ParsedArgs& parsed, bool as_json) {
   const std::string format = parsed.Get("to", Name(to.format));
   const auto known = RecordFormatOf(format);
   if (!known.has_value()) {
-    return InvalidArgument("--to: there is no record format \"%s\"%s", format,
+    return InvalidArgument("--to: there is no record format \"%s\" [TD1006]%s", format,
                            OrDidYouMean(format, RecordFormatNames()));
   }
   to.format = *known;
@@ -271,7 +271,7 @@ Status Convert(const ParsedArgs& parsed, bool as_json) {
   TD_ASSIGN_OR_RETURN(to.bad_records_max, parsed.GetInt("max_bad_records", 0, 0, INT32_MAX));
   const std::string part = parsed.Get("part", "train");
   if (part != "train" && part != "test") {
-    return InvalidArgument("--part: expected train or test, got \"%s\"", part);
+    return InvalidArgument("--part: expected train or test, got \"%s\" [TD1006]", part);
   }
   const std::string& from = parsed.positional[1];
   TD_ASSIGN_OR_RETURN(const Report report, IsJob(from)
@@ -311,7 +311,7 @@ int RunData(const Args& args) {
   if (!ParseOrExplain("data", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string what = parsed.positional.empty() ? "" : parsed.positional[0];
   if (what != "inspect" && what != "convert") {
-    return Fail("data", InvalidArgument("expected inspect or convert%s",
+    return Fail("data", InvalidArgument("expected inspect or convert [TD1006]%s",
                                         OrDidYouMean(what, {"inspect", "convert"})));
   }
   const size_t wanted = what == "inspect" ? 2 : 3;

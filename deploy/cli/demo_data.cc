@@ -14,7 +14,7 @@ Status CheckIdxFolder(const std::string& dir) {
     const std::string path = dir + "/" + name;
     std::error_code error;
     if (!std::filesystem::exists(path, error) && !std::filesystem::exists(path + ".gz", error)) {
-      return NotFound("no %s (or .gz) in %s", name, dir);
+      return NotFound("no %s (or .gz) in %s [TD2001]", name, dir);
     }
   }
   return OkStatus();

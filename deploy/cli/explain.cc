@@ -10,20 +10,27 @@
 #include "common/base/nearest.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
+#include "deploy/cli/error_codes.h"
 
 namespace tandem::deploy {
 namespace {
 
 constexpr char kUsage[] =
     "tandem explain CODE: what an error means and what to do about it\n"
-    "  CODE: the word in brackets at the end of a message (DATA_LOSS), the whole message, or the\n"
-    "        exit code of a program (65); without it all of them are listed\n";
+    "  CODE: what a message carries in brackets (TD2001, or DATA_LOSS at its end), the whole\n"
+    "        message, or the exit code of a program (65); without it all of them are listed\n";
 
 std::string NameOf(const CodeRow& row) { return absl::StatusCodeToString(row.code); }
 
 const char* Restart(int exit_code) {
   if (exit_code >= 128) return "worth another start: a supervisor may do it by itself";
   return "starting again changes nothing before somebody has looked";
+}
+
+void Print(const ErrorCode& code) {
+  std::printf("%s   %s\n  means    %s\n  causes   %s\n  do       %s\n  example  %s\n",
+              Paint(STDOUT_FILENO, Color::kBold, NameOf(code)).c_str(), code.title, code.means,
+              code.causes, code.what_to_do, code.example);
 }
 
 void Print(const CodeRow& row) {
@@ -48,11 +55,12 @@ const std::vector<CodeRow>& CodeTable() {
   static const std::vector<CodeRow> rows = {
       {StatusCode::kInvalidArgument, "a flag, a knob, a job file or a message has a wrong value",
        "the message names it, often with the right one; tandem lint JOB shows all at once",
-       "--epochs: a field of the job or a knob needs a value: --epochs=VALUE", "trainer/main.cc"},
+       "--epochs: a field of the job or a knob needs a value: --epochs=VALUE [TD1003]",
+       "trainer/main.cc"},
       {StatusCode::kNotFound,
        "a file, variable, table or checkpoint that is asked for is not there",
        "compare the name with what there is: tandem status, tandem vars, ls",
-       "TLS file pki/mine/trainer/ca.crt cannot be opened", "common/rpc/tls_files.cc"},
+       "TLS file pki/mine/trainer/ca.crt cannot be opened [TD6015]", "common/rpc/tls_files.cc"},
       {StatusCode::kAlreadyExists, "something would be written over, and nobody allowed it",
        "choose another name, or remove what is there", "shards/train.0: is there already",
        "trainer/reader/record_io.cc"},
@@ -66,37 +74,39 @@ const std::vector<CodeRow>& CodeTable() {
        "it cannot be done in this state: another job, configuration or step is there",
        "make both sides agree (name of the job, number of trainers, checkpoint), or use new "
        "folders",
-       "2 trainers: this server was started for 4", "pserver/shard.cc"},
+       "2 trainers: this server was started for 4 [TD4003]", "pserver/shard.cc"},
       {StatusCode::kDataLoss, "a data file or checkpoint is damaged, or could not be written whole",
        "the message names file and place: restore the file; an older checkpoint is taken by itself",
-       "checkpoints/step-200/model.safetensors: has 512 bytes, the manifest says 246824",
+       "checkpoints/step-200/model.safetensors: has 512 bytes, the manifest says 246824 [TD2102]",
        "trainer/checkpoint.cc"},
       {StatusCode::kUnavailable, "a server does not answer, or a port is taken",
        "is the process there (tandem status LOG_DIR), is the address right, is the port free?",
-       "cannot listen on 127.0.0.1:7000: address in use", "common/rpc/server.cc"},
+       "cannot listen on 127.0.0.1:7000: address in use [TD4009]", "common/rpc/server.cc"},
       {StatusCode::kPermissionDenied,
        "the rights of a file, or the role of a certificate, forbid it",
        "the message says which right is missing: chmod, tandem certs issue, or a flag that allows "
        "it",
-       "secret file job.secret may be read by others (mode 644); run chmod 600 job.secret",
+       "secret file job.secret may be read by others (mode 644) [TD6012]; run chmod 600 job.secret",
        "common/rpc/token.cc"},
       {StatusCode::kUnauthenticated, "the caller did not prove that it belongs to the job",
        "give all processes the same secret (TANDEM_SECRET_FILE) and the same name of the job",
-       "wrong token for job \"lenet\": another secret or another job", "pserver/service.cc"},
+       "wrong token for job \"lenet\": another secret or another job [TD6011]",
+       "pserver/service.cc"},
       {StatusCode::kAborted, "another process of the job was lost, or the job went back",
        "look for the first failure: tandem events LOG_DIR; the job goes on from its checkpoint",
        "trainer 1 is lost: nothing heard from it for 60.0 s (it pushed nothing yet); others wait "
-       "for it at step 12",
+       "for it at step 12 [TD4006]",
        "pserver/shard_wait.cc"},
       {StatusCode::kDeadlineExceeded, "others did not come in time",
        "the message names who is missing: is it slow, stopped, or behind a broken network?",
-       "barrier \"save\": waiting 30.0 s for trainer 2; others arrived", "pserver/shard_wait.cc"},
+       "barrier \"save\": waiting 30.0 s for trainer 2; others arrived [TD4007]",
+       "pserver/shard_wait.cc"},
       {StatusCode::kCancelled, "it was stopped on request (SIGTERM, Ctrl-C, tandem drain)",
        "nothing; started again, the job goes on from its checkpoint",
-       "stopped on request after step 480", "trainer/session.cc"},
+       "stopped on request after step 480 [TD7007]", "trainer/session.cc"},
       {StatusCode::kResourceExhausted, "memory, disk or a queue is full",
        "make room where the message says; nothing was changed half",
-       "log /var/lib/tandem: 1048576 bytes free, 268435456 needed; nothing was written",
+       "log /var/lib/tandem: 1048576 bytes free, 268435456 needed [TD2107]; nothing was written",
        "pserver/disk_space.cc"},
       {StatusCode::kInternal, "something that should not happen",
        "report it with the message and what tandem version says", "dot could not draw program.svg",
@@ -117,30 +127,82 @@ StatusOr<std::vector<CodeRow>> FindCode(const std::string& asked) {
     if (fits) found.push_back(row);
   }
   if (!found.empty()) return found;
+  for (const ErrorCode& code : ErrorCodes()) known.push_back(NameOf(code));
   return NotFound("\"%s\" is no code of Tandem's%s", name, HintText(name, known));
 }
 
-int RunExplain(const Args& args) {
-  const auto body = [](const ParsedArgs& parsed) -> Status {
-    std::vector<CodeRow> rows = CodeTable();
-    if (!parsed.positional.empty()) {
-      TD_ASSIGN_OR_RETURN(rows, FindCode(absl::StrJoin(parsed.positional, " ")));
-    }
-    TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(parsed));
+namespace {
+
+nlohmann::ordered_json Json(const ErrorCode& code) {
+  return {{"code", NameOf(code)},  {"title", code.title},   {"means", code.means},
+          {"causes", code.causes}, {"do", code.what_to_do}, {"example", code.example}};
+}
+
+nlohmann::ordered_json Json(const CodeRow& row) {
+  return {{"code", NameOf(row)},
+          {"exit_code", ExitCodeOf(Status(row.code, "x"))},
+          {"means", row.meaning},
+          {"do", row.what_to_do},
+          {"example", row.example}};
+}
+
+template <typename Row>
+void Print(const std::vector<Row>& rows, bool as_json) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    if (!as_json) Print(row);
+    all.push_back(Json(row));
+  }
+  if (as_json) std::puts(all.dump(2).c_str());
+}
+
+void PrintList(bool as_json) {
+  if (as_json) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    for (const CodeRow& row : rows) {
-      if (!as_json) Print(row);
-      all.push_back({{"code", NameOf(row)},
-                     {"exit_code", ExitCodeOf(Status(row.code, "x"))},
-                     {"means", row.meaning},
-                     {"do", row.what_to_do},
-                     {"example", row.example}});
+    for (const ErrorCode& code : ErrorCodes()) all.push_back(Json(code));
+    for (const CodeRow& row : CodeTable()) all.push_back(Json(row));
+    std::puts(all.dump(2).c_str());
+    return;
+  }
+  for (const ErrorArea& area : ErrorAreas()) {
+    std::printf("TD%dxxx %s\n", area.digit, area.title);
+    for (const ErrorCode& code : ErrorCodes()) {
+      if (code.number / 1000 == area.digit) {
+        std::printf("  %s  %s\n", NameOf(code).c_str(), code.title);
+      }
     }
-    if (as_json) std::puts(all.dump(2).c_str());
+  }
+  std::puts("The word in brackets at the end of a message, and the exit code that it gives");
+  std::vector<std::vector<std::string>> table;
+  for (const CodeRow& row : CodeTable()) {
+    table.push_back(
+        {"  " + NameOf(row), std::to_string(ExitCodeOf(Status(row.code, "x"))), row.meaning});
+  }
+  std::fputs(TableText(table).c_str(), stdout);
+}
+
+Status Explain(const ParsedArgs& parsed) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(parsed));
+  if (parsed.positional.empty()) {
+    PrintList(as_json);
     return OkStatus();
-  };
+  }
+  const std::string asked = absl::StrJoin(parsed.positional, " ");
+  TD_ASSIGN_OR_RETURN(const std::vector<ErrorCode> codes, CodesIn(asked));
+  if (!codes.empty()) {
+    Print(codes, as_json);
+    return OkStatus();
+  }
+  TD_ASSIGN_OR_RETURN(const std::vector<CodeRow> rows, FindCode(asked));
+  Print(rows, as_json);
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunExplain(const Args& args) {
   return RunBody("explain", kUsage, {kOutputFlag}, args,
-                 static_cast<Status (*)(const ParsedArgs&)>(body));
+                 static_cast<Status (*)(const ParsedArgs&)>(Explain));
 }
 
 }  // namespace tandem::deploy

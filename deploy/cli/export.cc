@@ -75,7 +75,7 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
   const std::vector<std::string> modes = {"full", "base", "delta"};
   const auto mode = std::find(modes.begin(), modes.end(), rows);
   if (mode == modes.end()) {
-    return InvalidArgument("--rows=%s: expected full, base or delta%s", rows,
+    return InvalidArgument("--rows=%s: expected full, base or delta [TD1006]%s", rows,
                            HintText(rows, modes));
   }
   choice.mode = static_cast<RowChoice::Mode>(mode - modes.begin());  // their order
@@ -165,7 +165,8 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args, const Check
 
 Status Export(const ParsedArgs& args) {
   if (args.positional.size() != 2) {
-    return InvalidArgument("expected a checkpoint and a file; hint: tandem export DIR model.npz");
+    return InvalidArgument(
+        "expected a checkpoint and a file [TD1007]; hint: tandem export DIR model.npz");
   }
   TD_RETURN_IF_ERROR(WantsJson(args).status());
   const std::string& out = args.positional[1];
@@ -175,7 +176,7 @@ Status Export(const ParsedArgs& args) {
   }
   const std::string what = args.Get("what", "model");
   if (what != "model" && what != "state" && what != "all") {
-    return InvalidArgument("--what=%s: expected model, state or all%s", what,
+    return InvalidArgument("--what=%s: expected model, state or all [TD1006]%s", what,
                            HintText(what, {"model", "state", "all"}));
   }
   if (network && args.Has("what")) {

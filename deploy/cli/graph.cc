@@ -24,7 +24,7 @@ constexpr char kUsage[] =
 // The point that --before or --after names, as an index; the last one when neither is given.
 StatusOr<size_t> PointOf(const ParsedArgs& parsed, const JobHistory& history) {
   if (parsed.Has("before") && parsed.Has("after")) {
-    return InvalidArgument("one of --before and --after");
+    return InvalidArgument("one of --before and --after [TD1005]");
   }
   if (!parsed.Has("before") && !parsed.Has("after")) return history.points.size() - 1;
   const std::string name = parsed.Get(parsed.Has("before") ? "before" : "after");
@@ -123,7 +123,8 @@ int RunGraph(const Args& args) {
       kOutputFlag,
   };
   if (!ParseOrExplain("graph", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
-  if (parsed.positional.size() != 1) return Fail("graph", InvalidArgument("expected one JOB file"));
+  if (parsed.positional.size() != 1)
+    return Fail("graph", InvalidArgument("expected one JOB file [TD1007]"));
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
   if (!workers.ok()) return Fail("graph", workers.status());
   const auto rank = parsed.GetInt("rank", 0, 0, *workers - 1);

@@ -43,7 +43,7 @@ StatusOr<OnnxImportOptions> OptionsOf(const ParsedArgs& args) {
   const std::string loss = args.Get("loss", losses[0]);
   const auto it = std::find(losses.begin(), losses.end(), loss);
   if (it == losses.end()) {
-    return InvalidArgument("--loss=%s: expected softmax, sigmoid or none%s", loss,
+    return InvalidArgument("--loss=%s: expected softmax, sigmoid or none [TD1006]%s", loss,
                            HintText(loss, losses));
   }
   options.loss = static_cast<OnnxImportOptions::Loss>(it - losses.begin());
@@ -60,7 +60,8 @@ StatusOr<OnnxImportOptions> OptionsOf(const ParsedArgs& args) {
 
 Status Import(const ParsedArgs& args) {
   if (args.positional.size() != 2) {
-    return InvalidArgument("expected a model and a folder; hint: tandem import model.onnx mine");
+    return InvalidArgument(
+        "expected a model and a folder [TD1007]; hint: tandem import model.onnx mine");
   }
   const std::string &path = args.positional[0], &folder = args.positional[1];
   TD_ASSIGN_OR_RETURN(const OnnxImportOptions options, OptionsOf(args));

@@ -44,7 +44,7 @@ StatusOr<std::string> OnlyFolderHere() {
   if (found.size() == 1) return found[0];
   if (found.empty()) {
     return InvalidArgument(
-        "which job is meant; hint: name the folder that tandemrun writes its logs to "
+        "which job is meant [TD1007]; hint: name the folder that tandemrun writes its logs to "
         "(--log_dir, else log-JOB), or give --pservers=HOST:PORT,...");
   }
   std::sort(found.begin(), found.end());
@@ -87,7 +87,7 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobA
   if (!tls_dir.empty()) {
     if (access.record && !LauncherRuns(*access.record) &&
         !std::filesystem::exists(tls_dir, error)) {
-      return NotFound("job %s of %s is over, and so are its certificates", access.job,
+      return NotFound("job %s of %s is over, and so are its certificates [TD7003]", access.job,
                       access.folder);
     }
     access.tls = TlsFilesIn(tls_dir);
@@ -134,7 +134,7 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>&
   access.timeout = std::chrono::seconds(timeout);
   if (args.Has("pservers") || args.Has("pages")) {
     if (!args.positional.empty()) {
-      return InvalidArgument("a log folder, or --pservers and --pages, but not both");
+      return InvalidArgument("a log folder, or --pservers and --pages, but not both [TD1005]");
     }
     TD_ASSIGN_OR_RETURN(access.pservers, ParseList("--pservers", args.Get("pservers")));
     TD_ASSIGN_OR_RETURN(const auto pages, ParseList("--pages", args.Get("pages")));
@@ -158,10 +158,10 @@ StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {PeerRole::kAdmin}));
   if (access.pservers.empty()) {
     return FailedPrecondition(
-        "there are no pservers; hint: the trainers of the job keep everything, and write "
+        "there are no pservers [TD7004]; hint: the trainers of the job keep everything, and write "
         "checkpoints themselves (checkpoint.dir)");
   }
-  if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME");
+  if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME [TD1007]");
   return access;
 }
 

@@ -81,7 +81,7 @@ Status NotMeasured(const std::string& name) {
     if (Names(name, info.path)) return InvalidArgument("--only: %s is not built yet", info.path);
     names.push_back(info.path.substr(info.path.rfind('.') + 1));
   }
-  return InvalidArgument("--only: there is no knob \"%s\"%s", name, HintText(name, names));
+  return InvalidArgument("--only: there is no knob \"%s\" [TD1101]%s", name, HintText(name, names));
 }
 
 }  // namespace

@@ -149,10 +149,10 @@ int RunLint(const Args& args) {
   if (!ParseOrExplain("lint", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string type = parsed.Get("type");
   if (type != "" && type != "job" && type != "strategy") {
-    return Fail("lint", InvalidArgument("--type: expected job or strategy, got \"%s\"%s", type,
-                                        HintText(type, {"job", "strategy"})));
+    return Fail("lint", InvalidArgument("--type: expected job or strategy, got \"%s\" [TD1006]%s",
+                                        type, HintText(type, {"job", "strategy"})));
   }
-  if (parsed.positional.empty()) return Fail("lint", InvalidArgument("no file given"));
+  if (parsed.positional.empty()) return Fail("lint", InvalidArgument("no file given [TD1007]"));
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
   if (!workers.ok()) return Fail("lint", workers.status());
   const auto rank = parsed.GetInt("rank", 0, 0, *workers - 1);

@@ -15,7 +15,7 @@ int UnknownCommand(const std::string& name) {
   for (const Command& command : Commands()) names.push_back(command.name);
   std::string hint = HintText(name, names);
   if (hint.empty()) hint = "; hint: tandem help";
-  const Status status = InvalidArgument("unknown command \"%s\"%s", name, hint);
+  const Status status = InvalidArgument("unknown command \"%s\" [TD1001]%s", name, hint);
   std::fputs(ErrorText("tandem", status).c_str(), stderr);
   return kExitUsage;
 }

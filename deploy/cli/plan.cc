@@ -95,7 +95,8 @@ StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
   } else if (args.Has("alpha_us") || args.Has("bandwidth_gbps")) {
     return InvalidArgument(
         "--alpha_us and --bandwidth_gbps are of the link between ranks of one host, and each rank "
-        "has a host to itself; hint: --ranks_per_host=N, or --inter_alpha_us and --inter_gbps");
+        "has a host to itself [TD1005]; hint: --ranks_per_host=N, or --inter_alpha_us and "
+        "--inter_gbps");
   }
   if (layout.ranks > layout.ranks_per_host) {
     TD_ASSIGN_OR_RETURN(request.model.between,
@@ -103,7 +104,7 @@ StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
   } else if (args.Has("inter_alpha_us") || args.Has("inter_gbps")) {
     return InvalidArgument(
         "--inter_alpha_us and --inter_gbps are of the link between hosts, and all %d ranks are on "
-        "one; hint: a smaller --ranks_per_host, or --alpha_us and --bandwidth_gbps",
+        "one [TD1005]; hint: a smaller --ranks_per_host, or --alpha_us and --bandwidth_gbps",
         layout.ranks);
   }
   TD_ASSIGN_OR_RETURN(const double message, args.GetDouble("message_us", 1, 0, 1e6));
@@ -147,8 +148,9 @@ StatusOr<Shown> PlanMeasured(const ParsedArgs& args, bool json) {
 
 Status Plan(const ParsedArgs& args) {
   if (args.positional.size() != 1) {
-    return InvalidArgument("expected one job file, got %d; hint: tandem plan JOB --ranks=2",
-                           args.positional.size());
+    return InvalidArgument(
+        "expected one job file, got %d [TD1007]; hint: tandem plan JOB --ranks=2",
+        args.positional.size());
   }
   TD_ASSIGN_OR_RETURN(const bool json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const Shown shown,

@@ -202,7 +202,7 @@ const char* TextOf(Way way) {
 
 Status Merge(const ParsedArgs& args) {
   if (args.positional.empty() || args.positional.size() > 2) {
-    return InvalidArgument("expected the profile's folder; hint: tandem profile prof");
+    return InvalidArgument("expected the profile's folder [TD1007]; hint: tandem profile prof");
   }
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   const std::string& folder = args.positional[0];

@@ -43,12 +43,13 @@ Status OnEachServer(const ParsedArgs& args,
 
 Status Save(const ParsedArgs& args) {
   if (args.Has("cut") && args.Has("mode")) {
-    return InvalidArgument("--cut writes whole states beside the checkpoints: it has no --mode");
+    return InvalidArgument(
+        "--cut writes whole states beside the checkpoints: it has no --mode [TD1005]");
   }
   if (args.Has("cut")) return SaveCut(args);
   const std::string mode = args.Get("mode", "full");
   if (mode != "full" && mode != "base" && mode != "delta") {
-    return InvalidArgument("--mode=%s: expected full, base (the same) or delta", mode);
+    return InvalidArgument("--mode=%s: expected full, base (the same) or delta [TD1006]", mode);
   }
   const bool delta = mode == "delta";
   return OnEachServer(args, [delta](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
@@ -90,8 +91,8 @@ Status Drain(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const int seconds, args.GetInt("wait_s", 60, 0, 86400));
   TD_ASSIGN_OR_RETURN(const JobRecord record, ReadJobRecord(folder));
   if (!LauncherRuns(record)) {
-    return FailedPrecondition("job %s of %s is over, or was started on another host", record.job,
-                              folder);
+    return FailedPrecondition("job %s of %s is over, or was started on another host [TD7003]",
+                              record.job, folder);
   }
   if (kill(static_cast<pid_t>(record.launcher_pid), SIGTERM) != 0) {
     return PermissionDenied("tandemrun (pid %d): %s", record.launcher_pid, ErrnoText(errno));
@@ -108,7 +109,7 @@ Status Drain(const ParsedArgs& args) {
     if (SteadyNow() >= deadline) {
       if (seconds == 0) return OkStatus();
       return DeadlineExceeded(
-          "job %s has not ended within %d s; hint: tandem events %s, or kill %d "
+          "job %s has not ended within %d s [TD7006]; hint: tandem events %s, or kill %d "
           "to end it at once",
           record.job, seconds, folder, record.launcher_pid);
     }

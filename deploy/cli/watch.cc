@@ -74,7 +74,7 @@ StatusOr<int> Steps(const ParsedArgs& args) {
   }
   if (first == nullptr) {
     return FailedPrecondition(
-        "the trainers of this job have no status pages; hint: start it with "
+        "the trainers of this job have no status pages [TD7005]; hint: start it with "
         "tandemrun --status_port=8000, or give --pages=HOST:PORT");
   }
   TD_ASSIGN_OR_RETURN(const Page page, ReadPage(first->endpoint, access.timeout));

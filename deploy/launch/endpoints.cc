@@ -57,8 +57,9 @@ StatusOr<std::vector<Endpoint>> ParseEndpoints(const std::string& flag, const st
       if (error != std::errc() || rest != end || e.port < 1 || e.port > 65535) e.host.clear();
     }
     if (e.host.empty() || e.host.find_first_of(" \t/:") != std::string::npos) {
-      return InvalidArgument("--%s: expected host:port,host:port,..., got \"%s\" in \"%s\"", flag,
-                             entry, list);
+      return InvalidArgument(
+          "--%s: expected host:port,host:port,..., got \"%s\" in \"%s\" [TD1009]", flag, entry,
+          list);
     }
     e.local = IsLocalHost(e.host);
     endpoints.push_back(e);

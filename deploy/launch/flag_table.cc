@@ -31,7 +31,7 @@ Status UnknownFlag(const std::vector<FlagSpec>& table, const std::string& name) 
   for (const FlagSpec& spec : table) {
     for (std::string& n : NamesOf(spec)) known.push_back("--" + n);
   }
-  return InvalidArgument("unknown flag \"--%s\"%s", name, HintText("--" + name, known));
+  return InvalidArgument("unknown flag \"--%s\" [TD1002]%s", name, HintText("--" + name, known));
 }
 
 // Reads args[at], a flag, and its value, which may be args[at + 1]; leaves `at` on the last used.
@@ -52,14 +52,16 @@ Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::stri
       return InvalidArgument("%s takes no value, got \"%s\"", spelled, value.text);
     }
   } else if (*spec->value != '\0') {
-    if (at + 1 >= args.size()) return InvalidArgument("%s needs a value: %s", spelled, spec->value);
+    if (at + 1 >= args.size())
+      return InvalidArgument("%s needs a value: %s [TD1003]", spelled, spec->value);
     value.text = args[++at];
   }
   if (value.text == "false" && *spec->value == '\0') return OkStatus();
   const auto [it, inserted] = parsed.flags.emplace(spec->name, value);
   if (!inserted) {
-    return InvalidArgument("%s given twice: %s=%s and %s=%s", std::string("--") + spec->name,
-                           it->second.spelled, it->second.text, spelled, value.text);
+    return InvalidArgument("%s given twice: %s=%s and %s=%s [TD1102]",
+                           std::string("--") + spec->name, it->second.spelled, it->second.text,
+                           spelled, value.text);
   }
   return OkStatus();
 }
@@ -78,7 +80,7 @@ StatusOr<int> ParsedArgs::GetInt(const std::string& name, int fallback, int min,
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
-    return InvalidArgument("%s: expected a whole number from %d to %d, got \"%s\"",
+    return InvalidArgument("%s: expected a whole number from %d to %d, got \"%s\" [TD1004]",
                            it->second.spelled, min, max, text);
   }
   return value;
@@ -90,8 +92,8 @@ StatusOr<double> ParsedArgs::GetDouble(const std::string& name, double fallback,
   if (it == flags.end()) return fallback;
   double value = 0;
   if (!absl::SimpleAtod(it->second.text, &value) || !(value >= min && value <= max)) {
-    return InvalidArgument("%s: expected a number from %g to %g, got \"%s\"", it->second.spelled,
-                           min, max, it->second.text);
+    return InvalidArgument("%s: expected a number from %g to %g, got \"%s\" [TD1004]",
+                           it->second.spelled, min, max, it->second.text);
   }
   return value;
 }

@@ -78,7 +78,7 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
   std::ifstream file(path);
   if (!file) {
     return NotFound(
-        "%s: there is no such file; hint: name the folder that tandemrun writes its "
+        "%s: there is no such file [TD7002]; hint: name the folder that tandemrun writes its "
         "logs to (--log_dir, else log-JOB), or give --pservers=HOST:PORT,...",
         path);
   }
@@ -124,7 +124,7 @@ StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir) {
   std::ifstream file(path);
   if (!file) {
     return NotFound(
-        "%s: there is no such file; hint: name the folder that tandemrun writes its "
+        "%s: there is no such file [TD7002]; hint: name the folder that tandemrun writes its "
         "logs to (--log_dir, else log-JOB)",
         path);
   }

@@ -23,8 +23,9 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
   if (text == "pserver" || text == "ps") return std::optional(LaunchMode::kPserver);
   if (text == "collective") return std::optional(LaunchMode::kCollective);
   if (text == "hybrid") return std::optional(LaunchMode::kHybrid);
-  return InvalidArgument("--mode: expected local, pserver, collective or hybrid, got \"%s\"%s",
-                         text, HintText(text, {"local", "pserver", "collective", "hybrid"}));
+  return InvalidArgument(
+      "--mode: expected local, pserver, collective or hybrid, got \"%s\" [TD1006]%s", text,
+      HintText(text, {"local", "pserver", "collective", "hybrid"}));
 }
 
 // Mode by flag, by what the other flags are about, by the job file: in this order.
@@ -39,7 +40,8 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   }
   if (!about_servers.empty() && !about_ranks.empty()) {
     return InvalidArgument(
-        "%s belongs to pserver mode and %s to collective mode; hint: --servers=2 --workers=2 "
+        "%s belongs to pserver mode and %s to collective mode [TD1005]; hint: --servers=2 "
+        "--workers=2 "
         "starts a "
         "pserver job, --nproc=2 a collective one",
         about_servers, about_ranks);
@@ -49,12 +51,12 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
       of_file == LaunchMode::kHybrid ? LaunchMode::kHybrid : LaunchMode::kPserver;
   if (flag && *flag != LaunchMode::kPserver && *flag != LaunchMode::kHybrid &&
       !about_servers.empty()) {
-    return InvalidArgument("%s contradicts --mode=%s: it belongs to pserver mode", about_servers,
-                           ModeName(*flag));
+    return InvalidArgument("%s contradicts --mode=%s: it belongs to pserver mode [TD1005]",
+                           about_servers, ModeName(*flag));
   }
   if (flag && *flag != LaunchMode::kCollective && !about_ranks.empty()) {
-    return InvalidArgument("%s contradicts --mode=%s: it belongs to collective mode", about_ranks,
-                           ModeName(*flag));
+    return InvalidArgument("%s contradicts --mode=%s: it belongs to collective mode [TD1005]",
+                           about_ranks, ModeName(*flag));
   }
   if (flag) return *flag;
   if (!about_servers.empty()) return with_servers;
@@ -73,8 +75,9 @@ StatusOr<std::vector<Endpoint>> CountOrList(const ParsedArgs& args, const std::s
 Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   for (const char* name : {"servers", "workers"}) {
     if (!args.Has(name)) {
-      return InvalidArgument("%s mode needs --%s; hint: tandemrun --servers=2 --workers=2 %s",
-                             ModeName(options.mode), name, options.job_file);
+      return InvalidArgument(
+          "%s mode needs --%s [TD1007]; hint: tandemrun --servers=2 --workers=2 %s",
+          ModeName(options.mode), name, options.job_file);
     }
   }
   TD_ASSIGN_OR_RETURN(options.servers, CountOrList(args, "servers"));
@@ -95,7 +98,7 @@ Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
     options.workers.insert(options.workers.end(), static_cast<size_t>(nproc), host);
   }
   if (!args.Has("nproc") && !args.Has("ips") && cards == 0) {
-    return InvalidArgument("collective mode needs --nproc; hint: tandemrun --nproc=2 %s",
+    return InvalidArgument("collective mode needs --nproc [TD1007]; hint: tandemrun --nproc=2 %s",
                            options.job_file);
   }
   return OkStatus();
@@ -107,16 +110,17 @@ Status FillDurability(const ParsedArgs& args, LaunchOptions& options) {
   options.durability = args.Get("durability", returns ? "logged" : "none");
   const std::vector<std::string> known = {"none", "replayable", "logged"};
   if (std::find(known.begin(), known.end(), options.durability) == known.end()) {
-    return InvalidArgument("--durability: expected none, replayable or logged, got \"%s\"%s",
-                           options.durability, HintText(options.durability, known));
+    return InvalidArgument(
+        "--durability: expected none, replayable or logged, got \"%s\" [TD1006]%s",
+        options.durability, HintText(options.durability, known));
   }
   if (options.durability != "none" && options.pserver_data_dir.empty()) {
-    return InvalidArgument("--durability=%s needs a folder; hint: --pserver_data_dir=DIR",
+    return InvalidArgument("--durability=%s needs a folder [TD4012]; hint: --pserver_data_dir=DIR",
                            options.durability);
   }
   if (!args.Has("keep_pushes_mb")) return OkStatus();
   if (options.durability != "replayable") {
-    return InvalidArgument("%s has no effect without --durability=replayable",
+    return InvalidArgument("%s has no effect without --durability=replayable [TD1005]",
                            Spelled(args, "keep_pushes_mb"));
   }
   TD_ASSIGN_OR_RETURN(options.keep_pushes_mb, args.GetInt("keep_pushes_mb", 0, 1, 1 << 30));
@@ -145,8 +149,9 @@ Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
 Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
   if (!args.Has("rendezvous")) return OkStatus();
   if (options.mode != LaunchMode::kCollective && options.mode != LaunchMode::kHybrid) {
-    return InvalidArgument("%s is for collective and hybrid mode: no ranks meet in %s mode",
-                           Spelled(args, "rendezvous"), ModeName(options.mode));
+    return InvalidArgument(
+        "%s is for collective and hybrid mode: no ranks meet in %s mode [TD1005]",
+        Spelled(args, "rendezvous"), ModeName(options.mode));
   }
   options.rendezvous = args.Get("rendezvous");
   return Annotate(ParseRendezvousUrl(options.rendezvous).status(), "--rendezvous");
@@ -154,11 +159,12 @@ Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
 
 Status CheckRest(const ParsedArgs& args) {
   for (const char* name : {"heter_workers", "http_port"}) {
-    if (args.Has(name)) return InvalidArgument("%s is not built yet", Spelled(args, name));
+    if (args.Has(name)) return InvalidArgument("%s is not built yet [TD1109]", Spelled(args, name));
   }
   if (args.positional.size() == 1) return OkStatus();
   if (args.positional.empty()) {
-    return InvalidArgument("no job file given; hint: tandemrun --servers=2 --workers=2 job.pbtxt");
+    return InvalidArgument(
+        "no job file given [TD1007]; hint: tandemrun --servers=2 --workers=2 job.pbtxt");
   }
   return InvalidArgument(
       "one job file expected, got \"%s\" and \"%s\"; hint: arguments of the "
@@ -176,7 +182,7 @@ Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
   if (options.make_tls && !options.tls_dir.empty()) {
     return InvalidArgument(
         "--tls makes certificates and --tls_dir names those that are there: "
-        "give one of the two");
+        "give one of the two [TD1005]");
   }
   if (!options.has_servers()) {
     return InvalidArgument("%s: mode %s has no pservers, and TLS between ranks is not built yet",
@@ -275,7 +281,8 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
   switch (options.mode) {
     case LaunchMode::kLocal:
       if (args.Has("max_restarts")) {
-        return InvalidArgument("%s is for all modes but local", Spelled(args, "max_restarts"));
+        return InvalidArgument("%s is for all modes but local [TD1005]",
+                               Spelled(args, "max_restarts"));
       }
       options.workers = {Endpoint{"127.0.0.1", 0, true}};
       break;

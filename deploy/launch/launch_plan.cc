@@ -165,7 +165,7 @@ Status ChooseSecret(const LaunchOptions& options, const Environment& env, Launch
   return InvalidArgument(
       "a job on several hosts needs --secret_file=FILE (or TANDEM_SECRET_FILE) with the same "
       "content "
-      "on each of them; hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret");
+      "on each of them [TD6013]; hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret");
 }
 
 Status WriteSecret(const std::string& path) {
@@ -180,7 +180,7 @@ Status WriteSecret(const std::string& path) {
   unlink(path.c_str());
   const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (fd.get() < 0 || write(fd.get(), hex.data(), hex.size()) != static_cast<ssize_t>(hex.size())) {
-    return PermissionDenied("cannot write %s: %s", path, ErrnoText(errno));
+    return PermissionDenied("cannot write %s: %s [TD2106]", path, ErrnoText(errno));
   }
   return OkStatus();
 }
@@ -195,7 +195,7 @@ Status WriteCertificates(const LaunchPlan& plan) {
   if (!error) {
     std::filesystem::permissions(plan.tls_dir, std::filesystem::perms::owner_all, error);
   }
-  if (error) return PermissionDenied("cannot make %s: %s", plan.tls_dir, error.message());
+  if (error) return PermissionDenied("cannot make %s: %s [TD2106]", plan.tls_dir, error.message());
   TD_ASSIGN_OR_RETURN(const CertifiedKey authority, MakeAuthority("this run alone", kDays));
   for (const PeerRole role : {PeerRole::kPserver, PeerRole::kTrainer, PeerRole::kAdmin}) {
     LeafRequest request{{plan.job_name, role}, {}, kDays};
@@ -311,7 +311,7 @@ std::string Describe(const LaunchPlan& plan) {
 Status PrepareFiles(const LaunchPlan& plan) {
   std::error_code error;
   std::filesystem::create_directories(plan.log_dir, error);
-  if (error) return PermissionDenied("cannot make %s: %s", plan.log_dir, error.message());
+  if (error) return PermissionDenied("cannot make %s: %s [TD2106]", plan.log_dir, error.message());
   std::filesystem::remove(plan.log_dir + "/error.json", error);
   for (const ProcessPlan& p : plan.processes) std::filesystem::remove(p.log_file, error);
   TD_RETURN_IF_ERROR(WriteJobRecord(plan));

@@ -83,8 +83,9 @@ Status Supervisor::StartAll() {
   for (const ProcessPlan& p : plan_.processes) {
     const Status status = Annotate(Start(p), p.Name());
     if (status.code() == StatusCode::kNotFound) {
-      return NotFound("%s; hint: ./deploy/build.sh builds it; --%s_bin=FILE names another one",
-                      std::string(status.message()), RoleName(p.role));
+      return NotFound(
+          "%s [TD7001]; hint: ./deploy/build.sh builds it; --%s_bin=FILE names another one",
+          std::string(status.message()), RoleName(p.role));
     }
     TD_RETURN_IF_ERROR(status);
   }
@@ -96,7 +97,7 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again) {
   child->plan = &plan;
   child->log.reset(std::fopen(plan.log_file.c_str(), "ae"));
   if (child->log == nullptr) {
-    return PermissionDenied("cannot write %s: %s", plan.log_file, ErrnoText(errno));
+    return PermissionDenied("cannot write %s: %s [TD2106]", plan.log_file, ErrnoText(errno));
   }
   SpawnRequest request;
   request.argv = plan.argv;

@@ -12,7 +12,7 @@ StatusOr<const BackendModule*> Open(const std::string& path) {
   const auto library =
       OpenLibrary(path.empty() ? LibraryPlaces("libtandem_cuda.so") : std::vector{path});
   if (!library.ok()) {
-    return Unavailable("the CUDA module cannot be opened: %s",
+    return Unavailable("the CUDA module cannot be opened: %s [TD5001]",
                        std::string(library.status().message()));
   }
   const auto symbol = FindSymbol(*library, "tandem_backend_module");
@@ -23,7 +23,7 @@ StatusOr<const BackendModule*> Open(const std::string& path) {
   if (module->abi != BackendModule::kAbi) {
     return Unavailable(
         "the CUDA module has interface version %d, this program needs %d: install "
-        "both from one build",
+        "both from one build [TD5001]",
         module->abi, BackendModule::kAbi);
   }
   return module;
@@ -36,8 +36,10 @@ Backend Backend::Cpu() { return Backend(PlaceKind::kCpu, nullptr); }
 StatusOr<Backend> Backend::Cuda(const std::string& path) {
   TD_ASSIGN_OR_RETURN(const BackendModule* module, Open(path));
   auto count = module->device_count();
-  if (!count.ok()) return Unavailable("no CUDA device: %s", std::string(count.status().message()));
-  if (*count < 1) return Unavailable("no CUDA device is visible (check CUDA_VISIBLE_DEVICES)");
+  if (!count.ok())
+    return Unavailable("no CUDA device: %s [TD5002]", std::string(count.status().message()));
+  if (*count < 1)
+    return Unavailable("no CUDA device is visible (check CUDA_VISIBLE_DEVICES) [TD5002]");
   return Backend(PlaceKind::kCuda, module);
 }
 
@@ -46,7 +48,7 @@ StatusOr<Backend> Backend::For(const Place& place) {
   TD_ASSIGN_OR_RETURN(Backend backend, Cuda(""));
   TD_ASSIGN_OR_RETURN(const int count, backend.DeviceCount());
   if (place.index >= count) {
-    return Unavailable("place %s: there are only %d CUDA devices", ToString(place), count);
+    return Unavailable("place %s: there are only %d CUDA devices [TD5002]", ToString(place), count);
   }
   return backend;
 }

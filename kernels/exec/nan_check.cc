@@ -89,7 +89,7 @@ Status NanCheck::Verdict(const StepFloats& step, std::span<const uint64_t> out,
   };
   const auto given = named(step.in, in);
   return DataLoss(
-      "check_nan_inf: not finite is %s; %s", absl::StrJoin(named(step.out, out), ", "),
+      "check_nan_inf: not finite is %s [TD1210]; %s", absl::StrJoin(named(step.out, out), ", "),
       given.empty() ? "all inputs are finite" : "so was before " + absl::StrJoin(given, ", "));
 }
 

@@ -126,7 +126,8 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
     reasons.push_back(std::string(impl.name) + ": " + std::string(kernel.status().message()));
   }
   const std::string why = reasons.empty() ? "it has none" : absl::StrJoin(reasons, "; ");
-  return Unimplemented("no kernel for %s on %s (%s)", type, ToString(scope_.device().place()), why);
+  return Unimplemented("no kernel for %s on %s (%s) [TD5003]", type,
+                       ToString(scope_.device().place()), why);
 }
 
 KernelArgs PlanMaker::Arguments(const Op& op) {
@@ -198,8 +199,8 @@ Status PlanMaker::FindKernels() const {
     if (!FindOp(op.type)->is_comm && backend_.Find(op.type).empty()) missing.insert(op.type);
   }
   if (missing.empty()) return OkStatus();
-  return Unimplemented("there are no kernels on %s for: %s", ToString(scope_.device().place()),
-                       absl::StrJoin(missing, ", "));
+  return Unimplemented("there are no kernels on %s for: %s [TD5003]",
+                       ToString(scope_.device().place()), absl::StrJoin(missing, ", "));
 }
 
 Status PlanMaker::AddSteps() {

@@ -63,7 +63,8 @@ Status CheckFits(const Program& program) {
   }
   if (bytes <= memory) return OkStatus();
   return ResourceExhausted(
-      "parameters and state take %.1f GB, this machine has %.1f GB; the largest is \"%s\" %s",
+      "parameters and state take %.1f GB, this machine has %.1f GB [TD5005]; the largest is \"%s\" "
+      "%s",
       bytes / 1e9, memory / 1e9, largest->name, ToString(largest->desc));
 }
 

@@ -160,8 +160,9 @@ Status Differentiator::DifferentiateOp(const Op& op) {
   }
   TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
   if (def->grad == nullptr) {
-    return InvalidArgument("the loss depends on parameters through %s, which has no gradient",
-                           op.source.empty() ? op.type : op.type + " at " + op.source);
+    return InvalidArgument(
+        "the loss depends on parameters through %s, which has no gradient [TD1209]",
+        op.source.empty() ? op.type : op.type + " at " + op.source);
   }
   op_ = &op;
   def->grad(*this);
@@ -171,15 +172,15 @@ Status Differentiator::DifferentiateOp(const Op& op) {
 StatusOr<std::vector<ParamGrad>> Differentiator::Run(float loss_scale) {
   const Var* loss = program_.FindVar(program_.loss);
   if (loss == nullptr && !program_.loss.empty()) {
-    return NotFound("program \"%s\": loss \"%s\" is no variable%s", program_.name, program_.loss,
-                    OrVariableMeant(program_, program_.loss));
+    return NotFound("program \"%s\": loss \"%s\" is no variable [TD1205]%s", program_.name,
+                    program_.loss, OrVariableMeant(program_, program_.loss));
   }
   if (loss == nullptr || loss->desc != TensorDesc{DType::kF32, {1}}) {
     return FailedPrecondition("program \"%s\" has no loss of shape [1] to minimise", program_.name);
   }
   FindNeeded();
   if (!needed_.contains(program_.loss)) {
-    return FailedPrecondition("the loss \"%s\" depends on no parameter", program_.loss);
+    return FailedPrecondition("the loss \"%s\" depends on no parameter [TD1209]", program_.loss);
   }
   const std::string seed = GradName(program_.loss);
   TD_RETURN_IF_ERROR(AppendOp(program_, {.type = "fill_constant",

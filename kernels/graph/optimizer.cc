@@ -53,7 +53,7 @@ StatusOr<const OptimizerRow*> FindRow(const std::string& type) {
   for (const OptimizerRow& row : Rows()) {
     if (type == row.type) return &row;
   }
-  return InvalidArgument("unknown optimizer \"%s\"%s (there are: %s)", type,
+  return InvalidArgument("unknown optimizer \"%s\" [TD1203]%s (there are: %s)", type,
                          OrDidYouMean(type, OptimizerTypes()),
                          absl::StrJoin(OptimizerTypes(), ", "));
 }

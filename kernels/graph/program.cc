@@ -57,7 +57,7 @@ Status CheckAttrs(const Op& op, const OpDef& def) {
     if (it == def.attrs.end()) {
       std::vector<std::string> known;
       for (const AttrDef& attr : def.attrs) known.emplace_back(attr.name);
-      return InvalidArgument("%s has no attribute \"%s\" (it has: %s)%s", Label(op), name,
+      return InvalidArgument("%s has no attribute \"%s\" (it has: %s) [TD1206]%s", Label(op), name,
                              known.empty() ? "none" : absl::StrJoin(known, ", "),
                              OrDidYouMean(name, known));
     }
@@ -69,7 +69,8 @@ Status CheckAttrs(const Op& op, const OpDef& def) {
   }
   for (const AttrDef& attr : def.attrs) {
     if (attr.default_value.index() == 0 && op.attrs.find(attr.name) == op.attrs.end()) {
-      return InvalidArgument("%s: attribute \"%s\" is missing: %s", Label(op), attr.name, attr.doc);
+      return InvalidArgument("%s: attribute \"%s\" is missing: %s [TD1206]", Label(op), attr.name,
+                             attr.doc);
     }
   }
   return OkStatus();
@@ -83,8 +84,8 @@ StatusOr<std::vector<const TensorDesc*>> Inputs(const Program& program, const Op
     for (const std::string& name : slot) {
       const Var* var = name.empty() ? nullptr : program.FindVar(name);
       if (var == nullptr && !name.empty()) {
-        return NotFound("%s reads \"%s\", which no variable or earlier operator gives%s", Label(op),
-                        name, OrVariableMeant(program, name));
+        return NotFound("%s reads \"%s\", which no variable or earlier operator gives [TD1205]%s",
+                        Label(op), name, OrVariableMeant(program, name));
       }
       descs.push_back(var == nullptr ? nullptr : &var->desc);
     }

@@ -113,7 +113,7 @@ StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotList& g
     if (it == defs.end()) {
       std::vector<std::string> known;
       for (const SlotDef& d : defs) known.emplace_back(d.name);
-      return InvalidArgument("there is no slot \"%s\" (there are: %s)%s", slot.slot(),
+      return InvalidArgument("there is no slot \"%s\" (there are: %s) [TD1206]%s", slot.slot(),
                              absl::StrJoin(known, ", "), OrDidYouMean(slot.slot(), known));
     }
     auto& vars = slots[static_cast<size_t>(it - defs.begin())];
@@ -189,7 +189,7 @@ StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std:
   }
   for (const std::string& metric : program.metrics) {
     if (program.FindVar(metric) == nullptr) {
-      return NotFound("%s: metric \"%s\" is no variable%s", source, metric,
+      return NotFound("%s: metric \"%s\" is no variable [TD1205]%s", source, metric,
                       OrVariableMeant(program, metric));
     }
   }

@@ -51,7 +51,8 @@ Status CheckIds(std::span<const int64_t> ids, int64_t rows) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && ids[i] < rows) continue;
     return InvalidArgument(
-        "id %d (element %d of Ids) is no row of the table: it must be in [0, %d)", ids[i], i, rows);
+        "id %d (element %d of Ids) is no row of the table: it must be in [0, %d) [TD2004]", ids[i],
+        i, rows);
   }
   return OkStatus();
 }

@@ -141,7 +141,8 @@ StatusOr<const OpDef*> GetOp(std::string_view type) {
   if (const OpDef* op = FindOp(type)) return op;
   std::vector<std::string> names;
   for (const OpDef* op : kOps) names.emplace_back(op->type);
-  return NotFound("unknown operator \"%s\"%s", std::string(type), OrDidYouMean(type, names));
+  return NotFound("unknown operator \"%s\" [TD1204]%s", std::string(type),
+                  OrDidYouMean(type, names));
 }
 
 }  // namespace tandem

@@ -140,8 +140,9 @@ Status GrpcCarrier::WaitForServer(const Server& server, Time start) {
     const Time now = SteadyNow();
     if (options_.stop && options_.stop()) return Cancelled("told to stop while %s was away", where);
     if (now >= deadline) {
-      return Unavailable("%s did not answer for %.0f s: is it running, is the address right?",
-                         where, Seconds(options_.start_timeout));
+      return Unavailable(
+          "%s did not answer for %.0f s: is it running, is the address right? [TD4001]", where,
+          Seconds(options_.start_timeout));
     }
     if (now < next_message) continue;
     // What will not be better in a minute is said now.

@@ -103,7 +103,8 @@ TEST_F(SecurityTest, WhoDidWhatIsNoted) {
 TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
   const std::string ours = Authority("ours"), theirs = Authority("theirs");
   const auto server = Server({"--tls_dir=" + ours + "/pserver"});
-  ExpectRefused(*server, {}, 78, "speaks TLS, and this client does not; hint: give tls_dir");
+  ExpectRefused(*server, {}, 78,
+                "speaks TLS, and this client does not [TD6003]; hint: give tls_dir");
   ExpectRefused(*server, {"--tls_dir=" + theirs + "/trainer"}, 77,
                 "is " + theirs + "/trainer/ca.crt the authority that issued it");
   ExpectRefused(

@@ -93,7 +93,7 @@ TEST(DevicePool, WithoutAFractionEachAsks) {
   EXPECT_EQ(none.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(none.message(),
             "no memory for 9216 bytes on d: 6928 are free there, 3072 of the 3072 taken are in use "
-            "here");
+            "here [TD5004]");
 }
 
 TEST(DevicePool, WhatIsLeftIsTakenWhenAChunkIsNot) {

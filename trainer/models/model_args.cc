@@ -22,8 +22,8 @@ bool ModelArgs::Parse(const std::string& name, const std::string& text, int64_t 
   }
   const std::string& all = values_.at(name);
   Fail(InvalidArgument(
-      "model \"%s\": argument \"%s\" is \"%s\": %sexpected whole numbers from %d to %d", model_,
-      name, all, text == all ? "" : "\"" + text + "\" is wrong, ", min, max));
+      "model \"%s\": argument \"%s\" is \"%s\": %sexpected whole numbers from %d to %d [TD1202]",
+      model_, name, all, text == all ? "" : "\"" + text + "\" is wrong, ", min, max));
   return false;
 }
 
@@ -46,8 +46,9 @@ double ModelArgs::Real(const std::string& name, double min, double max) {
   CHECK(it != values_.end()) << model_ << " has no argument " << name;
   double value = 0;
   if (absl::SimpleAtod(it->second, &value) && value >= min && value <= max) return value;
-  Fail(InvalidArgument("model \"%s\": argument \"%s\" is \"%s\": expected a number from %g to %g",
-                       model_, name, it->second, min, max));
+  Fail(InvalidArgument(
+      "model \"%s\": argument \"%s\" is \"%s\": expected a number from %g to %g [TD1202]", model_,
+      name, it->second, min, max));
   return min;
 }
 
@@ -66,7 +67,7 @@ std::vector<int64_t> ModelArgs::Ints(const std::string& name, size_t count_min, 
   if (values.size() < count_min || values.size() > count_max) {
     Fail(InvalidArgument(
         "model \"%s\": argument \"%s\" is \"%s\", expected %d to %d numbers between "
-        "commas",
+        "commas [TD1202]",
         model_, name, it->second, count_min, count_max));
     values.resize(std::min(std::max(values.size(), count_min), count_max), min);
   }

@@ -164,8 +164,8 @@ StatusOr<const ModelRow*> FindModel(const std::string& name) {
     if (name == model.name) return &model;
     names.push_back(model.name);
   }
-  return NotFound("the zoo has no model \"%s\"%s (models: %s)", name, OrDidYouMean(name, names),
-                  Joined(names));
+  return NotFound("the zoo has no model \"%s\" [TD1201]%s (models: %s)", name,
+                  OrDidYouMean(name, names), Joined(names));
 }
 
 // Defaults with `given` written over them.
@@ -180,8 +180,8 @@ StatusOr<std::map<std::string, std::string>> Merge(
   for (const auto& [name, value] : given) {
     const auto it = values.find(name);
     if (it == values.end()) {
-      return InvalidArgument("model \"%s\" has no argument \"%s\"%s (arguments: %s)", model.name,
-                             name, OrDidYouMean(name, names), Joined(names));
+      return InvalidArgument("model \"%s\" has no argument \"%s\" [TD1202]%s (arguments: %s)",
+                             model.name, name, OrDidYouMean(name, names), Joined(names));
     }
     it->second = value;
   }

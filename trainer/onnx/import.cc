@@ -225,7 +225,7 @@ StatusOr<OnnxImport> ImportOnnx(std::string_view bytes, const std::string& name,
   onnx::ModelProto model;
   if (bytes.size() > INT_MAX ||
       !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return DataLoss("%s: this is no ONNX model, or it is damaged", name);
+    return DataLoss("%s: this is no ONNX model, or it is damaged [TD2108]", name);
   }
   OnnxImport out;
   TD_RETURN_IF_ERROR(Annotate(Read(model, options, host, &out), name));

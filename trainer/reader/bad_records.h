@@ -18,8 +18,8 @@ class BadRecords {
   // `what` names file and place. DATA_LOSS when it is one too many.
   Status Add(const std::string& what) {
     if (++count_ > max_) {
-      return DataLoss("%s; that is bad record %d of this file, and max_bad_records is %d", what,
-                      count_, max_);
+      return DataLoss("%s; that is bad record %d of this file, and max_bad_records is %d [TD2003]",
+                      what, count_, max_);
     }
     if (count_ <= kNamed) warnings_->push_back(what);
     return OkStatus();

@@ -58,19 +58,19 @@ Status ReadRecords(const std::string& path, std::vector<uint8_t>& records) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     return NotFound(
-        "%s cannot be opened; the binary version of CIFAR-10 is at "
+        "%s cannot be opened [TD2001]; the binary version of CIFAR-10 is at "
         "https://www.cs.toronto.edu/~kriz/cifar.html: name its folder with --data=DIR",
         path);
   }
   const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
   if (bytes.empty() || bytes.size() % kRecord != 0) {
-    return DataLoss("%s: offset %d: %d bytes are no whole number of records of %d", path,
+    return DataLoss("%s: offset %d: %d bytes are no whole number of records of %d [TD2002]", path,
                     bytes.size() / kRecord * kRecord, bytes.size(), kRecord);
   }
   for (size_t at = 0; at < bytes.size(); at += kRecord) {
     if (bytes[at] < kClasses) continue;
-    return DataLoss("%s: offset %d: label %d, but there are %d classes", path, at, bytes[at],
-                    kClasses);
+    return DataLoss("%s: offset %d: label %d, but there are %d classes [TD2004]", path, at,
+                    bytes[at], kClasses);
   }
   records.insert(records.end(), bytes.begin(), bytes.end());
   return OkStatus();

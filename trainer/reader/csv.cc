@@ -171,7 +171,7 @@ class Opener {
 StatusOr<size_t> Opener::Position(const std::string& column) const {
   const auto it = std::find(names_.begin(), names_.end(), column);
   if (it != names_.end()) return static_cast<size_t>(it - names_.begin());
-  return InvalidArgument("%s:1: there is no column \"%s\"%s", options_.train_path, column,
+  return InvalidArgument("%s:1: there is no column \"%s\" [TD2007]%s", options_.train_path, column,
                          OrDidYouMean(column, names_));
 }
 
@@ -218,7 +218,7 @@ StatusOr<TrainAndTest> Opener::Run() {
   if (!options_.test_path.empty()) {
     TD_ASSIGN_OR_RETURN(const auto names, ColumnNames(options_.test_path, options_.separator));
     if (names != names_) {
-      return InvalidArgument("%s:1: the columns are other ones than those of %s",
+      return InvalidArgument("%s:1: the columns are other ones than those of %s [TD2007]",
                              options_.test_path, options_.train_path);
     }
     TD_ASSIGN_OR_RETURN(std::vector<CsvPiece> test, Read(options_.test_path));

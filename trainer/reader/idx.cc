@@ -117,12 +117,12 @@ class Gunzip {
     const int rc = inflate(&z_, Z_NO_FLUSH);
     if (rc == Z_STREAM_END) return EndOfMember();
     if (rc != Z_OK && rc != Z_BUF_ERROR) {
-      return DataLoss("%s: offset %d: damaged gzip data (%s); fetch the file again", name_,
+      return DataLoss("%s: offset %d: damaged gzip data (%s) [TD2002]; fetch the file again", name_,
                       fed_ - z_.avail_in, z_.msg != nullptr ? z_.msg : "zlib error");
     }
     if (no_input && z_.avail_out == out_before) {
       return DataLoss(
-          "%s: offset %d: the file ends in the middle of its gzip data (truncated); "
+          "%s: offset %d: the file ends in the middle of its gzip data (truncated) [TD2002]; "
           "fetch or copy it again",
           name_, file_.size());
     }
@@ -137,8 +137,8 @@ class Gunzip {
     }
     if (!IsGzip(file_.subspan(at))) {
       return DataLoss(
-          "%s: offset %d: %d bytes follow the end of the gzip data; fetch the file again", name_,
-          at, file_.size() - at);
+          "%s: offset %d: %d bytes follow the end of the gzip data [TD2002]; fetch the file again",
+          name_, at, file_.size() - at);
     }
     inflateReset(&z_);
     return OkStatus();
@@ -153,7 +153,7 @@ class Gunzip {
 
 Status TooShort(const std::string& name, uint64_t got, uint64_t expected, const char* unpacked) {
   return DataLoss(
-      "%s: offset %d: the %sfile ends here, expected %d bytes (truncated); fetch or copy "
+      "%s: offset %d: the %sfile ends here, expected %d bytes (truncated) [TD2002]; fetch or copy "
       "it again",
       name, got, unpacked, expected);
 }
@@ -196,8 +196,9 @@ StatusOr<IdxArray> ParseIdx(std::span<const uint8_t> file, const std::string& na
   const uint64_t bytes = Product(array.dims);
   if (file.size() - header < bytes) return TooShort(name, file.size(), header + bytes, "");
   if (file.size() - header > bytes) {
-    return DataLoss("%s: offset %d: %d bytes follow the end of the array; fetch the file again",
-                    name, header + bytes, file.size() - header - bytes);
+    return DataLoss(
+        "%s: offset %d: %d bytes follow the end of the array [TD2002]; fetch the file again", name,
+        header + bytes, file.size() - header - bytes);
   }
   array.data.assign(file.begin() + static_cast<ptrdiff_t>(header), file.end());
   return array;
@@ -207,7 +208,7 @@ StatusOr<IdxArray> ReadIdx(const std::string& path, int rank) {
   std::FILE* file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) {
     const int error = errno;
-    if (error == ENOENT) return NotFound("%s: no such file", path);
+    if (error == ENOENT) return NotFound("%s: no such file [TD2001]", path);
     if (error == EACCES)
       return PermissionDenied("%s: may not be read (%s)", path, ErrnoText(error));
     return DataLoss("%s: cannot be opened (%s)", path, ErrnoText(error));

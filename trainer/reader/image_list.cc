@@ -220,9 +220,9 @@ Status ImageList::NoteBad(uint32_t id, const Status& status) const {
   const bool is_new = bad_.insert(id).second;
   const auto count = static_cast<int64_t>(bad_.size());
   if (count > options_.bad_records_max) {
-    return DataLoss("%s (image %d of %s); that is bad record %d, and max_bad_records is %d",
-                    std::string(status.message()), id + 1, options_.list, count,
-                    options_.bad_records_max);
+    return DataLoss(
+        "%s (image %d of %s); that is bad record %d, and max_bad_records is %d [TD2003]",
+        std::string(status.message()), id + 1, options_.list, count, options_.bad_records_max);
   }
   if (is_new) LOG(WARNING) << status.message() << ": the next image takes its place";
   return OkStatus();

@@ -15,7 +15,7 @@ StatusOr<InputFile> InputFile::Open(const std::string& path) {
   if (file.descriptor_ < 0) {
     const int error = errno;
     if (error == EACCES) return PermissionDenied("%s: %s", path, ErrnoText(error));
-    return NotFound("%s: cannot be read (%s)", path, ErrnoText(error));
+    return NotFound("%s: cannot be read (%s) [TD2001]", path, ErrnoText(error));
   }
   struct stat st;
   if (fstat(file.descriptor_, &st) != 0) return DataLoss("%s: %s", path, ErrnoText(errno));

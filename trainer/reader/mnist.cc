@@ -78,19 +78,21 @@ StatusOr<std::string> FindFile(const std::string& dir, const std::string& base) 
   for (const std::string& path : {plain, plain + ".gz"}) {
     if (Exists(path)) return path;
   }
-  return NotFound("%s: neither this file nor %s.gz is there; %s", plain, base, kWhatToDo);
+  return NotFound("%s: neither this file nor %s.gz is there [TD2001]; %s", plain, base, kWhatToDo);
 }
 
 Status CheckOptions(const MnistOptions& options) {
   struct stat st;
-  if (options.dir.empty()) return InvalidArgument("no data folder was named; %s", kWhatToDo);
+  if (options.dir.empty())
+    return InvalidArgument("no data folder was named [TD2001]; %s", kWhatToDo);
   if (stat(options.dir.c_str(), &st) != 0) {
     const int error = errno;
     if (error == EACCES) return PermissionDenied("%s: %s", options.dir, ErrnoText(error));
-    return NotFound("%s: no such data folder; %s", options.dir, kWhatToDo);
+    return NotFound("%s: no such data folder [TD2001]; %s", options.dir, kWhatToDo);
   }
   if (!S_ISDIR(st.st_mode)) {
-    return NotFound("%s: is no folder; the folder with the four idx files is wanted", options.dir);
+    return NotFound("%s: is no folder [TD2001]; the folder with the four idx files is wanted",
+                    options.dir);
   }
   if (options.image_dtype != DType::kF32 && options.image_dtype != DType::kU8) {
     return InvalidArgument("%s: images come as f32 or u8, not as %s", options.dir,
@@ -118,7 +120,7 @@ StatusOr<std::unique_ptr<Dataset>> OpenMnist(const MnistOptions& options) {
   if (count != labels.dims[0]) {
     return DataLoss(
         "%s: offset 4: holds %d images, but %s holds %d labels; the two files do not "
-        "belong together",
+        "belong together [TD2002]",
         image_file, count, label_file, labels.dims[0]);
   }
   if (count == 0) return DataLoss("%s: offset 4: holds no images", image_file);
@@ -127,8 +129,9 @@ StatusOr<std::unique_ptr<Dataset>> OpenMnist(const MnistOptions& options) {
   }
   for (size_t i = 0; i < labels.data.size(); ++i) {
     if (labels.data[i] >= options.classes) {
-      return DataLoss("%s: offset %d: label %d of sample %d, but there are %d classes (0..%d)",
-                      label_file, 8 + i, labels.data[i], i, options.classes, options.classes - 1);
+      return DataLoss(
+          "%s: offset %d: label %d of sample %d, but there are %d classes (0..%d) [TD2004]",
+          label_file, 8 + i, labels.data[i], i, options.classes, options.classes - 1);
     }
   }
   const uint32_t samples = options.samples_max == 0 ? count : std::min(options.samples_max, count);

@@ -277,7 +277,7 @@ StatusOr<OpenedData> OpenData(const DataConfig& config, const std::string& job_d
     if (config.format() != row.name) continue;
     return row.open(config, dir, with_test);
   }
-  return InvalidArgument("unknown data.format \"%s\"%s", config.format(),
+  return InvalidArgument("unknown data.format \"%s\" [TD2005]%s", config.format(),
                          OrDidYouMean(config.format(), DataFormats()));
 }
 

@@ -175,7 +175,7 @@ StatusOr<const Batch*> Prefetcher::Next(Time deadline) {
   wait_nanos_ += waited.count();
   if (!item.has_value()) {
     return DeadlineExceeded(
-        "no batch within %s: the reader is slower than the job allows "
+        "no batch within %s [TD2008]: the reader is slower than the job allows "
         "(queue_capacity %d)",
         FormatDuration(waited), capacity_);
   }

@@ -76,7 +76,8 @@ StatusOr<std::unique_ptr<RecordScanner>> RecordScanner::Open(const std::string& 
     format = RecordFormat::kRecordIo;
   }
   if (!format.has_value()) {
-    return DataLoss("%s: offset 0: begins neither as a tfrecord nor as a recordio file", path);
+    return DataLoss("%s: offset 0: begins neither as a tfrecord nor as a recordio file [TD2009]",
+                    path);
   }
   return std::unique_ptr<RecordScanner>(new RecordScanner(std::move(file), *format));
 }

@@ -15,7 +15,7 @@ BatchShare ShareOf(uint32_t global_batch, uint32_t rank, uint32_t ranks) {
 }
 
 StatusOr<Sampler> Sampler::Make(const SamplerOptions& options) {
-  if (options.samples == 0) return InvalidArgument("the dataset has no samples");
+  if (options.samples == 0) return InvalidArgument("the dataset has no samples [TD2006]");
   if (options.ranks == 0 || options.rank >= options.ranks) {
     return InvalidArgument("rank %d of %d: ranks count from 0", options.rank, options.ranks);
   }
@@ -23,15 +23,16 @@ StatusOr<Sampler> Sampler::Make(const SamplerOptions& options) {
     return InvalidArgument("the global batch is 0; set batch_size or global_batch_size");
   }
   if (options.global_batch < options.ranks) {
-    return InvalidArgument("a global batch of %d samples leaves some of %d ranks without any",
-                           options.global_batch, options.ranks);
+    return InvalidArgument(
+        "a global batch of %d samples leaves some of %d ranks without any [TD2006]",
+        options.global_batch, options.ranks);
   }
   const uint64_t rounded_up =
       options.remainder == Remainder::kDrop ? 0 : uint64_t{options.global_batch} - 1;
   const uint64_t steps = (options.samples + rounded_up) / options.global_batch;
   if (steps == 0) {
     return InvalidArgument(
-        "%d samples do not fill one global batch of %d, and remainder is DROP: no "
+        "%d samples do not fill one global batch of %d, and remainder is DROP [TD2006]: no "
         "step would be left; use a smaller batch or remainder: PAD",
         options.samples, options.global_batch);
   }

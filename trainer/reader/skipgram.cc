@@ -24,7 +24,7 @@ Status ForEachWord(const std::string& path, const Word& word) {
   if (!file.good()) {
     const int error = errno;
     if (error == EACCES) return PermissionDenied("%s: %s", path, ErrnoText(error));
-    return NotFound("%s: cannot be read (%s)", path, ErrnoText(error));
+    return NotFound("%s: cannot be read (%s) [TD2001]", path, ErrnoText(error));
   }
   std::string text;
   for (char c = 0; file.get(c);) {

@@ -29,7 +29,7 @@ StatusOr<std::string> ReadBytes(const std::string& path) {
   if (!file.good()) {
     const int number = errno;
     if (number == EACCES) return PermissionDenied("%s: %s", path, ErrnoText(number));
-    return NotFound("%s: cannot be read (%s)", path, ErrnoText(number));
+    return NotFound("%s: cannot be read (%s) [TD2001]", path, ErrnoText(number));
   }
   std::string text(std::istreambuf_iterator<char>(file), {});
   if (file.bad()) return DataLoss("%s: reading failed: %s", path, ErrnoText(errno));

@@ -85,6 +85,7 @@ TEST_P(ErrorsTest, DifferentCallsAreReportedOnAllRanks) {
       const std::string message(status.message());
       EXPECT_THAT(message, HasSubstr("AllReduce(sum, f32[20]) of \"a\""));
       EXPECT_THAT(message, HasSubstr(other_op ? "AllGather(f32" : "AllReduce(sum, f32[10])"));
+      EXPECT_THAT(message, HasSubstr("[TD3004]"));
     });
   }
 }

@@ -314,7 +314,9 @@ TEST(FileStoreTest, FolderMustBeThere) {
   const auto store = MakeFileStore("/nowhere/at/all", "job", kSecret);
   const Status status = store->Announce(kAddress, In(5));
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
-  EXPECT_THAT(Text(status), HasSubstr("/nowhere/at/all/job.lock cannot be written: No such file"));
+  EXPECT_THAT(
+      Text(status),
+      HasSubstr("/nowhere/at/all/job.lock cannot be written: No such file or directory [TD3010]"));
 }
 
 // JOB.rank0 cannot be replaced: what was to replace it goes.

@@ -105,6 +105,7 @@ TEST(RendezvousTest, MissingRankIsNamedOnAllRanks) {
     const Status status = ConnectTcp(world).status();
     EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
     EXPECT_THAT(Text(status), HasSubstr("rank 1 did not come"));
+    EXPECT_THAT(Text(status), HasSubstr("[TD3002]"));
   });
   EXPECT_GE(told.load(), 2);
 }
@@ -147,13 +148,13 @@ TEST(RendezvousTest, IntrudersAreRefused) {
   IntruderIsRefused([](WorldConfig& w) { w.secret = "a guess"; }, StatusCode::kPermissionDenied,
                     "secret");
   IntruderIsRefused([](WorldConfig& w) { w.job = "other"; }, StatusCode::kFailedPrecondition,
-                    "this is job \"test\", not \"other\"");
+                    "this is job \"test\", not \"other\" [TD3007]");
   IntruderIsRefused(
       [](WorldConfig& w) {
         w.size = 4;
         w.rank = 3;
       },
-      StatusCode::kFailedPrecondition, "this job has 2 ranks, not 4");
+      StatusCode::kFailedPrecondition, "this job has 2 ranks, not 4 [TD3007]");
 }
 
 TEST(RendezvousTest, TakenRankIsRefused) {
@@ -171,6 +172,7 @@ TEST(RendezvousTest, TakenRankIsRefused) {
     }
     EXPECT_EQ(comm.status().code(), StatusCode::kAlreadyExists) << comm.status();
     EXPECT_THAT(Text(comm.status()), HasSubstr("rank 1 is taken"));
+    EXPECT_THAT(Text(comm.status()), HasSubstr("[TD3008]"));
     taken.fetch_add(1);
     one_refused.count_down();
   });
@@ -234,6 +236,7 @@ TEST(RendezvousTest, ImpostorAtTheDoorIsNotBelieved) {
   const Status status = ConnectTcp(TestWorld(door, 1, 2)).status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(Text(status), HasSubstr("does not know the secret"));
+  EXPECT_THAT(Text(status), HasSubstr("[TD6014]"));
   impostor.join();
 }
 
@@ -343,6 +346,7 @@ TEST(TcpTest, DeadRankIsNamedByAllLongBeforeTheDeadline) {
       EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
       EXPECT_THAT(Text(status), HasSubstr("rank 2 (127.0.0.1:"));
       EXPECT_THAT(Text(status), HasSubstr("is gone"));
+      EXPECT_THAT(Text(status), HasSubstr("[TD3005]"));
       EXPECT_THAT(Text(status),
                   HasSubstr("AllReduce(sum, f32[100000]) of \"fc_0.w_0@GRAD\", operation 1"));
       const Status later = Sum(**comm, 1, "other");
@@ -374,6 +378,7 @@ TEST(TcpTest, SilentRankIsNamedAtTheDeadline) {
       const Status status = Sum(**comm, 1 << 20, "w");  // too late
       EXPECT_THAT(Text(status), HasSubstr("rank 0 (127.0.0.1:"));
       EXPECT_THAT(Text(status), HasSubstr("waiting for rank 1"));
+      EXPECT_THAT(Text(status), HasSubstr("[TD3006]")) << "a code goes from rank to rank";
     }
   });
 }

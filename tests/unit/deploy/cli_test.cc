@@ -68,9 +68,9 @@ class CliTest : public LauncherTest {
 
 TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
   EXPECT_EQ(Tandem({"dmeo"}), kExitUsage);
-  EXPECT_EQ(
-      Err(),
-      "tandem: error: unknown command \"dmeo\" (INVALID_ARGUMENT)\nhint: did you mean \"demo\"?\n");
+  EXPECT_EQ(Err(),
+            "tandem: error: unknown command \"dmeo\" [TD1001] (INVALID_ARGUMENT)\nhint: did you "
+            "mean \"demo\"?\n");
   EXPECT_EQ(Tandem({}), kExitUsage);
   EXPECT_EQ(Tandem({"help"}), 0);
   for (const Command& command : Commands()) EXPECT_THAT(Out(), HasSubstr(command.name));
@@ -94,7 +94,9 @@ TEST_F(CliTest, AJobThatIsNotThereIsNamed) {
   EXPECT_EQ(Tandem({"status", dir_ + "/none"}), kExitUsage);
   EXPECT_THAT(
       Err(),
-      HasSubstr(dir_ + "/none/job.json: there is no such file (NOT_FOUND)\nhint: name the folder"));
+      HasSubstr(
+          dir_ +
+          "/none/job.json: there is no such file [TD7002] (NOT_FOUND)\nhint: name the folder"));
   EXPECT_EQ(Tandem({"status", "--pservers=127.0.0.1:1", "--timeout_s=1"}), kExitUnavailable);
   EXPECT_THAT(Out(),
               HasSubstr("problem: pserver 0 (127.0.0.1:1): 127.0.0.1:1: Connection refused"));

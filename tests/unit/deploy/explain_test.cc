@@ -1,22 +1,32 @@
-// tandem explain: every code has a row, and every example is what the file that it names says.
+// tandem explain: every code has a row, and every example is what the sources say; every number is
+// made somewhere in the product and met by a test.
 #include "deploy/cli/explain.h"
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
+
+#include "deploy/cli/error_codes.h"
 
 namespace tandem::deploy {
 namespace {
 
 using ::testing::HasSubstr;
 
-std::string ReadSource(const std::string& path) {
+std::string SourceDir() {
   const char* root = std::getenv("TANDEM_SOURCE_DIR");
-  std::ifstream file(std::string(root != nullptr ? root : ".") + "/" + path);
+  return root != nullptr ? root : ".";
+}
+
+std::string ReadSource(const std::string& path) {
+  std::ifstream file(SourceDir() + "/" + path);
   return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
 }
 
@@ -69,6 +79,122 @@ TEST(Explain, FindsByNameMessageAndExitCode) {
   EXPECT_EQ(FindCode("200")->size(), 3u);  // lost peers, in three ways
   for (const char* none : {"0", "64", "", "something"}) EXPECT_FALSE(FindCode(none).ok()) << none;
   EXPECT_THAT(std::string(FindCode("DATALOSS").status().message()), HasSubstr("DATA_LOSS"));
+}
+
+// Files below `folders` whose names end so, but for those of the table itself.
+std::vector<std::string> FilesOf(const std::vector<std::string>& folders,
+                                 const std::set<std::string>& endings) {
+  std::vector<std::string> files;
+  for (const std::string& folder : folders) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(SourceDir() + "/" + folder)) {
+      const std::string path = std::filesystem::relative(entry.path(), SourceDir()).string();
+      const bool table = entry.path().stem().string().rfind("error_codes", 0) == 0 ||
+                         entry.path().filename() == "explain_test.cc";
+      if (!table && endings.contains(entry.path().extension())) files.push_back(path);
+    }
+  }
+  return files;
+}
+
+std::vector<std::string> ProductFiles() {
+  return FilesOf({"collective", "common", "deploy", "kernels", "pserver", "trainer"},
+                 {".cc", ".h", ".cu", ".py"});
+}
+
+// The numbers of all "[TD1001]" of a text.
+std::set<int> Carried(const std::string& text) {
+  std::set<int> found;
+  const std::regex code(R"(\[TD(\d+)\])");
+  for (std::sregex_iterator it(text.begin(), text.end(), code), end; it != end; ++it) {
+    found.insert(std::stoi((*it)[1].str()));
+  }
+  return found;
+}
+
+std::set<int> CarriedBy(const std::vector<std::string>& files) {
+  std::set<int> found;
+  for (const std::string& file : files) found.merge(Carried(ReadSource(file)));
+  return found;
+}
+
+TEST(ErrorCodes, NumbersAscendInTheirAreas) {
+  ASSERT_GE(ErrorCodes().size(), 60u);
+  std::set<int> areas;
+  for (const ErrorArea& area : ErrorAreas()) areas.insert(area.digit);
+  int before = 0;
+  for (const ErrorCode& code : ErrorCodes()) {
+    EXPECT_GT(code.number, before) << "a number twice, or out of order";
+    before = code.number;
+    EXPECT_TRUE(areas.contains(code.number / 1000)) << code.number;
+    for (const std::string text : {code.title, code.means, code.causes, code.what_to_do}) {
+      EXPECT_NE(text, "") << code.number;
+      EXPECT_NE(text.back(), '.') << code.number << ": " << text;
+    }
+  }
+}
+
+TEST(ErrorCodes, TheProductMakesThoseOfTheTableAndNoOthers) {
+  std::set<int> table;
+  for (const ErrorCode& code : ErrorCodes()) table.insert(code.number);
+  EXPECT_EQ(CarriedBy(ProductFiles()), table);
+}
+
+TEST(ErrorCodes, TestsMeetAllOfThem) {
+  std::set<int> met;
+  for (const int code : CarriedBy(FilesOf({"tests"}, {".cc", ".py", ".txt"}))) met.insert(code);
+  for (const ErrorCode& code : ErrorCodes()) {
+    EXPECT_TRUE(met.contains(code.number))
+        << NameOf(code) << " (" << code.title << ") is in no transcript and expected by no test";
+  }
+}
+
+TEST(ErrorCodes, ExamplesAreWhatTandemSays) {
+  std::string said;
+  for (const std::string& file : FilesOf({"tests/messages"}, {".txt"})) said += ReadSource(file);
+  std::map<int, std::vector<std::string>> made;
+  for (const std::string& file : ProductFiles()) {
+    for (const std::string& literal : Literals(file)) {
+      for (const int code : Carried(literal)) made[code].push_back(literal);
+    }
+  }
+  for (const ErrorCode& code : ErrorCodes()) {
+    const std::string example = code.example;
+    EXPECT_EQ(Carried(example), std::set<int>{code.number}) << example;
+    const std::vector<std::string>& formats = made[code.number];
+    const bool gives = std::any_of(formats.begin(), formats.end(), [&](const std::string& format) {
+      return Gives(format, example) || Gives("%s: " + format, example);
+    });
+    EXPECT_TRUE(gives || said.find(example) != said.npos) << "nobody says: " << example;
+  }
+}
+
+TEST(ErrorCodes, AreFoundByNumberAndInMessages) {
+  for (const char* asked : {"TD6003", "td6003", "6003", "[TD6003]"}) {
+    const auto found = CodesIn(asked);
+    ASSERT_TRUE(found.ok() && found->size() == 1) << asked;
+    EXPECT_EQ((*found)[0].number, 6003);
+  }
+  const auto both = CodesIn("2 checkpoints [TD2103]; the newest: x [TD2102], y [TD2102]");
+  ASSERT_TRUE(both.ok()) << both.status();
+  ASSERT_EQ(both->size(), 2u);
+  EXPECT_EQ((*both)[0].number, 2103);
+  for (const char* none : {"", "65", "DATA_LOSS", "60031", "xtd6003", "within 6003 ms"}) {
+    EXPECT_TRUE(CodesIn(none).ok() && CodesIn(none)->empty()) << none;
+  }
+  EXPECT_THAT(std::string(CodesIn("TD6033").status().message()), HasSubstr("did you mean \"TD60"));
+  EXPECT_THAT(std::string(CodesIn("TD9999").status().message()), HasSubstr("lists all"));
+  EXPECT_THAT(std::string(FindCode("TD600").status().message()), HasSubstr("did you mean \"TD600"));
+}
+
+// With TANDEM_UPDATE=1 the page is written instead.
+TEST(ErrorCodes, PageIsCurrent) {
+  const char* update = std::getenv("TANDEM_UPDATE");
+  if (update != nullptr && std::string(update) == "1") {
+    std::ofstream(SourceDir() + "/docs/errors.md") << ErrorsPage();
+  }
+  EXPECT_TRUE(ReadSource("docs/errors.md") == ErrorsPage())
+      << "docs/errors.md is not current; write it anew: TANDEM_UPDATE=1 build/tests/explain_test";
 }
 
 }  // namespace

@@ -146,7 +146,8 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
 TEST_F(LaunchOptionsTest, HintStandsOnALineOfItsOwn) {
   const auto options = Options("--sevrers=2 @/job.pbtxt");
   EXPECT_EQ(ErrorText("tandemrun", options.status()),
-            "tandemrun: error: unknown flag \"--sevrers\" (INVALID_ARGUMENT)\nhint: did you mean "
+            "tandemrun: error: unknown flag \"--sevrers\" [TD1002] (INVALID_ARGUMENT)\nhint: did "
+            "you mean "
             "\"--servers\"?\n");
 }
 

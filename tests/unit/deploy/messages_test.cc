@@ -95,7 +95,6 @@ const std::map<StatusCode, std::string>& CodesElsewhere() {
       {StatusCode::kUnimplemented,
        "what a mode cannot do, once its servers are there; e2e_click_test"},
       {StatusCode::kAborted, "a trainer that is lost for a minute; pserver_test"},
-      {StatusCode::kResourceExhausted, "a full disk; row_tiers_test, pserver_durability_test"},
   };
   return rows;
 }

@@ -140,8 +140,9 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
     EXPECT_EQ(Plan(args), kExitUsage);
     return Err();
   };
-  EXPECT_THAT(error({}),
-              HasSubstr("expected one job file, got 0 (INVALID_ARGUMENT)\nhint: tandem plan JOB"));
+  EXPECT_THAT(
+      error({}),
+      HasSubstr("expected one job file, got 0 [TD1007] (INVALID_ARGUMENT)\nhint: tandem plan JOB"));
   EXPECT_THAT(error({dir_ + "/none"}), HasSubstr("none"));
   EXPECT_THAT(error({job, "--ranks=17"}), HasSubstr("hint: more are simulated"));
   EXPECT_THAT(error({job, "--ranks=1"}), HasSubstr("from 2 to 4096"));
@@ -153,7 +154,7 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
               HasSubstr("hint: --ranks_per_host=N"));
   EXPECT_THAT(error({job, "--ranks=2", "--ranks_per_host=2", "--alpha_us=1", "--bandwidth_gbps=1",
                      "--inter_gbps=1"}),
-              HasSubstr("all 2 ranks are on one (INVALID_ARGUMENT)\nhint"));
+              HasSubstr("all 2 ranks are on one [TD1005] (INVALID_ARGUMENT)\nhint"));
   EXPECT_THAT(error({job, "--inter_alpha_us=1", "--inter_gbps=0"}),
               HasSubstr("--inter_gbps: expected a number from 1e-06"));
   EXPECT_THAT(error(With({job, "--ranks=5"}, kLinks)), HasSubstr("no multiple of"));

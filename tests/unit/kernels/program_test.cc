@@ -205,6 +205,7 @@ TEST_F(PlanTest, RefusesWhenEveryImplementationIsOff) {
   const auto plan = Plan::Make(program, Backend::Cpu(), scope_, nullptr, options);
   EXPECT_EQ(plan.status().code(), StatusCode::kUnimplemented);
   EXPECT_THAT(Message(plan.status()), HasSubstr("no kernel for"));
+  EXPECT_THAT(Message(plan.status()), HasSubstr("[TD5003]"));
   EXPECT_THAT(Message(plan.status()), HasSubstr("on cpu"));
 }
 

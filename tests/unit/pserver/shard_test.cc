@@ -140,7 +140,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
       {"trainer", [](PushHead& h) { h.caller.trainer = 2; }, StatusCode::kInvalidArgument,
        "ranks are 0 to 1"},
       {"incarnation", [](PushHead& h) { h.caller.incarnation = 6; },
-       StatusCode::kFailedPrecondition, "incarnation 6 are refused"},
+       StatusCode::kFailedPrecondition, "incarnation 6 are refused [TD4008]"},
       {"sequence", [](PushHead& h) { h.sequence = 0; }, StatusCode::kFailedPrecondition, "too old"},
   };
   Start(Config(2, ShardMode::kSync));
@@ -189,7 +189,7 @@ TEST_F(ShardTest, AnotherConfigurationIsRefusedByItsDifference) {
   ShardConfig optimizer = Config(2, ShardMode::kSync, "adam"), count = Config(3, ShardMode::kSync);
   slices.slices[2].numel = 3;
   EXPECT_THAT(std::string(shard_->Configure(Rank(1), mode).status().message()),
-              HasSubstr("mode is a_sync, was sync"));
+              HasSubstr("mode is a_sync, was sync [TD4004]"));
   EXPECT_THAT(std::string(shard_->Configure(Rank(1), slices).status().message()),
               HasSubstr("slice 2 is fc_0.b [4] [0, 3), was fc_0.b [4] [0, 4)"));
   EXPECT_THAT(std::string(shard_->Configure(Rank(1), optimizer).status().message()),
@@ -209,8 +209,9 @@ TEST_F(ShardTest, BadConfigurationsAreRefused) {
     const Status status = shard_->Configure(Rank(0), config).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
   }
-  EXPECT_EQ(shard_->AdmitPush(Head(Rank(0), 1, 0)).status().code(),
-            StatusCode::kFailedPrecondition);
+  const Status early = shard_->AdmitPush(Head(Rank(0), 1, 0)).status();
+  EXPECT_EQ(early.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(early.message()), HasSubstr("[TD4005]"));
   EXPECT_TRUE(shard_->Configure(Rank(0), Config(1, ShardMode::kSync)).ok());
 }
 
@@ -228,7 +229,7 @@ TEST_F(ShardTest, DeadlineNamesTheMissingTrainer) {
   shard_->ExpireWaiters();
   EXPECT_EQ(pulled->status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(pulled->status().message()),
-              HasSubstr("waiting 12.0 s for trainer 1 at step 0; others arrived"));
+              HasSubstr("waiting 12.0 s for trainer 1 at step 0; others arrived [TD4007]"));
   EXPECT_EQ(shard_->NextDeadline(), Time::max());
 }
 
@@ -249,7 +250,7 @@ TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
     EXPECT_EQ(p->status().code(), StatusCode::kAborted);
     EXPECT_THAT(std::string(p->status().message()),
                 HasSubstr("trainer 1 is lost: nothing heard from it for 5.0 s (its last push was "
-                          "for step 0); others wait for it at step 1"));
+                          "for step 0); others wait for it at step 1 [TD4006]"));
   }
 }
 

@@ -125,7 +125,7 @@ TEST_F(StorageTest, ReadsWhatWasWrittenLast) {
 TEST_F(StorageTest, TheFreeSpaceFloorRefuses) {
   const Status status = OpenRocksdbStorage(dir_, nullptr, uint64_t{1} << 62).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("nothing was written"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(" needed [TD2107]; nothing was written"));
 }
 
 TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
@@ -139,7 +139,7 @@ TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
   const auto read = (*OpenRocksdbStorage(copy))->Read();
   EXPECT_EQ(read.status().code(), StatusCode::kDataLoss);
   EXPECT_THAT(std::string(read.status().message()),
-              HasSubstr("newest checkpoint is of version 2, but 4 was acknowledged"));
+              HasSubstr("newest checkpoint is of version 2, but 4 was acknowledged [TD4010]"));
   std::filesystem::remove_all(copy);
 }
 

@@ -23,6 +23,7 @@
 namespace tandem {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -113,8 +114,11 @@ TEST_F(TlsTest, OnlyTheRightCertificateGetsIn) {
        {stranger.cert, stranger.key, client.ca},
        kServerUri,
        "does not accept certificate"},
-      {"no certificate", {"", "", client.ca}, kServerUri, "wants a certificate"},
-      {"plaintext", {}, "", "speaks TLS, and this client does not; hint: give tls_dir"},
+      {"no certificate",
+       {"", "", client.ca},
+       kServerUri,
+       "wants a certificate, and this client has none [TD6007]"},
+      {"plaintext", {}, "", "speaks TLS, and this client does not [TD6003]; hint: give tls_dir"},
       {"the server is not trusted", stranger, kServerUri, "ca.crt the authority that issued it"},
       {"a server of another job", client, "spiffe://tandem/job/other/role/pserver",
        "expected was spiffe://tandem/job/other/role/pserver"},
@@ -142,7 +146,7 @@ TEST_F(TlsTest, AServerMustHaveTheNameThatWasDialledAndBeAServer) {
       Serve(ours.Issue("elsewhere", {{"j", PeerRole::kPserver}, {"10.1.2.3", "host-1"}}));
   EXPECT_FALSE(Health(elsewhere->endpoint(), client, kShort).ok());
   EXPECT_THAT(std::string(ProbeConnection(elsewhere->endpoint(), client, "").message()),
-              HasSubstr("is for 10.1.2.3, host-1, not for 127.0.0.1"));
+              HasSubstr("is for 10.1.2.3, host-1, not for 127.0.0.1 [TD6006]"));
   // A trainer's certificate with the right host does not make a server.
   const auto trainer = Serve(ours.Issue("impostor", {{"j", PeerRole::kTrainer}, {"127.0.0.1"}}));
   EXPECT_FALSE(Health(trainer->endpoint(), client, kShort).ok());
@@ -169,12 +173,13 @@ TEST_F(TlsTest, ExpiredCertificatesAreRefusedOnBothSides) {
   ServerOptions options;
   options.tls = ours.IssueExpired("old-server", "j", PeerRole::kPserver);
   EXPECT_THAT(std::string(RpcServer::Start(options, {}).status().message()),
-              HasSubstr("expired on "));
+              AllOf(HasSubstr("expired on "), HasSubstr("[TD6008]")));
   (void)ours.IssueExpired("j-pserver", "j", PeerRole::kPserver);
   const Time end = SteadyNow() + std::chrono::seconds(30);
   Status why;
   while (why.ok() && SteadyNow() < end) why = ProbeConnection(at, client, kServerUri);
-  EXPECT_THAT(std::string(why.message()), HasSubstr("certificate has expired; hint: renew it"));
+  EXPECT_THAT(std::string(why.message()),
+              HasSubstr("certificate has expired [TD6005]; hint: renew it"));
 }
 
 // The whole authority is replaced below a running server and a running client.
@@ -211,7 +216,8 @@ TEST_F(TlsTest, FilesAreCheckedBeforeTheyAreUsed) {
   EXPECT_THAT(said({good.cert, "", good.ca}), HasSubstr("come together"));
   EXPECT_THAT(said({"/nowhere/tls.crt", good.key, good.ca}), HasSubstr("/nowhere/tls.crt"));
   ASSERT_EQ(chmod(good.key.c_str(), 0644), 0);
-  EXPECT_THAT(said(good), HasSubstr("may be read or changed by others (mode 644); run chmod 600"));
+  EXPECT_THAT(said(good),
+              HasSubstr("may be read or changed by others (mode 644) [TD6012]; run chmod 600"));
   EXPECT_EQ(ChooseTlsFiles(dir_, good).status().code(), StatusCode::kInvalidArgument);
 
   const auto role = RequireIdentity(other, PeerRole::kPserver, "k");

@@ -67,7 +67,8 @@ TEST(Override, NamesAndValues) {
       {"custom_black_list", "[a]", "custom_black_list: [a]", ""},
       {"sparsity", "0.75,0.9", "sparsity: [0.75, 0.9]", ""},
       {"fuse_grad_size_in_MB", "-1", "fuse_grad_size_in_MB: -1", ""},
-      {"k_steps", "4", "", "several settings; write one of: strategy.a_sync_configs.k_steps"},
+      {"k_steps", "4", "",
+       "several settings [TD1110]; write one of: strategy.a_sync_configs.k_steps"},
       {"a_sink", "true", "", "did you mean \"a_sync\"?"},
       {"a_sync", "maybe", "", "a_sync expects true or false, got \"maybe\""},
       {"num_threads", "-1", "", "num_threads is out of range: -1 is less than 0"},
@@ -121,7 +122,7 @@ TEST(Environment, UnknownFlagsAreNotedWrongValuesAreErrors) {
                     {"FLAGS_benchmark", "1"}},
                    &origins, &diagnostics);
   EXPECT_EQ(diagnostics.ErrorText(),
-            "error: environment CPU_NUM: cpu_num expects an integer, got \"no\"\n");
+            "error: environment CPU_NUM: cpu_num expects an integer, got \"no\" [TD1103]\n");
   EXPECT_THAT(diagnostics.NoteText(), HasSubstr("environment FLAGS_rpc_deadlin: note: not a knob"));
   EXPECT_THAT(diagnostics.NoteText(), HasSubstr("did you mean \"FLAGS_rpc_deadline\"?"));
   EXPECT_THAT(diagnostics.NoteText(), HasSubstr("environment FLAGS_selected_gpus: note"));

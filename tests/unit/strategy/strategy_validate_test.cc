@@ -34,7 +34,8 @@ TEST(Validate, DefaultsAreFineInEveryMode) {
 TEST(Validate, ContradictionOfModeAndStrategyNamesBothPlaces) {
   const Diagnostics d = Validate("a_sync: true", TrainMode::kCollective);
   EXPECT_EQ(d.ErrorText(),
-            "job.pbtxt:2:1: error: a_sync: true has no effect with mode=collective (flag --mode)\n"
+            "job.pbtxt:2:1: error: a_sync: true has no effect with mode=collective (flag --mode) "
+            "[TD1107]\n"
             "  a_sync: true\n"
             "  ^\n"
             "hint: remove it, or choose mode pserver or hybrid\n");

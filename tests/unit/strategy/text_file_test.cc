@@ -68,7 +68,7 @@ TEST(TextFile, ReadsEveryKindOfValue) {
 TEST(TextFile, ErrorShowsPlaceExcerptCaretAndHint) {
   const Parsed p = Parse("strategy {\n\tfuse_all_reduce: true\n}\n");
   EXPECT_EQ(p.diagnostics.ErrorText(),
-            "job.pbtxt:2:9: error: DistributedStrategy has no field \"fuse_all_reduce\"\n"
+            "job.pbtxt:2:9: error: DistributedStrategy has no field \"fuse_all_reduce\" [TD1101]\n"
             "          fuse_all_reduce: true\n"
             "          ^\n"
             "hint: did you mean \"fuse_all_reduce_ops\"?\n");
@@ -98,25 +98,30 @@ unknown { deep { deeper: [1, { }] } }
     const char* hint;
   };
   const Row rows[] = {
-      {"job.pbtxt:1:1", "JobConfig has no field \"nane\"", "did you mean \"name\"?"},
-      {"job.pbtxt:2:7", "seed: \"-1\" does not fit into uint64", ""},
-      {"job.pbtxt:3:9", "epochs expects an integer, got \"many\"", ""},
-      {"job.pbtxt:5:11", "a_sync expects true or false, got \"yes\"", "write true"},
-      {"job.pbtxt:6:3", "a_sync is given twice; first in line 5", "keep one of them"},
-      {"job.pbtxt:7:37", "num_threads is out of range: 4096 is more than 1024 threads",
+      {"job.pbtxt:1:1", "JobConfig has no field \"nane\" [TD1101]", "did you mean \"name\"?"},
+      {"job.pbtxt:2:7", "seed: \"-1\" does not fit into uint64 [TD1103]", ""},
+      {"job.pbtxt:3:9", "epochs expects an integer, got \"many\" [TD1103]", ""},
+      {"job.pbtxt:5:11", "a_sync expects true or false, got \"yes\" [TD1103]", "write true"},
+      {"job.pbtxt:6:3", "a_sync is given twice; first in line 5 [TD1102]", "keep one of them"},
+      {"job.pbtxt:7:37", "num_threads is out of range: 4096 is more than 1024 threads [TD1104]",
        "allowed: 0 to 1024 threads"},
-      {"job.pbtxt:7:42", "ExecutionStrategy has no field \"num_thread\"",
+      {"job.pbtxt:7:42", "ExecutionStrategy has no field \"num_thread\" [TD1101]",
        "did you mean \"num_threads\"?"},
-      {"job.pbtxt:8:37", "reduce_strategy expects one of AllReduce, Reduce, got \"Reducee\"",
+      {"job.pbtxt:8:37",
+       "reduce_strategy expects one of AllReduce, Reduce, got \"Reducee\" [TD1103]",
        "did you mean \"Reduce\"?"},
-      {"job.pbtxt:9:29", "decr_ratio: \"nan\" is not a finite number", "write a finite number"},
-      {"job.pbtxt:9:45", "incr_ratio: \"1e999\" is not a finite number", "write a finite number"},
-      {"job.pbtxt:10:17", "expected \":\" after nccl_comm_num, got \"3\"", ""},
-      {"job.pbtxt:12:14", "zoo expects a string in quotes, got \"lenet\"", "write \"lenet\""},
-      {"job.pbtxt:13:12", "steps_max: \"99999999999999999999\" does not fit into int64", ""},
-      {"job.pbtxt:14:20", "global_batch_size expects an integer, got \"1.5\"", ""},
-      {"job.pbtxt:15:13", "batch_size is not a list", "write one value without [ ]"},
-      {"job.pbtxt:16:1", "JobConfig has no field \"unknown\"", ""},
+      {"job.pbtxt:9:29", "decr_ratio: \"nan\" is not a finite number [TD1103]",
+       "write a finite number"},
+      {"job.pbtxt:9:45", "incr_ratio: \"1e999\" is not a finite number [TD1103]",
+       "write a finite number"},
+      {"job.pbtxt:10:17", "expected \":\" after nccl_comm_num, got \"3\" [TD1105]", ""},
+      {"job.pbtxt:12:14", "zoo expects a string in quotes, got \"lenet\" [TD1103]",
+       "write \"lenet\""},
+      {"job.pbtxt:13:12", "steps_max: \"99999999999999999999\" does not fit into int64 [TD1103]",
+       ""},
+      {"job.pbtxt:14:20", "global_batch_size expects an integer, got \"1.5\" [TD1103]", ""},
+      {"job.pbtxt:15:13", "batch_size is not a list [TD1103]", "write one value without [ ]"},
+      {"job.pbtxt:16:1", "JobConfig has no field \"unknown\" [TD1101]", ""},
   };
   const std::string text = p.diagnostics.ErrorText();
   for (const Row& row : rows) {

@@ -155,13 +155,14 @@ TEST_F(CsvTest, BadRecordsAreLeftOutNamedAndLimited) {
   const Status status = OpenCsv(options).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr("train:10: quoted"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("max_bad_records is 3"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("max_bad_records is 3 [TD2003]"));
 }
 
 TEST_F(CsvTest, OptionsThatDoNotFit) {
   CsvOptions options = Options(kTrain);
   options.columns[1].name = "jop";
-  EXPECT_THAT(Error(options), HasSubstr("there is no column \"jop\"; did you mean \"job\"?"));
+  EXPECT_THAT(Error(options),
+              HasSubstr("there is no column \"jop\" [TD2007]; did you mean \"job\"?"));
   options = Options(kTrain);
   options.columns[0].ids = 1;
   EXPECT_THAT(Error(options), HasSubstr("ids is 1"));

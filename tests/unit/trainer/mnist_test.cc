@@ -82,7 +82,7 @@ TEST(Mnist, SaysWhatIsWrong) {
        Idx({2, 1, 1}, {1, 2}),
        Idx({2}, {9, 10}),
        StatusCode::kDataLoss,
-       {labels + ": offset 9: label 10 of sample 1, but there are 10 classes (0..9)"}},
+       {labels + ": offset 9: label 10 of sample 1, but there are 10 classes (0..9) [TD2004]"}},
       {"no samples",
        Idx({0, 28, 28}, {}),
        Idx({0}, {}),

@@ -208,6 +208,7 @@ TEST_F(PrefetchTest, SlowReaderMeetsTheDeadlineAndIsMeasured) {
   ASSERT_TRUE(reader->Reset({.epoch_end = 1}).ok());
   const auto none = reader->Next(SteadyNow() + std::chrono::milliseconds(30));
   EXPECT_EQ(none.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("[TD2008]"));
   EXPECT_GE(reader->stats().wait_seconds, 0.029);
   data_.set_blocked(false);
   EXPECT_THAT(Drain(*reader), ElementsAre("0.0:0", "0.1:4", "0.2:8$"));

@@ -69,7 +69,7 @@ class Server:
                     ready.cancel()
                     raise PserverError("UNAVAILABLE", self.name, "connect",
                                        f"did not answer for {seconds:g} s: is it running, is the "
-                                       "address right?") from None
+                                       "address right? [TD4001]") from None
 
     def start(self, method, request, seconds):
         """Sends the request and returns what `finish` wants."""

@@ -1,0 +1,136 @@
+// TD3xxx: ranks and collective mode; TD4xxx: parameter servers.
+#include "deploy/cli/error_codes.h"
+
+namespace tandem::deploy {
+
+std::vector<ErrorCode> RankErrors() {
+  return {
+      {3001, "rank 0 cannot be reached", "this rank found no way to where the ranks meet",
+       "rank 0 is not running yet; a wrong --rendezvous; a firewall",
+       "look at rank 0's log; ping its host; --start_timeout_ms waits longer",
+       "rank 1 of 2: no way to rank 0 at 127.0.0.1:7000 within 300ms (Connection refused) "
+       "[TD3001]; "
+       "is it running, and is the address right?"},
+      {3002, "ranks did not come", "the job starts when all ranks are there, and some are not",
+       "a process that was never started, or ended at once; another number of ranks",
+       "the message names them: look at their logs",
+       "rank 0 of 2 at 127.0.0.1:7000: rank 1 did not come within 2s [TD3002]; see their logs, and "
+       "check that they were given this address"},
+      {3003, "the mode needs others",
+       "the trainer was started alone, and its job needs servers or "
+       "ranks",
+       "tandem-trainer by hand, without tandemrun",
+       "tandemrun starts all there is to a job; or give the addresses yourself",
+       "mode PSERVER needs servers [TD3003]: start the job with tandemrun --servers=N, or give "
+       "--pservers=host:port,..."},
+      {3004, "ranks do not do the same",
+       "in one place of the program two ranks communicate "
+       "differently",
+       "job files or flags that differ from rank to rank; versions that differ",
+       "give all ranks the same job and flags: tandemrun does",
+       "ranks do not run the same operation: rank 1 runs allreduce, this rank runs broadcast; all "
+       "ranks must make the same calls in the same order [TD3004]"},
+      {3005, "a rank is gone",
+       "its connection broke, or it left while others needed it or the job started",
+       "it was killed (memory), failed, or its host or network is gone",
+       "the first failure tells: tandem events LOG_DIR; --max_restarts replaces such ranks",
+       "rank 1 is gone: its connection closed without a goodbye (Connection reset by peer) "
+       "[TD3005]; see its log"},
+      {3006, "a rank is silent", "nothing came from it for as long as a step may take",
+       "it is stopped, swaps, or is far slower; a network that loses everything",
+       "tandem status LOG_DIR names the slowest; --step_timeout_ms waits longer",
+       "waiting for rank 1, which sends nothing [TD3006]"},
+      {3007, "a rank of another job", "who came is not of this job, or counts its ranks otherwise",
+       "two jobs at one address; --nproc that differs among hosts",
+       "another port for one of the jobs; the same numbers everywhere",
+       "this job has 2 ranks, not 4 [TD3007]"},
+      {3008, "two processes are one rank", "a rank came twice",
+       "the same TANDEM_RANK or RANK on two hosts; an old process that still runs",
+       "number ranks from 0 without gaps; end the old process",
+       "rank 1 is taken by 10.0.0.2:6170 [TD3008]"},
+      {3009, "a rank cannot listen", "another program has the address, or this host has it not",
+       "an old process that still runs; an address of another host",
+       "ss -ltnp shows who holds the port; choose another, or leave it to the system",
+       "rank 0 cannot listen on 127.0.0.1:7000: Address already in use [TD3009]; choose another "
+       "port, or end the program that holds it"},
+      {3010, "the rendezvous folder does not serve",
+       "ranks leave word in a file that all of them "
+       "see, and that can be locked",
+       "the folder is not there on this host; rights; a file system without locks",
+       "a folder on NFS 4 or another file system with locks; tcp://HOST:PORT needs none",
+       "/none/job cannot be written: No such file or directory [TD3010]; the folder must be there, "
+       "and this process must have the right to write in it"},
+  };
+}
+
+std::vector<ErrorCode> PserverErrors() {
+  return {
+      {4001, "a server does not answer",
+       "it was called again and again for as long as a start may "
+       "take",
+       "it is not running, or starts slowly from a large checkpoint; a wrong --pservers",
+       "tandem status LOG_DIR; the server's log; --start_timeout_ms waits longer",
+       "pserver 1 of 1 at 127.0.0.1:1 did not answer for 3 s: is it running, is the address right? "
+       "[TD4001]"},
+      {4002, "a server of another job", "the caller and the server name different jobs",
+       "two jobs at one address; another --name; a server from yesterday",
+       "the same --job and --name everywhere; other ports for the other job",
+       "job \"k\": this server serves job \"j\" [TD4002]"},
+      {4003, "another number of trainers", "servers wait for as many trainers as they were told",
+       "--trainers of the server and --workers of the job differ",
+       "the same number for all; tandemrun sees to it",
+       "2 trainers: this server was started for 4 [TD4003]"},
+      {4004, "trainers that disagree",
+       "all trainers bring the same variables, optimizer and mode, "
+       "and this one does not",
+       "job files or flags that differ among trainers; a server that is still there from a job "
+       "with other settings",
+       "one job file for all; start the servers anew, with new data folders for a new job",
+       "trainer 1 comes with another configuration: learning rate schedule [TD4004]"},
+      {4005, "the server knows nothing of the job",
+       "it was started anew and has no checkpoint to "
+       "go on from",
+       "it crashed, and had no data folder or no checkpoint yet",
+       "--data_dir (tandemrun: --pserver_data_dir) with --durability=logged; start the job again",
+       "this server is not configured; it may have been restarted without a checkpoint [TD4005]"},
+      {4006, "a trainer is lost", "in sync mode all wait for each, and one is not heard from",
+       "it was killed, or its host is gone", "its log; --max_restarts starts such trainers again",
+       "trainer 1 is lost: nothing heard from it for 60.0 s (it pushed nothing yet); others wait "
+       "for it at step 12 [TD4006]"},
+      {4007, "waited too long for trainers",
+       "a step or barrier is not complete in time, and the "
+       "message names who is missing",
+       "a trainer that is slow, stopped or evaluates; step_timeout_ms that is too short",
+       "tandem status LOG_DIR shows who is waited for; a longer --step_timeout_ms",
+       "barrier \"save\": waiting 30.0 s for trainer 2; others arrived [TD4007]"},
+      {4008, "this trainer was replaced",
+       "another process has taken its place, and its calls are "
+       "refused",
+       "a supervisor started it again while the old one still ran; two processes with one rank",
+       "let the old process end; one process for each trainer",
+       "trainer 1 was started again (incarnation 2); calls of incarnation 1 are refused [TD4008]"},
+      {4009, "the port is taken", "something listens at this address already",
+       "an old process that still runs; another job",
+       "ss -ltnp shows who holds the port; choose another, or port 0",
+       "cannot listen on 127.0.0.1:7000: address in use [TD4009]"},
+      {4010, "a server's data folder is damaged",
+       "what was acknowledged to trainers is not all "
+       "there",
+       "a disk that fails; files that were removed or copied in part",
+       "restore the folder; or move it away, and let all servers go on from an earlier checkpoint",
+       "data/0: checkpoint of version 40 was acknowledged, but there is none [TD4010]"},
+      {4011, "the server keeps no checkpoints", "it was started without a folder for them",
+       "no --data_dir (tandemrun: --pserver_data_dir)", "start it with a folder",
+       "no checkpoints: this server was started without a data folder [TD4011]"},
+      {4012, "durability without a folder", "updates are to outlive the process, and have no place",
+       "--durability without --data_dir (tandemrun: --pserver_data_dir)", "name a folder",
+       "--durability=replayable needs a folder [TD4012]; hint: --pserver_data_dir=DIR"},
+      {4013, "a gradient that is not finite", "the server took nothing of the push",
+       "a learning rate that is too high; damaged data",
+       "--check_nan_inf=true finds the operator; nonfinite_gradients: Skip leaves such steps out",
+       "gradient of w, element 3 is nan; nothing was changed [TD4013] (nonfinite_gradients says "
+       "what happens)"},
+  };
+}
+
+}  // namespace tandem::deploy

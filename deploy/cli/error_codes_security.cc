@@ -1,0 +1,139 @@
+// TD6xxx: security; TD7xxx: jobs that run.
+#include "deploy/cli/error_codes.h"
+
+namespace tandem::deploy {
+namespace {
+
+// What the two ends of a connection hold against each other.
+std::vector<ErrorCode> ConnectionErrors() {
+  return {
+      {6001, "a network address without TLS",
+       "anybody in the network could read and change what is served here",
+       "listening on 0.0.0.0 or a host's address without certificates",
+       "tandem certs init and issue, then --tls_dir; or 127.0.0.1; in a network that you trust "
+       "--insecure_allow_network",
+       "0.0.0.0:0 is a network address, and pages are served without TLS [TD6001]: listen on "
+       "127.0.0.1, or allow it with --insecure_allow_network"},
+      {6002, "gradients would cross a network in the clear",
+       "ranks of collective mode have no TLS among themselves",
+       "ranks on several hosts without the flag that allows it",
+       "--insecure_allow_network in a network that you trust; pserver mode has TLS",
+       "ranks that meet at 240.0.0.1:7000 send gradients in the clear over the network: anybody on "
+       "the way reads and changes them [TD6002]. In a network that you trust allow it with "
+       "--insecure_allow_network; pserver mode has TLS (docs/threat-model.md)"},
+      {6003, "the server speaks TLS, the client does not", "they cannot talk to each other",
+       "the trainer or tool was started without tls_dir",
+       "--tls_dir=PKI/JOB/ROLE, as the servers have one",
+       "the server at 127.0.0.1:7000 speaks TLS, and this client does not [TD6003]; hint: give "
+       "tls_dir"},
+      {6004, "the client speaks TLS, the server does not", "they cannot talk to each other",
+       "the server was started without tls_dir; the address is of another program",
+       "tls_dir for both, or for neither",
+       "the server at 127.0.0.1:7000 does not speak TLS, and this client does [TD6004]; hint: give "
+       "tls_dir to both or to neither"},
+      {6005, "the server's certificate is not accepted",
+       "it was not issued by an authority that this client trusts, or is over",
+       "two authorities (tandem certs init ran twice); an old ca.crt; a clock that is wrong",
+       "tandem certs show DIR of both sides; copy the same ca.crt to all",
+       "the certificate of the server at 127.0.0.1:7000 is not accepted: certificate has expired "
+       "[TD6005]; hint: is pki/j/trainer/ca.crt the authority that issued it?"},
+      {6006, "the server is somebody else",
+       "its certificate names another host, role or job than this client came for",
+       "a certificate without this host's name; an address of another job",
+       "tandem certs issue --role=pserver --host=HOST for each host; look at the address",
+       "the certificate of the server at 127.0.0.1:7000 is for a, not for b [TD6006]; hint: tandem "
+       "certs issue --role=pserver --host=b"},
+      {6007, "the server does not accept this client",
+       "it wants a certificate of its authority, and got none or another",
+       "no tls_dir; certificates of another authority",
+       "tandem certs issue with the authority of the server; tandem certs show compares",
+       "the server at 127.0.0.1:7000 wants a certificate, and this client has none [TD6007]; hint: "
+       "give tls_dir, or tls_cert and tls_key"},
+  };
+}
+
+// Who may what, and with which papers.
+std::vector<ErrorCode> PaperErrors() {
+  return {
+      {6008, "a certificate that is over, or not valid yet", "certificates are valid for a time",
+       "nobody renewed it; the clock of this machine is wrong",
+       "tandem certs issue makes a new one, which running processes take without a restart; date",
+       "expired on 2026-01-01 [TD6008]; hint: tandem certs issue makes a new one"},
+      {6009, "the role may not do this",
+       "the certificate's role (trainer, pserver, observer, admin) does not allow the call",
+       "tandem save with an observer's certificate; a certificate of another job",
+       "the hint says which certificate to issue; docs/threat-model.md lists who may do what",
+       "SaveCheckpoint: the caller has role observer of job \"j\", and this needs role trainer or "
+       "admin [TD6009]; hint: tandem certs issue --job=j --role=trainer"},
+      {6010, "a certificate for another role or job", "the process would not be who it says it is",
+       "tls_dir names the folder of another role", "--tls_dir=PKI/JOB/ROLE of this process",
+       "certificate pki/j/trainer/tls.crt is for role trainer of job \"j\", but this is a pserver "
+       "[TD6010]; hint: tandem certs issue --job=JOB --role=pserver"},
+      {6011, "no token, or a wrong one", "the caller did not prove that it belongs to the job",
+       "another secret file, or none; another name of the job",
+       "the same TANDEM_SECRET_FILE and the same --name or --job for all processes",
+       "wrong token for job \"lenet\": another secret or another job [TD6011]"},
+      {6012, "others may read a secret", "a key or secret file is open to other users",
+       "it was copied, and its mode with it", "chmod 600 FILE",
+       "secret file job.secret may be read by others (mode 644) [TD6012]; run chmod 600 "
+       "job.secret"},
+      {6013, "the secret is missing", "the job needs a secret that all its processes have",
+       "TANDEM_SECRET_FILE is not set, or names a file that is not there or too short",
+       "openssl rand -hex 32 > job.secret; chmod 600 job.secret; the same content on each host",
+       "secret file none: No such file or directory [TD6013]"},
+      {6014, "two secrets in one job", "a rank came with another secret, and is not let in",
+       "a file that was made anew on one host; a stranger at this port",
+       "copy one secret file to all hosts; look who listens at the address",
+       "the secret of job \"lenet\" is not the same [TD6014]"},
+      {6015, "a TLS file cannot be used", "a certificate, key or authority is not there or no PEM",
+       "a wrong --tls_dir; files that were not issued yet", "ls DIR; tandem certs show DIR",
+       "TLS file pki/none cannot be opened [TD6015]"},
+  };
+}
+
+}  // namespace
+
+std::vector<ErrorCode> SecurityErrors() {
+  std::vector<ErrorCode> all = ConnectionErrors();
+  const std::vector<ErrorCode> rows = PaperErrors();
+  all.insert(all.end(), rows.begin(), rows.end());
+  return all;
+}
+
+std::vector<ErrorCode> RunningErrors() {
+  return {
+      {7001, "a program cannot be started", "tandemrun did not find what it is to start",
+       "Tandem is not built; --trainer_bin or --pserver_bin names another place",
+       "./deploy/build.sh, or the right path",
+       "trainer 0: cannot start ./none: No such file or directory [TD7001]; hint: "
+       "./deploy/build.sh builds it; --trainer_bin=FILE names another one"},
+      {7002, "this is no log folder of a job", "a running job is known by the folder of its logs",
+       "another working folder; a folder of another name",
+       "name what tandemrun was given as --log_dir; without it log-JOB, where it was started",
+       "none/events.jsonl: there is no such file [TD7002]; hint: name the folder that tandemrun "
+       "writes its logs to (--log_dir, else log-JOB)"},
+      {7003, "the job is over", "nobody is left who could answer",
+       "it ended; it runs on another host", "tandem events LOG_DIR says how it ended",
+       "job j of log-a is over, or was started on another host [TD7003]"},
+      {7004, "the job has no pservers", "the command is for jobs with parameter servers",
+       "a job of collective or local mode",
+       "checkpoints of such a job are its trainers': checkpoint.dir in the job file",
+       "there are no pservers [TD7004]; hint: the trainers of the job keep everything, and write "
+       "checkpoints themselves (checkpoint.dir)"},
+      {7005, "the job has no status pages", "what is asked for comes from the trainers' pages",
+       "the job was started without --status_port", "tandemrun --status_port=8000",
+       "the trainers of this job have no status pages [TD7005]; hint: start it with tandemrun "
+       "--status_port=8000, or give --pages=HOST:PORT"},
+      {7006, "the job does not end", "it was told to stop, and goes on longer than was waited for",
+       "a step or a checkpoint that takes long; a process that hangs",
+       "tandem events LOG_DIR; wait longer (--wait_s), or kill it as the hint says",
+       "job j has not ended within 1 s [TD7006]; hint: tandem events log-b, or kill 4711 to end it "
+       "at once"},
+      {7007, "stopped on request", "a signal or tandem drain ended the job behind a whole step",
+       "Ctrl-C, SIGTERM of a supervisor, tandem drain",
+       "nothing; with checkpoint.dir the same command goes on where it stopped",
+       "stopped on request after step 480 [TD7007]"},
+  };
+}
+
+}  // namespace tandem::deploy
