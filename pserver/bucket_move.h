@@ -1,4 +1,5 @@
-// What goes from server to server when buckets of rows move, and what a server knows of moves.
+// What goes from server to server when buckets of rows and dense slices move, and what a server
+// knows of moves. A slice is a bucket too (SliceSpec::bucket).
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,13 @@ struct BucketOrder {
   uint64_t step = 0;
 };
 
-// Buckets on their way from `source` to `target`: rows with all that belongs to them, and which
-// pushes are behind them.
+struct SliceParcel {
+  SliceSpec spec;
+  SliceImage image;
+};
+
+// Buckets on their way from `source` to `target`: rows and slices with all that belongs to them,
+// and which pushes are behind them.
 struct BucketParcel {
   struct Scalar {
     std::string variable, slot;
@@ -47,6 +53,7 @@ struct BucketParcel {
   // Sync: weights before the last update of rows that it changed, by table, where there are any.
   std::vector<RowValues> previous;
   bool has_previous = false;
+  std::vector<SliceParcel> slices;
 };
 
 // What a server knows of moves and must not forget.
@@ -57,6 +64,11 @@ struct MoveState {
   std::map<int, uint64_t> offered;    // buckets that are kept and not served yet, with their epochs
   std::vector<ServerMark> inherited;  // that came with buckets
   bool leaving = false;               // takes no more buckets
+  std::vector<SliceSpec> placed;      // by Configure; empty where that is not known
+  // Else slices are where they were placed.
+  bool MovesSlices() const {
+    return map.MovesSlices() || (!offered.empty() && offered.rbegin()->first >= kRowBuckets);
+  }
   bool empty() const {
     return map.version() == 0 && generation == 0 && begun.empty() && offered.empty() && !leaving;
   }
@@ -76,7 +88,8 @@ struct MapAnswer {
   int index = 0;
   std::vector<int> buckets;  // that are its own, frozen ones among them
   uint64_t rows = 0;
-  size_t slices = 0;
+  size_t slices = 0;                  // that do not move
+  std::vector<uint64_t> slice_bytes;  // of those buckets that are slices
   bool leaving = false;
   int frozen_for = -1;  // the target of its frozen buckets; -1: there are none
   uint64_t version = 0;

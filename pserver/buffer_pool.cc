@@ -11,7 +11,7 @@
 namespace tandem {
 
 struct BufferPool::State {
-  State(size_t max, std::shared_ptr<Arena> from) : spare_bytes_max(max), arena(std::move(from)) {}
+  State(size_t max, std::shared_ptr<Arena> from) : arena(std::move(from)), spare_bytes_max(max) {}
 
   // Keeps the block, or frees it when enough is kept.
   void GiveBack(Buffer block, size_t bytes) {
@@ -28,9 +28,9 @@ struct BufferPool::State {
     return block == nullptr ? nullptr : Buffer(block, &std::free);
   }
 
-  const size_t spare_bytes_max;
   const std::shared_ptr<Arena> arena;
   mutable Mutex mu;
+  size_t spare_bytes_max TD_GUARDED_BY(mu);
   std::map<size_t, std::vector<Buffer>> spare TD_GUARDED_BY(mu);
   size_t spare_bytes TD_GUARDED_BY(mu) = 0;
   bool open TD_GUARDED_BY(mu) = true;
@@ -64,6 +64,11 @@ StatusOr<Buffer> BufferPool::Take(size_t bytes) {
   return Buffer(data, [state = state_, rounded, block = std::move(block)](std::byte*) mutable {
     state->GiveBack(std::move(block), rounded);
   });
+}
+
+void BufferPool::SetSpareBytesMax(size_t bytes) {
+  MutexLock lock(state_->mu);
+  state_->spare_bytes_max = bytes;
 }
 
 size_t BufferPool::spare_bytes() const {

@@ -23,6 +23,7 @@ class BufferPool {
   // with its last reference. RESOURCE_EXHAUSTED when there is no memory.
   StatusOr<Buffer> Take(size_t bytes);
   size_t spare_bytes() const;
+  void SetSpareBytesMax(size_t bytes);  // for what comes back from now on
 
  private:
   struct State;

@@ -28,35 +28,92 @@ Status CheckCut(const SliceSpec& slice, const OptimizerSpec& optimizer) {
 StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config,
                                                        const Backend& backend, Device& device,
                                                        std::shared_ptr<Arena> arena) {
-  size_t bytes = 0;
-  for (const SliceSpec& s : config.slices) bytes += static_cast<size_t>(s.numel) * sizeof(float);
-  // Spare blocks for one gradient of every trainer and three snapshots.
-  auto table = std::unique_ptr<DenseTable>(new DenseTable(
-      (static_cast<size_t>(config.trainers) + 3) * (bytes + 4096), std::move(arena)));
-  table->gathered_.assign(config.trainers, 0);
-  int64_t largest = 0;
-  for (const SliceSpec& spec : config.slices) {
-    TD_RETURN_IF_ERROR(Annotate(CheckCut(spec, config.optimizer), "slice of " + spec.variable));
-    auto update = UpdateProgram::Make(spec.variable, spec.numel, config.optimizer, backend, device);
-    if (!update.ok()) return Annotate(update.status(), "slice of " + spec.variable);
-    const int index = static_cast<int>(table->slices_.size());
-    std::vector<int>& same = table->by_variable_[spec.variable];
-    if (same.empty()) table->names_.push_back(spec.variable);
-    same.insert(std::upper_bound(same.begin(), same.end(), spec.offset,
-                                 [&](int64_t offset, int slice) {
-                                   return offset < table->slices_[slice].spec.offset;
-                                 }),
-                index);
-    table->slices_.push_back({spec, std::move(*update), {}, nullptr, nullptr});
-    table->slices_.back().gathered.resize(config.trainers);
-    table->slices_.back().pulled.resize(config.trainers);
-    largest = std::max(largest, spec.numel);
-  }
-  if (device.place().kind != PlaceKind::kCpu) {
-    TD_ASSIGN_OR_RETURN(table->staged_,
-                        backend.AllocatePinned(static_cast<size_t>(largest) * sizeof(float)));
-  }
+  auto table =
+      std::unique_ptr<DenseTable>(new DenseTable(config, backend, device, std::move(arena)));
+  for (const SliceSpec& spec : config.slices) TD_RETURN_IF_ERROR(table->Append(spec));
+  table->Index();
   return table;
+}
+
+Status DenseTable::Append(const SliceSpec& spec) {
+  TD_RETURN_IF_ERROR(Annotate(CheckCut(spec, optimizer_), "slice of " + spec.variable));
+  auto update = UpdateProgram::Make(spec.variable, spec.numel, optimizer_, backend_, device_);
+  if (!update.ok()) return Annotate(update.status(), "slice of " + spec.variable);
+  if (device_.place().kind != PlaceKind::kCpu && spec.numel > staged_numel_) {
+    TD_ASSIGN_OR_RETURN(staged_,
+                        backend_.AllocatePinned(static_cast<size_t>(spec.numel) * sizeof(float)));
+    staged_numel_ = spec.numel;
+  }
+  slices_.push_back({spec, std::move(*update), {}, nullptr, nullptr});
+  slices_.back().gathered.resize(gathered_.size());
+  slices_.back().pulled.resize(gathered_.size());
+  return OkStatus();
+}
+
+void DenseTable::Index() {
+  by_variable_.clear();
+  names_.clear();
+  size_t bytes = 0;
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    const SliceSpec& spec = slices_[i].spec;
+    bytes += static_cast<size_t>(spec.numel) * sizeof(float);
+    std::vector<int>& same = by_variable_[spec.variable];
+    if (same.empty()) names_.push_back(spec.variable);
+    same.insert(std::upper_bound(
+                    same.begin(), same.end(), spec.offset,
+                    [&](int64_t offset, int slice) { return offset < slices_[slice].spec.offset; }),
+                static_cast<int>(i));
+  }
+  // Spare blocks for one gradient of every trainer and three snapshots.
+  pool_.SetSpareBytesMax((gathered_.size() + 3) * (bytes + 4096));
+}
+
+// ---- Slices that move
+
+Status DenseTable::Add(const SliceSpec& spec) {
+  TD_RETURN_IF_ERROR(CaptureAll());
+  TD_RETURN_IF_ERROR(Append(spec));
+  Index();
+  return OkStatus();
+}
+
+void DenseTable::Remove(int bucket) {
+  const int slice = FindBucket(bucket);
+  if (slice < 0) return;
+  // Without memory for the copies there is no cut (TakeCut).
+  if (!CaptureAll().ok()) DropCut();
+  for (size_t t = 0; t < gathered_.size(); ++t)
+    gathered_[t] -= slices_[slice].gathered[t] != nullptr;
+  slices_.erase(slices_.begin() + slice);
+  Index();
+}
+
+int DenseTable::FindBucket(int bucket) const {
+  const auto it = std::find_if(slices_.begin(), slices_.end(),
+                               [bucket](const Slice& s) { return s.spec.bucket == bucket; });
+  return it == slices_.end() ? -1 : static_cast<int>(it - slices_.begin());
+}
+
+void DenseTable::Keep(int bucket, bool served) {
+  if (const int slice = FindBucket(bucket); slice >= 0) slices_[slice].served = served;
+}
+
+bool DenseTable::Serves(int bucket) const {
+  const int slice = FindBucket(bucket);
+  return slice >= 0 && slices_[slice].served;
+}
+
+std::vector<SliceSpec> DenseTable::specs() const {
+  std::vector<SliceSpec> all;
+  for (const Slice& s : slices_) all.push_back(s.spec);
+  return all;
+}
+
+size_t DenseTable::bytes(int slice) const {
+  const Slice& s = slices_[slice];
+  int64_t numel = s.spec.numel;
+  for (const UpdateProgram::Slot& slot : s.update->slots()) numel += slot.value.numel();
+  return static_cast<size_t>(numel) * sizeof(float);
 }
 
 StatusOr<int> DenseTable::FindRange(const PullRange& range) const {
@@ -219,32 +276,32 @@ StatusOr<SliceImage> DenseTable::Image(int slice) {
 }
 
 void DenseTable::BeginCut() {
-  for (Slice& s : slices_) {
-    s.cutting = true;
-    s.cut = {};
-  }
+  cut_.assign(slices_.size(), {});
+  for (Slice& s : slices_) s.cutting = true;
 }
 
 Status DenseTable::Capture(int slice) {
-  Slice& s = slices_[slice];
-  if (!s.cutting) return OkStatus();
-  TD_ASSIGN_OR_RETURN(s.cut, Image(slice));
-  s.cutting = false;
+  // One that came or went since had all others captured first.
+  if (static_cast<size_t>(slice) >= slices_.size() || !slices_[slice].cutting) return OkStatus();
+  TD_ASSIGN_OR_RETURN(cut_[slice], Image(slice));
+  slices_[slice].cutting = false;
+  return OkStatus();
+}
+
+Status DenseTable::CaptureAll() {
+  for (size_t i = 0; i < slices_.size(); ++i) TD_RETURN_IF_ERROR(Capture(static_cast<int>(i)));
   return OkStatus();
 }
 
 void DenseTable::DropCut() {
-  for (Slice& s : slices_) {
-    s.cutting = false;
-    s.cut = {};
-  }
+  cut_.assign(cut_.size(), {});
+  for (Slice& s : slices_) s.cutting = false;
 }
 
-std::vector<SliceImage> DenseTable::TakeCut() {
-  std::vector<SliceImage> cut;
-  for (Slice& s : slices_) {
-    CHECK(!s.cutting && s.cut.param != nullptr);
-    cut.push_back(std::exchange(s.cut, {}));
+StatusOr<std::vector<SliceImage>> DenseTable::TakeCut() {
+  std::vector<SliceImage> cut = std::exchange(cut_, {});
+  for (const SliceImage& image : cut) {
+    if (image.param == nullptr) return ResourceExhausted("no memory to copy a slice that moved");
   }
   return cut;
 }

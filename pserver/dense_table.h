@@ -24,6 +24,18 @@ class DenseTable {
                                                     const Backend& backend, Device& device,
                                                     std::shared_ptr<Arena> arena = nullptr);
 
+  // ---- Slices that move (SliceSpec::bucket). Whoever has the number of a slice has another one
+  // behind a change of these.
+  // REQUIRES: no slice has the same bucket or elements.
+  Status Add(const SliceSpec& spec);
+  void Remove(int bucket);  // nothing when it is not here
+  // From now on it is served, or is not. Nothing when it is not here.
+  void Keep(int bucket, bool served);
+  bool Serves(int bucket) const;
+  bool served(int slice) const { return slices_[slice].served; }
+  std::vector<SliceSpec> specs() const;
+  size_t bytes(int slice) const;  // of parameters and slots
+
   size_t size() const { return slices_.size(); }
   const SliceSpec& spec(int slice) const { return slices_[slice].spec; }
 
@@ -70,10 +82,11 @@ class DenseTable {
   // ---- A cut: all values as they are at BeginCut, copied slice by slice while others go on. A
   // slice that changes is copied right before.
   void BeginCut();
-  // Copies the slice, unless that was done.
+  // Copies slice `slice` of those of then, unless that was done.
   Status Capture(int slice);
-  // REQUIRES: every slice was captured since BeginCut.
-  std::vector<SliceImage> TakeCut();
+  // REQUIRES: every slice was captured since BeginCut. RESOURCE_EXHAUSTED when one went that could
+  // not be copied.
+  StatusOr<std::vector<SliceImage>> TakeCut();
   // Nobody needs it.
   void DropCut();
 
@@ -87,19 +100,33 @@ class DenseTable {
     Buffer snapshot;               // null: the parameters changed since
     Buffer previous;               // of the step before
     bool cutting = false;          // not captured yet
-    SliceImage cut;
+    bool served = true;
     std::vector<Buffer> pulled = {};  // by trainer, with delay_compensation
   };
 
-  DenseTable(size_t pool_bytes, std::shared_ptr<Arena> arena)
-      : pool_(pool_bytes, std::move(arena)) {}
+  DenseTable(const ShardConfig& config, const Backend& backend, Device& device,
+             std::shared_ptr<Arena> arena)
+      : backend_(backend),
+        device_(device),
+        optimizer_(config.optimizer),
+        pool_(0, std::move(arena)),
+        gathered_(static_cast<size_t>(config.trainers), 0) {}
+  Status Append(const SliceSpec& spec);
+  void Index();                      // behind a change of slices_
+  Status CaptureAll();               // before one
+  int FindBucket(int bucket) const;  // -1: none
   // A value of a slice's program.
   StatusOr<Buffer> CopyOf(const UpdateProgram& update, const Tensor& value);
   Status BeforeChange(int slice) { return slices_[slice].cutting ? Capture(slice) : OkStatus(); }
 
+  const Backend& backend_;
+  Device& device_;
+  const OptimizerSpec optimizer_;
   BufferPool pool_;
   Buffer staged_;  // pinned, as large as the largest value; null where values lie in host memory
+  int64_t staged_numel_ = 0;
   std::vector<Slice> slices_;
+  std::vector<SliceImage> cut_;                                    // as they were at BeginCut
   std::vector<int> gathered_;                                      // by trainer
   std::unordered_map<std::string, std::vector<int>> by_variable_;  // ascending offsets
   std::vector<std::string> names_;                                 // for "did you mean"

@@ -24,6 +24,7 @@ Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapR
   reply->mutable_bucket()->Add(answer.buckets.begin(), answer.buckets.end());
   reply->set_rows(answer.rows);
   reply->set_slices(static_cast<uint32_t>(answer.slices));
+  reply->mutable_slice_bytes()->Add(answer.slice_bytes.begin(), answer.slice_bytes.end());
   reply->set_leaving(answer.leaving);
   reply->set_frozen_for(answer.frozen_for + 1);
   reply->set_version(answer.version);

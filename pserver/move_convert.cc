@@ -42,6 +42,38 @@ void AddEpochs(const std::map<int, uint64_t>& epochs, MoveDefs* out) {
   ToProto(moves, out);
 }
 
+StatusOr<SliceParcel> SliceOf(const SliceParcelDef& def) {
+  SliceParcel slice;
+  TD_ASSIGN_OR_RETURN(slice.spec, FromProto(def.slice()));
+  TD_ASSIGN_OR_RETURN(SliceValues param, FromProto(def.param()));
+  const auto fits = [&slice](const SliceValues& v) { return v.numel == slice.spec.numel; };
+  if (!fits(param)) return InvalidArgument("slice of %s: wrong size", slice.spec.variable);
+  slice.image.param = std::move(param.values);
+  for (const SlotTensor& s : def.slot()) {
+    TD_ASSIGN_OR_RETURN(SlotValues slot, FromProto(s));
+    slice.image.slots.push_back({slot.slot, slot.numel, std::move(slot.values)});
+  }
+  if (def.has_previous()) {
+    TD_ASSIGN_OR_RETURN(SliceValues previous, FromProto(def.previous()));
+    if (!fits(previous)) return InvalidArgument("slice of %s: wrong size", slice.spec.variable);
+    slice.image.previous = std::move(previous.values);
+  }
+  return slice;
+}
+
+void ToProto(const SliceParcel& slice, SliceParcelDef* out) {
+  const SliceSpec& spec = slice.spec;
+  ToProto(spec, out->mutable_slice());
+  ToProto(SliceValues{spec.variable, spec.offset, spec.numel, slice.image.param},
+          out->mutable_param());
+  for (const SliceImage::Slot& s : slice.image.slots) {
+    ToProto(SlotValues{spec.variable, spec.offset, s.name, s.numel, s.values}, out->add_slot());
+  }
+  if (slice.image.previous == nullptr) return;
+  ToProto(SliceValues{spec.variable, spec.offset, spec.numel, slice.image.previous},
+          out->mutable_previous());
+}
+
 }  // namespace
 
 StatusOr<PushMark> FromProto(const TrainerMark& mark) {
@@ -97,6 +129,10 @@ StatusOr<BucketParcel> FromProto(const ParcelDef& def) {
     parcel.previous.push_back(std::move(values));
   }
   parcel.has_previous = def.has_previous();
+  for (const SliceParcelDef& slice : def.slice()) {
+    TD_ASSIGN_OR_RETURN(SliceParcel values, SliceOf(slice));
+    parcel.slices.push_back(std::move(values));
+  }
   return parcel;
 }
 
@@ -119,6 +155,7 @@ void ToProto(const BucketParcel& parcel, ParcelDef* out) {
   ToProto(parcel.map, out->mutable_map());
   for (const RowValues& rows : parcel.previous) ToProto(rows, out->add_previous());
   out->set_has_previous(parcel.has_previous);
+  for (const SliceParcel& slice : parcel.slices) ToProto(slice, out->add_slice());
 }
 
 StatusOr<MoveState> FromProto(const MovesMeta& meta) {
@@ -129,6 +166,10 @@ StatusOr<MoveState> FromProto(const MovesMeta& meta) {
   state.offered = EpochsOf(meta.offered());
   TD_ASSIGN_OR_RETURN(state.inherited, MarksOf(meta.mark()));
   state.leaving = meta.leaving();
+  for (const SliceDef& def : meta.placed()) {
+    TD_ASSIGN_OR_RETURN(SliceSpec slice, FromProto(def));
+    state.placed.push_back(std::move(slice));
+  }
   return state;
 }
 
@@ -139,6 +180,7 @@ void ToProto(const MoveState& state, MovesMeta* out) {
   AddEpochs(state.offered, out->mutable_offered());
   AddMarks(state.inherited, out->mutable_mark());
   out->set_leaving(state.leaving);
+  for (const SliceSpec& slice : state.placed) ToProto(slice, out->add_placed());
 }
 
 StatusOr<MoveRecord> FromProto(const MoveEntry& entry) {

@@ -78,6 +78,12 @@ StatusOr<Buffer> Values(const TensorProto& tensor, const std::string& what, int6
   return buffer;
 }
 
+void SetValues(const Buffer& values, int64_t numel, TensorProto* out) {
+  out->set_dtype(F32);
+  out->add_dims(numel);
+  out->set_content(values.get(), static_cast<size_t>(numel) * sizeof(float));
+}
+
 StatusOr<TableSpec> TableFromProto(const TableDef& def) {
   TableSpec table{.variable = def.variable(), .shape = {}, .init = {}, .seed = def.seed()};
   // Unlike other shapes it may have up to 2^62 elements (CheckConfig): most rows never are.
@@ -97,6 +103,26 @@ StatusOr<TableSpec> TableFromProto(const TableDef& def) {
 }
 
 }  // namespace
+
+StatusOr<SliceSpec> FromProto(const SliceDef& def) {
+  if (def.dtype() != F32) {
+    return InvalidArgument("slice of %s is of type %d; slices other than f32 are not built yet",
+                           def.variable(), static_cast<int>(def.dtype()));
+  }
+  auto shape = ParseShape(std::span(def.dims().data(), def.dims_size()));
+  if (!shape.ok()) return Annotate(shape.status(), "slice of " + def.variable());
+  return SliceSpec{def.variable(), *shape, def.offset(), def.numel(),
+                   static_cast<int>(std::min<uint32_t>(def.bucket(), INT32_MAX))};
+}
+
+void ToProto(const SliceSpec& spec, SliceDef* def) {
+  def->set_variable(spec.variable);
+  for (int64_t d : spec.shape.dims()) def->add_dims(d);
+  def->set_offset(spec.offset);
+  def->set_numel(spec.numel);
+  def->set_dtype(F32);
+  def->set_bucket(static_cast<uint32_t>(spec.bucket));
+}
 
 StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
   ShardConfig config;
@@ -119,13 +145,8 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
   config.lost_after = std::chrono::milliseconds(std::min(lost_ms, kTimeoutMsMax));
   config.delay_compensation = request.delay_compensation();
   for (const SliceDef& def : request.slice()) {
-    if (def.dtype() != F32) {
-      return InvalidArgument("slice of %s is of type %d; slices other than f32 are not built yet",
-                             def.variable(), static_cast<int>(def.dtype()));
-    }
-    auto shape = ParseShape(std::span(def.dims().data(), def.dims_size()));
-    if (!shape.ok()) return Annotate(shape.status(), "slice of " + def.variable());
-    config.slices.push_back({def.variable(), *shape, def.offset(), def.numel()});
+    TD_ASSIGN_OR_RETURN(SliceSpec slice, FromProto(def));
+    config.slices.push_back(std::move(slice));
   }
   for (const TableDef& def : request.table()) {
     auto table = TableFromProto(def);
@@ -151,12 +172,7 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request) {
     if (const std::string* s = std::get_if<std::string>(&value)) attr->set_s(*s);
   }
   for (const SliceSpec& s : config.slices) {
-    SliceDef* def = request->add_slice();
-    def->set_variable(s.variable);
-    for (int64_t d : s.shape.dims()) def->add_dims(d);
-    def->set_offset(s.offset);
-    def->set_numel(s.numel);
-    def->set_dtype(F32);
+    ToProto(s, request->add_slice());
   }
   for (const TableSpec& t : config.tables) {
     TableDef* def = request->add_table();
@@ -193,10 +209,13 @@ void ToProto(const SlotValues& slot, SlotTensor* out) {
   out->set_variable(slot.variable);
   out->set_offset(slot.offset);
   out->set_slot(slot.slot);
-  out->mutable_tensor()->set_dtype(F32);
-  out->mutable_tensor()->add_dims(slot.numel);
-  const size_t bytes = static_cast<size_t>(slot.numel) * sizeof(float);
-  out->mutable_tensor()->set_content(slot.values.get(), bytes);
+  SetValues(slot.values, slot.numel, out->mutable_tensor());
+}
+
+void ToProto(const SliceValues& slice, SliceTensor* out) {
+  out->set_variable(slice.variable);
+  out->set_offset(slice.offset);
+  SetValues(slice.values, slice.numel, out->mutable_tensor());
 }
 
 StatusOr<RowValues> FromProto(const TableRows& rows) {

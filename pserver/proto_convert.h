@@ -9,6 +9,7 @@
 namespace tandem {
 
 class ConfigureRequest;
+class SliceDef;
 class SliceTensor;
 class SlotTensor;
 class TableRows;
@@ -16,6 +17,9 @@ class TableRows;
 // INVALID_ARGUMENT for unknown enumerators, bad shapes, and modes that are not built yet.
 StatusOr<ShardConfig> FromProto(const ConfigureRequest& request);
 void ToProto(const ShardConfig& config, ConfigureRequest* request);
+
+StatusOr<SliceSpec> FromProto(const SliceDef& def);
+void ToProto(const SliceSpec& spec, SliceDef* def);
 
 // Of any request that says who calls.
 template <typename Request>
@@ -29,6 +33,7 @@ Caller CallerOf(const Request& r) {
 StatusOr<SliceValues> FromProto(const SliceTensor& slice);
 StatusOr<SlotValues> FromProto(const SlotTensor& slot);
 void ToProto(const SlotValues& slot, SlotTensor* out);
+void ToProto(const SliceValues& slice, SliceTensor* out);
 StatusOr<RowValues> FromProto(const TableRows& rows);
 void ToProto(const RowValues& rows, TableRows* out);
 

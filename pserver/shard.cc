@@ -104,12 +104,14 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
     TD_RETURN_IF_ERROR(SetUp(config));
   } else {
     ShardConfig mine = config_;
+    mine.slices = moves_.placed;
     if (may_treat_otherwise_) TakeTreatment(config, mine);
     if (const std::string difference = Difference(config, mine); !difference.empty()) {
       return FailedPrecondition("trainer %d comes with another configuration: %s%s [TD4004]",
                                 caller.trainer, difference,
                                 restored_ ? " in the restored checkpoint" : "");
     }
+    mine.slices = std::move(config_.slices);
     config_ = std::move(mine);
   }
   may_treat_otherwise_ = false;
@@ -137,6 +139,7 @@ Status Shard::SetUp(const ShardConfig& config) {
   SetTables(std::move(tables));
   TD_ASSIGN_OR_RETURN(table_, MakeSlices(config));
   config_ = config;
+  moves_.placed = config.slices;
   values_missing_ = config.slices.size() + config.tables.size();
   has_values_.assign(values_missing_, false);
   SetTrainers(config.trainers);
@@ -306,6 +309,7 @@ StatusOr<std::vector<int>> Shard::FindSlices(const PushHead& head) {
       found.insert(found.end(), 2, table);
       continue;
     }
+    TD_RETURN_IF_ERROR(FindRange({s.variable, s.offset, 1}).status());
     TD_ASSIGN_OR_RETURN(const int slice, table_->Find(s.variable, s.offset));
     const TensorDesc expected{DType::kF32, Shape{table_->spec(slice).numel}};
     if (!(s.desc == expected)) {

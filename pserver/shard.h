@@ -127,8 +127,7 @@ class Shard {
   StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> PullState(
       const std::string& job, const std::vector<std::string>& variables);
 
-  // Rows of a table from bucket `bucket` on (SparseTable::Page).
-  // Before bucket `end`; unless that is 0 all of them must be here: OUT_OF_RANGE.
+  // Rows from bucket `bucket` to `end` (SparseTable::Page); of which, unless it is 0, all are here.
   StatusOr<TablePage> PullTable(const std::string& job, const std::string& variable, int bucket,
                                 bool slots, uint64_t bytes_max, int end = 0);
 
@@ -161,8 +160,7 @@ class Shard {
   void TakeCut(const std::string& job, CutOrder order, Done<CutImage> done);
 
   ShardInfo Info() const;
-  // The job that is served: as configured, else as the options say, else "".
-  std::string Job() const;
+  std::string Job() const;  // as configured, else as the options say, else ""
 
   // The state between two updates. Others go on meanwhile: they wait for one slice, or for some
   // buckets of rows, at a time. FAILED_PRECONDITION unless initialised; ABORTED when Restore comes
@@ -185,8 +183,7 @@ class Shard {
   // them, and all that is behind waits too: until then trainers are asked to send again what they
   // keep (DATA_LOSS), or to wait for those who have not (UNAVAILABLE).
   Status Replay(LogEntry entry);
-  // Pushes whose values are waited for.
-  size_t owed() const;
+  size_t owed() const;  // pushes whose values are waited for
 
   // Answers those whose deadline has passed, and everybody when a trainer they wait for is lost.
   void ExpireWaiters();
@@ -348,19 +345,18 @@ class Shard {
   Status NotAgain(const Status& why) TD_REQUIRES(mu_);
   uint64_t LastNumber() const TD_REQUIRES(mu_);
 
-  // shard_moves.cc
+  // shard_moves.cc, shard_slice_moves.cc
   bool Serves(int bucket) const TD_REQUIRES(mu_);
   void KeepBucket(int bucket, bool served) TD_REQUIRES(mu_);
   Status DropBucket(int bucket) TD_REQUIRES(mu_);
   void ForgetBucket(int bucket) TD_REQUIRES(mu_);  // which was dropped before it comes again
-  Status PlaceBuckets(const MoveState& moves, SparseTables& tables) const;
+  Status PlaceBuckets(const MoveState& moves, DenseTable& slices, SparseTables& tables) const;
   Status CheckMovable(const std::string& job) const TD_REQUIRES(mu_);
-  Status CheckRowsMove() const TD_REQUIRES(mu_);  // in this job at all
   Status CheckFreeze(const BucketOrder& order) const TD_REQUIRES(mu_);
   Status BeginMove(const BucketOrder& order) TD_REQUIRES(mu_);
   void NoteMove(LogEntry::Kind kind, MoveRecord record) TD_REQUIRES(mu_);
   void Thaw() TD_REQUIRES(mu_);  // when the lease is over
-  StatusOr<BucketParcel> MakeParcel() const TD_REQUIRES(mu_);
+  StatusOr<BucketParcel> MakeParcel() TD_REQUIRES(mu_);
   Status BeginWith(const BucketParcel& parcel) TD_REQUIRES(mu_);
   Status SetScalars(const BucketParcel& parcel) TD_REQUIRES(mu_);
   Status TakeParcel(const BucketParcel& parcel) TD_REQUIRES(mu_);
@@ -378,6 +374,11 @@ class Shard {
   Status ReplayMove(const LogEntry& entry) TD_REQUIRES(mu_);
   Status CheckGeneration(const PushHead& head) const TD_REQUIRES(mu_);
   StatusOr<bool> TakenElsewhere(const PushHead& head) const TD_REQUIRES(mu_);
+  void SlicesChanged() TD_REQUIRES(mu_);  // in table_
+  Status AddSlices(BucketParcel& parcel) TD_REQUIRES(mu_);
+  Status TakeSlices(const BucketParcel& parcel) TD_REQUIRES(mu_);
+  void SayWhichSlices(MapAnswer& answer) const TD_REQUIRES(mu_);
+  StatusOr<int> FindRange(const PullRange& range) const TD_REQUIRES(mu_);  // that is served
 
   // shard_step_moves.cc: sync
   bool sync() const TD_REQUIRES(mu_) { return config_.mode == ShardMode::kSync; }
@@ -388,7 +389,7 @@ class Shard {
   Status CheckHeld(const PushHead& head) const TD_REQUIRES(mu_);
   Status CheckOfferStep(const BucketParcel& parcel) const TD_REQUIRES(mu_);
   void AddPrevious(const std::vector<int>& buckets, BucketParcel& parcel) const TD_REQUIRES(mu_);
-  Status TakeStep(const BucketParcel& parcel) TD_REQUIRES(mu_);
+  Status TakeStep(const BucketParcel& parcel, bool idle) TD_REQUIRES(mu_);
   void TakeBack() TD_REQUIRES(mu_);
 
   // shard_cut.cc
@@ -408,7 +409,7 @@ class Shard {
   void WakeWaiters(Ready& ready) TD_REQUIRES(mu_);
   void WakeBarriers(Ready& ready) TD_REQUIRES(mu_);
   void FailAllWaiters(const Status& status, Ready& ready) TD_REQUIRES(mu_);
-  void FailRowPulls(Ready& ready) TD_REQUIRES(mu_);  // there are no rows any more
+  void FailGonePulls(Ready& ready) TD_REQUIRES(mu_);  // of what is here no more
   template <typename List, typename Why>
   void FailSome(List& list, Ready& ready, const Why& why) TD_REQUIRES(mu_);
   void SetTrainers(int count) TD_REQUIRES(mu_);  // none of which has called yet

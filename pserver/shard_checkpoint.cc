@@ -70,10 +70,10 @@ StatusOr<bool> Shard::CopySome(Cut& cut) {
   TD_RETURN_IF_ERROR(broken_);
   if (options_.bug == ShardBug::kCopiesLate && cut.slice == 0) BeginCopy(cut.image);
   size_t bytes = 0;
-  for (; cut.slice < table_->size() && bytes < kPieceBytes; ++cut.slice) {
-    const int slice = static_cast<int>(cut.slice);
-    TD_RETURN_IF_ERROR(table_->Capture(slice));
-    bytes += static_cast<size_t>(table_->spec(slice).numel) * sizeof(float);
+  const std::vector<SliceSpec>& slices = cut.image.config.slices;
+  for (; cut.slice < slices.size() && bytes < kPieceBytes; ++cut.slice) {
+    TD_RETURN_IF_ERROR(table_->Capture(static_cast<int>(cut.slice)));
+    bytes += static_cast<size_t>(slices[cut.slice].numel) * sizeof(float);
   }
   for (; cut.table < sparse_->size() && bytes < kPieceBytes; ++cut.table, cut.bucket = 0) {
     SparseTable& table = sparse_->table(static_cast<int>(cut.table));
@@ -82,13 +82,14 @@ StatusOr<bool> Shard::CopySome(Cut& cut) {
     }
     if (cut.bucket < kRowBuckets) break;
   }
-  return cut.slice == table_->size() && cut.table == sparse_->size();
+  return cut.slice == slices.size() && cut.table == sparse_->size();
 }
 
 Status Shard::TakeCut(ShardImage& image) {
   cutting_ = false;
-  image.slices = table_->TakeCut();
-  Status status;
+  StatusOr<std::vector<SliceImage>> slices = table_->TakeCut();
+  Status status = slices.status();
+  if (slices.ok()) image.slices = *std::move(slices);
   for (size_t i = 0; i < sparse_->size(); ++i) {
     StatusOr<TableImage> table = sparse_->table(static_cast<int>(i)).TakeCut();
     status.Update(table.status());
@@ -193,11 +194,11 @@ StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
       if (table_->spec(static_cast<int>(i)).variable != variable) continue;
       wanted[i] = found = true;
     }
-    if (!found) TD_RETURN_IF_ERROR(table_->FindRange({variable, 0, 1}).status());
+    if (!found) TD_RETURN_IF_ERROR(FindRange({variable, 0, 1}).status());
   }
   std::vector<SlotValues> slots;
   for (size_t i = 0; i < table_->size(); ++i) {
-    if (!wanted[i]) continue;
+    if (!wanted[i] || moves_.offered.contains(table_->spec(static_cast<int>(i)).bucket)) continue;
     const SliceSpec& spec = table_->spec(static_cast<int>(i));
     TD_ASSIGN_OR_RETURN(SliceImage image, table_->Image(static_cast<int>(i)));
     for (SliceImage::Slot& slot : image.slots) {

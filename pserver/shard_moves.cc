@@ -11,16 +11,23 @@
 namespace tandem {
 
 bool Shard::Serves(int bucket) const {
+  if (bucket >= kRowBuckets) return table_ != nullptr && table_->Serves(bucket);
   return sparse_ != nullptr && sparse_->size() != 0 && sparse_->table(0).served(bucket);
 }
 
 void Shard::KeepBucket(int bucket, bool served) {
+  if (bucket >= kRowBuckets) return table_->Keep(bucket, served);
   for (size_t i = 0; i < sparse_->size(); ++i) {
     sparse_->table(static_cast<int>(i)).Keep(bucket, served);
   }
 }
 
 Status Shard::DropBucket(int bucket) {
+  if (bucket >= kRowBuckets) {
+    table_->Remove(bucket);
+    SlicesChanged();
+    return OkStatus();
+  }
   for (size_t i = 0; i < sparse_->size(); ++i) {
     TD_RETURN_IF_ERROR(sparse_->table(static_cast<int>(i)).DropBucket(bucket));
   }
@@ -34,7 +41,8 @@ void Shard::ForgetBucket(int bucket) {
                                 << "stay on the disk until it comes again: " << ToString(status);
 }
 
-Status Shard::PlaceBuckets(const MoveState& moves, SparseTables& tables) const {
+Status Shard::PlaceBuckets(const MoveState& moves, DenseTable& slices, SparseTables& tables) const {
+  for (const auto& [bucket, epoch] : moves.offered) slices.Keep(bucket, false);
   for (int b = 0; b < kRowBuckets; ++b) {
     const bool offered = moves.offered.contains(b);
     if (moves.map.epoch(b) == 0 && !offered) continue;
@@ -60,7 +68,7 @@ Status Shard::CheckMovable(const std::string& job) const {
   }
   if (options_.replayable) {
     return FailedPrecondition(
-        "rows do not move from or to a server with durability replayable: trainers keep pushes for "
+        "nothing moves from or to a server with durability replayable: trainers keep pushes for "
         "the server that took them; hint: --durability=logged");
   }
   return options_.log == nullptr ? OkStatus() : options_.log->Ready();
@@ -86,7 +94,7 @@ void Shard::Thaw() {
   if (sync() && !frozen_.order && !replaying_) TakeBack();
 }
 
-StatusOr<BucketParcel> Shard::MakeParcel() const {
+StatusOr<BucketParcel> Shard::MakeParcel() {
   BucketParcel parcel{.config = config_,
                       .source = options_.index,
                       .target = frozen_.order->target,
@@ -96,10 +104,13 @@ StatusOr<BucketParcel> Shard::MakeParcel() const {
                       .scalars = {},
                       .marks = {},
                       .map = moves_.map,
-                      .previous = {}};
+                      .previous = {},
+                      .slices = {}};
   parcel.config.slices.clear();
   std::vector<int> buckets;
-  for (const BucketMove& move : frozen_.moves) buckets.push_back(move.bucket);
+  for (const BucketMove& move : frozen_.moves) {
+    if (move.bucket < kRowBuckets) buckets.push_back(move.bucket);
+  }
   for (size_t i = 0; i < sparse_->size(); ++i) {
     const SparseTable& table = sparse_->table(static_cast<int>(i));
     TableSpec& spec = parcel.config.tables[i];
@@ -111,6 +122,7 @@ StatusOr<BucketParcel> Shard::MakeParcel() const {
     }
   }
   if (sync()) AddPrevious(buckets, parcel);
+  TD_RETURN_IF_ERROR(AddSlices(parcel));
   if (options_.bug == ShardBug::kMarksStay) return parcel;
   parcel.marks = moves_.inherited;
   for (size_t r = 0; r < trainers_.size(); ++r) {
@@ -121,12 +133,7 @@ StatusOr<BucketParcel> Shard::MakeParcel() const {
   return parcel;
 }
 
-Status Shard::CheckRowsMove() const {
-  return sparse_->size() == 0 ? FailedPrecondition("this job has no tables of rows") : OkStatus();
-}
-
 Status Shard::CheckFreeze(const BucketOrder& order) const {
-  TD_RETURN_IF_ERROR(CheckRowsMove());
   if (order.target < 0 || (order.target == options_.index && !sync())) {
     return InvalidArgument("buckets cannot move from pserver %d to pserver %d", options_.index,
                            order.target);
@@ -135,9 +142,9 @@ Status Shard::CheckFreeze(const BucketOrder& order) const {
   if (!std::is_sorted(order.buckets.begin(), order.buckets.end(), std::less_equal<>())) {
     return InvalidArgument("the buckets do not ascend");
   }
-  if (order.buckets.front() < 0 || order.buckets.back() >= kRowBuckets) {
+  if (order.buckets.front() < 0 || order.buckets.back() >= kBucketsMax) {
     return InvalidArgument("buckets %d to %d of %d", order.buckets.front(), order.buckets.back(),
-                           kRowBuckets);
+                           kBucketsMax);
   }
   if (sync() && order.step == 0) {
     return InvalidArgument("in sync mode buckets move before a step, and none is named");
@@ -225,7 +232,7 @@ Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
   }
   if (parcel.moves.empty()) return InvalidArgument("no buckets");
   for (const BucketMove& m : parcel.moves) {
-    if (m.bucket < 0 || m.bucket >= kRowBuckets || m.server != options_.index) {
+    if (m.bucket < 0 || m.bucket >= kBucketsMax || m.server != options_.index) {
       return InvalidArgument("bucket %d for pserver %d", m.bucket, m.server);
     }
   }
@@ -245,7 +252,7 @@ Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
   if (known != 0) return FailedPrecondition("some of these moves are over");
   if (moves_.leaving) {
     return FailedPrecondition(
-        "pserver %d is leaving and takes no rows; hint: tandem rebalance --add with its address "
+        "pserver %d is leaving and takes nothing; hint: tandem rebalance --add with its address "
         "takes it back",
         options_.index);
   }
@@ -259,7 +266,6 @@ Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
 Status Shard::RefuseBuckets(const std::string& job, bool refuse) {
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(CheckMovable(job));
-  TD_RETURN_IF_ERROR(CheckRowsMove());
   if (moves_.leaving == refuse) return OkStatus();
   moves_.leaving = refuse;
   NoteMove(LogEntry::Kind::kMoveRefused, {{}, {}, {}, refuse});
@@ -269,9 +275,13 @@ Status Shard::RefuseBuckets(const std::string& job, bool refuse) {
 Status Shard::TakeParcel(const BucketParcel& parcel) {
   Status status;
   const uint64_t rows_version = sync() ? parcel.version : version_;
+  const bool idle = Idle();
   for (const BucketMove& m : parcel.moves) {
     status = DropBucket(m.bucket);
     if (!status.ok()) return status;
+  }
+  status = TakeSlices(parcel);
+  for (const BucketMove& m : parcel.moves) {
     KeepBucket(m.bucket, options_.bug == ShardBug::kOwnsTooSoon);
   }
   for (const RowValues& rows : parcel.rows) {
@@ -279,7 +289,7 @@ Status Shard::TakeParcel(const BucketParcel& parcel) {
     if (status.ok() && table < 0) status = NotFound("there is no table \"%s\"", rows.variable);
     if (status.ok()) status = sparse_->table(table).SetRows(rows, rows_version);
   }
-  if (status.ok() && sync()) status = TakeStep(parcel);
+  if (status.ok() && sync()) status = TakeStep(parcel, idle);
   if (!status.ok()) {
     for (const BucketMove& m : parcel.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
     return status;
@@ -323,7 +333,7 @@ StatusOr<BucketMap> Shard::Release(const std::string& job, const std::vector<Buc
   TD_RETURN_IF_ERROR(CheckMovable(job));
   const bool released =
       std::all_of(moves.begin(), moves.end(), [this](const BucketMove& m) TD_NO_ANALYSIS {
-        return m.bucket >= 0 && m.bucket < kRowBuckets && m.epoch != 0 &&
+        return m.bucket >= 0 && m.bucket < kBucketsMax && m.epoch != 0 &&
                moves_.map.epoch(m.bucket) == m.epoch && moves_.map.owner(m.bucket, -1) == m.server;
       });
   if (released) return moves_.map;  // the same call again
@@ -338,7 +348,7 @@ StatusOr<BucketMap> Shard::Release(const std::string& job, const std::vector<Buc
   record.map.SetAddress(moves.front().server, frozen_.order->address);
   GiveAway(record);
   NoteMove(LogEntry::Kind::kMoveReleased, std::move(record));
-  if (Idle()) FailRowPulls(ready);
+  FailGonePulls(ready);
   return moves_.map;
 }
 
@@ -424,7 +434,7 @@ StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
   for (size_t i = 0; i < sparse_->size(); ++i) {
     answer.rows += sparse_->table(static_cast<int>(i)).rows();
   }
-  answer.slices = table_->size();
+  SayWhichSlices(answer);
   answer.leaving = moves_.leaving;
   if (!frozen_.moves.empty()) answer.frozen_for = frozen_.order->target;
   answer.version = version_;
@@ -455,17 +465,14 @@ Status Shard::ReplayMove(const LogEntry& entry) {
   return OkStatus();
 }
 
-// OK, or why rows that were chosen at `head.generation` cannot be taken, ever.
+// OK, or why what was chosen at `head.generation` cannot be taken, ever.
 Status Shard::CheckGeneration(const PushHead& head) const {
   if (head.generation == moves_.generation || options_.bug == ShardBug::kOldRowsTaken) {
     return OkStatus();
   }
-  const bool rows = std::any_of(head.slices.begin(), head.slices.end(),
-                                [this](const PushHead::Slice& s)
-                                    TD_NO_ANALYSIS { return sparse_->Find(s.variable) >= 0; });
-  if (!rows) return OkStatus();
   return OutOfRange(
-      "trainer %d push %d: its rows were chosen when buckets had moved from here %d times, which "
+      "trainer %d push %d: what is in it was chosen when buckets had moved from here %d times, "
+      "which "
       "now is %d times",
       head.caller.trainer, head.sequence, head.generation, moves_.generation);
 }

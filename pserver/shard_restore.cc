@@ -16,7 +16,8 @@ Status ShardRestore::Begin(ShardImage head) {
   }
   TD_ASSIGN_OR_RETURN(slices_, shard_.MakeSlices(head.config));
   TD_ASSIGN_OR_RETURN(tables_, shard_.MakeTables(head.config));
-  if (head.moves != nullptr) TD_RETURN_IF_ERROR(shard_.PlaceBuckets(*head.moves, *tables_));
+  if (head.moves != nullptr)
+    TD_RETURN_IF_ERROR(shard_.PlaceBuckets(*head.moves, *slices_, *tables_));
   for (size_t i = 0; i < head.tables.size(); ++i) {
     for (const auto& [slot, value] : head.tables[i].scalars) {
       TD_RETURN_IF_ERROR(tables_->table(static_cast<int>(i)).SetScalar(slot, value));
@@ -68,14 +69,15 @@ Status Shard::Replace(const ShardImage& head, std::unique_ptr<DenseTable> slices
   Ready ready;
   {
     MutexLock lock(mu_);
-    const MoveState moves = head.moves == nullptr ? MoveState() : *head.moves;
+    MoveState moves = head.moves == nullptr ? MoveState() : *head.moves;
+    if (!moves.MovesSlices()) moves.placed = head.config.slices;
     if (moves.generation < moves_.generation || moves.map.version() < moves_.map.version()) {
       return FailedPrecondition(
-          "buckets of rows moved between servers since the checkpoint of version %d, which every "
+          "buckets moved between servers since the checkpoint of version %d, which every "
           "server has of another moment; hint: save right behind a move",
           head.version);
     }
-    moves_ = moves;
+    moves_ = std::move(moves);
     frozen_ = {};
     const Status back =
         Aborted("this server went back to the checkpoint of version %d", head.version);

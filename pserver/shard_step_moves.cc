@@ -66,7 +66,7 @@ Status Shard::SetScalars(const BucketParcel& parcel) {
 }
 
 // What makes a server part of the steps from that of the parcel on.
-Status Shard::TakeStep(const BucketParcel& parcel) {
+Status Shard::TakeStep(const BucketParcel& parcel, bool idle) {
   TD_RETURN_IF_ERROR(SetScalars(parcel));
   for (const RowValues& rows : parcel.previous) {
     const int table = sparse_->Find(rows.variable);
@@ -79,7 +79,7 @@ Status Shard::TakeStep(const BucketParcel& parcel) {
   for (const RowValues& rows : parcel.previous) {
     sparse_->table(sparse_->Find(rows.variable)).SetPrevious(rows);
   }
-  if (Idle()) {
+  if (idle) {
     version_ = parcel.version;
     has_previous_ = parcel.has_previous;
     for (Trainer& t : trainers_) t.adopted = version_;  // the steps before are none of its own

@@ -11,7 +11,6 @@ namespace tandem {
 namespace {
 
 constexpr int kTrainersMax = 4096;
-constexpr size_t kSlicesMax = 1 << 20;
 constexpr size_t kTablesMax = 4096;
 constexpr int64_t kDimMax = 1 << 16;
 constexpr int64_t kTableElementsMax = int64_t{1} << 62;
@@ -56,7 +55,22 @@ Status CheckSlice(const SliceSpec& s) {
     return InvalidArgument("slice of %s: elements [%d, %d+%d) do not lie in a variable of shape %s",
                            s.variable, s.offset, s.offset, s.numel, ToString(s.shape));
   }
+  if (s.bucket != 0 && (s.bucket < kRowBuckets || s.bucket >= kBucketsMax)) {
+    return InvalidArgument("slice of %s: bucket %d; expected 0, or %d to %d", s.variable, s.bucket,
+                           kRowBuckets, kBucketsMax - 1);
+  }
   return OkStatus();
+}
+
+// "", or which slice is called otherwise in moves.
+std::string BucketDifference(const std::vector<SliceSpec>& now,
+                             const std::vector<SliceSpec>& before) {
+  for (size_t i = 0; i < now.size(); ++i) {
+    const int is = now[i].bucket, was = before[i].bucket;
+    if (is == was || is == 0 || was == 0) continue;
+    return absl::StrFormat("slice %d is bucket %d, was %d", i, is, was);
+  }
+  return "";
 }
 
 std::string TableText(const TableSpec& t) {
@@ -140,7 +154,7 @@ Status CheckConfig(const ShardConfig& config) {
   if (config.trainers < 1 || config.trainers > kTrainersMax) {
     return InvalidArgument("%d trainers; expected 1 to %d", config.trainers, kTrainersMax);
   }
-  if (config.slices.size() > kSlicesMax) {
+  if (config.slices.size() > static_cast<size_t>(kSlicesMax)) {
     return InvalidArgument("%d slices; expected at most %d", config.slices.size(), kSlicesMax);
   }
   if (config.step_timeout <= Duration::zero()) {
@@ -157,8 +171,12 @@ Status CheckConfig(const ShardConfig& config) {
     return InvalidArgument("delay_compensation is for mode a_sync: in sync mode nothing is late");
   }
   std::map<std::string, std::map<int64_t, const SliceSpec*>> by_variable;
+  std::set<int> buckets;
   for (const SliceSpec& s : config.slices) {
     TD_RETURN_IF_ERROR(CheckSlice(s));
+    if (s.bucket != 0 && !buckets.insert(s.bucket).second) {
+      return InvalidArgument("two slices are bucket %d", s.bucket);
+    }
     auto& slices = by_variable[s.variable];
     if (!slices.empty() && !(slices.begin()->second->shape == s.shape)) {
       return InvalidArgument("%s is %s in one slice and %s in another", s.variable,
@@ -208,6 +226,8 @@ std::string Difference(const ShardConfig& now, const ShardConfig& before) {
   }
   const std::string slices = ListDifference("slice", now.slices, before.slices, SliceText);
   if (!slices.empty()) return slices;
+  const std::string buckets = BucketDifference(now.slices, before.slices);
+  if (!buckets.empty()) return buckets;
   return ListDifference("table", now.tables, before.tables, TableText);
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -39,7 +40,11 @@ struct SliceSpec {
   std::string variable;
   Shape shape;  // of the whole variable
   int64_t offset = 0, numel = 0;
-  friend bool operator==(const SliceSpec&, const SliceSpec&) = default;
+  int bucket = 0;  // kRowBuckets or more: what it is called in moves; 0: it does not move
+  friend bool operator==(const SliceSpec& a, const SliceSpec& b) {  // the same elements
+    return std::tie(a.variable, a.shape, a.offset, a.numel) ==
+           std::tie(b.variable, b.shape, b.offset, b.numel);
+  }
 };
 
 // The rows of a table [height, dim] in buckets [bucket_begin, bucket_end)

@@ -101,6 +101,10 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
   auto add = [&](int slice, int64_t offset, int64_t numel) TD_NO_ANALYSIS -> Status {
     const SliceSpec& spec = table_->spec(slice);
     Buffer values = table_->Previous(slice);
+    if (previous && values == nullptr) {
+      return FailedPrecondition("nobody has %s of version %d any more", spec.variable,
+                                result.version);
+    }
     if (!previous) {
       TD_ASSIGN_OR_RETURN(values, table_->Snapshot(slice));
     }
@@ -115,11 +119,12 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
   if (query.ranges.empty() && query.rows.empty()) {
     for (size_t i = 0; i < table_->size(); ++i) {
       const SliceSpec& spec = table_->spec(static_cast<int>(i));
+      if (!table_->served(static_cast<int>(i))) continue;
       TD_RETURN_IF_ERROR(add(static_cast<int>(i), spec.offset, spec.numel));
     }
   }
   for (const PullRange& range : query.ranges) {
-    TD_ASSIGN_OR_RETURN(const int slice, table_->FindRange(range));
+    TD_ASSIGN_OR_RETURN(const int slice, FindRange(range));
     TD_RETURN_IF_ERROR(add(slice, range.offset, range.numel));
   }
   for (const PullRows& rows : query.rows) TD_RETURN_IF_ERROR(AddRows(rows, previous, result));
@@ -141,7 +146,7 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
     if (status.ok() && !query.observer) status = CheckCaller(query.caller);
     // Unknown variables are said at once, not when the version is there.
     for (size_t i = 0; status.ok() && i < query.ranges.size(); ++i) {
-      status = table_->FindRange(query.ranges[i]).status();
+      status = FindRange(query.ranges[i]).status();
     }
     if (status.ok()) status = CheckPullRows(query);
     if (!status.ok()) {
@@ -265,9 +270,12 @@ void Shard::FailAllWaiters(const Status& status, Ready& ready) {
   for (auto& [name, barrier] : barriers_) FailSome(barrier.waiters, ready, all);
 }
 
-void Shard::FailRowPulls(Ready& ready) {
-  FailSome(pull_waiters_, ready, [](const PullWaiter& w) -> Status {
-    return w.query.rows.empty() ? OkStatus() : NoRows();
+void Shard::FailGonePulls(Ready& ready) {
+  FailSome(pull_waiters_, ready, [this](const PullWaiter& w) TD_NO_ANALYSIS -> Status {
+    for (const PullRange& range : w.query.ranges) {
+      TD_RETURN_IF_ERROR(FindRange(range).status());
+    }
+    return w.query.rows.empty() || !Idle() ? OkStatus() : NoRows();
   });
 }
 

@@ -115,13 +115,20 @@ void TensorCalls::Push(Fragments request, Answer answer) {
       answer(written, EncodePushReply(reply, false));
     });
   }
-  StartPull(CallerOfPush(*push), pull,
-            [call, reply, crc32c = pull.crc32c(),
-             answer = std::move(answer)](const StatusOr<PullResult>& result) mutable {
-              if (!result.ok()) return answer(result.status(), {});
-              reply.pulled = call.Coded(*result);
-              answer(OkStatus(), EncodePushReply(reply, crc32c));
-            });
+  StartPull(
+      CallerOfPush(*push), pull,
+      [&shard = shard_, call, reply, crc32c = pull.crc32c(),
+       answer = std::move(answer)](const StatusOr<PullResult>& result) mutable {
+        if (result.status().code() == StatusCode::kOutOfRange) {
+          // It is elsewhere by now; the push has been taken all the same.
+          return shard.WhenWritten([answer = std::move(answer), reply](const Status& written) {
+            answer(written, EncodePushReply(reply, false));
+          });
+        }
+        if (!result.ok()) return answer(result.status(), {});
+        reply.pulled = call.Coded(*result);
+        answer(OkStatus(), EncodePushReply(reply, crc32c));
+      });
 }
 
 void TensorCalls::StartPull(const Caller& caller, const PullRequest& pull,

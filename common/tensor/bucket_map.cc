@@ -5,10 +5,11 @@
 namespace tandem {
 
 bool BucketMap::Learn(const BucketMove& move) {
-  if (move.bucket < 0 || move.bucket >= kRowBuckets || move.server < 0) return false;
+  if (move.bucket < 0 || move.bucket >= kBucketsMax || move.server < 0) return false;
   if (move.epoch <= epoch(move.bucket)) return false;
-  if (moves_.empty()) moves_.resize(kRowBuckets);
-  auto& [epoch, server] = moves_[static_cast<size_t>(move.bucket)];
+  const auto index = static_cast<size_t>(move.bucket);
+  if (index >= moves_.size()) moves_.resize(index + 1);
+  auto& [epoch, server] = moves_[index];
   version_ += move.epoch - epoch;
   epoch = move.epoch;
   server = move.server;

@@ -1,7 +1,7 @@
-// Which server has which bucket of rows, as far as somebody knows. Buckets begin where Configure
-// places them (FirstBucket); each move has a number, its epoch, which only the bucket's owner of
-// the moment gives away. So of two that tell of one bucket the higher epoch is right, and maps of
-// several servers go together in any order.
+// Which server has which bucket of rows and which dense slice (a bucket too, row_buckets.h), as far
+// as somebody knows. Buckets begin where Configure places them; each move has a number, its epoch,
+// which only the bucket's owner of the moment gives away. So of two that tell of one bucket the
+// higher epoch is right, and maps of several servers go together in any order.
 #pragma once
 
 #include <cstdint>
@@ -33,18 +33,22 @@ class BucketMap {
   void SetAddress(int server, const std::string& address) { addresses_[server] = address; }
   const std::map<int, std::string>& addresses() const { return addresses_; }
 
-  uint64_t epoch(int bucket) const { return moves_.empty() ? 0 : moves_[bucket].first; }
+  uint64_t epoch(int bucket) const {
+    const auto i = static_cast<size_t>(bucket);
+    return i < moves_.size() ? moves_[i].first : 0;
+  }
   // `first`: where it was placed first.
   int owner(int bucket, int first) const {
     return epoch(bucket) == 0 ? first : moves_[bucket].second;
   }
   std::vector<BucketMove> moves() const;  // by bucket
   bool OwnsAny(int server) const;         // of the buckets that moved
+  bool MovesSlices() const { return moves_.size() > kRowBuckets; }
   // Sum of the epochs: two maps that know the same have the same.
   uint64_t version() const { return version_; }
 
  private:
-  std::vector<std::pair<uint64_t, int>> moves_;  // epoch, owner; empty: nothing moved
+  std::vector<std::pair<uint64_t, int>> moves_;  // epoch, owner; up to the last that moved
   std::map<int, std::string> addresses_;
   uint64_t version_ = 0;
 };

@@ -9,6 +9,9 @@
 namespace tandem {
 
 inline constexpr int kRowBuckets = 1024;
+inline constexpr int kSlicesMax = 1 << 20;
+// Buckets from kRowBuckets on are slices of dense variables, each by itself.
+inline constexpr int kBucketsMax = kRowBuckets + kSlicesMax;
 inline constexpr size_t kRowsOfMessageMax = 1 << 22;  // of one table
 // What an index of rows, absl::flat_hash_map<uint64_t, uint32_t>, takes for each: a pair and its
 // control byte, at the lowest load between two growths (7/16).

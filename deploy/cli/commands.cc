@@ -26,7 +26,7 @@ const std::vector<Command>& Commands() {
       {"steps", RunSteps, "show loss, metric and speed of a running job's last steps"},
       {"save", RunSave, "let a job's pservers write checkpoints"},
       {"restore", RunRestore, "let a job's pservers go back to their checkpoints"},
-      {"rebalance", RunRebalance, "spread the rows of tables over a running job's pservers"},
+      {"rebalance", RunRebalance, "spread rows and slices over a running job's pservers"},
       {"drain", RunDrain, "stop a job that tandemrun started on this host, or empty one pserver"},
       {"events", RunEvents, "list what became of the processes of a job"},
       {"certs", RunCerts, "make and show certificates for TLS between trainers and pservers"},

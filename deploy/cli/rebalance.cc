@@ -1,9 +1,11 @@
-// rebalance, drain --pserver: rows of tables move between the pservers of a running job.
+// rebalance, drain --pserver: rows of tables and slices of dense variables move between the
+// pservers of a running job.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/tensor/row_buckets.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/job_carrier.h"
@@ -15,14 +17,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Of dense variables; the other buckets are of rows.
+size_t SlicesOf(const std::vector<int>& buckets) {
+  return static_cast<size_t>(
+      std::count_if(buckets.begin(), buckets.end(), [](int b) { return b >= kRowBuckets; }));
+}
+
+uint64_t SliceBytes(const ServedBuckets& server) {
+  uint64_t sum = 0;
+  for (const auto& [bucket, bytes] : server.slice_bytes) sum += bytes;
+  return sum;
+}
+
 Json ToJson(const std::vector<ServedBuckets>& servers) {
   Json all = Json::array();
   for (const ServedBuckets& s : servers) {
     all.push_back({{"pserver", s.server},
                    {"address", s.address},
-                   {"buckets", s.buckets.size()},
+                   {"buckets", s.buckets.size() - SlicesOf(s.buckets)},
                    {"rows", s.rows},
-                   {"slices", s.slices},
+                   {"slices", SlicesOf(s.buckets) + s.slices},
+                   {"slice_bytes", SliceBytes(s)},
                    {"leaving", s.leaving}});
   }
   return all;
@@ -31,21 +46,27 @@ Json ToJson(const std::vector<ServedBuckets>& servers) {
 Json ToJson(const std::vector<BucketTransfer>& plan) {
   Json all = Json::array();
   for (const BucketTransfer& t : plan) {
-    all.push_back({{"source", t.source}, {"target", t.target}, {"buckets", t.buckets.size()}});
+    const size_t slices = SlicesOf(t.buckets);
+    all.push_back({{"source", t.source},
+                   {"target", t.target},
+                   {"buckets", t.buckets.size() - slices},
+                   {"slices", slices}});
   }
   return all;
 }
 
 void Print(const std::vector<ServedBuckets>& servers) {
   for (const ServedBuckets& s : servers) {
-    std::printf("pserver %d (%s): %zu buckets, %llu rows%s\n", s.server, s.address.c_str(),
-                s.buckets.size(), static_cast<unsigned long long>(s.rows),
-                s.leaving ? ", leaving" : "");
+    const size_t slices = SlicesOf(s.buckets);
+    std::printf("pserver %d (%s): %zu buckets, %llu rows, %zu slices (%.1f MB)%s\n", s.server,
+                s.address.c_str(), s.buckets.size() - slices,
+                static_cast<unsigned long long>(s.rows), slices + s.slices,
+                static_cast<double>(SliceBytes(s)) / 1e6, s.leaving ? ", leaving" : "");
   }
 }
 
 void Print(const MoveProgress& p) {
-  std::printf("%zu of %zu buckets moved, %.1f MB of rows; rows out of use for %.0f ms at most\n",
+  std::printf("%zu of %zu buckets and slices moved, %.1f MB; out of use for %.0f ms at most\n",
               p.done, p.buckets, static_cast<double>(p.bytes) / 1e6, Seconds(p.frozen) * 1e3);
   std::fflush(stdout);
 }
@@ -69,9 +90,9 @@ Status CheckDrain(const std::vector<ServedBuckets>& servers, int server) {
   }
   if (it->slices == 0) return OkStatus();
   return FailedPrecondition(
-      "pserver %d has %d slices of dense variables, which do not move between servers yet; hint: "
-      "--mode=hybrid keeps dense variables on trainers, or save the job and start it again with "
-      "other servers",
+      "pserver %d has %d slices of dense variables that do not move: their trainers or its "
+      "checkpoint are of an older version; hint: save the job and start it again with other "
+      "servers",
       server, it->slices);
 }
 
@@ -79,7 +100,7 @@ Status CheckDrained(const std::vector<ServedBuckets>& servers, int server) {
   for (const ServedBuckets& s : servers) {
     if (s.server != server || s.buckets.empty()) continue;
     return FailedPrecondition(
-        "pserver %d has %d buckets of rows again; hint: somebody took it back (tandem rebalance "
+        "pserver %d has %d buckets or slices again; hint: somebody took it back (tandem rebalance "
         "--add), drain it again",
         server, s.buckets.size());
   }
@@ -139,8 +160,9 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
   }
   for (const BucketTransfer& t : plan) {
     if (what.dry) {
-      std::printf("would move %zu buckets from pserver %d to pserver %d\n", t.buckets.size(),
-                  t.source, t.target);
+      const bool slices = SlicesOf(t.buckets) != 0;
+      std::printf("would move %zu %s from pserver %d to pserver %d\n", t.buckets.size(),
+                  slices ? "slices" : "buckets", t.source, t.target);
     }
   }
   Print(servers);
@@ -181,9 +203,10 @@ Status DrainPserver(const ParsedArgs& args) {
 int RunRebalance(const Args& args) {
   return RunBody(
       "rebalance",
-      "tandem rebalance [LOG_FOLDER]: spreads the rows of tables evenly over a job's pservers, "
-      "while\n"
-      "trainers go on. A server that comes to the job is started first:\n"
+      "tandem rebalance [LOG_FOLDER]: spreads the rows of tables and the slices of dense "
+      "variables\n"
+      "evenly over a job's pservers, while trainers go on. A server that comes to the job is "
+      "started first:\n"
       "  tandem-pserver --listen=HOST:PORT --index=<number of pservers so far> --job=NAME\n",
       AccessFlags(
           {{"add", "", "HOST:PORT,...", "pservers that come to the job, in their order"},

@@ -168,12 +168,12 @@ int RunDrain(const Args& args) {
       "drain",
       "tandem drain LOG_FOLDER: stops a job that tandemrun started on this host: trainers\n"
       "finish their step and save a checkpoint where the job has a folder for it\n"
-      "tandem drain [LOG_FOLDER] --pserver=N: moves the rows of tables of one pserver to the "
+      "tandem drain [LOG_FOLDER] --pserver=N: moves the rows and slices of one pserver to the "
       "others,\n"
       "while trainers go on; from then on it takes none, of whomever, and may be stopped for "
       "good\n",
       AccessFlags({{"wait_s", "", "N", "how long to wait for its end (default 60; 0: not at all)"},
-                   {"pserver", "", "N", "the pserver whose rows go to the others"}}),
+                   {"pserver", "", "N", "the pserver whose rows and slices go to the others"}}),
       args, Drain);
 }
 

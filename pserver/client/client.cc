@@ -90,6 +90,7 @@ void PsClient::Impl::FillConfigure(const Server& server, PsMode mode, const PsOp
     def->set_offset(blocks[b].offset);
     def->set_numel(blocks[b].numel);
     def->set_dtype(F32);
+    def->set_bucket(kRowBuckets + static_cast<uint32_t>(b));
   }
   request->set_step_timeout_ms(
       static_cast<uint64_t>(std::max<int64_t>(1, Millis(options.step_timeout))));
@@ -135,6 +136,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
     impl.servers[impl.blocks[b].server]->blocks.push_back(b);
     impl.blocks_of[impl.blocks[b].variable].push_back(b);
   }
+  impl.FillOwners();
   std::vector<ConfigureReply> replies(impl.servers.size());
   for (size_t i = 0; i < impl.servers.size(); ++i) {
     ConfigureRequest request;
@@ -261,7 +263,7 @@ Status PsClient::Complete() {
   for (Impl::Server* const server : impl_->AllServers()) {
     CompleteReply reply;
     // One that gave everything away may be gone.
-    const bool matters = impl_->owns_any(*server) || impl_->tables.empty();
+    const bool matters = impl_->owns_any(*server) || impl_->Placement()->map.version() == 0;
     const Duration timeout = matters ? impl_->options.step_timeout : std::chrono::seconds(1);
     const Status status = impl_->CallAndWait(*server, "Complete", request, &reply, timeout);
     if (first.ok() && matters) first = status;

@@ -62,6 +62,8 @@ struct PullPart {
   size_t server;
   PullRequest request;
   std::vector<float*> to;
+  Time deadline = {};  // Time(): it was not sent yet
+  int attempts = 0;
 };
 // What one server gives of tables: places of rows, by request.rows.
 struct RowsPart {
@@ -70,28 +72,37 @@ struct RowsPart {
   std::vector<int64_t> dims;  // of the tables
 };
 
-// Where rows are, as far as this client knows. Never changes.
+// Where rows and slices are, as far as this client knows. Never changes.
 struct PsPlacement {
   BucketMap map;
-  std::vector<size_t> owners;         // by bucket
+  std::vector<size_t> rows;           // owners by bucket; empty: there are no tables
+  std::vector<size_t> blocks;         // owners
   std::vector<uint64_t> generations;  // by server: ExchangeMapReply's
-  size_t OwnerOf(uint64_t id) const { return owners[static_cast<size_t>(RowBucket(id))]; }
+  size_t OwnerOf(uint64_t id) const { return rows[static_cast<size_t>(RowBucket(id))]; }
   bool Owns(size_t server) const {
-    return std::find(owners.begin(), owners.end(), server) != owners.end();
+    return std::find(rows.begin(), rows.end(), server) != rows.end() ||
+           std::find(blocks.begin(), blocks.end(), server) != blocks.end();
   }
-  std::set<size_t> Owners() const { return {owners.begin(), owners.end()}; }
+  std::set<size_t> RowOwners() const { return {rows.begin(), rows.end()}; }
+  // Null when this client has nothing there.
+  size_t* Owner(int bucket) {
+    const auto i = static_cast<size_t>(bucket);
+    if (bucket < kRowBuckets) return i < rows.size() ? &rows[i] : nullptr;
+    return i - kRowBuckets < blocks.size() ? &blocks[i - kRowBuckets] : nullptr;
+  }
 };
 
 // PushReply's of proto/pserver.proto.
 struct PushNumbers {
   uint64_t log_number = 0, kept_number = 0;
+  bool pull_missing = false;
 };
 
 struct PsClient::Impl {
   struct Server {
     int index = 0;
     std::string address, name;   // name: "pserver 0 (127.0.0.1:1234)"
-    std::vector<size_t> blocks;  // what it owns, indexes into blocks_
+    std::vector<size_t> blocks;  // placed there by Configure
     std::atomic<uint64_t> sequence{0};
     // What the last pulls of rows heard of it.
     std::atomic<uint64_t> incarnation{0}, version{0};
@@ -144,6 +155,14 @@ struct PsClient::Impl {
   // Null: messages of the push that are refused have nothing to do with one another.
   std::shared_ptr<PushGroup> GroupOf(const std::vector<PushPart>& parts) const;
   void SendPull(std::shared_ptr<PullPart> part, DoneVersion done);
+  // To where it belongs now, if that is elsewhere or `moved`.
+  void PullElsewhere(std::shared_ptr<PullPart> part, bool moved, const Status& why,
+                     DoneVersion done);
+  // What is pulled, by its owners of now.
+  std::map<size_t, std::shared_ptr<PullPart>> PullsAnew(
+      const std::vector<std::shared_ptr<PullPart>>& pulls, const PsPlacement& now) const;
+  // The block of `variable` that begins there.
+  size_t BlockAt(const std::string& variable, int64_t offset) const;
   StatusOr<int> VariableIndex(const std::string& name, int64_t numel) const;
   Status SendInit(std::span<const PsTensor> params, uint64_t version, std::span<const PsSlot> slots,
                   const RowSource& rows);
@@ -192,10 +211,14 @@ struct PsClient::Impl {
   Status ExchangeAndWait(int attempts);  // after a pause that is longer with each
   // What servers know that came to the running job.
   Status AskAdded();
-  static std::set<size_t> OwnersOf(const PushPart& part, const PsPlacement& now);
+  // ... with all servers, so many times: first everybody says what became of moves, then one hears
+  // what others said.
+  void ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then);
+  std::set<size_t> OwnersOf(const PushPart& part, const PsPlacement& now) const;
+  // Whether its server refuses it for ever. REQUIRES: it was refused.
+  bool IsStale(const PushPart& part, const PsPlacement& now) const;
   void SendOnce(std::shared_ptr<OnePush> push);
   void Redirect(std::shared_ptr<OnePush> push, const Status& why);
-  bool MayBeElsewhere(const PushPart& part) const;
   void LookElsewhere(std::shared_ptr<OnePush> push, const Status& why);
   // The pushes were refused for ever, or are asked about elsewhere: what is in them goes to where
   // it belongs now, under new numbers.
@@ -205,7 +228,6 @@ struct PsClient::Impl {
   void Finish(OnePush& push, StatusOr<uint64_t> version);
   // One of the group was taken, or refused.
   void Arrive(const std::shared_ptr<PushGroup>& group, std::shared_ptr<OnePush> refused);
-  void RedirectGroup(std::vector<std::shared_ptr<OnePush>> refused, int rounds);
   void SendRefused(std::vector<std::shared_ptr<OnePush>> refused);
   void PullRowsOnce(std::shared_ptr<RowsPull> pull);
 
@@ -226,6 +248,7 @@ struct PsClient::Impl {
   void SendNext(const std::shared_ptr<Resending>& all);
 
   void FillWhen(PsWhen when, PullRequest* request) const;
+  StatusOr<std::vector<PsSlot>> PullStateOnce();
   Status FillSlots(std::span<const PsSlot> slots, const PsBlock& block,
                    InitParamsRequest* request) const;
 
@@ -236,8 +259,7 @@ struct PsClient::Impl {
     request->set_incarnation(options.incarnation);
   }
   bool owns_any(const Server& server) const {
-    if (!server.blocks.empty()) return true;
-    return !tables.empty() && Placement()->Owns(static_cast<size_t>(server.index));
+    return Placement()->Owns(static_cast<size_t>(server.index));
   }
 
   PsOptions options;
@@ -296,6 +318,9 @@ inline bool HasMoved(const Status& status) { return status.code() == StatusCode:
 // The pause before a call is made again; longer and longer, so that what takes its time is not
 // asked about a thousand times.
 Duration PauseOf(int attempts);
+// The last part for that server; `room`: that has so many bytes free. A new one when there is none.
+PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts);
+bool IsGone(const Status& status);  // the server, or the connection to it
 // Take apart the answer to a push with `pull` (null: none), to a pull of rows.
 StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message, PushNumbers* numbers);
 StatusOr<CodedPullReply> TakeRows(const RowsPart& part, Fragments message);

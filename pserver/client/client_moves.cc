@@ -1,5 +1,5 @@
-// The part of PsClient that follows buckets of rows which move between servers: what it knows of
-// the moves, and what becomes of a pull that is sent to where its rows are no more.
+// The part of PsClient that follows buckets of rows and slices which move between servers: what it
+// knows of the moves, and what becomes of a pull that is sent to where these are no more.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -79,9 +79,10 @@ void PsClient::Impl::Learn(size_t server, const BucketMapDef& def, uint64_t gene
     for (const BucketMove& move : told.moves()) {
       const auto owner = static_cast<size_t>(move.server);
       if (!Meet(owner, told) || !next->map.Learn(move)) continue;
-      size_t& now = next->owners[static_cast<size_t>(move.bucket)];
-      changed.insert({now, owner});
-      now = owner;
+      if (size_t* const now = next->Owner(move.bucket); now != nullptr) {
+        changed.insert({*now, owner});
+        *now = owner;
+      }
       if (owner >= next->generations.size()) next->generations.resize(owner + 1);
     }
     placement = std::move(next);
@@ -110,6 +111,62 @@ void PsClient::Impl::Exchange(const std::set<size_t>& with, std::function<void()
   }
 }
 
+void PsClient::Impl::ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then) {
+  if (rounds == 0) return then();
+  std::set<size_t> all = also;
+  for (const Server* s : AllServers()) {
+    if (owns_any(*s)) all.insert(static_cast<size_t>(s->index));
+  }
+  Exchange(all, [this, also = std::move(also), rounds, then = std::move(then)] {
+    ExchangeAll(also, rounds - 1, then);
+  });
+}
+
+// ---- Pulls of slices
+
+size_t PsClient::Impl::BlockAt(const std::string& variable, int64_t offset) const {
+  const std::vector<size_t>& all = blocks_of[static_cast<size_t>(variable_index.at(variable))];
+  return *std::lower_bound(all.begin(), all.end(), offset,
+                           [this](size_t b, int64_t at) { return blocks[b].offset < at; });
+}
+
+std::map<size_t, std::shared_ptr<PullPart>> PsClient::Impl::PullsAnew(
+    const std::vector<std::shared_ptr<PullPart>>& pulls, const PsPlacement& now) const {
+  std::map<size_t, std::shared_ptr<PullPart>> parts;
+  for (const auto& pull : pulls) {
+    for (int i = 0; i < pull->request.range_size(); ++i) {
+      const SliceRange& range = pull->request.range(i);
+      const size_t server = now.blocks[BlockAt(range.variable(), range.offset())];
+      auto& part = parts[server];
+      if (part == nullptr) {
+        part = std::make_shared<PullPart>(PullPart{server, pull->request, {}});
+        part->request.clear_range();
+        part->deadline = pull->deadline;
+        part->attempts = pull->attempts;
+      }
+      *part->request.add_range() = range;
+      part->to.push_back(pull->to[static_cast<size_t>(i)]);
+    }
+  }
+  return parts;
+}
+
+void PsClient::Impl::PullElsewhere(std::shared_ptr<PullPart> part, bool moved, const Status& why,
+                                   DoneVersion done) {
+  const auto again = [this, part, moved, why, done = std::move(done)] {
+    auto parts = PullsAnew({part}, *Placement());
+    if (!moved && parts.contains(part->server)) return done(why);
+    const auto join = std::make_shared<PsJoin>(static_cast<int>(parts.size()), done);
+    for (auto& [server, next] : parts) {
+      if (!moved) next->deadline = Time();
+      SendPull(next, [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); });
+    }
+  };
+  if (!moved) return ExchangeAll({}, 2, again);
+  carrier->After(PauseOf(part->attempts++),
+                 [this, again, server = part->server] { ExchangeAll({server}, 2, again); });
+}
+
 // ---- Pulls of rows
 
 void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
@@ -121,11 +178,7 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
         if (version.ok() || !*moved || carrier->Now() >= pull->deadline) {
           return pull->done(std::move(version));
         }
-        std::set<size_t> all;
-        for (const Server* s : AllServers()) {
-          if (owns_any(*s)) all.insert(static_cast<size_t>(s->index));
-        }
-        Exchange(all, [this, pull] {
+        ExchangeAll({}, 1, [this, pull] {
           carrier->After(PauseOf(pull->attempts++), [this, pull] { PullRowsOnce(pull); });
         });
       });
@@ -181,14 +234,10 @@ Status PsClient::Impl::AskAdded() {
 
 Status PsClient::Impl::ExchangeAndWait(int attempts) {
   const auto ended = std::shared_ptr<PsEvent>(carrier->MakeEvent());
-  std::set<size_t> all;
-  for (const Server* s : AllServers()) {
-    if (owns_any(*s)) all.insert(static_cast<size_t>(s->index));
-  }
   carrier->After(PauseOf(attempts),
-                 [this, all, ended] { Exchange(all, [ended] { ended->Set(); }); });
+                 [this, ended] { ExchangeAll({}, 1, [ended] { ended->Set(); }); });
   if (ended->WaitUntil(carrier->Now() + options.step_timeout)) return OkStatus();
-  return DeadlineExceeded("the servers were asked where buckets of rows are, and did not answer");
+  return DeadlineExceeded("the servers were asked where buckets are, and did not answer");
 }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 // The part of PsClient that sends pushes, and what becomes of one that is sent to where its rows
-// are no more (client_moves.cc).
+// and slices are no more (client_moves.cc).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,11 +11,6 @@
 namespace tandem {
 namespace {
 
-bool IsGone(const Status& status) {
-  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled ||
-         status.code() == StatusCode::kDeadlineExceeded;
-}
-
 bool HasRows(const PushPart& part) {
   return std::any_of(part.slices.begin(), part.slices.end(),
                      [](const CodedSlice& s) { return s.desc.dtype == DType::kI64; });
@@ -23,10 +18,20 @@ bool HasRows(const PushPart& part) {
 
 }  // namespace
 
-std::set<size_t> PsClient::Impl::OwnersOf(const PushPart& part, const PsPlacement& now) {
+bool IsGone(const Status& status) {
+  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled ||
+         status.code() == StatusCode::kDeadlineExceeded;
+}
+
+std::set<size_t> PsClient::Impl::OwnersOf(const PushPart& part, const PsPlacement& now) const {
   std::set<size_t> owners;
-  for (const CodedSlice& s : part.slices) {
-    if (s.desc.dtype != DType::kI64) continue;
+  for (size_t k = 0; k < part.slices.size(); ++k) {
+    const CodedSlice& s = part.slices[k];
+    if (s.desc.dtype != DType::kI64) {
+      owners.insert(now.blocks[BlockAt(s.variable, s.offset)]);
+      continue;
+    }
+    ++k;  // its values
     const auto* const ids = static_cast<const int64_t*>(s.data);
     for (int64_t i = 0; i < s.desc.shape[0]; ++i) {
       owners.insert(now.OwnerOf(static_cast<uint64_t>(ids[i])));
@@ -77,42 +82,47 @@ void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
        [this, push, &server](const Status& status, Fragments answer) {
          if (HasMoved(status) && push->group != nullptr) return Arrive(push->group, push);
          if (HasMoved(status)) return Redirect(push, status);
-         if (IsGone(status) && push->pull == nullptr && MayBeElsewhere(push->part))
+         // In sync mode a server stays until trainers made a step behind its last move.
+         if (IsGone(status) && push->part.origin_server == 0 && !sync)
            return LookElsewhere(push, status);
          PushNumbers numbers;
          StatusOr<uint64_t> version = uint64_t{0};
          if (status.ok()) version = TakePushReply(push->pull.get(), answer, &numbers);
          if (kept != nullptr) Ended(*push, status, numbers);
          if (!status.ok()) return Finish(*push, status);
+         if (version.ok() && numbers.pull_missing) {
+           if (push->group != nullptr) Arrive(push->group, nullptr);
+           return SendPull(push->pull, push->done);
+         }
          Finish(*push, version.ok() ? std::move(version) : Annotate(version.status(), server.name));
        });
 }
 
 void PsClient::Impl::Redirect(std::shared_ptr<OnePush> push, const Status& why) {
   if (carrier->Now() >= push->deadline) {
-    return push->done(DeadlineExceeded("rows have no owner: %s", std::string(why.message())));
+    return push->done(DeadlineExceeded("it has no owner: %s", std::string(why.message())));
   }
   const size_t server = push->part.server;
-  Exchange({server}, [this, push, server] {
+  const auto again = [this, push] {
+    const auto now = Placement();
+    if (IsStale(push->part, *now)) return CutAnew({push}, *now);
+    // It is held there, and may be on its way once more: its number stays.
+    carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
+  };
+  if (sync) return ExchangeAll({server}, 2, again);
+  Exchange({server}, [this, push, server, again] {
     std::set<size_t> owners = OwnersOf(push->part, *Placement());
     owners.erase(server);
     // They serve what was given to them once somebody tells them of it.
-    Exchange(owners, [this, push, server] {
-      // Without rows it is held there, and may be on its way once more: its number stays.
-      const auto now = Placement();
-      const bool refused = HasRows(push->part) && now->generations[server] != push->part.generation;
-      if (refused) return CutAnew({push}, *now);
-      carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
-    });
+    Exchange(owners, again);
   });
 }
 
-bool PsClient::Impl::MayBeElsewhere(const PushPart& part) const {
-  const bool rows_alone =
-      std::all_of(part.slices.begin(), part.slices.end(),
-                  [this](const CodedSlice& s) { return TableIndex(s.variable).ok(); });
-  // In sync mode a server stays until trainers made a step behind its last move.
-  return rows_alone && part.origin_server == 0 && !sync;
+// The server itself may not have been heard since it gave something away.
+bool PsClient::Impl::IsStale(const PushPart& part, const PsPlacement& now) const {
+  std::set<size_t> others = OwnersOf(part, now);
+  others.erase(part.server);
+  return now.generations[part.server] != part.generation || !others.empty();
 }
 
 // The server does not answer any more: it may have given everything away before. Whoever has the
@@ -158,19 +168,9 @@ void PsClient::Impl::Arrive(const std::shared_ptr<PushGroup>& group,
     all.swap(group->refused);
     group->open = all.size();
   }
-  RedirectGroup(std::move(all), /*rounds=*/2);
-}
-
-// In the first round everybody says what became of moves, in the second one hears what others said.
-void PsClient::Impl::RedirectGroup(std::vector<std::shared_ptr<OnePush>> refused, int rounds) {
-  if (rounds == 0) return SendRefused(std::move(refused));
-  std::set<size_t> all;
-  for (const Server* s : AllServers()) {
-    if (owns_any(*s)) all.insert(static_cast<size_t>(s->index));
-  }
-  for (const auto& push : refused) all.insert(push->part.server);
-  Exchange(all,
-           [this, refused = std::move(refused), rounds] { RedirectGroup(refused, rounds - 1); });
+  std::set<size_t> also;
+  for (const auto& push : all) also.insert(push->part.server);
+  ExchangeAll(also, 2, [this, all = std::move(all)] { SendRefused(all); });
 }
 
 void PsClient::Impl::SendRefused(std::vector<std::shared_ptr<OnePush>> refused) {
@@ -184,13 +184,8 @@ void PsClient::Impl::SendRefused(std::vector<std::shared_ptr<OnePush>> refused) 
     return;
   }
   const auto now = Placement();
-  // For ever, though the server itself may not have been heard since it gave the rows away.
-  const auto is_stale = [&now](const std::shared_ptr<OnePush>& push) {
-    const PushPart& part = push->part;
-    if (!HasRows(part)) return false;
-    std::set<size_t> others = OwnersOf(part, *now);
-    others.erase(part.server);
-    return now->generations[part.server] != part.generation || !others.empty();
+  const auto is_stale = [&](const std::shared_ptr<OnePush>& push) {
+    return IsStale(push->part, *now);
   };
   const auto again = std::stable_partition(refused.begin(), refused.end(), is_stale);
   std::vector<std::shared_ptr<OnePush>> anew(refused.begin(), again);
@@ -242,22 +237,24 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PartsAnew(
   std::vector<PushPart> parts;
   std::map<std::string, Pieces> pieces;  // by table
   for (const auto& push : pushes) {
-    PushPart rest{.server = push->part.server, .slices = {}, .bytes = 0};
     for (size_t i = 0; i < push->part.slices.size(); ++i) {
       const CodedSlice& s = push->part.slices[i];
-      if (s.desc.dtype != DType::kI64) {
-        rest.slices.push_back(s);
-      } else {
+      if (s.desc.dtype == DType::kI64) {
         pieces[s.variable].emplace_back(&s, &push->part.slices[++i]);
+        continue;
       }
+      PushPart& part = PartOf(now.blocks[BlockAt(s.variable, s.offset)], s.desc.bytes(), parts);
+      part.slices.push_back(s);
+      part.bytes += s.desc.bytes();
     }
-    if (!rest.slices.empty() || push->pull != nullptr) parts.push_back(std::move(rest));
   }
   std::set<size_t> all;  // who must hear of every table
   if (const auto& group = pushes[0]->group; group != nullptr) {
     MutexLock lock(mu);
-    for (const auto& push : pushes) group->servers.erase(push->part.server);
-    for (const size_t server : now.Owners()) {
+    for (const auto& push : pushes) {
+      if (HasRows(push->part)) group->servers.erase(push->part.server);
+    }
+    for (const size_t server : now.RowOwners()) {
       if (group->servers.insert(server).second) all.insert(server);
     }
   }
@@ -276,46 +273,41 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PartsAnew(
 
 void PsClient::Impl::CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes,
                              const PsPlacement& now) {
-  std::map<size_t, std::shared_ptr<PullPart>> pulls;  // by server
+  std::vector<std::shared_ptr<PullPart>> pulled;
   for (const auto& push : pushes) {
-    if (push->pull != nullptr) pulls[push->part.server] = push->pull;
+    if (push->pull != nullptr) pulled.push_back(push->pull);
   }
+  std::map<size_t, std::shared_ptr<PullPart>> pulls = PullsAnew(pulled, now);  // by server
   StatusOr<std::vector<PushPart>> parts = PartsAnew(pushes, now);
-  // Those of the pull alone are first.
-  const auto alone = [](const PushPart& part) { return part.slices.empty(); };
-  size_t lone = 0;
-  if (parts.ok()) {
-    lone = static_cast<size_t>(std::stable_partition(parts->begin(), parts->end(), alone) -
-                               parts->begin());
-  }
   const auto& group = pushes[0]->group;
   if (group != nullptr) {
     MutexLock lock(mu);
-    group->open += (parts.ok() ? parts->size() - lone : 0) - pushes.size();
+    group->open += (parts.ok() ? parts->size() : 0) - pushes.size();
   }
   const auto done = [pushes](const StatusOr<uint64_t>& version) {
     for (const auto& push : pushes) push->done(version);
   };
   if (!parts.ok()) return done(parts.status());
-  if (parts->empty()) return done(UINT64_MAX);  // there were none: nobody misses them
-  Number(std::span(*parts).subspan(lone));
-  const auto join = std::make_shared<PsJoin>(static_cast<int>(parts->size()), done);
-  for (size_t i = 0; i < parts->size(); ++i) {
-    PushPart& part = (*parts)[i];
-    const auto pull = pulls.find(part.server);
-    const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
-    if (i < lone) {
-      SendPull(pull->second, arrive);
-    } else if (pull != pulls.end()) {
-      SendPush(part, pushes[0]->step, pushes[0]->learning_rate, pull->second, group, arrive);
-    } else {
-      SendPush(part, pushes[0]->step, pushes[0]->learning_rate, nullptr, group,
-               [join, pulled = !pulls.empty()](StatusOr<uint64_t> version) {
-                 // With a pull that tells the version.
-                 join->Arrive(version.ok() && pulled ? UINT64_MAX : std::move(version));
-               });
-    }
+  std::vector<std::shared_ptr<PullPart>> with(parts->size());
+  for (size_t i = parts->size(); i-- > 0;) {
+    const auto pull = pulls.find((*parts)[i].server);
+    if (pull == pulls.end()) continue;
+    with[i] = pull->second;
+    pulls.erase(pull);
   }
+  if (parts->empty() && pulls.empty()) return done(UINT64_MAX);  // nobody misses them
+  Number(*parts);
+  const auto join = std::make_shared<PsJoin>(static_cast<int>(parts->size() + pulls.size()), done);
+  const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
+  const auto arrive_pushed = [join](const StatusOr<uint64_t>& version) {
+    join->Arrive(version.ok() ? UINT64_MAX : version);  // the pulls tell the version
+  };
+  for (size_t i = 0; i < parts->size(); ++i) {
+    const bool alone = with[i] == nullptr && !pulled.empty();
+    SendPush((*parts)[i], pushes[0]->step, pushes[0]->learning_rate, with[i], group,
+             alone ? DoneVersion(arrive_pushed) : DoneVersion(arrive));
+  }
+  for (const auto& [server, pull] : pulls) SendPull(pull, arrive);
 }
 
 }  // namespace tandem

@@ -21,13 +21,6 @@ struct OwnedRows {
   std::vector<float> values;
 };
 
-PushPart& PartOf(size_t server, std::vector<PushPart>& parts) {
-  for (size_t i = parts.size(); i-- > 0;) {
-    if (parts[i].server == server) return parts[i];
-  }
-  return parts.emplace_back(PushPart{.server = server, .slices = {}, .bytes = 0});
-}
-
 void AppendSlices(const std::string& table, int64_t dim, std::shared_ptr<const OwnedRows> rows,
                   PushPart& part) {
   const auto n = static_cast<int64_t>(rows->ids.size());
@@ -97,10 +90,11 @@ StatusOr<int> PsClient::Impl::TableIndex(const std::string& name) const {
 void PsClient::Impl::FillOwners() {
   const auto count = static_cast<int>(servers.size());
   auto first = std::make_shared<PsPlacement>();
-  for (int server = 0; server < count; ++server) {
+  for (int server = 0; server < count && !tables.empty(); ++server) {
     const auto end = static_cast<size_t>(FirstBucket(server + 1, count));
-    first->owners.resize(end, static_cast<size_t>(server));
+    first->rows.resize(end, static_cast<size_t>(server));
   }
+  for (const PsBlock& block : blocks) first->blocks.push_back(static_cast<size_t>(block.server));
   first->generations.resize(servers.size());
   MutexLock lock(mu);
   placement = std::move(first);
@@ -158,7 +152,7 @@ Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows, const Ps
             "gradient of table %s: %d rows (%d bytes) for %s; at most %d rows and %d bytes",
             r.variable, count, bytes, ServerAt(server).name, kRowsOfMessageMax, kRowBytesMax);
       }
-      AppendSlices(r.variable, dim, std::move(split[server]), PartOf(server, parts));
+      AppendSlices(r.variable, dim, std::move(split[server]), PartOf(server, 0, parts));
     }
   }
   return OkStatus();
@@ -168,7 +162,7 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
     const std::vector<PsRows>& rows, PsWhen when) {
   const auto now = Placement();
   std::map<size_t, std::shared_ptr<RowsPart>> parts;
-  for (const size_t s : now->Owners()) {
+  for (const size_t s : now->RowOwners()) {
     parts[s] = std::make_shared<RowsPart>();
     FillWhen(when, &parts[s]->request);
   }
@@ -332,9 +326,9 @@ Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_
   while (bucket < kRowBuckets) {
     const uint32_t before = bucket;
     const auto now = Placement();
-    const size_t owner = now->owners[bucket];
+    const size_t owner = now->rows[bucket];
     uint32_t end = bucket + 1;
-    while (end < kRowBuckets && now->owners[end] == owner) ++end;
+    while (end < kRowBuckets && now->rows[end] == owner) ++end;
     const Status status = PullBuckets(table, slots, bucket, end, ServerAt(owner), take);
     if (status.code() != StatusCode::kOutOfRange) {
       TD_RETURN_IF_ERROR(status);

@@ -42,11 +42,21 @@ StatusOr<uint64_t> TakePullReply(const PullPart& part, Fragments message) {
 
 }  // namespace
 
+PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts) {
+  for (size_t i = parts.size(); i-- > 0;) {
+    if (parts[i].server != server) continue;
+    if (parts[i].bytes + room <= kPushBytesMax) return parts[i];
+    break;
+  }
+  return parts.emplace_back(PushPart{.server = server, .slices = {}, .bytes = 0});
+}
+
 StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message, PushNumbers* numbers) {
   TD_ASSIGN_OR_RETURN(const CodedPushReply reply, DecodePushReply(message));
   *numbers = {reply.log_number, reply.kept_number};
   if (pull == nullptr) return reply.version;
-  if (!reply.pulled) return DataLoss("the answer lacks the parameters");
+  numbers->pull_missing = !reply.pulled;
+  if (!reply.pulled) return reply.version;
   return TakePull(*pull, message, *reply.pulled);
 }
 
@@ -67,30 +77,25 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
     const std::vector<PsConstTensor>& gradients, const std::vector<PsConstRows>& rows) {
   const std::shared_ptr<const void> lease = PsLeases::Take(leases);
   std::vector<PushPart> parts;
-  std::vector<size_t> open(servers.size(), SIZE_MAX);  // part being filled, by server
+  const auto now = Placement();
   for (const PsConstTensor& g : gradients) {
     TD_ASSIGN_OR_RETURN(const int variable, VariableIndex(g.variable, g.numel));
     for (size_t b : blocks_of[variable]) {
       const PsBlock& block = blocks[b];
-      const auto server = static_cast<size_t>(block.server);
       const size_t bytes = static_cast<size_t>(block.numel) * sizeof(float);
-      if (open[server] == SIZE_MAX || options.split_messages ||
-          parts[open[server]].bytes + bytes > kPushBytesMax) {
-        open[server] = parts.size();
-        parts.push_back({.server = server, .slices = {}, .bytes = 0});
-      }
+      const size_t room = options.split_messages ? kPushBytesMax : bytes;
+      PushPart& part = PartOf(now->blocks[b], room, parts);
       CodedSlice slice;
       slice.variable = g.variable;
       slice.offset = block.offset;
       slice.desc = {DType::kF32, Shape{block.numel}};
       slice.data = g.data + block.offset;
       slice.keep = lease;
-      parts[open[server]].slices.push_back(std::move(slice));
-      parts[open[server]].bytes += bytes;
+      part.slices.push_back(std::move(slice));
+      part.bytes += bytes;
     }
   }
-  const auto now = Placement();
-  TD_RETURN_IF_ERROR(AppendRows(rows, *now, now->Owners(), parts));
+  TD_RETURN_IF_ERROR(AppendRows(rows, *now, now->RowOwners(), parts));
   if (parts.empty()) return InvalidArgument("no gradients");
   for (PushPart& part : parts) part.generation = now->generations[part.server];
   return parts;
@@ -133,16 +138,17 @@ void PsClient::Impl::Number(std::span<PushPart> parts) {
 StatusOr<std::vector<std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
     const std::vector<PsTensor>& params, PsWhen when) const {
   std::vector<std::shared_ptr<PullPart>> parts;
-  std::vector<PullPart*> open(servers.size(), nullptr);  // being filled
+  const auto now = Placement();
+  std::map<size_t, PullPart*> open;  // being filled, by server
   for (const PsTensor& p : params) {
     TD_ASSIGN_OR_RETURN(const int variable, VariableIndex(p.variable, p.numel));
     for (size_t b : blocks_of[variable]) {
       const PsBlock& block = blocks[b];
-      PullPart*& part = open[static_cast<size_t>(block.server)];
+      PullPart*& part = open[now->blocks[b]];
       if (part == nullptr || options.split_messages) {
         parts.push_back(std::make_shared<PullPart>());
         part = parts.back().get();
-        part->server = static_cast<size_t>(block.server);
+        part->server = now->blocks[b];
         FillWhen(when, &part->request);
       }
       SliceRange* range = part->request.add_range();
@@ -159,9 +165,15 @@ StatusOr<std::vector<std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
 void PsClient::Impl::SendPull(std::shared_ptr<PullPart> part, DoneVersion done) {
   Server& server = ServerAt(part->server);
   EncodedMessage request = EncodedProto(part->request);
-  Send(server, "Pull", std::move(request), carrier->Now() + options.step_timeout + kGrace,
-       [part = std::move(part), &server, done = std::move(done)](const Status& status,
-                                                                 Fragments answer) {
+  if (part->deadline == Time()) part->deadline = carrier->Now() + options.step_timeout + kGrace;
+  const Time deadline = part->deadline;
+  Send(server, "Pull", std::move(request), deadline,
+       [this, part = std::move(part), &server, done = std::move(done)](const Status& status,
+                                                                       Fragments answer) {
+         const bool moved = HasMoved(status) && carrier->Now() < part->deadline;
+         if (moved || (IsGone(status) && !sync && Placement()->map.MovesSlices())) {
+           return PullElsewhere(part, moved, status, done);
+         }
          if (!status.ok()) return done(status);
          StatusOr<uint64_t> version = TakePullReply(*part, answer);
          done(version.ok() ? std::move(version) : Annotate(version.status(), server.name));
@@ -355,8 +367,24 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
   return waiting->version;
 }
 
+// Again when slices moved meanwhile: they may have been missed, or come twice.
 StatusOr<std::vector<PsSlot>> PsClient::PullState() {
-  Impl& impl = *impl_;
+  const Time give_up = impl_->carrier->Now() + impl_->options.step_timeout;
+  for (int attempts = 0;; ++attempts) {
+    const bool moves = impl_->Placement()->map.version() != 0;
+    if (moves) TD_RETURN_IF_ERROR(impl_->ExchangeAndWait(attempts));
+    const uint64_t before = impl_->Placement()->map.version();
+    StatusOr<std::vector<PsSlot>> slots = impl_->PullStateOnce();
+    TD_RETURN_IF_ERROR(impl_->ExchangeAndWait(attempts));
+    if (impl_->Placement()->map.version() == before) return slots;
+    if (impl_->carrier->Now() >= give_up) {
+      return Unavailable("optimizer state: slices go on moving between the servers; try again");
+    }
+  }
+}
+
+StatusOr<std::vector<PsSlot>> PsClient::Impl::PullStateOnce() {
+  Impl& impl = *this;
   std::vector<std::vector<PsSlot>> by_variable(impl.variables.size());
   std::vector<PsSlot> of_tables;
   for (Impl::Server* const server : impl.AllServers()) {

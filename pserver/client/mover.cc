@@ -11,7 +11,8 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kBucketsMax = 64;                        // in one parcel
+constexpr size_t kBucketsInParcel = 64;
+constexpr uint64_t kBytesOfSecond = 50 << 20;             // that go from server to server at least
 constexpr uint64_t kAheadMax = 64;                        // steps
 constexpr Duration kMayBeGone = std::chrono::seconds(1);  // to hear of a server that nobody needs
 
@@ -20,75 +21,27 @@ bool IsLost(StatusCode code) {
          code == StatusCode::kDeadlineExceeded || code == StatusCode::kResourceExhausted;
 }
 
-// Takes `count` buckets of `from` away for `target`.
-void Give(ServedBuckets& from, int target, size_t count, std::vector<BucketTransfer>& plan) {
-  if (count == 0) return;
-  const auto begin = from.buckets.end() - static_cast<std::ptrdiff_t>(count);
-  plan.push_back({from.server, target, {begin, from.buckets.end()}});
-  from.buckets.erase(begin, from.buckets.end());
-}
-
 size_t Bytes(const ParcelDef& parcel) {
   size_t sum = 0;
   for (const TableRows& rows : parcel.rows()) sum += rows.content().size();
+  for (const SliceParcelDef& slice : parcel.slice()) {
+    sum += slice.param().tensor().content().size();
+    for (const SlotTensor& slot : slice.slot()) sum += slot.tensor().content().size();
+  }
   return sum;
 }
 
+std::map<int, uint64_t> SliceBytes(const ExchangeMapReply& reply) {
+  std::map<int, uint64_t> bytes;
+  int next = 0;
+  for (const uint32_t bucket : reply.bucket()) {
+    if (bucket < kRowBuckets || next >= reply.slice_bytes_size()) continue;
+    bytes[static_cast<int>(bucket)] = reply.slice_bytes(next++);
+  }
+  return bytes;
+}
+
 }  // namespace
-
-std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int server) {
-  std::vector<ServedBuckets> left = now;
-  const auto source = std::find_if(left.begin(), left.end(),
-                                   [server](const ServedBuckets& s) { return s.server == server; });
-  std::map<int, std::vector<int>> by_target;
-  std::map<int, size_t> load;
-  for (const ServedBuckets& s : now) {
-    if (s.server != server && !s.leaving) load[s.server] = s.buckets.size();
-  }
-  if (source == left.end() || load.empty()) return {};
-  for (const int bucket : source->buckets) {
-    const auto least = std::min_element(
-        load.begin(), load.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    ++least->second;
-    by_target[least->first].push_back(bucket);
-  }
-  std::vector<BucketTransfer> plan;
-  for (auto& [target, buckets] : by_target) plan.push_back({server, target, std::move(buckets)});
-  return plan;
-}
-
-std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now) {
-  std::vector<ServedBuckets> left = now;
-  size_t sum = 0, leaving = 0;
-  for (const ServedBuckets& s : left) {
-    sum += s.buckets.size();
-    leaving += s.leaving;
-  }
-  const size_t stay = left.size() - leaving;
-  if (stay == 0) return {};
-  // Those that have most keep one more where it does not come out even.
-  std::stable_sort(left.begin(), left.end(), [](const ServedBuckets& a, const ServedBuckets& b) {
-    if (a.leaving != b.leaving) return a.leaving;
-    return a.buckets.size() > b.buckets.size();
-  });
-  const auto share = [&](size_t i) {
-    return i < leaving ? 0 : sum / stay + (i - leaving < sum % stay);
-  };
-  std::vector<BucketTransfer> plan;
-  size_t giver = 0;
-  for (size_t taker = left.size(); taker-- > 0;) {
-    size_t missing = share(taker) - std::min(share(taker), left[taker].buckets.size());
-    while (missing > 0 && giver < taker) {
-      const size_t spare =
-          left[giver].buckets.size() - std::min(left[giver].buckets.size(), share(giver));
-      const size_t count = std::min(spare, missing);
-      Give(left[giver], left[taker].server, count, plan);
-      missing -= count;
-      if (missing > 0) ++giver;
-    }
-  }
-  return plan;
-}
 
 std::string Mover::NameOf(int server) const {
   return PserverName(server, addresses_[static_cast<size_t>(server)]);
@@ -114,13 +67,13 @@ Status Mover::Call(int server, const char* method, const Request& request, Reply
     const auto waiting = std::make_shared<Waiting>();
     waiting->ended = carrier_.MakeEvent();
     carrier_.Call(server, method, EncodedProto(request),
-                  carrier_.Now() + std::min(options_.call_timeout, patience),
+                  carrier_.Now() + std::min(options_.call_timeout + more_, patience),
                   [waiting](const Status& status, Fragments answer) {
                     waiting->status = status.ok() ? ParseMessage(answer, &waiting->reply) : status;
                     waiting->ended->Set();
                   });
     // The carrier ends it in time; were it not so, nobody would be left waiting all the same.
-    if (!waiting->ended->WaitUntil(carrier_.Now() + 2 * options_.call_timeout)) {
+    if (!waiting->ended->WaitUntil(carrier_.Now() + 2 * (options_.call_timeout + more_))) {
       return Cancelled("%s: %s did not end", NameOf(server), method);
     }
     if (waiting->status.ok()) {
@@ -215,10 +168,12 @@ StatusOr<std::vector<ServedBuckets>> Mover::Where() {
                      {reply.bucket().begin(), reply.bucket().end()},
                      reply.rows(),
                      reply.slices(),
+                     SliceBytes(reply),
                      reply.leaving(),
                      static_cast<int>(reply.frozen_for()) - 1,
                      reply.version(),
                      reply.sync()});
+      slice_bytes_.insert(now.back().slice_bytes.begin(), now.back().slice_bytes.end());
     }
   }
   return now;
@@ -300,9 +255,19 @@ StatusOr<ParcelDef> Mover::Freeze(int source, int target, const FreezeBucketsReq
   }
 }
 
+Duration Mover::TimeFor(const std::vector<int>& buckets) const {
+  uint64_t bytes = 0;
+  for (const int b : buckets) {
+    const auto slice = slice_bytes_.find(b);
+    if (slice != slice_bytes_.end()) bytes += slice->second;
+  }
+  return std::chrono::seconds(bytes / kBytesOfSecond);
+}
+
 Status Mover::Move(int source, int target, const std::vector<int>& buckets,
                    MoveProgress& progress) {
   const Time give_up = carrier_.Now() + options_.patience;
+  more_ = TimeFor(buckets);
   while (true) {
     TD_ASSIGN_OR_RETURN(const MoveStep at, NextStep(source, target));
     FreezeBucketsRequest request;
@@ -310,7 +275,7 @@ Status Mover::Move(int source, int target, const std::vector<int>& buckets,
     for (const int b : buckets) request.add_bucket(static_cast<uint32_t>(b));
     request.set_target(static_cast<uint32_t>(target));
     request.set_target_address(addresses_[static_cast<size_t>(target)]);
-    request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
+    request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease + more_)));
     request.set_step(at.step);
     Time begin = carrier_.Now();
     const StatusOr<ParcelDef> parcel = Freeze(source, target, request, at, begin);
@@ -335,22 +300,32 @@ Status Mover::Move(int source, int target, const std::vector<int>& buckets,
   }
 }
 
+size_t Mover::EndOfParcel(const BucketTransfer& transfer, size_t begin,
+                          uint64_t row_bucket_bytes) const {
+  size_t end = begin;
+  for (uint64_t bytes = 0; end < transfer.buckets.size() && end - begin < kBucketsInParcel; ++end) {
+    const auto slice = slice_bytes_.find(transfer.buckets[end]);
+    bytes += slice == slice_bytes_.end() ? row_bucket_bytes : slice->second;
+    if (bytes > options_.parcel_bytes && end > begin) break;
+  }
+  return end;
+}
+
 Status Mover::Run(const std::vector<BucketTransfer>& transfers,
                   const std::function<void(const MoveProgress&)>& progress) {
   MoveProgress state;
   for (const BucketTransfer& t : transfers) state.buckets += t.buckets.size();
-  size_t count = 1;  // in the next parcel: so many as the last ones say that fit
+  uint64_t each = options_.parcel_bytes;  // of a bucket of rows, as the last parcel says
   for (const BucketTransfer& t : transfers) {
     state.source = t.source;
     state.target = t.target;
     for (size_t begin = 0; begin < t.buckets.size();) {
-      const size_t end = std::min(t.buckets.size(), begin + count);
+      const size_t end = EndOfParcel(t, begin, each);
       const auto at = [&](size_t i) { return t.buckets.begin() + static_cast<std::ptrdiff_t>(i); };
       const uint64_t before = state.bytes;
       TD_RETURN_IF_ERROR(Move(t.source, t.target, {at(begin), at(end)}, state));
       state.done += end - begin;
-      const uint64_t each = (state.bytes - before) / (end - begin) + 1;
-      count = std::clamp<size_t>(options_.parcel_bytes / each, 1, kBucketsMax);
+      if (t.buckets[begin] < kRowBuckets) each = (state.bytes - before) / (end - begin) + 1;
       begin = end;
       if (progress) progress(state);
     }

@@ -1,5 +1,5 @@
-// Moves buckets of rows from server to server while trainers go on: what `tandem rebalance` runs.
-// No gRPC in this header.
+// Moves buckets of rows and dense slices from server to server while trainers go on: what `tandem
+// rebalance` runs. Slices are buckets too, from kRowBuckets on. No gRPC in this header.
 //
 // Whoever runs it may be killed at any moment: a move is then completed or never was. The source
 // decides (Shard::ReleaseBuckets), and trainers bring its word to the target. In sync mode each
@@ -29,34 +29,37 @@ struct MoverOptions {
   Duration call_timeout = std::chrono::seconds(5);  // of one call
   Duration patience = std::chrono::seconds(60);     // with a server that does not answer
   Duration lease = std::chrono::seconds(2);         // buckets are frozen no longer
-  size_t parcel_bytes = 4 << 20;                    // of rows that are frozen together, about
+  size_t parcel_bytes = 4 << 20;                    // of what is frozen together, about
 };
 struct ServedBuckets {
   int server = 0;
   std::string address;
   std::vector<int> buckets;  // ascending
   uint64_t rows = 0;         // of all tables
-  uint32_t slices = 0;       // of dense variables, which do not move
-  bool leaving = false;      // takes none
-  int frozen_for = -1;       // some of them are on their way to that server; -1: none are
+  uint32_t slices = 0;  // that do not move: their job was begun by a client that knows no moves
+  std::map<int, uint64_t> slice_bytes;  // of those of `buckets` that are slices
+  bool leaving = false;                 // takes none
+  int frozen_for = -1;  // some of them are on their way to that server; -1: none are
   uint64_t version = 0;
   bool sync = false;  // the job's mode
 };
 struct BucketTransfer {
   int source = 0, target = 0;
-  std::vector<int> buckets;  // ascending
+  std::vector<int> buckets;  // ascending; of rows, or slices
 };
 struct MoveProgress {
   int source = 0, target = 0;
   size_t done = 0, buckets = 0;        // of all transfers
-  uint64_t bytes = 0;                  // of rows, so far
-  Duration frozen = Duration::zero();  // the longest time that rows could not be used
+  uint64_t bytes = 0;                  // of rows and slices, so far
+  Duration frozen = Duration::zero();  // the longest time that some could not be used
 };
 
-// All buckets of `server` to those of the others that have fewest. Servers that are leaving get
-// none here and below.
+// All buckets of `server` to those of the others that have fewest, slices from the largest on to
+// those that have the fewest bytes of them. Servers that are leaving get none here and below.
 std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int server);
-// As many buckets on every server, with as few moves as can be.
+// As many buckets of rows on every server, with as few moves as can be; of slices about as many
+// bytes: moves while the server with most of them has one that makes another server less full than
+// it was itself.
 std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now);
 
 // Not thread-safe; blocks.
@@ -99,6 +102,10 @@ class Mover {
   // `held`: since when pushes wait.
   StatusOr<ParcelDef> Freeze(int source, int target, const FreezeBucketsRequest& request,
                              const MoveStep& at, Time& held);
+  // What goes together from `begin` on: so many bytes, by what the last parcels of rows had.
+  size_t EndOfParcel(const BucketTransfer& transfer, size_t begin, uint64_t row_bucket_bytes) const;
+  // Beside the lease, for large slices.
+  Duration TimeFor(const std::vector<int>& buckets) const;
   // One parcel.
   Status Move(int source, int target, const std::vector<int>& buckets, MoveProgress& progress);
   Status Deliver(int source, int target, const ParcelDef& parcel);
@@ -120,8 +127,10 @@ class Mover {
   std::vector<std::string> addresses_;
   const int first_servers_;  // that trainers configure
   const MoverOptions options_;
-  bool a_sync_ = false;  // as a server said
-  uint64_t ahead_ = 1;   // steps, so that both servers hear of it in time
+  std::map<int, uint64_t> slice_bytes_;  // as Where heard
+  Duration more_{};                      // TimeFor what is on its way
+  bool a_sync_ = false;                  // as a server said
+  uint64_t ahead_ = 1;                   // steps, so that both servers hear of it in time
 };
 
 }  // namespace tandem

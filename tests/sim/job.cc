@@ -221,7 +221,6 @@ void SimJob::CheckServers() {
     StartServer(i);
     const StatusOr<ShardImage> image = server.shard().Image();
     if (!image.ok()) return Fail(absl::StrFormat("server %d: %s", i, ToString(image.status())));
-    if (!image->slices.empty()) report_.parameters.push_back(SlicesOf(*image));
     if (before.ok() && ParametersOf(*before) != ParametersOf(*image)) {
       Fail(absl::StrFormat("server %d comes back with other parameters than it had", i));
     }
@@ -237,7 +236,7 @@ void SimJob::CheckServers() {
     if (!wrong.empty()) Fail(absl::StrFormat("server %d: %s", i, wrong));
     images.push_back(*image);
   }
-  report_.parameters.push_back(RowsOfAll(images));
+  report_.parameters = ParametersOfAll(images);
   if (report_.failure.empty()) report_.failure = ledger_.Check(images, /*all=*/sync);
 }
 

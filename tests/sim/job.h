@@ -27,8 +27,8 @@ struct SimPlan {
   bool push_and_pull = true;  // in one call
   SimNetwork::Habits network;
   int mischief = 0;  // events that befall the job
-  // Buckets of rows move between servers, among them one that the job does not begin with, and that
-  // may go away again.
+  // Buckets of rows and slices move between servers, among them one that the job does not begin
+  // with, and that may go away again.
   bool moves = false;
   bool cuts = false;  // a_sync: processes that may die take cuts over all servers
   // Servers log the order of pushes alone, and trainers keep them, so much at most.
@@ -45,8 +45,8 @@ SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable = false);
 SimPlan WithoutMischief(SimPlan plan);
 
 struct SimReport {
-  std::string failure;                         // "": all is as it must be
-  std::vector<std::vector<float>> parameters;  // slices of each server, then all rows
+  std::string failure;            // "": all is as it must be
+  std::vector<float> parameters;  // all slices, then all rows
   uint64_t trace_hash = 0;
   std::vector<std::string> trace;  // with keep_trace
   int64_t pushes = 0;              // that were acknowledged

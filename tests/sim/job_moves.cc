@@ -1,4 +1,4 @@
-// Buckets of rows that move between the servers of a simulated job.
+// Buckets of rows and slices that move between the servers of a simulated job.
 #include "common/tensor/row_buckets.h"
 #include "pserver/client/mover.h"
 #include "tests/sim/sim_job.h"
@@ -110,11 +110,12 @@ void SimJob::TellAll() {
 
 // "" unless two servers serve a bucket (`settled`: or none does).
 std::string SimJob::OwnersAreWrong(bool settled) {
-  std::vector<int> owners(kRowBuckets, 0);
+  const int buckets = kRowBuckets + ledger_.slices();
+  std::vector<int> owners(static_cast<size_t>(buckets), 0);
   for (size_t i = 0; i < servers_.size(); ++i) {
     for (const int b : BucketsOf(static_cast<int>(i))) ++owners[static_cast<size_t>(b)];
   }
-  for (int b = 0; b < kRowBuckets; ++b) {
+  for (int b = 0; b < buckets; ++b) {
     const int n = owners[static_cast<size_t>(b)];
     if (n > 1 || (settled && n == 0)) return absl::StrFormat("bucket %d is served by %d", b, n);
   }

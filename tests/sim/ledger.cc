@@ -61,44 +61,59 @@ bool IsOffered(const ShardImage& image, int64_t id) {
          image.moves->offered.contains(RowBucket(static_cast<uint64_t>(id)));
 }
 
+bool IsOffered(const ShardImage& image, const SliceSpec& slice) {
+  return image.moves != nullptr && image.moves->offered.contains(slice.bucket);
+}
+
+using SliceMap = std::map<std::pair<std::string, int64_t>, std::vector<float>>;
+
 // p = p - rate * g
 void Update(std::span<const float> g, float rate, std::vector<float>& p) {
   for (size_t i = 0; i < p.size(); ++i) p[i] = p[i] - rate * g[i];
 }
 
-// Rows that came and went with their buckets, in the recorded order.
+// Rows and slices that came and went with their buckets, in the recorded order.
 class RecordedMoves {
  public:
   explicit RecordedMoves(const ShardImage& base) {
     if (base.moves != nullptr) offered_ = base.moves->offered;
+    for (const SliceSpec& s : base.config.slices) slices_[s.bucket] = {s.variable, s.offset};
   }
-  void Make(const LogEntry& entry, RowMap& rows) {
+  void Make(const LogEntry& entry, RowMap& rows, SliceMap& slices) {
     const MoveRecord& record = *entry.move;
     if (entry.kind == LogEntry::Kind::kMoveOffered) {
       for (const BucketMove& m : record.parcel.moves) {
-        Drop(m.bucket, rows);
+        Drop(m.bucket, rows, slices);
         offered_[m.bucket] = m.epoch;
       }
       for (const RowValues& values : record.parcel.rows) AddRows(values, rows);
+      for (const SliceParcel& s : record.parcel.slices) {
+        const std::span<const float> values = Floats(s.image.param, s.spec.numel);
+        slices_[s.spec.bucket] = {s.spec.variable, s.spec.offset};
+        slices[slices_[s.spec.bucket]] = {values.begin(), values.end()};
+      }
     }
     if (entry.kind == LogEntry::Kind::kMoveReleased) {
-      for (const BucketMove& m : record.moves) Drop(m.bucket, rows);
+      for (const BucketMove& m : record.moves) Drop(m.bucket, rows, slices);
     }
     for (const BucketMove& m : record.map.moves()) {
       const auto offered = offered_.find(m.bucket);
       if (offered == offered_.end() || m.epoch < offered->second) continue;
-      if (m.epoch > offered->second) Drop(m.bucket, rows);
+      if (m.epoch > offered->second) Drop(m.bucket, rows, slices);
       offered_.erase(offered);
     }
   }
 
  private:
-  static void Drop(int bucket, RowMap& rows) {
+  void Drop(int bucket, RowMap& rows, SliceMap& slices) const {
+    const auto slice = slices_.find(bucket);
+    if (slice != slices_.end()) slices.erase(slice->second);
     std::erase_if(rows, [bucket](const auto& row) {
       return RowBucket(static_cast<uint64_t>(row.first)) == bucket;
     });
   }
   std::map<int, uint64_t> offered_;
+  std::map<int, SliceMap::key_type> slices_;  // by bucket
 };
 
 }  // namespace
@@ -182,7 +197,8 @@ std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) co
       of_rows[static_cast<size_t>(mark.trainer)] += mark.lost_pushes;
     }
     for (size_t i = 0; i < image.slices.size(); ++i) {
-      if (image.config.slices[i].variable != "ledger") continue;
+      const SliceSpec& spec = image.config.slices[i];
+      if (spec.variable != "ledger" || IsOffered(image, spec)) continue;
       const std::span<const float> row = ValuesOf(image, i);
       for (size_t slot = 0; slot < row.size(); ++slot) {
         const std::string wrong = CheckSlot(slot, row[slot], all, lost);
@@ -326,21 +342,29 @@ std::vector<float> ParametersOf(const ShardImage& image) {
   return all;
 }
 
-std::vector<float> RowsOfAll(const std::vector<ShardImage>& images) {
+std::vector<float> ParametersOfAll(const std::vector<ShardImage>& images) {
   RowMap rows;
+  SliceMap slices;
   for (const ShardImage& image : images) {
     for (const auto& [id, values] : RowsOf(image)) {
       if (!IsOffered(image, id)) rows[id] = values;
     }
+    for (size_t i = 0; i < image.slices.size(); ++i) {
+      const SliceSpec& spec = image.config.slices[i];
+      const std::span<const float> values = ValuesOf(image, i);
+      if (IsOffered(image, spec)) continue;
+      slices[{spec.variable, spec.offset}] = {values.begin(), values.end()};
+    }
   }
   std::vector<float> all;
+  for (const auto& [slice, values] : slices) all.insert(all.end(), values.begin(), values.end());
   Append(rows, all);
   return all;
 }
 
 std::string CheckOrder(const ShardImage& image, const SimDisk& disk) {
   const ShardImage& base = *disk.base();
-  std::map<std::pair<std::string, int64_t>, std::vector<float>> params;
+  SliceMap params;
   for (size_t i = 0; i < base.slices.size(); ++i) {
     const std::span<const float> values = ValuesOf(base, i);
     params[{base.config.slices[i].variable, base.config.slices[i].offset}] = {values.begin(),
@@ -349,7 +373,7 @@ std::string CheckOrder(const ShardImage& image, const SimDisk& disk) {
   RowMap rows = RowsOf(base);
   RecordedMoves moves(base);
   for (const LogEntry& entry : disk.History()) {
-    if (entry.move != nullptr) moves.Make(entry, rows);
+    if (entry.move != nullptr) moves.Make(entry, rows, params);
     if (entry.kind != LogEntry::Kind::kPush) continue;
     const float rate = entry.head.learning_rate;
     for (size_t i = 0; i < entry.head.slices.size(); ++i) {

@@ -20,8 +20,9 @@ class SimLedger {
  public:
   SimLedger(int servers, int trainers, int steps);
 
-  // "ledger" [servers, slots] and "weights" [servers, 8]: a row on each server.
+  // "ledger" [servers, slots] and "weights" [servers, 8]: a row on each server, at first.
   std::vector<PsVariable> Variables() const;
+  int slices() const { return 2 * static_cast<int>(servers_); }
   // "rows": one for each push, of which the first number counts it and which is shown and clicked
   // once, and some that all share, whose shows and clicks extend them one day (accessor=ctr).
   std::vector<PsTable> Tables() const;
@@ -84,8 +85,8 @@ class SimBatch {
 // All parameters of a server: slices in their order; and rows with their ids.
 std::vector<float> SlicesOf(const ShardImage& image);
 std::vector<float> ParametersOf(const ShardImage& image);
-// Rows with their ids, wherever they are served.
-std::vector<float> RowsOfAll(const std::vector<ShardImage>& images);
+// Slices, and rows with their ids, wherever they are served.
+std::vector<float> ParametersOfAll(const std::vector<ShardImage>& images);
 // Makes the recorded updates once more, by a loop of its own: p = p - 1 * g. "" when the image has
 // these bits.
 std::string CheckOrder(const ShardImage& image, const SimDisk& disk);

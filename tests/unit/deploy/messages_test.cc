@@ -61,11 +61,11 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"%s is not what a trainer writes: %s", "a trainer of another version"},
       {"stopped by a signal", "minutes of measuring; knob_bench_test"},
       {"the job %s ended with exit code %d (said above)", "minutes of measuring; knob_bench_test"},
-      {"pserver %d has %d slices of dense variables, which do not move between servers yet; hint: "
-       "--mode=hybrid keeps dense variables on trainers, or save the job and start it again with "
-       "other servers",
-       kServers},
-      {"pserver %d has %d buckets of rows again; hint: somebody took it back (tandem rebalance "
+      {"pserver %d has %d slices of dense variables that do not move: their trainers or its "
+       "checkpoint are of an older version; hint: save the job and start it again with other "
+       "servers",
+       "trainers of another version"},
+      {"pserver %d has %d buckets or slices again; hint: somebody took it back (tandem rebalance "
        "--add), drain it again",
        "another command about the same pserver at the same moment"},
       {"pserver %d is the only one that stays; hint: tandem rebalance --add=HOST:PORT", kServers},

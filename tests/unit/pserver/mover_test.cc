@@ -149,5 +149,47 @@ TEST(MoverPlanTest, RebalancesWithFewMoves) {
   EXPECT_TRUE(PlanRebalance(even).empty());
 }
 
+// A server with slices of these many bytes, which are buckets from `first` on.
+ServedBuckets WithSlices(int server, int first, const std::vector<uint64_t>& bytes) {
+  ServedBuckets s{.server = server, .address = "", .buckets = {}};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const int bucket = kRowBuckets + first + static_cast<int>(i);
+    s.buckets.push_back(bucket);
+    s.slice_bytes[bucket] = bytes[i];
+  }
+  return s;
+}
+
+std::vector<uint64_t> BytesAfter(const std::vector<ServedBuckets>& now,
+                                 const std::vector<BucketTransfer>& plan) {
+  After(now, plan);
+  std::map<int, uint64_t> sizes;
+  std::vector<uint64_t> sums(now.size(), 0);
+  for (const ServedBuckets& s : now) {
+    for (const auto& [bucket, bytes] : s.slice_bytes) {
+      sums[static_cast<size_t>(s.server)] += bytes;
+      sizes[bucket] = bytes;
+    }
+  }
+  for (const BucketTransfer& t : plan) {
+    for (const int b : t.buckets) {
+      sums[static_cast<size_t>(t.source)] -= sizes[b];
+      sums[static_cast<size_t>(t.target)] += sizes[b];
+    }
+  }
+  return sums;
+}
+
+TEST(MoverPlanTest, SlicesGoByTheirBytes) {
+  const std::vector<ServedBuckets> now = {WithSlices(0, 0, {100, 10, 30}),
+                                          WithSlices(1, 3, {60, 50, 20}), WithSlices(2, 6, {})};
+  EXPECT_EQ(BytesAfter(now, PlanDrain(now, 1)), (std::vector<uint64_t>{140, 0, 130}));
+  const auto plan = PlanRebalance(now);
+  EXPECT_EQ(BytesAfter(now, plan), (std::vector<uint64_t>{90, 80, 100}));
+  // One that is too large for any other place stays, and what is even stays so.
+  EXPECT_TRUE(PlanRebalance({WithSlices(0, 0, {100}), WithSlices(1, 1, {10, 10})}).empty());
+  EXPECT_TRUE(PlanDrain({now[1]}, 1).empty());
+}
+
 }  // namespace
 }  // namespace tandem

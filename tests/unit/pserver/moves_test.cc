@@ -164,7 +164,7 @@ TEST_F(MovesTest, ACheckpointKnowsWhoServesWhat) {
   // A server that runs does not go back behind a move: the others would not.
   const Status back = a->Restore(*before);
   EXPECT_EQ(back.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(back.message()), HasSubstr("buckets of rows moved"));
+  EXPECT_THAT(std::string(back.message()), HasSubstr("buckets moved between servers"));
 }
 
 TEST_F(MovesTest, WhoServesABucketBelievesNobodyThatItIsAnothers) {
@@ -213,7 +213,7 @@ TEST(BucketMapTest, GoesTogetherInAnyOrder) {
   EXPECT_TRUE(a.Learn({3, 1, 1}));
   EXPECT_TRUE(a.Learn({3, 2, 0}));
   EXPECT_FALSE(a.Learn({3, 1, 2}));
-  EXPECT_FALSE(a.Learn({kRowBuckets, 1, 2}));
+  EXPECT_FALSE(a.Learn({kBucketsMax, 1, 2}));
   EXPECT_TRUE(b.Learn({3, 1, 1}));
   EXPECT_TRUE(b.Learn({4, 5, 2}));
   BucketMap ab = a, ba = b;

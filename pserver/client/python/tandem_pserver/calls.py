@@ -1,4 +1,4 @@
-"""Calls to the servers of a job, made again while rows move and while servers that came back wait
+"""Calls to the servers of a job, made again while rows and slices move and while servers that came back wait
 for what was pushed to them before."""
 
 import time
@@ -112,16 +112,16 @@ class Calls:
     # ---- Several at once -------------------------------------------------------------------------
 
     def call_all(self, method, requests, seconds):
-        """`requests`: pairs of server and request. Gives (server, reply) of each, and (server,
-        request, error) of those whose rows are elsewhere. All end, then the first failure is
-        raised."""
+        """`requests`: pairs of server and request. Gives (server, request, reply) of each, and
+        (server, request, error) of those for which another server is asked. All end, then the first
+        failure is raised."""
         started = [(i, request, self.servers[i].start(method, request, seconds))
                    for i, request in requests]
         replies, moved, failure = [], [], None
         for i, request, call in started:
             try:
-                replies.append((i, self._finish(i, call)))
-                self._ended(i, request, replies[-1][1])
+                replies.append((i, request, self._finish(i, call)))
+                self._ended(i, request, replies[-1][2])
             except PserverError as error:
                 self._failed(i, request, error)
                 if error.code == "OUT_OF_RANGE":
@@ -142,11 +142,46 @@ class Calls:
         if push and error.code in REFUSED and not request.HasField("pull"):
             self.kept.drop(server, request.sequence)
 
+    # ---- Pulls of slices -------------------------------------------------------------------------
+
+    def pull_all(self, pulls, seconds):
+        """`pulls`: pairs of server and PullRequest. Gives the replies."""
+        end = time.monotonic() + seconds
+        replies, attempt = [], 0
+        while pulls:
+            there, moved = self.call_all("Pull", pulls, seconds)
+            replies += [reply for _, _, reply in there]
+            if moved and time.monotonic() >= end:
+                raise moved[0][2]
+            if moved:
+                self._exchange_all({i for i, _, _ in moved}, attempt)
+                attempt += 1
+            pulls = self._pulls_anew([request for _, request, _ in moved])
+        return replies
+
+    def _pulls_anew(self, requests):
+        """What is pulled, by its owners of now."""
+        parts = {}
+        for request in requests:
+            for piece in request.range:
+                owner = self.placement.slice_owner(piece.variable, piece.offset)
+                if owner not in parts:
+                    parts[owner] = METHODS["Pull"][0]()
+                    parts[owner].CopyFrom(request)
+                    del parts[owner].range[:]
+                parts[owner].range.append(piece)
+        return list(parts.items())
+
+    def _exchange_all(self, also, attempt):
+        for _ in range(2):  # first all say what became of moves, then they hear it
+            owners = {i for i in range(len(self.servers)) if self.placement.owns(i)}
+            self.exchange(owners | also, attempt)
+
     # ---- Pushes ----------------------------------------------------------------------------------
 
     def push_all(self, requests, seconds, pulls=()):
         """`requests`: pairs of server and PushRequest, not numbered yet; `pulls`: of server and
-        PullRequest. Gives pairs of server and reply."""
+        PullRequest. Gives the replies."""
         end = time.monotonic() + seconds
         replies, attempt, pulls = [], 0, list(pulls)
         self._make_room(sum(request.ByteSize() for _, request in requests), seconds)
@@ -155,7 +190,9 @@ class Calls:
         served = {i for i, request in requests if _has_rows(request)}
         while requests:
             taken, moved = self.call_all("Push", requests, seconds)
-            replies += taken
+            replies += [reply for _, _, reply in taken]
+            pulls += [(i, request.pull) for i, request, reply in taken
+                      if request.HasField("pull") and not reply.HasField("pulled")]
             requests = []
             if moved and time.monotonic() >= end:
                 raise moved[0][2]
@@ -169,7 +206,7 @@ class Calls:
                 self.exchange({i} | self._owners_of(request), attempt)
                 attempt += 1
                 if not self._is_stale(i, request):
-                    # Its rows are on their way, or new pushes are held for a moment.
+                    # It is on its way, or new pushes are held for a moment.
                     requests.append((i, request))
                 else:
                     if self.kept is not None:
@@ -177,32 +214,28 @@ class Calls:
                     anew = self._cut_anew([(i, request)], pulls)
                     self._number(anew, ended)
                     requests += anew
-        return replies + self.call_all("Pull", pulls, seconds)[0]
+        return replies + self.pull_all(pulls, seconds)
 
     def _is_stale(self, server, request):
-        return _has_rows(request) and self.placement.generations[server] != request.generation
+        """Whether its server, which refused it, does so for ever; though it itself may not have been
+        heard since it gave something away."""
+        changed = self.placement.generations.get(server, 0) != request.generation
+        return changed or bool(self._owners_of(request) - {server})
 
     def _redirect_step(self, moved, attempt, pulls, served):
         """Sync: a server takes rows of a table once a step from each trainer, so what was refused is
         looked at together. `served`: servers to which rows of the push went. Gives what is sent once
         more as it is, and what is cut anew."""
         refused = [(i, request) for i, request, _ in moved]
-        for _ in range(2):  # first all say what became of moves, then they hear it
-            owners = {i for i in range(len(self.servers)) if self.placement.owns(i)}
-            self.exchange(owners | {i for i, _ in refused}, attempt)
-
-        def is_stale(i, request):
-            # Though the server itself may not have been heard since it gave the rows away.
-            return self._is_stale(i, request) or bool(self._owners_of(request) - {i})
-
-        stale = [(i, r) for i, r in refused if is_stale(i, r)]
-        same = [(i, r) for i, r in refused if not is_stale(i, r)]
+        self._exchange_all({i for i, _ in refused}, attempt)
+        stale = [(i, r) for i, r in refused if self._is_stale(i, r)]
+        same = [(i, r) for i, r in refused if not self._is_stale(i, r)]
         owners = set().union(*(self._owners_of(r) for _, r in stale))
         # Rows that go to a server go with those that it refused itself, once that is for ever.
         if not stale or any(_has_rows(r) and i in owners for i, r in same):
             return refused, []
-        served.difference_update(i for i, _ in stale)
-        everybody = {i for i in range(len(self.servers)) if self.placement.owns(i)} - served
+        served.difference_update(i for i, r in stale if _has_rows(r))
+        everybody = {i for i in range(len(self.servers)) if self.placement.owns_rows(i)} - served
         served |= everybody
         return same, self._cut_anew(stale, pulls, everybody)
 
@@ -230,9 +263,13 @@ class Calls:
 
     def _owners_of(self, request):
         owners = set()
-        for piece in request.slice:
+        pieces = iter(request.slice)
+        for piece in pieces:
             if piece.tensor.dtype == NUMBER["I64"]:
                 owners.update(self.placement.owners(_array(piece, "<i8")).tolist())
+                next(pieces)  # their values
+            else:
+                owners.add(self.placement.slice_owner(piece.variable, piece.offset))
         return owners
 
     def _cut_anew(self, refused, pulls, everybody=()):
@@ -247,11 +284,12 @@ class Calls:
                                         learning_rate=first.learning_rate)
             return parts[i]
 
-        for server, request in refused:
+        for _, request in refused:
             pieces = iter(request.slice)
             for piece in pieces:
                 if piece.tensor.dtype != NUMBER["I64"]:
-                    part(server).slice.append(piece)
+                    owner = self.placement.slice_owner(piece.variable, piece.offset)
+                    part(owner).slice.append(piece)
                     continue
                 values = next(pieces)
                 rows.setdefault(piece.variable, []).append(
@@ -264,11 +302,12 @@ class Calls:
             owners = self.placement.owners(ids)
             for i in sorted(set(owners.tolist()) | set(everybody)):
                 add_rows(part(i).slice, table, ids[owners == i], values[owners == i])
-        for server, request in refused:
-            if request.HasField("pull") and server in parts:
-                parts[server].pull.CopyFrom(request.pull)
-            elif request.HasField("pull"):
-                pulls.append((server, request.pull))
+        pulled = self._pulls_anew([r.pull for _, r in refused if r.HasField("pull")])
+        for server, pull in pulled:
+            if server in parts:
+                parts[server].pull.CopyFrom(pull)
+            else:
+                pulls.append((server, pull))
         return list(parts.items())
 
 

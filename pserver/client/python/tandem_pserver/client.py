@@ -64,7 +64,7 @@ class Client:
     retries: times that a call is repeated when its connection breaks; repeating is harmless, a
     push counts once.
 
-    Where rows of tables move between servers (tandem rebalance) calls follow them. Pushes to
+    Where rows and slices move between servers (tandem rebalance) calls follow them. Pushes to
     servers with durability replayable are kept until a checkpoint holds them; a server that was
     started again gets them with the next call of this client, and answers nobody before that.
     """
@@ -113,6 +113,7 @@ class Client:
                                  dispatcher)
         self._sync = mode == "sync"
         self._calls.stamps = not self._sync
+        self._calls.placement.place(self._blocks, bool(self._tables))
         replies = []
         for i in range(len(self._servers)):
             request = self._request("Configure", protocol=1, trainers=self.trainers,
@@ -123,7 +124,9 @@ class Client:
                 _set_attr(request.optimizer.attr.add(name=name), value)
             for block in self._blocks_of(i):
                 request.slice.add(variable=block.variable, dims=self._shapes[block.variable],
-                                  offset=block.offset, numel=block.numel, dtype=NUMBER["F32"])
+                                  offset=block.offset, numel=block.numel, dtype=NUMBER["F32"],
+                                  bucket=self._calls.placement.bucket(block.variable,
+                                                                      block.offset))
             for name, table in self._tables.items():
                 self._add_table(i, name, table, request)
             replies.append(self._calls.call(i, "Configure", request, self._start_timeout))
@@ -164,15 +167,15 @@ class Client:
         one step, each variable once."""
         requests = self._push_requests(step, learning_rate, gradients, rows)
         replies = self._calls.push_all(list(requests.items()), self._step_timeout)
-        return min((r.version for _, r in replies), default=0)
+        return min((r.version for r in replies), default=0)
 
     def pull(self, params, min_version=0, exactly=False):
         """Receives parameters into the arrays of `params` once their version is at least
         min_version (sync: step + 1), or exactly that one. Returns the lowest version."""
         self._check_all(params, writable=True)
         requests = self._pull_requests(params, min_version, exactly)
-        replies, _ = self._calls.call_all("Pull", list(requests.items()), self._step_timeout)
-        return self._receive(params, [reply for _, reply in replies])
+        replies = self._calls.pull_all(list(requests.items()), self._step_timeout)
+        return self._receive(params, replies)
 
     def push_pull(self, step, learning_rate, gradients, params, rows=None):
         """push, and in the same message pull of what this step makes of the parameters (a_sync: of
@@ -183,8 +186,7 @@ class Client:
         for i in requests:
             if i in pulls:
                 requests[i].pull.CopyFrom(pulls.pop(i))
-        replies = [reply for _, reply in self._calls.push_all(
-            list(requests.items()), self._step_timeout, pulls.items())]
+        replies = self._calls.push_all(list(requests.items()), self._step_timeout, pulls.items())
         pulled = [_pulled(r) for r in replies]
         self._receive(params, [p for p in pulled if p is not None])
         return min((r.version if p is None else p.version for r, p in zip(replies, pulled)),
@@ -204,7 +206,7 @@ class Client:
                 requests.append((i, self._pull_request(min_version, False)))
                 requests[-1][1].rows.add(variable=table, id=ids[owners == i].tolist())
             replies, moved = self._calls.call_all("Pull", requests, self._step_timeout)
-            for i, reply in replies:
+            for i, _, reply in replies:
                 values = numpy.frombuffer(reply.slice[0].tensor.content, "<f4")
                 out[owners == i] = values.reshape(-1, spec.dim)
             if moved:
@@ -250,7 +252,7 @@ class Client:
         """This trainer pushes no more; nobody waits for it."""
         for i in range(len(self._servers)):
             # One that gave everything away may be gone.
-            matters = self._owns(i) or not self._tables
+            matters = self._owns(i) or not self._calls.placement.moved
             try:
                 self._calls.call(i, "Complete", self._request("Complete"),
                                  self._step_timeout if matters else 1.0)
@@ -284,12 +286,15 @@ class Client:
     def _request(self, method, **fields):
         return self._calls.request(method, **fields)
 
+    def _owner(self, block):
+        return self._calls.placement.slice_owner(block.variable, block.offset)
+
     def _blocks_of(self, server):
+        """As they were placed first."""
         return [block for block in self._blocks if block.server == server]
 
     def _owns(self, server):
-        rows = bool(self._tables) and self._calls.placement.owns(server)
-        return rows or any(block.server == server for block in self._blocks)
+        return self._calls.placement.owns(server)
 
     def _until_there(self, receive):
         """Calls `receive` until its rows are where it asks for them."""
@@ -355,7 +360,7 @@ class Client:
 
         for block in self._blocks:
             if block.variable in gradients:
-                _add_slice(part(block.server).slice, block, gradients[block.variable])
+                _add_slice(part(self._owner(block)).slice, block, gradients[block.variable])
         for name, (ids, values, *counts) in (rows or {}).items():
             table = self._table(name)
             ids = _check_ids(name, ids, table.height)
@@ -367,7 +372,7 @@ class Client:
                 raise ValueError(f"{name}: row ids must be ascending, each once")
             owners = self._calls.placement.owners(ids)
             for i in range(len(self._servers)):
-                if self._calls.placement.owns(i):
+                if self._calls.placement.owns_rows(i):
                     add_rows(part(i).slice, name, ids[owners == i], values[owners == i])
         return parts
 
@@ -383,10 +388,11 @@ class Client:
         for block in self._blocks:
             if block.variable not in params:
                 continue
-            if block.server not in requests:
-                requests[block.server] = self._pull_request(min_version, exactly)
-            requests[block.server].range.add(variable=block.variable, offset=block.offset,
-                                             numel=block.numel)
+            owner = self._owner(block)
+            if owner not in requests:
+                requests[owner] = self._pull_request(min_version, exactly)
+            requests[owner].range.add(variable=block.variable, offset=block.offset,
+                                      numel=block.numel)
         return requests
 
     def _on_owners(self, method, **fields):

@@ -1,4 +1,5 @@
-"""Where the rows of tables are, as far as a client knows: which server has which bucket."""
+"""Where rows of tables and slices of variables are, as far as a client knows: which server has which
+bucket. Those from ROW_BUCKETS on are slices, each by itself."""
 
 import numpy
 
@@ -14,19 +15,39 @@ class Placement:
         for i in range(servers):
             self._owners[first_bucket(i, servers):first_bucket(i + 1, servers)] = i
         self._epochs = numpy.zeros(ROW_BUCKETS, numpy.uint64)
+        self._buckets = {}  # of slices, by variable and offset
+        self._first = ROW_BUCKETS  # bucket in use
         self._addresses = {}
+        self.moved = False
         self.generations = {}  # by server: ExchangeMapReply's
+
+    def place(self, blocks, tables):
+        """What the job has: blocks, and whether there are tables."""
+        self._owners = numpy.append(self._owners, [block.server for block in blocks]).astype(int)
+        self._epochs = numpy.append(self._epochs, numpy.zeros(len(blocks), numpy.uint64))
+        for i, block in enumerate(blocks):
+            self._buckets[block.variable, block.offset] = ROW_BUCKETS + i
+        self._first = 0 if tables else ROW_BUCKETS
 
     def owners(self, ids):
         return self._owners[row_buckets(ids)]
 
+    def bucket(self, variable, offset):
+        return self._buckets[variable, offset]
+
+    def slice_owner(self, variable, offset):
+        return int(self._owners[self._buckets[variable, offset]])
+
     def owns(self, server):
-        return bool((self._owners == server).any())
+        return bool((self._owners[self._first:] == server).any())
+
+    def owns_rows(self, server):
+        return self._first == 0 and bool((self._owners[:ROW_BUCKETS] == server).any())
 
     def run(self, bucket):
         """Who has this bucket, and the first one behind it that somebody else has."""
         owner = int(self._owners[bucket])
-        others = numpy.nonzero(self._owners[bucket:] != owner)[0]
+        others = numpy.nonzero(self._owners[bucket:ROW_BUCKETS] != owner)[0]
         return owner, bucket + int(others[0]) if others.size else ROW_BUCKETS
 
     def learn(self, server, known, generation, meet):
@@ -34,8 +55,9 @@ class Placement:
         self.generations[server] = max(self.generations.get(server, 0), generation)
         self._addresses.update((s.index, s.address) for s in known.server)
         for move in known.move:
-            if move.epoch <= self._epochs[move.bucket]:
+            if move.bucket >= self._epochs.size or move.epoch <= self._epochs[move.bucket]:
                 continue
+            self.moved = True
             if meet(move.server, self._addresses.get(move.server)):
                 self._owners[move.bucket] = move.server
                 self._epochs[move.bucket] = move.epoch

@@ -1,0 +1,175 @@
+// Slices of the dense parameters of a LeNet move between the pservers of a running job. In sync
+// mode parameters and optimizer slots must be the bits of a job in which nothing moves; in a_sync
+// mode, with SGD at learning rate 1, each element is the number of pushes behind it.
+#include "tests/e2e/rebalance_fixture.h"
+
+namespace tandem {
+namespace {
+
+// The parameters of LeNet and what a trainer makes of them.
+class DenseJob {
+ public:
+  static std::vector<PsVariable> Variables() {
+    return {{"conv1.w", Shape{6, 1, 5, 5}},  {"conv1.b", Shape{6}},
+            {"conv2.w", Shape{16, 6, 5, 5}}, {"conv2.b", Shape{16}},
+            {"fc1.w", Shape{256, 120}},      {"fc1.b", Shape{120}},
+            {"fc2.w", Shape{120, 84}},       {"fc2.b", Shape{84}},
+            {"fc3.w", Shape{84, 10}},        {"fc3.b", Shape{10}}};
+  }
+  DenseJob() {
+    for (const PsVariable& v : Variables()) {
+      values_.emplace_back(static_cast<size_t>(v.shape.numel()), 0.0f);
+      gradients_.push_back(values_.back());
+    }
+  }
+  // Gradients depend on the parameters, which each step must therefore find as it ought to.
+  void Compute(int trainer, uint64_t step) {
+    for (size_t v = 0; v < values_.size(); ++v) {
+      for (size_t i = 0; i < values_[v].size(); ++i) {
+        const auto word = step * 13 + i * 7 + v + static_cast<uint64_t>(trainer) * 3;
+        gradients_[v][i] = static_cast<float>(word % 11) - 5.1f + 0.1f * values_[v][i];
+      }
+    }
+  }
+  void Set(float gradient) {
+    for (auto& g : gradients_) std::fill(g.begin(), g.end(), gradient);
+  }
+  std::vector<PsTensor> Parameters() {
+    std::vector<PsTensor> all;
+    const auto variables = Variables();
+    for (size_t v = 0; v < variables.size(); ++v) {
+      all.push_back({variables[v].name, values_[v].data(), variables[v].shape.numel()});
+    }
+    return all;
+  }
+  std::vector<PsConstTensor> Gradients() const {
+    std::vector<PsConstTensor> all;
+    const auto variables = Variables();
+    for (size_t v = 0; v < variables.size(); ++v) {
+      all.push_back({variables[v].name, gradients_[v].data(), variables[v].shape.numel()});
+    }
+    return all;
+  }
+  Status Pull(PsClient& client, PsWhen when) {
+    std::promise<Status> done;
+    client.Pull(when, Parameters(),
+                [&done](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
+    return done.get_future().get();
+  }
+  Status PushPull(PsClient& client, uint64_t step, float rate, PsWhen when) {
+    std::promise<Status> done;
+    client.PushPull(step, rate, Gradients(), when, Parameters(),
+                    [&done](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
+    return done.get_future().get();
+  }
+  const std::vector<std::vector<float>>& values() const { return values_; }
+
+ private:
+  std::vector<std::vector<float>> values_, gradients_;
+};
+
+// In sync mode.
+class DenseRebalanceTest : public StepRebalanceTest {
+ protected:
+  DenseRebalanceTest() { variables_ = DenseJob::Variables(); }
+  std::unique_ptr<PsClient> DenseClient(int trainer) {
+    return Client(trainer, PsMode::kSync, {"adam", {}});
+  }
+  void Train(int trainer) override {
+    DenseJob job;
+    const auto client = DenseClient(trainer);
+    for (uint64_t step = 0; step < last_; ++step) {
+      if (trainer == 0 && stop_ && last_ == UINT64_MAX) last_ = step + 2;
+      job.Compute(trainer, step);
+      const Status status = job.PushPull(*client, step, 0.01f, {.version = step + 1});
+      EXPECT_TRUE(status.ok()) << status;
+      if (!status.ok()) return;
+      ++pushes_;
+    }
+    EXPECT_TRUE(client->Complete().ok());
+  }
+  // Parameters, and what adam keeps.
+  std::map<std::string, std::vector<float>> State() {
+    DenseJob job;
+    const auto client = DenseClient(0);
+    const Status pulled = job.Pull(*client, {.version = last_});
+    CHECK(pulled.ok()) << pulled;
+    std::map<std::string, std::vector<float>> all;
+    for (size_t v = 0; v < variables_.size(); ++v) all[variables_[v].name] = job.values()[v];
+    const auto slots = client->PullState();
+    CHECK(slots.ok()) << slots.status();
+    for (const PsSlot& slot : *slots) all[slot.slot] = slot.values;
+    return all;
+  }
+  void ExpectSameState() {
+    const auto moved = State();
+    servers_.clear();
+    endpoints_.clear();
+    trainers_.clear();
+    folder_ = "calm-";
+    StartServer(0);
+    StartServer(1);
+    for (int t = 0; t < kTrainers; ++t) trainers_.emplace_back([this, t] { Train(t); });
+    End();
+    std::printf("rebalance: %llu steps\n", static_cast<unsigned long long>(last_.load()));
+    EXPECT_EQ(moved.size(), 5 * variables_.size());
+    EXPECT_EQ(moved, State());
+  }
+};
+
+TEST_F(DenseRebalanceTest, AServerComesAndAnotherGoesBetweenSteps) {
+  Begin();
+  StartServer(2);
+  const auto command = Tandem({"rebalance", "--add=" + endpoints_[2]});
+  Finish(*command, "pserver 2 (" + endpoints_[2] + "): 0 buckets, 0 rows, ");
+  EXPECT_THAT(command->Output(), testing::Not(HasSubstr(", 0 slices")));
+  DrainAndStop();
+  ExpectSameState();
+}
+
+TEST_F(DenseRebalanceTest, ServersAndCommandMayBeKilledMeanwhile) {
+  MoveAndKill(std::chrono::milliseconds(60));
+  ExpectSameState();
+}
+
+// In a_sync mode, with SGD at rate 1 and gradients of -1: each element is the number of pushes.
+class DenseLedgerTest : public DenseRebalanceTest {
+ protected:
+  void Train(int trainer) override {
+    DenseJob job;
+    job.Set(-1);
+    const auto client = Client(trainer);
+    for (uint64_t step = 0; !stop_; ++step) {
+      const Status status = job.PushPull(*client, step, 1, {});
+      EXPECT_TRUE(status.ok()) << status;
+      if (!status.ok()) return;
+      ++pushes_;
+    }
+    EXPECT_TRUE(client->Complete().ok());
+  }
+  void ExpectCounts() {
+    DenseJob job;
+    const Status pulled = job.Pull(*Client(0), {});
+    ASSERT_TRUE(pulled.ok()) << pulled;
+    std::printf("rebalance: %lld pushes\n", static_cast<long long>(pushes_));
+    for (const std::vector<float>& values : job.values()) {
+      EXPECT_THAT(values, testing::Each(static_cast<float>(pushes_)));
+    }
+  }
+};
+
+TEST_F(DenseLedgerTest, AServerComesAndAnotherGoesWhileTrainersPush) {
+  Begin();
+  StartServer(2);
+  Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 2 (");
+  DrainAndStop();
+  ExpectCounts();
+}
+
+TEST_F(DenseLedgerTest, ServersAndCommandMayBeKilledMeanwhile) {
+  MoveAndKill(std::chrono::milliseconds(40));
+  ExpectCounts();
+}
+
+}  // namespace
+}  // namespace tandem
