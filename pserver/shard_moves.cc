@@ -472,8 +472,7 @@ Status Shard::CheckGeneration(const PushHead& head) const {
   }
   return OutOfRange(
       "trainer %d push %d: what is in it was chosen when buckets had moved from here %d times, "
-      "which "
-      "now is %d times",
+      "which now is %d times",
       head.caller.trainer, head.sequence, head.generation, moves_.generation);
 }
 
