@@ -19,6 +19,7 @@ import time
 import gpu_jobs
 
 BUDGET_S = 530
+TIME_IS_UP = "the time is up"
 
 
 def cuda_library_folders():
@@ -35,8 +36,9 @@ class GpuList:
         self.root, self.out, self.jobs, self.small = root, out, jobs, small
         self.begin = time.monotonic()
         self.speeds = {}  # samples a second, by row
+        # `done`: items of the list that ended, with the steps that they added.
         self.report = {"date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-                       "small": small, "steps": []}
+                       "small": small, "steps": [], "done": {}}
         libraries = [os.path.join(root, "lib")] + cuda_library_folders()
         self.env = dict(os.environ, TANDEM_BIN_DIR=os.path.join(root, "bin"),
                         TANDEM_SOURCE_DIR=root, OMP_WAIT_POLICY="passive",
@@ -236,7 +238,8 @@ class GpuList:
             return self.add("compute-sanitizer", None, "for devices")
         program = os.path.join(self.root, "tests", "gpu_kernels_test")
         kernels = "Norm Elementwise Dense Layout Loss Embedding Optimizer Click Regime Update".split()
-        only = "--gtest_filter=" + ":".join(f"CudaDevice.{name}" for name in kernels)
+        only = "--gtest_filter=" + ":".join([f"CudaDevice.{name}" for name in kernels] +
+                                            ["CudaSearch.*"])
         for tool in ("memcheck", "racecheck"):
             name = f"compute-sanitizer {tool}"
             if shutil.which("compute-sanitizer") is None:
@@ -270,15 +273,25 @@ class GpuList:
         seconds = sorted(result["history"]["seconds"][steps // 3:])
         return seconds[len(seconds) // 2]
 
+    @staticmethod
+    def card_share(result, seconds):
+        """Share of the card's limit (kernels/exec/roofline.h) that a step reaches; in words."""
+        limit_ms = result["counts"].get("device.limit_ms")
+        if not limit_ms:
+            return None, ", the card's limit is not known"
+        share = limit_ms / (seconds * 1e3)
+        return share, f", {share:.1%} of the card's limit ({limit_ms:.3f} ms)"
+
     def speed(self, name, job, batch, steps, peer):
         result, why = self.train(name, job, "cuda", steps, 40)
         if result is None:
             return self.add(name, False, why)
         middle = self.median_s(result, steps)
         self.speeds[name] = batch / middle
-        self.add(name, True, f"{batch / middle:.0f} samples/s, {middle * 1e3:.3f} ms a step, "
+        share, text = self.card_share(result, middle)
+        self.add(name, True, f"{batch / middle:.0f} samples/s, {middle * 1e3:.3f} ms a step{text}, "
                  f"{result['data_wait_seconds']:.2f} s waited for data",
-                 samples_per_s=batch / middle)
+                 samples_per_s=batch / middle, card_share=share)
         return self.peer(name, peer, "eager", 30) if peer else None
 
     def servers(self):
@@ -293,10 +306,11 @@ class GpuList:
                 return self.add(name, False, why)
         cpu, cuda = results["cpu"], results["cuda"]
         self.speeds[name] = batch / self.median_s(cuda, steps)
+        share, text = self.card_share(cuda, self.median_s(cuda, steps))
         self.add(name, abs(cpu["loss"] - cuda["loss"]) <= 2e-3,
-                 f"{self.speeds[name]:.0f} samples/s, loss {cuda['loss']:.6f}; on the CPU "
+                 f"{self.speeds[name]:.0f} samples/s{text}, loss {cuda['loss']:.6f}; on the CPU "
                  f"{batch / self.median_s(cpu, steps):.0f}, {cpu['loss']:.6f}",
-                 samples_per_s=self.speeds[name])
+                 samples_per_s=self.speeds[name], card_share=share)
         return self.peer(name, peer, "eager", 30) if peer else None
 
     def peer(self, name, peer, how, limit):
@@ -316,7 +330,7 @@ class GpuList:
         (job, batch, steps), rows = self.jobs.knobs()
         for name, flags, counters in rows:
             if self.left() < 15:
-                self.add(f"knob {name}", None, "the time is up")
+                self.add(f"knob {name}", None, TIME_IS_UP)
                 continue
             result, why = self.train(name, job, "cuda", steps, 15, flags)
             if result is None:
@@ -350,34 +364,60 @@ class GpuList:
                         "\n".join([f"exit code {code}, {len(text.splitlines())} rows in "
                                    "op_bench.log"] + wrong[:20]))
 
-    def run(self):
+    def items(self):
+        """Name and step, the most telling first: what the time does not suffice for is last."""
+        models = ["--gtest_filter=CudaModels.*"] if self.small else []
+        kernels = ["--gtest_filter=CudaDevice.Loss"] if self.small else []
+        items = [("gpu_models_test", lambda: self.gtest("gpu_models_test", 30, *models))]
+        for program in ("gpu_nccl_abi_test", "gpu_cupti_abi_test"):
+            if os.path.exists(os.path.join(self.root, "tests", program)):
+                items.append((program, lambda program=program: self.gtest(program, 20)))
+        items.append(("gpu_kernels_test", lambda: self.gtest("gpu_kernels_test", 90, *kernels)))
+        items += [(f"losses of {row[0]}", lambda row=row: self.losses(*row))
+                  for row in self.jobs.losses()]
+        items += [("AMP scale", self.amp), ("the seeds' resnet50", self.seed_job)]
+        speeds = self.jobs.speeds()
+        items += [(row[0], lambda row=row: self.speed(*row)) for row in speeds]
+        # Compiling takes long.
+        compiled = [(f"PyTorch compile: {row[0]}",
+                     lambda row=row: self.peer(row[0], row[4], "compile", 90))
+                    for row in speeds if row[4]]
+        return items + [
+            ("deepfm with a pserver", self.servers), *compiled[:1], ("NCCL", self.nccl),
+            ("knobs", self.knobs), ("profile", self.profile),
+            ("compute-sanitizer", self.sanitizer), *compiled[1:],
+            ("op_bench", lambda: self.op_bench(min(90, self.left() - 5)))]
+
+    def keep_done(self, before):
+        """Takes over what an earlier run of the same commit on the same device has done."""
+        same = all(before.get(what) == self.report.get(what) for what in ("commit", "device"))
+        if not same:
+            return self.add("resumed", None, "the report is of another commit or device")
+        for name, steps in before["done"].items():
+            self.report["done"][name] = steps
+            self.report["steps"] += steps
+            self.speeds.update({step["name"]: step["samples_per_s"] for step in steps
+                                if "samples_per_s" in step})
+        return self.write()
+
+    def run(self, before):
         if not self.machine():
             self.add("all others", None, "there is no device")
             return 3
-        models = ["--gtest_filter=CudaModels.*"] if self.small else []
-        self.gtest("gpu_models_test", 30, *models)
-        for program in ("gpu_nccl_abi_test", "gpu_cupti_abi_test"):
-            if os.path.exists(os.path.join(self.root, "tests", program)):
-                self.gtest(program, 20)
-        kernels = ["--gtest_filter=CudaDevice.Loss"] if self.small else []
-        self.gtest("gpu_kernels_test", 90, *kernels)
-        speeds = self.jobs.speeds()
-        steps = [(f"losses of {row[0]}", lambda row=row: self.losses(*row))
-                 for row in self.jobs.losses()]
-        steps += [("AMP scale", self.amp), ("the seeds' resnet50", self.seed_job)]
-        steps += [(row[0], lambda row=row: self.speed(*row)) for row in speeds]
-        steps += [("deepfm with a pserver", self.servers), ("NCCL", self.nccl), ("knobs", self.knobs),
-                  ("profile", self.profile), ("compute-sanitizer", self.sanitizer),
-                  ("op_bench", lambda: self.op_bench(min(90, self.left() - 5)))]
-        # Compiling takes long: what is left of the time, the most telling rows first.
-        steps += [(f"PyTorch compile: {row[0]}",
-                   lambda row=row: self.peer(row[0], row[4], "compile", 90))
-                  for row in sorted(speeds, key=lambda row: row[2] != 128) if row[4]]
-        for name, step in steps:
+        if before is not None:
+            self.keep_done(before)
+        for name, step in self.items():
+            if name in self.report["done"]:
+                continue
             if self.left() < 15:
-                self.add(name, None, "the time is up")
-            else:
-                step()
+                self.add(name, None, TIME_IS_UP)
+                continue
+            first = len(self.report["steps"])
+            step()
+            added = self.report["steps"][first:]
+            if self.left() > 0 and all(one["text"] != TIME_IS_UP for one in added):
+                self.report["done"][name] = added
+                self.write()
         for name, why in gpu_jobs.NOT_BUILT:
             self.add(name, None, why)
         return 1 if any(step["ok"] is False for step in self.report["steps"]) else 0
@@ -389,10 +429,15 @@ def main():
     parser.add_argument("--out", required=True, help="folder of the report")
     parser.add_argument("--small", action="store_true",
                         help="jobs as small as they go: for a run of the list itself")
+    parser.add_argument("--resume", help="gpu.json of an earlier run: what it has done is kept")
     given = parser.parse_args()
+    before = None
+    if given.resume:
+        with open(given.resume, encoding="utf-8") as file:
+            before = json.load(file)
     with tempfile.TemporaryDirectory() as folder:
         jobs = gpu_jobs.Jobs(folder, given.small)
-        code = GpuList(os.path.abspath(given.root), given.out, jobs, given.small).run()
+        code = GpuList(os.path.abspath(given.root), given.out, jobs, given.small).run(before)
     with open(os.path.join(given.out, "gpu.md"), encoding="utf-8") as file:
         print(file.read())
     return code

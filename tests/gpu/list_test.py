@@ -23,17 +23,17 @@ PROGRAMS = {"bin/tandem-trainer": os.path.join(script.BIN, "tandem-trainer"),
             "lib/libtandem_cuda.so": os.path.join(TESTS, "cuda_on_host", "lib", "libtandem_cuda.so")}
 
 
-def run_list(folder, device):
-    """Exit code and steps, by name."""
+def run_list(folder, device, *flags):
+    """Exit code, steps by name, and what was said. What ran stays in gpu.json."""
     root, path = os.path.join(folder, "root"), os.path.join(folder, "path")
-    os.mkdir(path)
+    os.makedirs(path, exist_ok=True)
     for name, program in PROGRAMS.items():
         os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
         shutil.copy(program, os.path.join(root, name))
     with open(os.path.join(path, "nvidia-smi"), "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\n" + ("echo a stand-in\n" if device else "exit 9\n"))
     os.chmod(os.path.join(path, "nvidia-smi"), 0o755)
-    done = subprocess.run([sys.executable, LIST, "--root=" + root, "--out=" + folder, "--small"],
+    done = subprocess.run([sys.executable, LIST, "--root=" + root, "--out=" + folder, "--small", *flags],
                           env=dict(os.environ, PATH=path + ":" + os.environ["PATH"]),
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=550,
                           check=False)
@@ -46,6 +46,7 @@ class GpuList(unittest.TestCase):
     def test_every_step_runs(self):
         with tempfile.TemporaryDirectory() as folder:
             code, steps, text = run_list(folder, device=True)
+            self.goes_on(folder, steps)
         wrong = [f"{name}: {step['text']}" for name, step in steps.items() if step["ok"] is False]
         self.assertEqual((code, wrong), (0, []), text)
         for name in ("device", "gpu_models_test", "gpu_kernels_test", "losses of lenet",
@@ -54,13 +55,30 @@ class GpuList(unittest.TestCase):
                      "profile", "knob fraction_of_gpu_memory_to_use=0"):
             self.assertIs(steps[name]["ok"], True, text)
         self.assertGreater(steps["lenet b4"]["samples_per_s"], 0)
+        self.assertGreater(steps["lenet b4"]["card_share"], 0)
+        self.assertIn("of the card's limit (", steps["lenet b4"]["text"])
         calls = [steps["knob fraction_of_gpu_memory_to_use=" + f]["counts"]["device.driver_calls"]
                  for f in ("0", "0.5")]
         self.assertGreater(calls[0], calls[1])
         launches = [steps["knob cuda_graph=" + value]["counts"]["device.launches"]
                     for value in ("false", "true")]
         self.assertGreater(launches[0], 2 * launches[1])
-        self.assertIsNone(steps["channels last"]["ok"])
+        self.assertIsNone(steps["waits for communication on the device"]["ok"])
+
+    def goes_on(self, folder, steps):
+        """A run that the time did not suffice for is ended by another one."""
+        path = os.path.join(folder, "before.json")
+        with open(os.path.join(folder, "gpu.json"), encoding="utf-8") as file:
+            before = json.load(file)
+        self.assertEqual(before["done"]["AMP scale"], [steps["AMP scale"]])
+        del before["done"]["AMP scale"]
+        before["done"]["lenet b4"][0]["text"] = "as it was"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(before, file)
+        _, after, _ = run_list(folder, True, "--resume=" + path)
+        self.assertEqual(set(after), set(steps))
+        self.assertEqual(after["lenet b4"]["text"], "as it was")
+        self.assertNotEqual(after["AMP scale"]["at_s"], steps["AMP scale"]["at_s"])
 
     def test_without_a_device_nothing_is_claimed(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # The GPU list: what has to be seen on a machine with a CUDA device. Ends in under ten minutes and
 # writes gpu.json and gpu.md; what did not run stands there as such.
-#   tests/gpu/run.sh [--out=DIR]                 builds in build/, then runs
+#   tests/gpu/run.sh [--out=DIR] [--resume=gpu.json]
+#                                                builds in build/, then runs; --resume: what an
+#                                                earlier run on that device has left
 #   tests/gpu/run.sh --pack=FILE.tar.xz          builds, and packs what a bare machine needs
-#   tests/gpu/run.sh --bundle=FILE.tar.xz [--out=DIR]
+#   tests/gpu/run.sh --bundle=FILE.tar.xz [--out=DIR] [--resume=gpu.json]
 #                                                runs what was packed: needs CUDA 13, cuDNN 9, NCCL, python3
 # Exit codes: 0 all is well, 1 something failed, 2 wrong use, 3 there is no device.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-out=$PWD/gpu-report bundle='' pack=''
+out=$PWD/gpu-report bundle='' pack='' resume=()
+bundle_max=$((64 << 20))  # what such a machine may be sent
 programs=(bin/tandem-trainer bin/tandem-pserver bin/tandemrun tests/gpu_kernels_test tests/gpu_models_test tests/op_bench)
 
 for arg in "$@"; do
@@ -17,9 +20,10 @@ for arg in "$@"; do
     --out=*) out=${arg#*=} ;;
     --bundle=*) bundle=${arg#*=} ;;
     --pack=*) pack=${arg#*=} ;;
+    --resume=*) resume=("$arg") ;;
     *)
       echo "gpu: error: unknown argument $arg" >&2
-      sed -n '2,8p' "${BASH_SOURCE[0]}" >&2
+      sed -n '2,10p' "${BASH_SOURCE[0]}" >&2
       exit 2
       ;;
   esac
@@ -50,6 +54,10 @@ pack_into() {
   tar -C "$to" -cJf "$1" .
   rm -rf "$to"
   ls -l "$1" >&2
+  if (($(stat -c %s "$1") > bundle_max)); then
+    echo "gpu: error: $1 is larger than $bundle_max bytes" >&2
+    return 1
+  fi
 }
 
 if [[ -n $pack ]]; then
@@ -72,4 +80,4 @@ else
   cp "$root/deploy/examples/resnet50.pbtxt" "$work/deploy/examples/"
 fi
 mkdir -p "$out"
-python3 "$list" --root="$work" --out="$out"
+python3 "$list" --root="$work" --out="$out" "${resume[@]}"
