@@ -264,8 +264,8 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   Status status = executor.Run();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("op #0 fc: check_nan_inf: not finite is fc_0.out[2] of f32[8,4]; all "
-                        "inputs are finite"));
+              HasSubstr("op #0 fc: check_nan_inf: not finite is fc_0.out[2] of f32[8,4] [TD1210]; "
+                        "all inputs are finite"));
   // What comes from outside is named as such.
   plan->Get("x")->span<float>()[5] = NAN;
   status = executor.Run();
