@@ -444,6 +444,7 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
     trainer->set_lost(t.lost);
     trainer->set_skipped(t.skipped);
     trainer->set_lost_pushes(t.lost_pushes);
+    trainer->set_waited_seconds(t.waited_seconds);
     trainer->set_completed(t.completed);
   }
   for (const TableInfo& t : info.tables) {

@@ -52,6 +52,22 @@ void PutInFront(const std::vector<float>& counts, int64_t first, RowSet* set) {
 
 }  // namespace
 
+StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
+  PsOptimizer optimizer;
+  optimizer.type = spec.type;
+  for (const auto& [name, value] : spec.attrs) {
+    auto& to = optimizer.attrs[name];
+    const auto take = [&to]<typename T>(const T& single) {
+      constexpr bool kFits = std::is_assignable_v<decltype(to), const T&>;
+      if constexpr (kFits) to = single;
+      return kFits;
+    };
+    if (std::visit(take, value)) continue;
+    return InvalidArgument("optimizer %s: attribute \"%s\" is no single value", spec.type, name);
+  }
+  return optimizer;
+}
+
 StatusOr<std::vector<PsTables::Slot>> PsTables::SlotsOf(const OptimizerSpec& optimizer,
                                                         const std::string& table) {
   Program program;

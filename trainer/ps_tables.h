@@ -22,6 +22,9 @@
 
 namespace tandem {
 
+// The optimizer as the client speaks of it. INVALID_ARGUMENT for an attribute that is a list.
+StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec);
+
 // Not thread-safe.
 class PsTables {
  public:

@@ -11,28 +11,12 @@
 #include "trainer/mode.h"
 #include "trainer/ps_tables.h"
 #include "trainer/rpc_log.h"
+#include "trainer/server_waits.h"
 #include "trainer/staged_comm.h"
 #include "trainer/table_file.h"
 
 namespace tandem {
 namespace {
-
-// The optimizer as the client speaks of it.
-StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
-  PsOptimizer optimizer;
-  optimizer.type = spec.type;
-  for (const auto& [name, value] : spec.attrs) {
-    auto& to = optimizer.attrs[name];
-    const auto take = [&to]<typename T>(const T& single) {
-      constexpr bool kFits = std::is_assignable_v<decltype(to), const T&>;
-      if constexpr (kFits) to = single;
-      return kFits;
-    };
-    if (std::visit(take, value)) continue;
-    return InvalidArgument("optimizer %s: attribute \"%s\" is no single value", spec.type, name);
-  }
-  return optimizer;
-}
 
 // Behind all deadlines of the client, which name the server that does not answer.
 Duration TimeoutOf(const ModeOptions& options) {
@@ -56,8 +40,10 @@ class PserverMode final : public ModeDriver, public CommHandler {
     step_ = step;
     behind_ = static_cast<uint64_t>(step) + 1;
     learning_rate_ = learning_rate;
+    if (sync() && options_.rank == 0 && options_.ranks > 1) waits_.BeginStep(step, *client_);
     return geo() ? SetLearningRate(*scope_, learning_rate) : OkStatus();
   }
+  std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
   Status Gather() override {
     if (tables_.empty()) return OkStatus();
     return tables_.Gather(*client_, sync() ? behind_ : 0, *scope_);
@@ -131,6 +117,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   std::atomic<int64_t> pushes_{0}, pulls_{0};  // messages to the servers, one for all of them
   int64_t slices_ = 0, largest_share_ = 0;     // of all servers; elements of the fullest
   RpcLog calls_{options_.rpc_profiler};
+  ServerWaits waits_;                 // of rank 0, which tells people
   std::unique_ptr<PsClient> client_;  // its destructor waits for calls into the above
   std::unique_ptr<AsyncCommunicator> communicator_;  // its threads use all of the above
 };

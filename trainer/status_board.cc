@@ -101,7 +101,7 @@ void StatusBoard::CountRankWaits(std::vector<double> waited_by_rank) {
     const double before = r < waited_by_rank_.size() ? waited_by_rank_[r] : 0;
     metrics_
         .GetCounter("tandem_rank_wait_seconds_total",
-                    "Time that a rank waited for the others in collectives",
+                    "Time that a rank waited for the others in its steps",
                     {{"rank", std::to_string(r)}})
         .Add(std::max(0.0, waited_by_rank[r] - before));
   }

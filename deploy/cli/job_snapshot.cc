@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/http/status_page.h"
 #include "proto/pserver.pb.h"
 
 namespace tandem::deploy {
@@ -36,6 +37,7 @@ void AddTrainers(const StatusReply& reply, std::map<int, TrainerRow>& trainers) 
     row.pushes = first ? t.pushes() : std::min<uint64_t>(row.pushes, t.pushes());
     row.silent_seconds =
         first ? t.silent_seconds() : std::min(row.silent_seconds, t.silent_seconds());
+    row.waited_seconds = std::max(row.waited_seconds, t.waited_seconds());
     row.state = t.completed() ? "completed"
                 : t.lost()    ? "lost"
                 : t.seen()    ? "at work"
@@ -123,8 +125,16 @@ void FindSlow(JobSnapshot& job) {
   for (const TrainerRow& t : job.trainers) {
     if (t.slowest.empty() || t.slowest == "-") continue;
     if (t.slowest != "none") job.slow.push_back(t.slowest);
-    break;
+    return;
   }
+  if (!job.slow.empty()) return;
+  std::vector<std::pair<int, double>> waited;
+  for (const TrainerRow& t : job.trainers) {
+    const bool at_work = t.pushes > 0 && t.state != "completed" && t.state != "lost";
+    if (t.on_servers && at_work) waited.emplace_back(t.rank, t.waited_seconds);
+  }
+  const std::string slowest = SlowestText("trainer", waited);
+  if (slowest != "-" && slowest != "none") job.slow.push_back(slowest);
 }
 
 }  // namespace

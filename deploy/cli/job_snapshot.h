@@ -28,9 +28,10 @@ struct TrainerRow {
   bool on_servers = false;
   uint64_t last_step = 0, pushes = 0;  // on_servers: the least over the servers
   double silent_seconds = 0;           // on_servers: since any server heard of it
+  double waited_seconds = 0;           // on_servers: for other trainers, on one of them
   // Of its page; "" without one.
   std::string step, samples_per_second, data_wait, remaining, checkpoint;
-  std::string slowest;  // the rank that the others wait for, in collective and hybrid mode
+  std::string slowest;  // the rank that the others wait for
 };
 
 struct VariableRow {

@@ -112,6 +112,7 @@ std::string StatusJson(const JobSnapshot& now) {
       row["last_step"] = t.last_step;
       row["pushes"] = t.pushes;
       row["silent_seconds"] = t.silent_seconds;
+      row["waited_seconds"] = t.waited_seconds;
     }
     const std::pair<const char*, const std::string*> of_page[] = {
         {"step", &t.step},

@@ -301,6 +301,23 @@ StatusOr<uint64_t> PsClient::Restore() {
   return version;
 }
 
+void PsClient::AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done) {
+  const auto& servers = impl_->servers;
+  const auto owner = std::find_if(servers.begin(), servers.end(),
+                                  [this](const auto& s) { return impl_->owns_any(*s); });
+  const Impl::Server& server = owner == servers.end() ? *servers[0] : **owner;
+  impl_->Send(server, "GetStatus", EncodedProto(StatusRequest()),
+              impl_->carrier->Now() + impl_->options.step_timeout,
+              [done = std::move(done)](const Status& status, Fragments answer) {
+                StatusReply reply;
+                const Status parsed = status.ok() ? ParseMessage(answer, &reply) : status;
+                if (!parsed.ok()) return done(parsed);
+                std::vector<double> waits;
+                for (const TrainerStatus& t : reply.trainer()) waits.push_back(t.waited_seconds());
+                done(waits);
+              });
+}
+
 StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
   std::vector<PsServerInfo> all;
   for (Impl::Server* const server : impl_->AllServers()) {

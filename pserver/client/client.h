@@ -276,6 +276,9 @@ class PsClient {
   // Blocking.
   StatusOr<std::vector<PsSlot>> PullState();
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
+  // For how many seconds the calls of each trainer, by number, have waited for other trainers, on
+  // one of the servers that have parameters, since that one started. Returns at once.
+  void AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done);
 
   const std::vector<PsBlock>& blocks() const;  // as placed by Configure
   size_t kept_bytes() const;    // of pushes, until a checkpoint holds them (durability replayable)

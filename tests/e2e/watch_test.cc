@@ -1,5 +1,6 @@
 // A running job as an administrator sees and steers it, by the folder of its logs alone.
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -26,6 +27,16 @@ class WatchTest : public JobTest {
     said.code = tandem.Wait();
     said.text = tandem.Output();
     return said;
+  }
+  // Holds the process up again and again, so that it is behind whatever the machine makes of the
+  // others, until `done`.
+  static bool HeldUpUntil(pid_t process, const std::function<bool()>& done) {
+    return WaitUntil([&] {
+      ::kill(process, SIGSTOP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      ::kill(process, SIGCONT);
+      return done();
+    });
   }
 };
 
@@ -138,17 +149,30 @@ TEST_F(WatchTest, TheSlowestRankIsNamed) {
   ASSERT_TRUE(job->WaitForText("step=")) << job->Output();
   const pid_t slow = TrainerOf(*job, 1);
   ASSERT_NE(slow, 0);
-  // Until rank 1 is ahead of whatever the machine makes of the other one.
   const auto says = [&](const std::vector<std::string>& command, const std::string& what) {
-    return WaitUntil([&] {
-      ::kill(slow, SIGSTOP);
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      ::kill(slow, SIGCONT);
-      return Tandem(command).text.find(what) != std::string::npos;
-    });
+    return HeldUpUntil(slow, [&] { return Tandem(command).text.find(what) != std::string::npos; });
   };
   EXPECT_TRUE(says({"status", logs, "-o", "json"}, "\"rank 1: others waited ")) << job->Output();
   EXPECT_TRUE(says({"top", logs, "--count=1"}, "slow: rank 1: others waited ")) << job->Output();
+  job->Signal(SIGTERM);
+  job->Wait();
+}
+
+// Of trainers that wait for each other on a pserver, it knows who waits.
+TEST_F(WatchTest, TheSlowestTrainerIsNamed) {
+  const std::string logs = Path("servers.log");
+  const auto job = StartJob("servers", {"--servers=1", "--workers=2"},
+                            {"--steps_max=1000000", "--epochs=100000", "--log_every_steps=50"});
+  ASSERT_TRUE(job->WaitForText("step=")) << job->Output();
+  const pid_t slow = TrainerOf(*job, 1);
+  ASSERT_NE(slow, 0);
+  EXPECT_TRUE(HeldUpUntil(slow, [&] {
+    return Tandem({"status", logs}).text.find("slow: trainer 1: others waited ") !=
+           std::string::npos;
+  })) << job->Output();
+  EXPECT_TRUE(HeldUpUntil(slow, [&] {
+    return job->Output().find("slowest_rank=1") != std::string::npos;
+  })) << job->Output();
   job->Signal(SIGTERM);
   job->Wait();
 }

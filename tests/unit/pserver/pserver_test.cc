@@ -181,6 +181,34 @@ TEST_F(PserverTest, DataFolderInUseIsRefused) {
   EXPECT_EQ(Pserver::Start(options, metrics_).status().code(), StatusCode::kUnavailable);
 }
 
+// Trainer 1 is later than trainer 0, till that tells, however busy the machine is.
+TEST_F(PserverTest, ItIsKnownWhoWaits) {
+  StartServers(2);
+  Model model;
+  auto zero = *Client(0, 2), one = *Client(1, 2);
+  ASSERT_TRUE(zero->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(one->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(zero->InitOrFetch(model.Tensors()).ok());
+  std::vector<double> waited = {0, 0};
+  for (uint64_t step = 0; step < 1000 && waited[0] < waited[1] + 0.05; ++step) {
+    Model early, late;
+    Answer<StatusOr<uint64_t>> first, second;
+    const PsWhen when{.version = step + 1};
+    zero->PushPull(step, 0.1f, early.View(early.params), when, early.Tensors(), first.Callback());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    one->PushPull(step, 0.1f, late.View(late.params), when, late.Tensors(), second.Callback());
+    ASSERT_TRUE(first.Get().ok());
+    ASSERT_TRUE(second.Get().ok());
+    Answer<StatusOr<std::vector<double>>> told;
+    one->AskWaits(told.Callback());
+    const auto now = told.Get();
+    ASSERT_TRUE(now.ok()) << now.status();
+    ASSERT_EQ(now->size(), 2u);
+    waited = *now;
+  }
+  EXPECT_GE(waited[0], waited[1] + 0.05);
+}
+
 TEST_F(PserverTest, AMissingTrainerIsNamedByTheDeadline) {
   StartServers(1);
   Model model;
