@@ -8,6 +8,7 @@
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
+#include "trainer/models/models.h"
 #include "trainer/optimizer_config.h"
 #include "trainer/pipeline_config.h"
 #include "trainer/reader/open.h"
@@ -28,6 +29,16 @@ void CheckModel(const JobConfig& config, const Origins& origins, Diagnostics* di
     diagnostics->Error(origins.Of("model").place,
                        "a job needs exactly one of model.zoo and model.program [TD1106]",
                        "model { zoo: \"lenet\" }; tandem-trainer --list_models names the models");
+  }
+  if (config.model().has_zoo()) {
+    std::map<std::string, std::string> args;
+    for (const ModelArg& arg : config.model().arg()) args[arg.name()] = arg.value();
+    const Status known = CheckModelNames(config.model().zoo(), args);
+    const bool of_args = known.code() == StatusCode::kInvalidArgument;
+    if (!known.ok()) {
+      diagnostics->Error(origins.Of(of_args && args.size() == 1 ? "model.arg" : "model.zoo").place,
+                         std::string(known.message()));
+    }
   }
   if (!config.data().has_dir() && config.data().format() != "synthetic") {
     diagnostics->Error(origins.Of("data").place,
@@ -174,18 +185,12 @@ EffectiveJob::~EffectiveJob() = default;
 
 namespace {
 
-// What is wrong with a setting on top of the file: its origin is the place, the hint stands apart.
+// What is wrong with a setting on top of the file: its origin is the place.
 void AddError(const Origin& origin, const Status& status, Diagnostics* diagnostics) {
   std::string message(status.message());
   const std::string prefix = origin.ToString() + ": ";
   if (message.starts_with(prefix)) message.erase(0, prefix.size());
-  std::string hint;
-  constexpr std::string_view kMark = "; hint: ";
-  if (const size_t at = message.find(kMark); at != message.npos) {
-    hint = message.substr(at + kMark.size());
-    message.resize(at);
-  }
-  diagnostics->Error(origin.place, message, hint);
+  diagnostics->Error(origin.place, message);
 }
 
 }  // namespace

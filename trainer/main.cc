@@ -308,6 +308,13 @@ void WaitPassively(char** argv) {
   execv("/proc/self/exe", argv);  // comes back only if it cannot: then we go on as we are
 }
 
+// Errors of a job file come with their places, excerpts and hints, and end there.
+std::string Said(const Status& status) {
+  const std::string text(status.message());
+  const bool of_job = text.rfind("error: ", 0) == 0 || text.find(": error: ") != text.npos;
+  return of_job ? text : ToString(status);
+}
+
 int Main(int argc, char** argv) {
   FlushDenormals();
   WaitPassively(argv);
@@ -339,7 +346,7 @@ int Main(int argc, char** argv) {
     status = Train(sources);
   }
   if (status.ok()) return kExitOk;
-  std::cerr << "tandem-trainer: " << ToString(status) << std::endl;
+  std::cerr << "tandem-trainer: " << Said(status) << std::endl;
   return ExitCodeOf(status);
 }
 

@@ -42,11 +42,21 @@ std::string Diagnostic::ToString() const {
   return text;
 }
 
+std::pair<std::string, std::string> SplitHint(const std::string& message) {
+  for (const std::string_view mark : {"; hint: ", "; did you mean "}) {
+    const size_t at = message.find(mark);
+    if (at == message.npos) continue;
+    const bool named = mark == "; hint: ";
+    return {message.substr(0, at), message.substr(at + (named ? mark.size() : 2))};
+  }
+  return {message, ""};
+}
+
 void Diagnostics::Error(const SourcePlace& place, const std::string& message,
                         const std::string& hint) {
-  if (errors_++ < kKeptMax) {
-    entries_.push_back({Diagnostic::Severity::kError, place, message, hint});
-  }
+  if (errors_++ >= kKeptMax) return;
+  auto [what, do_this] = hint.empty() ? SplitHint(message) : std::pair(message, hint);
+  entries_.push_back({Diagnostic::Severity::kError, place, std::move(what), std::move(do_this)});
 }
 
 void Diagnostics::Note(const SourcePlace& place, const std::string& message,

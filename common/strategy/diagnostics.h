@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -35,12 +36,16 @@ struct Diagnostic {
   std::string ToString() const;  // ends with a newline
 };
 
+// "what; hint: do this" and "what; did you mean \"x\"?" as what and hint; "" for none.
+std::pair<std::string, std::string> SplitHint(const std::string& message);
+
 // All that was found, in one list. Not thread-safe.
 class Diagnostics {
  public:
   // More errors, and more notes, than this are counted but not kept.
   static constexpr int64_t kKeptMax = 100;
 
+  // Without `hint`, that of SplitHint.
   void Error(const SourcePlace& place, const std::string& message, const std::string& hint = "");
   // Something that the user should know and that does not stop the job.
   void Note(const SourcePlace& place, const std::string& message, const std::string& hint = "");

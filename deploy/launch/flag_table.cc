@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "common/base/nearest.h"
+#include "common/strategy/diagnostics.h"
 
 namespace tandem::deploy {
 namespace {
@@ -142,14 +143,8 @@ std::string ErrorText(const std::string& program, const Status& status) {
   if (text.find(": error: ") != std::string::npos) return text + "\n";
   // "tandem explain NAME" says more.
   const std::string code = " (" + absl::StatusCodeToString(status.code()) + ")";
-  for (const char* mark : {"; hint: ", "; did you mean "}) {
-    const size_t at = text.find(mark);
-    if (at == std::string::npos) continue;
-    const std::string rest = text.substr(at + 2);
-    return program + ": error: " + text.substr(0, at) + code + "\n" +
-           (rest.rfind("hint: ", 0) == 0 ? "" : "hint: ") + rest + "\n";
-  }
-  return program + ": error: " + text + code + "\n";
+  const auto [what, hint] = SplitHint(text);
+  return program + ": error: " + what + code + "\n" + (hint.empty() ? "" : "hint: " + hint + "\n");
 }
 
 }  // namespace tandem::deploy

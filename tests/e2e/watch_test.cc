@@ -33,7 +33,7 @@ class WatchTest : public JobTest {
   static bool HeldUpUntil(pid_t process, const std::function<bool()>& done) {
     return WaitUntil([&] {
       ::kill(process, SIGSTOP);
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
       ::kill(process, SIGCONT);
       return done();
     });

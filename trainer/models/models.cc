@@ -225,6 +225,11 @@ std::string ListModelsText() {
   return out;
 }
 
+Status CheckModelNames(const std::string& name, const std::map<std::string, std::string>& args) {
+  TD_ASSIGN_OR_RETURN(const ModelRow* const model, FindModel(name));
+  return Merge(*model, args).status();
+}
+
 StatusOr<Program> BuildModel(const std::string& name,
                              const std::map<std::string, std::string>& args, int64_t batch) {
   TD_ASSIGN_OR_RETURN(const ModelRow* model, FindModel(name));

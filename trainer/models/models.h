@@ -25,6 +25,9 @@ std::vector<ModelDoc> ListModels();
 // The same as text, for `--list_models`.
 std::string ListModelsText();
 
+// The names of a zoo model and of its arguments; BuildModel looks at the values. Errors as there.
+Status CheckModelNames(const std::string& name, const std::map<std::string, std::string>& args);
+
 // The forward program of zoo model `name` with its loss and metrics. Data variables and metrics:
 //   image classifiers    "img" [batch, channels, height, width] (f32), "label" [batch, 1] (i64);
 //                        accuracy

@@ -18,6 +18,7 @@
 namespace tandem::deploy {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -271,6 +272,12 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
   EXPECT_THAT(errors(whole, {"--workers=none"}), HasSubstr("--workers"));
   EXPECT_THAT(errors("model { zoo: \"lenett\" }\ndata { dir: \"x\" }\nbatch_size: 1\n"),
               HasSubstr("lenet"));
+  EXPECT_THAT(errors("epochs: two\nmodel { zoo: \"lenet\" arg { name: \"hiden\" value: \"9\" } }\n"
+                     "data { dir: \"x\" }\nbatch_size: 1\n"),
+              AllOf(HasSubstr(":1:9: error: epochs expects an integer"),
+                    HasSubstr(":2:22: error: model \"lenet\" has no argument \"hiden\" [TD1202]\n"),
+                    HasSubstr("hint: did you mean \"hidden\"?")))
+      << "all mistakes at once";
   EXPECT_THAT(errors(whole + "optimizer { type: \"momentun\" }\n"),
               HasSubstr("did you mean \"momentum\"?"));
   EXPECT_THAT(errors(whole + "optimizer { type: \"sgd\" beta1: 0.5 }\n"),

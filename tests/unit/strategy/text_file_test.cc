@@ -74,6 +74,17 @@ TEST(TextFile, ErrorShowsPlaceExcerptCaretAndHint) {
             "hint: did you mean \"fuse_all_reduce_ops\"?\n");
 }
 
+TEST(Diagnostics, AHintStandsApart) {
+  Diagnostics diagnostics;
+  diagnostics.Error({}, "no x [TD1101]; did you mean \"y\"? (there are: y, z)");
+  diagnostics.Error({}, "no place; hint: make some");
+  diagnostics.Error({}, "two; hint: of them", "this one");
+  EXPECT_EQ(diagnostics.ErrorText(),
+            "error: no x [TD1101]\nhint: did you mean \"y\"? (there are: y, z)\n"
+            "error: no place\nhint: make some\n"
+            "error: two; hint: of them\nhint: this one\n");
+}
+
 TEST(TextFile, TellsAllErrorsAtOnce) {
   const Parsed p = Parse(R"(nane: "x"
 seed: -1
