@@ -63,7 +63,6 @@ Status Shard::TakeSlices(const BucketParcel& parcel) {
     TD_RETURN_IF_ERROR(table_->Add(s.spec));
     SlicesChanged();
     const int slice = static_cast<int>(table_->size()) - 1;
-    table_->Keep(s.spec.bucket, false);
     TD_RETURN_IF_ERROR(table_->SetParam(slice, Floats(s.image.param, s.spec.numel)));
     for (const SliceImage::Slot& slot : s.image.slots) {
       TD_RETURN_IF_ERROR(table_->SetSlot(slice, slot.name, Floats(slot.values, slot.numel)));
