@@ -198,7 +198,7 @@ StatusOr<uint64_t> DurableShard::Recover() {
 Status DurableShard::CheckMoves() const {
   if (storage_ == nullptr || log_ != nullptr) return OkStatus();
   return FailedPrecondition(
-      "a server that keeps checkpoints alone would forget moves of rows; hint: start the pservers "
+      "a server that keeps checkpoints alone would forget what moved; hint: start the pservers "
       "with --durability=logged");
 }
 

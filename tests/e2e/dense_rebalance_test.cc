@@ -103,15 +103,7 @@ class DenseRebalanceTest : public StepRebalanceTest {
   }
   void ExpectSameState() {
     const auto moved = State();
-    servers_.clear();
-    endpoints_.clear();
-    trainers_.clear();
-    folder_ = "calm-";
-    StartServer(0);
-    StartServer(1);
-    for (int t = 0; t < kTrainers; ++t) trainers_.emplace_back([this, t] { Train(t); });
-    End();
-    std::printf("rebalance: %llu steps\n", static_cast<unsigned long long>(last_.load()));
+    TrainCalmly();
     EXPECT_EQ(moved.size(), 5 * variables_.size());
     EXPECT_EQ(moved, State());
   }

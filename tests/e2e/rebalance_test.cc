@@ -69,7 +69,7 @@ TEST_F(RebalanceTest, ServersThatKeepCheckpointsAloneRefuse) {
   const auto first = Client(0);
   const auto drain = Tandem({"drain", "--pserver=1"});
   EXPECT_NE(drain->Wait(60), 0);
-  EXPECT_THAT(drain->Output(), HasSubstr("keeps checkpoints alone would forget moves of rows"));
+  EXPECT_THAT(drain->Output(), HasSubstr("keeps checkpoints alone would forget what moved"));
 }
 
 // An added server that serves nothing may be stopped: nobody waits for it.
