@@ -1,5 +1,5 @@
 // How fast images go to the disk while trainers push: the thread that writes one rests behind each
-// piece, so that it works a twentieth of its time as long as pushes come. Trainers then pay for a
+// piece, so that it works a thirtieth of its time as long as pushes come. Trainers then pay for a
 // checkpoint little by little, and not all at once. The idea is that of PostgreSQL's
 // checkpoint_completion_target and of RocksDB's rate limiter; what is bounded here is a share of a
 // processor and no rate in bytes, as rows cost ten times what dense parameters do. What is

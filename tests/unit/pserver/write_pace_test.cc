@@ -29,7 +29,7 @@ struct Writer {
   WritePace pace;
 };
 
-TEST(WritePaceTest, WorksATwentiethOfItsTimeWhilePushesCome) {
+TEST(WritePaceTest, WorksAThirtiethOfItsTimeWhilePushesCome) {
   Writer w;
   const WritePace::Wish wish(&w.pace, hours(1));
   WritePace::File file(&w.pace);
@@ -38,8 +38,8 @@ TEST(WritePaceTest, WorksATwentiethOfItsTimeWhilePushesCome) {
     ++w.pushes;
     const Time start = SteadyNow();
     file.Wrote();
-    EXPECT_GE(SteadyNow() - start, milliseconds(19));
-    EXPECT_EQ(file.rested(), piece * milliseconds(19));
+    EXPECT_GE(SteadyNow() - start, milliseconds(29));
+    EXPECT_EQ(file.rested(), piece * milliseconds(29));
   }
 }
 
@@ -54,10 +54,10 @@ TEST(WritePaceTest, DoesNotRestWithoutPushes) {
   ++w.pushes;
   w.Work(milliseconds(1));
   file.Wrote();
-  EXPECT_EQ(file.rested(), milliseconds(19));
+  EXPECT_EQ(file.rested(), milliseconds(29));
   w.Work(milliseconds(1));
   file.Wrote();  // none since
-  EXPECT_EQ(file.rested(), milliseconds(19));
+  EXPECT_EQ(file.rested(), milliseconds(29));
 }
 
 TEST(WritePaceTest, RestsNoLongerThanThereIsPatience) {
@@ -99,7 +99,7 @@ TEST(WritePaceTest, ARestEndsWhenSomebodyElseWantsAnImage) {
     w.Work(hours(1));
     ++w.pushes;
     resting = true;
-    file.Wrote();  // 19 hours, if nobody came
+    file.Wrote();  // 29 hours, if nobody came
   });
   while (!resting) std::this_thread::yield();
   std::this_thread::sleep_for(milliseconds(5));  // mostly it does by now; right without, too
@@ -134,7 +134,7 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   ASSERT_TRUE(durable.Save(false, 0, milliseconds(40)).ok());
   EXPECT_GE(SteadyNow() - start, milliseconds(40));
   EXPECT_GE(pieces, 4u);                // the begin, and each of them
-  ASSERT_TRUE(durable.Save().ok());     // at once: each rest would be 19 hours
+  ASSERT_TRUE(durable.Save().ok());     // at once: each rest would be 29 hours
   ASSERT_TRUE(durable.Restore().ok());  // likewise
   const StatusOr<std::optional<ShardImage>> read = storage->Read();
   ASSERT_TRUE(read.ok() && *read) << read.status();
