@@ -42,8 +42,7 @@ constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 Status CannotWrite(const std::string& path) {
   return PermissionDenied(
       "%s cannot be written: %s [TD3010]; the folder must be there, and this process must have the "
-      "right to "
-      "write in it",
+      "right to write in it",
       path, ErrnoText(errno));
 }
 

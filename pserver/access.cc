@@ -59,8 +59,7 @@ Status CheckAccess(PserverCall call, const std::string& job,
       row.roles, " or ", [](std::string* out, PeerRole role) { *out += RoleName(role); });
   return PermissionDenied(
       "%s: the caller has role %s of job \"%s\", and this needs role %s [TD6009]; hint: tandem "
-      "certs issue "
-      "--job=%s --role=%s",
+      "certs issue --job=%s --role=%s",
       row.method, RoleName(caller->role), job, needed, job, RoleName(row.roles[0]));
 }
 

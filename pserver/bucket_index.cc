@@ -22,10 +22,11 @@ uint32_t BucketIndex::FindOrAdd(uint64_t id, uint32_t at) {
 }
 
 size_t BucketIndex::Slot(uint64_t id) const {
-  CHECK(Find(id) != kNone) << "row " << id;
-  size_t i = Home(id);
-  while (entries_[i].id() != id) i = (i + 1) & mask_;
-  return i;
+  CHECK_NE(size_, 0u);
+  for (size_t i = Home(id);; i = (i + 1) & mask_) {
+    CHECK_NE(entries_[i].at, kNone) << "row " << id;
+    if (entries_[i].id() == id) return i;
+  }
 }
 
 void BucketIndex::Erase(uint64_t id) {

@@ -51,8 +51,7 @@ Status CheckExposure(const PserverOptions& options) {
   }
   return PermissionDenied(
       "listening on %s for anybody [TD6001]: give tls_ca, so that callers must show a certificate, "
-      "or a "
-      "secret, or allow it with insecure_allow_network",
+      "or a secret, or allow it with insecure_allow_network",
       ToString(options.rpc.listen));
 }
 
@@ -295,7 +294,6 @@ StatusOr<std::pair<uint64_t, size_t>> Pserver::SaveCheckpoint() {
 Status Pserver::Drain(Time deadline) {
   impl_->server->SetServing(false);
   Status saved;
-  impl_->hurry.emplace(&impl_->pace, Duration());
   if (impl_->storage != nullptr && Info().initialised) saved = impl_->durable->Save().status();
   impl_->End();
   impl_->server->Stop(deadline);

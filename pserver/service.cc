@@ -293,9 +293,7 @@ std::string PserverService::Expected() const {
 }
 
 Status PserverService::CheckJob(const std::string& job) const {
-  const std::string mine = shard_.Job();
-  if (job == mine) return OkStatus();
-  return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job, mine);
+  return tandem::CheckJob(job, shard_.Job());
 }
 
 Status PserverService::CheckCaller(const CallbackServerContext& context, PserverCall call) const {

@@ -75,10 +75,7 @@ void Shard::Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values)
 }
 
 Status Shard::CheckOptions(const ShardConfig& config) const {
-  if (!options_.job.empty() && config.job != options_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", config.job,
-                              options_.job);
-  }
+  if (!options_.job.empty()) TD_RETURN_IF_ERROR(CheckJob(config.job, options_.job));
   if (options_.trainers != 0 && config.trainers != options_.trainers) {
     return FailedPrecondition("%d trainers: this server was started for %d [TD4003]",
                               config.trainers, options_.trainers);
@@ -152,10 +149,7 @@ Status Shard::CheckCaller(const Caller& caller) {
     return FailedPrecondition(
         "this server is not configured; it may have been restarted without a checkpoint [TD4005]");
   }
-  if (caller.job != config_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", caller.job,
-                              config_.job);
-  }
+  TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
   if (caller.trainer < 0 || caller.trainer >= config_.trainers) {
     return InvalidArgument("trainer %d: ranks are 0 to %d", caller.trainer, config_.trainers - 1);
   }

@@ -183,10 +183,7 @@ StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
   TD_RETURN_IF_ERROR(broken_);
   TD_RETURN_IF_ERROR(Waits());
   if (!initialised()) return FailedPrecondition("the first values are not there");
-  if (job != config_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job,
-                              config_.job);
-  }
+  TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
   std::vector<bool> wanted(table_->size(), variables.empty());
   for (const std::string& variable : variables) {
     bool found = sparse_->Find(variable) >= 0;

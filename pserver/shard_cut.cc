@@ -33,10 +33,7 @@ Status Shard::CheckCuttable(const std::string& job) const {
   TD_RETURN_IF_ERROR(broken_);
   TD_RETURN_IF_ERROR(Waits());
   if (!initialised()) return FailedPrecondition("the first values are not there");
-  if (job != config_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job,
-                              config_.job);
-  }
+  TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
   if (config_.mode == ShardMode::kSync) {
     return FailedPrecondition(
         "in sync mode servers' checkpoints of one version are a cut; hint: tandem save, or "

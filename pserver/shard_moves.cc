@@ -62,10 +62,7 @@ Status Shard::PlaceBuckets(const MoveState& moves, DenseTable& slices, SparseTab
 Status Shard::CheckMovable(const std::string& job) const {
   TD_RETURN_IF_ERROR(broken_);
   if (!initialised()) return FailedPrecondition("the first values are not there");
-  if (job != config_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job,
-                              config_.job);
-  }
+  TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
   if (options_.replayable) {
     return FailedPrecondition(
         "nothing moves from or to a server with durability replayable: trainers keep pushes for "
@@ -406,10 +403,7 @@ StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   if (observer) {
-    if (table_ != nullptr && caller.job != config_.job) {
-      return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", caller.job,
-                                config_.job);
-    }
+    if (table_ != nullptr) TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
   } else {
     TD_RETURN_IF_ERROR(CheckCaller(caller));
   }

@@ -290,10 +290,7 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   if (!initialised()) return FailedPrecondition("the first values are not there");
-  if (job != config_.job) {
-    return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job,
-                              config_.job);
-  }
+  TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
   const int table = sparse_->Find(variable);
   if (table < 0) return NotFound("there is no table \"%s\" here", variable);
   for (int b = bucket; b < end; ++b) {

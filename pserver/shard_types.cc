@@ -196,6 +196,11 @@ Status CheckConfig(const ShardConfig& config) {
   return CheckTables(config, names);
 }
 
+Status CheckJob(const std::string& job, const std::string& served) {
+  if (job == served) return OkStatus();
+  return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job, served);
+}
+
 std::string Difference(const ShardConfig& now, const ShardConfig& before) {
   if (now.job != before.job) {
     return absl::StrFormat("job is \"%s\", was \"%s\"", now.job, before.job);

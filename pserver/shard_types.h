@@ -79,6 +79,8 @@ struct ShardConfig {
 
 // INVALID_ARGUMENT naming what is wrong: names, ranges, overlaps, limits.
 Status CheckConfig(const ShardConfig& config);
+// OK, or FAILED_PRECONDITION: a call for another job than the one that is served.
+Status CheckJob(const std::string& job, const std::string& served);
 // "" when equal; else the first difference, in words: "mode is a_sync, was sync".
 std::string Difference(const ShardConfig& now, const ShardConfig& before);
 // Takes over what says how pushes and trainers are treated, and nothing of what is kept.

@@ -139,9 +139,9 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
     MutexLock lock(mu_);
     Status status = broken_;
     if (status.ok() && query.observer) status = Waits();
-    if (status.ok() && query.observer && (!table_ || query.caller.job != config_.job)) {
-      status = FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]",
-                                  query.caller.job, config_.job);
+    if (status.ok() && query.observer) {
+      status = table_ == nullptr ? FailedPrecondition("the first values are not there")
+                                 : CheckJob(query.caller.job, config_.job);
     }
     if (status.ok() && !query.observer) status = CheckCaller(query.caller);
     // Unknown variables are said at once, not when the version is there.

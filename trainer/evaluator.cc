@@ -46,8 +46,7 @@ Status CheckTables(const Program& program, const SampleField& field) {
     if (field.limit <= rows) continue;
     return InvalidArgument(
         "field \"%s\" of the data holds ids below %d, but the table \"%s\" has %d rows [TD2004]: "
-        "give "
-        "model argument rows=%d",
+        "give model argument rows=%d",
         field.name, field.limit, table, rows, field.limit);
   }
   return OkStatus();

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "pserver/client/client.h"
 
 namespace tandem {
@@ -15,17 +15,17 @@ class ServerWaits {
  public:
   static constexpr int64_t kStepsEach = 50;  // between two questions
 
-  ServerWaits();
-
   // Before each step: every kStepsEach-th asks, unless an answer is under way. Waits for nothing.
+  // `client` must be gone before this is: its destructor waits for the answer.
   void BeginStep(int64_t step, PsClient& client);
 
   // By trainer, as of the last answer; empty: there was none.
   std::vector<double> Seconds() const;
 
  private:
-  struct Told;
-  const std::shared_ptr<Told> told_;  // an answer may come when this is gone
+  mutable Mutex mu_;
+  bool asking_ TD_GUARDED_BY(mu_) = false;
+  std::vector<double> seconds_ TD_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem

@@ -139,8 +139,7 @@ Status HandshakeFailed(const Endpoint& server, const TlsFiles& tls, const Handsh
   if (shake.error == SSL_ERROR_SSL) {
     return FailedPrecondition(
         "the server at %s does not speak TLS, and this client does [TD6004]; hint: give tls_dir to "
-        "both or "
-        "to neither",
+        "both or to neither",
         at);
   }
   return Unavailable("%s does not answer a TLS handshake", at);
@@ -156,8 +155,7 @@ Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_u
       X509_check_host(cert.get(), server.host.c_str(), server.host.size(), 0, nullptr) != 1) {
     return Unauthenticated(
         "the certificate of the server at %s is for %s, not for %s [TD6006]; hint: tandem certs "
-        "issue "
-        "--role=pserver --host=%s",
+        "issue --role=pserver --host=%s",
         ToString(server), facts.hosts.empty() ? "no host" : absl::StrJoin(facts.hosts, ", "),
         server.host, server.host);
   }
@@ -181,14 +179,12 @@ Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
   if (tls.cert.empty()) {
     return Unauthenticated(
         "the server at %s wants a certificate, and this client has none [TD6007]; hint: give "
-        "tls_dir, or "
-        "tls_cert and tls_key",
+        "tls_dir, or tls_cert and tls_key",
         ToString(server));
   }
   return Unauthenticated(
       "the server at %s does not accept certificate %s (%s) [TD6007]; hint: was it issued by the "
-      "authority "
-      "in the server's ca.crt? tandem certs show tells",
+      "authority in the server's ca.crt? tandem certs show tells",
       ToString(server), tls.cert, Named(SSL_get_certificate(ssl)));
 }
 

@@ -41,9 +41,7 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   if (!about_servers.empty() && !about_ranks.empty()) {
     return InvalidArgument(
         "%s belongs to pserver mode and %s to collective mode [TD1005]; hint: --servers=2 "
-        "--workers=2 "
-        "starts a "
-        "pserver job, --nproc=2 a collective one",
+        "--workers=2 starts a pserver job, --nproc=2 a collective one",
         about_servers, about_ranks);
   }
   TD_ASSIGN_OR_RETURN(const std::optional<LaunchMode> flag, ModeFlag(args));

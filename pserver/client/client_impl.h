@@ -312,7 +312,7 @@ struct PsClient::Impl::OnePush {
   std::shared_ptr<PushGroup> group = nullptr;  // may be null
 };
 
-// The server has not, or not yet, the rows that it was asked for.
+// The server has not, or not yet, what it was asked for.
 inline bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }
 
 // The pause before a call is made again; longer and longer, so that what takes its time is not
