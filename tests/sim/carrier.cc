@@ -15,7 +15,9 @@ struct SimCarrier::Shared {
   const std::vector<SimServer*> servers;
   const int retries;
   std::map<uint64_t, std::shared_ptr<OneCall>> open;  // in the order of their start
+  std::map<uint64_t, std::function<void()>> pauses;   // what comes behind each
   uint64_t made = 0;
+  bool closing = false;
 };
 
 // One call with its attempts. Only the present attempt's answer counts.
@@ -111,11 +113,12 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
 SimCarrier::SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
                        std::vector<SimServer*> servers, int retries)
     : process_(std::move(process)),
-      shared_(std::make_shared<Shared>(Shared{network, std::move(servers), retries, {}, 0})) {}
+      shared_(std::make_shared<Shared>(Shared{network, std::move(servers), retries, {}, {}})) {}
 
 void SimCarrier::Call(int server, const char* method, EncodedMessage request, Time deadline,
                       Take take) {
   if (process_->dead()) return take(Cancelled("the process is dead"), {});
+  if (shared_->closing) return take(Cancelled("the client is going away"), {});
   const auto call = std::make_shared<OneCall>(process_, shared_, server, method, Flat(request),
                                               deadline, std::move(take));
   shared_->open[call->id] = call;
@@ -124,7 +127,19 @@ void SimCarrier::Call(int server, const char* method, EncodedMessage request, Ti
   call->Attempt();
 }
 
+void SimCarrier::After(Duration pause, std::function<void()> then) {
+  if (process_->dead() || shared_->closing) return then();
+  const uint64_t id = ++shared_->made;
+  shared_->pauses[id] = std::move(then);
+  process_->After(pause, [shared = shared_, id] {
+    const auto over = shared->pauses.extract(id);
+    if (!over.empty()) over.mapped()();
+  });
+}
+
 void SimCarrier::Close() {
+  shared_->closing = true;
+  while (!shared_->pauses.empty()) shared_->pauses.extract(shared_->pauses.begin()).mapped()();
   while (!shared_->open.empty()) {
     const auto call = shared_->open.begin()->second;
     call->Finish(Cancelled("the client is going away"), "");

@@ -24,9 +24,7 @@ class SimCarrier final : public PsCarrier {
   std::unique_ptr<PsEvent> MakeEvent() override { return process_->MakeEvent(); }
   void Call(int server, const char* method, EncodedMessage request, Time deadline,
             Take take) override;
-  void After(Duration pause, std::function<void()> then) override {
-    process_->After(pause, std::move(then));
-  }
+  void After(Duration pause, std::function<void()> then) override;
   // All that there are have numbers of their own.
   Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
   void Close() override;
