@@ -1,0 +1,75 @@
+// A trainer that pushes one update after the other until it is killed, and keeps a ledger of them
+// (tests/support/push_ledger.h); it goes on behind the numbers that are in the file:
+//   ledger-trainer SERVER,SERVER TRAINER shm|grpc FILE
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <future>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "common/base/check.h"
+#include "pserver/client/client.h"
+#include "tests/support/push_ledger.h"
+
+namespace tandem {
+namespace {
+
+// One call of write(): a line is in the file whole or not at all, whatever kills this process.
+void Note(int file, char what, int64_t number) {
+  const std::string line = std::string(1, what) + " " + std::to_string(number) + "\n";
+  CHECK_EQ(write(file, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+}
+
+Status PushOne(PsClient& client, const LedgerPush& push) {
+  std::vector<float> gradient(kLedgerSlots, 0.0f);
+  gradient[static_cast<size_t>(push.Slot())] = -1.0f;
+  const int64_t row = push.Row();
+  const float one = -1.0f;
+  std::promise<Status> done;
+  client.Push(static_cast<uint64_t>(push.number), 1.0f, {{"slots", gradient.data(), kLedgerSlots}},
+              [&done](Status status) { done.set_value(std::move(status)); },
+              {{"rows", {&row, 1}, &one}});
+  return done.get_future().get();
+}
+
+Status Train(const std::vector<std::string>& servers, int trainer, const std::string& transport,
+             const std::string& path) {
+  LedgerPush push{.trainer = trainer};
+  std::string word;
+  for (std::ifstream before(path); before >> word;) push.number += word == "b";
+  PsOptions options;
+  options.job = "ledger";
+  options.trainer = trainer;
+  options.trainers = kLedgerTrainers;
+  options.retries = 100000;
+  options.transport = transport == "shm" ? PsTransport::kShm : PsTransport::kGrpc;
+  options.partition.min_block_size = kLedgerSlots / 2;
+  TD_ASSIGN_OR_RETURN(const auto client, PsClient::Connect(servers, options));
+  const PsTable rows = {.variable = "rows", .height = kLedgerHeight, .dim = 1};
+  TD_RETURN_IF_ERROR(
+      client->Configure({{"slots", Shape{kLedgerSlots}}}, PsMode::kASync, {}, {rows}).status());
+  std::vector<float> slots(kLedgerSlots, 0.0f);
+  const PsTensor tensor = {"slots", slots.data(), kLedgerSlots};
+  TD_RETURN_IF_ERROR(client->InitOrFetch({&tensor, 1}).status());
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  CHECK_GE(file, 0);
+  for (;; ++push.number) {
+    Note(file, 'b', push.number);
+    TD_RETURN_IF_ERROR(PushOne(*client, push));
+    Note(file, 'a', push.number);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  CHECK_EQ(argc, 5);
+  const tandem::Status status =
+      tandem::Train(absl::StrSplit(argv[1], ','), std::stoi(argv[2]), argv[3], argv[4]);
+  std::fprintf(stderr, "%s\n", tandem::ToString(status).c_str());
+  return 1;
+}
