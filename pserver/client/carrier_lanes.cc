@@ -19,11 +19,13 @@ StatusOr<int> GrpcCarrier::OpenLanes(const Invite& invite) {
     server->lane = std::make_unique<ServerLane>(
         server->name, [invite, index = server->index] { return invite(index); });
   }
+  const bool asked_for = options_.transport == PsTransport::kShm;
+  const Time until = SteadyNow() + (asked_for ? options_.start_timeout : Duration::zero());
   int lanes = 0;
   for (auto& server : servers_) {
-    const Status opened = server->lane->WaitForFirst();
+    const Status opened = server->lane->WaitForFirst(until);
     lanes += opened.ok();
-    if (opened.ok() || options_.transport == PsTransport::kAuto) continue;
+    if (opened.ok() || !asked_for) continue;
     return FailedPrecondition("%s: no shared memory, which was asked for: %s", server->name,
                               std::string(opened.message()));
   }

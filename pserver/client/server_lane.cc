@@ -21,6 +21,11 @@ bool IsFinal(const Status& status) {
          status.code() == StatusCode::kUnauthenticated;
 }
 
+bool WasSilent(const Status& status) {
+  return status.code() == StatusCode::kUnavailable ||
+         status.code() == StatusCode::kDeadlineExceeded;
+}
+
 }  // namespace
 
 ServerLane::ServerLane(std::string name, Invite invite)
@@ -42,10 +47,11 @@ void ServerLane::Stop() {
   never_served.swap(lane_);
 }
 
-Status ServerLane::WaitForFirst() {
+Status ServerLane::WaitForFirst(Time until) {
   MutexLock lock(mu_);
   while (!tried_) cv_.WaitUntil(mu_, Time::max());  // Open has deadlines of its own
-  return first_;
+  while (WasSilent(opened_) && SteadyNow() < until) cv_.WaitUntil(mu_, until);
+  return opened_;
 }
 
 bool ServerLane::Call(uint32_t method, const EncodedMessage& request, Time deadline,
@@ -91,7 +97,8 @@ void ServerLane::Loop() {
     const bool go_on = Show(lane.ok() ? *lane : nullptr);
     {
       MutexLock lock(mu_);
-      if (!std::exchange(tried_, true)) first_ = lane.status();
+      tried_ = true;
+      opened_ = lane.status();
       cv_.NotifyAll();
     }
     if (!go_on) return;

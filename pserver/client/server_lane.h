@@ -20,8 +20,9 @@ class ServerLane {
   // For good; calls under way end with UNAVAILABLE.
   void Stop();
 
-  // How the first attempt ended.
-  Status WaitForFirst();
+  // OK once there is a lane, otherwise how the newest attempt ended. One attempt is waited for, and
+  // until `until` others where the server did not answer.
+  Status WaitForFirst(Time until);
   // LaneClient::Call; false also while there is no lane.
   bool Call(uint32_t method, const EncodedMessage& request, Time deadline, LaneClient::Reply reply);
 
@@ -37,7 +38,7 @@ class ServerLane {
   Mutex mu_;
   CondVar cv_;
   bool stopped_ TD_GUARDED_BY(mu_) = false, tried_ TD_GUARDED_BY(mu_) = false;
-  Status first_ TD_GUARDED_BY(mu_);
+  Status opened_ TD_GUARDED_BY(mu_);  // how the newest attempt ended
   std::shared_ptr<LaneClient> lane_ TD_GUARDED_BY(mu_);
   std::thread thread_;
 };

@@ -5,10 +5,12 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <atomic>
 #include <random>
 #include <thread>
 
 #include "proto/pserver.grpc.pb.h"
+#include "pserver/client/server_lane.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem {
@@ -34,6 +36,19 @@ class PserverLaneTest : public PserverTest {
     const StatusOr<uint64_t> got = answer.Get();
     EXPECT_TRUE(got.ok()) << got.status();
     return all;
+  }
+  // Of server 0, for what it takes for a trainer's newest incarnation.
+  std::pair<grpc::Status, LaneInvitation> Invite(uint32_t trainer) {
+    const auto stub = ParameterServer::NewStub(
+        grpc::CreateChannel(endpoints_[0], grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    OpenLaneRequest request;
+    OpenLaneReply reply;
+    request.set_job("job");
+    request.set_trainer_id(trainer);
+    request.set_incarnation(UINT64_MAX / 2);
+    const grpc::Status status = stub->OpenLane(&context, request, &reply);
+    return {status, LaneInvitation{reply.socket(), reply.ticket()}};
   }
   // Dense parameters and rows behind ten steps of two trainers, one after another.
   std::vector<std::vector<float>> Train(PsMode mode, PsTransport a, PsTransport b) {
@@ -153,6 +168,29 @@ TEST_F(PserverLaneTest, ATrainerThatWasReplacedIsRefusedOnItsLane) {
   EXPECT_GT(old->lane_calls(), 0u);
 }
 
+// As when it is killed between two calls of a trainer's start.
+TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
+  StartServers(1);
+  Model model;
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(client->Configure(model.variables, PsMode::kASync, {}).ok());
+  std::atomic<int> asked = 0;
+  const auto invite = [&]() -> StatusOr<LaneInvitation> {
+    if (++asked < 3) return DeadlineExceeded("no answer for 5 s");
+    auto [status, invitation] = Invite(0);
+    if (!status.ok()) return Internal("%s", status.error_message());
+    return invitation;
+  };
+  ServerLane patient("patient", invite);
+  const Status opened = patient.WaitForFirst(SteadyNow() + seconds(60));
+  EXPECT_TRUE(opened.ok()) << opened;
+  EXPECT_EQ(asked, 3);
+  ServerLane silent("silent", [] { return DeadlineExceeded("no answer for 5 s"); });
+  EXPECT_EQ(silent.WaitForFirst(SteadyNow()).code(), StatusCode::kDeadlineExceeded);
+  ServerLane refused("refused", [] { return FailedPrecondition("another job"); });
+  EXPECT_EQ(refused.WaitForFirst(Time::max()).code(), StatusCode::kFailedPrecondition);
+}
+
 // What is no push is refused, the server lives, and parameters stay.
 TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
   StartServers(1);
@@ -161,20 +199,8 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
   ASSERT_TRUE(client->Configure(model.variables, PsMode::kASync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   const auto before = model.params;
-  const auto stub = ParameterServer::NewStub(
-      grpc::CreateChannel(endpoints_[0], grpc::InsecureChannelCredentials()));
-  const auto invite = [&](uint32_t trainer) {
-    grpc::ClientContext context;
-    OpenLaneRequest request;
-    OpenLaneReply reply;
-    request.set_job("job");
-    request.set_trainer_id(trainer);
-    request.set_incarnation(UINT64_MAX / 2);
-    const grpc::Status status = stub->OpenLane(&context, request, &reply);
-    return std::make_pair(status, LaneInvitation{reply.socket(), reply.ticket()});
-  };
-  EXPECT_EQ(invite(9).first.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  auto [invited, invitation] = invite(0);
+  EXPECT_EQ(Invite(9).first.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  auto [invited, invitation] = Invite(0);
   ASSERT_TRUE(invited.ok()) << invited.error_message();
   auto lane = LaneClient::Connect(invitation, SteadyNow() + seconds(10));
   ASSERT_TRUE(lane.ok()) << lane.status();
