@@ -95,6 +95,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   // Connects and shares the state, until that has worked.
   StatusOr<int64_t> Meet(const Program& program, ReturnPoint* point, int64_t begin,
                          Duration timeout, const std::function<bool()>& stop);
+  Status AgreeOnWorld();
   Status ConnectHosts(const WorldConfig& world);
   Status ConnectDevices(const WorldConfig& world);
   void EndFlights() TD_EXCLUDES(mu_);
@@ -153,7 +154,11 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
     world.missing = [this](const std::vector<int>& ranks, Duration waited) {
       // Till then they may be busy: at work on a step, or starting.
       if (waited < std::max(options_.start_timeout, options_.step_timeout)) return;
-      for (const int rank : ranks) TellSilent(options_.launcher, rank, waited);
+      for (const int rank : ranks) {
+        const auto at = static_cast<size_t>(rank);
+        TellSilent(options_.launcher, options_.members.empty() ? rank : options_.members[at],
+                   waited);
+      }
     };
   }
   if (options_.group > 1 && options_.rank == 0 && !options_.tree_order) {
@@ -235,8 +240,8 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   scope_ = &scope;
   if (options_.peers_return) {
-    return Meet(program, nullptr, step, options_.restarted ? Patience() : options_.start_timeout,
-                stop);
+    const bool in_midst = options_.restarted || options_.has_state;
+    return Meet(program, nullptr, step, in_midst ? Patience() : options_.start_timeout, stop);
   }
   if (communicators_.empty()) TD_RETURN_IF_ERROR(ConnectAll(options_.start_timeout, stop));
 
@@ -271,17 +276,38 @@ StatusOr<int64_t> CollectiveMode::Meet(const Program& program, ReturnPoint* poin
   while (true) {
     communicators_.clear();
     Status status = ConnectAll(deadline - SteadyNow(), stop);
+    if (status.ok()) status = AgreeOnWorld();
     if (status.ok()) {
-      StatusOr<int64_t> step = ShareState(*communicators_[0], program, *scope_, point, begin);
+      const int64_t mine = point != nullptr ? point->step() : options_.has_state ? begin : -1;
+      StatusOr<int64_t> step = ShareState(*communicators_[0], program, *scope_, mine, point, begin);
       if (step.ok()) return step;
       status = step.status();
     }
-    if (!MayReturn(status) || SteadyNow() >= deadline) return status;
+    // Others may know already, or not yet, that the world is another one.
+    const bool of_other_world =
+        options_.world_version > 0 && status.code() == StatusCode::kFailedPrecondition;
+    const bool again = MayReturn(status) || of_other_world;
+    if (!again || stop() || SteadyNow() >= deadline) return status;
     LOG(INFO) << "the ranks meet once more: " << ToString(status);
-    const Time again = SteadyNow() + kMeetPause;
+    const Time next = SteadyNow() + kMeetPause;
     MutexLock lock(mu_);
-    while (SteadyNow() < again) idle_.WaitUntil(mu_, again);
+    while (SteadyNow() < next) idle_.WaitUntil(mu_, next);
   }
+}
+
+// Worlds of one size look alike to those who meet.
+Status CollectiveMode::AgreeOnWorld() {
+  if (options_.world_version == 0) return OkStatus();
+  std::vector<int64_t> versions(static_cast<size_t>(options_.ranks));
+  TD_RETURN_IF_ERROR(hosts()
+                         .AllGather(&options_.world_version, versions.data(), 1, DType::kI64,
+                                    {.what = "versions of the world"})
+                         ->Wait(Time::max()));
+  for (const int64_t version : versions) {
+    if (version == options_.world_version) continue;
+    return Aborted("ranks of world %d met those of world %d", options_.world_version, version);
+  }
+  return OkStatus();
 }
 
 // What the step has changed is undone, or it is done to its end by what a rank that has done so

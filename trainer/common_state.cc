@@ -45,8 +45,7 @@ StatusOr<TensorMap> BroadcastState(Communicator& communicator, const Program& pr
 }  // namespace
 
 StatusOr<int64_t> ShareState(Communicator& communicator, const Program& program, Scope& scope,
-                             ReturnPoint* point, int64_t begin) {
-  const int64_t mine = point == nullptr ? -1 : point->step();
+                             int64_t mine, ReturnPoint* point, int64_t begin) {
   std::vector<int64_t> steps(static_cast<size_t>(communicator.size()));
   TD_RETURN_IF_ERROR(
       communicator.AllGather(&mine, steps.data(), 1, DType::kI64, {.what = "steps of all ranks"})
@@ -59,7 +58,7 @@ StatusOr<int64_t> ShareState(Communicator& communicator, const Program& program,
     TD_RETURN_IF_ERROR(
         communicator.Broadcast(&step, 1, DType::kI64, root, {.what = "the first step"})
             ->Wait(Time::max()));
-  } else if (mine == step) {
+  } else if (mine == step && point != nullptr) {
     TD_RETURN_IF_ERROR(point->Restore());
   }
   const bool equal = std::all_of(steps.begin(), steps.end(), [&](int64_t s) { return s == step; });

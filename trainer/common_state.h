@@ -11,15 +11,16 @@
 
 namespace tandem {
 
-// Called by all ranks together; all of them run `program`. `point` is where this rank can go back
-// to; nullptr: it is new and knows nothing. The rank that is furthest (the lowest of these) gives
-// its state to those who are behind or new; those who are as far undo what they did since. Steps
-// are at most one period apart: nobody ends a step that another has not given everything to. So of
-// a rank that is behind, what is its own (ReturnPoint::Own) is as far already, and stays.
+// Called by all ranks together; all of them run `program`. This rank's state stands before step
+// `mine`; -1: it is new and knows nothing. `point` is where it can go back to, at that step;
+// nullptr: it has done nothing since. The rank that is furthest (the lowest of these) gives its
+// state to those who are behind or new; those who are as far undo what they did since. With a point
+// steps are at most one period apart: nobody ends a step that another has not given everything to.
+// So of a rank that is behind, what is its own (ReturnPoint::Own) is as far already, and stays.
 // When all are new, rank 0's scope counts, which stands before `begin`.
 // Returns the step that the state stands before, on all ranks. On an error this rank's state is as
 // it was, or complete.
 StatusOr<int64_t> ShareState(Communicator& communicator, const Program& program, Scope& scope,
-                             ReturnPoint* point, int64_t begin);
+                             int64_t mine, ReturnPoint* point, int64_t begin);
 
 }  // namespace tandem

@@ -259,7 +259,7 @@ int64_t GlobalBatch(const JobConfig& config, int workers) {
 
 int PlacesOf(const JobConfig& config) { return config.strategy().execution_strategy().cpu_num(); }
 
-Status CheckReturn(const JobConfig& config) {
+Status CheckReturn(const JobConfig& config, const char* promise) {
   const DistributedStrategy& s = config.strategy();
   const std::pair<bool, const char*> rows[] = {
       {PlacesOf(config) > 1, "cpu_num above 1"},
@@ -280,7 +280,7 @@ Status CheckReturn(const JobConfig& config) {
       {config.mode() == HYBRID && s.gradient_merge(),
        "gradient_merge in mode hybrid: rows of tables are those of the last step or two"}};
   for (const auto& [given, what] : rows) {
-    if (given) return Unimplemented("tandemrun --max_restarts is not built yet with %s", what);
+    if (given) return Unimplemented("%s is not built yet with %s", promise, what);
   }
   return OkStatus();
 }
@@ -426,6 +426,9 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.peers_return = rank.peers_return;
   options.restarted = rank.restarted;
   options.launcher = rank.launcher;
+  options.members = rank.members;
+  options.world_version = rank.world_version;
+  options.has_state = rank.has_state;
   options.carrier = CarrierOf(strategy.collective_transport());
   options.comm_num = strategy.nccl_comm_num();
   options.one_comm_at_a_time = strategy.sync_nccl_allreduce();

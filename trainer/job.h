@@ -58,9 +58,9 @@ int64_t GlobalBatch(const JobConfig& config, int workers);
 // How many ranks one worker is: its places. CheckJob has seen that the batch is enough for them.
 int PlacesOf(const JobConfig& config);
 
-// Whether ranks of this job that are killed can be replaced. UNIMPLEMENTED naming the setting with
-// which they cannot: part of the state would be lost with them.
-Status CheckReturn(const JobConfig& config);
+// Whether this job can lose ranks and go on, as `what` promises. UNIMPLEMENTED naming the setting
+// with which it cannot: part of the state would be lost with them.
+Status CheckReturn(const JobConfig& config, const char* what = "tandemrun --max_restarts");
 
 // What the modes need of it.
 StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& rank,

@@ -27,6 +27,7 @@
 #include "proto/job.pb.h"
 #include "trainer/auto_tune.h"
 #include "trainer/cpu_samples.h"
+#include "trainer/elastic.h"
 #include "trainer/event_file.h"
 #include "trainer/job.h"
 #include "trainer/models/models.h"
@@ -256,14 +257,17 @@ void SetNcclEnvironment(const JobConfig& config, const RankInfo& rank, Environme
 
 Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
-  TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
+  TD_ASSIGN_OR_RETURN(RankInfo rank, Rank(sources.environment));
   TD_ASSIGN_OR_RETURN(EffectiveJob job, LoadJob(sources, rank.size));
+  const bool elastic = job.config->strategy().elastic();
+  if (!elastic) rank.world_file.clear();
   if (rank.rank == 0) {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     std::fputs((job.notes + job.text + IdleCoresNote(*job.config, rank, cores)).c_str(), stderr);
   }
   if (rank.peers_return) TD_RETURN_IF_ERROR(CheckReturn(*job.config));
   if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
+  if (elastic) TD_RETURN_IF_ERROR(CheckElastic(sources, *job.config, rank));
 
   SetNcclEnvironment(*job.config, rank, sources.environment);
   std::string secret;
@@ -291,12 +295,20 @@ Status Train(const JobSources& sources) {
   }
   SessionOptions options = OptionsOf(job, rank, format, sources.environment);
   options.board = &board;
+  TD_ASSIGN_OR_RETURN(const auto samples, SampleCpu(*job.config, rank));
+  const auto finish = [](const SessionResult& result, bool leads) {
+    const bool asked = leads && !FLAGS_result_json.empty();
+    return asked ? WriteResult(FLAGS_result_json, result) : OkStatus();
+  };
+  if (elastic) {
+    TD_ASSIGN_OR_RETURN(const ElasticResult end,
+                        RunElastic({sources, std::move(options), secrets}, stop, clock));
+    return finish(end.result, end.leads);
+  }
   TD_ASSIGN_OR_RETURN(const auto places,
                       Places::Make(*job.config, std::move(options), secrets, clock));
-  TD_ASSIGN_OR_RETURN(const auto samples, SampleCpu(*job.config, rank));
   TD_ASSIGN_OR_RETURN(const SessionResult result, stop.Run(*places));
-  if (rank.rank == 0 && !FLAGS_result_json.empty()) return WriteResult(FLAGS_result_json, result);
-  return OkStatus();
+  return finish(result, rank.rank == 0);
 }
 
 // OpenMP threads that spin while they wait take the cores from everybody else's (two trainers on

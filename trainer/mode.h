@@ -94,6 +94,9 @@ struct ModeOptions {
   bool peers_return = false;         // who is killed is started again (tandemrun --max_restarts)
   bool restarted = false;            // and this rank was
   std::string launcher;              // who is told of ranks that do not come (launcher_line.h)
+  std::vector<int> members;          // the ranks by their numbers there; empty: the same
+  int64_t world_version = 0;         // ranks with another one are not met; 0: there is one alone
+  bool has_state = false;            // this rank goes on from what it has in memory
   Carrier carrier = Carrier::kAuto;  // what connects the ranks (collective/connect.h)
   int comm_num = 1;                  // communicators; bucket i travels on number i modulo this
   bool one_comm_at_a_time = true;    // whatever their number

@@ -77,13 +77,15 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
   const bool leader = options.rank.rank == 0;
   const bool section =  // of the replica that evaluates
       config.strategy().pipeline() && options.rank.rank < config.model().sections();
-  TD_ASSIGN_OR_RETURN(places->data_, OpenData(config.data(), options.job_dir, leader || section,
-                                              SamplesInStep(config)));
-  for (const std::string& warning : places->data_.warnings) {
-    if (leader) options.sink("warning: " + warning + "\n");
+  if (options.train == nullptr) {
+    TD_ASSIGN_OR_RETURN(places->data_, OpenData(config.data(), options.job_dir, leader || section,
+                                                SamplesInStep(config)));
+    for (const std::string& warning : places->data_.warnings) {
+      if (leader) options.sink("warning: " + warning + "\n");
+    }
+    options.train = places->data_.train.get();
+    options.test = places->data_.test.get();
   }
-  options.train = places->data_.train.get();
-  options.test = places->data_.test.get();
   options.global_batch = GlobalBatch(config, options.rank.size);
 
   const int count = PlacesOf(config);
@@ -155,7 +157,15 @@ StatusOr<SessionResult> StopSwitch::Run(Places& places) {
 void StopSwitch::Stop() {
   MutexLock lock(mu_);
   stopped_ = true;
+  told_.NotifyAll();
   if (running_ != nullptr) running_->RequestStop();
+}
+
+bool StopSwitch::WaitFor(Duration time) {
+  const Time until = SteadyNow() + time;
+  MutexLock lock(mu_);
+  while (!stopped_ && SteadyNow() < until) told_.WaitUntil(mu_, until);
+  return stopped_;
 }
 
 void StopSwitch::Set(Places* places) {

@@ -26,9 +26,9 @@ struct ModeSecrets {
 // One thread, but RequestStop.
 class Places {
  public:
-  // Opens the data, which all places share, and makes their sessions. `options.rank` is the worker;
-  // batch and data of the options are filled in here. `config`, `clock` and the options' board must
-  // outlive the places.
+  // Opens the data, which all places share, unless the options have them, and makes their sessions.
+  // `options.rank` is the worker; batch and data of the options are filled in here. `config`,
+  // `clock` and the options' board must outlive the places.
   static StatusOr<std::unique_ptr<Places>> Make(const JobConfig& config, SessionOptions options,
                                                 const ModeSecrets& secrets, const Clock& clock);
   ~Places();
@@ -37,6 +37,8 @@ class Places {
   StatusOr<SessionResult> Run();
   // Session::RequestStop of each.
   void RequestStop();
+  // Session::TakeKept of the first.
+  std::shared_ptr<const KeptState> TakeKept() { return places_[0].session->TakeKept(); }
 
  private:
   struct Place {
@@ -60,11 +62,15 @@ class StopSwitch {
  public:
   StatusOr<SessionResult> Run(Places& places);
   void Stop();
+  bool stopped() { return WaitFor(Duration::zero()); }
+  // Until Stop is called, or so long: whether it was.
+  bool WaitFor(Duration time);
 
  private:
   void Set(Places* places);
 
   Mutex mu_;
+  CondVar told_;
   Places* running_ TD_GUARDED_BY(mu_) = nullptr;
   bool stopped_ TD_GUARDED_BY(mu_) = false;
 };

@@ -203,6 +203,7 @@ Status Reader::ReadCommon(RankInfo& info) const {
   TD_ASSIGN_OR_RETURN(const int restarted, Number("TANDEM_RESTARTED", 0, 1, 0));
   info.restarted = restarted == 1;
   info.launcher = Get("TANDEM_LAUNCHER").value_or("");
+  info.world_file = Get("TANDEM_WORLD_FILE").value_or("");
   info.listen_host = Get("TANDEM_LISTEN_HOST").value_or("");
   return OkStatus();
 }

@@ -27,8 +27,13 @@ struct RankInfo {
   bool peers_return = false;          // TANDEM_MAX_RESTARTS: who is killed is started again,
   bool restarted = false;             // TANDEM_RESTARTED: and this process was
   std::string launcher;               // TANDEM_LAUNCHER: for trainer/launcher_line.h; may be empty
-  std::string source;                 // which variables said so: "TANDEM_*", ..., "none"
-  std::vector<std::string> notes;     // what was set too and is not used, for the log
+  std::string world_file;             // TANDEM_WORLD_FILE: collective/world_file.h; may be empty
+  // Of a job whose ranks change (trainer/elastic.h), and in no variable:
+  std::vector<int> members;        // numbers of all ranks in the file, by rank; empty: no such job
+  int64_t world_version = 0;       // of the file
+  bool has_state = false;          // of an earlier world
+  std::string source;              // which variables said so: "TANDEM_*", ..., "none"
+  std::vector<std::string> notes;  // what was set too and is not used, for the log
 };
 
 // Largest number of workers that is believed.
@@ -45,8 +50,8 @@ inline constexpr int kRanksMax = 65536;
 //   has
 //              SLURM_JOB_ID without SLURM_STEP_ID, is one process)
 // else one process. TANDEM_RENDEZVOUS, TANDEM_LISTEN_HOST, TANDEM_JOB, TANDEM_SECRET_FILE,
-// TANDEM_MAX_RESTARTS, TANDEM_RESTARTED and TANDEM_LAUNCHER (by tandemrun in collective mode) and
-// PADDLE_PSERVERS_IP_PORT_LIST (TANDEM_PSERVERS) hold with every family.
+// TANDEM_MAX_RESTARTS, TANDEM_RESTARTED, TANDEM_LAUNCHER and TANDEM_WORLD_FILE (by tandemrun in
+// collective mode) and PADDLE_PSERVERS_IP_PORT_LIST (TANDEM_PSERVERS) hold with every family.
 // INVALID_ARGUMENT naming the variable for what is malformed (not a number, out of range, no
 // host:port), half given (a rank without a size) or contradictory: inside a family, and between
 // PADDLE_* and RANK, which two launchers of equal standing have set. mpirun and srun often start

@@ -14,12 +14,14 @@
 #include "trainer/evaluator.h"
 #include "trainer/job.h"
 #include "trainer/job_device.h"
+#include "trainer/kept_state.h"
 #include "trainer/lr_schedule.h"
 #include "trainer/programs.h"
 #include "trainer/reader/dataset.h"
 #include "trainer/reader/open.h"
 #include "trainer/reader/prefetch.h"
 #include "trainer/session_checkpoints.h"
+#include "trainer/session_parts.h"
 #include "trainer/status_board.h"
 #include "trainer/step_watch.h"
 
@@ -34,6 +36,7 @@ class Session::Impl {
 
   Status Open();
   StatusOr<SessionResult> Run();
+  std::shared_ptr<const KeptState> TakeKept() { return std::move(kept_); }
 
  private:
   Status OpenSamples();
@@ -44,12 +47,14 @@ class Session::Impl {
   Status TrainLoop();
   Status TrainFrom(int64_t* from);
   Status Recover(const Status& why, int64_t* next);
+  bool superseded() const { return options_.superseded && options_.superseded(); }
   static Status Stopped(int64_t step) {
     return Cancelled("stopped on request after step %d [TD7007]", step);
   }
-  void KeepSearch();
+  void KeepSearch() {
+    if (conv_search_ != nullptr) notes_ += KeepSearched(*conv_search_, &searched_);
+  }
   Status Feed(int part);
-  int64_t RunLength(int64_t step) const;
   Status NextBatch(int64_t step);
   Status TrainRun(int64_t first, int64_t steps);
   Status AddResults(int parts);
@@ -78,7 +83,7 @@ class Session::Impl {
   ModeDriver& mode_;
   const Clock& clock_;
   const std::atomic<bool>& stop_;
-  const std::function<bool()> told_ = [this] { return stop_.load(); };
+  const std::function<bool()> told_ = [this] { return stop_.load() || superseded(); };
   CpuDevice host_;
   std::optional<JobDevice> place_;
   std::unique_ptr<Prefetcher> prefetcher_;
@@ -99,6 +104,7 @@ class Session::Impl {
   std::optional<SessionCheckpoints> checkpoints_;  // of the leader, where the job has any
   std::unique_ptr<Progress> progress_;
   TensorMap restored_state_;
+  std::shared_ptr<const KeptState> kept_;
 
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
   int64_t batch_ = 0;                            // samples of a step on this rank
@@ -146,11 +152,7 @@ Status Session::Impl::BuildPlan() {
   TD_ASSIGN_OR_RETURN(
       plan_, Plan::Make(programs_.train, place_->backend, *scope_, comm_.get(), plan_options));
   if (options_.rank.peers_return) {
-    const DistributedStrategy& strategy = config_.strategy();
-    const int64_t period =
-        strategy.gradient_merge() ? strategy.gradient_merge_configs().k_steps() : 1;
-    TD_ASSIGN_OR_RETURN(point_, ReturnPoint::Make(programs_.train, *scope_, period,
-                                                  period * strategy.batch_merge_repeats(), host_));
+    TD_ASSIGN_OR_RETURN(point_, ReturnPointOf(config_, programs_.train, *scope_, host_));
   }
   KeepSearch();
   executor_ = std::make_unique<Executor>(*plan_);
@@ -173,21 +175,11 @@ Status Session::Impl::BuildPlan() {
   return OkStatus();
 }
 
-// Keeps what was measured, for other sessions too, and notes it.
-void Session::Impl::KeepSearch() {
-  if (conv_search_ == nullptr || conv_search_->measured() == searched_) return;
-  searched_ = conv_search_->measured();
-  const Status saved = conv_search_->Save();
-  if (!saved.ok()) notes_ += "warning: " + ToString(saved) + "\n";
-  notes_ +=
-      absl::StrFormat("convolutions: %d measured, %d known\n", searched_, conv_search_->found());
-}
-
 void Session::Impl::OpenProgress() {
   ProgressOptions progress = options_.progress;
   progress.worker_index = options_.rank.rank;
   progress.steps_total = steps_total_;
-  progress.first_step = first_step_;
+  progress.first_step = first_step_ + steps_done_;
   progress.log_every_steps = config_.log_every_steps();
   progress_ = std::make_unique<Progress>(progress, options_.sink, clock_);
 }
@@ -195,6 +187,7 @@ void Session::Impl::OpenProgress() {
 Status Session::Impl::LoadCheckpoint() {
   if (config_.checkpoint().dir().empty() || !leader()) return OkStatus();
   checkpoints_.emplace(config_, options_, mode_, host_);
+  if (options_.kept != nullptr) return OkStatus();
   TD_ASSIGN_OR_RETURN(SessionCheckpoints::Resumed resumed,
                       checkpoints_->Resume(*scope_, [this](const std::string& warning) {
                         options_.sink("warning: " + warning + "\n");
@@ -210,26 +203,26 @@ Status Session::Impl::Open() {
                       LrSchedule::Make(config_.optimizer().schedule(),
                                        config_.optimizer().learning_rate(), steps_total_));
   TD_RETURN_IF_ERROR(BuildPlan());
+  if (options_.kept != nullptr) TD_RETURN_IF_ERROR(TakeUp(*options_.kept, *scope_));
   return LoadCheckpoint();
 }
 
 Status Session::Impl::StartMode() {
-  TD_ASSIGN_OR_RETURN(first_step_,
+  const KeptState* kept = options_.kept.get();
+  TD_ASSIGN_OR_RETURN(const int64_t next,
                       mode_.Start(programs_.train, *scope_, std::exchange(restored_state_, {}),
-                                  first_step_, told_));
+                                  kept != nullptr ? kept->step : first_step_, told_));
+  first_step_ = next;
+  if (kept != nullptr) {
+    first_step_ = std::min(kept->done.first_step, next);
+    history_ = kept->done.history;
+    train_seconds_ = kept->done.train_seconds;
+  }
+  steps_done_ = next - first_step_;
   OpenProgress();
   if (options_.board != nullptr) {
     options_.board->Begin(
-        {.name = config_.name(),
-         .mode = Mode_Name(config_.mode()),
-         .model = config_.model().has_zoo() ? config_.model().zoo() : config_.model().program(),
-         .metric = metric_name_,
-         .rank = options_.rank.rank,
-         .ranks = options_.rank.size,
-         .first_step = first_step_,
-         .steps_total = steps_total_,
-         .samples_per_step = options_.global_batch,
-         .program = &programs_.train});
+        StatusJobOf(config_, options_, programs_.train, metric_name_, next, steps_total_));
   }
   if (leader()) {
     Tell(ReportText(programs_.passes) + PlanReport(config_.strategy(), *plan_) +
@@ -239,8 +232,12 @@ Status Session::Impl::StartMode() {
           "reader_queue_speed_test_mode: every step gets the first batch again; this is no "
           "training, and loss and metric mean nothing");
   }
-  if (first_step_ > 0)
-    progress_->Message(absl::StrFormat("resumed at step %d of %d", first_step_, steps_total_));
+  const double seconds = kept != nullptr ? Seconds(clock_.Now() - kept->done.until) : 0;
+  if (!options_.news.empty())
+    progress_->Message(
+        absl::StrFormat("%s; step %d is next, after %.2f s", options_.news, next, seconds));
+  else if (next > 0)
+    progress_->Message(absl::StrFormat("resumed at step %d of %d", next, steps_total_));
   return OkStatus();
 }
 
@@ -250,16 +247,6 @@ Status Session::Impl::Feed(int part) {
   if (watch_.profiler())
     watch_.profiler()->Add("feed", executor_->steps_run(), begin, clock_.Now());
   return OkStatus();
-}
-
-// How many steps one run from `step` on takes: num_iteration_per_run, but a run ends where
-// something is to be done behind a step.
-int64_t Session::Impl::RunLength(int64_t step) const {
-  if (watch_.each_step()) return 1;
-  const int64_t save_every = config_.checkpoint().every_steps();
-  int64_t length = config_.strategy().execution_strategy().num_iteration_per_run();
-  length = std::min({length, steps_total_ - step, steps_per_epoch() - step % steps_per_epoch()});
-  return save_every > 0 ? std::min(length, save_every - step % save_every) : length;
 }
 
 Status Session::Impl::NextBatch(int64_t step) {
@@ -393,15 +380,21 @@ Status Session::Impl::Evaluate(int64_t epoch) {
 
 Status Session::Impl::TrainLoop() {
   TD_RETURN_IF_ERROR(StartMode());
-  int64_t next = first_step_;
+  int64_t next = first_step_ + steps_done_;
   // Its predecessor may not have come to it. Tables of mode hybrid may be ahead: by step `next`.
   const bool ahead = config_.mode() == HYBRID && next < steps_total_;
-  if (options_.rank.restarted && leader() && next > 0 && !ahead)
-    TD_RETURN_IF_ERROR(AfterStep(next - 1, false));
+  const bool in_midst = options_.rank.restarted || options_.kept != nullptr;
+  if (in_midst && leader() && next > 0 && !ahead) TD_RETURN_IF_ERROR(AfterStep(next - 1, false));
   while (true) {
     const Status status = TrainFrom(&next);
     if (status.ok() || !point_ || stop_.load()) return status;
-    TD_RETURN_IF_ERROR(Recover(status, &next));
+    const Time since = clock_.Now();
+    const Status recovered = Recover(status, &next);
+    if (!recovered.ok() && superseded()) {
+      TD_ASSIGN_OR_RETURN(kept_, KeepState(programs_.train, *scope_, *point_,
+                                           {first_step_, history_, train_seconds_, since}));
+    }
+    TD_RETURN_IF_ERROR(recovered);
   }
 }
 
@@ -429,7 +422,12 @@ Status Session::Impl::TrainFrom(int64_t* from) {
   // until it has: its last run is at most two after theirs.
   int runs_left = leader() || mode_.state_is_spread() ? 0 : 2;
   while (next < steps_total_) {
-    const int64_t steps = RunLength(next);
+    if (superseded()) {
+      TD_RETURN_IF_ERROR(point_->BeforeStep(next));
+      return Aborted("the ranks of the job change");
+    }
+    const int64_t steps =
+        watch_.each_step() ? 1 : RunLengthOf(config_, next, steps_total_, steps_per_epoch());
     const Status status = TrainRun(next, steps);
     if (!status.ok()) return stop_.load() && !leader() ? Stopped(next - 1) : status;
     next += steps;
@@ -494,5 +492,7 @@ StatusOr<std::unique_ptr<Session>> Session::Make(const JobConfig& config, Sessio
 }
 
 StatusOr<SessionResult> Session::Run() { return impl_->Run(); }
+
+std::shared_ptr<const KeptState> Session::TakeKept() { return impl_->TakeKept(); }
 
 }  // namespace tandem

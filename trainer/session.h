@@ -21,6 +21,7 @@ namespace tandem {
 class Dataset;
 class JobConfig;
 class StatusBoard;
+struct KeptState;
 
 struct SessionOptions {
   std::string job_dir;   // where relative paths of the job begin; "" or ends with a slash
@@ -32,6 +33,10 @@ struct SessionOptions {
   ProgressOptions progress;        // steps and worker are filled in by the session
   Progress::Sink sink;
   StatusBoard* board = nullptr;  // not owned; nullptr: nobody watches
+  // Of a job whose ranks change (trainer/elastic.h):
+  std::shared_ptr<const KeptState> kept;  // what to go on from; nullptr: nothing
+  std::function<bool()> superseded;       // whether there is another world; empty: never
+  std::string news;                       // what is told of this one
 };
 
 struct SessionResult {
@@ -59,12 +64,15 @@ class Session {
                                                  ModeDriver& mode, const Clock& clock);
   ~Session();
 
-  // Trains to the end of the job. CANCELLED after RequestStop. On an error the mode has told the
-  // others.
+  // Trains to the end of the job. CANCELLED after RequestStop; ABORTED once superseded. On an error
+  // the mode has told the others.
   StatusOr<SessionResult> Run();
   // From any thread or a signal handler: after the running step a checkpoint is written where the
   // job has a folder for them, and Run ends.
   void RequestStop() { stop_.store(true); }
+  // Behind a Run that failed because there is another world: what to go on from there. nullptr:
+  // nothing new.
+  std::shared_ptr<const KeptState> TakeKept();
 
  private:
   class Impl;

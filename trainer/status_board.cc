@@ -50,6 +50,7 @@ StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events
       comm_exposed_total_(
           metrics.GetCounter("tandem_comm_exposed_seconds_total",
                              "Of it, the time in which the step did nothing but wait for it")),
+      ranks_(metrics.GetGauge("tandem_ranks", "Ranks that take part")),
       step_(metrics.GetGauge("tandem_step", "Steps of the job that are done")),
       steps_wanted_(metrics.GetGauge("tandem_steps_wanted", "Steps of the whole job")),
       loss_(metrics.GetGauge("tandem_loss", "Training loss when last reported")),
@@ -71,6 +72,8 @@ void StatusBoard::Begin(StatusJob job) {
   steps_done_ = job_.first_step;
   begin_ = clock_.Now();
   begun_ = true;
+  ended_.clear();
+  ranks_.Set(job_.ranks);
   step_.Set(static_cast<double>(steps_done_));
   steps_wanted_.Set(static_cast<double>(job_.steps_total));
 }

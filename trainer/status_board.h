@@ -77,7 +77,7 @@ class StatusBoard {
   EventFile* const events_;
   Metrics& metrics_;
   Counter &steps_total_, &samples_total_, &data_wait_total_, &comm_total_, &comm_exposed_total_;
-  Gauge &step_, &steps_wanted_, &loss_, &eval_loss_, &eval_metric_, &checkpoint_step_;
+  Gauge &ranks_, &step_, &steps_wanted_, &loss_, &eval_loss_, &eval_metric_, &checkpoint_step_;
   Gauge &checkpoint_time_, &batches_ready_;
   Histogram& step_seconds_;
 

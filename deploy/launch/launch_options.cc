@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "collective/rendezvous_url.h"
 
@@ -83,11 +84,31 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   return OkStatus();
 }
 
+// "4", or "2:4": four, of which the job can do without two.
+StatusOr<int> RanksOfHost(const ParsedArgs& args, int otherwise, LaunchOptions& options) {
+  const std::string text = args.Get("nproc");
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) return args.GetInt("nproc", otherwise, 1, kProcessesMax);
+  int most = 0;
+  if (!absl::SimpleAtoi(text.substr(0, colon), &options.ranks_least) ||
+      !absl::SimpleAtoi(text.substr(colon + 1), &most) || options.ranks_least < 1 ||
+      most < options.ranks_least || most > kProcessesMax) {
+    return InvalidArgument(
+        "%s: expected N or MIN:MAX with 1 <= MIN <= MAX <= %d, got \"%s\" [TD1006]",
+        Spelled(args, "nproc"), kProcessesMax, text);
+  }
+  return most;
+}
+
 Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
   const int cards = static_cast<int>(options.gpus.size());
-  TD_ASSIGN_OR_RETURN(const int nproc, args.GetInt("nproc", std::max(cards, 1), 1, kProcessesMax));
+  TD_ASSIGN_OR_RETURN(const int nproc, RanksOfHost(args, std::max(cards, 1), options));
   TD_ASSIGN_OR_RETURN(const std::vector<Endpoint> hosts,
                       ParseEndpoints("ips", args.Get("ips", "127.0.0.1")));
+  if (options.ranks_least > 0 && (hosts.size() > 1 || cards > 0)) {
+    return InvalidArgument("%s=%s is for the CPU ranks of one host alone; hint: --nproc=%d",
+                           Spelled(args, "nproc"), args.Get("nproc"), nproc);
+  }
   for (const Endpoint& host : hosts) {
     if (host.port != 0) {
       return InvalidArgument("--ips takes hosts without ports, got \"%s\"; hint: --start_port=%d",
@@ -212,7 +233,10 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"servers", "server_num", "N|LIST", "pservers: a number, or host:port,host:port of the job"},
       {"workers", "worker_num", "N|LIST",
        "trainers of pserver and hybrid mode: a number, or host:port list"},
-      {"nproc", "nproc_per_node", "N", "collective mode: ranks on each host"},
+      {"nproc", "nproc_per_node", "N|MIN:MAX",
+       "collective mode: ranks on each host; MIN:MAX starts MAX, and goes on without those that "
+       "are "
+       "lost while MIN are left (elastic)"},
       {"ips", "hosts", "LIST", "collective mode: hosts of the job, host,host"},
       {"gpus", "", "LIST", "cards, one trainer on each: 0,1"},
       {"start_port", "", "PORT",

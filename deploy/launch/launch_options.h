@@ -40,6 +40,7 @@ struct LaunchOptions {
   std::vector<std::string> trainer_args;  // handed on as they are
   int grace_s = 10;                       // from SIGTERM to SIGKILL
   int max_restarts = 0;                   // of processes that were killed
+  int ranks_least = 0;                    // that the job goes on with; 0: it needs all
   bool quiet = false;
   bool dry_run = false;
 

@@ -94,6 +94,10 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
     p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.max_restarts);
     p.env["TANDEM_LAUNCHER"] = plan.silent_fifo;
   }
+  if (plan.elastic()) {
+    p.env["TANDEM_WORLD_FILE"] = plan.world_file;
+    p.argv.push_back("--elastic=true");
+  }
   p.env["TRAINING_ROLE"] = "TRAINER";
   if (!options.rendezvous.empty()) p.env["TANDEM_LISTEN_HOST"] = p.endpoint.host;
   p.env["PADDLE_TRAINER_ID"] = p.env["RANK"] = std::to_string(rank);
@@ -225,6 +229,7 @@ Environment WithoutRanks(Environment env) {
                            "TANDEM_MAX_RESTARTS",
                            "TANDEM_RESTARTED",
                            "TANDEM_LAUNCHER",
+                           "TANDEM_WORLD_FILE",
                            "TRAINING_ROLE",
                            "PADDLE_TRAINER_ID",
                            "PADDLE_TRAINERS_NUM",
@@ -260,7 +265,9 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.pservers = JoinEndpoints(options.servers);
   plan.workers = plan.trainers = static_cast<int>(options.workers.size());
   const bool ranks = plan.mode == LaunchMode::kCollective || plan.mode == LaunchMode::kHybrid;
-  if (ranks && options.max_restarts > 0) {
+  plan.ranks_least = options.ranks_least;
+  if (plan.elastic()) plan.world_file = plan.log_dir + "/world";
+  if (ranks && (options.max_restarts > 0 || plan.elastic())) {
     plan.silent_fifo = plan.log_dir + "/silent";
   }
   ServerSettings settings;

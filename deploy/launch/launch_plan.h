@@ -42,8 +42,12 @@ struct LaunchPlan {
   int trainers = 0;                    // that the pservers wait for
   bool remote_workers = false;
   std::string silent_fifo;  // where ranks say who does not come (silent_ranks.h); empty: nowhere
+  std::string world_file;   // who takes part (collective/world_file.h); empty: all
+  int ranks_least = 0;      // of them; with it
   // Ranks that are killed come again, and the others wait for them.
   bool ranks_return() const { return !silent_fifo.empty(); }
+  // Ranks that are lost are done without.
+  bool elastic() const { return ranks_least > 0; }
 };
 
 // The launcher's environment without what another launcher said about ranks and addresses: a child

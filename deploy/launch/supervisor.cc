@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "collective/world_file.h"
 #include "common/base/stop_request.h"
 #include "deploy/launch/job_record.h"
 
@@ -80,6 +81,11 @@ StatusOr<int> Supervisor::Run() {
 Status Supervisor::StartAll() {
   if (signals_.get() < 0) return ResourceExhausted("signalfd: %s", ErrnoText(errno));
   if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(silent_.Open(plan_.silent_fifo));
+  if (plan_.elastic()) {
+    ElasticWorld world = {++world_version_, plan_.ranks_least, false, {}};
+    for (int rank = 0; rank < plan_.workers; ++rank) world.members.push_back(rank);
+    TD_RETURN_IF_ERROR(WriteElasticWorld(plan_.world_file, world));
+  }
   for (const ProcessPlan& p : plan_.processes) {
     const Status status = Annotate(Start(p), p.Name());
     if (status.code() == StatusCode::kNotFound) {
@@ -90,6 +96,33 @@ Status Supervisor::StartAll() {
     TD_RETURN_IF_ERROR(status);
   }
   return OkStatus();
+}
+
+std::vector<int> Supervisor::RanksHere() const {
+  std::vector<int> ranks;
+  for (const auto& child : children_) {
+    if (child->plan->role == Role::kTrainer && child->process->running()) {
+      ranks.push_back(child->plan->rank);
+    }
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+Status Supervisor::PublishWorld() {
+  const ElasticWorld world = {++world_version_, plan_.ranks_least, Over(), RanksHere()};
+  return WriteElasticWorld(plan_.world_file, world);
+}
+
+void Supervisor::ShowLeader() {
+  const std::vector<int> ranks = RanksHere();
+  if (options_.quiet || ranks.empty()) return;
+  for (const auto& child : children_) {
+    const bool shown = child->plan->role == Role::kTrainer && child->plan->rank == ranks[0];
+    for (size_t i = 0; shown && i < child->output.size(); ++i) {
+      child->output[i].ShowOn(i == 0 ? shown_stdout() : STDERR_FILENO);
+    }
+  }
 }
 
 Status Supervisor::Start(const ProcessPlan& plan, bool again) {
@@ -123,15 +156,17 @@ void Supervisor::Note(const char* event, const std::string& process, int64_t pid
 Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
   request.stdout_fd = request.stderr_fd = fileno(child.log.get());
   // Whoever has the lowest rank on this machine speaks for all.
-  const bool first_trainer =
-      child.plan->role == Role::kTrainer &&
-      std::none_of(children_.begin(), children_.end(), [&](const auto& c) {
-        return c->plan->role == Role::kTrainer && c->plan->rank < child.plan->rank;
-      });
-  if (options_.quiet || !first_trainer) return OkStatus();
-  const int stdout_shown = options_.only_stderr ? STDERR_FILENO : STDOUT_FILENO;
-  for (const int fd : {stdout_shown, STDERR_FILENO}) {
-    TD_ASSIGN_OR_RETURN(OutputChannel channel, OutputChannel::Open(fd, child.log.get()));
+  const bool first_trainer = child.plan->role == Role::kTrainer &&
+                             std::none_of(children_.begin(), children_.end(), [&](const auto& c) {
+                               return c->plan->role == Role::kTrainer &&
+                                      c->plan->rank < child.plan->rank && c->process->running();
+                             });
+  // In an elastic job others may come to speak.
+  const bool later = plan_.elastic() && child.plan->role == Role::kTrainer;
+  if (options_.quiet || !(first_trainer || later)) return OkStatus();
+  for (const int fd : {shown_stdout(), STDERR_FILENO}) {
+    TD_ASSIGN_OR_RETURN(OutputChannel channel,
+                        OutputChannel::Open(first_trainer ? fd : -1, child.log.get()));
     child.output.push_back(std::move(channel));
   }
   request.stdout_fd = child.output[0].child_fd();
@@ -234,6 +269,7 @@ void Supervisor::CollectEnded() {
   }
   if (phase_ == Phase::kRunning && stop_signal_ == 0) {
     Restart(ended);
+    LoseRanks(ended);
     Blame(ended);
   }
   // A pserver that was told to stop and ends otherwise than with 0 lost something.
@@ -261,6 +297,36 @@ void Supervisor::Restart(std::vector<Child*>& ended) {
       std::fprintf(stderr, "%s: %s: %s\n", options_.name, plan.Name().c_str(),
                    ToString(status).c_str());
     }
+  }
+}
+
+void Supervisor::LoseRanks(std::vector<Child*>& ended) {
+  if (!plan_.elastic()) return;
+  bool news = !ended.empty() && Over();
+  const int left = static_cast<int>(RanksHere().size());
+  const bool enough = left > 0 && (Over() || left >= plan_.ranks_least);
+  for (size_t i = 0; i < ended.size();) {
+    Child& child = *ended[i];
+    const ExitState exit = *child.process->Poll();
+    if (child.plan->role != Role::kTrainer || exit.signal == 0) {
+      ++i;
+      continue;
+    }
+    const std::string then = enough
+                                 ? absl::StrFormat("%d of %d ranks go on", left, plan_.workers)
+                                 : absl::StrFormat("%d of %d ranks are left, and the job needs %d",
+                                                   left, plan_.workers, plan_.ranks_least);
+    Note("lost", child.plan->Name(), child.process->pid(), then);
+    std::fprintf(stderr, "%s: %s was killed by %s: %s\n", options_.name, child.plan->Name().c_str(),
+                 SignalName(exit.signal).c_str(), then.c_str());
+    if (!enough) return;
+    ended.erase(ended.begin() + static_cast<ptrdiff_t>(i));
+    news = true;
+  }
+  if (!news) return;
+  ShowLeader();
+  if (const Status status = PublishWorld(); !status.ok()) {
+    std::fprintf(stderr, "%s: %s\n", options_.name, ToString(status).c_str());
   }
 }
 

@@ -58,6 +58,15 @@ class Supervisor {
   void CollectEnded();
   // Starts those again that died and can return, and takes them out of `ended`.
   void Restart(std::vector<Child*>& ended);
+  // Of an elastic job: who was killed is taken out of the world, and out of `ended`, where the job
+  // can do without.
+  void LoseRanks(std::vector<Child*>& ended);
+  // The trainers that run are those that take part.
+  Status PublishWorld();
+  // Shows the output of the lowest rank that runs.
+  void ShowLeader();
+  std::vector<int> RanksHere() const;  // that run
+  int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
   // Whether ranks have come to the end of the job: a successor would meet nobody.
   bool Over() const;
   void Blame(const std::vector<Child*>& ended);
@@ -80,6 +89,7 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   Time started_{}, kill_at_ = Time::max();
   int restarts_ = 0;
+  int64_t world_version_ = 0;
   int stop_signal_ = 0;    // from outside; 0: none
   Time stopped_at_{};      // when stop_signal_ came
   bool kill_now_ = false;  // a second signal came

@@ -70,8 +70,10 @@ class CommonStateTest : public ::testing::Test {
     World world = MakeInprocCommunicators(kRanks, {});
     OnEveryRank(kRanks, [&](int r) {
       Rank& rank = ranks_[r];
-      const auto step = ShareState(*world[r], program_, *rank.scope,
-                                   fresh.contains(r) ? nullptr : &*rank.point, begin);
+      const bool is_new = fresh.contains(r);
+      const auto step =
+          ShareState(*world[r], program_, *rank.scope, is_new ? -1 : rank.point->step(),
+                     is_new ? nullptr : &*rank.point, begin);
       ASSERT_TRUE(step.ok()) << step.status();
       rank.agreed = *step;
     });

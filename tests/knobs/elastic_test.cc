@@ -1,0 +1,78 @@
+// elastic: a job goes on without a rank that is lost, with the bits of an undisturbed one; without
+// the knob it ends.
+#include <signal.h>
+
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::HasSubstr;
+using Args = std::vector<std::string>;
+
+class ElasticTest : public JobTest {
+ protected:
+  static Args With(Args args, const Args& more) {
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  // `launch` with two ranks, of which one is killed at step 20.
+  std::unique_ptr<ChildProcess> Killed(const std::string& name, const Args& args, int rank) const {
+    auto job = StartJob(name, {"--mode=collective", "--nproc=1:2"}, args);
+    EXPECT_TRUE(WaitUntil([&] { return StepOf(*job) >= 20; })) << job->Output();
+    const pid_t pid = TrainerOf(*job, rank);
+    EXPECT_NE(pid, 0);
+    if (pid != 0) kill(pid, SIGKILL);
+    return job;
+  }
+
+  const Args kArgs = {"--steps_max=3000", "--epochs=10", "--log_every_steps=5",
+                      "--deterministic=true"};
+};
+
+TEST_F(ElasticTest, TheJobGoesOnWithTheSameBits) {
+  const JobRun quiet = RunJob("quiet", {"--mode=collective", "--nproc=2"}, kArgs);
+  for (const int rank : {1, 0}) {
+    const std::string name = "killed" + std::to_string(rank);
+    const auto job = Killed(name, kArgs, rank);
+    EXPECT_EQ(job->Wait(), 0) << job->Output();
+    const JobResult result = ResultOf(name);
+    EXPECT_EQ(result.steps, 3000);
+    EXPECT_EQ(result.params_sha256, quiet.result.params_sha256) << job->Output();
+    EXPECT_EQ(result.loss, quiet.result.loss);
+    EXPECT_THAT(job->Output(), HasSubstr("trainer " + std::to_string(rank) + " is lost"));
+  }
+}
+
+TEST_F(ElasticTest, WithoutItTheJobEnds) {
+  const auto job = Killed("ends", With(kArgs, {"--elastic=false"}), 1);
+  EXPECT_EQ(job->Wait(), 128 + SIGKILL) << job->Output();
+}
+
+TEST_F(ElasticTest, WhatCannotChangeIsRefused) {
+  const struct {
+    Args launch, args;
+    const char* why;
+  } rows[] = {
+      {{"--nproc=2"}, {"--elastic=true"}, "tandemrun --nproc=MIN:MAX"},
+      {{"--nproc=1:2"}, {"--sharding=true"}, "elastic is not built yet with sharding"},
+      {{"--nproc=1:2"}, {"--localsgd=true"}, "elastic is not built yet with localsgd"},
+      {{"--nproc=1:2"}, {"--dgc=true", "--optimizer.type=momentum"}, "not built yet with dgc"},
+      {{"--nproc=1:2"}, {"--reduce_strategy=Reduce"}, "not built yet with reduce_strategy"},
+      {{"--nproc=1:2"}, {"--place=cuda"}, "elastic is not built yet with place cuda"},
+      {{"--nproc=1:2"}, {"--cpu_num=2"}, "elastic is not built yet with cpu_num above 1"},
+      {{"--nproc=3:4"}, {"--deterministic=true"}, "do not divide among 3"},
+  };
+  int number = 0;
+  for (const auto& row : rows) {
+    const auto job =
+        StartJob("refused" + std::to_string(number++), With({"--mode=collective"}, row.launch),
+                 With(row.args, {"--steps_max=10"}));
+    EXPECT_EQ(job->Wait(), 2) << row.why << job->Output();
+    EXPECT_THAT(job->Output(), HasSubstr(row.why));
+  }
+}
+
+}  // namespace
+}  // namespace tandem
