@@ -158,6 +158,11 @@ StatusOr<ElasticResult> ElasticRun::Run() {
 }  // namespace
 
 Status CheckElastic(const JobSources& sources, const JobConfig& config, const RankInfo& rank) {
+  if (!config.strategy().elastic()) {
+    return InvalidArgument(
+        "elastic: false contradicts tandemrun --nproc=MIN:MAX [TD1005]; hint: --nproc=%d",
+        rank.size);
+  }
   if (rank.world_file.empty()) {
     return InvalidArgument(
         "elastic: nobody says who takes part [TD1007]; hint: tandemrun --nproc=MIN:MAX starts MAX "

@@ -25,8 +25,9 @@ struct ElasticResult {
   bool leads = false;  // rank 0 of the last world
 };
 
-// Whether this job, which is one for `rank.size` ranks, can be one for the fewest that the world
-// file allows. UNIMPLEMENTED naming a setting with which ranks cannot change; INVALID_ARGUMENT.
+// Whether this job, elastic or started as one, and one for `rank.size` ranks, can be one for the
+// fewest that the world file allows. UNIMPLEMENTED naming a setting with which ranks cannot change;
+// INVALID_ARGUMENT.
 Status CheckElastic(const JobSources& sources, const JobConfig& config, const RankInfo& rank);
 
 // Trains in one world after another until the job's end. Those members of a world train that are

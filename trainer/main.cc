@@ -257,10 +257,9 @@ void SetNcclEnvironment(const JobConfig& config, const RankInfo& rank, Environme
 
 Status Train(const JobSources& sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
-  TD_ASSIGN_OR_RETURN(RankInfo rank, Rank(sources.environment));
+  TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
   TD_ASSIGN_OR_RETURN(EffectiveJob job, LoadJob(sources, rank.size));
-  const bool elastic = job.config->strategy().elastic();
-  if (!elastic) rank.world_file.clear();
+  const bool elastic = job.config->strategy().elastic() || !rank.world_file.empty();
   if (rank.rank == 0) {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     std::fputs((job.notes + job.text + IdleCoresNote(*job.config, rank, cores)).c_str(), stderr);

@@ -37,7 +37,7 @@ TEST_F(BadInputTest, FlagsAndKnobs) {
   const std::vector<Case> cases = {
       {{"--a_sinc=true"}, 2, {"a_sinc", "did you mean", "a_sync"}},
       {{"--mode=pserver", "--min_block_size=0"}, 2, {"min_block_size", "1"}},
-      {{"--elastic=true"}, 2, {"elastic", "not built yet"}},
+      {{"--mode=collective", "--elastic=true"}, 2, {"elastic", "tandemrun --nproc=MIN:MAX"}},
       {{"--amp=true", "--amp_configs.custom_white_list=softmax_with_cross_entropy"},
        2,
        {"no 16-bit form"}},

@@ -17,9 +17,10 @@ class ElasticTest : public JobTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // `launch` with two ranks, of which one is killed at step 20.
-  std::unique_ptr<ChildProcess> Killed(const std::string& name, const Args& args, int rank) const {
-    auto job = StartJob(name, {"--mode=collective", "--nproc=1:2"}, args);
+  // A job of two ranks (`nproc`), of which one is killed behind step 20.
+  std::unique_ptr<ChildProcess> Killed(const std::string& name, const std::string& nproc,
+                                       const Args& args, int rank) const {
+    auto job = StartJob(name, {"--mode=collective", "--nproc=" + nproc}, args);
     EXPECT_TRUE(WaitUntil([&] { return StepOf(*job) >= 20; })) << job->Output();
     const pid_t pid = TrainerOf(*job, rank);
     EXPECT_NE(pid, 0);
@@ -35,7 +36,7 @@ TEST_F(ElasticTest, TheJobGoesOnWithTheSameBits) {
   const JobRun quiet = RunJob("quiet", {"--mode=collective", "--nproc=2"}, kArgs);
   for (const int rank : {1, 0}) {
     const std::string name = "killed" + std::to_string(rank);
-    const auto job = Killed(name, kArgs, rank);
+    const auto job = Killed(name, "1:2", kArgs, rank);
     EXPECT_EQ(job->Wait(), 0) << job->Output();
     const JobResult result = ResultOf(name);
     EXPECT_EQ(result.steps, 3000);
@@ -46,7 +47,7 @@ TEST_F(ElasticTest, TheJobGoesOnWithTheSameBits) {
 }
 
 TEST_F(ElasticTest, WithoutItTheJobEnds) {
-  const auto job = Killed("ends", With(kArgs, {"--elastic=false"}), 1);
+  const auto job = Killed("ends", "2", kArgs, 1);
   EXPECT_EQ(job->Wait(), 128 + SIGKILL) << job->Output();
 }
 
@@ -56,6 +57,7 @@ TEST_F(ElasticTest, WhatCannotChangeIsRefused) {
     const char* why;
   } rows[] = {
       {{"--nproc=2"}, {"--elastic=true"}, "tandemrun --nproc=MIN:MAX"},
+      {{"--nproc=1:2"}, {"--elastic=false"}, "contradicts tandemrun --nproc=MIN:MAX"},
       {{"--nproc=1:2"}, {"--sharding=true"}, "elastic is not built yet with sharding"},
       {{"--nproc=1:2"}, {"--localsgd=true"}, "elastic is not built yet with localsgd"},
       {{"--nproc=1:2"}, {"--dgc=true", "--optimizer.type=momentum"}, "not built yet with dgc"},
@@ -72,6 +74,16 @@ TEST_F(ElasticTest, WhatCannotChangeIsRefused) {
     EXPECT_EQ(job->Wait(), 2) << row.why << job->Output();
     EXPECT_THAT(job->Output(), HasSubstr(row.why));
   }
+}
+
+// What a step is must not depend on who does it.
+TEST_F(ElasticTest, BatchesOfRanksAreRefused) {
+  std::string text = ReadWholeFile(job_);
+  const std::string global = "global_batch_size: 128";
+  job_ = Write("each.pbtxt", text.replace(text.find(global), global.size(), "batch_size: 32"));
+  const auto job = StartJob("each", {"--nproc=1:2"}, {"--steps_max=10"});
+  EXPECT_EQ(job->Wait(), 2) << job->Output();
+  EXPECT_THAT(job->Output(), HasSubstr("global_batch_size: 64"));
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ TEST_F(LaunchOptionsTest, UnderstoodLines) {
       {"@/ps.pbtxt --servers=127.0.0.1:7001,127.0.0.1:7002 --workers=1", LaunchMode::kPserver, 2,
        1},
       {"--mode=collective --nproc=2 @/job.pbtxt", LaunchMode::kCollective, 0, 2},
+      {"--nproc=2:4 @/job.pbtxt", LaunchMode::kCollective, 0, 4},
       {"--nproc_per_node=2 @/ps.pbtxt", LaunchMode::kCollective, 0, 2},
       {"--mode=collective --gpus=0,1,2 @/job.pbtxt", LaunchMode::kCollective, 0, 3},
       {"--ips=127.0.0.1,localhost --nproc=2 @/job.pbtxt", LaunchMode::kCollective, 0, 4},
@@ -133,6 +134,13 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--gpus=0,1,2 --nproc=2 @/job.pbtxt", "3 cards for 2 workers"},
       {"--ips=240.0.0.1,240.0.0.2 --nproc=1 @/job.pbtxt", "none of the hosts"},
       {"--ips=127.0.0.1:80 --nproc=1 @/job.pbtxt", "hosts without ports"},
+      {"--nproc=0:2 @/job.pbtxt", "--nproc: expected N or MIN:MAX with 1 <= MIN"},
+      {"--nproc=3:2 @/job.pbtxt", "--nproc: expected N or MIN:MAX"},
+      {"--nproc=2: @/job.pbtxt", "--nproc: expected N or MIN:MAX"},
+      {"--nproc=1:2:3 @/job.pbtxt", "--nproc: expected N or MIN:MAX"},
+      {"--nproc=1:99999 @/job.pbtxt", "MAX <= 1024, got \"1:99999\""},
+      {"--nproc=1:2 --ips=127.0.0.1,localhost @/job.pbtxt", "one host alone"},
+      {"--nproc=1:2 --gpus=0,1 @/job.pbtxt", "--nproc=1:2 is for the CPU ranks"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.line);
@@ -191,6 +199,26 @@ TEST_F(LaunchOptionsTest, OnManyHostsOnlyLocalProcessesAreStarted) {
   EXPECT_EQ(env.at("TANDEM_SECRET_FILE"), dir_ + "/s");
   EXPECT_EQ(plan->processes[1].argv.back(), "--epochs=3");
   EXPECT_TRUE(plan->remote_workers);
+}
+
+// The ranks of an elastic job know where it is said who takes part, and which knob that is.
+TEST_F(LaunchOptionsTest, RanksThatMayBeLost) {
+  const auto plan = Plan("--nproc=2:3 --log_dir=@/log @/job.pbtxt -- --epochs=3");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->processes.size(), 3u);
+  EXPECT_TRUE(plan->elastic());
+  EXPECT_EQ(plan->ranks_least, 2);
+  for (const ProcessPlan& p : plan->processes) {
+    EXPECT_EQ(p.env.at("TANDEM_WORLD_FILE"), dir_ + "/log/world");
+    EXPECT_EQ(p.env.at("TANDEM_LAUNCHER"), dir_ + "/log/silent");
+    EXPECT_THAT(p.argv, Contains("--elastic=true"));
+    EXPECT_EQ(p.argv.back(), "--epochs=3");
+  }
+  EXPECT_EQ(WithoutRanks(plan->processes[0].env).count("TANDEM_WORLD_FILE"), 0u);
+  const auto fixed = Plan("--nproc=3 --log_dir=@/log @/job.pbtxt");
+  ASSERT_TRUE(fixed.ok()) << fixed.status();
+  EXPECT_FALSE(fixed->elastic());
+  EXPECT_EQ(fixed->processes[0].env.count("TANDEM_WORLD_FILE"), 0u);
 }
 
 TEST_F(LaunchOptionsTest, RanksMeetWhereTheyAreTold) {

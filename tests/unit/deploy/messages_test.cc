@@ -58,6 +58,7 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"%s: expected a JSON object with accuracy, images_per_s, seconds, steps and params_sha256",
        "cli_test"},
       {"the trainer wrote no %s", "cli_test"},
+      {"--only: %s is not built yet", "all knobs are built; the next one is not, at first"},
       {"%s is not what a trainer writes: %s", "a trainer of another version"},
       {"stopped by a signal", "minutes of measuring; knob_bench_test"},
       {"the job %s ended with exit code %d (said above)", "minutes of measuring; knob_bench_test"},

@@ -59,16 +59,7 @@ TEST(Validate, ReduceWithOneRankIsReported) {
   EXPECT_EQ(Validate(text, TrainMode::kLocal, 2).NoteText(), "");
 }
 
-TEST(Validate, NotBuiltYetUnlessDefault) {
-  const std::pair<const char*, const char*> refused[] = {
-      {"elastic: true", "elastic: true is not built yet"},
-      {"a_sync_configs { heter_worker_device_guard: \"gpu\" }",
-       "heter_worker_device_guard: gpu is not built yet"},
-  };
-  for (const auto& [text, message] : refused) {
-    const Diagnostics d = Validate(text, TrainMode::kPserver);
-    EXPECT_THAT(d.ErrorText(), HasSubstr(message)) << text;
-  }
+TEST(Validate, DefaultsAndWhatIsBuiltAreTaken) {
   for (const char* text :
        {"amp: false", "fuse_all_reduce_ops: true", "num_threads: 1", "fuse_grad_size_in_MB: 32.0",
         "build_strategy { memory_optimize: None }", "build_strategy { debug_graphviz_path: \"\" }",
