@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "kernels/exec/comm.h"
@@ -33,6 +34,27 @@ class CommRoutes {
     int index;  // there
   };
   std::vector<Route> routes_;  // by number
+};
+
+// Nodes that ranks run among themselves go to one handler, all others to that of the pservers.
+class SplitComm final : public CommHandler {
+ public:
+  // Before all else. Both must outlive the calls of this.
+  void Bind(CommHandler* servers, CommHandler* ranks) {
+    servers_ = servers;
+    ranks_ = ranks;
+  }
+  StatusOr<int> Register(const CommNode& node) override {
+    const std::string& type = node.op->type;
+    const bool among_ranks = type.starts_with("c_") || type == "send_v2" || type == "recv_v2";
+    return routes_.Register(among_ranks ? ranks_ : servers_, node);
+  }
+  void Start(int index, int64_t step, CommDone* done) override { routes_.Start(index, step, done); }
+  Duration timeout() const override { return routes_.timeout(); }
+
+ private:
+  CommHandler *servers_ = nullptr, *ranks_ = nullptr;
+  CommRoutes routes_;
 };
 
 }  // namespace tandem

@@ -17,19 +17,21 @@
 namespace tandem {
 namespace {
 
-class HybridMode final : public ModeDriver, public CommHandler {
+class HybridMode final : public ModeDriver {
  public:
   explicit HybridMode(const ModeOptions& options)
       : options_(options),
         tables_(MakePserverMode(options)),
-        dense_(MakeCollectiveMode(options, {})) {}
+        dense_(MakeCollectiveMode(options, {})) {
+    comm_.Bind(tables_->comm(), dense_->comm());
+  }
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
   Status DistributeForward(Program& program) override {
     return tables_->DistributeForward(program);
   }
   CommHandler* comm() override {
-    return options_.peers_return ? static_cast<CommHandler*>(&push_first_) : this;
+    return options_.peers_return ? static_cast<CommHandler*>(&push_first_) : &comm_;
   }
   CommHandler* evaluation_comm() override { return tables_->evaluation_comm(); }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
@@ -65,40 +67,20 @@ class HybridMode final : public ModeDriver, public CommHandler {
     tables_->Abort(why);
   }
 
-  // Of all nodes, by who carries them.
-  StatusOr<int> Register(const CommNode& node) override {
-    const bool collective = node.op->type.starts_with("c_");
-    return routes_.Register((collective ? dense_ : tables_)->comm(), node);
-  }
-  void Start(int index, int64_t step, CommDone* done) override { routes_.Start(index, step, done); }
-  Duration timeout() const override { return routes_.timeout(); }
-
  private:
-  Status CheckTogether(int64_t of_tables, int64_t of_dense) const;
-
   const ModeOptions options_;
   Scope* scope_ = nullptr;
-  CommRoutes routes_;
-  PushFirst push_first_{*this};
+  SplitComm comm_;
+  PushFirst push_first_{comm_};
   const std::unique_ptr<ModeDriver> tables_, dense_;  // last: their calls end in the above
 };
-
-// In sync mode the servers' version is the step that is next.
-Status HybridMode::CheckTogether(int64_t of_tables, int64_t of_dense) const {
-  if (options_.regime != PsRegime::kSync) return OkStatus();
-  if (of_tables == of_dense || of_tables == of_dense + 1) return OkStatus();
-  return FailedPrecondition(
-      "the tables on the pservers stand before step %d and the dense parameters before step %d; "
-      "hint: start pservers and trainers together, from the job's checkpoint",
-      of_tables, of_dense);
-}
 
 StatusOr<int64_t> HybridMode::Start(const Program& program, Scope& scope, const TensorMap& state,
                                     int64_t step, const std::function<bool()>& stop) {
   scope_ = &scope;
   TD_ASSIGN_OR_RETURN(const int64_t of_tables, tables_->Start(program, scope, state, step, stop));
   TD_ASSIGN_OR_RETURN(step, dense_->Start(program, scope, state, step, stop));
-  TD_RETURN_IF_ERROR(CheckTogether(of_tables, step));
+  TD_RETURN_IF_ERROR(CheckTogether(options_.regime, of_tables, step));
   return step;
 }
 
@@ -106,7 +88,7 @@ StatusOr<int64_t> HybridMode::Recover(const Status& why, const Program& program,
                                       const std::function<bool()>& stop) {
   TD_ASSIGN_OR_RETURN(const int64_t step, dense_->Recover(why, program, point, stop));
   TD_ASSIGN_OR_RETURN(const int64_t of_tables, tables_->Start(program, *scope_, {}, 0, stop));
-  TD_RETURN_IF_ERROR(CheckTogether(of_tables, step));
+  TD_RETURN_IF_ERROR(CheckTogether(options_.regime, of_tables, step));
   push_first_.Reset();
   return step;
 }
@@ -133,12 +115,22 @@ StatusOr<TensorMap> HybridMode::State(const Program& program, const Scope& scope
 
 }  // namespace
 
+Status CheckTogether(PsRegime regime, int64_t of_tables, int64_t of_dense) {
+  if (regime != PsRegime::kSync) return OkStatus();
+  if (of_tables == of_dense || of_tables == of_dense + 1) return OkStatus();
+  return FailedPrecondition(
+      "the tables on the pservers stand before step %d and the dense parameters before step %d; "
+      "hint: start pservers and trainers together, from the job's checkpoint",
+      of_tables, of_dense);
+}
+
 StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options) {
   if (options.regime == PsRegime::kGeo) {
     return Unimplemented("geo (a_sync_configs.k_steps) is not built yet in hybrid mode");
   }
   if (options.average)
     return Unimplemented("localsgd and adaptive_localsgd are not built yet in hybrid mode");
+  if (options.heter_workers > 0) return MakeHeterMode(options);
   return std::make_unique<HybridMode>(options);
 }
 

@@ -8,6 +8,7 @@
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
+#include "trainer/heter_config.h"
 #include "trainer/models/models.h"
 #include "trainer/optimizer_config.h"
 #include "trainer/pipeline_config.h"
@@ -227,6 +228,7 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
   SetDecaySteps(job.config.get());
   job.text = EffectiveText(config, origins);
   SetLogicalShards(context.ranks, job.config.get());
+  CheckHeterWorkers(config, workers, sources.heter_workers, origins, diagnostics);
   SetSections(context.ranks, JobDir(sources.path), origins, diagnostics, job.config.get());
   job.notes = diagnostics->NoteText();
   return job;
@@ -436,6 +438,9 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
     options.sections = std::max(1, config.model().sections());
     options.micro_batches = strategy.pipeline_configs().micro_batch();
   }
+  if (rank.heter_workers > 0) options.sections = 2;
+  options.heter_workers = rank.heter_workers;
+  options.device_guard = strategy.a_sync_configs().heter_worker_device_guard();
   options.choose_by_model = strategy.allreduce_choice() == DistributedStrategy::ByModel;
   if (strategy.use_hierarchical_allreduce()) {
     options.group = strategy.hierarchical_allreduce_inter_nranks();
@@ -473,7 +478,7 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
     case PSERVER:
       return MakePserverMode(options);
     case COLLECTIVE:
-      if (options.sections > 0) return MakePipelineMode(options);
+      if (config.strategy().pipeline()) return MakePipelineMode(options);
       return MakeCollectiveMode(options, {});
     case HYBRID:
       return MakeHybridMode(options);

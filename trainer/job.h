@@ -25,7 +25,8 @@ struct JobSources {
   Settings overrides;              // by flags
   std::vector<std::string> flags;  // of the program: what an override may have meant
   std::map<std::string, std::string> environment;
-  Settings chosen;  // by `auto`: what is set anywhere else stays
+  Settings chosen;        // by `auto`: what is set anywhere else stays
+  int heter_workers = 0;  // beside the workers
 };
 
 struct EffectiveJob {

@@ -208,7 +208,7 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
       std::fprintf(stderr, "auto: %s\n", line.c_str());
     };
     TD_ASSIGN_OR_RETURN(with.chosen, AutoTune(context, *job->config, stop, clock));
-    TD_ASSIGN_OR_RETURN(*job, LoadJob(with, rank.size));
+    TD_ASSIGN_OR_RETURN(*job, LoadJob(with, rank.workers()));
     if (rank.rank == 0) TellChosen(job->text);
   }
   if (rank.rank != 0 || FLAGS_strategy_out.empty()) return OkStatus();
@@ -255,10 +255,11 @@ void SetNcclEnvironment(const JobConfig& config, const RankInfo& rank, Environme
   std::fprintf(stderr, "environment of NCCL: %s\n", variables.c_str());
 }
 
-Status Train(const JobSources& sources) {
+Status Train(JobSources sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
-  TD_ASSIGN_OR_RETURN(EffectiveJob job, LoadJob(sources, rank.size));
+  sources.heter_workers = rank.heter_workers;
+  TD_ASSIGN_OR_RETURN(EffectiveJob job, LoadJob(sources, rank.workers()));
   const bool elastic = job.config->strategy().elastic() || !rank.world_file.empty();
   if (rank.rank == 0) {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -354,7 +355,7 @@ int Main(int argc, char** argv) {
     sources.overrides = *std::move(overrides);
     for (const auto& flag : OwnFlags(__FILE__)) sources.flags.push_back(flag.name);
     sources.environment = ReadEnvironment();
-    status = Train(sources);
+    status = Train(std::move(sources));
   }
   if (status.ok()) return kExitOk;
   std::cerr << "tandem-trainer: " << Said(status) << std::endl;

@@ -103,14 +103,19 @@ struct ModeOptions {
   int group = 1;                     // ranks of a group of the hierarchical allreduce; 1: none
   bool group_by_leaders = false;     // HierarchyForm::kLeaders (collective/hierarchy.h)
   bool choose_by_model = false;      // algorithms of allreduces (trainer/allreduce_choice.h)
-  int sections = 0;                  // of a pipeline; 0: none (pipeline_mode.cc)
-  int micro_batches = 1;             // with it
+  int sections = 1;                  // of the program, with ranks of their own (pipeline_mode.cc)
+  int micro_batches = 1;             // of a pipeline
+  // hybrid
+  int heter_workers = 0;     // the last of the ranks (heter_mode.cc)
+  std::string device_guard;  // "cpu" or "gpu": what they run
 };
 
 // One thread, except that communication ends on threads of the mode's own.
 class ModeDriver {
  public:
   virtual ~ModeDriver() = default;
+  // Says of the operators of the model which ranks run them (op_device), before all passes.
+  virtual Status PlaceOperators(Program&) { return OkStatus(); }
   // Inserts communication and optimizer operators behind the gradients.
   virtual Status Distribute(Program& program, const std::vector<ParamGrad>& grads) = 0;
   // The same for the forward program that is evaluated.
@@ -123,10 +128,14 @@ class ModeDriver {
   virtual CommHandler* evaluation_comm() { return nullptr; }
   // So many ranks, one behind the other, work on the same piece of the batch.
   virtual int sections() const { return 1; }
+  // Parts of this rank's batch in which its program computes it.
+  virtual int micro_batches() const { return 1; }
   // Whether this rank takes part in evaluations, as rank 0 does; and what it then runs of the
   // forward program, which is bound to its batch.
   virtual bool evaluates() const { return params_are_spread(); }
   virtual StatusOr<Program> Evaluated(const Program& forward) { return forward; }
+  // Whether that is the communication of rank 0's program and no more.
+  virtual bool serves() const { return true; }
   // Connects to the others and makes everybody's parameters equal. `scope` holds initial values, or
   // those of a checkpoint of step `step`; `state` that checkpoint's optimizer slots, where the mode
   // keeps them elsewhere than in the scope; with sections its parameters too. Returns the step to
@@ -205,6 +214,8 @@ std::unique_ptr<ModeDriver> MakeMeetingMode(const ModeOptions& options,
                                             std::unique_ptr<ModeDriver> servers);
 // Tables as in pserver mode, everything else as in collective mode.
 StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options);
+// The same with heter workers, each for equally many trainers.
+StatusOr<std::unique_ptr<ModeDriver>> MakeHeterMode(const ModeOptions& options);
 
 // ---- Shared by the modes that communicate ------------------------------------------------------
 
@@ -226,6 +237,10 @@ WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& sto
 
 // Whether any rank says `mine`. Within `patience`.
 StatusOr<bool> AnyRank(Communicator& communicator, bool mine, Duration patience);
+
+// Whether tables on pservers and dense parameters on ranks stand before the same step, or the
+// tables before the next. In sync mode the servers' version is the step that is next.
+Status CheckTogether(PsRegime regime, int64_t of_tables, int64_t of_dense);
 
 // UNIMPLEMENTED naming a table with table_rules: this mode keeps tables whole.
 Status RefuseTableRules(const Program& program);

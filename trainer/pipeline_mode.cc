@@ -2,8 +2,10 @@
 // rank does is in its program (kernels/graph/passes/micro_batches.h); here is who carries it:
 // values go to later sections over one communicator, gradients to earlier ones over another, so
 // that neither waits for the other, and the ranks of a section reduce their gradients over a third.
+#include <algorithm>
 #include <atomic>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "collective/connect.h"
@@ -13,6 +15,7 @@
 #include "trainer/pipeline_config.h"
 #include "trainer/rank_waits.h"
 #include "trainer/spread_state.h"
+#include "trainer/staged_comm.h"
 
 namespace tandem {
 namespace {
@@ -20,17 +23,15 @@ namespace {
 class PipelineMode final : public ModeDriver, public CommHandler {
  public:
   explicit PipelineMode(const ModeOptions& options)
-      : options_(options),
-        rank_{.section = options.rank % options.sections,
-              .sections = options.sections,
-              .first_rank = options.rank - options.rank % options.sections,
-              .micro_batches = options.micro_batches} {}
+      : options_(options), rank_(RankOf(options.rank)) {}
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
-  CommHandler* comm() override { return this; }
-  CommHandler* evaluation_comm() override { return this; }
+  CommHandler* comm() override { return &staged_; }
+  CommHandler* evaluation_comm() override { return &staged_; }
   int sections() const override { return options_.sections; }
+  int micro_batches() const override { return rank_.micro_batches; }
   bool evaluates() const override { return rank_.first_rank == 0; }
+  bool serves() const override { return false; }
   StatusOr<Program> Evaluated(const Program& forward) override {
     return ForwardSection(forward, rank_);
   }
@@ -58,6 +59,12 @@ class PipelineMode final : public ModeDriver, public CommHandler {
 
  private:
   bool leader() const { return options_.rank == 0; }
+  // Sections are kinds of ranks: trainers first, then heter workers.
+  bool kinds() const { return options_.heter_workers > 0; }
+  int trainers() const { return options_.ranks - options_.heter_workers; }
+  PipelineRank RankOf(int rank) const;
+  std::vector<int> Replicas() const;  // the ranks of this one's section
+  int OwnerOf(int section) const { return kinds() ? section * trainers() : section; }
   std::vector<Communicator*> All() const;
   Communicator& CommunicatorOf(const CommBucket& bucket) const;
   Status KeepSpread(const Program& whole, const std::vector<ParamGrad>& grads);
@@ -68,6 +75,7 @@ class PipelineMode final : public ModeDriver, public CommHandler {
 
   const ModeOptions options_;
   const PipelineRank rank_;
+  StagedComm staged_{*this};  // a heter worker may be on a device
   Scope* scope_ = nullptr;
   SpreadState params_, state_;
   TensorMap last_params_;  // of rank 0, behind Finish
@@ -79,6 +87,30 @@ class PipelineMode final : public ModeDriver, public CommHandler {
   // Last: their threads use the rest. What there is nobody for is not there.
   std::unique_ptr<Communicator> world_, forward_, backward_, replicas_;
 };
+
+PipelineRank PipelineMode::RankOf(int rank) const {
+  PipelineRank found{.sections = options_.sections, .micro_batches = options_.micro_batches};
+  if (!kinds()) {
+    found.section = rank % options_.sections;
+    found.first_rank = rank - found.section;
+    return found;
+  }
+  const int each = trainers() / options_.heter_workers;
+  found.section = rank < trainers() ? 0 : 1;
+  found.first_rank = found.section == 0 ? rank : (rank - trainers()) * each;
+  found.apart = trainers() + found.first_rank / each - found.first_rank;
+  found.rank_each = found.section == 1;
+  found.micro_batches = found.section == 0 ? 1 : each;
+  return found;
+}
+
+std::vector<int> PipelineMode::Replicas() const {
+  std::vector<int> same;
+  for (int r = 0; r < options_.ranks; ++r) {
+    if (RankOf(r).section == rank_.section) same.push_back(r);
+  }
+  return same;
+}
 
 std::vector<Communicator*> PipelineMode::All() const {
   std::vector<Communicator*> all;
@@ -98,13 +130,13 @@ Status PipelineMode::Distribute(Program& program, const std::vector<ParamGrad>& 
   TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(options_.optimizer));
   if (reach == UpdateReach::kAll) {
     return Unimplemented(
-        "pipeline with clip_global_norm is not built yet: no rank has all gradients; hint: clip "
-        "each gradient by its own norm (clip_norm)");
+        "clip_global_norm is not built yet with pipeline or heter workers: no rank has all "
+        "gradients; hint: clip each gradient by its own norm (clip_norm)");
   }
   TD_RETURN_IF_ERROR(KeepSpread(program, grads));
   TD_ASSIGN_OR_RETURN(SectionProgram made, UnrollSection(program, grads, rank_));
   program = std::move(made.program);
-  if (options_.ranks > options_.sections) {
+  if (Replicas().size() > 1) {
     TD_RETURN_IF_ERROR(InsertAllReduce(program, GroupedGradients(program, made.grads, options_)));
   }
   TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, made.grads));
@@ -115,21 +147,28 @@ Status PipelineMode::Distribute(Program& program, const std::vector<ParamGrad>& 
 // Who has what of the whole program: the first replica's ranks are the owners.
 Status PipelineMode::KeepSpread(const Program& whole, const std::vector<ParamGrad>& grads) {
   TD_ASSIGN_OR_RETURN(const Sections cut, CutSections(whole));
+  std::set<std::string> tables;  // of rows that lie on pservers (heter_mode.cc)
+  for (const Op& op : whole.ops) {
+    if (op.type == "lookup_table_sparse_grad") tables.insert(op.inputs[1].front());
+  }
   std::vector<int> owners;
-  for (const ParamGrad& pair : grads) owners.push_back(cut.homes.at(pair.param));
+  for (const ParamGrad& pair : grads) owners.push_back(OwnerOf(cut.homes.at(pair.param)));
   TD_ASSIGN_OR_RETURN(
       state_, SpreadState::Make(whole, options_.optimizer, grads, owners, options_.sections));
   std::map<std::string, int> params;
   for (const Var& var : whole.vars()) {
     const auto home = cut.homes.find(var.name);
-    if (home == cut.homes.end() || !var.saved) continue;
+    if (home == cut.homes.end() || !var.saved || tables.contains(var.name)) continue;
     if (var.kind == VarKind::kParam) {
-      params.insert(*home);
+      params.emplace(var.name, OwnerOf(home->second));
     } else {
-      state_.Add(var.name, var.desc, home->second);
+      state_.Add(var.name, var.desc, OwnerOf(home->second));
     }
   }
   params_ = SpreadState::OfParams(whole, params, options_.sections);
+  if (kinds()) {
+    for (SpreadState* spread : {&state_, &params_}) spread->SetRuns(trainers());
+  }
   return OkStatus();
 }
 
@@ -150,12 +189,15 @@ Status PipelineMode::ConnectAll(const std::function<bool()>& stop) {
     TD_ASSIGN_OR_RETURN(backward_, connect({}));
   }
   if (options_.ranks > options_.sections) {
-    std::vector<int> same;
-    for (int r = rank_.section; r < options_.ranks; r += options_.sections) same.push_back(r);
-    TD_ASSIGN_OR_RETURN(replicas_, connect(std::move(same)));
+    TD_ASSIGN_OR_RETURN(replicas_, connect(Replicas()));
   }
   for (const auto& bucket : buckets_) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
-  LOG_IF(INFO, leader()) << absl::StrFormat(
+  LOG_IF(INFO, leader() && kinds()) << absl::StrFormat(
+      "heter workers: %d, each for %d trainers; they run what is under device guard \"%s\"; over "
+      "%s",
+      options_.heter_workers, trainers() / std::max(1, options_.heter_workers),
+      options_.device_guard, world_->name());
+  LOG_IF(INFO, leader() && !kinds()) << absl::StrFormat(
       "pipeline: %d sections, %d replicas, %d micro batches; over %s; the share of a step that a "
       "rank waits is (sections - 1) / (micro batches + sections - 1) = %.2f where all sections "
       "take equally long",
@@ -175,7 +217,7 @@ Status PipelineMode::GiveMemory(CommBucket& bucket) {
 StatusOr<int64_t> PipelineMode::Start(const Program& program, Scope& scope, const TensorMap& state,
                                       int64_t step, const std::function<bool()>& stop) {
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
-  if (scope.device().place().kind != PlaceKind::kCpu) {
+  if (scope.device().place().kind != PlaceKind::kCpu && !kinds()) {
     return Unimplemented("pipeline between CUDA places is not built yet; hint: --place=cpu");
   }
   scope_ = &scope;
@@ -219,6 +261,8 @@ Status PipelineMode::Finish() {
 StatusOr<int> PipelineMode::Register(const CommNode& node) {
   TD_ASSIGN_OR_RETURN(auto bucket, CommBucket::Make(node, options_.rank, options_.ranks,
                                                     options_.half_communication));
+  // What is a micro batch to a heter worker is all of it to the trainer at the other end.
+  if (rank_.rank_each) bucket->name = WholeName(bucket->name);
   bucket->index = buckets_.size();
   if (world_ != nullptr) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
   buckets_.push_back(std::move(bucket));
@@ -245,6 +289,7 @@ void PipelineMode::Start(int index, int64_t step, CommDone* done) {
 void PipelineMode::AddCounts(std::map<std::string, double>* counts) const {
   (*counts)["comm_bytes"] = static_cast<double>(bytes_.load());
   (*counts)["communicators"] = static_cast<double>(All().size());
+  if (kinds()) return;
   (*counts)["pipeline.sections"] = options_.sections;
   (*counts)["pipeline.micro_batches"] = options_.micro_batches;
   (*counts)["pipeline.bubble"] = BubbleShare(options_.sections, options_.micro_batches);
@@ -253,7 +298,9 @@ void PipelineMode::AddCounts(std::map<std::string, double>* counts) const {
 }  // namespace
 
 StatusOr<std::unique_ptr<ModeDriver>> MakePipelineMode(const ModeOptions& options) {
-  TD_RETURN_IF_ERROR(CheckSections(options.sections, options.ranks));
+  if (options.heter_workers == 0) {
+    TD_RETURN_IF_ERROR(CheckSections(options.sections, options.ranks));
+  }
   return std::unique_ptr<ModeDriver>(std::make_unique<PipelineMode>(options));
 }
 

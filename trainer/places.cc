@@ -76,7 +76,8 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
   std::unique_ptr<Places> places(new Places());
   const bool leader = options.rank.rank == 0;
   const bool section =  // of the replica that evaluates
-      config.strategy().pipeline() && options.rank.rank < config.model().sections();
+      options.rank.rank < (config.strategy().pipeline() ? config.model().sections() : 0) ||
+      (options.rank.heter_workers > 0 && options.rank.rank == options.rank.workers());
   if (options.train == nullptr) {
     TD_ASSIGN_OR_RETURN(places->data_, OpenData(config.data(), options.job_dir, leader || section,
                                                 SamplesInStep(config)));
@@ -86,7 +87,7 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
     options.train = places->data_.train.get();
     options.test = places->data_.test.get();
   }
-  options.global_batch = GlobalBatch(config, options.rank.size);
+  options.global_batch = GlobalBatch(config, options.rank.workers());
 
   const int count = PlacesOf(config);
   std::vector<std::unique_ptr<Communicator>> communicators(static_cast<size_t>(count));

@@ -75,8 +75,8 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
                                     const ProgramObserver& observer) {
   const DistributedStrategy& strategy = config.strategy();
   const bool pipeline = strategy.pipeline();
-  const int64_t parts =
-      pipeline ? strategy.pipeline_configs().micro_batch() : strategy.batch_merge_repeats();
+  const int64_t parts = pipeline ? strategy.pipeline_configs().micro_batch()
+                                 : strategy.batch_merge_repeats() * mode.micro_batches();
   if (batch % parts != 0) {
     const char* what = pipeline                   ? "micro_batch"
                        : strategy.deterministic() ? "deterministic"
@@ -91,6 +91,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   TD_ASSIGN_OR_RETURN(programs.forward, ForwardProgram(config.model(), job_dir, batch));
   if (SamplesInStep(config)) TD_RETURN_IF_ERROR(SampleImagesIn(config, programs.forward));
   if (pipeline) TD_RETURN_IF_ERROR(AssignSections(programs.forward, config.model().sections()));
+  TD_RETURN_IF_ERROR(mode.PlaceOperators(programs.forward));
   programs.train = programs.forward;
   Program& train = programs.train;
   std::vector<ParamGrad> grads;

@@ -50,6 +50,7 @@ class Reader {
   Status ReadPaddlePserver(RankInfo& info) const;
   Status ReadMaster(RankInfo& info) const;
   Status ReadCommon(RankInfo& info) const;
+  Status ReadHeterWorkers(RankInfo& info) const;
   Status CompareWithTorch(const RankInfo& info) const;
   bool IsSlurmBatchShell() const { return Has("SLURM_JOB_ID") && !Has("SLURM_STEP_ID"); }
   void NoteUnused(RankInfo& info) const;
@@ -208,6 +209,16 @@ Status Reader::ReadCommon(RankInfo& info) const {
   return OkStatus();
 }
 
+Status Reader::ReadHeterWorkers(RankInfo& info) const {
+  TD_ASSIGN_OR_RETURN(info.heter_workers, Number("TANDEM_HETER_WORKERS", 0, kRanksMax, 0));
+  if (info.heter_workers == 0 || info.role == Role::kPserver) return OkStatus();
+  if (info.workers() > 0 && info.workers() % info.heter_workers == 0) return OkStatus();
+  return InvalidArgument(
+      "environment: TANDEM_HETER_WORKERS=%d of %d ranks; the others are trainers, and must be as "
+      "many or a multiple",
+      info.heter_workers, info.size);
+}
+
 Status Reader::CompareWithTorch(const RankInfo& info) const {
   if (!Has(kTorch.rank) && !Has(kTorch.size)) return OkStatus();
   TD_ASSIGN_OR_RETURN(const int rank, Number(kTorch.rank, 0, kRanksMax - 1, info.rank));
@@ -253,6 +264,7 @@ StatusOr<RankInfo> Reader::Read() {
     TD_RETURN_IF_ERROR(ReadFamily(kSlurm, info));
   }
   NoteUnused(info);
+  TD_RETURN_IF_ERROR(ReadHeterWorkers(info));
   if (const auto rendezvous = Get("TANDEM_RENDEZVOUS")) {
     const Status status = ParseRendezvousUrl(*rendezvous).status();
     TD_RETURN_IF_ERROR(Annotate(status, "environment: TANDEM_RENDEZVOUS"));

@@ -17,6 +17,9 @@ struct RankInfo {
   int size = 1;        // how many there are
   int local_rank = 0;  // among those of this host; 0 of 1 where the launcher does not say
   int local_size = 1;
+  // TANDEM_HETER_WORKERS: the last so many ranks are heter workers, each for equally many of the
+  // others, in their order.
+  int heter_workers = 0;
   std::vector<std::string> trainers;  // host:port of every trainer by rank; may be empty
   std::vector<std::string> pservers;  // host:port of every pserver; may be empty
   std::string rendezvous;             // collective/rendezvous_url.h; may be empty
@@ -34,6 +37,12 @@ struct RankInfo {
   bool has_state = false;          // of an earlier world
   std::string source;              // which variables said so: "TANDEM_*", ..., "none"
   std::vector<std::string> notes;  // what was set too and is not used, for the log
+
+  // Ranks that are no heter workers.
+  int workers() const { return size - heter_workers; }
+  // Those of this one's kind, and its number among them. Each kind shares a step's samples.
+  int kind_size() const { return rank < workers() ? workers() : heter_workers; }
+  int kind_rank() const { return rank < workers() ? rank : rank - workers(); }
 };
 
 // Largest number of workers that is believed.
@@ -50,12 +59,12 @@ inline constexpr int kRanksMax = 65536;
 //   has
 //              SLURM_JOB_ID without SLURM_STEP_ID, is one process)
 // else one process. TANDEM_RENDEZVOUS, TANDEM_LISTEN_HOST, TANDEM_JOB, TANDEM_SECRET_FILE,
-// TANDEM_MAX_RESTARTS, TANDEM_RESTARTED, TANDEM_LAUNCHER and TANDEM_WORLD_FILE (by tandemrun in
-// collective mode) and PADDLE_PSERVERS_IP_PORT_LIST (TANDEM_PSERVERS) hold with every family.
-// INVALID_ARGUMENT naming the variable for what is malformed (not a number, out of range, no
-// host:port), half given (a rank without a size) or contradictory: inside a family, and between
-// PADDLE_* and RANK, which two launchers of equal standing have set. mpirun and srun often start
-// another launcher; what they say is then noted and not used.
+// TANDEM_HETER_WORKERS, TANDEM_MAX_RESTARTS, TANDEM_RESTARTED, TANDEM_LAUNCHER and
+// TANDEM_WORLD_FILE (by tandemrun) and PADDLE_PSERVERS_IP_PORT_LIST (TANDEM_PSERVERS) hold with
+// every family. INVALID_ARGUMENT naming the variable for what is malformed (not a number, out of
+// range, no host:port), half given (a rank without a size) or contradictory: inside a family, and
+// between PADDLE_* and RANK, which two launchers of equal standing have set. mpirun and srun often
+// start another launcher; what they say is then noted and not used.
 StatusOr<RankInfo> RankFromEnv(const std::map<std::string, std::string>& env);
 
 // "host:port" with a port of 1..65535; INVALID_ARGUMENT that begins with `what`.

@@ -73,7 +73,8 @@ class Session::Impl {
   bool evaluates() const { return leader() || mode_.evaluates(); }
   ReadShare share() const {
     const int each = mode_.sections();
-    return {options_.global_batch, options_.rank.size / each, options_.rank.rank / each};
+    return {options_.global_batch, options_.rank.kind_size() / each,
+            options_.rank.kind_rank() / each};
   }
   int64_t steps_per_epoch() const { return static_cast<int64_t>(prefetcher_->steps_per_epoch()); }
   bool ends_epoch(int64_t step) const { return (step + 1) % steps_per_epoch() == 0; }
@@ -275,9 +276,8 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
     if (part == 0) TD_RETURN_IF_ERROR(NextBatch(step));
     if (part > 0 && reports_ && step == last) TD_RETURN_IF_ERROR(AddResults(parts));
     TD_RETURN_IF_ERROR(Feed(part));
-    return PlaceDropout(
-        *scope_, share(),
-        {config_.seed(), step, part, parts, config_.strategy().pipeline_configs().micro_batch()});
+    return PlaceDropout(*scope_, share(),
+                        {config_.seed(), step, part, parts, mode_.micro_batches()});
   };
   loss_ = metric_ = wait_seconds_ = 0;
   const Time begin = clock_.Now();
@@ -360,7 +360,7 @@ Status Session::Impl::Evaluate(int64_t epoch) {
   plan_->DropTemporaries();  // the evaluator has its own
   TD_RETURN_IF_ERROR(mode_.Gather());
   TD_ASSIGN_OR_RETURN(const int64_t batches, mode_.Tell(leader() ? evaluator_->batches() : 0));
-  if (!leader() && mode_.sections() == 1) return evaluator_->Serve(batches);
+  if (!leader() && mode_.serves()) return evaluator_->Serve(batches);
   TD_ASSIGN_OR_RETURN(evaluation_, evaluator_->Run());
   KeepSearch();
   Tell(std::exchange(notes_, ""));

@@ -68,7 +68,7 @@ Status SpreadState::Scatter(Communicator& communicator, const TensorMap& state, 
       TD_RETURN_IF_ERROR(host.CopyFromHost(copy.data(), given.data(), copy.bytes()));
     }
     TD_RETURN_IF_ERROR(Broadcast(communicator, copy, 0, slot.name, deadline));
-    if (communicator.rank() % group_ != slot.owner) continue;
+    if (OwnerFor(communicator.rank()) != slot.owner) continue;
     const Tensor* own = scope.Find(slot.name);
     if (own == nullptr) return Internal("the owner of \"%s\" has none", slot.name);
     TD_RETURN_IF_ERROR(scope.device().CopyFromHost(own->data(), copy.data(), copy.bytes()));

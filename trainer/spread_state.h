@@ -33,6 +33,10 @@ class SpreadState {
     slots_.push_back({var, desc, owner});
   }
 
+  // Instead of that: every `same` ranks, one behind the other, have the same, and the first of them
+  // is the owner.
+  void SetRuns(int same) { runs_ = same; }
+
   bool empty() const { return slots_.empty(); }
   bool Holds(const std::string& var) const;
 
@@ -50,8 +54,11 @@ class SpreadState {
     TensorDesc desc;
     int owner = 0;
   };
+  // Of the ranks that have what `rank` has, the owner.
+  int OwnerFor(int rank) const { return runs_ > 0 ? rank - rank % runs_ : rank % group_; }
+
   std::vector<Slot> slots_;
-  int group_ = 1;
+  int group_ = 1, runs_ = 0;
 };
 
 }  // namespace tandem

@@ -88,7 +88,7 @@ std::vector<ErrorCode> SettingErrors() {
       {1109, "not built yet", "Tandem knows the setting and cannot do it yet",
        "a knob or flag of the reference that nobody has built here",
        "leave it away; docs/knobs.md says what is built",
-       "--heter_workers is not built yet [TD1109]"},
+       "--http_port is not built yet [TD1109]"},
       {1110, "the name of several settings", "a short name fits more than one setting",
        "k_steps, of which localsgd, geo and gradient_merge have one each",
        "write the path that is meant, as in --strategy.localsgd_configs.k_steps=4",

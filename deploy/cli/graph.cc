@@ -119,6 +119,7 @@ int RunGraph(const Args& args) {
       {"dot", "", "FILE", "write a graph in graphviz's language instead of printing"},
       {"svg", "", "FILE", "draw the graph with graphviz instead of printing"},
       {"workers", "", "N", "workers that the job will have; 1 unless given"},
+      {"heter_workers", "", "N", "heter workers behind them (mode hybrid); none unless given"},
       {"rank", "", "R", "the program of this one of them; 0 unless given"},
       kOutputFlag,
   };
@@ -127,9 +128,12 @@ int RunGraph(const Args& args) {
     return Fail("graph", InvalidArgument("expected one JOB file [TD1007]"));
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
   if (!workers.ok()) return Fail("graph", workers.status());
-  const auto rank = parsed.GetInt("rank", 0, 0, *workers - 1);
+  const auto heter_workers = parsed.GetInt("heter_workers", 0, 0, *workers);
+  if (!heter_workers.ok()) return Fail("graph", heter_workers.status());
+  const auto rank = parsed.GetInt("rank", 0, 0, *workers + *heter_workers - 1);
   if (!rank.ok()) return Fail("graph", rank.status());
-  const auto history = HistoryOf(parsed.positional[0], *workers, {}, static_cast<int>(*rank));
+  const auto history = HistoryOf(parsed.positional[0], *workers, {}, static_cast<int>(*rank),
+                                 static_cast<int>(*heter_workers));
   if (!history.ok()) return Fail("graph", history.status());
   const Status status = Show(parsed, *history);
   return status.ok() ? 0 : Fail("graph", status);

@@ -7,15 +7,17 @@
 namespace tandem::deploy {
 
 StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers, const Settings& overrides,
-                               int of_rank) {
+                               int of_rank, int heter_workers) {
   JobSources sources;
+  sources.heter_workers = heter_workers;
   sources.path = job_path;
   sources.overrides = overrides;
   TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, workers));
   const int64_t global = GlobalBatch(*job.config, workers);
   RankInfo rank;
   rank.rank = of_rank;
-  rank.size = workers;
+  rank.size = workers + heter_workers;
+  rank.heter_workers = heter_workers;
   // Nobody is connected to; modes only want to have been told.
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
@@ -24,8 +26,8 @@ StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers, const S
   TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, history.mode));
   const int each = mode->sections();
   const BatchShare share =
-      ShareOf(static_cast<uint32_t>(global), static_cast<uint32_t>(of_rank / each),
-              static_cast<uint32_t>(workers / each));
+      ShareOf(static_cast<uint32_t>(global), static_cast<uint32_t>(rank.kind_rank() / each),
+              static_cast<uint32_t>(rank.kind_size() / each));
   history.job = job.config->name();
   history.batch = share.size;
   const auto keep = [&history](std::string_view point, const Program& program) {

@@ -23,9 +23,10 @@ struct JobHistory {
   ModeOptions mode;
 };
 
-// Builds the programs of rank `rank` of `workers` in the job's mode. `overrides`: as flags would.
+// Builds the programs of rank `rank` of `workers`, and of `heter_workers` behind them, in the job's
+// mode. `overrides`: as flags would.
 // Nobody is connected to.
 StatusOr<JobHistory> HistoryOf(const std::string& job_path, int workers,
-                               const Settings& overrides = {}, int rank = 0);
+                               const Settings& overrides = {}, int rank = 0, int heter_workers = 0);
 
 }  // namespace tandem::deploy

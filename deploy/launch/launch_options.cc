@@ -32,8 +32,8 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
 // Mode by flag, by what the other flags are about, by the job file: in this order.
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
-  for (const char* name :
-       {"servers", "workers", "pserver_data_dir", "durability", "pserver_place"}) {
+  for (const char* name : {"servers", "workers", "heter_workers", "heter_place", "pserver_data_dir",
+                           "durability", "pserver_place"}) {
     if (args.Has(name)) about_servers = Spelled(args, name);
   }
   for (const char* name : {"nproc", "ips"}) {
@@ -46,8 +46,8 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
         about_servers, about_ranks);
   }
   TD_ASSIGN_OR_RETURN(const std::optional<LaunchMode> flag, ModeFlag(args));
-  const LaunchMode with_servers =
-      of_file == LaunchMode::kHybrid ? LaunchMode::kHybrid : LaunchMode::kPserver;
+  const bool hybrid = of_file == LaunchMode::kHybrid || args.Has("heter_workers");
+  const LaunchMode with_servers = hybrid ? LaunchMode::kHybrid : LaunchMode::kPserver;
   if (flag && *flag != LaunchMode::kPserver && *flag != LaunchMode::kHybrid &&
       !about_servers.empty()) {
     return InvalidArgument("%s contradicts --mode=%s: it belongs to pserver mode [TD1005]",
@@ -71,6 +71,35 @@ StatusOr<std::vector<Endpoint>> CountOrList(const ParsedArgs& args, const std::s
   return std::vector<Endpoint>(static_cast<size_t>(count), Endpoint{"127.0.0.1", 0, true});
 }
 
+// They come behind the trainers.
+Status FillHeterWorkers(const ParsedArgs& args, LaunchOptions& options) {
+  if (!args.Has("heter_workers")) {
+    if (!args.Has("heter_place")) return OkStatus();
+    return InvalidArgument("%s has no effect without --heter_workers [TD1005]",
+                           Spelled(args, "heter_place"));
+  }
+  const std::string flag = Spelled(args, "heter_workers");
+  if (options.mode != LaunchMode::kHybrid) {
+    return InvalidArgument("%s contradicts --mode=%s: it belongs to hybrid mode [TD1005]", flag,
+                           ModeName(options.mode));
+  }
+  TD_ASSIGN_OR_RETURN(const std::vector<Endpoint> added, CountOrList(args, "heter_workers"));
+  if (options.workers.size() % added.size() != 0) {
+    return InvalidArgument(
+        "%s: %d trainers do not divide equally among %d heter workers; hint: as many heter workers "
+        "as trainers, or a number that divides theirs",
+        flag, options.workers.size(), added.size());
+  }
+  for (const char* name : {"max_restarts", "gpus"}) {
+    if (!args.Has(name)) continue;
+    return InvalidArgument("%s with %s is not built yet [TD1109]", flag, Spelled(args, name));
+  }
+  options.heter_place = args.Get("heter_place");
+  options.heter_workers = static_cast<int>(added.size());
+  options.workers.insert(options.workers.end(), added.begin(), added.end());
+  return OkStatus();
+}
+
 Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   for (const char* name : {"servers", "workers"}) {
     if (!args.Has(name)) {
@@ -81,7 +110,7 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   }
   TD_ASSIGN_OR_RETURN(options.servers, CountOrList(args, "servers"));
   TD_ASSIGN_OR_RETURN(options.workers, CountOrList(args, "workers"));
-  return OkStatus();
+  return FillHeterWorkers(args, options);
 }
 
 // "4", or "2:4": four, of which the job can do without two.
@@ -177,8 +206,8 @@ Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
 }
 
 Status CheckRest(const ParsedArgs& args) {
-  for (const char* name : {"heter_workers", "http_port"}) {
-    if (args.Has(name)) return InvalidArgument("%s is not built yet [TD1109]", Spelled(args, name));
+  if (args.Has("http_port")) {
+    return InvalidArgument("%s is not built yet [TD1109]", Spelled(args, "http_port"));
   }
   if (args.positional.size() == 1) return OkStatus();
   if (args.positional.empty()) {
@@ -233,6 +262,10 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"servers", "server_num", "N|LIST", "pservers: a number, or host:port,host:port of the job"},
       {"workers", "worker_num", "N|LIST",
        "trainers of pserver and hybrid mode: a number, or host:port list"},
+      {"heter_workers", "", "N|LIST",
+       "hybrid mode: workers that run the operators under heter_worker_device_guard, as many as "
+       "trainers or a divisor of that: a number, or host:port list"},
+      {"heter_place", "", "PLACE", "where heter workers compute: cpu, cuda, cuda:N"},
       {"nproc", "nproc_per_node", "N|MIN:MAX",
        "collective mode: ranks on each host; MIN:MAX starts MAX, and goes on without those that "
        "are "
@@ -269,7 +302,6 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},
       {"quiet", "", "", "do not show the output of trainer 0"},
       {"dry_run", "", "", "print processes, environment and ports; start nothing"},
-      {"heter_workers", "", "LIST", "not built yet"},
       {"http_port", "", "PORT", "not built yet"},
       {"version", "", "", "print the version"},
       {"help", "", "", "print this"},

@@ -19,7 +19,9 @@ struct LaunchOptions {
   std::string job_name;
   LaunchMode mode = LaunchMode::kLocal;
   std::vector<Endpoint> servers;  // port 0: to be chosen
-  std::vector<Endpoint> workers;  // at least one
+  std::vector<Endpoint> workers;  // at least one; heter workers last
+  int heter_workers = 0;          // so many of them
+  std::string heter_place;        // of those: "cuda"; empty: the job's
   std::vector<std::string> gpus;  // one a local worker, or empty
   int start_port = 0;             // 0: free ports
   int status_port = 0;            // first port of the status pages; 0: none are served

@@ -31,6 +31,9 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
   if (options.has_servers()) {
     env["PADDLE_PSERVERS_IP_PORT_LIST"] = JoinEndpoints(options.servers);
   }
+  if (options.heter_workers > 0) {
+    env["TANDEM_HETER_WORKERS"] = std::to_string(options.heter_workers);
+  }
   if (options.mode == LaunchMode::kCollective || options.mode == LaunchMode::kHybrid) {
     env["TANDEM_RENDEZVOUS"] =
         options.rendezvous.empty() ? options.workers[0].Text() : options.rendezvous;
@@ -85,6 +88,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   p.role = Role::kTrainer;
   p.rank = rank;
   p.endpoint = options.workers[static_cast<size_t>(rank)];
+  p.heter = rank >= plan.workers - plan.heter_workers;
   p.can_return = options.mode != LaunchMode::kLocal;
   p.argv = {options.trainer_program, "--job_file=" + options.job_file,
             std::string("--mode=") + ModeName(options.mode)};
@@ -109,8 +113,9 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
     p.env["FLAGS_selected_gpus"] = card;
     p.argv.push_back("--place=cuda:" + card);
   }
+  if (p.heter && !options.heter_place.empty()) p.argv.push_back("--place=" + options.heter_place);
   p.argv.insert(p.argv.end(), options.trainer_args.begin(), options.trainer_args.end());
-  p.log_file = plan.log_dir + "/workerlog." + std::to_string(rank);
+  p.log_file = plan.log_dir + (p.heter ? "/heterlog." : "/workerlog.") + std::to_string(rank);
   return p;
 }
 
@@ -224,6 +229,7 @@ Environment WithoutRanks(Environment env) {
                            "TANDEM_PSERVERS",
                            "TANDEM_RENDEZVOUS",
                            "TANDEM_LISTEN_HOST",
+                           "TANDEM_HETER_WORKERS",
                            "TANDEM_JOB",
                            "TANDEM_SERVER_INDEX",
                            "TANDEM_MAX_RESTARTS",
@@ -263,7 +269,9 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.log_dir = options.log_dir;
   plan.servers = static_cast<int>(options.servers.size());
   plan.pservers = JoinEndpoints(options.servers);
-  plan.workers = plan.trainers = static_cast<int>(options.workers.size());
+  plan.workers = static_cast<int>(options.workers.size());
+  plan.heter_workers = options.heter_workers;
+  plan.trainers = plan.workers - plan.heter_workers;
   const bool ranks = plan.mode == LaunchMode::kCollective || plan.mode == LaunchMode::kHybrid;
   plan.ranks_least = options.ranks_least;
   if (plan.elastic()) plan.world_file = plan.log_dir + "/world";
@@ -301,10 +309,16 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   return plan;
 }
 
-std::string Describe(const LaunchPlan& plan) {
+std::string LaunchPlan::Counts(const char* between) const {
   std::string text =
-      absl::StrFormat("job %s, mode %s: %d pservers, %d trainers; logs in %s\n", plan.job_name,
-                      ModeName(plan.mode), plan.servers, plan.workers, plan.log_dir);
+      absl::StrFormat("%d pservers%s%d trainers", servers, between, workers - heter_workers);
+  if (heter_workers > 0) text += absl::StrFormat("%s%d heter workers", between, heter_workers);
+  return text;
+}
+
+std::string Describe(const LaunchPlan& plan) {
+  std::string text = absl::StrFormat("job %s, mode %s: %s; logs in %s\n", plan.job_name,
+                                     ModeName(plan.mode), plan.Counts(", "), plan.log_dir);
   for (const ProcessPlan& p : plan.processes) {
     text += "\n" + p.Name();
     if (p.endpoint.port != 0) text += "  " + p.endpoint.Text();

@@ -16,7 +16,8 @@ const char* RoleName(Role role);  // "pserver", "trainer"
 
 struct ProcessPlan {
   Role role = Role::kTrainer;
-  int rank = 0;  // in its role, over the whole job
+  int rank = 0;        // in its role, over the whole job
+  bool heter = false;  // a trainer that is a heter worker
   Endpoint endpoint;
   std::vector<std::string> argv;
   Environment env;  // what is added to the launcher's own environment
@@ -24,7 +25,8 @@ struct ProcessPlan {
   std::string status_page;  // "http://127.0.0.1:8080/"; empty: none
   bool can_return = false;  // started again, it takes up where it was killed
 
-  std::string Name() const { return std::string(RoleName(role)) + " " + std::to_string(rank); }
+  const char* Kind() const { return heter ? "heter worker" : RoleName(role); }
+  std::string Name() const { return std::string(Kind()) + " " + std::to_string(rank); }
 };
 
 struct LaunchPlan {
@@ -38,12 +40,15 @@ struct LaunchPlan {
   std::vector<std::string> tls_hosts;  // that the pservers' certificate is for
   std::vector<ProcessPlan> processes;  // of this machine: pservers first, then trainers, by rank
   int servers = 0, workers = 0;        // of the whole job
+  int heter_workers = 0;               // the last of the workers
   std::string pservers;                // all of them: "a:1,b:2"
   int trainers = 0;                    // that the pservers wait for
   bool remote_workers = false;
   std::string silent_fifo;  // where ranks say who does not come (silent_ranks.h); empty: nowhere
   std::string world_file;   // who takes part (collective/world_file.h); empty: all
   int ranks_least = 0;      // of them; with it
+  // "2 pservers, 4 trainers", for people.
+  std::string Counts(const char* between) const;
   // Ranks that are killed come again, and the others wait for them.
   bool ranks_return() const { return !silent_fifo.empty(); }
   // Ranks that are lost are done without.

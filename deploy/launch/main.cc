@@ -38,9 +38,8 @@ StatusOr<int> Launch(const ParsedArgs& args) {
   }
   TD_RETURN_IF_ERROR(PrepareFiles(plan));
   if (!options.quiet) {
-    std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %d pservers + %d trainers, logs in %s\n",
-                 plan.job_name.c_str(), ModeName(plan.mode), plan.servers, plan.workers,
-                 plan.log_dir.c_str());
+    std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %s, logs in %s\n", plan.job_name.c_str(),
+                 ModeName(plan.mode), plan.Counts(" + ").c_str(), plan.log_dir.c_str());
     PrintStatusPage(plan);
   }
   Supervisor supervisor(plan, {env, options.grace_s, options.max_restarts, options.quiet});

@@ -350,7 +350,7 @@ void Supervisor::Blame(const std::vector<Child*>& ended) {
   }
   if (culprit == nullptr) return;
   Failure failure;
-  failure.role = RoleName(culprit->plan->role);
+  failure.role = culprit->plan->Kind();
   failure.rank = culprit->plan->rank;
   failure.host = HostName();
   failure.pid = culprit->process->pid();

@@ -1,5 +1,6 @@
 #include "kernels/graph/builder.h"
 
+#include "kernels/graph/op_device.h"
 #include "kernels/ops/dropout.h"
 
 namespace tandem {
@@ -11,6 +12,11 @@ ProgramBuilder::ProgramBuilder(std::string name, int64_t batch) : batch_(batch) 
 bool ProgramBuilder::Keep(const Status& status) {
   if (status_.ok()) status_ = status;
   return status_.ok();
+}
+
+bool ProgramBuilder::Append(Op op) {
+  if (!device_.empty()) op.attrs[kOpDevice] = device_;
+  return Keep(AppendOp(program_, std::move(op)));
 }
 
 const TensorDesc* ProgramBuilder::Desc(const std::string& var) {
@@ -65,10 +71,10 @@ std::string ProgramBuilder::Named(const std::string& layer, const std::string& t
   for (size_t s = 1; s < def->outputs.size(); ++s) {
     outputs.push_back({program_.FreshName(out + "." + def->outputs[s].name)});
   }
-  return Keep(AppendOp(program_, {.type = type,
-                                  .inputs = std::move(inputs),
-                                  .outputs = std::move(outputs),
-                                  .attrs = std::move(attrs)}))
+  return Append({.type = type,
+                 .inputs = std::move(inputs),
+                 .outputs = std::move(outputs),
+                 .attrs = std::move(attrs)})
              ? out
              : "";
 }
@@ -132,7 +138,7 @@ std::string ProgramBuilder::BatchNorm(const std::string& x, Act act) {
       .inputs = {{x}, {w}, {b}, {mean}, {variance}},
       .outputs = {
           {out}, {mean}, {variance}, {layer + ".out.SavedMean"}, {layer + ".out.SavedInvStd"}}};
-  if (!Keep(AppendOp(program_, std::move(op)))) return "";
+  if (!Append(std::move(op))) return "";
   return act == Act::kRelu ? Relu(out) : out;
 }
 
@@ -184,7 +190,7 @@ std::vector<std::string> ProgramBuilder::SplitInto(const std::string& x, size_t 
   const std::string layer = NextName("split");
   for (size_t i = 0; i < parts.size(); ++i) parts[i] = layer + ".out" + std::to_string(i);
   Op op = {.type = "split", .inputs = {{x}}, .outputs = {parts}, .attrs = std::move(attrs)};
-  return Keep(AppendOp(program_, std::move(op))) ? parts : std::vector<std::string>(count);
+  return Append(std::move(op)) ? parts : std::vector<std::string>(count);
 }
 
 std::string ProgramBuilder::Pool2d(const std::string& x, const PoolArgs& args) {
@@ -226,7 +232,7 @@ std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::st
   Op op = {.type = "softmax_with_cross_entropy",
            .inputs = {{logits}, {label}},
            .outputs = {{layer + ".softmax"}, {rows}}};
-  if (!Keep(AppendOp(program_, std::move(op)))) return "";
+  if (!Append(std::move(op))) return "";
   program_.loss = Layer("mean", {{rows}}, {});
   if (factor != 1) program_.loss = Scale(program_.loss, factor);
   return program_.loss;
@@ -238,7 +244,7 @@ std::string ProgramBuilder::SigmoidLoss(const std::string& logits, const std::st
   Op op = {.type = "sigmoid_cross_entropy",
            .inputs = {{logits}, {label}},
            .outputs = {{layer + ".sigmoid"}, {layer + ".rows"}}};
-  if (!Keep(AppendOp(program_, std::move(op)))) return "";
+  if (!Append(std::move(op))) return "";
   program_.loss = Layer("mean", {{layer + ".rows"}}, {});
   return layer + ".sigmoid";
 }
@@ -255,7 +261,7 @@ std::string ProgramBuilder::Auc(const std::string& probability, const std::strin
   Op op = {.type = "auc",
            .inputs = {{probability}, {label}, {counts[0]}, {counts[1]}},
            .outputs = {{out}, {counts[0]}, {counts[1]}}};
-  if (!Keep(AppendOp(program_, std::move(op)))) return "";
+  if (!Append(std::move(op))) return "";
   program_.metrics.push_back(out);
   return out;
 }

@@ -47,6 +47,9 @@ class ProgramBuilder {
   // `batch`: the batch dimension while shapes are inferred; BindBatch changes it later.
   ProgramBuilder(std::string name, int64_t batch);
 
+  // Operators from here on get this op_device (kernels/graph/op_device.h); "": none.
+  void DeviceGuard(const std::string& device) { device_ = device; }
+
   std::string Data(const std::string& name, DType dtype, std::vector<int64_t> sample_dims);
   std::string Param(const std::string& name, const Shape& shape, Init init);
   // X [batch, ...] is flattened to [batch, k]; weight `<layer>.w` [k, units], bias `<layer>.b`.
@@ -93,6 +96,7 @@ class ProgramBuilder {
 
  private:
   bool Keep(const Status& status);  // true when OK
+  bool Append(Op op);               // likewise
   const TensorDesc* Desc(const std::string& var);
   std::string State(const std::string& name, const TensorDesc& desc, Init init);
   std::string NextName(const std::string& layer);
@@ -104,6 +108,7 @@ class ProgramBuilder {
   Program program_;
   Status status_;
   int64_t batch_;
+  std::string device_;
   std::unordered_map<std::string, int> counts_;
 };
 

@@ -9,12 +9,14 @@ StatusOr<int> SectionOf(const Attr& device) {
   const auto* text = std::get_if<std::string>(&device);
   const std::string given = text == nullptr ? "no text" : "\"" + *text + "\"";
   int section = -1;
+  if (text != nullptr && (*text == "gpu" || *text == "cpu")) return section;
   const bool kind = text != nullptr && (text->starts_with("gpu:") || text->starts_with("cpu:"));
   if (!kind || !absl::SimpleAtoi(text->substr(4), &section) || section < 0 ||
       section >= kSectionsMax) {
     return InvalidArgument(
-        "op_device is %s; hint: \"cpu:N\" or \"gpu:N\" with the section N, 0 to %d", given,
-        kSectionsMax - 1);
+        "op_device is %s; hint: \"cpu:N\" or \"gpu:N\" with the section N, 0 to %d, or a device "
+        "alone",
+        given, kSectionsMax - 1);
   }
   return section;
 }
@@ -22,6 +24,12 @@ StatusOr<int> SectionOf(const Attr& device) {
 int SectionOf(const Op& op) {
   const auto device = op.attrs.find(kOpDevice);
   return device == op.attrs.end() ? -1 : *SectionOf(device->second);
+}
+
+std::string_view DeviceKindOf(const Op& op) {
+  const auto device = op.attrs.find(kOpDevice);
+  if (device == op.attrs.end()) return "";
+  return std::string_view(std::get<std::string>(device->second)).substr(0, 3);
 }
 
 Attr DeviceOf(int section) { return absl::StrCat("cpu:", section); }

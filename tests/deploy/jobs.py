@@ -12,6 +12,7 @@ model {
   arg { name: "dim" value: "4" }
   arg { name: "hidden" value: "16" }
   arg { name: "sparse" value: "1" }
+  arg { name: "device" value: "cpu" }
 }
 data {
   format: "csv"

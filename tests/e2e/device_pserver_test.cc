@@ -66,8 +66,17 @@ log_every_steps: 5
 
 class DevicePserver : public DeviceJobTest {
  protected:
-  void UseTable() {
-    Write("table_program.pbtxt", kTableProgram);
+  // `guarded`: what stands behind the lookup is under the default device guard.
+  void UseTable(bool guarded = false) {
+    std::string program = kTableProgram;
+    for (const char* type : {"reshape", "fc", "sigmoid_cross_entropy", "mean"}) {
+      const std::string head = absl::StrFormat("type: \"%s\"", type);
+      if (guarded) {
+        program.insert(program.find(head) + head.size(),
+                       " attr { name: \"op_device\" s: \"cpu\" }");
+      }
+    }
+    Write("table_program.pbtxt", program);
     std::string rows = "click,a,b,c\n";
     for (int i = 0; i < 160; ++i) {
       rows += absl::StrFormat("%d,a%d,b%d,c%d\n", i * 7 % 3 == 0, i % 20, i * i % 11, i % 7);
@@ -140,6 +149,24 @@ TEST_F(DevicePserver, TablesOnTheDevice) {
   const JobRun resumed = RunServers("resumed", "cpu", {store});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
   EXPECT_EQ(resumed.result.params_sha256, ResultOf("table").params_sha256);
+}
+
+// Trainers on hosts, what stands behind the tables on devices.
+TEST_F(DevicePserver, HeterWorkersOnTheDevice) {
+  UseTable(/*guarded=*/true);
+  const JobRun hosts = RunServers("hosts", "cpu", {}, "hybrid");
+  for (const char* heter_workers : {"--heter_workers=1", "--heter_workers=2"}) {
+    const JobRun device =
+        RunServers(heter_workers, "cpu", {}, "hybrid", 2, {heter_workers, "--heter_place=cuda"});
+    ExpectSame(heter_workers, hosts, device);
+    EXPECT_EQ(device.result.counts.count("comm.c_allreduce_sum"), 0u);
+  }
+  const std::string store = "--checkpoint.dir=" + Path("heter");
+  const Args fewer = {"--heter_workers=1", "--heter_place=cuda"};
+  EXPECT_EQ(RunServers("begun", "cpu", {store, "--steps_max=20"}, "hybrid", 2, fewer).exit_code, 0);
+  const JobRun resumed = RunServers("resumed", "cpu", {store}, "hybrid", 2, fewer);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
+  EXPECT_EQ(resumed.result.params_sha256, hosts.result.params_sha256);
 }
 
 // Rows by the servers, dense gradients over NCCL.

@@ -19,27 +19,30 @@ ModeOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective) {
   return *ModeOptionsOf(*job->config, rank, "");
 }
 
-EffectiveJob KnobProgramTest::Job(const Overrides& knobs, int workers) const {
+EffectiveJob KnobProgramTest::Job(const Overrides& knobs, int workers, int heter_workers) const {
   JobSources sources;
   sources.path = job_;
   sources.overrides = knobs;
+  sources.heter_workers = heter_workers;
   auto job = LoadJob(sources, workers);
   EXPECT_TRUE(job.ok()) << job.status();
   return *std::move(job);
 }
 
-JobPrograms KnobProgramTest::Programs(const Overrides& knobs, int ranks, int index) {
-  const EffectiveJob job = Job(knobs, ranks);
+JobPrograms KnobProgramTest::Programs(const Overrides& knobs, int ranks, int index,
+                                      int heter_workers) {
+  const EffectiveJob job = Job(knobs, ranks - heter_workers, heter_workers);
   RankInfo rank;
   rank.rank = index;
   rank.size = ranks;
+  rank.heter_workers = heter_workers;
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
   const auto options = ModeOptionsOf(*job.config, rank, "secret");
   EXPECT_TRUE(options.ok()) << options.status();
   const auto mode = MakeMode(*job.config, *options);
   EXPECT_TRUE(mode.ok()) << mode.status();
-  auto programs = BuildPrograms(*job.config, "", 8, 8 * ranks, **mode);
+  auto programs = BuildPrograms(*job.config, "", 8, 8 * rank.workers(), **mode);
   EXPECT_TRUE(programs.ok()) << programs.status();
   return *std::move(programs);
 }

@@ -21,10 +21,11 @@ ModeOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective = nu
 class KnobProgramTest : public JobTest {
  protected:
   // The test's job with these settings. Fails the test when something is wrong with it.
-  EffectiveJob Job(const Overrides& knobs, int workers = 1) const;
+  EffectiveJob Job(const Overrides& knobs, int workers = 1, int heter_workers = 0) const;
   // Programs of the test's job with these settings, as rank `rank` of `ranks` in the job's mode
-  // builds them. Fails the test when they cannot be built.
-  JobPrograms Programs(const Overrides& knobs, int ranks = 1, int rank = 0);
+  // builds them; of the ranks the last `heter_workers` are such. Fails the test when they cannot be
+  // built.
+  JobPrograms Programs(const Overrides& knobs, int ranks = 1, int rank = 0, int heter_workers = 0);
   static int Count(const Program& program, const std::string& type);
   // What the pass reported; a report without a place and reason "not run" when it did not run.
   static PassReport ReportOf(const JobPrograms& programs, const std::string& pass);

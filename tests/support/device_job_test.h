@@ -58,7 +58,8 @@ class DeviceJobTest : public JobTest {
   }
   // Two servers with their slices on `place`, and trainers.
   JobRun RunServers(const std::string& name, const std::string& place, const Args& args,
-                    const std::string& mode = "pserver", int workers = 2) const {
+                    const std::string& mode = "pserver", int workers = 2,
+                    const Args& launch = {}) const {
     Args all = {"--mode=" + mode,
                 "--servers=2",
                 "--workers=" + std::to_string(workers),
@@ -68,6 +69,7 @@ class DeviceJobTest : public JobTest {
                 "--log_dir=" + Path(name + ".log"),
                 job_,
                 "--"};
+    all.insert(all.begin(), launch.begin(), launch.end());
     all.insert(all.end(), args.begin(), args.end());
     all.push_back("--result_json=" + Path(name + ".json"));
     ChildProcess launcher("tandemrun", all, {}, Path(name + ".out"));

@@ -32,7 +32,7 @@ bool SpeaksOfRanks(const std::string& entry) {
        {"RANK=", "WORLD_SIZE=", "LOCAL_", "MASTER_", "PADDLE_", "OMPI_", "SLURM_",
         "TRAINING_ROLE=", "POD_IP=", "TANDEM_RANK", "TANDEM_SIZE", "TANDEM_LOCAL",
         "TANDEM_PSERVERS", "TANDEM_RENDEZVOUS", "TANDEM_LISTEN_HOST", "TANDEM_SECRET_FILE",
-        "TANDEM_ROLE", "TANDEM_JOB"}) {
+        "TANDEM_ROLE", "TANDEM_JOB", "TANDEM_HETER_WORKERS"}) {
     if (entry.starts_with(prefix)) return true;
   }
   return false;

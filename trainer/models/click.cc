@@ -55,15 +55,19 @@ Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   const int64_t numbers = args.Int("dense", 0, 4096);
   if (numbers > 0) dense = builder.Data("dense", DType::kF32, {numbers});
   std::string weights, vectors;  // of the ids
+  const std::string device = args.Text("device");
   if (distributed || counted) {
     table.dim = 1 + dim;
-    const auto parts = builder.Split(builder.Embedding(c.ids, table), /*axis=*/2, {1, dim});
+    const std::string rows_of_ids = builder.Embedding(c.ids, table);
+    builder.DeviceGuard(device);
+    const auto parts = builder.Split(rows_of_ids, /*axis=*/2, {1, dim});
     weights = parts[0];
     vectors = parts[1];
   } else {
     weights = builder.Embedding(c.ids, table);
     table.dim = dim;
     vectors = builder.Embedding(c.ids, table);
+    builder.DeviceGuard(device);
   }
   c.wide = builder.SequencePool(Weighted(builder, weights, values), "sum");
   c.vectors = Weighted(builder, vectors, values);

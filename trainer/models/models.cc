@@ -56,7 +56,10 @@ std::vector<ArgRow> ClickArgs() {
           {"values", "0", "1: every id has a value, as in format \"libsvm\""},
           {"sparse", "0", "1: gradients of the tables are sparse rows"},
           kDistributed,
-          kTableRules};
+          kTableRules,
+          {"device", "",
+           "cpu or gpu: op_device of all operators but the tables' lookups, for heter "
+           "workers (a_sync_configs.heter_worker_device_guard)"}};
 }
 
 std::vector<ArgRow> WordArgs() {

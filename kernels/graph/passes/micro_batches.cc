@@ -28,9 +28,12 @@ double BubbleShare(int sections, int micro_batches) {
   return (sections - 1) / static_cast<double>(micro_batches + sections - 1);
 }
 
+constexpr char kMicro[] = "@MICRO";
+
 std::string MicroName(const std::string& var, int micro) {
-  return absl::StrFormat("%s@MICRO%d", var, micro);
+  return absl::StrFormat("%s%s%d", var, kMicro, micro);
 }
+std::string WholeName(const std::string& var) { return var.substr(0, var.rfind(kMicro)); }
 
 namespace {
 
@@ -58,8 +61,8 @@ class Unroller {
   Status Run(bool forward, int micro);
   Status Receive(bool forward, int micro);
   Status Send(bool forward, int micro);
-  Status SendTo(int section, const std::string& var);
-  Status ReceiveFrom(int section, const std::string& var, const TensorDesc& desc);
+  Status SendTo(int section, const std::string& var, int micro);
+  Status ReceiveFrom(int section, const std::string& var, const TensorDesc& desc, int micro);
 
   const Program& whole_;
   const Sections cut_;
@@ -144,19 +147,20 @@ Status Unroller::Run(bool forward, int micro) {
   return OkStatus();
 }
 
-Status Unroller::SendTo(int section, const std::string& var) {
+Status Unroller::SendTo(int section, const std::string& var, int micro) {
   return AppendOp(out_, {.type = "send_v2",
                          .inputs = {{var}},
                          .outputs = {{var}},
-                         .attrs = {{"peer", int64_t{rank_.first_rank + section}}}});
+                         .attrs = {{"peer", int64_t{rank_.RankOf(section, micro)}}}});
 }
 
-Status Unroller::ReceiveFrom(int section, const std::string& var, const TensorDesc& desc) {
+Status Unroller::ReceiveFrom(int section, const std::string& var, const TensorDesc& desc,
+                             int micro) {
   const auto dims = desc.shape.dims();
   return AppendOp(out_, {.type = "recv_v2",
                          .inputs = {std::exchange(behind_, {})},
                          .outputs = {{var}},
-                         .attrs = {{"peer", int64_t{rank_.first_rank + section}},
+                         .attrs = {{"peer", int64_t{rank_.RankOf(section, micro)}},
                                    {"out_shape", std::vector<int64_t>(dims.begin(), dims.end())},
                                    {"dtype", std::string(Name(desc.dtype))}}});
 }
@@ -171,7 +175,7 @@ Status Unroller::Send(bool forward, int micro) {
   std::stable_sort(sent.begin(), sent.end(), [forward](const Crossing* a, const Crossing* b) {
     return forward ? a->to < b->to : a->to > b->to;
   });
-  for (const Crossing* c : sent) TD_RETURN_IF_ERROR(SendTo(c->to, At(c->var, micro)));
+  for (const Crossing* c : sent) TD_RETURN_IF_ERROR(SendTo(c->to, At(c->var, micro), micro));
   return OkStatus();
 }
 
@@ -187,7 +191,8 @@ Status Unroller::Receive(bool forward, int micro) {
                      return forward ? a->from < b->from : a->from > b->from;
                    });
   for (const Crossing* c : received) {
-    TD_RETURN_IF_ERROR(ReceiveFrom(c->from, At(c->var, micro), whole_.FindVar(c->var)->desc));
+    TD_RETURN_IF_ERROR(
+        ReceiveFrom(c->from, At(c->var, micro), whole_.FindVar(c->var)->desc, micro));
   }
   return OkStatus();
 }
@@ -237,9 +242,9 @@ Status Unroller::AddResults(const std::vector<std::string>& results) {
                                          .outputs = {{name}},
                                          .attrs = {{"scale", 1.0 / rank_.micro_batches}}}));
     }
-    if (last && !told && rank_.first_rank == 0) TD_RETURN_IF_ERROR(SendTo(0, name));
+    if (last && !told && rank_.first_rank == 0) TD_RETURN_IF_ERROR(SendTo(0, name, 0));
     if (told && !last) {
-      TD_RETURN_IF_ERROR(ReceiveFrom(rank_.sections - 1, name, whole_.FindVar(name)->desc));
+      TD_RETURN_IF_ERROR(ReceiveFrom(rank_.sections - 1, name, whole_.FindVar(name)->desc, 0));
     }
   }
   if (!(last || told) || results.empty()) return OkStatus();

@@ -28,16 +28,25 @@ std::vector<PipelineRow> OneForwardOneBackward(int section, int sections, int mi
 // (sections - 1) / (micro_batches + sections - 1).
 double BubbleShare(int sections, int micro_batches);
 
-// One rank of a pipeline. A replica is a rank for each section, one behind the other; its ranks
-// share a piece of the batch.
+// One rank of a pipeline. A replica is a rank for each section, each `apart` behind the last one;
+// its ranks share a piece of the batch. Section 0 may also be several ranks, one behind the other,
+// each with one of the micro batches of the next section.
 struct PipelineRank {
   int section = 0, sections = 1;
-  int first_rank = 0;  // the one of section 0
+  int first_rank = 0;  // the one of section 0; of several the first
   int micro_batches = 1;
+  int apart = 1;
+  bool rank_each = false;  // each micro batch is of another rank of section 0
+
+  // That of another section.
+  int RankOf(int other, int micro) const {
+    return first_rank + other * apart + (rank_each ? micro : 0);
+  }
 };
 
 // A variable of micro batch `micro` of several: "x@MICRO3".
 std::string MicroName(const std::string& var, int micro);
+std::string WholeName(const std::string& var);  // "x"
 
 struct SectionProgram {
   Program program;

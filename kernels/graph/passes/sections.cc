@@ -147,6 +147,84 @@ Status AssignSections(Program& forward, int sections) {
 
 namespace {
 
+bool IsTableLookup(const Op& op) {
+  const auto is = [&op](const char* attr) {
+    const auto it = op.attrs.find(attr);
+    return it != op.attrs.end() && std::get<bool>(it->second);
+  };
+  return op.type == "lookup_table" && (is("is_sparse") || is("is_distributed"));
+}
+
+// By what it writes, for operators have no names.
+std::string Told(const Op& op) {
+  std::string out;
+  ForEachWrite(op, [&](const std::string& name) { out = out.empty() ? name : out; });
+  return absl::StrFormat("%s that makes \"%s\"", op.type, out);
+}
+
+// Of `forward`, whose operators have section 0 or 1: values go to 1 and never back, and what is
+// trained is on one side.
+Status CheckGuard(const Program& forward, const std::string& device) {
+  std::map<std::string, const Op*> writers, users;  // under the guard; the first of each variable
+  for (const Op& op : forward.ops) {
+    const bool guarded = SectionOf(op) == 1;
+    if (guarded && IsTableLookup(op)) {
+      return InvalidArgument(
+          "the %s is under device guard \"%s\", but heter workers have no tables: their rows lie "
+          "on "
+          "pservers, whom trainers alone ask; hint: leave lookups without op_device",
+          Told(op), device);
+    }
+    Status status;
+    ForEachRead(op, [&](const std::string& name) {
+      const Op*& user = users.emplace(name, &op).first->second;
+      if (const auto writer = writers.find(name); !guarded && writer != writers.end()) {
+        status = InvalidArgument(
+            "the %s is not under device guard \"%s\" and reads \"%s\" of one that is: heter "
+            "workers send gradients back, and no values; hint: give it op_device \"%s\", too",
+            Told(op), device, name, device);
+      } else if (forward.FindVar(name)->kind == VarKind::kParam &&
+                 SectionOf(*user) != SectionOf(op)) {
+        status = InvalidArgument(
+            "the parameter \"%s\" is used by the %s and by the %s, of which one is under device "
+            "guard \"%s\": nobody would have both; hint: put both there, or none",
+            name, Told(*user), Told(op), device);
+      }
+    });
+    TD_RETURN_IF_ERROR(status);
+    if (guarded) ForEachWrite(op, [&](const std::string& name) { writers.emplace(name, &op); });
+  }
+  if (writers.empty()) {
+    return InvalidArgument(
+        "no operator of program \"%s\" is under device guard \"%s\" (op_device), so heter workers "
+        "would have nothing to do; hint: model argument device=%s for the click models, op_device "
+        "in "
+        "a program of your own, or another a_sync_configs.heter_worker_device_guard",
+        forward.name, device, device);
+  }
+  for (const std::string& result : forward.metrics) {
+    if (writers.contains(result)) continue;
+    return InvalidArgument(
+        "metric \"%s\" is not computed under device guard \"%s\"; hint: put the operators from "
+        "there to the metric under it",
+        result, device);
+  }
+  if (writers.contains(forward.loss)) return OkStatus();
+  return InvalidArgument(
+      "the loss \"%s\" is not computed under device guard \"%s\", so heter workers would have no "
+      "gradients to send back; hint: put the operators up to the loss under it",
+      forward.loss, device);
+}
+
+}  // namespace
+
+Status AssignGuard(Program& forward, const std::string& device) {
+  for (Op& op : forward.ops) op.attrs[kOpDevice] = DeviceOf(DeviceKindOf(op) == device ? 1 : 0);
+  return CheckGuard(forward, device);
+}
+
+namespace {
+
 class Cutter {
  public:
   explicit Cutter(const Program& program) : program_(program), uses_(FindUses(program)) {}

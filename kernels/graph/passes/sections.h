@@ -20,6 +20,13 @@ StatusOr<int> NamedSections(const Program& forward);
 // number, or has fewer operators.
 Status AssignSections(Program& forward, int sections);
 
+// Gives every operator of a forward program section 1 where its op_device names `device` ("cpu" or
+// "gpu"), and section 0 elsewhere: heter workers run the former. INVALID_ARGUMENT naming the
+// operator that cannot be where it is: a lookup in a table of sparse rows under the guard, one
+// without it that reads what an operator under it writes, or parameters of both; or when none is
+// under it, or the loss is not.
+Status AssignGuard(Program& forward, const std::string& device);
+
 // A temporary of one section that another reads.
 struct Crossing {
   std::string var;

@@ -127,6 +127,20 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--mode=hybrid --nproc=2 @/job.pbtxt", "contradicts --mode=hybrid"},
       {"--mode=colective @/job.pbtxt", "hint: did you mean \"collective\"?"},
       {"--http_port=1 @/job.pbtxt", "not built yet"},
+      {"--heter_workers=2 @/job.pbtxt", "hybrid mode needs --servers"},
+      {"--heter_workers=2 --nproc=2 @/job.pbtxt", "--heter_workers belongs to pserver mode"},
+      {"--mode=pserver --servers=1 --workers=1 --heter_workers=1 @/job.pbtxt",
+       "--heter_workers contradicts --mode=pserver: it belongs to hybrid mode"},
+      {"--servers=1 --workers=3 --heter_workers=2 @/job.pbtxt",
+       "--heter_workers: 3 trainers do not divide equally among 2 heter workers"},
+      {"--servers=1 --workers=1 --heter_place=cuda @/job.pbtxt",
+       "--heter_place has no effect without --heter_workers"},
+      {"--servers=1 --workers=1 --heter_workers=0 @/job.pbtxt",
+       "--heter_workers: expected a whole number from 1"},
+      {"--servers=1 --workers=1 --heter_workers=1 --max_restarts=1 @/job.pbtxt",
+       "--heter_workers with --max_restarts is not built yet"},
+      {"--servers=1 --workers=1 --heter_workers=1 --gpus=0,1 @/job.pbtxt",
+       "--heter_workers with --gpus is not built yet"},
       {"--tls --mode=collective --nproc=2 @/job.pbtxt", "TLS between ranks is not built yet"},
       {"--tls --tls_dir=x --servers=1 --workers=1 @/job.pbtxt", "give one of the two"},
       {"--quiet=maybe @/job.pbtxt", "takes no value"},
@@ -219,6 +233,46 @@ TEST_F(LaunchOptionsTest, RanksThatMayBeLost) {
   ASSERT_TRUE(fixed.ok()) << fixed.status();
   EXPECT_FALSE(fixed->elastic());
   EXPECT_EQ(fixed->processes[0].env.count("TANDEM_WORLD_FILE"), 0u);
+}
+
+TEST_F(LaunchOptionsTest, HeterWorkersAreTheLastRanks) {
+  const auto plan = Plan(
+      "--servers=2 --workers=2 --heter_workers=127.0.0.1:7001,127.0.0.1:7002 --log_dir=@/log "
+      "@/job.pbtxt");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->mode, LaunchMode::kHybrid);
+  EXPECT_EQ(plan->trainers, 2) << "pservers wait for trainers alone";
+  ASSERT_EQ(plan->processes.size(), 6u);
+  EXPECT_THAT(plan->processes[0].argv, Contains("--trainers=2"));
+  const ProcessPlan &trainer = plan->processes[3], &heter = plan->processes[4];
+  EXPECT_EQ(trainer.Name(), "trainer 1");
+  EXPECT_EQ(trainer.log_file, dir_ + "/log/workerlog.1");
+  EXPECT_EQ(heter.Name(), "heter worker 2");
+  EXPECT_EQ(heter.log_file, dir_ + "/log/heterlog.2");
+  EXPECT_EQ(heter.endpoint.Text(), "127.0.0.1:7001");
+  EXPECT_EQ(heter.env.at("RANK"), "2");
+  for (const ProcessPlan* p : {&trainer, &heter}) {
+    EXPECT_EQ(p->env.at("WORLD_SIZE"), "4");
+    EXPECT_EQ(p->env.at("TANDEM_HETER_WORKERS"), "2");
+  }
+  EXPECT_THAT(Describe(*plan),
+              HasSubstr("mode hybrid: 2 pservers, 2 trainers, 2 heter workers; logs in"));
+  EXPECT_EQ(WithoutRanks(heter.env).count("TANDEM_HETER_WORKERS"), 0u);
+}
+
+TEST_F(LaunchOptionsTest, HeterWorkersMayBeFewerAndElsewhere) {
+  const auto plan = Plan(
+      "--mode=hybrid --servers=1 --workers=4 --heter_workers=2 --heter_place=cuda --log_dir=@/log "
+      "@/job.pbtxt -- --epochs=2");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->trainers, 4);
+  ASSERT_EQ(plan->processes.size(), 7u);
+  for (const int rank : {0, 3, 4, 5}) {
+    const ProcessPlan& p = plan->processes[static_cast<size_t>(1 + rank)];
+    EXPECT_EQ(p.heter, rank >= 4);
+    EXPECT_EQ(std::count(p.argv.begin(), p.argv.end(), "--place=cuda"), rank >= 4 ? 1 : 0);
+    EXPECT_EQ(p.env.at("TANDEM_HETER_WORKERS"), "2");
+  }
 }
 
 TEST_F(LaunchOptionsTest, RanksMeetWhereTheyAreTold) {

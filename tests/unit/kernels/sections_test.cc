@@ -105,8 +105,8 @@ TEST(SectionsTest, NamedOnesAreTaken) {
 
 TEST(SectionsTest, RefusesWhatIsNoSection) {
   Program program = Mlp(8, 2, 64);
-  program.ops[1].attrs[kOpDevice] = std::string("gpu");
-  EXPECT_THAT(Verify(program).message(), HasSubstr("op_device is \"gpu\""));
+  program.ops[1].attrs[kOpDevice] = std::string("tpu");
+  EXPECT_THAT(Verify(program).message(), HasSubstr("op_device is \"tpu\""));
   program.ops[1].attrs[kOpDevice] = std::string("gpu:2");
   EXPECT_THAT(NamedSections(program).status().message(), HasSubstr("none names section 0"));
   Program small = Mlp(8, 0, 64);
@@ -126,6 +126,52 @@ TEST(SectionsTest, RefusesWhatFlowsBackAndWhatIsShared) {
   for (size_t i = 0; i < shared.ops.size(); ++i) shared.ops[i].attrs[kOpDevice] = DeviceOf(i >= 2);
   EXPECT_THAT(CutSections(shared).status().message(),
               HasSubstr("\"" + weight + "\" is used in sections 0 and 1"));
+}
+
+// ---- Under a device guard
+// ------------------------------------------------------------------------
+
+TEST(SectionsTest, TheGuardMakesTwoSections) {
+  Program program = Mlp(8, 2, 64);
+  for (size_t i = 2; i < program.ops.size(); ++i) {
+    program.ops[i].attrs[kOpDevice] = std::string(i % 2 == 0 ? "gpu" : "gpu:3");
+  }
+  program.ops[1].attrs[kOpDevice] = std::string("cpu");
+  ASSERT_TRUE(AssignGuard(program, "gpu").ok());
+  std::vector<int> wanted(program.ops.size(), 1);
+  wanted[0] = wanted[1] = 0;
+  EXPECT_EQ(SectionsOfOps(program), wanted);
+}
+
+TEST(SectionsTest, TheGuardRefusesWhatIsOnTheWrongSide) {
+  const auto refused = [](const std::function<void(Program&)>& change) {
+    Program program = Mlp(8, 2, 64);
+    for (size_t i = 2; i < program.ops.size(); ++i) {
+      program.ops[i].attrs[kOpDevice] = std::string("gpu");
+    }
+    change(program);
+    return std::string(AssignGuard(program, "gpu").message());
+  };
+  EXPECT_EQ(refused([](Program&) {}), "");
+  EXPECT_THAT(refused([](Program& p) {
+                for (Op& op : p.ops) op.attrs.erase(kOpDevice);
+              }),
+              HasSubstr("no operator of program \"mlp\" is under device guard \"gpu\""));
+  EXPECT_THAT(refused([](Program& p) { p.ops[3].attrs.erase(kOpDevice); }),
+              AllOf(HasSubstr("is not under device guard \"gpu\" and reads \"fc_1.out\""),
+                    HasSubstr("the relu that makes \"relu_1.out\"")));
+  EXPECT_THAT(refused([](Program& p) { p.ops[2].inputs[1] = p.ops[0].inputs[1]; }),
+              HasSubstr("the parameter \"fc_0.w\" is used by the fc that makes \"fc_0.out\" and by "
+                        "the fc that makes \"fc_1.out\""));
+  EXPECT_THAT(refused([](Program& p) { p.loss = p.ops[0].outputs[0][0]; }),
+              HasSubstr("the loss \"fc_0.out\" is not computed under device guard"));
+  EXPECT_THAT(refused([](Program& p) { p.metrics = {p.ops[1].outputs[0][0]}; }),
+              HasSubstr("metric \"relu_0.out\" is not computed under device guard"));
+  EXPECT_THAT(refused([](Program& p) {
+                p.ops[2].type = "lookup_table";
+                p.ops[2].attrs["is_sparse"] = true;
+              }),
+              HasSubstr("the lookup_table that makes \"fc_1.out\" is under device guard"));
 }
 
 // ---- Programs of ranks --------------------------------------------------------------------------

@@ -173,5 +173,22 @@ TEST(RankEnv, ErrorsNameTheVariable) {
   }
 }
 
+TEST(RankEnv, TheLastRanksAreHeterWorkers) {
+  const auto with = [](const char* heter_workers) {
+    return RankFromEnv(
+        {{"TANDEM_RANK", "3"}, {"TANDEM_SIZE", "4"}, {"TANDEM_HETER_WORKERS", heter_workers}});
+  };
+  ASSERT_TRUE(with("2").ok());
+  EXPECT_EQ(with("2")->heter_workers, 2);
+  EXPECT_EQ(with("2")->workers(), 2);
+  EXPECT_EQ(with("1")->workers(), 3);
+  EXPECT_EQ(with("")->workers(), 4);
+  EXPECT_THAT(std::string(with("3").status().message()),
+              HasSubstr("TANDEM_HETER_WORKERS=3 of 4 ranks"));
+  EXPECT_THAT(std::string(with("4").status().message()),
+              HasSubstr("TANDEM_HETER_WORKERS=4 of 4 ranks"));
+  EXPECT_THAT(std::string(with("two").status().message()), HasSubstr("expected a whole number"));
+}
+
 }  // namespace
 }  // namespace tandem
