@@ -9,12 +9,14 @@
 #include "collective/world_file.h"
 #include "proto/job.pb.h"
 #include "trainer/kept_state.h"
+#include "trainer/launcher_line.h"
 #include "trainer/sample_images.h"
 
 namespace tandem {
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::milliseconds(20);
+constexpr int kLooksPerWord = 50;  // from one word to the launcher to the next
 
 // A job as it is among so many ranks.
 struct Division {
@@ -88,6 +90,7 @@ class ElasticRun {
   Status OpenOnce(const JobConfig& config);
   StatusOr<SessionResult> Train(const ElasticWorld& world, const Division& division,
                                 const RankInfo& rank);
+  Status AwaitAnother(const ElasticWorld& world);
   bool Superseded(int64_t version) const {
     const auto now = ReadElasticWorld(file_);
     return now.ok() && now->version != version;
@@ -99,7 +102,8 @@ class ElasticRun {
   const Clock& clock_;
   OpenedData data_;
   std::shared_ptr<const KeptState> kept_;
-  std::vector<int> members_;  // of the last world that this process knew
+  std::vector<int> members_;  // of the world that this process knew last
+  std::string news_;          // what has changed in it
 };
 
 Status ElasticRun::OpenOnce(const JobConfig& config) {
@@ -123,12 +127,23 @@ StatusOr<SessionResult> ElasticRun::Train(const ElasticWorld& world, const Divis
   options.test = data_.test.get();
   options.kept = kept_;
   options.superseded = [this, version = world.version] { return Superseded(version); };
-  if (!members_.empty()) options.news = News(members_, world, division.ranks);
+  options.news = news_;
   TD_ASSIGN_OR_RETURN(const auto places,
                       Places::Make(*division.job.config, std::move(options), job_.secrets, clock_));
   StatusOr<SessionResult> result = stop_.Run(*places);
   if (auto kept = places->TakeKept()) kept_ = std::move(kept);
   return result;
+}
+
+// Who is in no world says that it is ready. It is the launcher that ends this, at the latest.
+Status ElasticRun::AwaitAnother(const ElasticWorld& world) {
+  const RankInfo& process = job_.options.rank;
+  const bool member = std::binary_search(world.members.begin(), world.members.end(), process.rank);
+  for (int look = 0; !Superseded(world.version); ++look) {
+    if (!member && look % kLooksPerWord == 0) TellReady(process.launcher, process.rank);
+    if (stop_.WaitFor(kLookEvery)) return Cancelled("stopped on request while not needed");
+  }
+  return OkStatus();
 }
 
 StatusOr<ElasticResult> ElasticRun::Run() {
@@ -138,20 +153,17 @@ StatusOr<ElasticResult> ElasticRun::Run() {
     TD_ASSIGN_OR_RETURN(const Division division, Divide(job_.sources, world));
     TD_RETURN_IF_ERROR(OpenOnce(*division.job.config));
     const auto rank = RankIn(world, division.ranks, job_.options.rank);
+    if (world.over && !(rank && trained)) return ElasticResult();
+    news_ = members_.empty() ? "" : News(members_, world, division.ranks);
+    members_ = world.members;
+    trained = rank.has_value();
     if (!rank) {
-      // Those who train say when it is over; who started this process ends it at the latest.
-      if (world.over) return ElasticResult();
-      if (stop_.WaitFor(kLookEvery)) return Cancelled("stopped on request while not needed");
-      members_ = world.members;
-      trained = false;
+      TD_RETURN_IF_ERROR(AwaitAnother(world));
       continue;
     }
-    if (world.over && !trained) return ElasticResult();
     StatusOr<SessionResult> result = Train(world, division, *rank);
     if (result.ok()) return ElasticResult{*std::move(result), rank->rank == 0};
     if (stop_.stopped() || !Superseded(world.version)) return result.status();
-    members_ = world.members;
-    trained = true;
   }
 }
 

@@ -8,12 +8,23 @@
 
 namespace tandem {
 
-void TellSilent(const std::string& fifo, int rank, Duration waited) {
+namespace {
+
+void Tell(const std::string& fifo, const std::string& line) {
   const Fd fd(::open(fifo.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd.valid()) return;
-  const std::string line = absl::StrFormat("silent %d %d\n", rank, Millis(waited));
   // Short lines are written whole or not at all (PIPE_BUF, pipe(7)).
   [[maybe_unused]] const ssize_t n = ::write(fd.get(), line.data(), line.size());
+}
+
+}  // namespace
+
+void TellSilent(const std::string& fifo, int rank, Duration waited) {
+  Tell(fifo, absl::StrFormat("silent %d %d\n", rank, Millis(waited)));
+}
+
+void TellReady(const std::string& fifo, int rank) {
+  Tell(fifo, absl::StrFormat("ready %d\n", rank));
 }
 
 }  // namespace tandem

@@ -233,10 +233,10 @@ Status Session::Impl::StartMode() {
           "reader_queue_speed_test_mode: every step gets the first batch again; this is no "
           "training, and loss and metric mean nothing");
   }
-  const double seconds = kept != nullptr ? Seconds(clock_.Now() - kept->done.until) : 0;
+  const Time begin = kept != nullptr ? kept->done.until : begin_;
   if (!options_.news.empty())
-    progress_->Message(
-        absl::StrFormat("%s; step %d is next, after %.2f s", options_.news, next, seconds));
+    progress_->Message(absl::StrFormat("%s; step %d is next, after %.2f s", options_.news, next,
+                                       Seconds(clock_.Now() - begin)));
   else if (next > 0)
     progress_->Message(absl::StrFormat("resumed at step %d of %d", next, steps_total_));
   return OkStatus();

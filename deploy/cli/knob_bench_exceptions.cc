@@ -5,7 +5,7 @@ namespace tandem::deploy {
 
 const std::vector<UnbenchedKnob>& UnbenchedKnobs() {
   static const std::vector<UnbenchedKnob> kUnbenched = {
-      {"elastic", "counts when ranks are lost; tests/e2e/shrinking_test"},
+      {"elastic", "counts when ranks are lost; tests/e2e/elastic_test"},
       {"mode", "it has to be the job's mode; `tandem demo` compares pserver and collective"},
       {"conv_workspace_size_limit", "a bound: below what an algorithm needs plain loops serve"},
       {"conv_search_cache", "where cudnn_exhaustive_search keeps what it measured"},

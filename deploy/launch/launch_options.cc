@@ -267,9 +267,8 @@ const std::vector<FlagSpec>& LaunchFlags() {
        "trainers or a divisor of that: a number, or host:port list"},
       {"heter_place", "", "PLACE", "where heter workers compute: cpu, cuda, cuda:N"},
       {"nproc", "nproc_per_node", "N|MIN:MAX",
-       "collective mode: ranks on each host; MIN:MAX starts MAX, and goes on without those that "
-       "are "
-       "lost while MIN are left (elastic)"},
+       "collective mode: ranks on each host; MIN:MAX starts MAX and goes on without those that are "
+       "lost, while MIN are left (elastic); SIGUSR1 starts them again"},
       {"ips", "hosts", "LIST", "collective mode: hosts of the job, host,host"},
       {"gpus", "", "LIST", "cards, one trainer on each: 0,1"},
       {"start_port", "", "PORT",

@@ -77,6 +77,11 @@ bool OutputChannel::ReadSome() {
   return false;
 }
 
+void OutputChannel::ShowOn(int echo_fd) {
+  if (echo_fd < 0) pending_.clear();
+  echo_fd_ = echo_fd;
+}
+
 void OutputChannel::OnReadable() { ReadSome(); }
 
 void OutputChannel::OnWritable() {

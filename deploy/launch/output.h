@@ -29,8 +29,8 @@ class OutputChannel {
 
   void OnReadable();
   void OnWritable();
-  // From now on it is shown there; -1: nowhere.
-  void ShowOn(int echo_fd) { echo_fd_ = echo_fd; }
+  // From now on it is shown there; -1: nowhere, and what was not taken yet is not shown.
+  void ShowOn(int echo_fd);
   // The child has ended: takes what is still there and ends the last line of the log.
   void Drain();
   // Gives the pseudo-terminal the size of the terminal.

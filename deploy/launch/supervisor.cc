@@ -10,9 +10,9 @@
 #include <chrono>
 #include <utility>
 
-#include "collective/world_file.h"
 #include "common/base/stop_request.h"
 #include "deploy/launch/job_record.h"
+#include "deploy/launch/supervisor_child.h"
 
 namespace tandem::deploy {
 namespace {
@@ -21,16 +21,13 @@ constexpr int kPollMsMax = 1000;  // a lost SIGCHLD costs a second, not the job
 constexpr size_t kReportLines = 20;
 constexpr auto kFlushMax = std::chrono::seconds(2);
 
-sigset_t WatchedSignals() {
+sigset_t WatchedSignals(bool elastic) {
   sigset_t set;
   sigemptyset(&set);
   for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH}) sigaddset(&set, s);
+  if (elastic) sigaddset(&set, SIGUSR1);
   return set;
 }
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
 
 // Failures that are the echo of another one are not its cause.
 bool IsConsequence(const ExitState& exit) {
@@ -39,23 +36,12 @@ bool IsConsequence(const ExitState& exit) {
 
 }  // namespace
 
-struct Supervisor::Child {
-  const ProcessPlan* plan = nullptr;
-  std::optional<Process> process;
-  Time started = SteadyNow();
-  std::unique_ptr<std::FILE, CloseFile> log;
-  std::vector<OutputChannel> output;  // of the trainer that is shown
-  bool seen_end = false;
-  bool stuck = false;   // had to be killed
-  bool silent = false;  // was killed because others waited for it
-};
-
 Supervisor::Supervisor(const LaunchPlan& plan, Options options)
     : plan_(plan), options_(std::move(options)) {}
 Supervisor::~Supervisor() = default;
 
 StatusOr<int> Supervisor::Run() {
-  const sigset_t watched = WatchedSignals();
+  const sigset_t watched = WatchedSignals(plan_.elastic());
   sigset_t before;
   sigprocmask(SIG_BLOCK, &watched, &before);
   void (*const pipe_handler)(int) = signal(SIGPIPE, SIG_IGN);
@@ -80,11 +66,11 @@ StatusOr<int> Supervisor::Run() {
 
 Status Supervisor::StartAll() {
   if (signals_.get() < 0) return ResourceExhausted("signalfd: %s", ErrnoText(errno));
-  if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(silent_.Open(plan_.silent_fifo));
+  if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(rank_words_.Open(plan_.silent_fifo));
   if (plan_.elastic()) {
-    ElasticWorld world = {++world_version_, plan_.ranks_least, false, {}};
-    for (int rank = 0; rank < plan_.workers; ++rank) world.members.push_back(rank);
-    TD_RETURN_IF_ERROR(WriteElasticWorld(plan_.world_file, world));
+    std::vector<int> all;
+    for (int rank = 0; rank < plan_.workers; ++rank) all.push_back(rank);
+    TD_RETURN_IF_ERROR(PublishWorld(std::move(all)));
   }
   for (const ProcessPlan& p : plan_.processes) {
     const Status status = Annotate(Start(p), p.Name());
@@ -98,36 +84,10 @@ Status Supervisor::StartAll() {
   return OkStatus();
 }
 
-std::vector<int> Supervisor::RanksHere() const {
-  std::vector<int> ranks;
-  for (const auto& child : children_) {
-    if (child->plan->role == Role::kTrainer && child->process->running()) {
-      ranks.push_back(child->plan->rank);
-    }
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
-}
-
-Status Supervisor::PublishWorld() {
-  const ElasticWorld world = {++world_version_, plan_.ranks_least, Over(), RanksHere()};
-  return WriteElasticWorld(plan_.world_file, world);
-}
-
-void Supervisor::ShowLeader() {
-  const std::vector<int> ranks = RanksHere();
-  if (options_.quiet || ranks.empty()) return;
-  for (const auto& child : children_) {
-    const bool shown = child->plan->role == Role::kTrainer && child->plan->rank == ranks[0];
-    for (size_t i = 0; shown && i < child->output.size(); ++i) {
-      child->output[i].ShowOn(i == 0 ? shown_stdout() : STDERR_FILENO);
-    }
-  }
-}
-
-Status Supervisor::Start(const ProcessPlan& plan, bool again) {
+Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
   auto child = std::make_unique<Child>();
   child->plan = &plan;
+  child->member = member;
   child->log.reset(std::fopen(plan.log_file.c_str(), "ae"));
   if (child->log == nullptr) {
     return PermissionDenied("cannot write %s: %s [TD2106]", plan.log_file, ErrnoText(errno));
@@ -156,7 +116,7 @@ void Supervisor::Note(const char* event, const std::string& process, int64_t pid
 Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
   request.stdout_fd = request.stderr_fd = fileno(child.log.get());
   // Whoever has the lowest rank on this machine speaks for all.
-  const bool first_trainer = child.plan->role == Role::kTrainer &&
+  const bool first_trainer = child.plan->role == Role::kTrainer && child.member &&
                              std::none_of(children_.begin(), children_.end(), [&](const auto& c) {
                                return c->plan->role == Role::kTrainer &&
                                       c->plan->rank < child.plan->rank && c->process->running();
@@ -178,14 +138,14 @@ void Supervisor::Loop() {
   while (AnyRunning(Role::kTrainer) || AnyRunning(Role::kPserver)) {
     WaitForEvents();
     TakeSignals();
-    KillSilent();
+    HearRanks();
     CollectEnded();
     Advance();
   }
 }
 
 void Supervisor::WaitForEvents() {
-  std::vector<pollfd> fds = {{signals_.get(), POLLIN, 0}, {silent_.fd(), POLLIN, 0}};
+  std::vector<pollfd> fds = {{signals_.get(), POLLIN, 0}, {rank_words_.fd(), POLLIN, 0}};
   std::vector<std::pair<OutputChannel*, bool>> owners;  // and whether it waits to write
   for (const auto& child : children_) {
     for (OutputChannel& channel : child->output) {
@@ -223,6 +183,7 @@ void Supervisor::OnSignal(int signal) {
     return;
   }
   if (signal == SIGCHLD) return;  // CollectEnded looks at every child
+  if (signal == SIGUSR1) return FillWorld();
   if (stop_signal_ != 0) {
     if (SteadyNow() - stopped_at_ < kSameStopRequest) return;
     std::fprintf(stderr, "%s: second %s: killing the job\n", options_.name,
@@ -239,8 +200,10 @@ void Supervisor::OnSignal(int signal) {
   StopTrainers(signal);
 }
 
-void Supervisor::KillSilent() {
-  for (const SilentRank& silent : silent_.Read()) {
+void Supervisor::HearRanks() {
+  const RankWords words = rank_words_.Read();
+  for (const int rank : words.ready) Admit(rank);
+  for (const SilentRank& silent : words.silent) {
     for (const auto& child : children_) {
       // A successor that is still starting is not the one that was waited for.
       const bool meant = child->plan->role == Role::kTrainer && child->plan->rank == silent.rank &&
@@ -268,8 +231,9 @@ void Supervisor::CollectEnded() {
     ended.push_back(child.get());
   }
   if (phase_ == Phase::kRunning && stop_signal_ == 0) {
-    Restart(ended);
     LoseRanks(ended);
+    Restart(ended);
+    LoseRanks(ended);  // of those that do not come again
     Blame(ended);
   }
   // A pserver that was told to stop and ends otherwise than with 0 lost something.
@@ -279,55 +243,37 @@ void Supervisor::CollectEnded() {
 void Supervisor::Restart(std::vector<Child*>& ended) {
   for (size_t i = 0; i < ended.size();) {
     Child* const old = ended[i];
-    const ExitState exit = *old->process->Poll();
-    const ProcessPlan& plan = *old->plan;
-    if (exit.signal == 0 || !plan.can_return || restarts_ >= options_.max_restarts || Over()) {
+    if (old->process->Poll()->signal == 0 || !MayRestart(*old->plan)) {
       ++i;
       continue;
     }
-    ++restarts_;
-    Note("restarted", plan.Name(), 0,
-         absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
-    std::fprintf(stderr, "%s: %s was killed by %s; starting it again (%d of %d)\n", options_.name,
-                 plan.Name().c_str(), SignalName(exit.signal).c_str(), restarts_,
-                 options_.max_restarts);
     ended.erase(ended.begin() + static_cast<ptrdiff_t>(i));
-    std::erase_if(children_, [old](const auto& child) { return child.get() == old; });
-    if (const Status status = Start(plan, /*again=*/true); !status.ok()) {
-      std::fprintf(stderr, "%s: %s: %s\n", options_.name, plan.Name().c_str(),
-                   ToString(status).c_str());
-    }
+    StartAgain(*old, /*member=*/true);
   }
 }
 
-void Supervisor::LoseRanks(std::vector<Child*>& ended) {
-  if (!plan_.elastic()) return;
-  bool news = !ended.empty() && Over();
-  const int left = static_cast<int>(RanksHere().size());
-  const bool enough = left > 0 && (Over() || left >= plan_.ranks_least);
-  for (size_t i = 0; i < ended.size();) {
-    Child& child = *ended[i];
-    const ExitState exit = *child.process->Poll();
-    if (child.plan->role != Role::kTrainer || exit.signal == 0) {
-      ++i;
-      continue;
-    }
-    const std::string then = enough
-                                 ? absl::StrFormat("%d of %d ranks go on", left, plan_.workers)
-                                 : absl::StrFormat("%d of %d ranks are left, and the job needs %d",
-                                                   left, plan_.workers, plan_.ranks_least);
-    Note("lost", child.plan->Name(), child.process->pid(), then);
-    std::fprintf(stderr, "%s: %s was killed by %s: %s\n", options_.name, child.plan->Name().c_str(),
-                 SignalName(exit.signal).c_str(), then.c_str());
-    if (!enough) return;
-    ended.erase(ended.begin() + static_cast<ptrdiff_t>(i));
-    news = true;
-  }
-  if (!news) return;
-  ShowLeader();
-  if (const Status status = PublishWorld(); !status.ok()) {
-    std::fprintf(stderr, "%s: %s\n", options_.name, ToString(status).c_str());
-  }
+bool Supervisor::MayRestart(const ProcessPlan& plan) const {
+  return plan.can_return && restarts_ < options_.max_restarts && !Over();
+}
+
+void Supervisor::StartAgain(Child& old, bool member) {
+  const ProcessPlan& plan = *old.plan;
+  const ExitState exit = *old.process->Poll();
+  ++restarts_;
+  Note("restarted", plan.Name(), 0, absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
+  std::fprintf(stderr, "%s: %s was killed by %s; starting it again (%d of %d)\n", options_.name,
+               plan.Name().c_str(), SignalName(exit.signal).c_str(), restarts_,
+               options_.max_restarts);
+  Replace(old, member);
+}
+
+void Supervisor::Replace(const Child& old, bool member) {
+  const ProcessPlan& plan = *old.plan;
+  std::erase_if(children_, [&old](const auto& child) { return child.get() == &old; });
+  const Status status = Start(plan, /*again=*/true, member);
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s: %s: %s\n", options_.name, plan.Name().c_str(),
+               ToString(status).c_str());
 }
 
 bool Supervisor::Over() const {

@@ -13,7 +13,7 @@
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/output.h"
 #include "deploy/launch/process.h"
-#include "deploy/launch/silent_ranks.h"
+#include "deploy/launch/rank_words.h"
 
 namespace tandem::deploy {
 
@@ -36,10 +36,11 @@ class Supervisor {
   Supervisor(const LaunchPlan& plan, Options options);
   ~Supervisor();  // kills what still runs
 
-  // Blocks until every process has ended. Takes SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH for
-  // itself meanwhile. The value is the exit code of the job: 0, that of the first failure, or 128 +
-  // the signal that ended the job. A Status when a process could not be started; then none runs.
-  // REQUIRES: PrepareFiles(plan) was OK; called once, from the main thread.
+  // Blocks until every process has ended. Takes SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH, and
+  // for an elastic job SIGUSR1, for itself meanwhile. The value is the exit code of the job: 0,
+  // that of the first failure, or 128 + the signal that ended the job. A Status when a process
+  // could not be started; then none runs. REQUIRES: PrepareFiles(plan) was OK; called once, from
+  // the main thread.
   StatusOr<int> Run();
 
  private:
@@ -47,25 +48,31 @@ class Supervisor {
   struct Child;
 
   Status StartAll();
-  Status Start(const ProcessPlan& plan, bool again = false);
+  // `member`: Child::member.
+  Status Start(const ProcessPlan& plan, bool again = false, bool member = true);
   Status OpenOutput(Child& child, SpawnRequest& request);
   void Loop();
   void WaitForEvents();
   void TakeSignals();
   void OnSignal(int signal);
-  // Kills those that others have waited for in vain: they hang.
-  void KillSilent();
+  // Admits those that are ready, and kills those that others have waited for in vain: they hang.
+  void HearRanks();
   void CollectEnded();
   // Starts those again that died and can return, and takes them out of `ended`.
   void Restart(std::vector<Child*>& ended);
-  // Of an elastic job: who was killed is taken out of the world, and out of `ended`, where the job
-  // can do without.
+  bool MayRestart(const ProcessPlan& plan) const;
+  // A new process in the place of `old`, which goes.
+  void StartAgain(Child& old, bool member);
+  void Replace(const Child& old, bool member);
+  // The next six are of an elastic job (supervisor_elastic.cc). Who was killed is taken out of the
+  // world, and out of `ended`, where the job can do without; a successor has to say that it is
+  // ready.
   void LoseRanks(std::vector<Child*>& ended);
-  // The trainers that run are those that take part.
-  Status PublishWorld();
-  // Shows the output of the lowest rank that runs.
-  void ShowLeader();
-  std::vector<int> RanksHere() const;  // that run
+  void Admit(int rank);  // which is ready
+  void FillWorld();      // starts all that were lost
+  void ChangeWorld();
+  Status PublishWorld(std::vector<int> members);
+  std::vector<int> RanksHere() const;  // that take part and run
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
   // Whether ranks have come to the end of the job: a successor would meet nobody.
   bool Over() const;
@@ -84,7 +91,7 @@ class Supervisor {
   const LaunchPlan plan_;
   const Options options_;
   Fd signals_;
-  SilentRanks silent_;
+  RankWordsFifo rank_words_;
   std::vector<std::unique_ptr<Child>> children_;
   Phase phase_ = Phase::kRunning;
   Time started_{}, kill_at_ = Time::max();

@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
-#include "deploy/launch/silent_ranks.h"
+#include "deploy/launch/rank_words.h"
 
 namespace tandem::deploy {
 namespace {
@@ -403,16 +403,20 @@ TEST_F(LaunchOptionsTest, DryRun) {
   EXPECT_EQ(text, kGolden);
 }
 
-TEST_F(LaunchOptionsTest, ALineOfASilentRankMayComeInPieces) {
-  SilentRanks silent;
-  ASSERT_TRUE(silent.Open(dir_ + "/fifo").ok());
+TEST_F(LaunchOptionsTest, WordsOfRanksMayComeInPieces) {
+  RankWordsFifo fifo;
+  ASSERT_TRUE(fifo.Open(dir_ + "/fifo").ok());
   const auto say = [&](const std::string& text) {
-    ASSERT_EQ(write(silent.fd(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    ASSERT_EQ(write(fifo.fd(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   };
-  say("nonsense\nsilent 3 15");
-  EXPECT_TRUE(silent.Read().empty());
-  say("00\nsilent 4 20\nsil");
-  const std::vector<SilentRank> ranks = silent.Read();
+  say("nonsense\nready\nsilent 5\nsilent 3 15");
+  const RankWords nothing = fifo.Read();
+  EXPECT_TRUE(nothing.silent.empty());
+  EXPECT_TRUE(nothing.ready.empty());
+  say("00\nready 2\nsilent 4 20\nsil");
+  const RankWords words = fifo.Read();
+  EXPECT_EQ(words.ready, std::vector<int>{2});
+  const std::vector<SilentRank>& ranks = words.silent;
   ASSERT_EQ(ranks.size(), 2u);
   EXPECT_EQ(ranks[0].rank, 3);
   EXPECT_EQ(ranks[0].waited, std::chrono::milliseconds(1500));

@@ -1,4 +1,5 @@
-// Where ranks of a job say that another one does not come (trainer/launcher_line.h): a FIFO.
+// What ranks of a job tell the launcher (trainer/launcher_line.h), through a FIFO: that another one
+// does not come, or that they are ready to take part.
 #pragma once
 
 #include <string>
@@ -15,15 +16,20 @@ struct SilentRank {
   Duration waited{};  // by whoever says so
 };
 
-class SilentRanks {
+struct RankWords {
+  std::vector<SilentRank> silent;
+  std::vector<int> ready;
+};
+
+class RankWordsFifo {
  public:
   // Makes the FIFO, for this user alone; what had its name is removed.
   Status Open(const std::string& path);
-  ~SilentRanks();
+  ~RankWordsFifo();
 
   int fd() const { return fifo_.get(); }  // readable when there is news; -1: not opened
   // What was said since the last call. Never blocks. Lines that make no sense are left out.
-  std::vector<SilentRank> Read();
+  RankWords Read();
 
  private:
   std::string path_;

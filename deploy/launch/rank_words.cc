@@ -1,4 +1,4 @@
-#include "deploy/launch/silent_ranks.h"
+#include "deploy/launch/rank_words.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 namespace tandem::deploy {
 
-Status SilentRanks::Open(const std::string& path) {
+Status RankWordsFifo::Open(const std::string& path) {
   unlink(path.c_str());
   if (mkfifo(path.c_str(), 0600) != 0) {
     return PermissionDenied("cannot make %s: %s", path, ErrnoText(errno));
@@ -21,15 +21,15 @@ Status SilentRanks::Open(const std::string& path) {
   return OkStatus();
 }
 
-SilentRanks::~SilentRanks() {
+RankWordsFifo::~RankWordsFifo() {
   if (!path_.empty()) unlink(path_.c_str());
 }
 
-std::vector<SilentRank> SilentRanks::Read() {
-  std::vector<SilentRank> ranks;
+RankWords RankWordsFifo::Read() {
+  RankWords said;
   char buffer[4096];
   const ssize_t n = fifo_.get() < 0 ? 0 : read(fifo_.get(), buffer, sizeof(buffer));
-  if (n <= 0) return ranks;
+  if (n <= 0) return said;
   rest_.append(buffer, static_cast<size_t>(n));
   const size_t whole = rest_.rfind('\n') + 1;  // 0 when there is none
   std::istringstream lines(rest_.substr(0, whole));
@@ -39,11 +39,13 @@ std::vector<SilentRank> SilentRanks::Read() {
     std::string word;
     SilentRank silent;
     int64_t ms = 0;
-    if (!(words >> word >> silent.rank >> ms) || word != "silent") continue;
+    if (!(words >> word >> silent.rank)) continue;
+    if (word == "ready") said.ready.push_back(silent.rank);
+    if (word != "silent" || !(words >> ms)) continue;
     silent.waited = std::chrono::milliseconds(ms);
-    ranks.push_back(silent);
+    said.silent.push_back(silent);
   }
-  return ranks;
+  return said;
 }
 
 }  // namespace tandem::deploy

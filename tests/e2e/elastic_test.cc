@@ -1,0 +1,222 @@
+// tandemrun --nproc=MIN:MAX: ranks are killed for good at any moment, those that are left go on
+// without them, and others come, with the bits of an undisturbed job where it is deterministic.
+//   TANDEM_ELASTIC_SEED=N  of ranks and times (1)   TANDEM_ELASTIC_ROUNDS=N  kills and calls (6)
+#include <signal.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "collective/world_file.h"
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+using Args = std::vector<std::string>;
+
+class ElasticRanksTest : public JobTest {
+ protected:
+  static Args Launch(const std::string& ranks) { return {"--mode=collective", "--nproc=" + ranks}; }
+  static void Kill(const ChildProcess& job, int rank, int number = SIGKILL) {
+    const pid_t pid = TrainerOf(job, rank);
+    ASSERT_NE(pid, 0) << job.Output();
+    kill(pid, number);
+  }
+  // Once the job shows that step.
+  static void KillAt(ChildProcess& job, int step, int rank, int number = SIGKILL) {
+    ASSERT_TRUE(WaitUntil([&] { return StepOf(job) >= step || job.Ended(); })) << job.Output();
+    Kill(job, rank, number);
+  }
+  // Stops that rank, which trains alone, until the world is of this version: so the job does not
+  // end before.
+  void HoldUntilWorld(const ChildProcess& job, int rank, int version) const {
+    Kill(job, rank, SIGSTOP);
+    const std::string begin = "version " + std::to_string(version) + " ";
+    EXPECT_TRUE(WaitUntil([&] {
+      return ReadWholeFile(Path("grows.log/world")).starts_with(begin);
+    })) << job.Output();
+    Kill(job, rank, SIGCONT);
+  }
+};
+
+// 126 samples over 4, 3 and 2 ranks: shares of different sizes, and one mean over all of them.
+TEST_F(ElasticRanksTest, FourThreeTwo) {
+  const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
+                     "--global_batch_size=126"};
+  const JobRun quiet = RunJob("quiet", Launch("4"), args);
+  const auto job = StartJob("killed", Launch("2:4"), args);
+  KillAt(*job, 20, 2);
+  ASSERT_TRUE(job->WaitForText("trainer 2 is lost; 3 ranks go on (world 2: trainers 0, 1, 3)"))
+      << job->Output();
+  KillAt(*job, 60, 0);
+  ASSERT_TRUE(job->WaitForText("trainer 0 is lost; 2 ranks go on (world 3: trainers 1, 3)"))
+      << job->Output();
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  const JobResult result = ResultOf("killed");
+  EXPECT_EQ(result.steps, 2000);
+  EXPECT_NEAR(result.loss, quiet.result.loss, 0.05);
+}
+
+// 8 logical shards divide among 4, 2 and 1 ranks: of three that are left one waits, and takes part
+// once another one is lost.
+TEST_F(ElasticRanksTest, KillsAtAnyMomentChangeNoBit) {
+  const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_ELASTIC_SEED", 1));
+  const Args args = {"--steps_max=3000",
+                     "--epochs=10",
+                     "--log_every_steps=5",
+                     "--deterministic=true",
+                     "--logical_shards=8",
+                     "--optimizer.type=adam",
+                     "--optimizer.learning_rate=0.001"};
+  const JobRun quiet = RunJob("quiet", Launch("4"), args);
+  const auto job = StartJob("killed", Launch("1:4"), args);
+  std::mt19937 random(seed);
+  std::vector<int> ranks = {0, 1, 2, 3};
+  std::string order;
+  for (int step = 10; ranks.size() > 1; step += 60) {
+    ASSERT_TRUE(WaitUntil([&] { return StepOf(*job) >= step || job->Ended(); })) << job->Output();
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 50000));
+    const auto victim = static_cast<std::ptrdiff_t>(random() % ranks.size());
+    order += " " + std::to_string(ranks[static_cast<size_t>(victim)]);
+    Kill(*job, ranks[static_cast<size_t>(victim)]);
+    ranks.erase(ranks.begin() + victim);
+  }
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  std::printf("elastic: seed %u, ranks killed:%s\n", seed, order.c_str());
+  const JobResult result = ResultOf("killed");
+  EXPECT_EQ(result.steps, 3000);
+  EXPECT_EQ(result.params_sha256, quiet.result.params_sha256) << job->Output();
+  EXPECT_EQ(result.loss, quiet.result.loss);
+  EXPECT_THAT(job->Output(), HasSubstr("1 rank goes on (world 4: trainer"));
+}
+
+// Two at once, of which one is rank 0: the second may die while the others meet.
+TEST_F(ElasticRanksTest, TwoAtOnceWithSumsOverSteps) {
+  const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
+                     "--gradient_merge=true", "--strategy.gradient_merge_configs.k_steps=4"};
+  const auto job = StartJob("killed", Launch("1:3"), args);
+  KillAt(*job, 22, 0);
+  Kill(*job, 1);
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  EXPECT_THAT(job->Output(), HasSubstr("1 rank goes on"));
+  EXPECT_EQ(ResultOf("killed").steps, 2000);
+}
+
+TEST_F(ElasticRanksTest, BelowTheLeastTheJobEnds) {
+  const auto job = StartJob("ends", Launch("2:3"), {"--epochs=1000", "--log_every_steps=5"});
+  KillAt(*job, 10, 1);
+  ASSERT_TRUE(job->WaitForText("2 ranks go on (world 2")) << job->Output();
+  Kill(*job, 2);
+  EXPECT_EQ(job->Wait(), 128 + SIGKILL) << job->Output();
+  EXPECT_THAT(job->Output(), HasSubstr("1 of 3 ranks are left, and the job needs 2"));
+}
+
+// One that hangs is found out by the others, and killed.
+TEST_F(ElasticRanksTest, AStoppedRankIsLost) {
+  const auto job = StartJob("stopped", Launch("1:2"),
+                            {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
+                             "--step_timeout_ms=3000", "--start_timeout_ms=4000"});
+  KillAt(*job, 20, 1, SIGSTOP);
+  EXPECT_TRUE(job->WaitForText("trainer 1 does not answer")) << job->Output();
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  EXPECT_THAT(job->Output(), HasSubstr("1 rank goes on (world 2: trainer 0)"));
+}
+
+// Who is lost may come again, rank 0 as well: by itself with --max_restarts, while the others go
+// on, or when it is asked for.
+TEST_F(ElasticRanksTest, LostRanksComeAgain) {
+  const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
+                     "--deterministic=true"};
+  const JobRun quiet = RunJob("quiet", Launch("2"), args);
+  const auto job =
+      StartJob("grows", {"--mode=collective", "--nproc=1:2", "--max_restarts=1"}, args);
+  KillAt(*job, 20, 1);
+  ASSERT_TRUE(job->WaitForText("trainer 1 is lost; 1 rank goes on (world 2")) << job->Output();
+  HoldUntilWorld(*job, 0, 3);
+  ASSERT_TRUE(job->WaitForText("trainer 1 has come; 2 ranks go on (world 3: trainers 0, 1)"))
+      << job->Output();
+  KillAt(*job, StepOf(*job) + 20, 0);
+  ASSERT_TRUE(job->WaitForText("trainer 0 is lost; 1 rank goes on (world 4")) << job->Output();
+  job->Signal(SIGUSR1);
+  HoldUntilWorld(*job, 1, 5);
+  ASSERT_TRUE(job->WaitForText("trainer 0 has come; 2 ranks go on (world 5: trainers 0, 1)"))
+      << job->Output();
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  EXPECT_EQ(ResultOf("grows").params_sha256, quiet.result.params_sha256) << job->Output();
+}
+
+// Kills, some of ranks that are still on their way into the world, and calls for those that are
+// lost.
+TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
+  const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_ELASTIC_SEED", 1));
+  const int rounds = FromEnvironment("TANDEM_ELASTIC_ROUNDS", 6);
+  const Args args = {"--steps_max=" + std::to_string(1000 + rounds * 300),
+                     "--epochs=100",
+                     "--log_every_steps=5",
+                     "--deterministic=true",
+                     "--optimizer.type=adam",
+                     "--optimizer.learning_rate=0.001"};
+  const JobRun quiet = RunJob("quiet", Launch("4"), args);
+  const auto job = StartJob("changes", Launch("1:4"), args);
+  std::mt19937 random(seed);
+  int killed = 0, called = 0, step = 0;
+  for (int round = 0; round < rounds; ++round) {
+    step = std::max(step, StepOf(*job)) + 1 + static_cast<int>(random() % 150);
+    ASSERT_TRUE(WaitUntil([&] { return StepOf(*job) >= step || job->Ended(); })) << job->Output();
+    if (round % 2 == 1) {
+      job->Signal(SIGUSR1);
+      ++called;
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500000));
+    }
+    // Any but one that trains now, which has the state.
+    const auto world = ReadElasticWorld(Path("changes.log/world"));
+    ASSERT_TRUE(world.ok()) << world.status();
+    const int victim = static_cast<int>(random() % 4);
+    const pid_t pid = TrainerOf(*job, victim);
+    if (pid == 0 || world->members == std::vector<int>{victim}) continue;
+    kill(pid, SIGKILL);
+    ++killed;
+    const auto gone = [&] { return TrainerOf(*job, victim) != pid || job->Ended(); };
+    EXPECT_TRUE(WaitUntil(gone));
+    const auto known = [&] {
+      const auto now = ReadElasticWorld(Path("changes.log/world"));
+      return job->Ended() ||
+             (now.ok() && !std::count(now->members.begin(), now->members.end(), victim));
+    };
+    EXPECT_TRUE(WaitUntil(known)) << job->Output();
+  }
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  std::printf("elastic: seed %u, %d ranks killed, %d calls\n", seed, killed, called);
+  EXPECT_EQ(ResultOf("changes").params_sha256, quiet.result.params_sha256) << job->Output();
+}
+
+// Below the least nobody goes on: the others wait for the successor.
+TEST_F(ElasticRanksTest, BelowTheLeastSuccessorsAreWaitedFor) {
+  const auto job = StartJob("waits", {"--mode=collective", "--nproc=2:2", "--max_restarts=1"},
+                            {"--steps_max=2000", "--epochs=10", "--log_every_steps=5"});
+  KillAt(*job, 20, 1);
+  ASSERT_TRUE(job->WaitForText("all 2 ranks are there again")) << job->Output();
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+}
+
+// Who comes to lead writes checkpoints and evaluates; a later run goes on from them.
+TEST_F(ElasticRanksTest, AnotherRankLeads) {
+  const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
+                     "--deterministic=true", "--checkpoint.every_steps=250"};
+  const JobRun quiet = RunJob("quiet", Launch("2"), args);
+  Args all = args;
+  all.push_back("--checkpoint.dir=" + Path("checkpoints"));
+  const auto job = StartJob("killed", Launch("1:2"), all);
+  KillAt(*job, 300, 0);
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
+  const JobRun later = RunJob("later", Launch("1"), all);
+  EXPECT_THAT(later.output, HasSubstr("resumed at step 2000 of 2000"));
+  EXPECT_EQ(later.result.params_sha256, quiet.result.params_sha256);
+}
+
+}  // namespace
+}  // namespace tandem
