@@ -8,9 +8,11 @@
 #include "absl/strings/str_join.h"
 #include "collective/world_file.h"
 #include "proto/job.pb.h"
+#include "trainer/event_file.h"
 #include "trainer/kept_state.h"
 #include "trainer/launcher_line.h"
 #include "trainer/sample_images.h"
+#include "trainer/status_board.h"
 
 namespace tandem {
 namespace {
@@ -84,12 +86,17 @@ class ElasticRun {
   ElasticRun(const ElasticJob& job, StopSwitch& stop, const Clock& clock)
       : job_(job), file_(job.options.rank.world_file), stop_(stop), clock_(clock) {}
 
+  ~ElasticRun() {
+    if (events_ != nullptr) job_.options.board->WriteEvents(nullptr);
+  }
+
   StatusOr<ElasticResult> Run();
 
  private:
   Status OpenOnce(const JobConfig& config);
   StatusOr<SessionResult> Train(const ElasticWorld& world, const Division& division,
                                 const RankInfo& rank);
+  Status WriteEvents(bool leads);
   Status AwaitAnother(const ElasticWorld& world);
   bool Superseded(int64_t version) const {
     const auto now = ReadElasticWorld(file_);
@@ -101,6 +108,7 @@ class ElasticRun {
   StopSwitch& stop_;
   const Clock& clock_;
   OpenedData data_;
+  std::unique_ptr<EventFile> events_;  // once this process has been rank 0
   std::shared_ptr<const KeptState> kept_;
   std::vector<int> members_;  // of the world that this process knew last
   std::string news_;          // what has changed in it
@@ -117,8 +125,19 @@ Status ElasticRun::OpenOnce(const JobConfig& config) {
   return OkStatus();
 }
 
+// Each rank 0 has a file of its own, of which TensorBoard makes one curve.
+Status ElasticRun::WriteEvents(bool leads) {
+  if (job_.event_dir.empty()) return OkStatus();
+  if (leads && events_ == nullptr) {
+    TD_ASSIGN_OR_RETURN(events_, EventFile::Create(job_.event_dir));
+  }
+  job_.options.board->WriteEvents(leads ? events_.get() : nullptr);
+  return OkStatus();
+}
+
 StatusOr<SessionResult> ElasticRun::Train(const ElasticWorld& world, const Division& division,
                                           const RankInfo& rank) {
+  TD_RETURN_IF_ERROR(WriteEvents(rank.rank == 0));
   SessionOptions options = job_.options;
   options.rank = rank;
   options.rank.has_state = kept_ != nullptr;

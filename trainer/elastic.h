@@ -18,6 +18,7 @@ struct ElasticJob {
   // the world file.
   SessionOptions options;
   ModeSecrets secrets;
+  std::string event_dir;  // where rank 0 of each world writes events (event_file.h); empty: nowhere
 };
 
 struct ElasticResult {

@@ -283,7 +283,10 @@ Status Train(JobSources sources) {
   const StopRequests requests([&stop](int) { stop.Stop(); }, [](int) { _exit(kExitLostPeer); });
   TD_RETURN_IF_ERROR(ChooseSettings(sources, rank, secrets, stop, clock, &job));
   Metrics metrics;
-  TD_ASSIGN_OR_RETURN(const auto events, OpenEvents(rank));
+  std::unique_ptr<EventFile> events;
+  if (!elastic) {  // whose events are written by whoever comes to lead
+    TD_ASSIGN_OR_RETURN(events, OpenEvents(rank));
+  }
   StatusBoard board(metrics, clock, events.get());
   const auto page = ServeStatus(
       FLAGS_admin_listen, FLAGS_insecure_allow_network, [&board] { return board.Document(); },
@@ -301,8 +304,9 @@ Status Train(JobSources sources) {
     return asked ? WriteResult(FLAGS_result_json, result) : OkStatus();
   };
   if (elastic) {
-    TD_ASSIGN_OR_RETURN(const ElasticResult end,
-                        RunElastic({sources, std::move(options), secrets}, stop, clock));
+    TD_ASSIGN_OR_RETURN(
+        const ElasticResult end,
+        RunElastic({sources, std::move(options), secrets, FLAGS_event_dir}, stop, clock));
     return finish(end.result, end.leads);
   }
   TD_ASSIGN_OR_RETURN(const auto places,

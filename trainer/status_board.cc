@@ -39,7 +39,6 @@ std::vector<std::pair<double, double>> Curve::Points() const {
 
 StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events)
     : clock_(clock),
-      events_(events),
       metrics_(metrics),
       steps_total_(metrics.GetCounter("tandem_steps_total", "Training steps run")),
       samples_total_(metrics.GetCounter("tandem_samples_total", "Samples trained, all ranks")),
@@ -62,7 +61,13 @@ StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events
                                         "never")),
       batches_ready_(
           metrics.GetGauge("tandem_reader_batches_ready", "Batches that the reader has ready")),
-      step_seconds_(metrics.GetHistogram("tandem_step_seconds", "Time of a step", StepBounds())) {}
+      step_seconds_(metrics.GetHistogram("tandem_step_seconds", "Time of a step", StepBounds())),
+      events_(events) {}
+
+void StatusBoard::WriteEvents(EventFile* events) {
+  MutexLock lock(mu_);
+  events_ = events;
+}
 
 void StatusBoard::Begin(StatusJob job) {
   MutexLock lock(mu_);

@@ -57,11 +57,16 @@ class StatusBoard {
 
   void Begin(StatusJob job);
   void Steps(StatusSteps run);
+  // From now on curves go there, too (nullptr: nowhere).
+  void WriteEvents(EventFile* events);
   // When they are known.
   void Loss(int64_t step, double loss, double metric, double learning_rate);
   void Evaluation(int64_t step, double loss, double metric);
   // At an evaluation, where somebody wants to see them.
-  bool wants_parameters() const { return events_ != nullptr; }
+  bool wants_parameters() const {
+    MutexLock lock(mu_);
+    return events_ != nullptr;
+  }
   void Parameters(int64_t step, const TensorMap& params);
   void Checkpoint(int64_t step);
   void End(const std::string& how);  // "done", or the error
@@ -74,7 +79,6 @@ class StatusBoard {
   std::string Remaining() const TD_REQUIRES(mu_);
 
   const Clock& clock_;
-  EventFile* const events_;
   Metrics& metrics_;
   Counter &steps_total_, &samples_total_, &data_wait_total_, &comm_total_, &comm_exposed_total_;
   Gauge &ranks_, &step_, &steps_wanted_, &loss_, &eval_loss_, &eval_metric_, &checkpoint_step_;
@@ -82,6 +86,7 @@ class StatusBoard {
   Histogram& step_seconds_;
 
   mutable Mutex mu_;
+  EventFile* events_ TD_GUARDED_BY(mu_);
   StatusJob job_ TD_GUARDED_BY(mu_);
   bool begun_ TD_GUARDED_BY(mu_) = false;
   std::string ended_ TD_GUARDED_BY(mu_);

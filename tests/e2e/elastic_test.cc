@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
 #include <thread>
 
@@ -202,17 +203,20 @@ TEST_F(ElasticRanksTest, BelowTheLeastSuccessorsAreWaitedFor) {
   EXPECT_EQ(job->Wait(), 0) << job->Output();
 }
 
-// Who comes to lead writes checkpoints and evaluates; a later run goes on from them.
+// Who comes to lead writes checkpoints and events, and evaluates; a later run goes on from them.
 TEST_F(ElasticRanksTest, AnotherRankLeads) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--deterministic=true", "--checkpoint.every_steps=250"};
   const JobRun quiet = RunJob("quiet", Launch("2"), args);
   Args all = args;
   all.push_back("--checkpoint.dir=" + Path("checkpoints"));
+  all.push_back("--event_dir=" + Path("events"));
   const auto job = StartJob("killed", Launch("1:2"), all);
   KillAt(*job, 300, 0);
   EXPECT_EQ(job->Wait(), 0) << job->Output();
   EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
+  const std::filesystem::directory_iterator events(Path("events"));
+  EXPECT_EQ(std::distance(begin(events), end(events)), 2) << "a file of each rank 0";
   const JobRun later = RunJob("later", Launch("1"), all);
   EXPECT_THAT(later.output, HasSubstr("resumed at step 2000 of 2000"));
   EXPECT_EQ(later.result.params_sha256, quiet.result.params_sha256);
