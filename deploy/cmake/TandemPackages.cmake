@@ -26,7 +26,7 @@ set(CPACK_COMPONENT_TANDEM_DESCRIPTION "Trains neural networks with parameter se
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libtandem-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
-  "libabsl-dev, libgoogle-glog-dev, libgrpc++-dev, libprotobuf-dev, libssl-dev, prometheus-cpp-dev")
+  "libabsl-dev, libgoogle-glog-dev, libgrpc++-dev, libisal-dev, libprotobuf-dev, libssl-dev, pkg-config, prometheus-cpp-dev")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "C++ client of Tandem's parameter servers
  find_package(Tandem) gives Tandem::client.")
 

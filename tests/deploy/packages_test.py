@@ -77,7 +77,8 @@ class Packages(unittest.TestCase):
         self.assertIn("/usr/include/tandem/pserver/client/client.h",
                       self.contents("libtandem-dev"))
         depends = run("dpkg-deb", "--field", self.debs["tandem"], "Depends")
-        for library in ("libc6 ", "libgrpc++1.51", "libdnnl2", "librocksdb7.8", "libjpeg62-turbo"):
+        for library in ("libc6 ", "libgrpc++1.51", "libdnnl2", "librocksdb7.8", "libisal2",
+                        "libjpeg62-turbo"):
             self.assertIn(library, depends)
         for name, path in self.debs.items():
             owners = {line.split()[1] for line in run("dpkg-deb", "--contents", path).splitlines()}
