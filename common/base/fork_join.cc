@@ -14,6 +14,8 @@ ForkJoin::ForkJoin(const std::string& name, int threads) : threads_(threads) {
 
 void ForkJoin::Run(int parts, const std::function<void(int)>& work) {
   CHECK(parts >= 1 && parts <= threads_);
+  const bool moved = parts > 1 && caller_.Moved();
+  if (moved) others_->SendAway(caller_);
   std::latch left(parts - 1);
   for (int part = 1; part < parts; ++part) {
     const Status posted = others_->Post([&work, &left, part] {
@@ -24,6 +26,7 @@ void ForkJoin::Run(int parts, const std::function<void(int)>& work) {
   }
   work(0);
   left.wait();
+  if (moved) others_->LetGo(caller_);
 }
 
 }  // namespace tandem

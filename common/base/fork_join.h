@@ -23,6 +23,7 @@ class ForkJoin {
 
  private:
   const int threads_;
+  LeadingThread caller_;
   std::unique_ptr<ThreadPool> others_;  // null: none
 };
 

@@ -36,6 +36,14 @@ Status ThreadPool::Post(std::function<void()> work) {
   return Cancelled("the thread pool is shut down");
 }
 
+void ThreadPool::SendAway(const LeadingThread& leader) {
+  for (std::thread& t : threads_) leader.SendAway(t.native_handle());
+}
+
+void ThreadPool::LetGo(const LeadingThread& leader) {
+  for (std::thread& t : threads_) leader.LetGo(t.native_handle());
+}
+
 void SetThreadName(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
 }

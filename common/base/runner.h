@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/bounded_queue.h"
+#include "common/base/processors.h"
 #include "common/base/status.h"
 
 namespace tandem {
@@ -34,6 +35,9 @@ class ThreadPool final : public Runner {
   ~ThreadPool() override;
   Status Post(std::function<void()> work) override;
   size_t queued() const { return queue_.size(); }
+  // LeadingThread's, for all workers.
+  void SendAway(const LeadingThread& leader);
+  void LetGo(const LeadingThread& leader);
 
  private:
   BoundedQueue<std::function<void()>> queue_;

@@ -62,6 +62,7 @@ Status Executor::RunOnce() {
       }
     }
     ++launches;
+    loops_.KeepApart(plan_.kernel_threads());
     if constexpr (kObserved) {
       if (Status status = observer_->BeforeStep(step, steps_run_); !status.ok()) {
         EndComm();

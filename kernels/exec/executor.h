@@ -20,6 +20,7 @@
 #include "common/tensor/launch_graph.h"
 #include "kernels/exec/graph_pieces.h"
 #include "kernels/exec/plan.h"
+#include "kernels/ops/loop_threads.h"
 
 namespace tandem {
 
@@ -110,6 +111,7 @@ class Executor {
   std::vector<Time> comm_began_;        // in this step, by communication
   std::atomic<int64_t> waited_ns_ = 0;  // for communication, of all threads
   double on_way_ = 0;
+  LoopThreads loops_;  // in program order
   std::vector<Piece> pieces_;  // empty: no graphs
   bool graphs_told_ = false;
   int64_t launches_ = 0;

@@ -266,6 +266,7 @@ StatusOr<std::unique_ptr<Plan>> PlanMaker::Make() {
   plan_->device_ = cpu ? nullptr : &scope_.device();
   plan_->recorder_ = options_.graphs && !cpu ? &backend_ : nullptr;
   plan_->num_threads_ = cpu ? options_.num_threads : 1;
+  plan_->kernel_threads_ = cpu ? options_.threads : 1;
   if (!cpu) TD_RETURN_IF_ERROR(FindKernels());
   TD_RETURN_IF_ERROR(PlaceLasting());
   flights_ = FindFlights(program_);

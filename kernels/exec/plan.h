@@ -82,6 +82,7 @@ class Plan {
   void DropTemporaries();
 
   int num_threads() const { return num_threads_; }
+  int kernel_threads() const { return kernel_threads_; }
   // Where the plan's memory is not this process's own; nullptr for the CPU.
   Device* device() const { return device_; }
   // Who records graphs of this plan; nullptr: nobody.
@@ -109,7 +110,7 @@ class Plan {
   const Backend* recorder_ = nullptr;
   DropOptions drop_;
   std::vector<std::span<std::byte>> droppable_;
-  int num_threads_ = 1;
+  int num_threads_ = 1, kernel_threads_ = 1;
   StepGraph graph_;
   Buffer arena_;
   std::vector<Buffer> scratch_;                       // one per thread

@@ -7,14 +7,17 @@
 #include <atomic>
 #include <cmath>
 #include <fstream>
+#include <latch>
 #include <set>
 #include <thread>
 
 #include "common/base/bounded_queue.h"
+#include "common/base/check.h"
 #include "common/base/file_limit.h"
 #include "common/base/fork_join.h"
 #include "common/base/metrics.h"
 #include "common/base/ports.h"
+#include "common/base/processors.h"
 #include "common/base/rng.h"
 #include "common/base/runner.h"
 #include "common/base/status.h"
@@ -125,6 +128,58 @@ TEST(ForkJoin, DoesEachPartOnceAndWaitsForAll) {
       EXPECT_NE(by[1], by[0]);
     }
   }
+}
+
+cpu_set_t ProcessorsOf(pthread_t thread) {
+  cpu_set_t set;
+  CHECK_EQ(pthread_getaffinity_np(thread, sizeof(set), &set), 0);
+  return set;
+}
+
+TEST(LeadingThread, SendsOthersAwayAndLetsThemGo) {
+  const cpu_set_t all = ProcessorsOf(pthread_self());
+  const int count = CPU_COUNT(&all);
+  LeadingThread leader;
+  EXPECT_EQ(leader.Moved(), count > 1 && count <= 8);
+  if (count < 2 || count > 8) GTEST_SKIP() << count << " processors";
+  std::latch end(1);
+  std::thread other([&end] { end.wait(); });
+  leader.SendAway(other.native_handle());
+  const cpu_set_t away = ProcessorsOf(other.native_handle());
+  EXPECT_EQ(CPU_COUNT(&away), count - 1);
+  leader.LetGo(other.native_handle());
+  const cpu_set_t free = ProcessorsOf(other.native_handle());
+  EXPECT_TRUE(CPU_EQUAL(&free, &all));
+  end.count_down();
+  other.join();
+}
+
+TEST(LeadingThread, IsAloneOnOneProcessor) {
+  const cpu_set_t all = ProcessorsOf(pthread_self());
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(one), &one), 0);
+  EXPECT_FALSE(LeadingThread().Moved());
+  ASSERT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(all), &all), 0);
+}
+
+// It sends them away before the first piece of work.
+TEST(ForkJoin, LetsItsThreadsGoBehindAPiece) {
+  const cpu_set_t all = ProcessorsOf(pthread_self());
+  const int count = CPU_COUNT(&all);
+  ForkJoin workers("test", 2);
+  pthread_t worker = {};
+  int during = 0;
+  workers.Run(2, [&](int part) {
+    if (part == 0) return;
+    worker = pthread_self();
+    const cpu_set_t now = ProcessorsOf(worker);
+    during = CPU_COUNT(&now);
+  });
+  EXPECT_EQ(during, count > 1 && count <= 8 ? count - 1 : count);
+  const cpu_set_t behind = ProcessorsOf(worker);
+  EXPECT_TRUE(CPU_EQUAL(&behind, &all));
 }
 
 TEST(ThreadPool, FullQueueIsResourceExhausted) {

@@ -1,0 +1,29 @@
+#include "common/base/processors.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kFewProcessors = 8;
+
+}  // namespace
+
+bool LeadingThread::Moved() {
+  const int now = sched_getcpu();
+  if (now == at_ || now < 0) return false;
+  at_ = now;
+  if (sched_getaffinity(0, sizeof(all_), &all_) != 0) return false;
+  others_ = all_;
+  CPU_CLR(now, &others_);
+  const int count = CPU_COUNT(&others_);
+  return count > 0 && count < kFewProcessors;
+}
+
+void LeadingThread::SendAway(pthread_t thread) const {
+  (void)pthread_setaffinity_np(thread, sizeof(others_), &others_);
+}
+
+void LeadingThread::LetGo(pthread_t thread) const {
+  (void)pthread_setaffinity_np(thread, sizeof(all_), &all_);
+}
+
+}  // namespace tandem
