@@ -1,6 +1,7 @@
 #include "pserver/dense_table.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -27,9 +28,10 @@ Status CheckCut(const SliceSpec& slice, const OptimizerSpec& optimizer) {
 
 StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config,
                                                        const Backend& backend, Device& device,
-                                                       std::shared_ptr<Arena> arena) {
-  auto table =
-      std::unique_ptr<DenseTable>(new DenseTable(config, backend, device, std::move(arena)));
+                                                       std::shared_ptr<Arena> arena,
+                                                       ForkJoin* workers) {
+  auto table = std::unique_ptr<DenseTable>(
+      new DenseTable(config, backend, device, std::move(arena), workers));
   for (const SliceSpec& spec : config.slices) TD_RETURN_IF_ERROR(table->Append(spec));
   table->Index();
   return table;
@@ -159,32 +161,52 @@ void DenseTable::Drop(int trainer) {
   gathered_[trainer] = 0;
 }
 
-Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate) {
-  std::vector<const std::byte*> contributions(ranks.size());
-  for (Slice& s : slices_) {
-    const int slice = static_cast<int>(&s - slices_.data());
-    TD_RETURN_IF_ERROR(BeforeChange(slice));
-    // Free in training: everybody asked for them.
-    TD_ASSIGN_OR_RETURN(s.previous, Snapshot(slice));
-    s.snapshot.reset();
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      const Buffer& gradient = s.gathered[ranks[r]];
-      CHECK(gradient != nullptr);
-      contributions[r] = gradient.get();
-    }
-    const bool one = contributions.size() == 1;
-    std::byte* const out = s.update->in_host_memory()
-                               ? reinterpret_cast<std::byte*>(s.update->grad().data())
-                               : staged_.get();
-    if (!one) {
-      ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1},
-                 static_cast<size_t>(s.spec.numel));
-    }
-    const auto* const sum = reinterpret_cast<const float*>(one ? contributions[0] : out);
-    if (Status status = s.update->Apply(sum, learning_rate); !status.ok()) {
-      return Annotate(status, "update of " + s.spec.variable);
-    }
+Status DenseTable::ApplyGathered(Slice& s, std::span<const int> ranks, float learning_rate) {
+  const int slice = static_cast<int>(&s - slices_.data());
+  TD_RETURN_IF_ERROR(BeforeChange(slice));
+  // Free in training: everybody asked for them.
+  TD_ASSIGN_OR_RETURN(s.previous, Snapshot(slice));
+  s.snapshot.reset();
+  std::vector<const std::byte*> contributions;
+  for (const int rank : ranks) {
+    CHECK(s.gathered[rank] != nullptr);
+    contributions.push_back(s.gathered[rank].get());
   }
+  const bool one = contributions.size() == 1;
+  std::byte* const out = s.update->in_host_memory()
+                             ? reinterpret_cast<std::byte*>(s.update->grad().data())
+                             : staged_.get();
+  if (!one) {
+    ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1},
+               static_cast<size_t>(s.spec.numel));
+  }
+  const auto* const sum = reinterpret_cast<const float*>(one ? contributions[0] : out);
+  TD_RETURN_IF_ERROR(Annotate(s.update->Apply(sum, learning_rate), "update of " + s.spec.variable));
+  return Snapshot(slice).status();  // while the values are in the cache
+}
+
+int DenseTable::parts() const {
+  constexpr int64_t kPartElements = 1 << 16;
+  if (workers_ == nullptr || staged_ != nullptr) return 1;
+  int64_t elements = 0;
+  for (const Slice& s : slices_) elements += s.spec.numel;
+  const int64_t most = std::min<int64_t>(workers_->threads(), std::ssize(slices_));
+  return static_cast<int>(std::max<int64_t>(1, std::min(elements / kPartElements, most)));
+}
+
+Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate) {
+  std::atomic<size_t> next = 0;
+  std::vector<Status> done(static_cast<size_t>(parts()));
+  const auto work = [&](int part) {
+    Status& status = done[static_cast<size_t>(part)];
+    while (status.ok()) {
+      const size_t slice = next++;
+      if (slice >= slices_.size()) return;
+      status = ApplyGathered(slices_[slice], ranks, learning_rate);
+    }
+  };
+  done.size() == 1 ? work(0) : workers_->Run(static_cast<int>(done.size()), work);
+  for (const Status& status : done) TD_RETURN_IF_ERROR(status);
   for (size_t trainer = 0; trainer < gathered_.size(); ++trainer) {
     if (gathered_[trainer] != 0) Drop(static_cast<int>(trainer));
   }

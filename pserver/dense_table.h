@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/base/fork_join.h"
 #include "pserver/buffer_pool.h"
 #include "pserver/shard_types.h"
 #include "pserver/update_program.h"
@@ -19,10 +20,12 @@ namespace tandem {
 class DenseTable {
  public:
   // One update program per slice, whose values lie on `device`; everything else is host memory.
-  // `backend` and `device` must outlive the table; `arena`: of the pool.
+  // `backend`, `device` and `workers` (null: the calling thread alone) must outlive the table;
+  // `arena`: of the pool.
   static StatusOr<std::unique_ptr<DenseTable>> Make(const ShardConfig& config,
                                                     const Backend& backend, Device& device,
-                                                    std::shared_ptr<Arena> arena = nullptr);
+                                                    std::shared_ptr<Arena> arena = nullptr,
+                                                    ForkJoin* workers = nullptr);
 
   // ---- Slices that move (SliceSpec::bucket). Whoever has the number of a slice has another one
   // behind a change of these.
@@ -105,13 +108,16 @@ class DenseTable {
   };
 
   DenseTable(const ShardConfig& config, const Backend& backend, Device& device,
-             std::shared_ptr<Arena> arena)
-      : backend_(backend),
+             std::shared_ptr<Arena> arena, ForkJoin* workers)
+      : workers_(workers),
+        backend_(backend),
         device_(device),
         optimizer_(config.optimizer),
         pool_(0, std::move(arena)),
         gathered_(static_cast<size_t>(config.trainers), 0) {}
   Status Append(const SliceSpec& spec);
+  Status ApplyGathered(Slice& slice, std::span<const int> ranks, float learning_rate);
+  int parts() const;                 // threads among which a step's slices are worth sharing
   void Index();                      // behind a change of slices_
   Status CaptureAll();               // before one
   int FindBucket(int bucket) const;  // -1: none
@@ -119,6 +125,7 @@ class DenseTable {
   StatusOr<Buffer> CopyOf(const UpdateProgram& update, const Tensor& value);
   Status BeforeChange(int slice) { return slices_[slice].cutting ? Capture(slice) : OkStatus(); }
 
+  ForkJoin* const workers_;
   const Backend& backend_;
   Device& device_;
   const OptimizerSpec optimizer_;

@@ -124,7 +124,8 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
 StatusOr<std::unique_ptr<DenseTable>> Shard::MakeSlices(const ShardConfig& config) const {
   const bool own = options_.slices.device != nullptr;
   return DenseTable::Make(config, own ? *options_.slices.backend : backend_,
-                          own ? *options_.slices.device : device_, options_.arena);
+                          own ? *options_.slices.device : device_, options_.arena,
+                          options_.workers);
 }
 
 StatusOr<std::unique_ptr<SparseTables>> Shard::MakeTables(const ShardConfig& config) const {

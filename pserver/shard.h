@@ -70,7 +70,7 @@ class Shard {
     std::shared_ptr<Arena> arena = nullptr;
     SlicePlace slices = {};
     TableMemory table_memory = {};  // its store must outlive the shard
-    // Threads that share the work with rows; null: the caller's alone. Must outlive the shard.
+    // Threads that share the work of updates; null: the caller's alone. Must outlive the shard.
     ForkJoin* workers = nullptr;
   };
   template <typename T>
@@ -210,9 +210,9 @@ class Shard {
     SentNumbers numbers;     // as its pushes said
     PushMark settled;        // as it was at settled_number_
     uint64_t lost_pushes = 0;
-    Time last_seen;
-    int waiting = 0;            // its calls that wait here
-    Counter* waited = nullptr;  // seconds that they did
+    int waiting = 0;              // its calls that wait here
+    Time last_seen, waits_since;  // this: the first of those calls
+    Counter* waited = nullptr;    // seconds in which some did
   };
   struct Waiter {
     int trainer;  // -1: an observer
