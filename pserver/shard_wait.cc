@@ -38,7 +38,8 @@ void Shard::SetTrainers(int count) {
 
 void Shard::BeginWait(int trainer) {
   if (trainer < 0) return;  // an observer
-  ++trainers_[trainer].waiting;
+  Trainer& t = trainers_[trainer];
+  if (t.waiting++ == 0) t.waits_since = clock_.Now();
   counters_.waiting.Set(++waiting_);
 }
 
@@ -46,8 +47,7 @@ void Shard::EndWait(const Waiter& waiter) {
   if (waiter.trainer < 0) return;
   Trainer& t = trainers_[waiter.trainer];
   t.last_seen = clock_.Now();
-  t.waited->Add(Seconds(t.last_seen - waiter.since));
-  --t.waiting;
+  if (--t.waiting == 0) t.waited->Add(Seconds(t.last_seen - t.waits_since));
   counters_.waiting.Set(--waiting_);
 }
 

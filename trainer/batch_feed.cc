@@ -108,6 +108,17 @@ Status BatchFeed::CopyAhead(int part) {
   return next_->ok() && **next_ != nullptr ? StartCopy({**next_, 0}) : OkStatus();
 }
 
+NextData BatchFeed::LookAhead() {
+  if (parts_ > 1) return {};
+  if (!next_ && reader_.queue_size() > 0) next_ = reader_.Next(SteadyNow() + kCopyTimeout);
+  if (!next_ || !next_->ok() || **next_ == nullptr) return {};
+  NextData next;
+  for (size_t f = 0; f < inputs_.size(); ++f) {
+    next.emplace_back(inputs_[f].data(), (**next_)->fields[f].data());
+  }
+  return next;
+}
+
 Status BatchFeed::Bring(int part) {
   const Piece piece = {batch_, part};
   if (side_ == nullptr) {

@@ -11,6 +11,7 @@
 
 #include "kernels/exec/plan.h"
 #include "trainer/job_device.h"
+#include "trainer/next_data.h"
 #include "trainer/reader/prefetch.h"
 
 namespace tandem {
@@ -36,6 +37,9 @@ class BatchFeed {
   // Part `part` of the batch that Next() gave last is what the plan's next run reads. The last part
   // invalidates that batch.
   Status Bring(int part);
+  // The batch behind the present one, as far as the reader has it ready: behind the last Bring of
+  // this one. Empty with several parts.
+  NextData LookAhead();
   int64_t bytes() const { return bytes_; }  // brought until now
 
  private:

@@ -24,6 +24,7 @@
 #include "pserver/client/client.h"
 #include "pserver/client/partition.h"
 #include "trainer/async_communicator.h"
+#include "trainer/next_data.h"
 #include "trainer/return_point.h"
 #include "trainer/safetensors.h"
 
@@ -156,6 +157,10 @@ class ModeDriver {
   virtual std::vector<double> WaitedSeconds() const { return {}; }
   // Before each step: its number and learning rate.
   virtual Status BeginStep(int64_t step, float learning_rate) = 0;
+  // Whether the mode has a use for the data of the next step; then it is told before each step what
+  // the reader knows of it.
+  virtual bool looks_ahead() const { return false; }
+  virtual void Foresee(const NextData&) {}
   // Whether optimizer state is spread over the ranks. Then all of them call State, and all stop,
   // behind the same step: they call Stopping behind each.
   virtual bool state_is_spread() const { return false; }

@@ -184,6 +184,30 @@ StatusOr<std::vector<PsRows>> PsTables::Batch() {
   return all;
 }
 
+// An id that is no row is said in the step that has it.
+void PsTables::Foresee(const NextData& next) {
+  foreseen_.clear();
+  for (Table& table : tables_) {
+    std::optional<PsRows> rows;
+    if (table.prefetch) rows = table.prefetch->Foresee(next);
+    if (!rows) return foreseen_.clear();
+    foreseen_.push_back(*std::move(rows));
+  }
+}
+
+void PsTables::AskAhead(PsClient& client, uint64_t version) {
+  if (foreseen_.empty()) return;
+  std::vector<int64_t> dims;
+  for (const Table& table : tables_) dims.push_back(table.shape[1]);
+  ahead_.Ask(client, version, std::exchange(foreseen_, {}), dims);
+}
+
+bool PsTables::GiveAhead(uint64_t version, const std::vector<PsRows>& rows, RowsAhead::Done done) {
+  const bool given = ahead_.Give(version, rows, std::move(done));
+  given_ahead_ += given ? 1 : 0;
+  return given;
+}
+
 StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
   const Table& table = tables_[i];  // InsertTables keeps their order
   const int64_t first = table.prefetch ? table.prefetch->first() : 0;
@@ -338,6 +362,7 @@ Status PsTables::Count(PsClient& client) {
 
 void PsTables::AddCounts(std::map<std::string, double>* counts) const {
   for (const auto& [name, count] : counts_) (*counts)[name] = count;
+  (*counts)["ps.rows_ahead"] = static_cast<double>(given_ahead_);
 }
 
 }  // namespace tandem

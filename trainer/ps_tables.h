@@ -18,6 +18,7 @@
 #include "pserver/client/client.h"
 #include "trainer/async_communicator.h"
 #include "trainer/row_prefetch.h"
+#include "trainer/rows_ahead.h"
 #include "trainer/safetensors.h"
 
 namespace tandem {
@@ -41,6 +42,14 @@ class PsTables {
   Status RegisterPush(const CommNode& node);
   // The rows of the batch, each once. INVALID_ARGUMENT for an id that is no row.
   StatusOr<std::vector<PsRows>> Batch();
+  // Looks which rows the next batch has, where that is known and all tables are distributed. Behind
+  // Batch.
+  void Foresee(const NextData& next);
+  // Asks for those that were foreseen last, if any were, as they are in `version`.
+  void AskAhead(PsClient& client, uint64_t version);
+  // RowsAhead::Give
+  bool GiveAhead(uint64_t version, const std::vector<PsRows>& rows, RowsAhead::Done done);
+  void DropAhead() { ahead_ = {}; }
   // The gradient of the table whose push_rows was registered as number `i`, of the last Batch.
   StatusOr<RowSet> CopyGradient(size_t i) const;
   std::vector<PsConstRows> View(const std::vector<RowSet>& rows) const;
@@ -95,6 +104,9 @@ class PsTables {
                                              const std::string& table);
 
   std::vector<Table> tables_;
+  std::vector<PsRows> foreseen_;
+  RowsAhead ahead_;
+  int64_t given_ahead_ = 0;  // times
   std::map<std::string, double> counts_;
 };
 

@@ -43,6 +43,8 @@ class PserverMode final : public ModeDriver, public CommHandler {
     if (sync() && options_.rank == 0 && options_.ranks > 1) waits_.BeginStep(step, *client_);
     return geo() ? SetLearningRate(*scope_, learning_rate) : OkStatus();
   }
+  bool looks_ahead() const override { return sync() && !tensors_.empty() && !tables_.empty(); }
+  void Foresee(const NextData& next) override { next_ = next; }
   std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
   Status Gather() override {
     if (tables_.empty()) return OkStatus();
@@ -104,6 +106,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   enum class Node : uint8_t { kPullRows, kPushRows, kExchange };
   std::vector<Node> nodes_;
   std::vector<CommDone*> pulling_;
+  NextData next_;                // Foresee's
   std::vector<RowSet> pushing_;  // what the push_rows of this step gave, to go with push_pull
   // The push_pull or geo_exchange of the plan.
   std::vector<PsConstTensor> gradients_;
@@ -258,6 +261,7 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   scope_ = &scope;
   pulling_.clear();  // of a step that was broken off
   pushing_.clear();
+  tables_.DropAhead();
   TD_RETURN_IF_ERROR(RefuseTableRules(program));  // tables on servers alone have none left
   const ShortTimeSlice short_slice;               // for the threads that gRPC starts
   PsOptions ps = ClientOptions();
@@ -399,8 +403,12 @@ void PserverMode::StartPullRows(CommDone* done) {
   if (!rows.ok()) return complete(rows.status());
   const auto step = static_cast<uint64_t>(step_);
   const PsWhen when{.version = sync() ? step : 0, .step = StepBound(step), .exactly = sync()};
-  client_->PullRows(when, *std::move(rows),
-                    [complete](const StatusOr<uint64_t>& version) { complete(version.status()); });
+  if (!sync() || !tables_.GiveAhead(step, *rows, complete)) {
+    client_->PullRows(when, *std::move(rows), [complete](const StatusOr<uint64_t>& version) {
+      complete(version.status());
+    });
+  }
+  tables_.Foresee(std::exchange(next_, {}));  // meanwhile
 }
 
 // The gradient is copied, and travels with the dense ones: one message to each server for a step.
@@ -431,6 +439,7 @@ void PserverMode::StartPushPull(CommDone* done) {
   client_->PushPull(
       step, learning_rate_, gradients_, when, tensors_,
       [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); }, rows);
+  if (sync()) tables_.AskAhead(*client_, step + 1);
 }
 
 std::function<Status(const std::string& path)> PserverMode::table_writer() {

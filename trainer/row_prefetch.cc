@@ -22,11 +22,37 @@ PrefetchNode::PrefetchNode(const CommNode& node)
            static_cast<size_t>(node.out[0].desc.shape.numel())};
 }
 
-StatusOr<PsRows> PrefetchNode::Ask() {
-  for (const auto& ids : ids_) {
-    TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, height_), "table " + table_));
+Status PrefetchNode::Index(std::span<const std::span<const int64_t>> ids, RowIndex* index) const {
+  for (const auto& some : ids) {
+    TD_RETURN_IF_ERROR(Annotate(CheckIds(some, height_), "table " + table_));
   }
-  batch_.Set(ids_, padding_);
+  index->Set(ids, padding_);
+  return OkStatus();
+}
+
+std::optional<PsRows> PrefetchNode::Foresee(const NextData& next) {
+  next_ids_.clear();
+  for (const auto& ids : ids_) {
+    const auto data = std::ranges::find(next, ids.data(), &NextData::value_type::first);
+    if (data == next.end()) break;
+    const auto* const from = static_cast<const int64_t*>(data->second);
+    next_ids_.emplace_back(from, from + ids.size());
+  }
+  const std::vector<std::span<const int64_t>> ids(next_ids_.begin(), next_ids_.end());
+  if (ids.size() != ids_.size() || !Index(ids, &next_).ok()) {
+    next_ids_.clear();
+    return std::nullopt;
+  }
+  return PsRows{.variable = table_, .ids = next_.rows(), .to = {}};
+}
+
+StatusOr<PsRows> PrefetchNode::Ask() {
+  if (std::ranges::equal(ids_, next_ids_, std::ranges::equal)) {
+    std::swap(batch_, next_);
+  } else {
+    TD_RETURN_IF_ERROR(Index(ids_, &batch_));
+  }
+  next_ids_.clear();
   auto place = batch_.places().begin();
   for (size_t i = 0; i < ids_.size(); ++i) {
     for (size_t k = 0; k < ids_[i].size(); ++k, ++place) {

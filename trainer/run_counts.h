@@ -44,6 +44,7 @@ namespace tandem {
 //   ps.calls                to one server each, of all kinds
 //   ps.sent_bytes, ps.received_bytes  of their messages
 //   ps.lane_calls           of these: to one server, through shared memory
+//   ps.rows_ahead           batches of which the rows were asked for behind the push before
 //   ps.row_cache_hits, ps.row_cache_misses  rows of batches (row_cache_mb)
 //   ps.slices               of parameters; ps.largest_share: elements of the fullest server
 //   peak_bytes              largest resident memory of the process

@@ -276,6 +276,7 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
     if (part == 0) TD_RETURN_IF_ERROR(NextBatch(step));
     if (part > 0 && reports_ && step == last) TD_RETURN_IF_ERROR(AddResults(parts));
     TD_RETURN_IF_ERROR(Feed(part));
+    if (mode_.looks_ahead()) mode_.Foresee(feed_->LookAhead());
     return PlaceDropout(*scope_, share(),
                         {config_.seed(), step, part, parts, mode_.micro_batches()});
   };

@@ -189,7 +189,9 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
     Send(server, "Pull", EncodedProto(part->request), pull->deadline,
          [this, index = index, part = part, &server, join, moved](const Status& status,
                                                                   Fragments answer) {
-           if (HasMoved(status)) *moved = true;
+           // It may have given all its rows away since it was asked, and ended.
+           const bool left = IsGone(status) && !Placement()->RowOwners().contains(index);
+           if (HasMoved(status) || left) *moved = true;
            if (!status.ok()) return join->Arrive(status);
            const StatusOr<CodedPullReply> reply = TakeRows(*part, answer);
            if (!reply.ok()) return join->Arrive(Annotate(reply.status(), server.name));

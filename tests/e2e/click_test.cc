@@ -289,6 +289,8 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
     EXPECT_EQ(two.result.auc, both.result.auc);
     EXPECT_EQ(two.result.loss, both.result.loss);
     EXPECT_THAT(two.output, testing::HasSubstr("1 table on the servers, 1 of them alone"));
+    // Of most steps the rows were asked for behind the push before, if the reader came to it.
+    EXPECT_LT(one.result.counts.at("ps.rows_ahead"), one.result.steps);
     const JobRun hybrid = RunJob("hybrid", {"--mode=hybrid", servers, "--workers=2"}, kOneEpoch);
     EXPECT_EQ(hybrid.result.params_sha256, two.result.params_sha256);
     EXPECT_EQ(hybrid.result.auc, both.result.auc);

@@ -17,40 +17,59 @@ namespace {
 
 constexpr uint64_t kStartsMax = 200;  // of a trainer; more than any mischief causes
 
-// Begins a call and waits for its end.
-template <typename Begin>
-Status Await(SimProcess& process, const Begin& begin) {
-  struct Waiting {
-    std::unique_ptr<PsEvent> ended;
-    Status status;
-  };
-  const auto waiting = std::make_shared<Waiting>(Waiting{process.MakeEvent(), OkStatus()});
-  begin([waiting](const Status& status) {
+// A call that was begun.
+struct Waiting {
+  std::unique_ptr<PsEvent> ended;
+  Status status;
+};
+
+template <typename Call>
+std::shared_ptr<Waiting> Begin(SimProcess& process, const Call& call) {
+  auto waiting = std::make_shared<Waiting>(Waiting{process.MakeEvent(), OkStatus()});
+  call([waiting](const Status& status) {
     waiting->status = status;
     waiting->ended->Set();
   });
-  if (!waiting->ended->WaitUntil(process.world().Now() + seconds(200))) {
-    return DeadlineExceeded("a call did not end");
-  }
-  return waiting->status;
+  return waiting;
+}
+
+Status End(SimProcess& process, Waiting& waiting) {
+  if (waiting.ended->WaitUntil(process.world().Now() + seconds(200))) return waiting.status;
+  return DeadlineExceeded("a call did not end");
+}
+
+template <typename Call>
+Status Await(SimProcess& process, const Call& call) {
+  return End(process, *Begin(process, call));
+}
+
+std::shared_ptr<Waiting> BeginRows(PsClient& client, SimProcess& process, PsWhen when,
+                                   SimBatch& batch) {
+  return Begin(process, [&](const auto& done) {
+    client.PullRows(when, {batch.Rows()},
+                    [done](const StatusOr<uint64_t>& v) { done(v.status()); });
+  });
 }
 
 }  // namespace
 
-Status SimJob::Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch) {
+Status SimJob::Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch,
+                    SimBatch& next, const std::function<void()>& meanwhile) {
   const PsWhen when{.version = plan_.mode == ShardMode::kSync ? step + 1 : 0};
   if (plan_.push_and_pull) {
     return Await(process, [&](const auto& done) {
-      client.PushPull(step, 1.0f, batch.Gradients(), when, batch.Parameters(),
+      client.PushPull(step, 1.0f, batch.Gradients(), when, next.Parameters(),
                       [done](const StatusOr<uint64_t>& version) { done(version.status()); },
                       {batch.RowGradients()});
+      meanwhile();
     });
   }
   TD_RETURN_IF_ERROR(Await(process, [&](const auto& done) {
     client.Push(step, 1.0f, batch.Gradients(), done, {batch.RowGradients()});
+    meanwhile();
   }));
   return Await(process, [&](const auto& done) {
-    client.Pull(when, batch.Parameters(),
+    client.Pull(when, next.Parameters(),
                 [done](const StatusOr<uint64_t>& version) { done(version.status()); });
   });
 }
@@ -62,7 +81,8 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   options.trainers = plan_.trainers;
   options.incarnation = incarnation;
   options.partition.min_block_size = 1;
-  SimBatch batch(plan_.seed, ledger_);  // outlives the client, which may still send it
+  // Outlive the client, which may still send them.
+  SimBatch batches[] = {{plan_.seed, ledger_}, {plan_.seed, ledger_}};
   std::vector<SimServer*> servers;
   for (auto& server : servers_) servers.push_back(server.get());
   const std::vector<std::string> known(addresses_.begin(), addresses_.begin() + plan_.servers);
@@ -73,20 +93,28 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
                          ->Configure(ledger_.Variables(), sync ? PsMode::kSync : PsMode::kASync, {},
                                      ledger_.Tables())
                          .status());
-  TD_ASSIGN_OR_RETURN(const uint64_t version, client->InitOrFetch(batch.Parameters()));
+  TD_ASSIGN_OR_RETURN(const uint64_t version, client->InitOrFetch(batches[0].Parameters()));
   const auto steps = static_cast<uint64_t>(plan_.steps);
   // A sync job goes on where its servers are. Else a push that was begun is not begun again,
   // whatever became of it: not by this trainer, nor by one that took its place.
   const auto next = [&](uint64_t step) { return sync ? step : ledger_.begun(rank); };
-  for (uint64_t step = next(version); step < steps; step = next(step + 1)) {
+  std::shared_ptr<Waiting> rows;  // of the next step
+  size_t present = 0;
+  const auto pull = [&](uint64_t step, SimBatch& batch) {
     batch.Begin(rank, step);
-    TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {
-      client->PullRows({.version = sync ? step : 0, .exactly = sync}, {batch.Rows()},
-                       [done](const StatusOr<uint64_t>& v) { done(v.status()); });
-    }));
+    rows = BeginRows(*client, *process, {.version = sync ? step : 0, .exactly = sync}, batch);
+  };
+  for (uint64_t step = next(version); step < steps; step = next(step + 1)) {
+    SimBatch& batch = batches[present];
+    if (plan_.rows_ahead) present = 1 - present;
+    SimBatch& behind = batches[present];
+    if (rows == nullptr) pull(step, batch);
+    TD_RETURN_IF_ERROR(End(*process, *std::exchange(rows, nullptr)));
     batch.Compute(rank, step);
     ledger_.Begin(rank, step);
-    TD_RETURN_IF_ERROR(Step(*client, *process, step, batch));
+    TD_RETURN_IF_ERROR(Step(*client, *process, step, batch, behind, [&] {
+      if (plan_.rows_ahead && step + 1 < steps) pull(step + 1, behind);
+    }));
     ledger_.Acknowledge(rank, step, world_.Now());
     ++report_.pushes;
   }

@@ -25,6 +25,7 @@ struct SimPlan {
   uint64_t log_bytes_max = 0, checkpoint_every_steps = 0;
   int retries = 3;            // PsOptions::retries
   bool push_and_pull = true;  // in one call
+  bool rows_ahead = false;    // sync: the next rows are asked for before the push has ended
   SimNetwork::Habits network;
   int mischief = 0;  // events that befall the job
   // Buckets of rows and slices move between servers, among them one that the job does not begin

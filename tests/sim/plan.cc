@@ -34,6 +34,7 @@ SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable) {
   plan.replayable = replayable;
   if (replayable && chance.Chance(0.5)) plan.keep_bytes_max = 1'000 + chance.Below(20'000);
   plan.cuts = mode == ShardMode::kASync && chance.Chance(0.6);
+  plan.rows_ahead = mode == ShardMode::kSync && chance.Chance(0.5);
   return plan;
 }
 

@@ -75,7 +75,9 @@ class SimJob {
   void KillTrainer(int rank);
   void PauseTrainer(int rank);
   Status Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process);
-  Status Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch);
+  // The parameters behind the step go to `next`; `meanwhile` is called once the push has begun.
+  Status Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch, SimBatch& next,
+              const std::function<void()>& meanwhile);
   void Mischief();
   struct MoverTask {
     int source, target;

@@ -82,6 +82,66 @@ TEST(RowIndexTest, FindsEachRowOnceAndEveryId) {
   EXPECT_TRUE(index.rows().empty());
 }
 
+// Two lookups of 6 ids each in a table [50, 3].
+class NextRowsTest : public testing::Test {
+ protected:
+  NextRowsTest() {
+    op_.attrs = {{"padding_idx", int64_t{2}}};
+    const auto ids = [](std::vector<int64_t>& memory) {
+      return CommTensor{"ids", {DType::kI64, {6}}, memory.data()};
+    };
+    CommNode node{&op_,
+                  {{"w", {DType::kF32, {50, kDim}}, nullptr}, ids(a_), ids(b_)},
+                  {{"rows", {DType::kF32, {13, kDim}}, rows_.data()}, ids(index_a_), ids(index_b_)},
+                  Place{}};
+    node_.emplace(node);
+  }
+  NextData Next(const std::vector<int64_t>& a, const std::vector<int64_t>& b) const {
+    return {{a_.data(), a.data()}, {b_.data(), b.data()}};
+  }
+  // Everything that Ask gives.
+  auto Asked() {
+    auto rows = node_->Ask();
+    CHECK(rows.ok()) << rows.status();
+    return std::make_tuple(rows->ids, rows->to, index_a_, index_b_);
+  }
+
+  Op op_;
+  std::vector<int64_t> a_ = {7, 2, 11, 0, 7, 5}, b_ = {1, 1, 0, 2, 3, 7}, index_a_ = a_,
+                       index_b_ = b_;
+  std::vector<float> rows_ = std::vector<float>(13 * kDim);
+  std::optional<PrefetchNode> node_;
+};
+
+TEST_F(NextRowsTest, AreThoseOfTheNextAsk) {
+  (void)Asked();
+  const std::vector<int64_t> a = {9, 9, 8, 40, 2, 1}, b = {2, 2, 2, 2, 2, 41};
+  const auto next = node_->Foresee(Next(a, b));
+  ASSERT_TRUE(next.has_value());
+  EXPECT_THAT(next->ids, testing::ElementsAre(1, 8, 9, 40, 41));
+  a_ = a;
+  b_ = b;
+  const auto foreseen = Asked();
+  EXPECT_EQ(std::get<0>(foreseen), next->ids);
+  EXPECT_EQ(foreseen, Asked());  // which nobody foresaw
+}
+
+TEST_F(NextRowsTest, AnotherBatchThanForeseenIsAskedForAllTheSame) {
+  const auto expected = Asked();
+  const std::vector<int64_t> a = {9, 9, 8, 40, 2, 1};
+  ASSERT_TRUE(node_->Foresee(Next(a, b_)).has_value());
+  EXPECT_EQ(Asked(), expected);
+}
+
+TEST_F(NextRowsTest, OfUnknownDataThereAreNone) {
+  const std::vector<int64_t> a = {9, 9, 8, 40, 2, 1}, no_rows = {9, 9, 8, 50, 2, 1};
+  const auto expected = Asked();
+  EXPECT_FALSE(node_->Foresee({}));
+  EXPECT_FALSE(node_->Foresee({{a_.data(), a.data()}}));
+  EXPECT_FALSE(node_->Foresee(Next(no_rows, a)));
+  EXPECT_EQ(Asked(), expected);
+}
+
 struct Outcome {
   float loss = 0;
   std::map<int64_t, std::vector<float>> gradient;  // by id
