@@ -226,9 +226,16 @@ struct PsClient::Impl {
                                             const PsPlacement& now);
   void CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes, const PsPlacement& now);
   void Finish(OnePush& push, StatusOr<uint64_t> version);
-  // One of the group was taken, or refused.
-  void Arrive(const std::shared_ptr<PushGroup>& group, std::shared_ptr<OnePush> refused);
-  void SendRefused(std::vector<std::shared_ptr<OnePush>> refused);
+  // The push ended, as one of its group.
+  void Arrive(OnePush& push);
+  // One of a group was refused.
+  void Refused(const std::shared_ptr<OnePush>& push);
+  // Asks all servers about moves, then sends what was refused meanwhile to where it belongs.
+  void LookFor(const std::shared_ptr<PushGroup>& group);
+  void SendRefused(const std::shared_ptr<PushGroup>& group);
+  // Whether rows of `anew` could meet others of the group at a server.
+  bool MustWait(const PushGroup& group, const std::vector<std::shared_ptr<OnePush>>& anew,
+                const PsPlacement& now) const TD_REQUIRES(mu);
   void PullRowsOnce(std::shared_ptr<RowsPull> pull);
 
   // ---- client_replay.cc: servers with durability replayable
@@ -293,10 +300,14 @@ struct PsClient::Impl {
 };
 
 // The messages of a push of a sync step. A server takes rows of a table once a step from each
-// trainer, so those that are refused are looked at together, once all have ended.
+// trainer, so rows go to another server once it is known which of those that went there were
+// refused. Nothing else is waited for: where a message was taken the answer may be what the step
+// gives, which comes when all trainers made it.
 struct PsClient::Impl::PushGroup {
-  size_t open = 0;  // under way
+  size_t coming = 0;                // messages that are not under way yet
+  std::vector<OnePush*> under_way;  // each until it has arrived
   std::vector<std::shared_ptr<OnePush>> refused;
+  bool looking = false;      // somebody asks what became of those
   std::set<size_t> servers;  // to which rows of it went
 };
 

@@ -50,6 +50,11 @@ void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate
   push->pull = std::move(pull);
   push->done = std::move(done);
   push->group = std::move(group);
+  if (push->group != nullptr) {
+    MutexLock lock(mu);
+    push->group->under_way.push_back(push.get());
+    --push->group->coming;
+  }
   push->deadline =
       carrier->Now() + options.step_timeout + (push->pull == nullptr ? Duration::zero() : kGrace);
   Begin(std::move(push));
@@ -80,7 +85,7 @@ void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
             push->pull == nullptr ? "" : push->pull->request.SerializeAsString());
   Send(server, "Push", EncodePush(coded, options.crc32c), push->deadline,
        [this, push, &server](const Status& status, Fragments answer) {
-         if (HasMoved(status) && push->group != nullptr) return Arrive(push->group, push);
+         if (HasMoved(status) && push->group != nullptr) return Refused(push);
          if (HasMoved(status)) return Redirect(push, status);
          // In sync mode a server stays until trainers made a step behind its last move.
          if (IsGone(status) && push->part.origin_server == 0 && !sync)
@@ -91,7 +96,7 @@ void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
          if (kept != nullptr) Ended(*push, status, numbers);
          if (!status.ok()) return Finish(*push, status);
          if (version.ok() && numbers.pull_missing) {
-           if (push->group != nullptr) Arrive(push->group, nullptr);
+           Arrive(*push);
            return SendPull(push->pull, push->done);
          }
          Finish(*push, version.ok() ? std::move(version) : Annotate(version.status(), server.name));
@@ -146,7 +151,7 @@ std::shared_ptr<PsClient::Impl::PushGroup> PsClient::Impl::GroupOf(
     const std::vector<PushPart>& parts) const {
   if (!sync || tables.empty()) return nullptr;
   auto group = std::make_shared<PushGroup>();
-  group->open = parts.size();
+  group->coming = parts.size();
   for (const PushPart& part : parts) {
     if (HasRows(part)) group->servers.insert(part.server);
   }
@@ -154,53 +159,89 @@ std::shared_ptr<PsClient::Impl::PushGroup> PsClient::Impl::GroupOf(
 }
 
 void PsClient::Impl::Finish(OnePush& push, StatusOr<uint64_t> version) {
-  if (push.group != nullptr) Arrive(push.group, nullptr);
+  Arrive(push);
   push.done(std::move(version));
 }
 
-void PsClient::Impl::Arrive(const std::shared_ptr<PushGroup>& group,
-                            std::shared_ptr<OnePush> refused) {
-  std::vector<std::shared_ptr<OnePush>> all;
-  {
-    MutexLock lock(mu);
-    if (refused != nullptr) group->refused.push_back(std::move(refused));
-    if (--group->open > 0 || group->refused.empty()) return;
-    all.swap(group->refused);
-    group->open = all.size();
-  }
-  std::set<size_t> also;
-  for (const auto& push : all) also.insert(push->part.server);
-  ExchangeAll(also, 2, [this, all = std::move(all)] { SendRefused(all); });
+void PsClient::Impl::Arrive(OnePush& push) {
+  if (push.group == nullptr) return;
+  MutexLock lock(mu);
+  std::erase(push.group->under_way, &push);
 }
 
-void PsClient::Impl::SendRefused(std::vector<std::shared_ptr<OnePush>> refused) {
-  if (carrier->Now() >= refused[0]->deadline) {
-    for (const auto& push : refused) {
-      push->done(
-          DeadlineExceeded("step %d: rows are on their way between servers, and %s refuses them; "
-                           "hint: tandem status",
-                           push->step, ServerAt(push->part.server).name));
-    }
-    return;
+void PsClient::Impl::Refused(const std::shared_ptr<OnePush>& push) {
+  const auto& group = push->group;
+  {
+    MutexLock lock(mu);
+    std::erase(group->under_way, push.get());
+    group->refused.push_back(push);
+    if (std::exchange(group->looking, true)) return;
   }
-  const auto now = Placement();
-  const auto is_stale = [&](const std::shared_ptr<OnePush>& push) {
-    return IsStale(push->part, *now);
+  LookFor(group);
+}
+
+void PsClient::Impl::LookFor(const std::shared_ptr<PushGroup>& group) {
+  std::set<size_t> also;
+  {
+    MutexLock lock(mu);
+    for (const auto& push : group->refused) also.insert(push->part.server);
+  }
+  ExchangeAll(also, 2, [this, group] { SendRefused(group); });
+}
+
+// A message that was taken is in nobody's way here: what was refused by its server, for that was
+// part of a move, was refused because of the same move.
+bool PsClient::Impl::MustWait(const PushGroup& group,
+                              const std::vector<std::shared_ptr<OnePush>>& anew,
+                              const PsPlacement& now) const {
+  std::set<size_t> servers = now.RowOwners();  // that hear of rows they did not hear of
+  for (const size_t server : group.servers) servers.erase(server);
+  for (const auto& push : anew) {
+    if (!HasRows(push->part)) continue;
+    servers.merge(OwnersOf(push->part, now));
+    servers.insert(push->part.server);
+  }
+  const auto meets = [&](const OnePush* push) {
+    if (!HasRows(push->part)) return false;
+    std::set<size_t> owners = OwnersOf(push->part, now);
+    owners.insert(push->part.server);
+    return std::any_of(owners.begin(), owners.end(), [&](size_t s) { return servers.contains(s); });
   };
-  const auto again = std::stable_partition(refused.begin(), refused.end(), is_stale);
-  std::vector<std::shared_ptr<OnePush>> anew(refused.begin(), again);
-  std::set<size_t> owners;
-  for (const auto& push : anew) owners.merge(OwnersOf(push->part, *now));
-  // Rows that go to a server go with those that it refused itself, once that is for ever.
-  const bool waits = std::any_of(again, refused.end(), [&](const auto& push) {
-    return HasRows(push->part) && owners.contains(push->part.server);
-  });
-  if (waits) anew.clear();
-  std::vector<std::shared_ptr<OnePush>> same(waits ? refused.begin() : again, refused.end());
+  return group.coming > 0 || std::any_of(group.under_way.begin(), group.under_way.end(), meets);
+}
+
+void PsClient::Impl::SendRefused(const std::shared_ptr<PushGroup>& group) {
+  const auto now = Placement();
+  std::vector<std::shared_ptr<OnePush>> anew, same, late;
+  {
+    MutexLock lock(mu);
+    for (auto& push : std::exchange(group->refused, {})) {
+      const bool over = carrier->Now() >= push->deadline;
+      (over ? late : IsStale(push->part, *now) ? anew : same).push_back(std::move(push));
+    }
+    for (const auto& push : same) group->under_way.push_back(push.get());
+    if (!anew.empty() && MustWait(*group, anew, *now)) {
+      for (const auto& push : anew) group->under_way.push_back(push.get());
+      same.insert(same.end(), anew.begin(), anew.end());
+      anew.clear();
+    }
+  }
+  for (const auto& push : late) {
+    push->done(
+        DeadlineExceeded("step %d: rows are on their way between servers, and %s refuses them; "
+                         "hint: tandem status",
+                         push->step, ServerAt(push->part.server).name));
+  }
   if (!anew.empty()) CutAnew(anew, *now);
   for (const auto& push : same) {
     carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
   }
+  {
+    MutexLock lock(mu);
+    group->looking = !group->refused.empty();
+    if (!group->looking) return;
+  }
+  LookFor(group);
 }
 
 namespace {
@@ -249,7 +290,7 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PartsAnew(
     }
   }
   std::set<size_t> all;  // who must hear of every table
-  if (const auto& group = pushes[0]->group; group != nullptr) {
+  if (const auto& group = pushes[0]->group; group != nullptr && !pieces.empty()) {
     MutexLock lock(mu);
     for (const auto& push : pushes) {
       if (HasRows(push->part)) group->servers.erase(push->part.server);
@@ -282,7 +323,7 @@ void PsClient::Impl::CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes
   const auto& group = pushes[0]->group;
   if (group != nullptr) {
     MutexLock lock(mu);
-    group->open += (parts.ok() ? parts->size() : 0) - pushes.size();
+    group->coming += parts.ok() ? parts->size() : 0;
   }
   const auto done = [pushes](const StatusOr<uint64_t>& version) {
     for (const auto& push : pushes) push->done(version);

@@ -101,10 +101,11 @@ void PsClient::Impl::MakeRoom() {
   for (const auto& [server, number] : oldest) AskForCheckpoint(server, number);
   for (auto& push : ready) SendKept(push);
   for (auto& push : late) {
-    push->done(ResourceExhausted(
-        "push of step %d: %d bytes of pushes are kept until servers write a checkpoint, and they "
-        "do not (durability replayable); hint: --keep_pushes_mb of the pservers",
-        push->step, kept->bytes()));
+    Finish(*push, ResourceExhausted(
+                      "push of step %d: %d bytes of pushes are kept until servers write a "
+                      "checkpoint, and they "
+                      "do not (durability replayable); hint: --keep_pushes_mb of the pservers",
+                      push->step, kept->bytes()));
   }
   if (more) carrier->After(kRoomPause, [this] { MakeRoom(); });
 }

@@ -177,6 +177,15 @@ void SimJob::KillTrainer(int rank) {
   world_.After(Pause(200), [this, rank] { StartTrainer(rank); });
 }
 
+// Its last push reaches the servers between which slices move, and not this one.
+void SimJob::TearStep(int rank, int server) {
+  StartMover(/*spared=*/server);
+  world_.After(Pause(6), [this, rank, server] {
+    network_.Cut(kFirstTrainerNode + rank, server, world_.Now() + milliseconds(500));
+    world_.After(Pause(60), [this, rank] { KillTrainer(rank); });
+  });
+}
+
 void SimJob::PauseTrainer(int rank) {
   Trainer& t = trainers_[static_cast<size_t>(rank)];
   const auto process = t.processes.back();
@@ -206,7 +215,7 @@ void SimJob::Mischief() {
       KillServer(server);
       break;
     case 3:
-      KillTrainer(rank);
+      plan_.torn ? TearStep(rank, server) : KillTrainer(rank);
       break;
     case 4:
       PauseTrainer(rank);

@@ -31,6 +31,9 @@ struct SimPlan {
   // Buckets of rows and slices move between servers, among them one that the job does not begin
   // with, and that may go away again.
   bool moves = false;
+  // Trainers die while buckets move and some of their last pushes are under way still: servers are
+  // a step apart then.
+  bool torn = false;
   bool cuts = false;  // a_sync: processes that may die take cuts over all servers
   // Servers log the order of pushes alone, and trainers keep them, so much at most.
   bool replayable = false;

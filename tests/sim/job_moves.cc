@@ -9,8 +9,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Somebody who moves buckets of one server to another, all of them or some; and back at once, or
-// away from a server that goes then.
-void SimJob::StartMover() {
+// away from a server that goes then. `spared`: slices alone, and not of or to that server; -1:
+// none.
+void SimJob::StartMover(int spared) {
   const auto count = static_cast<uint64_t>(servers_.size());
   const uint64_t spare = count - 1, step = 1 + world_.Below(count - 1);
   const uint64_t first = world_.Chance(0.5) ? spare : world_.Below(count);
@@ -18,12 +19,13 @@ void SimJob::StartMover() {
   const bool inward = world_.Chance(0.5);
   const auto source = static_cast<int>(inward ? second : first);
   const auto target = static_cast<int>(inward ? first : second);
-  if (retired_[first] || retired_[second]) return;
+  if (retired_[first] || retired_[second] || source == spared || target == spared) return;
   const MoverTask task{.source = source,
                        .target = target,
                        .stride = world_.Chance(0.3) ? 1 : 2 + static_cast<int>(world_.Below(6)),
                        .back = world_.Chance(0.4),
-                       .retire = world_.Chance(0.5)};
+                       .retire = world_.Chance(0.5),
+                       .slices_alone = spared >= 0};
   // Trainers do not hear what became of their last pushes.
   if (task.Retires(static_cast<int>(spare)) && world_.Chance(0.7)) {
     for (int r = 0; r < plan_.trainers; ++r) {
@@ -62,7 +64,9 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
   if (task.Retires(static_cast<int>(servers_.size()) - 1))
     TD_RETURN_IF_ERROR(mover.Leave(task.source));
   BucketTransfer there{task.source, task.target, BucketsOf(task.source)};
-  std::erase_if(there.buckets, [&](int b) { return b % task.stride != 0; });
+  std::erase_if(there.buckets, [&](int b) {
+    return b % task.stride != 0 || (task.slices_alone && b < kRowBuckets);
+  });
   TD_RETURN_IF_ERROR(mover.Run({there}, count));
   if (task.back) return mover.Run({{task.target, task.source, there.buckets}}, count);
   if (!task.retire) return OkStatus();

@@ -73,6 +73,7 @@ class SimJob {
   void KillServer(int index);
   void StartTrainer(int rank);
   void KillTrainer(int rank);
+  void TearStep(int rank, int server);
   void PauseTrainer(int rank);
   Status Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process);
   // The parameters behind the step go to `next`; `meanwhile` is called once the push has begun.
@@ -82,10 +83,12 @@ class SimJob {
   struct MoverTask {
     int source, target;
     int stride;  // of the source's buckets every one, or some
-    bool back, retire;
-    bool Retires(int spare) const { return source == spare && stride == 1 && !back && retire; }
+    bool back, retire, slices_alone;
+    bool Retires(int spare) const {
+      return source == spare && stride == 1 && !back && retire && !slices_alone;
+    }
   };
-  void StartMover();
+  void StartMover(int spared = -1);
   Status RunMover(const std::shared_ptr<SimProcess>& process, const MoverTask& task);
   void KillMover();
   void Retire(int index);

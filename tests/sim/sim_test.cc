@@ -151,6 +151,13 @@ std::vector<SeededBug> SeededBugs() {
          plan.servers = 2;
          plan.steps = plan.mischief = 60;
        }},
+      {"PreviousStays", ShardMode::kSync,
+       [](SimPlan& plan) {
+         plan.bug = ShardBug::kPreviousStays;
+         plan.moves = plan.torn = true;
+         plan.servers = 3;
+         plan.steps = plan.mischief = 60;
+       }},
       {"PreviousNotKept", ShardMode::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},
   };
 }

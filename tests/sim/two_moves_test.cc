@@ -1,0 +1,202 @@
+// Two moves before one step of a sync job, each between two of four servers; of two trainers each
+// has heard of one of them alone when both push that step. Each has its push taken by the servers
+// of the move that it knows, where the step, and so what it pulls, waits for the other one; and is
+// refused by the servers of the other move. It must not wait for the former to mend the latter.
+#include <array>
+#include <set>
+
+#include "common/tensor/row_buckets.h"
+#include "gmock/gmock.h"
+#include "pserver/client/client.h"
+#include "pserver/client/mover.h"
+#include "tests/sim/carrier.h"
+#include "tests/sim/process.h"
+#include "tests/sim/server.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int kServers = 4, kTrainers = 2;
+constexpr int kFirstTrainer = 100, kFirstMover = 200;
+constexpr char kJob[] = "sim";
+constexpr int64_t kHeight = int64_t{1} << 40;
+
+// Some servers do not hear what it asks them of moves while `deaf` names them.
+class DeafCarrier final : public PsCarrier {
+ public:
+  DeafCarrier(SimCarrier carrier, const std::set<int>& deaf)
+      : carrier_(std::move(carrier)), deaf_(deaf) {}
+  Time Now() const override { return carrier_.Now(); }
+  std::unique_ptr<PsEvent> MakeEvent() override { return carrier_.MakeEvent(); }
+  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+            Take take) override {
+    if (std::string_view(method) != "ExchangeMap" || !deaf_.contains(server)) {
+      return carrier_.Call(server, method, std::move(request), deadline, std::move(take));
+    }
+    After(milliseconds(1), [take] { take(DeadlineExceeded("not heard"), {}); });
+  }
+  void After(Duration pause, std::function<void()> then) override {
+    carrier_.After(pause, std::move(then));
+  }
+  Status AddServer(int server, const std::string& address) override {
+    return carrier_.AddServer(server, address);
+  }
+  void Close() override { carrier_.Close(); }
+
+ private:
+  SimCarrier carrier_;
+  const std::set<int>& deaf_;
+};
+
+class TwoMovesTest : public testing::Test {
+ protected:
+  TwoMovesTest() : world_(1), network_(world_, {}) {
+    for (int i = 0; i < kServers; ++i) {
+      servers_.push_back(std::make_unique<SimServer>(
+          i, SimServerOptions{.job = kJob, .trainers = kTrainers}, world_));
+      addresses_.push_back("server-" + std::to_string(i));
+      EXPECT_TRUE(servers_.back()->Start().ok());
+    }
+  }
+  ~TwoMovesTest() override {
+    for (auto& p : processes_) p->Kill();
+    for (auto& server : servers_) server->Kill(false);
+    world_.Forget();
+  }
+  SimCarrier MakeCarrier(const std::shared_ptr<SimProcess>& process) {
+    return {process, network_, Servers(), /*retries=*/3};
+  }
+  std::vector<SimServer*> Servers() {
+    std::vector<SimServer*> all;
+    for (auto& server : servers_) all.push_back(server.get());
+    return all;
+  }
+  void Start(int node, const std::function<Status(const std::shared_ptr<SimProcess>&)>& body) {
+    const auto process = std::make_shared<SimProcess>(world_, node);
+    processes_.push_back(process);
+    process->Start([this, node, body, weak = std::weak_ptr(process)] {
+      const Status status = body(weak.lock());
+      EXPECT_TRUE(status.ok()) << node << ": " << status;
+      ended_.insert(node);
+    });
+  }
+  static Status Await(SimProcess& process,
+                      const std::function<void(PsClient::DoneVersion)>& begin) {
+    struct Waiting {
+      std::unique_ptr<PsEvent> ended;
+      Status status;
+    };
+    const auto waiting = std::make_shared<Waiting>(Waiting{process.MakeEvent(), OkStatus()});
+    begin([waiting](const StatusOr<uint64_t>& version) {
+      waiting->status = version.status();
+      waiting->ended->Set();
+    });
+    if (waiting->ended->WaitUntil(process.world().Now() + seconds(200))) return waiting->status;
+    return DeadlineExceeded("a call did not end");
+  }
+  // Of this trainer, until the test lets it make the step.
+  void AwaitLeave(SimProcess& process, uint64_t step) {
+    reached_[static_cast<size_t>(process.node() - kFirstTrainer)] = step;
+    while (!process.dead() && step >= allowed_) {
+      process.MakeEvent()->WaitUntil(world_.Now() + milliseconds(10));
+    }
+  }
+  // Pulls the row, and pushes gradients of it and of the weights, until `kSteps`.
+  Status Train(const std::shared_ptr<SimProcess>& process) {
+    PsOptions options;
+    options.job = kJob;
+    options.trainer = process->node() - kFirstTrainer;
+    options.trainers = kTrainers;
+    options.incarnation = 1;
+    options.partition.min_block_size = 1;
+    std::vector<float> weights(kServers * 4, 1.0f), row(1), minus_one(weights.size(), -1.0f);
+    const auto client =
+        PsClient::Over(std::make_unique<DeafCarrier>(MakeCarrier(process),
+                                                     deaf_[static_cast<size_t>(options.trainer)]),
+                       addresses_, options);
+    TD_RETURN_IF_ERROR(client
+                           ->Configure({{"w", Shape{kServers, 4}}}, PsMode::kSync, {},
+                                       {{.variable = "rows", .height = kHeight, .dim = 1}})
+                           .status());
+    const std::vector<PsTensor> all = {{"w", weights.data(), static_cast<int64_t>(weights.size())}};
+    TD_RETURN_IF_ERROR(client->InitOrFetch(all).status());
+    const std::vector<int64_t> ids = {RowOf(options.trainer)};
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      AwaitLeave(*process, step);
+      TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {
+        client->PullRows({.version = step, .exactly = true}, {{"rows", ids, {row.data()}}}, done);
+      }));
+      AwaitLeave(*process, step + (step == kMoved ? 1 : 0));
+      TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {
+        client->PushPull(step, 1.0f, {{"w", minus_one.data(), all[0].numel}}, {.version = step + 1},
+                         all, done, {{"rows", ids, minus_one.data()}});
+      }));
+    }
+    EXPECT_THAT(weights, testing::Each(1.0f + kTrainers * kSteps));
+    return client->Complete();
+  }
+  // A row of the first bucket of server 0 for trainer 0, of server 1 for trainer 1.
+  int64_t RowOf(int trainer) {
+    const int bucket = BucketOf(trainer);
+    int64_t id = 0;
+    while (RowBucket(static_cast<uint64_t>(id)) != bucket) ++id;
+    return id;
+  }
+  static int BucketOf(int server) { return server * kRowBuckets / kServers; }
+  Status Move(const std::shared_ptr<SimProcess>& process, int source, int target) {
+    SimCarrier carrier = MakeCarrier(process);
+    Mover mover(carrier, addresses_, {.job = kJob});
+    return mover.Run({{source, target, {BucketOf(source)}}}, {});
+  }
+  bool RunUntil(const std::function<bool()>& done) {
+    return world_.RunUntil(done, world_.Now() + seconds(300));
+  }
+  bool AllReached(uint64_t step) const {
+    return std::all_of(reached_.begin(), reached_.end(), [step](uint64_t s) { return s == step; });
+  }
+
+  static constexpr uint64_t kMoved = 4, kSteps = 6;
+  SimWorld world_;
+  SimNetwork network_;
+  std::vector<std::unique_ptr<SimServer>> servers_;
+  std::vector<std::string> addresses_;
+  std::vector<std::shared_ptr<SimProcess>> processes_;
+  std::set<int> ended_;  // by node
+  uint64_t allowed_ = kMoved - 1;
+  std::array<uint64_t, kTrainers> reached_ = {};
+  std::array<std::set<int>, kTrainers> deaf_;  // servers that do not hear what it asks of moves
+};
+
+TEST_F(TwoMovesTest, TrainersThatKnowOneEachEndTheStep) {
+  for (int t = 0; t < kTrainers; ++t) {
+    Start(kFirstTrainer + t, [this](const auto& process) { return Train(process); });
+  }
+  ASSERT_TRUE(RunUntil([&] { return AllReached(kMoved - 1); }));
+  // Both movers choose the step that comes then.
+  for (int source = 0; source < 2; ++source) {
+    Start(kFirstMover + source,
+          [this, source](const auto& process) { return Move(process, source, source + 2); });
+  }
+  world_.RunUntil([] { return false; }, world_.Now() + seconds(1));
+  ++allowed_;
+  ASSERT_TRUE(RunUntil([&] {
+    return AllReached(kMoved) && ended_ == std::set{kFirstMover, kFirstMover + 1};
+  }));
+  // Each trainer asks for a row of its move, and cannot ask the servers of the other one.
+  for (int server = 0; server < kServers; ++server) {
+    deaf_[static_cast<size_t>(1 - server % 2)].insert(server);
+  }
+  ++allowed_;
+  ASSERT_TRUE(RunUntil([&] { return AllReached(kMoved + 1); }));
+  deaf_ = {};
+  const Time begin = world_.Now();
+  allowed_ = kSteps;
+  ASSERT_TRUE(RunUntil([&] { return ended_.size() == 4; }));
+  EXPECT_LT(Seconds(world_.Now() - begin), 5);
+}
+
+}  // namespace
+}  // namespace tandem
