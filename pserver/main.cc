@@ -11,6 +11,7 @@
 
 #include "common/base/check.h"
 #include "common/base/core_limit.h"
+#include "common/base/error_text.h"
 #include "common/base/float_mode.h"
 #include "common/base/nearest.h"
 #include "common/base/own_flags.h"
@@ -179,7 +180,7 @@ StatusOr<PserverOptions> OptionsFromFlags() {
 }
 
 int Fail(const Status& status) {
-  std::fprintf(stderr, "tandem-pserver: error: %s\n", ToString(status).c_str());
+  std::fputs(ErrorText("tandem-pserver", status).c_str(), stderr);
   return ExitCodeOf(status);
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "collective/rendezvous_url.h"
 #include "common/base/core_limit.h"
+#include "common/base/error_text.h"
 #include "common/base/file_limit.h"
 #include "common/base/files.h"
 #include "common/base/float_mode.h"
@@ -324,13 +325,6 @@ void WaitPassively(char** argv) {
   execv("/proc/self/exe", argv);  // comes back only if it cannot: then we go on as we are
 }
 
-// Errors of a job file come with their places, excerpts and hints, and end there.
-std::string Said(const Status& status) {
-  const std::string text(status.message());
-  const bool of_job = text.rfind("error: ", 0) == 0 || text.find(": error: ") != text.npos;
-  return of_job ? text : ToString(status);
-}
-
 int Main(int argc, char** argv) {
   FlushDenormals();
   WaitPassively(argv);
@@ -362,7 +356,7 @@ int Main(int argc, char** argv) {
     status = Train(std::move(sources));
   }
   if (status.ok()) return kExitOk;
-  std::cerr << "tandem-trainer: " << Said(status) << std::endl;
+  std::cerr << ErrorText("tandem-trainer", status) << std::flush;
   return ExitCodeOf(status);
 }
 

@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "common/base/error_text.h"
+
 namespace tandem {
 
 namespace {
@@ -40,16 +42,6 @@ std::string Diagnostic::ToString() const {
   }
   if (!hint.empty()) text += "hint: " + hint + "\n";
   return text;
-}
-
-std::pair<std::string, std::string> SplitHint(const std::string& message) {
-  for (const std::string_view mark : {"; hint: ", "; did you mean "}) {
-    const size_t at = message.find(mark);
-    if (at == message.npos) continue;
-    const bool named = mark == "; hint: ";
-    return {message.substr(0, at), message.substr(at + (named ? mark.size() : 2))};
-  }
-  return {message, ""};
 }
 
 void Diagnostics::Error(const SourcePlace& place, const std::string& message,

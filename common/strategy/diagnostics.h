@@ -36,9 +36,6 @@ struct Diagnostic {
   std::string ToString() const;  // ends with a newline
 };
 
-// "what; hint: do this" and "what; did you mean \"x\"?" as what and hint; "" for none.
-std::pair<std::string, std::string> SplitHint(const std::string& message);
-
 // All that was found, in one list. Not thread-safe.
 class Diagnostics {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/base/error_text.h"
 #include "deploy/launch/process.h"
 
 namespace tandem::deploy {

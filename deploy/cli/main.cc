@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/core_limit.h"
+#include "common/base/error_text.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 

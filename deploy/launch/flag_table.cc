@@ -6,7 +6,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "common/base/nearest.h"
-#include "common/strategy/diagnostics.h"
 
 namespace tandem::deploy {
 namespace {
@@ -134,17 +133,6 @@ std::string FlagHelp(const std::vector<FlagSpec>& table) {
 std::string HintText(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string nearest = NearestName(word, candidates);
   return nearest.empty() ? "" : "; hint: did you mean \"" + nearest + "\"?";
-}
-
-std::string ErrorText(const std::string& program, const Status& status) {
-  std::string text(status.message().data(), status.message().size());
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  // Errors of files tell their own place and come with everything they need.
-  if (text.find(": error: ") != std::string::npos) return text + "\n";
-  // "tandem explain NAME" says more.
-  const std::string code = " (" + absl::StatusCodeToString(status.code()) + ")";
-  const auto [what, hint] = SplitHint(text);
-  return program + ": error: " + what + code + "\n" + (hint.empty() ? "" : "hint: " + hint + "\n");
 }
 
 }  // namespace tandem::deploy

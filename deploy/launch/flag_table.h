@@ -48,9 +48,4 @@ std::string FlagHelp(const std::vector<FlagSpec>& table);
 // `; hint: did you mean "x"?`, or "" when no candidate is near.
 std::string HintText(std::string_view word, const std::vector<std::string>& candidates);
 
-// An error as it is printed: "program: error: what (CODE)", which `tandem explain CODE` explains,
-// and a "hint: ..." line if the message has one after "; hint: " or asks "; did you mean". Ends
-// with a newline.
-std::string ErrorText(const std::string& program, const Status& status);
-
 }  // namespace tandem::deploy

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/core_limit.h"
+#include "common/base/error_text.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/supervisor.h"

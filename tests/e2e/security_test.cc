@@ -104,7 +104,8 @@ TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
   const std::string ours = Authority("ours"), theirs = Authority("theirs");
   const auto server = Server({"--tls_dir=" + ours + "/pserver"});
   ExpectRefused(*server, {}, 78,
-                "speaks TLS, and this client does not [TD6003]; hint: give tls_dir");
+                "speaks TLS, and this client does not [TD6003] (FAILED_PRECONDITION)\n"
+                "hint: give tls_dir");
   ExpectRefused(*server, {"--tls_dir=" + theirs + "/trainer"}, 77,
                 "is " + theirs + "/trainer/ca.crt the authority that issued it");
   ExpectRefused(

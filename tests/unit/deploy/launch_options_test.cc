@@ -11,6 +11,7 @@
 #include <set>
 
 #include "absl/strings/str_split.h"
+#include "common/base/error_text.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/rank_words.h"

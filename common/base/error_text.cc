@@ -1,0 +1,29 @@
+#include "common/base/error_text.h"
+
+#include <string_view>
+
+namespace tandem {
+
+std::pair<std::string, std::string> SplitHint(const std::string& message) {
+  for (const std::string_view mark : {"; hint: ", "; did you mean "}) {
+    const size_t at = message.find(mark);
+    if (at == message.npos) continue;
+    const bool named = mark == "; hint: ";
+    return {message.substr(0, at), message.substr(at + (named ? mark.size() : 2))};
+  }
+  return {message, ""};
+}
+
+std::string ErrorText(const std::string& program, const Status& status) {
+  std::string text(status.message().data(), status.message().size());
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  // Errors of files come with everything they need.
+  if (text.starts_with("error: ") || text.find(": error: ") != std::string::npos) {
+    return text + "\n";
+  }
+  const std::string code = " (" + absl::StatusCodeToString(status.code()) + ")";
+  const auto [what, hint] = SplitHint(text);
+  return program + ": error: " + what + code + "\n" + (hint.empty() ? "" : "hint: " + hint + "\n");
+}
+
+}  // namespace tandem
