@@ -56,7 +56,16 @@ NanCheck::NanCheck(const Plan& plan, const Backend& backend) : plan_(plan), back
   };
   for (const PlanStep& step : plan.steps()) {
     const Op& op = plan.program().ops[static_cast<size_t>(step.op)];
-    steps_.push_back({.in = floats(op.inputs), .out = floats(op.outputs)});
+    StepFloats found{.in = floats(op.inputs), .out = floats(op.outputs), .written = {}};
+    size_t position = 0;
+    for (const auto& slot : op.outputs) {
+      for (const std::string& var : slot) {
+        const size_t at = position++;
+        if (!var.empty()) found.written.emplace_back(at, plan.program().FindVar(var)->desc.bytes());
+      }
+      if (slot.empty()) ++position;
+    }
+    steps_.push_back(std::move(found));
   }
 }
 
@@ -74,23 +83,44 @@ StatusOr<std::unique_ptr<NanCheck>> NanCheck::Make(const Plan& plan, const Backe
   return check;
 }
 
+bool NanCheck::IsGone(const StepFloats& step, const PlanStep& at, const Floats& in) {
+  const auto begin = reinterpret_cast<uintptr_t>(at.args.in[in.position]);
+  const uintptr_t end = begin + in.desc.bytes();
+  return std::any_of(step.written.begin(), step.written.end(), [&](const auto& output) {
+    const auto to = reinterpret_cast<uintptr_t>(at.args.out[output.first]);
+    return to < end && begin < to + output.second;
+  });
+}
+
 // What a step gave (`out`), and what it had been given.
-Status NanCheck::Verdict(const StepFloats& step, std::span<const uint64_t> out,
+Status NanCheck::Verdict(const StepFloats& step, const PlanStep& at, std::span<const uint64_t> out,
                          std::span<const uint64_t> in) {
   // "fc_0.w[3] of f32[4,2]"
-  const auto named = [](const std::vector<Floats>& vars, std::span<const uint64_t> found) {
-    std::vector<std::string> names;
-    for (size_t i = 0; i < vars.size(); ++i) {
-      if (found[i] == kNone) continue;
-      names.push_back(
-          absl::StrFormat("%s[%d] of %s", vars[i].var, found[i], ToString(vars[i].desc)));
-    }
-    return names;
+  const auto named = [](const Floats& var, uint64_t found) {
+    return absl::StrFormat("%s[%d] of %s", var.var, found, ToString(var.desc));
   };
-  const auto given = named(step.in, in);
-  return DataLoss(
-      "check_nan_inf: not finite is %s [TD1210]; %s", absl::StrJoin(named(step.out, out), ", "),
-      given.empty() ? "all inputs are finite" : "so was before " + absl::StrJoin(given, ", "));
+  std::vector<std::string> gave, given, gone;
+  for (size_t i = 0; i < step.out.size(); ++i) {
+    if (out[i] != kNone) gave.push_back(named(step.out[i], out[i]));
+  }
+  for (size_t i = 0; i < step.in.size(); ++i) {
+    if (IsGone(step, at, step.in[i])) {
+      gone.push_back(step.in[i].var);
+    } else if (in[i] != kNone) {
+      given.push_back(named(step.in[i], in[i]));
+    }
+  }
+  const bool all = gone.size() == step.in.size() && !gone.empty();
+  std::string before = !given.empty() ? "so was before " + absl::StrJoin(given, ", ")
+                       : all          ? ""
+                       : gone.empty() ? "all inputs are finite"
+                                      : "all other inputs are finite";
+  if (!gone.empty()) {
+    before += absl::StrFormat("%sof %s it is not known, for the result lies in its memory",
+                              before.empty() ? "" : "; ", absl::StrJoin(gone, ", "));
+  }
+  return DataLoss("check_nan_inf: not finite is %s [TD1210]; %s", absl::StrJoin(gave, ", "),
+                  before);
 }
 
 Status NanCheck::Search(const std::vector<Floats>& vars, const void* const* data,
@@ -137,7 +167,7 @@ Status NanCheck::OnStep(const PlanStep& step, int64_t run, Time, Time) {
   if (std::all_of(out.begin(), out.end(), [](uint64_t at) { return at == kNone; })) {
     return OkStatus();
   }
-  return Verdict(floats, out, look(floats.in, step.args.in));
+  return Verdict(floats, step, out, look(floats.in, step.args.in));
 }
 
 Status NanCheck::AfterRun() { return ReadBack(); }
@@ -156,9 +186,9 @@ Status NanCheck::ReadBack() {
   const size_t index = number % steps_.size();
   const StepFloats& step = steps_[index];
   const std::span<const uint64_t> found = std::span(cells).subspan(1);
-  const Status verdict = AtOp(
-      plan_.program(), plan_.steps()[index].op,
-      Verdict(step, found.first(step.out.size()), found.subspan(step.out.size(), step.in.size())));
+  const Status verdict = AtOp(plan_.program(), plan_.steps()[index].op,
+                              Verdict(step, plan_.steps()[index], found.first(step.out.size()),
+                                      found.subspan(step.out.size(), step.in.size())));
   std::fill(cells.begin(), cells.end(), kNone);
   TD_RETURN_IF_ERROR(device->CopyFromHost(cells_.get(), cells.data(), bytes));
   return fault.ok() ? verdict

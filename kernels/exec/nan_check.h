@@ -19,8 +19,9 @@ class NanCheck final : public ExecObserver {
   // device has no memory for what it finds.
   static StatusOr<std::unique_ptr<NanCheck>> Make(const Plan& plan, const Backend& backend);
 
-  // DATA_LOSS naming the variable, the element, and which inputs were not finite before; on a
-  // device of BeforeStep and AfterRun, and with the operator.
+  // DATA_LOSS naming the variable, the element, which inputs were not finite before, and of which
+  // that is not known because the outputs lie in their memory; on a device of BeforeStep and
+  // AfterRun, and with the operator.
   Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
   Status AfterRun() override;
@@ -34,14 +35,17 @@ class NanCheck final : public ExecObserver {
   };
   struct StepFloats {
     std::vector<Floats> in, out;
+    std::vector<std::pair<size_t, size_t>> written;  // outputs of any type: position, bytes
   };
   using Found = std::vector<uint64_t>;  // by variable: element, or FiniteSearch::kNone
 
   NanCheck(const Plan& plan, const Backend& backend);
   Status Search(const std::vector<Floats>& vars, const void* const* data, FiniteSearch search);
   Status ReadBack();
-  static Status Verdict(const StepFloats& step, std::span<const uint64_t> out,
+  static Status Verdict(const StepFloats& step, const PlanStep& at, std::span<const uint64_t> out,
                         std::span<const uint64_t> in);
+  // Whether the step wrote into this input's memory: what was there before is not known.
+  static bool IsGone(const StepFloats& step, const PlanStep& at, const Floats& in);
 
   const Plan& plan_;
   const Backend& backend_;

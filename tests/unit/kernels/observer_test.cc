@@ -272,5 +272,23 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("so was before x[5] of f32[8,6]"));
 }
 
+// An update lies in the memory of the parameter: what that was before nobody can see any more.
+TEST_F(ObserverTest, NanCheckSaysWhatItCannotKnow) {
+  const auto plan = Trained();
+  Executor executor(*plan);
+  const Backend cpu = Backend::Cpu();
+  const auto check = NanCheck::Make(*plan, cpu);
+  ASSERT_TRUE(check.ok()) << check.status();
+  executor.SetObserver(&**check);
+  plan->Get(kLearningRateVar)->span<float>()[0] = std::numeric_limits<float>::infinity();
+  const Status status = executor.Run();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              testing::ContainsRegex("sgd: check_nan_inf: not finite is ([a-z0-9_.]+)\\[.*; so was "
+                                     "before [^;]*; of [a-z0-9_.]+ it is not known, for the result "
+                                     "lies in its memory"));
+  EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("so was before fc")));
+}
+
 }  // namespace
 }  // namespace tandem
