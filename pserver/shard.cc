@@ -180,6 +180,7 @@ void Shard::Adopt(const Caller& caller) {
   t.taken = t.applied = SequenceWindow();
   t.numbers = {};
   t.completed = false;
+  t.told = 0;
   t.adopted = version_;
   DropGathered(caller.trainer);
   // What the first trainer said about the rate of this step may have been the older one's word.

@@ -199,16 +199,14 @@ class Shard {
   using Ready = std::vector<UpdateLog::Written>;
 
   struct Trainer {
-    bool seen = false, completed = false;
-    bool lost = false;  // ShardConfig::lost_after, a_sync
-    uint64_t incarnation = 0, pushes = 0, last_step = 0;
-    uint64_t skipped = 0;
-    uint64_t pulled = 0;     // version of its last pull
-    uint64_t adopted = 0;    // version when this incarnation first called
-    SequenceWindow taken;    // includes the step being gathered
-    SequenceWindow applied;  // behind the parameters
-    SentNumbers numbers;     // as its pushes said
-    PushMark settled;        // as it was at settled_number_
+    bool seen = false, completed = false, lost = false;  // lost: ShardConfig::lost_after, a_sync
+    uint64_t incarnation = 0, pushes = 0, last_step = 0, skipped = 0;
+    uint64_t told = 0;                 // steps that it pushed, here or elsewhere, as its pulls say
+    uint64_t pulled = 0, adopted = 0;  // versions: of its last pull, when this one first called
+    SequenceWindow taken;              // includes the step being gathered
+    SequenceWindow applied;            // behind the parameters
+    SentNumbers numbers;               // as its pushes said
+    PushMark settled;                  // as it was at settled_number_
     uint64_t lost_pushes = 0;
     int waiting = 0;              // its calls that wait here
     Time last_seen, waits_since;  // this: the first of those calls
@@ -418,8 +416,8 @@ class Shard {
   std::vector<int> MissingAtStep() const TD_REQUIRES(mu_);
   // Trainers that have not completed and pushed fewer steps.
   std::vector<int> Behind(uint64_t steps) const TD_REQUIRES(mu_);
-  // Nobody waits for it.
-  static bool Gone(const Trainer& t) { return t.completed || t.lost; }
+  bool HasNoRows() const TD_REQUIRES(mu_);  // any more; trainers push none here
+  static bool Gone(const Trainer& t) { return t.completed || t.lost; }  // nobody waits for it
   std::vector<int> MissingAtBarrier(const BarrierState& barrier) const TD_REQUIRES(mu_);
   std::vector<int> Awaited() const TD_REQUIRES(mu_);
   Status PullDeadline(const PullWaiter& waiter, Time now) const TD_REQUIRES(mu_);

@@ -307,13 +307,13 @@ void Shard::TakeMark(const ServerMark& mark, int source) {
     t.taken = t.applied = SequenceWindow();
     t.numbers = {};
     t.completed = false;
+    t.told = 0;
     t.adopted = version_;
   }
   if (mark.mark.incarnation != t.incarnation) return;
   t.completed |= mark.mark.completed;
-  if (t.pushes != 0) return;
-  t.pushes = mark.pushes;
-  t.last_step = mark.last_step;
+  if (mark.pushes != 0) t.last_step = std::max(t.last_step, mark.last_step);
+  if (t.pushes == 0) t.pushes = mark.pushes;
 }
 
 StatusOr<BucketMap> Shard::ReleaseBuckets(const std::string& job,

@@ -82,10 +82,12 @@ std::vector<int> Shard::Behind(uint64_t steps) const {
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const Trainer& t = trainers_[r];
     const uint64_t pushed = t.pushes == 0 ? 0 : t.last_step + 1;
-    if (!Gone(t) && pushed < steps) behind.push_back(r);
+    if (!Gone(t) && std::max(pushed, t.told) < steps) behind.push_back(r);
   }
   return behind;
 }
+
+bool Shard::HasNoRows() const { return sync() ? Idle() : sparse_->size() != 0 && !ServesRows(); }
 
 StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
   PullResult result;
@@ -135,6 +137,8 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
 
 void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
   StatusOr<PullResult> now;
+  Ready ready;
+  bool waits = false;
   {
     MutexLock lock(mu_);
     Status status = broken_;
@@ -149,11 +153,17 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
       status = FindRange(query.ranges[i]).status();
     }
     if (status.ok()) status = CheckPullRows(query);
+    // It asks for no more than it did itself. A server that was started again, or got its first
+    // bucket, has not seen those pushes.
+    if (status.ok() && !query.observer && query.min_step > trainers_[query.caller.trainer].told) {
+      trainers_[query.caller.trainer].told = query.min_step;
+      WakeWaiters(ready);
+    }
     if (!status.ok()) {
       now = status;
     } else if (CanAnswer(query)) {
       now = MakePull(query);
-    } else if (initialised() && Idle() && !query.rows.empty()) {
+    } else if (initialised() && HasNoRows() && !query.rows.empty()) {
       now = NoRows();
     } else if (pull_waiters_.size() >= kWaitersMax) {
       now = ResourceExhausted("%d pulls wait already", pull_waiters_.size());
@@ -161,9 +171,11 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
       const int trainer = query.observer ? -1 : query.caller.trainer;
       BeginWait(trainer);
       pull_waiters_.push_back({{trainer, clock_.Now(), deadline}, query, std::move(done)});
-      return;
+      waits = true;
     }
   }
+  Run(std::move(ready));
+  if (waits) return;
   WhenWritten([done = std::move(done), now = std::move(now)](const Status& written) {
     done(!now.ok() || written.ok() ? now : written);
   });
@@ -275,7 +287,7 @@ void Shard::FailGonePulls(Ready& ready) {
     for (const PullRange& range : w.query.ranges) {
       TD_RETURN_IF_ERROR(FindRange(range).status());
     }
-    return w.query.rows.empty() || !Idle() ? OkStatus() : NoRows();
+    return w.query.rows.empty() || !HasNoRows() ? OkStatus() : NoRows();
   });
 }
 

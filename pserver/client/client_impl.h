@@ -211,6 +211,7 @@ struct PsClient::Impl {
   Status ExchangeAndWait(int attempts);  // after a pause that is longer with each
   // What servers know that came to the running job.
   Status AskAdded();
+  Status AskOwner(const Server& server);
   // ... with all servers, so many times: first everybody says what became of moves, then one hears
   // what others said.
   void ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then);

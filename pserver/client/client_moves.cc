@@ -13,6 +13,7 @@ namespace tandem {
 namespace {
 
 constexpr Duration kExchangeTimeout = std::chrono::seconds(1);
+constexpr size_t kNoServer = SIZE_MAX;
 
 // Ends when all have.
 class Countdown {
@@ -173,12 +174,17 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
   auto parts = RowsParts(pull->rows, pull->when);
   if (!parts.ok()) return pull->done(parts.status());
   auto moved = std::make_shared<std::atomic<bool>>(false);
+  const auto gone = std::make_shared<std::atomic<size_t>>(kNoServer);  // one that does not answer
   const auto join = std::make_shared<PsJoin>(
-      static_cast<int>(parts->size()), [this, pull, moved](StatusOr<uint64_t> version) {
-        if (version.ok() || !*moved || carrier->Now() >= pull->deadline) {
-          return pull->done(std::move(version));
-        }
-        ExchangeAll({}, 1, [this, pull] {
+      static_cast<int>(parts->size()), [this, pull, moved, gone](StatusOr<uint64_t> version) {
+        const bool late = carrier->Now() >= pull->deadline;
+        const bool known = *gone == kNoServer && (late || !*moved);  // nothing is to be learnt
+        if (version.ok() || known) return pull->done(std::move(version));
+        ExchangeAll({}, 1, [this, pull, late, gone = gone->load(), why = version.status()] {
+          // It may have given everything away before, and was stopped.
+          const bool left = gone != kNoServer && !Placement()->RowOwners().contains(gone);
+          if (gone != kNoServer && !left) return pull->done(why);
+          if (late) pull->deadline = carrier->Now() + options.step_timeout + kGrace;
           carrier->After(PauseOf(pull->attempts++), [this, pull] { PullRowsOnce(pull); });
         });
       });
@@ -187,11 +193,10 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
     // With nothing left to ask for too: that the servers are at this version counts, and is heard.
     if (cache) TakeKept(index, pull->when, *part);
     Send(server, "Pull", EncodedProto(part->request), pull->deadline,
-         [this, index = index, part = part, &server, join, moved](const Status& status,
-                                                                  Fragments answer) {
-           // It may have given all its rows away since it was asked, and ended.
-           const bool left = IsGone(status) && !Placement()->RowOwners().contains(index);
-           if (HasMoved(status) || left) *moved = true;
+         [this, index = index, part = part, &server, join, moved, gone](const Status& status,
+                                                                        Fragments answer) {
+           if (HasMoved(status)) *moved = true;
+           if (IsGone(status)) *gone = index;
            if (!status.ok()) return join->Arrive(status);
            const StatusOr<CodedPullReply> reply = TakeRows(*part, answer);
            if (!reply.ok()) return join->Arrive(Annotate(reply.status(), server.name));
@@ -222,14 +227,27 @@ Status PsClient::Impl::AskAdded() {
       const bool is_added = static_cast<size_t>(server->index) >= servers.size();
       if (!is_added || !owns_any(*server) || !asked.insert(server->index).second) continue;
       news = true;
-      ExchangeMapRequest request;
-      ExchangeMapReply reply;
-      FillCaller(&request);
-      ToProto(Placement()->map, request.mutable_known());
-      TD_RETURN_IF_ERROR(
-          CallAndWait(*server, "ExchangeMap", request, &reply, options.start_timeout));
-      Learn(static_cast<size_t>(server->index), reply.map(), reply.generation());
+      TD_RETURN_IF_ERROR(AskOwner(*server));
     }
+  }
+  return OkStatus();
+}
+
+// While it is one: it may give everything away meanwhile, and be stopped.
+Status PsClient::Impl::AskOwner(const Server& server) {
+  const Time give_up = carrier->Now() + options.start_timeout;
+  for (int attempts = 0; owns_any(server); ++attempts) {
+    ExchangeMapRequest request;
+    ExchangeMapReply reply;
+    FillCaller(&request);
+    ToProto(Placement()->map, request.mutable_known());
+    const Status status = CallAndWait(server, "ExchangeMap", request, &reply, kExchangeTimeout);
+    if (status.ok()) {
+      Learn(static_cast<size_t>(server.index), reply.map(), reply.generation());
+      return OkStatus();
+    }
+    if (!IsGone(status) || carrier->Now() >= give_up) return status;
+    TD_RETURN_IF_ERROR(ExchangeAndWait(attempts));
   }
   return OkStatus();
 }

@@ -1,7 +1,10 @@
 // Slices of the dense parameters of a LeNet move between the pservers of a running job. In sync
 // mode parameters and optimizer slots must be the bits of a job in which nothing moves; in a_sync
 // mode, with SGD at learning rate 1, each element is the number of pushes behind it.
+#include <array>
+
 #include "tests/e2e/rebalance_fixture.h"
+#include "trainer/geo_parameters.h"
 
 namespace tandem {
 namespace {
@@ -132,20 +135,21 @@ class DenseLedgerTest : public DenseRebalanceTest {
     job.Set(-1);
     const auto client = Client(trainer);
     for (uint64_t step = 0; !stop_; ++step) {
-      const Status status = job.PushPull(*client, step, 1, {});
+      const Status status = job.PushPull(*client, step, 1, {.step = StepBound(step + 1)});
       EXPECT_TRUE(status.ok()) << status;
       if (!status.ok()) return;
       ++pushes_;
     }
     EXPECT_TRUE(client->Complete().ok());
   }
-  void ExpectCounts() {
+  void ExpectCounts() { ExpectEach(testing::Eq(static_cast<float>(pushes_))); }
+  void ExpectEach(const testing::Matcher<float>& expected) {
     DenseJob job;
     const Status pulled = job.Pull(*Client(0), {});
     ASSERT_TRUE(pulled.ok()) << pulled;
     std::printf("rebalance: %lld pushes\n", static_cast<long long>(pushes_));
     for (const std::vector<float>& values : job.values()) {
-      EXPECT_THAT(values, testing::Each(static_cast<float>(pushes_)));
+      EXPECT_THAT(values, testing::Each(expected));
     }
   }
 };
@@ -161,6 +165,57 @@ TEST_F(DenseLedgerTest, AServerComesAndAnotherGoesWhileTrainersPush) {
 TEST_F(DenseLedgerTest, ServersAndCommandMayBeKilledMeanwhile) {
   MoveAndKill(std::chrono::milliseconds(40));
   ExpectCounts();
+}
+
+TEST_F(DenseLedgerTest, TrainersThatWaitForOneAnotherGoOnWhateverMoves) {
+  staleness_ = 1;
+  MoveAndKill(std::chrono::milliseconds(40));
+  ExpectCounts();
+}
+
+// Trainers that step alone and exchange differences (geo).
+class GeoLedgerTest : public DenseLedgerTest {
+ protected:
+  static constexpr int kSteps = 3;  // of an exchange
+  // A push that is lost or counts twice is 1.5 to 3 more or less.
+  void ExpectSteps() {
+    ExpectEach(testing::FloatNear(static_cast<float>(given_[0] + given_[1]), 0.5f));
+  }
+  void Train(int trainer) override {
+    DenseJob job;
+    const auto client = Client(trainer);
+    GeoParameters geo(job.Parameters(), kTrainers);
+    for (uint64_t step = 0; !stop_; ++step) {
+      for (const PsTensor& t : job.Parameters()) {
+        for (int64_t i = 0; i < t.numel; ++i) t.data[i] += kSteps;
+      }
+      std::promise<Status> done;
+      const auto differences = geo.Differences();
+      client->PushPull(step, -1, differences, {}, geo.Pulled(),
+                       [&done](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
+      const Status status = done.get_future().get();
+      EXPECT_TRUE(status.ok()) << status;
+      if (!status.ok()) return;
+      given_[trainer] += static_cast<double>(differences[0].data[0]);
+      geo.Take();
+      ++pushes_;
+    }
+    EXPECT_TRUE(client->Complete().ok());
+  }
+  std::array<double, kTrainers> given_ = {};  // by trainer
+};
+
+TEST_F(GeoLedgerTest, AServerComesAndAnotherGoesWhileTrainersExchange) {
+  Begin();
+  StartServer(2);
+  Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 2 (");
+  DrainAndStop();
+  ExpectSteps();
+}
+
+TEST_F(GeoLedgerTest, ServersAndCommandMayBeKilledMeanwhile) {
+  MoveAndKill(std::chrono::milliseconds(40));
+  ExpectSteps();
 }
 
 }  // namespace

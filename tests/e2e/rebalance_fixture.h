@@ -87,6 +87,20 @@ class RebalanceTest : public JobTest {
     const int64_t enough = pushes_ + 50;
     EXPECT_TRUE(WaitUntil([&] { return pushes_ >= enough || HasFailure(); }, 60));
   }
+  // Steps that everybody must have pushed when a trainer has pushed `done`.
+  uint64_t StepBound(uint64_t done) const {
+    return staleness_ < 0 ? 0 : done - std::min(done, static_cast<uint64_t>(staleness_));
+  }
+  // As max_staleness does, by the pull of the rows of a step.
+  Status AwaitOthers(PsClient& client, uint64_t step, const std::vector<int64_t>& ids) const {
+    std::vector<float> values(ids.size());
+    PsRows rows{.variable = "rows", .ids = ids, .to = {}};
+    for (float& value : values) rows.to.push_back(&value);
+    std::promise<Status> done;
+    client.PullRows({.step = StepBound(step)}, {rows},
+                    [&done](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
+    return done.get_future().get();
+  }
   virtual void Train(int trainer) {
     const auto client = Client(trainer);
     for (uint64_t step = 0; !stop_; ++step) {
@@ -98,6 +112,9 @@ class RebalanceTest : public JobTest {
       std::sort(rows.begin(), rows.end());
       for (const int row : rows) ids.push_back(RowId(row));
       const std::vector<float> ones(ids.size(), -1.0f);
+      const Status there = staleness_ < 0 ? OkStatus() : AwaitOthers(*client, step, ids);
+      EXPECT_TRUE(there.ok()) << there;
+      if (!there.ok()) return;
       std::promise<Status> done;
       client->Push(step, 1.0f, {}, [&done](Status status) { done.set_value(std::move(status)); },
                    {{"rows", ids, ones.data()}});
@@ -182,6 +199,7 @@ class RebalanceTest : public JobTest {
   }
 
   std::string durability_ = "logged", folder_ = "data-";
+  int staleness_ = -1;                 // in asynchronous jobs: max_staleness
   std::vector<PsVariable> variables_;  // dense ones; none: the job has the table
   std::vector<std::string> endpoints_;
   std::vector<std::unique_ptr<ChildProcess>> servers_;

@@ -36,6 +36,21 @@ TEST_F(RebalanceTest, ServersAndCommandMayBeKilledMeanwhile) {
   ExpectLedger();
 }
 
+TEST_F(RebalanceTest, TrainersThatWaitForOneAnotherGoOnWhateverMoves) {
+  staleness_ = 1;
+  Begin();
+  StartServer(2);
+  Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 2 (");
+  DrainAndStop();
+  ExpectLedger();
+}
+
+TEST_F(RebalanceTest, ServersThatAreKilledLearnAgainHowFarTrainersAre) {
+  staleness_ = 0;
+  MoveAndKill(std::chrono::milliseconds(40));
+  ExpectLedger();
+}
+
 TEST_F(StepRebalanceTest, AServerComesAndAnotherGoesBetweenSteps) {
   Begin();
   StartServer(2);

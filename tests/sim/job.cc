@@ -53,9 +53,16 @@ std::shared_ptr<Waiting> BeginRows(PsClient& client, SimProcess& process, PsWhen
 
 }  // namespace
 
+// Steps that everybody must have pushed when this trainer has pushed `done`.
+uint64_t SimJob::StepBound(uint64_t done) const {
+  if (plan_.staleness < 0) return 0;
+  return done - std::min(done, static_cast<uint64_t>(plan_.staleness));
+}
+
 Status SimJob::Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch,
                     SimBatch& next, const std::function<void()>& meanwhile) {
-  const PsWhen when{.version = plan_.mode == ShardMode::kSync ? step + 1 : 0};
+  const PsWhen when{.version = plan_.mode == ShardMode::kSync ? step + 1 : 0,
+                    .step = StepBound(step + 1)};
   if (plan_.push_and_pull) {
     return Await(process, [&](const auto& done) {
       client.PushPull(step, 1.0f, batch.Gradients(), when, next.Parameters(),
@@ -102,7 +109,8 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   size_t present = 0;
   const auto pull = [&](uint64_t step, SimBatch& batch) {
     batch.Begin(rank, step);
-    rows = BeginRows(*client, *process, {.version = sync ? step : 0, .exactly = sync}, batch);
+    rows = BeginRows(*client, *process,
+                     {.version = sync ? step : 0, .step = StepBound(step), .exactly = sync}, batch);
   };
   for (uint64_t step = next(version); step < steps; step = next(step + 1)) {
     SimBatch& batch = batches[present];
@@ -141,6 +149,10 @@ void SimJob::StartTrainer(int rank) {
       const bool replaced = std::any_of(trainers_.begin(), trainers_.end(),
                                         [](const Trainer& any) { return any.incarnation > 1; });
       if (!replaced) Fail("given up while all trainers live: " + t.last_words);
+    }
+    // Whatever befalls a job is over long before that.
+    if (status.code() == StatusCode::kDeadlineExceeded) {
+      Fail(absl::StrFormat("trainer %d waited in vain: %s", rank, t.last_words));
     }
     const bool present = t.incarnation == incarnation;
     if (status.ok() && present) t.done = true;

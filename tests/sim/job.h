@@ -26,6 +26,7 @@ struct SimPlan {
   int retries = 3;            // PsOptions::retries
   bool push_and_pull = true;  // in one call
   bool rows_ahead = false;    // sync: the next rows are asked for before the push has ended
+  int staleness = -1;         // a_sync: steps that a trainer may be ahead of the others; -1: any
   SimNetwork::Habits network;
   int mischief = 0;  // events that befall the job
   // Buckets of rows and slices move between servers, among them one that the job does not begin

@@ -35,6 +35,9 @@ SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable) {
   if (replayable && chance.Chance(0.5)) plan.keep_bytes_max = 1'000 + chance.Below(20'000);
   plan.cuts = mode == ShardMode::kASync && chance.Chance(0.6);
   plan.rows_ahead = mode == ShardMode::kSync && chance.Chance(0.5);
+  if (mode == ShardMode::kASync && chance.Chance(0.4)) {
+    plan.staleness = static_cast<int>(chance.Below(4));
+  }
   return plan;
 }
 

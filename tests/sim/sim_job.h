@@ -76,6 +76,7 @@ class SimJob {
   void TearStep(int rank, int server);
   void PauseTrainer(int rank);
   Status Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process);
+  uint64_t StepBound(uint64_t done) const;
   // The parameters behind the step go to `next`; `meanwhile` is called once the push has begun.
   Status Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch, SimBatch& next,
               const std::function<void()>& meanwhile);

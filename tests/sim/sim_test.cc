@@ -1,6 +1,6 @@
 // Jobs in the simulator: whatever happens to servers, trainers and network, a push that was
 // acknowledged counts once. A failure names its seed, which gives the same run again:
-//   TANDEM_SIM_FIRST=SEED TANDEM_SIM_SEEDS=1 build/tests/sim_test
+//   TANDEM_SIM_FIRST=SEED TANDEM_SIM_SEEDS=1 TANDEM_SIM_TAIL=500 build/tests/sim_test
 #include <glog/logging.h>
 
 #include <cstdio>
@@ -41,7 +41,8 @@ class SimTest : public testing::Test {
     const SimReport report = RunJob(plan);
     std::string text;
     const size_t count = report.trace.size();
-    for (size_t i = count - std::min<size_t>(count, 60); i < count; ++i) {
+    const uint64_t last = FromEnvironment("TANDEM_SIM_TAIL", 60);
+    for (size_t i = count - std::min<size_t>(count, last); i < count; ++i) {
       text += report.trace[i] + "\n";
     }
     return text;

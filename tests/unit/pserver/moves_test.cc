@@ -1,5 +1,8 @@
 // Buckets of rows that move between two shards: rows, slots, marks, leases, what comes back from a
 // log and from a checkpoint, and who is refused.
+#include <array>
+#include <optional>
+
 #include "tests/unit/pserver/moves_fixture.h"
 
 namespace tandem {
@@ -223,6 +226,65 @@ TEST(BucketMapTest, GoesTogetherInAnyOrder) {
   EXPECT_EQ(ab.version(), 7u);
   EXPECT_EQ(ab.owner(3, 9), 0);
   EXPECT_EQ(ab.owner(5, 9), 9);
+}
+
+// With max_staleness trainers wait for one another.
+class StaleMovesTest : public MovesTest {
+ protected:
+  // What became of it is in answers_[trainer]; nothing yet: it waits.
+  void PullBehind(Shard& shard, int trainer, uint64_t min_step, const std::vector<uint64_t>& ids) {
+    answers_[trainer].reset();
+    PullQuery query{.caller = {"job", trainer, kIncarnation}, .ranges = {}, .at_version = {}};
+    query.min_step = min_step;
+    query.rows = {{"emb", ids}};
+    shard.Pull(query, clock_.Now() + seconds(60),
+               [this, trainer](const StatusOr<PullResult>& r) { answers_[trainer] = r.status(); });
+  }
+  std::array<std::optional<Status>, 2> answers_;
+};
+
+TEST_F(StaleMovesTest, WhoWaitsForRowsWhereTrainersPushNoneAnyMoreIsTold) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const uint64_t id = IdIn(FirstBucket(1, 2));
+  ASSERT_TRUE(Push(*b, Head(1, 1), {id}).ok());  // of trainer 0, which asks then
+  PullBehind(*b, 0, 1, {id});
+  EXPECT_FALSE(answers_[0].has_value());
+  const auto all = b->ExchangeMap({"job", 0, 0}, /*observer=*/true, {});
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_TRUE(Move(*b, *a, all->buckets, 0).ok());
+  ASSERT_TRUE(answers_[0].has_value());
+  EXPECT_EQ(answers_[0]->code(), StatusCode::kOutOfRange);
+  PullBehind(*b, 0, 1, {});
+  EXPECT_EQ(answers_[0]->code(), StatusCode::kOutOfRange);
+}
+
+// ... since the last one to ask is behind nobody.
+TEST_F(StaleMovesTest, AServerThatSawNoPushesLearnsHowFarTrainersAre) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const uint64_t id = IdIn(FirstBucket(1, 2));
+  for (const int trainer : {0, 1}) {
+    ASSERT_TRUE(Push(*b, Head(7, 1, 0, trainer), {id}).ok());
+  }
+  const auto b2 = Make(1);
+  ASSERT_TRUE(b2->Restore(*b->Image()).ok());
+  PullBehind(*b2, 0, 8, {id});
+  EXPECT_FALSE(answers_[0].has_value());
+  PullBehind(*b2, 1, 7, {id});
+  EXPECT_EQ(answers_[1], OkStatus());
+  EXPECT_FALSE(answers_[0].has_value());
+  PullBehind(*b2, 1, 8, {id});
+  EXPECT_EQ(answers_[1], OkStatus());
+  EXPECT_EQ(answers_[0], OkStatus());
+}
+
+TEST_F(StaleMovesTest, BucketsBringHowFarTrainersAreToAServerThatSawOlderPushes) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const int bucket = FirstBucket(1, 2);
+  ASSERT_TRUE(Push(*a, Head(1, 1, 0, 1), {IdIn(5)}).ok());
+  ASSERT_TRUE(Push(*b, Head(7, 1, 0, 1), {IdIn(bucket)}).ok());
+  ASSERT_TRUE(Move(*b, *a, {bucket}, 0).ok());
+  PullBehind(*a, 0, 8, {IdIn(bucket)});
+  EXPECT_EQ(answers_[0], OkStatus());
 }
 
 }  // namespace

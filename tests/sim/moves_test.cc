@@ -1,7 +1,5 @@
-// Two moves before one step of a sync job, each between two of four servers; of two trainers each
-// has heard of one of them alone when both push that step. Each has its push taken by the servers
-// of the move that it knows, where the step, and so what it pulls, waits for the other one; and is
-// refused by the servers of the other move. It must not wait for the former to mend the latter.
+// What trainers of a simulated job make of buckets that move, in situations that chance hardly
+// gives.
 #include <array>
 #include <set>
 
@@ -51,9 +49,9 @@ class DeafCarrier final : public PsCarrier {
   const std::set<int>& deaf_;
 };
 
-class TwoMovesTest : public testing::Test {
+class SimMovesTest : public testing::Test {
  protected:
-  TwoMovesTest() : world_(1), network_(world_, {}) {
+  SimMovesTest() : world_(1), network_(world_, {}) {
     for (int i = 0; i < kServers; ++i) {
       servers_.push_back(std::make_unique<SimServer>(
           i, SimServerOptions{.job = kJob, .trainers = kTrainers}, world_));
@@ -61,9 +59,11 @@ class TwoMovesTest : public testing::Test {
       EXPECT_TRUE(servers_.back()->Start().ok());
     }
   }
-  ~TwoMovesTest() override {
+  ~SimMovesTest() override {
     for (auto& p : processes_) p->Kill();
-    for (auto& server : servers_) server->Kill(false);
+    for (auto& server : servers_) {
+      if (server->alive()) server->Kill(false);
+    }
     world_.Forget();
   }
   SimCarrier MakeCarrier(const std::shared_ptr<SimProcess>& process) {
@@ -104,7 +104,8 @@ class TwoMovesTest : public testing::Test {
       process.MakeEvent()->WaitUntil(world_.Now() + milliseconds(10));
     }
   }
-  // Pulls the row, and pushes gradients of it and of the weights, until `kSteps`.
+  // Pulls a row of the server of its number, and pushes gradients of it and of the weights, until
+  // `kSteps`.
   Status Train(const std::shared_ptr<SimProcess>& process) {
     PsOptions options;
     options.job = kJob;
@@ -138,9 +139,9 @@ class TwoMovesTest : public testing::Test {
     EXPECT_THAT(weights, testing::Each(1.0f + kTrainers * kSteps));
     return client->Complete();
   }
-  // A row of the first bucket of server 0 for trainer 0, of server 1 for trainer 1.
-  int64_t RowOf(int trainer) {
-    const int bucket = BucketOf(trainer);
+  // A row of the first bucket of a server.
+  static int64_t RowOf(int server) {
+    const int bucket = BucketOf(server);
     int64_t id = 0;
     while (RowBucket(static_cast<uint64_t>(id)) != bucket) ++id;
     return id;
@@ -170,7 +171,11 @@ class TwoMovesTest : public testing::Test {
   std::array<std::set<int>, kTrainers> deaf_;  // servers that do not hear what it asks of moves
 };
 
-TEST_F(TwoMovesTest, TrainersThatKnowOneEachEndTheStep) {
+// Two moves before one step, each between two of four servers; each trainer has heard of one of
+// them alone when both push that step. Each has its push taken by the servers of the move that it
+// knows, where the step, and so what it pulls, waits for the other one; and is refused by the
+// servers of the other move. It must not wait for the former to mend the latter.
+TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   for (int t = 0; t < kTrainers; ++t) {
     Start(kFirstTrainer + t, [this](const auto& process) { return Train(process); });
   }
@@ -196,6 +201,36 @@ TEST_F(TwoMovesTest, TrainersThatKnowOneEachEndTheStep) {
   allowed_ = kSteps;
   ASSERT_TRUE(RunUntil([&] { return ended_.size() == 4; }));
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
+}
+
+// It did nothing while a server was drained and stopped for good, and heard of nothing.
+TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
+  Start(kFirstTrainer, [this](const auto& process) -> Status {
+    PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
+    const auto client =
+        PsClient::Over(std::make_unique<SimCarrier>(MakeCarrier(process)), addresses_, options);
+    const PsTable rows{.variable = "rows", .height = kHeight, .dim = 1};
+    TD_RETURN_IF_ERROR(client->Configure({}, PsMode::kASync, {}, {rows}).status());
+    TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
+    AwaitLeave(*process, kMoved);
+    float row = 0;
+    return Await(*process, [&](const auto& done) {
+      client->PullRows({}, {{"rows", {RowOf(kServers - 1)}, {&row}}}, done);
+    });
+  });
+  ASSERT_TRUE(RunUntil([&] { return reached_[0] == kMoved; }));
+  Start(kFirstMover, [this](const auto& process) -> Status {
+    SimCarrier carrier = MakeCarrier(process);
+    Mover mover(carrier, addresses_, {.job = kJob});
+    TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> servers, mover.Where());
+    TD_RETURN_IF_ERROR(mover.Leave(kServers - 1));
+    TD_RETURN_IF_ERROR(mover.Run({{kServers - 1, 0, servers.back().buckets}}, {}));
+    return mover.Where().status();
+  });
+  ASSERT_TRUE(RunUntil([&] { return ended_.contains(kFirstMover); }));
+  servers_.back()->Kill(false);
+  allowed_ = kSteps;
+  ASSERT_TRUE(RunUntil([&] { return ended_.size() == 2; }));
 }
 
 }  // namespace
