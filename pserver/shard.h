@@ -28,6 +28,7 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
+#include "common/base/recent_sum.h"
 #include "pserver/bucket_move.h"
 #include "pserver/dense_table.h"
 #include "pserver/shard_types.h"
@@ -211,6 +212,7 @@ class Shard {
     int waiting = 0;              // its calls that wait here
     Time last_seen, waits_since;  // this: the first of those calls
     Counter* waited = nullptr;    // seconds in which some did
+    RecentSum waited_recently;    // the same
   };
   struct Waiter {
     int trainer;  // -1: an observer

@@ -236,10 +236,10 @@ ShardInfo Shard::Info() const {
   const Time now = clock_.Now();
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
     const Trainer& t = trainers_[r];
-    info.trainers.push_back({r, t.seen, t.completed, t.lost, t.incarnation, t.pushes, t.last_step,
-                             t.skipped, t.lost_pushes,
-                             t.waiting != 0 ? 0 : Seconds(now - t.last_seen),
-                             t.waited == nullptr ? 0 : t.waited->Value()});
+    info.trainers.push_back(
+        {r, t.seen, t.completed, t.lost, t.incarnation, t.pushes, t.last_step, t.skipped,
+         t.lost_pushes, t.waiting != 0 ? 0 : Seconds(now - t.last_seen),
+         t.waited == nullptr ? 0 : t.waited->Value(), t.waited_recently.Sum(now)});
   }
   return info;
 }

@@ -258,6 +258,7 @@ struct TrainerInfo {
   uint64_t lost_pushes = 0;  // whose values are gone (shard_replay.cc), since the job began
   double silent_seconds = 0;
   double waited_seconds = 0;  // its calls, for other trainers, since the server started
+  double waited_recently = 0;  // of those, in the last minute
 };
 struct TableInfo {
   std::string variable;

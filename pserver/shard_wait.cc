@@ -47,7 +47,11 @@ void Shard::EndWait(const Waiter& waiter) {
   if (waiter.trainer < 0) return;
   Trainer& t = trainers_[waiter.trainer];
   t.last_seen = clock_.Now();
-  if (--t.waiting == 0) t.waited->Add(Seconds(t.last_seen - t.waits_since));
+  if (--t.waiting == 0) {
+    const double waited = Seconds(t.last_seen - t.waits_since);
+    t.waited->Add(waited);
+    t.waited_recently.Add(t.last_seen, waited);
+  }
   counters_.waiting.Set(--waiting_);
 }
 

@@ -27,9 +27,9 @@ StatusTable Trainers(const ShardInfo& info) {
 std::string Slowest(const ShardInfo& info) {
   std::vector<std::pair<int, double>> waited;
   for (const TrainerInfo& t : info.trainers) {
-    if (t.seen && !t.completed && !t.lost) waited.emplace_back(t.trainer, t.waited_seconds);
+    if (t.seen && !t.completed && !t.lost) waited.emplace_back(t.trainer, t.waited_recently);
   }
-  return SlowestText("trainer", waited);
+  return SlowestText("trainer", waited, "in the last minute");
 }
 
 StatusTable Slices(const ShardInfo& info) {

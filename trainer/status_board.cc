@@ -105,13 +105,16 @@ void StatusBoard::Steps(StatusSteps run) {
 }
 
 void StatusBoard::CountRankWaits(std::vector<double> waited_by_rank) {
+  recent_waits_.resize(waited_by_rank.size());
   for (size_t r = 0; r < waited_by_rank.size(); ++r) {
     const double before = r < waited_by_rank_.size() ? waited_by_rank_[r] : 0;
+    const double more = std::max(0.0, waited_by_rank[r] - before);
+    recent_waits_[r].Add(clock_.Now(), more);
     metrics_
         .GetCounter("tandem_rank_wait_seconds_total",
                     "Time that a rank waited for the others in its steps",
                     {{"rank", std::to_string(r)}})
-        .Add(std::max(0.0, waited_by_rank[r] - before));
+        .Add(more);
   }
   waited_by_rank_ = std::move(waited_by_rank);
 }
@@ -202,11 +205,13 @@ StatusDocument StatusBoard::Document() const {
   };
   if (!waited_by_rank_.empty()) {
     std::vector<std::pair<int, double>> waited;
-    for (const double s : waited_by_rank_) waited.emplace_back(static_cast<int>(waited.size()), s);
+    for (const RecentSum& s : recent_waits_) {
+      waited.emplace_back(static_cast<int>(waited.size()), s.Sum(clock_.Now()));
+    }
     document.facts.emplace_back(
         "waited for others",
         absl::StrFormat("%.1f s", waited_by_rank_[static_cast<size_t>(job_.rank)]));
-    document.facts.emplace_back("slowest", SlowestText("rank", waited));
+    document.facts.emplace_back("slowest", SlowestText("rank", waited, "in the last minute"));
   }
   document.series = {{"training loss", "step", loss_curve_.Points()},
                      {"samples per second", "step", speed_curve_.Points()}};

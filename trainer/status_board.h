@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
+#include "common/base/recent_sum.h"
 #include "common/http/status_page.h"
 #include "kernels/exec/comm.h"
 #include "trainer/event_file.h"
@@ -95,6 +96,7 @@ class StatusBoard {
   double seconds_ TD_GUARDED_BY(mu_) = 0, data_wait_ TD_GUARDED_BY(mu_) = 0;
   CommTimes comm_ TD_GUARDED_BY(mu_);
   std::vector<double> waited_by_rank_ TD_GUARDED_BY(mu_);
+  std::vector<RecentSum> recent_waits_ TD_GUARDED_BY(mu_);  // by rank
   int64_t saved_step_ TD_GUARDED_BY(mu_) = -1;
   Time begin_ TD_GUARDED_BY(mu_);
   Curve loss_curve_ TD_GUARDED_BY(mu_), metric_curve_ TD_GUARDED_BY(mu_);

@@ -30,8 +30,8 @@ std::string ToJson(const StatusDocument& document) {
   return whole.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string SlowestText(const std::string& kind,
-                        const std::vector<std::pair<int, double>>& waited) {
+std::string SlowestText(const std::string& kind, const std::vector<std::pair<int, double>>& waited,
+                        const std::string& when) {
   if (waited.size() < 2) return "-";
   std::vector<std::pair<int, double>> least = waited;
   std::partial_sort(least.begin(), least.begin() + 2, least.end(),
@@ -39,7 +39,7 @@ std::string SlowestText(const std::string& kind,
   constexpr double kSecondsMin = 0.1;
   const double more = least[1].second - least[0].second;
   if (more < kSecondsMin) return "none";
-  return absl::StrFormat("%s %d: others waited %.1f s more", kind, least[0].first, more);
+  return absl::StrFormat("%s %d: others waited %.1f s more %s", kind, least[0].first, more, when);
 }
 
 std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,

@@ -36,10 +36,11 @@ struct StatusDocument {
 
 std::string ToJson(const StatusDocument& document);
 
-// Of processes that wait for each other, by number with the seconds that they have waited, the one
-// that hardly waits itself: "KIND 1: others waited 4.0 s more". "none" when all wait alike, "-" for
-// fewer than two.
-std::string SlowestText(const std::string& kind, const std::vector<std::pair<int, double>>& waited);
+// Of processes that wait for each other, by number with the seconds that they waited in such a time
+// ("in the last minute"), the one that hardly waits itself: "KIND 1: others waited 4.0 s more in
+// the last minute". "none" when all wait alike, "-" for fewer than two.
+std::string SlowestText(const std::string& kind, const std::vector<std::pair<int, double>>& waited,
+                        const std::string& when);
 
 // "/" (the page), its script and style, "/status.json", "/metrics" (Prometheus text), "/healthz"
 // (200 while the process answers), "/readyz" (200 or 503). `metrics` must outlive the server;

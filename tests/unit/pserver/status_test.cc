@@ -31,13 +31,16 @@ TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
     ASSERT_TRUE(Push(Head(Rank(1), step + 1, step), 1.0f).ok());
     ASSERT_TRUE(first->ok()) << first->status();
   }
-  EXPECT_THAT(Page().facts, Contains(Pair("slowest", "trainer 1: others waited 4.0 s more")));
+  EXPECT_THAT(Page().facts,
+              Contains(Pair("slowest", "trainer 1: others waited 4.0 s more in the last minute")));
   const StatusTable trainers = Page().tables[0];
   ASSERT_EQ(trainers.rows.size(), 3u);
   EXPECT_EQ(trainers.columns[5], "waited for others");
   EXPECT_EQ(trainers.rows[0][5], "6.0 s");
   EXPECT_EQ(trainers.rows[1][5], "0.0 s");
   EXPECT_EQ(trainers.rows[2][5], "4.0 s");
+  clock_.Advance(seconds(60));
+  EXPECT_THAT(Page().facts, Contains(Pair("slowest", "none")));
 }
 
 TEST_F(StatusTest, NobodyIsSlowAlone) {

@@ -55,8 +55,8 @@ TEST(RankWaitsTest, WhoHardlyWaitsIsWaitedFor) {
     EXPECT_GT(waits[0][static_cast<size_t>(other)], 0.02 * RankWaits::kStepsEach / 2);
   }
   const std::string said =
-      SlowestText("rank", {{0, waits[0][0]}, {1, waits[0][1]}, {2, waits[0][2]}});
-  EXPECT_THAT(said, testing::MatchesRegex("rank 1: others waited [0-9.]+ s more"));
+      SlowestText("rank", {{0, waits[0][0]}, {1, waits[0][1]}, {2, waits[0][2]}}, "so far");
+  EXPECT_THAT(said, testing::MatchesRegex("rank 1: others waited [0-9.]+ s more so far"));
 }
 
 TEST(RankWaitsTest, NobodyKnowsBeforeTheFirstExchange) {
@@ -66,11 +66,11 @@ TEST(RankWaitsTest, NobodyKnowsBeforeTheFirstExchange) {
 }
 
 TEST(SlowestTextTest, NeedsTwoThatWaitDifferently) {
-  EXPECT_EQ(SlowestText("rank", {}), "-");
-  EXPECT_EQ(SlowestText("rank", {{0, 1.0}}), "-");
-  EXPECT_EQ(SlowestText("rank", {{0, 1.0}, {1, 1.05}}), "none");
-  EXPECT_EQ(SlowestText("rank", {{0, 3.0}, {1, 2.0}, {4, 0.5}}),
-            "rank 4: others waited 1.5 s more");
+  EXPECT_EQ(SlowestText("rank", {}, ""), "-");
+  EXPECT_EQ(SlowestText("rank", {{0, 1.0}}, ""), "-");
+  EXPECT_EQ(SlowestText("rank", {{0, 1.0}, {1, 1.05}}, ""), "none");
+  EXPECT_EQ(SlowestText("rank", {{0, 3.0}, {1, 2.0}, {4, 0.5}}, "today"),
+            "rank 4: others waited 1.5 s more today");
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+// A sum over about the last minute, in a few numbers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "common/base/clock.h"
+
+namespace tandem {
+
+// Not thread-safe. Times do not go back.
+class RecentSum {
+ public:
+  void Add(Time now, double amount) {
+    Bin& bin = bins_[static_cast<size_t>(NumberOf(now) % kBins)];
+    if (bin.number != NumberOf(now)) bin = {NumberOf(now), 0};
+    bin.sum += amount;
+  }
+  // Of the last 55 to 60 s.
+  double Sum(Time now) const {
+    double sum = 0;
+    for (const Bin& bin : bins_) sum += bin.number > NumberOf(now) - kBins ? bin.sum : 0;
+    return sum;
+  }
+
+ private:
+  static constexpr int64_t kBins = 12;
+  struct Bin {
+    int64_t number = 0;  // since the clock began
+    double sum = 0;
+  };
+  static int64_t NumberOf(Time t) { return t.time_since_epoch() / std::chrono::seconds(5); }
+
+  std::array<Bin, kBins> bins_;
+};
+
+}  // namespace tandem
