@@ -261,11 +261,13 @@ Status PsClient::Complete() {
   impl_->FillCaller(&request);
   Status first;
   for (Impl::Server* const server : impl_->AllServers()) {
-    CompleteReply reply;
+    const auto reply = std::make_shared<CompleteReply>();
     // One that gave everything away may be gone.
     const bool matters = impl_->owns_any(*server) || impl_->Placement()->map.version() == 0;
     const Duration timeout = matters ? impl_->options.step_timeout : std::chrono::seconds(1);
-    const Status status = impl_->CallAndWait(*server, "Complete", request, &reply, timeout);
+    const Status status = matters && impl_->IsAdded(*server)
+                              ? impl_->CallOwner(*server, "Complete", request, reply).status()
+                              : impl_->CallAndTake(*server, "Complete", request, reply, timeout);
     if (first.ok() && matters) first = status;
   }
   return first;

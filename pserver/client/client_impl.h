@@ -211,7 +211,12 @@ struct PsClient::Impl {
   Status ExchangeAndWait(int attempts);  // after a pause that is longer with each
   // What servers know that came to the running job.
   Status AskAdded();
-  Status AskOwner(const Server& server);
+  bool IsAdded(const Server& s) const { return static_cast<size_t>(s.index) >= servers.size(); }
+  // A small call to one that came to the running job; false: it owns nothing any more. It may give
+  // everything away meanwhile, and be stopped.
+  StatusOr<bool> CallOwner(const Server& server, const char* method,
+                           const google::protobuf::MessageLite& request,
+                           std::shared_ptr<google::protobuf::MessageLite> reply);
   // ... with all servers, so many times: first everybody says what became of moves, then one hears
   // what others said.
   void ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then);

@@ -224,32 +224,30 @@ Status PsClient::Impl::AskAdded() {
   for (bool news = true; news;) {
     news = false;
     for (const Server* const server : AllServers()) {
-      const bool is_added = static_cast<size_t>(server->index) >= servers.size();
-      if (!is_added || !owns_any(*server) || !asked.insert(server->index).second) continue;
+      if (!IsAdded(*server) || !owns_any(*server) || !asked.insert(server->index).second) continue;
       news = true;
-      TD_RETURN_IF_ERROR(AskOwner(*server));
+      ExchangeMapRequest request;
+      FillCaller(&request);
+      ToProto(Placement()->map, request.mutable_known());
+      const auto reply = std::make_shared<ExchangeMapReply>();
+      TD_ASSIGN_OR_RETURN(const bool owns, CallOwner(*server, "ExchangeMap", request, reply));
+      if (owns) Learn(static_cast<size_t>(server->index), reply->map(), reply->generation());
     }
   }
   return OkStatus();
 }
 
-// While it is one: it may give everything away meanwhile, and be stopped.
-Status PsClient::Impl::AskOwner(const Server& server) {
+StatusOr<bool> PsClient::Impl::CallOwner(const Server& server, const char* method,
+                                         const google::protobuf::MessageLite& request,
+                                         std::shared_ptr<google::protobuf::MessageLite> reply) {
   const Time give_up = carrier->Now() + options.start_timeout;
   for (int attempts = 0; owns_any(server); ++attempts) {
-    ExchangeMapRequest request;
-    ExchangeMapReply reply;
-    FillCaller(&request);
-    ToProto(Placement()->map, request.mutable_known());
-    const Status status = CallAndWait(server, "ExchangeMap", request, &reply, kExchangeTimeout);
-    if (status.ok()) {
-      Learn(static_cast<size_t>(server.index), reply.map(), reply.generation());
-      return OkStatus();
-    }
+    const Status status = CallAndTake(server, method, request, reply, kExchangeTimeout);
+    if (status.ok()) return true;
     if (!IsGone(status) || carrier->Now() >= give_up) return status;
     TD_RETURN_IF_ERROR(ExchangeAndWait(attempts));
   }
-  return OkStatus();
+  return false;
 }
 
 Status PsClient::Impl::ExchangeAndWait(int attempts) {

@@ -341,12 +341,17 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
   for (Impl::Server* const server : impl.AllServers()) {
     if (!impl.owns_any(*server)) continue;
     WaitInitRequest request;
-    WaitInitReply reply;
+    const auto reply = std::make_shared<WaitInitReply>();
     impl.FillCaller(&request);
     request.set_timeout_ms(static_cast<uint64_t>(Millis(impl.options.start_timeout)));
-    TD_RETURN_IF_ERROR(
-        impl.CallAndWait(*server, "WaitInit", request, &reply, impl.options.start_timeout));
-    lowest = std::min<uint64_t>(lowest, reply.version());
+    if (impl.IsAdded(*server)) {
+      TD_ASSIGN_OR_RETURN(const bool owns, impl.CallOwner(*server, "WaitInit", request, reply));
+      if (!owns) continue;
+    } else {
+      TD_RETURN_IF_ERROR(
+          impl.CallAndTake(*server, "WaitInit", request, reply, impl.options.start_timeout));
+    }
+    lowest = std::min<uint64_t>(lowest, reply->version());
   }
   if (lowest == UINT64_MAX) lowest = 0;
   if (params.empty()) return lowest;  // tables alone
