@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
@@ -18,6 +17,7 @@
 
 #include "absl/strings/numbers.h"
 #include "common/base/check.h"
+#include "common/base/files.h"
 #include "common/base/mutex.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk_space.h"
@@ -259,18 +259,15 @@ class RocksdbStorage final : public Storage {
   std::string AcknowledgedPath() const { return dir_ + "/TANDEM_ACKNOWLEDGED"; }
 
   Status WriteAcknowledged(uint64_t version) const {
-    const std::string path = AcknowledgedPath(), fresh = path + ".tmp";
-    const std::string text = std::to_string(version) + "\n";
-    const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    bool ok = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-              fsync(fd) == 0;
-    const int error = errno;
-    if (fd >= 0) close(fd);
-    if (!ok) return Unavailable("writing %s: %s", fresh, ErrnoText(error));
-    if (rename(fresh.c_str(), path.c_str()) != 0) {
-      return Unavailable("renaming %s: %s", fresh, ErrnoText(errno));
-    }
-    return OkStatus();
+    const auto write = [version](const std::string& path) -> Status {
+      const std::string text = std::to_string(version) + "\n";
+      FileWriter file;
+      TD_RETURN_IF_ERROR(file.Open(path));
+      TD_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
+      return file.SyncAndClose();
+    };
+    const Status written = PublishFiles({{AcknowledgedPath(), write}});
+    return written.ok() ? written : Unavailable("%s", std::string(written.message()));
   }
 
   StatusOr<uint64_t> ReadAcknowledged() const {

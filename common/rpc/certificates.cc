@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/fd.h"
+#include "common/base/files.h"
 #include "common/rpc/openssl_types.h"
 #include "common/rpc/tls_files.h"
 
@@ -283,34 +284,31 @@ Status CheckIssuer(const std::string& cert_pem, const std::string& ca_pem) {
 
 namespace {
 
-struct FileToWrite {
+struct Pem {
   std::string path, text;
   unsigned mode;
-  std::string Draft() const { return path + ".new"; }
 };
 
-Status WriteDraft(const FileToWrite& file) {
-  unlink(file.Draft().c_str());
-  // A new file, so that its rights are ours and a link left by somebody is not followed.
-  const Fd fd(open(file.Draft().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file.mode));
-  const bool written = fd.valid() && fchmod(fd.get(), file.mode) == 0 &&
-                       write(fd.get(), file.text.data(), file.text.size()) ==
-                           static_cast<ssize_t>(file.text.size()) &&
-                       fsync(fd.get()) == 0;
+// A new file, so that its rights are ours and a link left by somebody is not followed.
+Status WriteNew(const Pem& pem, const std::string& path) {
+  unlink(path.c_str());
+  const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, pem.mode));
+  const bool written =
+      fd.valid() && fchmod(fd.get(), pem.mode) == 0 &&
+      write(fd.get(), pem.text.data(), pem.text.size()) == static_cast<ssize_t>(pem.text.size()) &&
+      fsync(fd.get()) == 0;
   if (written) return OkStatus();
-  return PermissionDenied("cannot write %s: %s [TD2106]", file.Draft(), ErrnoText(errno));
+  return PermissionDenied("cannot write %s: %s [TD2106]", path, ErrnoText(errno));
 }
 
-// All drafts first, so that a program that watches finds files that do not fit each other for
-// microseconds at most; it looks again a second later.
-Status WriteTogether(const std::vector<FileToWrite>& files) {
-  for (const FileToWrite& file : files) TD_RETURN_IF_ERROR(WriteDraft(file));
-  for (const FileToWrite& file : files) {
-    if (rename(file.Draft().c_str(), file.path.c_str()) != 0) {
-      return PermissionDenied("cannot write %s: %s [TD2106]", file.path, ErrnoText(errno));
-    }
+// A program that watches finds files that do not fit each other for microseconds at most; it looks
+// again a second later.
+Status WriteTogether(const std::vector<Pem>& pems) {
+  std::vector<FileToWrite> files;
+  for (const Pem& pem : pems) {
+    files.push_back({pem.path, [&pem](const std::string& draft) { return WriteNew(pem, draft); }});
   }
-  return OkStatus();
+  return PublishFiles(files);
 }
 
 Status MakeFolder(const std::string& dir) {
