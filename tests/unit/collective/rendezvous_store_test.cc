@@ -144,35 +144,35 @@ TEST(Program, DISABLED_RankZero) {
 TEST_P(RendezvousStoreTest, IsThereUntilItIsWithdrawn) {
   auto first = Store();
   const auto other = Store();
-  const Status absent = other->Find(In(5)).status();
+  const Status absent = other->Find(In(60)).status();
   EXPECT_EQ(absent.code(), StatusCode::kNotFound) << absent;
   EXPECT_THAT(Text(absent), HasSubstr(other->name()));
-  ASSERT_EQ(first->Announce(kAddress, In(5)), OkStatus());
-  const auto found = other->Find(In(5));
+  ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());
+  const auto found = other->Find(In(60));
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(ToString(*found), ToString(kAddress));
-  EXPECT_EQ(Store("another job")->Find(In(5)).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(Store("another job")->Find(In(60)).status().code(), StatusCode::kNotFound);
   first.reset();
-  EXPECT_EQ(other->Find(In(5)).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(Store()->Announce(kAddress, In(5)), OkStatus()) << "the next world of the job";
+  EXPECT_EQ(other->Find(In(60)).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(Store()->Announce(kAddress, In(60)), OkStatus()) << "the next world of the job";
 }
 
 TEST_P(RendezvousStoreTest, SecondRankZeroIsRefused) {
   const auto first = Store(), second = Store();
-  ASSERT_EQ(first->Announce(kAddress, In(5)), OkStatus());
-  const Status taken = second->Announce({"127.0.0.1", 4712}, In(5));
+  ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());
+  const Status taken = second->Announce({"127.0.0.1", 4712}, In(60));
   EXPECT_EQ(taken.code(), StatusCode::kAlreadyExists) << taken;
   EXPECT_THAT(Text(taken), HasSubstr(absl::StrFormat("taken by process %d of ", getpid())));
-  EXPECT_EQ(second->Find(In(5))->port, kAddress.port);
+  EXPECT_EQ(second->Find(In(60))->port, kAddress.port);
 }
 
 // Also for longer than a lease lives that nobody keeps.
 TEST_P(RendezvousStoreTest, PlaceCanBeWaitedFor) {
   auto first = Store();
   const auto second = Store();
-  ASSERT_EQ(first->Announce(kAddress, In(5)), OkStatus());
+  ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());
   const HostPort other = {"127.0.0.1", 4712};
-  EXPECT_EQ(second->Announce(other, In(5)).code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(second->Announce(other, In(60)).code(), StatusCode::kAlreadyExists);
   std::this_thread::sleep_for(second->lapse() * 3 / 2);
   first.reset();
   Status status;
@@ -183,13 +183,13 @@ TEST_P(RendezvousStoreTest, PlaceCanBeWaitedFor) {
       },
       30));
   EXPECT_EQ(status, OkStatus());
-  EXPECT_EQ(Store()->Find(In(5))->port, other.port);
+  EXPECT_EQ(Store()->Find(In(60))->port, other.port);
 }
 
 TEST_P(RendezvousStoreTest, AnotherSecretIsNamed) {
   const auto first = Store("job", "another secret");
-  ASSERT_EQ(first->Announce(kAddress, In(5)), OkStatus());
-  const Status denied = Store()->Find(In(5)).status();
+  ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());
+  const Status denied = Store()->Find(In(60)).status();
   EXPECT_EQ(denied.code(), StatusCode::kPermissionDenied) << denied;
   EXPECT_THAT(Text(denied), HasSubstr("signed with another secret, by process"));
 }
@@ -199,12 +199,12 @@ TEST_P(RendezvousStoreTest, DeadRankZeroIsNotFound) {
   const auto store = Store();
   auto process = OtherRankZero();
   std::this_thread::sleep_for(store->lapse());
-  ASSERT_TRUE(store->Find(In(5)).ok()) << store->Find(In(5)).status();
+  ASSERT_TRUE(store->Find(In(60)).ok()) << store->Find(In(5)).status();
   process.reset();
   Status gone;
   ASSERT_TRUE(WaitUntil(
       [&] {
-        gone = store->Find(In(5)).status();
+        gone = store->Find(In(60)).status();
         return !gone.ok();
       },
       30));
@@ -213,7 +213,7 @@ TEST_P(RendezvousStoreTest, DeadRankZeroIsNotFound) {
     EXPECT_THAT(Text(gone), HasSubstr("was left by process"));
     EXPECT_THAT(Text(gone), HasSubstr("which is gone"));
   }
-  ASSERT_EQ(Store()->Announce(kAddress, In(5)), OkStatus());
+  ASSERT_EQ(Store()->Announce(kAddress, In(60)), OkStatus());
 }
 
 TEST_P(RendezvousStoreTest, RanksMeetWhoeverComesFirst) {
@@ -240,7 +240,7 @@ TEST_P(RendezvousStoreTest, RanksMeetWhoeverComesFirst) {
       }
     });
   }
-  const auto left = Store()->Find(In(5)).status();
+  const auto left = Store()->Find(In(60)).status();
   EXPECT_EQ(left.code(), StatusCode::kNotFound) << left;
 }
 
@@ -276,7 +276,7 @@ TEST_P(RendezvousStoreTest, NetworkMustBeAllowed) {
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
   EXPECT_THAT(Text(status), HasSubstr("--insecure_allow_network"));
   const auto first = Store();
-  ASSERT_EQ(first->Announce({"192.0.2.7", 4711}, In(5)), OkStatus());
+  ASSERT_EQ(first->Announce({"192.0.2.7", 4711}, In(60)), OkStatus());
   status = ConnectTcp(World(1, 2)).status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
   EXPECT_THAT(Text(status), HasSubstr("192.0.2.7"));
@@ -312,7 +312,7 @@ TEST(ListenerTest, LocalAddressIsThatOfTheWay) {
 
 TEST(FileStoreTest, FolderMustBeThere) {
   const auto store = MakeFileStore("/nowhere/at/all", "job", kSecret);
-  const Status status = store->Announce(kAddress, In(5));
+  const Status status = store->Announce(kAddress, In(60));
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(
       Text(status),
@@ -323,7 +323,7 @@ TEST(FileStoreTest, FolderMustBeThere) {
 TEST_P(RendezvousStoreTest, NothingStaysOfAnAnnouncementThatFailed) {
   if (etcd()) GTEST_SKIP() << "of a folder";
   fs::create_directories(folder_ + "/job.rank0");
-  const Status status = Store()->Announce(kAddress, In(5));
+  const Status status = Store()->Announce(kAddress, In(60));
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
   EXPECT_THAT(Text(status), HasSubstr("/job.rank0 cannot be written: Is a directory"));
   EXPECT_FALSE(fs::exists(folder_ + "/job.rank0.new"));
@@ -346,7 +346,7 @@ TEST_P(EtcdStoreTest, AbsentEtcdIsNamed) {
 // Who waits goes on when etcd is back, and what was announced is there again.
 TEST_P(EtcdStoreTest, EtcdMayComeBack) {
   const auto first = Store();
-  ASSERT_EQ(first->Announce(kAddress, In(5)), OkStatus());
+  ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());
   const auto other = Store();
   server_->Kill();
   EXPECT_EQ(other->Find(In(1)).status().code(), StatusCode::kUnavailable);
