@@ -196,6 +196,21 @@ TEST_F(HeterWorkerTest, TrainersHaveDenseParametersToo) {
   EXPECT_EQ(RunJob("ended", Hybrid(2, 2), store).result.params_sha256, whole.result.params_sha256);
 }
 
+TEST_F(HeterWorkerTest, OtherKnobsHaveTheirBitsToo) {
+  const Args rows[] = {
+      {"--fp16_allreduce=true"},
+      {"--collective_transport=Tcp", "--pserver_transport=Grpc", "--num_iteration_per_run=4"},
+      {"--optimizer.type=ftrl"},  // for which pservers have no tables: they update whole parameters
+  };
+  for (const Args& args : rows) {
+    SCOPED_TRACE(args[0]);
+    const JobRun whole = Whole("whole", 2, args), split = Split("split", 2, args);
+    EXPECT_EQ(split.result.params_sha256, whole.result.params_sha256);
+    EXPECT_EQ(split.result.auc, whole.result.auc);
+  }
+  EXPECT_GT(Split("async", 2, {"--a_sync=true"}).result.auc, 0.8);
+}
+
 TEST_F(HeterWorkerTest, EachHasTrainersOfItsOwn) {
   const Overrides knobs = {{"mode", "hybrid"}, {kGuard, "gpu"}};
   for (int rank = 0; rank < 6; ++rank) {
