@@ -45,6 +45,7 @@ Status Train(const std::vector<std::string>& servers, int trainer, const std::st
   options.trainer = trainer;
   options.trainers = kLedgerTrainers;
   options.retries = 100000;
+  options.start_timeout = options.step_timeout = std::chrono::minutes(5);  // however busy it is
   options.transport = transport == "shm" ? PsTransport::kShm : PsTransport::kGrpc;
   options.partition.min_block_size = kLedgerSlots / 2;
   TD_ASSIGN_OR_RETURN(const auto client, PsClient::Connect(servers, options));

@@ -38,6 +38,8 @@ class LedgerTrainersTest : public JobTest {
   // Bytes of all ledgers; a push is some ten.
   uint64_t Written() const;
   Sum Run(int kills, const std::string& bug);
+  // What all processes said last.
+  std::string Reports();
   // What the servers have beside what trainers wrote down.
   void Compare(PsClient& client, Sum* sum) const;
 
@@ -60,16 +62,17 @@ void LedgerTrainersTest::Start(int i, const std::string& bug) {
   }
   const std::string index = std::to_string(i), &listen = endpoints_[i];
   const std::string data = Path("data-" + index + "-" + std::to_string(round_));
-  processes_[i] = bug.empty()
-                      ? std::make_unique<ChildProcess>(
-                            "tandem-pserver",
-                            std::vector<std::string>{"--listen=" + listen, "--index=" + index,
-                                                     "--job=ledger", "--data_dir=" + data,
-                                                     "--durability=logged", "--wal_sync=none"},
-                            std::map<std::string, std::string>{}, log)
-                      : std::make_unique<ChildProcess>(
-                            "broken-pserver", std::vector<std::string>{listen, index, data, bug},
-                            std::map<std::string, std::string>{}, log);
+  processes_[i] =
+      bug.empty()
+          ? std::make_unique<ChildProcess>(
+                "tandem-pserver",
+                std::vector<std::string>{"--listen=" + listen, "--index=" + index, "--job=ledger",
+                                         "--data_dir=" + data, "--durability=logged",
+                                         "--wal_sync=none", "--checkpoint_every_steps=1000"},
+                std::map<std::string, std::string>{}, log)
+          : std::make_unique<ChildProcess>("broken-pserver",
+                                           std::vector<std::string>{listen, index, data, bug},
+                                           std::map<std::string, std::string>{}, log);
 }
 
 uint64_t LedgerTrainersTest::Written() const {
@@ -121,6 +124,17 @@ void LedgerTrainersTest::Compare(PsClient& client, Sum* sum) const {
   }
 }
 
+std::string LedgerTrainersTest::Reports() {
+  std::string text;
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    const std::string output = processes_[i]->Output();
+    text += (i < kServers ? "\n-- pserver " : "\n-- trainer of process ") + std::to_string(i) +
+            (processes_[i]->Ended() ? " has ended:\n" : ":\n") +
+            output.substr(output.size() - std::min<size_t>(output.size(), 1000));
+  }
+  return text;
+}
+
 LedgerTrainersTest::Sum LedgerTrainersTest::Run(int kills, const std::string& bug) {
   endpoints_.clear();
   for (int i = 0; i < kServers; ++i) {
@@ -134,7 +148,8 @@ LedgerTrainersTest::Sum LedgerTrainersTest::Run(int kills, const std::string& bu
   for (int kill = 0; kill < kills && !HasFailure(); ++kill) {
     // Mostly while everybody works, now and then while somebody starts.
     const uint64_t enough = random() % 4 == 0 ? 0 : Written() + 300;
-    EXPECT_TRUE(WaitUntil([&] { return Written() >= enough; }, 60)) << "no push goes through";
+    EXPECT_TRUE(WaitUntil([&] { return Written() >= enough; }, 180))
+        << "no push goes through" << Reports();
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 100));
     const auto victim = static_cast<int>(random() % static_cast<uint32_t>(all));
     EXPECT_FALSE(processes_[victim]->Ended()) << processes_[victim]->Output();
