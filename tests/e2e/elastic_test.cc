@@ -94,6 +94,19 @@ TEST_F(ElasticRanksTest, KillsAtAnyMomentChangeNoBit) {
   EXPECT_THAT(job->Output(), HasSubstr("1 rank goes on (world 4: trainer"));
 }
 
+// What a broken step has made of running statistics is undone: the evaluation at the end is of
+// them, as they were a few steps later. They are those of rank 0, which must not be the one.
+TEST_F(ElasticRanksTest, RunningStatisticsToo) {
+  job_ = Write("resnet18.pbtxt", kResNet18Job);
+  const Args args = {"--steps_max=16", "--log_every_steps=1", "--deterministic=true"};
+  const JobRun quiet = RunJob("quiet", Launch("2"), args);
+  const auto job = StartJob("killed", Launch("1:2"), args);
+  KillAt(*job, 5, 1);
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256) << job->Output();
+  EXPECT_EQ(ResultOf("killed").loss, quiet.result.loss);
+}
+
 // Two at once, of which one is rank 0: the second may die while the others meet.
 TEST_F(ElasticRanksTest, TwoAtOnceWithSumsOverSteps) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
