@@ -40,18 +40,10 @@ Status Train(const std::vector<std::string>& servers, int trainer, const std::st
   LedgerPush push{.trainer = trainer};
   std::string word;
   for (std::ifstream before(path); before >> word;) push.number += word == "b";
-  PsOptions options;
-  options.job = "ledger";
-  options.trainer = trainer;
-  options.trainers = kLedgerTrainers;
-  options.retries = 100000;
-  options.start_timeout = options.step_timeout = std::chrono::minutes(5);  // however busy it is
+  PsOptions options = LedgerOptions(trainer);
   options.transport = transport == "shm" ? PsTransport::kShm : PsTransport::kGrpc;
-  options.partition.min_block_size = kLedgerSlots / 2;
   TD_ASSIGN_OR_RETURN(const auto client, PsClient::Connect(servers, options));
-  const PsTable rows = {.variable = "rows", .height = kLedgerHeight, .dim = 1};
-  TD_RETURN_IF_ERROR(
-      client->Configure({{"slots", Shape{kLedgerSlots}}}, PsMode::kASync, {}, {rows}).status());
+  TD_RETURN_IF_ERROR(ConfigureLedger(*client).status());
   std::vector<float> slots(kLedgerSlots, 0.0f);
   const PsTensor tensor = {"slots", slots.data(), kLedgerSlots};
   TD_RETURN_IF_ERROR(client->InitOrFetch({&tensor, 1}).status());

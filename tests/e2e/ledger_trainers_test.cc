@@ -159,17 +159,10 @@ LedgerTrainersTest::Sum LedgerTrainersTest::Run(int kills, const std::string& bu
   }
   for (int t = 0; t < kLedgerTrainers; ++t) processes_[kServers + t].reset();
   Sum sum;
-  PsOptions options;
-  options.job = "ledger";
-  options.trainers = kLedgerTrainers;
-  options.retries = 100000;
-  options.partition.min_block_size = kLedgerSlots / kServers;
-  const auto client = PsClient::Connect(endpoints_, options);
-  if (!client.ok()) ADD_FAILURE() << client.status();
-  const PsTable rows = {.variable = "rows", .height = kLedgerHeight, .dim = 1};
-  const auto state =
-      (*client)->Configure({{"slots", Shape{kLedgerSlots}}}, PsMode::kASync, {}, {rows});
-  if (!state.ok()) ADD_FAILURE() << state.status();
+  const auto client = PsClient::Connect(endpoints_, LedgerOptions(0));
+  const Status configured = client.ok() ? ConfigureLedger(**client).status() : client.status();
+  EXPECT_TRUE(configured.ok()) << configured;
+  if (!configured.ok()) return sum;
   Compare(**client, &sum);
   return sum;
 }

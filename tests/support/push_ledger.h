@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "pserver/client/client.h"
+
 namespace tandem {
 
 inline constexpr int kLedgerTrainers = 2, kLedgerSlots = 64;
@@ -24,5 +26,21 @@ struct LedgerPush {
   }
   int Slot() const { return static_cast<int>((number * 7 + trainer * 13) % kLedgerSlots); }
 };
+
+// Of everybody: servers refuse a trainer that comes with others.
+inline PsOptions LedgerOptions(int trainer) {
+  PsOptions options;
+  options.job = "ledger";
+  options.trainer = trainer;
+  options.trainers = kLedgerTrainers;
+  options.retries = 100000;
+  options.start_timeout = options.step_timeout = std::chrono::minutes(5);  // however busy it is
+  options.partition.min_block_size = kLedgerSlots / 2;                     // for two servers
+  return options;
+}
+inline StatusOr<PsState> ConfigureLedger(PsClient& client) {
+  const PsTable rows = {.variable = "rows", .height = kLedgerHeight, .dim = 1};
+  return client.Configure({{"slots", Shape{kLedgerSlots}}}, PsMode::kASync, {}, {rows});
+}
 
 }  // namespace tandem
