@@ -142,6 +142,8 @@ std::map<size_t, std::shared_ptr<PullPart>> PsClient::Impl::PullsAnew(
       if (part == nullptr) {
         part = std::make_shared<PullPart>(PullPart{server, pull->request, {}});
         part->request.clear_range();
+        // What moved has come as it was there; asynchronous servers count versions by themselves.
+        if (!sync && server != pull->server) part->request.set_min_version(0);
         part->deadline = pull->deadline;
         part->attempts = pull->attempts;
       }

@@ -203,6 +203,50 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
+// Versions of asynchronous servers are each server's own: what moved is not waited for until its
+// new one has made as many updates as the old one.
+TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
+  constexpr uint64_t kPushes = 5;
+  Start(kFirstTrainer, [this](const auto& process) -> Status {
+    PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
+    const auto client =
+        PsClient::Over(std::make_unique<SimCarrier>(MakeCarrier(process)), addresses_, options);
+    std::vector<float> w = {1, 1, 1, 1};
+    const std::vector<float> minus_one(w.size(), -1.0f);
+    const std::vector<PsTensor> all = {{"w", w.data(), 4}};
+    TD_RETURN_IF_ERROR(client->Configure({{"w", Shape{4}}}, PsMode::kASync, {}).status());
+    TD_RETURN_IF_ERROR(client->InitOrFetch(all).status());
+    for (uint64_t step = 0; step < kPushes; ++step) {
+      TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {
+        client->Push(step, 1.0f, {{"w", minus_one.data(), 4}}, [done](const Status& status) {
+          done(status.ok() ? StatusOr<uint64_t>(0) : status);
+        });
+      }));
+    }
+    AwaitLeave(*process, kMoved);
+    TD_RETURN_IF_ERROR(
+        Await(*process, [&](const auto& done) { client->Pull(kPushes, all, done); }));
+    EXPECT_THAT(w, testing::Each(1.0f + kPushes));
+    return OkStatus();
+  });
+  ASSERT_TRUE(RunUntil([&] { return reached_[0] == kMoved; }));
+  Start(kFirstMover, [this](const auto& process) -> Status {
+    SimCarrier carrier = MakeCarrier(process);
+    Mover mover(carrier, addresses_, {.job = kJob});
+    TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> servers, mover.Where());
+    for (const ServedBuckets& server : servers) {
+      if (server.slice_bytes.empty()) continue;
+      return mover.Run({{server.server, (server.server + 1) % kServers, {kRowBuckets}}}, {});
+    }
+    return NotFound("no server has the slice");
+  });
+  ASSERT_TRUE(RunUntil([&] { return ended_.contains(kFirstMover); }));
+  const Time begin = world_.Now();
+  allowed_ = kSteps;
+  ASSERT_TRUE(RunUntil([&] { return ended_.size() == 2; }));
+  EXPECT_LT(Seconds(world_.Now() - begin), 5);
+}
+
 // It did nothing while a server was drained and stopped for good, and heard of nothing.
 TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   Start(kFirstTrainer, [this](const auto& process) -> Status {
