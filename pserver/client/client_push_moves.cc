@@ -139,7 +139,9 @@ void PsClient::Impl::LookElsewhere(std::shared_ptr<OnePush> push, const Status& 
   Exchange(others, [this, push, why] {
     const auto now = Placement();
     const std::set<size_t> owners = OwnersOf(push->part, *now);
-    if (owners.empty() || owners.contains(push->part.server)) return push->done(why);
+    // One with no rows in it is missed by a server alone that has some.
+    const std::set<size_t> missed_by = owners.empty() ? now->RowOwners() : owners;
+    if (missed_by.contains(push->part.server)) return push->done(why);
     push->deadline = carrier->Now() + options.step_timeout;
     push->part.origin_server = static_cast<uint32_t>(push->part.server) + 1;
     push->part.origin_sequence = push->part.sequence;

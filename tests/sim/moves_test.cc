@@ -257,7 +257,15 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
     TD_RETURN_IF_ERROR(client->Configure({}, PsMode::kASync, {}, {rows}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
     AwaitLeave(*process, kMoved);
-    float row = 0;
+    // Nothing of it is for that server, which is told so.
+    const int64_t other = RowOf(1);
+    float row = 1;
+    TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {
+      client->Push(
+          0, 1.0f, {},
+          [done](const Status& status) { done(status.ok() ? StatusOr<uint64_t>(0) : status); },
+          {{"rows", {&other, 1}, &row}});
+    }));
     return Await(*process, [&](const auto& done) {
       client->PullRows({}, {{"rows", {RowOf(kServers - 1)}, {&row}}}, done);
     });
