@@ -41,6 +41,7 @@ class DenseTable {
 
   size_t size() const { return slices_.size(); }
   const SliceSpec& spec(int slice) const { return slices_[slice].spec; }
+  bool Holds(const std::string& variable) const { return by_variable_.contains(variable); }
 
   // The slice of `variable` that begins at `offset`. NOT_FOUND with the nearest name, or with the
   // offsets that there are.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 namespace tandem {
@@ -97,7 +98,7 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   }
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
-  if (table_ == nullptr) {
+  if (params_ == nullptr) {
     TD_RETURN_IF_ERROR(SetUp(config));
   } else {
     ShardConfig mine = config_;
@@ -121,32 +122,29 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
       moves_.map,    moves_.generation, options_.replayable, options_.keep_bytes_max};
 }
 
-StatusOr<std::unique_ptr<DenseTable>> Shard::MakeSlices(const ShardConfig& config) const {
+StatusOr<std::unique_ptr<ShardParams>> Shard::MakeParams(const ShardConfig& config) const {
   const bool own = options_.slices.device != nullptr;
-  return DenseTable::Make(config, own ? *options_.slices.backend : backend_,
-                          own ? *options_.slices.device : device_, options_.arena,
-                          options_.workers);
-}
-
-StatusOr<std::unique_ptr<SparseTables>> Shard::MakeTables(const ShardConfig& config) const {
-  return SparseTables::Make(config, backend_, device_, options_.table_memory, options_.workers);
+  return ShardParams::Make(config, {.slice_backend = own ? *options_.slices.backend : backend_,
+                                    .slice_device = own ? *options_.slices.device : device_,
+                                    .row_backend = backend_,
+                                    .row_device = device_,
+                                    .arena = options_.arena,
+                                    .table_memory = options_.table_memory,
+                                    .workers = options_.workers});
 }
 
 Status Shard::SetUp(const ShardConfig& config) {
-  TD_ASSIGN_OR_RETURN(auto tables, MakeTables(config));
-  SetTables(std::move(tables));
-  TD_ASSIGN_OR_RETURN(table_, MakeSlices(config));
+  TD_ASSIGN_OR_RETURN(params_, MakeParams(config));
+  table_metrics_.emplace(metrics_, params_->tables());
   config_ = config;
   moves_.placed = config.slices;
-  values_missing_ = config.slices.size() + config.tables.size();
-  has_values_.assign(values_missing_, false);
   SetTrainers(config.trainers);
   return OkStatus();
 }
 
 Status Shard::CheckCaller(const Caller& caller) {
   TD_RETURN_IF_ERROR(broken_);
-  if (table_ == nullptr) {
+  if (params_ == nullptr) {
     return FailedPrecondition(
         "this server is not configured; it may have been restarted without a checkpoint [TD4005]");
   }
@@ -182,7 +180,7 @@ void Shard::Adopt(const Caller& caller) {
   t.completed = false;
   t.told = 0;
   t.adopted = version_;
-  DropGathered(caller.trainer);
+  params_->DropGathered(caller.trainer);
   // What the first trainer said about the rate of this step may have been the older one's word.
   if (step_rate_ && step_rate_->first == caller.trainer) step_rate_.reset();
 }
@@ -200,7 +198,7 @@ StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void
     if (!ticket.owed) {
       TD_ASSIGN_OR_RETURN(ticket.duplicate, CheckPush(head));
       if (ticket.duplicate) return ticket;
-      TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
+      TD_ASSIGN_OR_RETURN(ticket.slices, params_->FindPush(head, moves_));
     }
     ticket.nonfinite = config_.nonfinite;
     const bool logs = options_.log != nullptr && !options_.replayable;
@@ -215,7 +213,7 @@ StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void
         ticket.buffers.emplace_back(Buffer(), values);  // not owned
         continue;
       }
-      TD_ASSIGN_OR_RETURN(Buffer buffer, table_->pool().Take(desc.bytes()));
+      TD_ASSIGN_OR_RETURN(Buffer buffer, params_->slices().pool().Take(desc.bytes()));
       ticket.buffers.push_back(std::move(buffer));
     }
     return ticket;
@@ -229,7 +227,7 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
   TD_RETURN_IF_ERROR(CheckCaller(head.caller));
   if (!initialised()) {
     return FailedPrecondition("push before the first values are there (%d of %d slices)",
-                              has_values_.size() - values_missing_, has_values_.size());
+                              params_->given(), params_->size());
   }
   const Trainer& t = trainers_[head.caller.trainer];
   switch (t.taken.Look(head.sequence)) {
@@ -286,43 +284,6 @@ Status Shard::CheckStep(const PushHead& head) {
   return OkStatus();
 }
 
-StatusOr<std::vector<int>> Shard::FindSlices(const PushHead& head) {
-  if (head.slices.empty()) {
-    return InvalidArgument("trainer %d step %d: a push without slices", head.caller.trainer,
-                           head.step);
-  }
-  std::vector<int> found;
-  std::vector<bool> in_message(has_values_.size(), false);
-  for (size_t i = 0; i < head.slices.size(); ++i) {
-    const PushHead::Slice& s = head.slices[i];
-    if (sparse_->Find(s.variable) >= 0) {
-      TD_ASSIGN_OR_RETURN(const int table, FindTablePush(head, i++));
-      if (in_message[table] || TakesTwice(table, head.caller.trainer)) {
-        return InvalidArgument("trainer %d step %d: gradient of table %s comes twice",
-                               head.caller.trainer, head.step, s.variable);
-      }
-      in_message[table] = true;
-      found.insert(found.end(), 2, table);
-      continue;
-    }
-    TD_RETURN_IF_ERROR(FindRange({s.variable, s.offset, 1}).status());
-    TD_ASSIGN_OR_RETURN(const int slice, table_->Find(s.variable, s.offset));
-    const TensorDesc expected{DType::kF32, Shape{table_->spec(slice).numel}};
-    if (!(s.desc == expected)) {
-      return InvalidArgument("trainer %d step %d: gradient of %s at element %d is %s, expected %s",
-                             head.caller.trainer, head.step, s.variable, s.offset, ToString(s.desc),
-                             ToString(expected));
-    }
-    if (in_message[slice] || TakesTwice(slice, head.caller.trainer)) {
-      return InvalidArgument("trainer %d step %d: gradient of %s at element %d comes twice",
-                             head.caller.trainer, head.step, s.variable, s.offset);
-    }
-    in_message[slice] = true;
-    found.push_back(slice);
-  }
-  return found;
-}
-
 StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
   TD_ASSIGN_OR_RETURN(const bool skip, LookForNonfinite(head, ticket));
   Ready ready;
@@ -339,8 +300,8 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
     } else if (result.duplicate) {
       counters_.duplicates.Add(1);
     } else {
-      TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(head));
-      if (Status status = AdmitTableRows(head, ticket); !status.ok()) {
+      TD_ASSIGN_OR_RETURN(ticket.slices, params_->FindPush(head, moves_));
+      if (Status status = params_->PrepareRows(head, ticket); !status.ok()) {
         counters_.refused.Add(1);
         return status;
       }
@@ -355,6 +316,26 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
   result.kept_number = kept_number_;
   Run(std::move(ready));
   return result;
+}
+
+bool Shard::CompletesStep(const PushHead& head) const {
+  for (int r = 0; r < config_.trainers; ++r) {
+    if (r != head.caller.trainer && !trainers_[r].completed && !params_->GaveAll(r)) return false;
+  }
+  return params_->IsWholeStep(head);
+}
+
+Status Shard::OwnIfItWaits(const PushHead& head, PushTicket& ticket) {
+  if (config_.mode != ShardMode::kSync || CompletesStep(head)) return OkStatus();
+  for (size_t i = 0; i < ticket.buffers.size(); ++i) {
+    Buffer& buffer = ticket.buffers[i];
+    if (buffer.use_count() != 0) continue;
+    const size_t bytes = head.slices[i].desc.bytes();
+    TD_ASSIGN_OR_RETURN(Buffer own, params_->slices().pool().Take(bytes));
+    std::memcpy(own.get(), buffer.get(), bytes);
+    buffer = std::move(own);
+  }
+  return OkStatus();
 }
 
 Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
@@ -377,12 +358,12 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   }
   if (config_.mode == ShardMode::kSync) {
     if (!step_rate_) step_rate_ = {head.caller.trainer, head.learning_rate};
-    GatherPush(head, ticket);
+    params_->Gather(head, ticket);
     ApplyStepIfComplete(ready);
     return broken_;
   }
   const Time start = clock_.Now();
-  if (Status status = ApplyPush(head, ticket); !status.ok()) {
+  if (Status status = params_->Apply(head, ticket, version_); !status.ok()) {
     Break(status, ready);
     return status;
   }
@@ -394,18 +375,15 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
 void Shard::ApplyStepIfComplete(Ready& ready) {
   std::vector<int> ranks;
   for (int r = 0; r < config_.trainers; ++r) {
-    if (GaveAll(r)) {
+    if (params_->GaveAll(r)) {
       ranks.push_back(r);
     } else if (!trainers_[r].completed) {
       return;
     }
   }
-  const bool rows = ServesRows();
-  if ((table_->size() == 0 && !rows) || ranks.empty()) return;
+  if (!params_->ServesAny() || ranks.empty()) return;
   const Time start = clock_.Now();
-  Status status = sparse_->Begin(version_, /*keep_previous=*/true);
-  if (status.ok()) status = table_->ApplyGathered(ranks, step_rate_->second);
-  if (status.ok() && rows) status = sparse_->ApplyGathered(ranks, step_rate_->second);
+  const Status status = params_->ApplyGathered(ranks, step_rate_->second, version_);
   if (!status.ok()) return Break(status, ready);
   has_previous_ = true;
   Updated(start);
@@ -421,7 +399,7 @@ void Shard::Updated(Time begin) {
 void Shard::Advance(Ready& ready) {
   ++version_;
   counters_.updates.Add(1);
-  ShowTables();
+  table_metrics_->Show(params_->tables());
   for (Trainer& t : trainers_) t.applied = t.taken;
   if (options_.log != nullptr) Settle();
   TryCut(ready);
@@ -471,7 +449,7 @@ void Shard::Break(const Status& status, Ready& ready) {
 void Shard::CompleteTrainer(int trainer, Ready& ready) {
   trainers_[trainer].completed = true;
   // A gradient of which only a part came does not count.
-  if (!GaveAll(trainer)) DropGathered(trainer);
+  if (!params_->GaveAll(trainer)) params_->DropGathered(trainer);
   ApplyStepIfComplete(ready);
   WakeWaiters(ready);
   WakeBarriers(ready);

@@ -30,9 +30,9 @@
 #include "common/base/mutex.h"
 #include "common/base/recent_sum.h"
 #include "pserver/bucket_move.h"
-#include "pserver/dense_table.h"
+#include "pserver/shard_params.h"
 #include "pserver/shard_types.h"
-#include "pserver/sparse_tables.h"
+#include "pserver/table_metrics.h"
 #include "pserver/update_log.h"
 
 namespace tandem {
@@ -245,9 +245,7 @@ class Shard {
   struct Cut {
     uint64_t number = 0;  // 0: it is whole
     ShardImage image;
-    // Copied up to here.
-    size_t slice = 0, table = 0;
-    int bucket = 0;
+    ShardParams::CutPlace copied;
   };
   // A change that is made again once its turn has come.
   struct Owed {
@@ -267,25 +265,24 @@ class Shard {
     std::optional<CutOrder> order;
     Done<CutImage> done;  // with an order
   };
-  struct TableGauges {  // TableInfo's
-    Gauge &rows, &bytes, &waiting, &dropped, &removed, &extended, &cold, &fetched, &written,
-        &read_seconds;
-  };
 
   void Run(Ready ready);
   void Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values) TD_REQUIRES(mu_);
-  bool initialised() const TD_REQUIRES(mu_) { return table_ != nullptr && values_missing_ == 0; }
+  bool initialised() const TD_REQUIRES(mu_) { return params_ != nullptr && params_->whole(); }
 
   // shard.cc
   Status CheckCaller(const Caller& caller) TD_REQUIRES(mu_);  // and notes that it lives
   Status CheckOptions(const ShardConfig& config) const;
-  StatusOr<std::unique_ptr<DenseTable>> MakeSlices(const ShardConfig& config) const;
-  StatusOr<std::unique_ptr<SparseTables>> MakeTables(const ShardConfig& config) const;
+  StatusOr<std::unique_ptr<ShardParams>> MakeParams(const ShardConfig& config) const;
   Status SetUp(const ShardConfig& config) TD_REQUIRES(mu_);
   void Adopt(const Caller& caller) TD_REQUIRES(mu_);
   StatusOr<bool> CheckPush(const PushHead& head) TD_REQUIRES(mu_);  // true: taken before
   Status CheckStep(const PushHead& head) TD_REQUIRES(mu_);
-  StatusOr<std::vector<int>> FindSlices(const PushHead& head) TD_REQUIRES(mu_);
+  // Whether nothing of a step (sync) is missing behind this push.
+  bool CompletesStep(const PushHead& head) const TD_REQUIRES(mu_);
+  // Copies what is not the ticket's own where the step waits for others, as it may have come to
+  // since the push was admitted.
+  Status OwnIfItWaits(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Status TakePush(const PushHead& head, PushTicket ticket, Ready& ready) TD_REQUIRES(mu_);
   void ApplyStepIfComplete(Ready& ready) TD_REQUIRES(mu_);
   void CompleteTrainer(int trainer, Ready& ready) TD_REQUIRES(mu_);
@@ -295,27 +292,7 @@ class Shard {
   void Settle() TD_REQUIRES(mu_);
   void Break(const Status& status, Ready& ready) TD_REQUIRES(mu_);
 
-  // shard_tables.cc: what slices and tables have in common
-  StatusOr<int> FindTablePush(const PushHead& head, size_t i) TD_REQUIRES(mu_);
-  Status AdmitTableRows(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
-  void GatherPush(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
-  Status ApplyPush(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
-  void SetTables(std::unique_ptr<SparseTables> tables) TD_REQUIRES(mu_);
-  void ShowTables() TD_REQUIRES(mu_);  // in the metrics
-  bool GaveAll(int trainer) const TD_REQUIRES(mu_);
-  // Whether nothing of a step (sync) is missing behind this push.
-  bool CompletesStep(const PushHead& head) const TD_REQUIRES(mu_);
-  // Copies what is not the ticket's own where the step waits for others, as it may have come to
-  // since the push was admitted.
-  Status OwnIfItWaits(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
-  void DropGathered(int trainer) TD_REQUIRES(mu_);
-  bool TakesTwice(int index, int trainer) const TD_REQUIRES(mu_);
-  bool IsTable(int index) const TD_REQUIRES(mu_) {
-    return index >= static_cast<int>(table_->size());
-  }
-  Status InitRows(const std::vector<RowValues>& rows, uint64_t version) TD_REQUIRES(mu_);
-  Status InitSlot(const SlotValues& slot) TD_REQUIRES(mu_);
-  Status CheckPullRows(const PullQuery& query) const TD_REQUIRES(mu_);
+  // shard_values.cc
   Status AddRows(const PullRows& rows, bool previous, PullResult& result) TD_REQUIRES(mu_);
 
   // shard_treatment.cc
@@ -347,10 +324,8 @@ class Shard {
 
   // shard_moves.cc, shard_slice_moves.cc
   bool Serves(int bucket) const TD_REQUIRES(mu_);
-  void KeepBucket(int bucket, bool served) TD_REQUIRES(mu_);
   Status DropBucket(int bucket) TD_REQUIRES(mu_);
   void ForgetBucket(int bucket) TD_REQUIRES(mu_);  // which was dropped before it comes again
-  Status PlaceBuckets(const MoveState& moves, DenseTable& slices, SparseTables& tables) const;
   Status CheckMovable(const std::string& job) const TD_REQUIRES(mu_);
   Status CheckFreeze(const BucketOrder& order) const TD_REQUIRES(mu_);
   Status BeginMove(const BucketOrder& order) TD_REQUIRES(mu_);
@@ -358,7 +333,6 @@ class Shard {
   void Thaw() TD_REQUIRES(mu_);  // when the lease is over
   StatusOr<BucketParcel> MakeParcel() TD_REQUIRES(mu_);
   Status BeginWith(const BucketParcel& parcel) TD_REQUIRES(mu_);
-  Status SetScalars(const BucketParcel& parcel) TD_REQUIRES(mu_);
   Status TakeParcel(const BucketParcel& parcel) TD_REQUIRES(mu_);
   void TakeMark(const ServerMark& mark, int source) TD_REQUIRES(mu_);
   StatusOr<BucketMap> Release(const std::string& job, const std::vector<BucketMove>& moves,
@@ -374,17 +348,14 @@ class Shard {
   Status ReplayMove(const LogEntry& entry) TD_REQUIRES(mu_);
   Status CheckGeneration(const PushHead& head) const TD_REQUIRES(mu_);
   StatusOr<bool> TakenElsewhere(const PushHead& head) const TD_REQUIRES(mu_);
-  void SlicesChanged() TD_REQUIRES(mu_);  // in table_
-  Status AddSlices(BucketParcel& parcel) TD_REQUIRES(mu_);
+  void SlicesChanged() TD_REQUIRES(mu_);  // in params_
   Status TakeSlices(const BucketParcel& parcel) TD_REQUIRES(mu_);
   void SayWhichSlices(MapAnswer& answer) const TD_REQUIRES(mu_);
   StatusOr<int> FindRange(const PullRange& range) const TD_REQUIRES(mu_);  // that is served
 
   // shard_step_moves.cc: sync
   bool sync() const TD_REQUIRES(mu_) { return config_.mode == ShardMode::kSync; }
-  bool ServesRows() const TD_REQUIRES(mu_);
   bool Idle() const TD_REQUIRES(mu_);  // it has nothing that steps change
-  bool NothingGathered() const TD_REQUIRES(mu_);
   bool Held() const TD_REQUIRES(mu_);  // no pushes of the present step are taken
   Status CheckHeld(const PushHead& head) const TD_REQUIRES(mu_);
   Status CheckOfferStep(const BucketParcel& parcel) const TD_REQUIRES(mu_);
@@ -432,9 +403,7 @@ class Shard {
   // The state as it is now. FinishCut copies its values, some at a time with the lock; where
   // another cut is not finished they are copied at once.
   StatusOr<Cut> BeginCut(bool delta) TD_REQUIRES(mu_);
-  void BeginCopy(const ShardImage& image) TD_REQUIRES(mu_);
   StatusOr<bool> CopySome(Cut& cut) TD_REQUIRES(mu_);  // true: there is no more
-  Status TakeCut(ShardImage& image) TD_REQUIRES(mu_);  // adds what was copied
   std::optional<uint64_t> Base() const;  // version of the image that deltas build upon
   void ForgetBase() TD_REQUIRES(mu_);    // no image that there is may be one
   StatusOr<ShardImage> FinishCut(Cut& cut);
@@ -442,8 +411,7 @@ class Shard {
   ImageCopy CopyOf(Cut cut);  // by FinishCut; else by GiveUpCut
 
   // shard_restore.cc
-  Status Replace(const ShardImage& head, std::unique_ptr<DenseTable> slices,
-                 std::unique_ptr<SparseTables> tables);
+  Status Replace(const ShardImage& head, std::unique_ptr<ShardParams> params);
 
   const Options options_;
   const Clock& clock_;
@@ -456,17 +424,14 @@ class Shard {
   Status broken_ TD_GUARDED_BY(mu_);  // not OK: an update failed half-way, or Shutdown
   ShardConfig config_ TD_GUARDED_BY(mu_);
   bool restored_ TD_GUARDED_BY(mu_) = false;
-  bool may_treat_otherwise_ TD_GUARDED_BY(mu_) = false;   // restored, and nobody configured since
-  std::unique_ptr<DenseTable> table_ TD_GUARDED_BY(mu_);  // null: not configured
-  std::unique_ptr<SparseTables> sparse_ TD_GUARDED_BY(mu_);
-  std::vector<TableGauges> table_gauges_ TD_GUARDED_BY(mu_);
+  bool may_treat_otherwise_ TD_GUARDED_BY(mu_) = false;     // restored, and nobody configured since
+  std::unique_ptr<ShardParams> params_ TD_GUARDED_BY(mu_);  // null: not configured
+  std::optional<TableMetrics> table_metrics_ TD_GUARDED_BY(mu_);
   MoveState moves_ TD_GUARDED_BY(mu_);  // of buckets
   Frozen frozen_ TD_GUARDED_BY(mu_);
   Hold hold_ TD_GUARDED_BY(mu_);
-  uint64_t last_cut_ TD_GUARDED_BY(mu_) = 0;         // that was taken or given up
-  bool has_previous_ TD_GUARDED_BY(mu_) = false;     // the version before is there too
-  std::vector<bool> has_values_ TD_GUARDED_BY(mu_);  // by slice, then by table
-  size_t values_missing_ TD_GUARDED_BY(mu_) = 0;
+  uint64_t last_cut_ TD_GUARDED_BY(mu_) = 0;      // that was taken or given up
+  bool has_previous_ TD_GUARDED_BY(mu_) = false;  // the version before is there too
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;
   uint64_t rollbacks_ TD_GUARDED_BY(mu_) = 0;   // while it served
   UpdateTime update_ TD_GUARDED_BY(mu_);        // that made it

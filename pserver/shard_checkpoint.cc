@@ -22,25 +22,14 @@ ShardImage Shard::ImageHead(bool delta) {
   image.has_previous = has_previous_ && options_.log != nullptr;
   if (!moves_.empty()) image.moves = std::make_shared<MoveState>(moves_);
   for (const Trainer& t : trainers_) image.marks.push_back(t.settled);
-  image.tables.resize(sparse_->size());
-  for (size_t i = 0; image.has_previous && i < sparse_->size(); ++i) {
-    image.tables[i].previous = sparse_->table(static_cast<int>(i)).Previous();
-  }
+  image.tables.resize(params_->tables().size());
+  if (image.has_previous) params_->CopyPreviousRows(image);
   return image;
 }
 
 StatusOr<ShardImage> Shard::MakeImage(bool delta) {
   ShardImage image = ImageHead(delta);
-  for (size_t i = 0; i < sparse_->size(); ++i) {
-    TD_ASSIGN_OR_RETURN(TableImage table,
-                        sparse_->table(static_cast<int>(i)).Image(version_, image.base));
-    table.previous = std::move(image.tables[i].previous);
-    image.tables[i] = std::move(table);
-  }
-  for (size_t i = 0; i < table_->size(); ++i) {
-    TD_ASSIGN_OR_RETURN(SliceImage slice, table_->Image(static_cast<int>(i)));
-    image.slices.push_back(std::move(slice));
-  }
+  TD_RETURN_IF_ERROR(params_->Copy(image));
   return image;
 }
 
@@ -50,16 +39,9 @@ StatusOr<Shard::Cut> Shard::BeginCut(bool delta) {
     return Cut{.image = std::move(image)};
   }
   Cut cut{.number = ++cuts_, .image = ImageHead(delta)};
-  BeginCopy(cut.image);
+  params_->BeginCut(cut.image);
   cutting_ = true;
   return cut;
-}
-
-void Shard::BeginCopy(const ShardImage& image) {
-  table_->BeginCut();
-  for (size_t i = 0; i < sparse_->size(); ++i) {
-    sparse_->table(static_cast<int>(i)).BeginCut(version_, image.base);
-  }
 }
 
 StatusOr<bool> Shard::CopySome(Cut& cut) {
@@ -68,36 +50,9 @@ StatusOr<bool> Shard::CopySome(Cut& cut) {
                    cut.image.version);
   }
   TD_RETURN_IF_ERROR(broken_);
-  if (options_.bug == ShardBug::kCopiesLate && cut.slice == 0) BeginCopy(cut.image);
-  size_t bytes = 0;
-  const std::vector<SliceSpec>& slices = cut.image.config.slices;
-  for (; cut.slice < slices.size() && bytes < kPieceBytes; ++cut.slice) {
-    TD_RETURN_IF_ERROR(table_->Capture(static_cast<int>(cut.slice)));
-    bytes += static_cast<size_t>(slices[cut.slice].numel) * sizeof(float);
-  }
-  for (; cut.table < sparse_->size() && bytes < kPieceBytes; ++cut.table, cut.bucket = 0) {
-    SparseTable& table = sparse_->table(static_cast<int>(cut.table));
-    for (; cut.bucket < kRowBuckets && bytes < kPieceBytes; ++cut.bucket) {
-      bytes += table.Capture(cut.bucket);
-    }
-    if (cut.bucket < kRowBuckets) break;
-  }
-  return cut.slice == slices.size() && cut.table == sparse_->size();
-}
-
-Status Shard::TakeCut(ShardImage& image) {
-  cutting_ = false;
-  StatusOr<std::vector<SliceImage>> slices = table_->TakeCut();
-  Status status = slices.status();
-  if (slices.ok()) image.slices = *std::move(slices);
-  for (size_t i = 0; i < sparse_->size(); ++i) {
-    StatusOr<TableImage> table = sparse_->table(static_cast<int>(i)).TakeCut();
-    status.Update(table.status());
-    if (!table.ok()) continue;
-    table->previous = std::move(image.tables[i].previous);
-    image.tables[i] = *std::move(table);
-  }
-  return status;
+  const bool begins = cut.copied.slice == 0;
+  if (options_.bug == ShardBug::kCopiesLate && begins) params_->BeginCut(cut.image);
+  return params_->CopySome(cut.image, kPieceBytes, cut.copied);
 }
 
 StatusOr<ShardImage> Shard::FinishCut(Cut& cut) {
@@ -109,7 +64,8 @@ StatusOr<ShardImage> Shard::FinishCut(Cut& cut) {
     if (whole) break;
     (void)turn.WaitUntil(mu_, SteadyNow() + kPause);
   }
-  TD_RETURN_IF_ERROR(TakeCut(cut.image));
+  cutting_ = false;
+  TD_RETURN_IF_ERROR(params_->TakeCut(cut.image));
   return std::move(cut.image);
 }
 
@@ -117,8 +73,7 @@ void Shard::GiveUpCut(uint64_t number) {
   MutexLock lock(mu_);
   if (number != cuts_ || !cutting_) return;
   cutting_ = false;
-  table_->DropCut();
-  for (size_t i = 0; i < sparse_->size(); ++i) sparse_->table(static_cast<int>(i)).DropCut();
+  params_->DropCut();
 }
 
 ImageCopy Shard::CopyOf(Cut cut) {
@@ -177,59 +132,20 @@ StatusOr<ShardImage> Shard::Image(bool delta) {
   return CopyOf(std::move(cut))();
 }
 
-StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
-    const std::string& job, const std::vector<std::string>& variables) {
-  MutexLock lock(mu_);
-  TD_RETURN_IF_ERROR(broken_);
-  TD_RETURN_IF_ERROR(Waits());
-  if (!initialised()) return FailedPrecondition("the first values are not there");
-  TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
-  std::vector<bool> wanted(table_->size(), variables.empty());
-  for (const std::string& variable : variables) {
-    bool found = sparse_->Find(variable) >= 0;
-    for (size_t i = 0; i < table_->size(); ++i) {
-      if (table_->spec(static_cast<int>(i)).variable != variable) continue;
-      wanted[i] = found = true;
-    }
-    if (!found) TD_RETURN_IF_ERROR(FindRange({variable, 0, 1}).status());
-  }
-  std::vector<SlotValues> slots;
-  for (size_t i = 0; i < table_->size(); ++i) {
-    if (!wanted[i] || moves_.offered.contains(table_->spec(static_cast<int>(i)).bucket)) continue;
-    const SliceSpec& spec = table_->spec(static_cast<int>(i));
-    TD_ASSIGN_OR_RETURN(SliceImage image, table_->Image(static_cast<int>(i)));
-    for (SliceImage::Slot& slot : image.slots) {
-      slots.push_back({spec.variable, spec.offset, slot.name, slot.numel, std::move(slot.values)});
-    }
-  }
-  for (size_t i = 0; i < sparse_->size(); ++i) {
-    const SparseTable& table = sparse_->table(static_cast<int>(i));
-    const std::string& name = table.spec().variable;
-    const bool asked = std::find(variables.begin(), variables.end(), name) != variables.end();
-    if (!variables.empty() && !asked) continue;
-    for (const auto& [slot, value] : table.scalars()) {
-      TD_ASSIGN_OR_RETURN(Buffer copy, table_->pool().Take(sizeof(float)));
-      std::memcpy(copy.get(), &value, sizeof(float));
-      slots.push_back({name, 0, slot, 1, std::move(copy)});
-    }
-  }
-  return std::make_pair(version_, std::move(slots));
-}
-
 std::string Shard::Job() const {
   MutexLock lock(mu_);
-  return table_ != nullptr ? config_.job : options_.job;
+  return params_ != nullptr ? config_.job : options_.job;
 }
 
 ShardInfo Shard::Info() const {
   MutexLock lock(mu_);
   ShardInfo info;
-  info.configured = table_ != nullptr;
+  info.configured = params_ != nullptr;
   info.initialised = initialised();
   info.config = config_;
   info.version = version_;
-  for (size_t i = 0; sparse_ != nullptr && i < sparse_->size(); ++i) {
-    info.tables.push_back(sparse_->table(static_cast<int>(i)).Info());
+  for (size_t i = 0; i < config_.tables.size() && params_ != nullptr; ++i) {
+    info.tables.push_back(params_->tables().table(static_cast<int>(i)).Info());
   }
   for (int b = 0; b < kRowBuckets; ++b) info.buckets += Serves(b);
   info.map_version = moves_.map.version();

@@ -10,27 +10,11 @@
 
 namespace tandem {
 
-bool Shard::Serves(int bucket) const {
-  if (bucket >= kRowBuckets) return table_ != nullptr && table_->Serves(bucket);
-  return sparse_ != nullptr && sparse_->size() != 0 && sparse_->table(0).served(bucket);
-}
-
-void Shard::KeepBucket(int bucket, bool served) {
-  if (bucket >= kRowBuckets) return table_->Keep(bucket, served);
-  for (size_t i = 0; i < sparse_->size(); ++i) {
-    sparse_->table(static_cast<int>(i)).Keep(bucket, served);
-  }
-}
+bool Shard::Serves(int bucket) const { return params_ != nullptr && params_->Serves(bucket); }
 
 Status Shard::DropBucket(int bucket) {
-  if (bucket >= kRowBuckets) {
-    table_->Remove(bucket);
-    SlicesChanged();
-    return OkStatus();
-  }
-  for (size_t i = 0; i < sparse_->size(); ++i) {
-    TD_RETURN_IF_ERROR(sparse_->table(static_cast<int>(i)).DropBucket(bucket));
-  }
+  TD_RETURN_IF_ERROR(params_->Drop(bucket));
+  if (bucket >= kRowBuckets) SlicesChanged();
   return OkStatus();
 }
 
@@ -39,24 +23,6 @@ void Shard::ForgetBucket(int bucket) {
   LOG_IF(WARNING, !status.ok()) << "rows of bucket " << bucket
                                 << ", which is another server's now, "
                                 << "stay on the disk until it comes again: " << ToString(status);
-}
-
-Status Shard::PlaceBuckets(const MoveState& moves, DenseTable& slices, SparseTables& tables) const {
-  for (const auto& [bucket, epoch] : moves.offered) slices.Keep(bucket, false);
-  for (int b = 0; b < kRowBuckets; ++b) {
-    const bool offered = moves.offered.contains(b);
-    if (moves.map.epoch(b) == 0 && !offered) continue;
-    for (size_t i = 0; i < tables.size(); ++i) {
-      SparseTable& table = tables.table(static_cast<int>(i));
-      const bool mine = moves.map.owner(b, -1) == options_.index;
-      if (mine || offered) {
-        table.Keep(b, mine);
-      } else {
-        TD_RETURN_IF_ERROR(table.DropBucket(b));
-      }
-    }
-  }
-  return OkStatus();
 }
 
 Status Shard::CheckMovable(const std::string& job) const {
@@ -80,12 +46,12 @@ void Shard::NoteMove(LogEntry::Kind kind, MoveRecord record) {
   ForgetBase();  // whose rows are not what they were because of their pushes alone
   // What was gathered is behind this change in no image; then it is made twice, which changes
   // nothing.
-  if (NothingGathered()) Settle();
+  if (params_->NothingGathered()) Settle();
 }
 
 void Shard::Thaw() {
   if (frozen_.order && clock_.Now() >= frozen_.until) {
-    for (const BucketMove& move : frozen_.moves) KeepBucket(move.bucket, true);
+    for (const BucketMove& move : frozen_.moves) params_->Keep(move.bucket, true);
     frozen_ = {};
   }
   if (sync() && !frozen_.order && !replaying_) TakeBack();
@@ -108,8 +74,8 @@ StatusOr<BucketParcel> Shard::MakeParcel() {
   for (const BucketMove& move : frozen_.moves) {
     if (move.bucket < kRowBuckets) buckets.push_back(move.bucket);
   }
-  for (size_t i = 0; i < sparse_->size(); ++i) {
-    const SparseTable& table = sparse_->table(static_cast<int>(i));
+  for (size_t i = 0; i < params_->tables().size(); ++i) {
+    const SparseTable& table = params_->tables().table(static_cast<int>(i));
     TableSpec& spec = parcel.config.tables[i];
     spec.bucket_begin = spec.bucket_end = 0;
     TD_ASSIGN_OR_RETURN(RowValues rows, table.Rows(buckets, version_));
@@ -119,7 +85,8 @@ StatusOr<BucketParcel> Shard::MakeParcel() {
     }
   }
   if (sync()) AddPrevious(buckets, parcel);
-  TD_RETURN_IF_ERROR(AddSlices(parcel));
+  const bool previous = sync() && options_.bug != ShardBug::kPreviousStays;
+  TD_ASSIGN_OR_RETURN(parcel.slices, params_->SlicesOf(parcel.moves, previous));
   if (options_.bug == ShardBug::kMarksStay) return parcel;
   parcel.marks = moves_.inherited;
   for (size_t r = 0; r < trainers_.size(); ++r) {
@@ -168,7 +135,7 @@ Status Shard::BeginMove(const BucketOrder& order) {
   NoteMove(LogEntry::Kind::kMoveBegun, {moves, {}, {}});
   for (const BucketMove& move : moves) {
     moves_.begun[move.bucket] = move.epoch;
-    if (!sync()) KeepBucket(move.bucket, false);
+    if (!sync()) params_->Keep(move.bucket, false);
   }
   frozen_ = {order, std::move(moves), {}};
   return OkStatus();
@@ -207,16 +174,15 @@ Status Shard::BeginWith(const BucketParcel& parcel) {
   TD_RETURN_IF_ERROR(CheckConfig(parcel.config));
   TD_RETURN_IF_ERROR(CheckOptions(parcel.config));
   TD_RETURN_IF_ERROR(SetUp(parcel.config));
-  has_values_.assign(has_values_.size(), true);
-  values_missing_ = 0;
+  params_->SetAllGiven();
   version_ = parcel.version;
-  Status status = SetScalars(parcel);
+  Status status = params_->SetScalars(parcel.scalars);
   Settle();
   if (status.ok() && options_.keep_first) {
     const StatusOr<ShardImage> image = MakeImage(/*delta=*/false);
     status = image.ok() ? options_.keep_first(*image) : image.status();
   }
-  if (!status.ok()) table_ = nullptr;  // as if nothing had come
+  if (!status.ok()) params_ = nullptr;  // as if nothing had come
   return status;
 }
 
@@ -233,7 +199,7 @@ Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
       return InvalidArgument("bucket %d for pserver %d", m.bucket, m.server);
     }
   }
-  const bool begins = table_ == nullptr && !parcel.config.job.empty();
+  const bool begins = params_ == nullptr && !parcel.config.job.empty();
   if (begins) TD_RETURN_IF_ERROR(BeginWith(parcel));
   TD_RETURN_IF_ERROR(CheckMovable(job));
   size_t known = 0;
@@ -279,12 +245,12 @@ Status Shard::TakeParcel(const BucketParcel& parcel) {
   }
   status = TakeSlices(parcel);
   for (const BucketMove& m : parcel.moves) {
-    KeepBucket(m.bucket, options_.bug == ShardBug::kOwnsTooSoon);
+    params_->Keep(m.bucket, options_.bug == ShardBug::kOwnsTooSoon);
   }
   for (const RowValues& rows : parcel.rows) {
-    const int table = sparse_->Find(rows.variable);
+    const int table = params_->tables().Find(rows.variable);
     if (status.ok() && table < 0) status = NotFound("there is no table \"%s\"", rows.variable);
-    if (status.ok()) status = sparse_->table(table).SetRows(rows, rows_version);
+    if (status.ok()) status = params_->tables().table(table).SetRows(rows, rows_version);
   }
   if (status.ok() && sync()) status = TakeStep(parcel, idle);
   if (!status.ok()) {
@@ -359,7 +325,7 @@ void Shard::GiveAway(const MoveRecord& record) {
     moves_.begun.erase(move.bucket);
     ForgetBucket(move.bucket);
   }
-  ShowTables();
+  table_metrics_->Show(params_->tables());
 }
 
 // Nobody but this server gives away what it serves.
@@ -389,7 +355,7 @@ void Shard::LearnMoves(const BucketMap& known) {
     const bool mine = m.epoch == offered->second && m.server == options_.index;
     moves_.offered.erase(offered);
     if (mine) {
-      KeepBucket(m.bucket, true);
+      params_->Keep(m.bucket, true);
       came = true;
     } else {
       ForgetBucket(m.bucket);
@@ -403,12 +369,12 @@ StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   if (observer) {
-    if (table_ != nullptr) TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
+    if (params_ != nullptr) TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
   } else {
     TD_RETURN_IF_ERROR(CheckCaller(caller));
   }
   MapAnswer answer{.map = {}, .generation = 0, .index = options_.index, .buckets = {}};
-  if (table_ == nullptr) return answer;
+  if (params_ == nullptr) return answer;
   Thaw();
   TD_RETURN_IF_ERROR(CheckNews(known));
   if (Concerns(known)) {
@@ -425,9 +391,7 @@ StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
                                     [b](const BucketMove& m) { return m.bucket == b; });
     if (Serves(b) || frozen) answer.buckets.push_back(b);
   }
-  for (size_t i = 0; i < sparse_->size(); ++i) {
-    answer.rows += sparse_->table(static_cast<int>(i)).rows();
-  }
+  answer.rows = params_->tables().rows();
   SayWhichSlices(answer);
   answer.leaving = moves_.leaving;
   if (!frozen_.moves.empty()) answer.frozen_for = frozen_.order->target;
@@ -437,7 +401,7 @@ StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
 }
 
 Status Shard::ReplayMove(const LogEntry& entry) {
-  if (table_ == nullptr) return FailedPrecondition("nothing is configured");
+  if (params_ == nullptr) return FailedPrecondition("nothing is configured");
   ForgetBase();
   switch (entry.kind) {
     case LogEntry::Kind::kMoveBegun:
@@ -455,7 +419,7 @@ Status Shard::ReplayMove(const LogEntry& entry) {
     default:
       LearnMoves(entry.move->map);
   }
-  if (NothingGathered()) Settle();
+  if (params_->NothingGathered()) Settle();
   return OkStatus();
 }
 

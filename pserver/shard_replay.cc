@@ -179,7 +179,7 @@ Status Shard::MakeAgain(LogEntry entry, bool lost) {
     if (duplicate) return InvalidArgument("it was taken before");
     PushTicket ticket{.buffers = std::move(entry.values)};
     if (!entry.head.slices.empty()) {  // else it was skipped, or is lost
-      TD_ASSIGN_OR_RETURN(ticket.slices, FindSlices(entry.head));
+      TD_ASSIGN_OR_RETURN(ticket.slices, params_->FindPush(entry.head, moves_));
     }
     return TakePush(entry.head, std::move(ticket), ready);
   };

@@ -14,13 +14,13 @@ Status ShardRestore::Begin(ShardImage head) {
     return DataLoss("the checkpoint holds %d tables, its configuration %d", head.tables.size(),
                     head.config.tables.size());
   }
-  TD_ASSIGN_OR_RETURN(slices_, shard_.MakeSlices(head.config));
-  TD_ASSIGN_OR_RETURN(tables_, shard_.MakeTables(head.config));
-  if (head.moves != nullptr)
-    TD_RETURN_IF_ERROR(shard_.PlaceBuckets(*head.moves, *slices_, *tables_));
+  TD_ASSIGN_OR_RETURN(params_, shard_.MakeParams(head.config));
+  if (head.moves != nullptr) {
+    TD_RETURN_IF_ERROR(params_->PlaceBuckets(*head.moves, shard_.options_.index));
+  }
   for (size_t i = 0; i < head.tables.size(); ++i) {
     for (const auto& [slot, value] : head.tables[i].scalars) {
-      TD_RETURN_IF_ERROR(tables_->table(static_cast<int>(i)).SetScalar(slot, value));
+      TD_RETURN_IF_ERROR(params_->tables().table(static_cast<int>(i)).SetScalar(slot, value));
     }
   }
   head_ = std::move(head);
@@ -32,27 +32,26 @@ Status ShardRestore::Take(ImagePiece piece) {
   switch (piece.kind) {
     case Kind::kSlice: {
       const SliceSpec& spec = head_.config.slices[piece.index];
-      TD_RETURN_IF_ERROR(slices_->SetParam(index, Floats(piece.slice.param, spec.numel)));
+      TD_RETURN_IF_ERROR(params_->slices().SetParam(index, Floats(piece.slice.param, spec.numel)));
       for (const SliceImage::Slot& slot : piece.slice.slots) {
-        TD_RETURN_IF_ERROR(slices_->SetSlot(index, slot.name, Floats(slot.values, slot.numel)));
+        TD_RETURN_IF_ERROR(
+            params_->slices().SetSlot(index, slot.name, Floats(slot.values, slot.numel)));
       }
       break;
     }
     case Kind::kRows:
-      return tables_->table(index).SetRows(piece.rows, head_.version);
+      return params_->tables().table(index).SetRows(piece.rows, head_.version);
     case Kind::kPreviousSlice:
-      slices_->SetPrevious(index, std::move(piece.slice.previous));
+      params_->slices().SetPrevious(index, std::move(piece.slice.previous));
       break;
     case Kind::kPreviousRows:
-      tables_->table(index).SetPrevious(piece.rows);
+      params_->tables().table(index).SetPrevious(piece.rows);
       break;
   }
   return OkStatus();
 }
 
-Status ShardRestore::Finish() {
-  return shard_.Replace(head_, std::move(slices_), std::move(tables_));
-}
+Status ShardRestore::Finish() { return shard_.Replace(head_, std::move(params_)); }
 
 Status Shard::Restore(const ShardImage& image) {
   if (image.slices.size() != image.config.slices.size()) {
@@ -64,8 +63,7 @@ Status Shard::Restore(const ShardImage& image) {
   return restore.Finish();
 }
 
-Status Shard::Replace(const ShardImage& head, std::unique_ptr<DenseTable> slices,
-                      std::unique_ptr<SparseTables> tables) {
+Status Shard::Replace(const ShardImage& head, std::unique_ptr<ShardParams> params) {
   Ready ready;
   {
     MutexLock lock(mu_);
@@ -83,15 +81,14 @@ Status Shard::Replace(const ShardImage& head, std::unique_ptr<DenseTable> slices
         Aborted("this server went back to the checkpoint of version %d", head.version);
     FailAllWaiters(back, ready);
     EndHold(back, ready);
-    rollbacks_ += table_ != nullptr;
-    table_ = std::move(slices);
+    rollbacks_ += params_ != nullptr;
+    params_ = std::move(params);
+    params_->SetAllGiven();
+    table_metrics_.emplace(metrics_, params_->tables());
     cutting_ = false;
     ++cuts_;
-    SetTables(std::move(tables));
     has_previous_ = head.has_previous;
     config_ = head.config;
-    has_values_.assign(head.config.slices.size() + head.config.tables.size(), true);
-    values_missing_ = 0;
     version_ = head.version;
     log_number_ = std::max(LastNumber(), head.log_number);
     kept_number_ = head.log_number;

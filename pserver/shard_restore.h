@@ -25,8 +25,7 @@ class ShardRestore final : public ImageTaker {
  private:
   Shard& shard_;
   ShardImage head_;
-  std::unique_ptr<DenseTable> slices_;
-  std::unique_ptr<SparseTables> tables_;
+  std::unique_ptr<ShardParams> params_;
 };
 
 }  // namespace tandem

@@ -8,38 +8,8 @@
 #include "pserver/shard.h"
 
 namespace tandem {
-namespace {
 
-constexpr size_t kParcelBytesMax = size_t{1} << 30;  // a message, and a record of the log
-
-}  // namespace
-
-void Shard::SlicesChanged() {
-  config_.slices = table_->specs();
-  has_values_.assign(table_->size() + sparse_->size(), true);
-}
-
-Status Shard::AddSlices(BucketParcel& parcel) {
-  size_t bytes = 0;
-  for (size_t i = 0; i < table_->size(); ++i) {
-    const int slice = static_cast<int>(i);
-    const SliceSpec& spec = table_->spec(slice);
-    const bool goes = std::any_of(parcel.moves.begin(), parcel.moves.end(),
-                                  [&spec](const BucketMove& m) { return m.bucket == spec.bucket; });
-    if (!goes) continue;
-    bytes += table_->bytes(slice);
-    if (bytes > kParcelBytesMax) {
-      return ResourceExhausted(
-          "slice of %s: %d MB with its optimizer's state do not move at once, %d MB is the most; "
-          "hint: start the job with slice_var_up and more pservers, which cuts it smaller",
-          spec.variable, bytes >> 20, kParcelBytesMax >> 20);
-    }
-    TD_ASSIGN_OR_RETURN(SliceImage image, table_->Image(slice));
-    if (!sync() || options_.bug == ShardBug::kPreviousStays) image.previous = nullptr;
-    parcel.slices.push_back({spec, std::move(image)});
-  }
-  return OkStatus();
-}
+void Shard::SlicesChanged() { config_.slices = params_->slices().specs(); }
 
 // Nothing is changed when what is in the parcel does not fit its moves, or this server.
 Status Shard::TakeSlices(const BucketParcel& parcel) {
@@ -60,24 +30,20 @@ Status Shard::TakeSlices(const BucketParcel& parcel) {
   }
   TD_RETURN_IF_ERROR(CheckConfig(all));
   for (const SliceParcel& s : parcel.slices) {
-    TD_RETURN_IF_ERROR(table_->Add(s.spec));
+    const Status added = params_->Add(s);
     SlicesChanged();
-    const int slice = static_cast<int>(table_->size()) - 1;
-    TD_RETURN_IF_ERROR(table_->SetParam(slice, Floats(s.image.param, s.spec.numel)));
-    for (const SliceImage::Slot& slot : s.image.slots) {
-      TD_RETURN_IF_ERROR(table_->SetSlot(slice, slot.name, Floats(slot.values, slot.numel)));
-    }
-    table_->SetPrevious(slice, s.image.previous);
+    TD_RETURN_IF_ERROR(added);
   }
   return OkStatus();
 }
 
 void Shard::SayWhichSlices(MapAnswer& answer) const {
   std::map<int, uint64_t> bytes;  // by bucket
-  for (size_t i = 0; i < table_->size(); ++i) {
-    const int slice = static_cast<int>(i), bucket = table_->spec(slice).bucket;
+  const DenseTable& slices = params_->slices();
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const int slice = static_cast<int>(i), bucket = slices.spec(slice).bucket;
     answer.slices += bucket == 0;
-    if (bucket != 0 && !moves_.offered.contains(bucket)) bytes[bucket] = table_->bytes(slice);
+    if (bucket != 0 && !moves_.offered.contains(bucket)) bytes[bucket] = slices.bytes(slice);
   }
   for (const auto& [bucket, size] : bytes) {
     answer.buckets.push_back(bucket);
@@ -85,12 +51,8 @@ void Shard::SayWhichSlices(MapAnswer& answer) const {
   }
 }
 
-// OUT_OF_RANGE when it is another server's, or may be.
 StatusOr<int> Shard::FindRange(const PullRange& range) const {
-  const StatusOr<int> slice = table_->FindRange(range);
-  if (slice.ok() ? table_->served(*slice) : !moves_.MovesSlices()) return slice;
-  return OutOfRange("%s at element %d is not on this server, or not now", range.variable,
-                    range.offset);
+  return params_->FindRange(range, moves_);
 }
 
 }  // namespace tandem

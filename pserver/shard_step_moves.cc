@@ -9,20 +9,7 @@
 
 namespace tandem {
 
-bool Shard::ServesRows() const {
-  return sparse_->size() != 0 && sparse_->table(0).served_buckets().any();
-}
-
-bool Shard::Idle() const {
-  return sync() && table_->size() == 0 && !ServesRows() && moves_.offered.empty();
-}
-
-bool Shard::NothingGathered() const {
-  for (int r = 0; r < config_.trainers; ++r) {
-    if (table_->gathered(r) != 0 || sparse_->gathered(r) != 0) return false;
-  }
-  return true;
-}
+bool Shard::Idle() const { return sync() && !params_->ServesAny() && moves_.offered.empty(); }
 
 // What was offered is the target's from this step on, or not: until that is known there is no step.
 bool Shard::Held() const {
@@ -40,7 +27,7 @@ Status Shard::CheckHeld(const PushHead& head) const {
 Status Shard::CheckOfferStep(const BucketParcel& parcel) const {
   if (Idle() && version_ <= parcel.version) return OkStatus();
   const bool asked = frozen_.order && frozen_.moves.empty() && Held() && moves_.offered.empty() &&
-                     (NothingGathered() || options_.bug == ShardBug::kMovesWithinAStep);
+                     (params_->NothingGathered() || options_.bug == ShardBug::kMovesWithinAStep);
   if (asked && version_ == parcel.version && clock_.Now() < frozen_.until) return OkStatus();
   return Aborted(
       "buckets come before step %d; this server is at step %d and does not wait for them",
@@ -50,35 +37,16 @@ Status Shard::CheckOfferStep(const BucketParcel& parcel) const {
 void Shard::AddPrevious(const std::vector<int>& buckets, BucketParcel& parcel) const {
   parcel.has_previous = has_previous_;
   if (!has_previous_ || options_.bug == ShardBug::kPreviousStays) return;
-  for (size_t i = 0; i < sparse_->size(); ++i) {
-    RowValues rows = sparse_->table(static_cast<int>(i)).Previous(buckets);
+  for (size_t i = 0; i < params_->tables().size(); ++i) {
+    RowValues rows = params_->tables().table(static_cast<int>(i)).Previous(buckets);
     if (!rows.ids.empty()) parcel.previous.push_back(std::move(rows));
   }
 }
 
-Status Shard::SetScalars(const BucketParcel& parcel) {
-  for (const BucketParcel::Scalar& s : parcel.scalars) {
-    const int table = sparse_->Find(s.variable);
-    if (table < 0) return NotFound("there is no table \"%s\"", s.variable);
-    TD_RETURN_IF_ERROR(sparse_->table(table).SetScalar(s.slot, s.value));
-  }
-  return OkStatus();
-}
-
 // What makes a server part of the steps from that of the parcel on.
 Status Shard::TakeStep(const BucketParcel& parcel, bool idle) {
-  TD_RETURN_IF_ERROR(SetScalars(parcel));
-  for (const RowValues& rows : parcel.previous) {
-    const int table = sparse_->Find(rows.variable);
-    if (table < 0) return NotFound("there is no table \"%s\"", rows.variable);
-    if (rows.content.size() != rows.ids.size() * sparse_->table(table).dim()) {
-      return InvalidArgument("%d values of %d previous rows of table %s", rows.content.size(),
-                             rows.ids.size(), rows.variable);
-    }
-  }
-  for (const RowValues& rows : parcel.previous) {
-    sparse_->table(sparse_->Find(rows.variable)).SetPrevious(rows);
-  }
+  TD_RETURN_IF_ERROR(params_->SetScalars(parcel.scalars));
+  TD_RETURN_IF_ERROR(params_->SetPreviousRows(parcel.previous));
   if (idle) {
     version_ = parcel.version;
     has_previous_ = parcel.has_previous;

@@ -61,7 +61,7 @@ PushHead Shard::Emptied(const PushHead& head, PushTicket& ticket) {
   // A step is complete when everybody gave everything: zeros of slices, no rows of tables.
   for (size_t i = 0; i < emptied.slices.size(); ++i) {
     TensorDesc& desc = emptied.slices[i].desc;
-    if (IsTable(ticket.slices[i])) {
+    if (params_->IsTable(ticket.slices[i])) {
       desc.shape = desc.dtype == DType::kI64 ? Shape{0} : Shape{0, desc.shape[1]};
     } else {
       std::memset(ticket.buffers[i].get(), 0, desc.bytes());
@@ -75,14 +75,14 @@ PushHead Shard::Emptied(const PushHead& head, PushTicket& ticket) {
 // the result: what was pulled is in no log.
 Status Shard::Compensate(const PushHead& head, PushTicket& ticket) {
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
-    if (IsTable(ticket.slices[i])) continue;
+    if (params_->IsTable(ticket.slices[i])) continue;
     const int64_t numel = head.slices[i].desc.shape.numel();
-    TD_ASSIGN_OR_RETURN(Buffer sum,
-                        table_->pool().Take(static_cast<size_t>(numel) * sizeof(float)));
+    DenseTable& slices = params_->slices();
+    TD_ASSIGN_OR_RETURN(Buffer sum, slices.pool().Take(static_cast<size_t>(numel) * sizeof(float)));
     TD_ASSIGN_OR_RETURN(
         const bool changed,
-        table_->Compensated(ticket.slices[i], head.caller.trainer, config_.delay_compensation,
-                            Floats(ticket.buffers[i], numel), reinterpret_cast<float*>(sum.get())));
+        slices.Compensated(ticket.slices[i], head.caller.trainer, config_.delay_compensation,
+                           Floats(ticket.buffers[i], numel), reinterpret_cast<float*>(sum.get())));
     if (changed) ticket.buffers[i] = std::move(sum);
   }
   return OkStatus();
@@ -98,7 +98,7 @@ bool Shard::CanBeLost(const Trainer& t) const {
 
 // Whether trainers have a reason to call. Pserver 0 has the barriers.
 bool Shard::IsNeeded() const {
-  if (options_.index == 0 || (table_ != nullptr && table_->size() != 0)) return true;
+  if (options_.index == 0 || (params_ != nullptr && params_->slices().size() != 0)) return true;
   for (int b = 0; b < kRowBuckets; ++b) {
     if (Serves(b)) return true;
   }

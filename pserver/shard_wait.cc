@@ -91,7 +91,9 @@ std::vector<int> Shard::Behind(uint64_t steps) const {
   return behind;
 }
 
-bool Shard::HasNoRows() const { return sync() ? Idle() : sparse_->size() != 0 && !ServesRows(); }
+bool Shard::HasNoRows() const {
+  return sync() ? Idle() : params_->tables().size() != 0 && !params_->ServesRows();
+}
 
 StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
   PullResult result;
@@ -104,28 +106,29 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
     return FailedPrecondition("version %d is asked for; this server is at version %d",
                               result.version, version_);
   }
+  DenseTable& slices = params_->slices();
   auto add = [&](int slice, int64_t offset, int64_t numel) TD_NO_ANALYSIS -> Status {
-    const SliceSpec& spec = table_->spec(slice);
-    Buffer values = table_->Previous(slice);
+    const SliceSpec& spec = slices.spec(slice);
+    Buffer values = slices.Previous(slice);
     if (previous && values == nullptr) {
       return FailedPrecondition("nobody has %s of version %d any more", spec.variable,
                                 result.version);
     }
     if (!previous) {
-      TD_ASSIGN_OR_RETURN(values, table_->Snapshot(slice));
+      TD_ASSIGN_OR_RETURN(values, slices.Snapshot(slice));
     }
     result.slices.push_back({spec.variable, offset, numel, std::move(values),
                              static_cast<size_t>(offset - spec.offset)});
     counters_.pull_bytes.Add(static_cast<double>(numel) * sizeof(float));
     if (config_.delay_compensation > 0 && !query.observer) {
-      table_->Pulled(slice, query.caller.trainer, result.slices.back().values);
+      slices.Pulled(slice, query.caller.trainer, result.slices.back().values);
     }
     return OkStatus();
   };
   if (query.ranges.empty() && query.rows.empty()) {
-    for (size_t i = 0; i < table_->size(); ++i) {
-      const SliceSpec& spec = table_->spec(static_cast<int>(i));
-      if (!table_->served(static_cast<int>(i))) continue;
+    for (size_t i = 0; i < slices.size(); ++i) {
+      const SliceSpec& spec = slices.spec(static_cast<int>(i));
+      if (!slices.served(static_cast<int>(i))) continue;
       TD_RETURN_IF_ERROR(add(static_cast<int>(i), spec.offset, spec.numel));
     }
   }
@@ -148,15 +151,17 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
     Status status = broken_;
     if (status.ok() && query.observer) status = Waits();
     if (status.ok() && query.observer) {
-      status = table_ == nullptr ? FailedPrecondition("the first values are not there")
-                                 : CheckJob(query.caller.job, config_.job);
+      status = params_ == nullptr ? FailedPrecondition("the first values are not there")
+                                  : CheckJob(query.caller.job, config_.job);
     }
     if (status.ok() && !query.observer) status = CheckCaller(query.caller);
     // Unknown variables are said at once, not when the version is there.
     for (size_t i = 0; status.ok() && i < query.ranges.size(); ++i) {
       status = FindRange(query.ranges[i]).status();
     }
-    if (status.ok()) status = CheckPullRows(query);
+    for (size_t i = 0; status.ok() && i < query.rows.size(); ++i) {
+      status = params_->CheckRows(query.rows[i]);
+    }
     // It asks for no more than it did itself. A server that was started again, or got its first
     // bucket, has not seen those pushes.
     if (status.ok() && !query.observer && query.min_step > trainers_[query.caller.trainer].told) {
@@ -298,7 +303,7 @@ void Shard::FailGonePulls(Ready& ready) {
 std::vector<int> Shard::MissingAtStep() const {
   std::vector<int> missing;
   for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
-    if (!trainers_[r].completed && !GaveAll(r)) missing.push_back(r);
+    if (!trainers_[r].completed && !params_->GaveAll(r)) missing.push_back(r);
   }
   return missing;
 }
@@ -308,7 +313,7 @@ Status Shard::PullDeadline(const PullWaiter& w, Time now) const {
   if (!initialised()) {
     return DeadlineExceeded(
         "pull: waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
-        waited, has_values_.size() - values_missing_, has_values_.size());
+        waited, params_->given(), params_->size());
   }
   if (const auto behind = Behind(w.query.min_step); !behind.empty()) {
     return DeadlineExceeded(
@@ -376,7 +381,7 @@ void Shard::ExpireWaiters() {
       if (w.deadline > now) return OkStatus();
       return DeadlineExceeded(
           "waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
-          Seconds(now - w.since), has_values_.size() - values_missing_, has_values_.size());
+          Seconds(now - w.since), params_->given(), params_->size());
     });
     FailSome(pull_waiters_, ready, [&](const PullWaiter& w) TD_NO_ANALYSIS -> Status {
       return w.deadline > now ? OkStatus() : PullDeadline(w, now);

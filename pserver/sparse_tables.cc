@@ -71,6 +71,12 @@ void SparseTable::SetPrevious(const RowValues& rows) {
   }
 }
 
+size_t SparseTables::rows() const {
+  size_t rows = 0;
+  for (const Table& t : tables_) rows += t.table->rows();
+  return rows;
+}
+
 int SparseTables::Find(const std::string& variable) const {
   const auto it = index_.find(variable);
   return it == index_.end() ? -1 : it->second;

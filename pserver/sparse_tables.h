@@ -42,6 +42,7 @@ class SparseTables {
                                                       ForkJoin* workers = nullptr);
 
   size_t size() const { return tables_.size(); }
+  size_t rows() const;  // of all
   SparseTable& table(int i) { return *tables_[i].table; }
   const SparseTable& table(int i) const { return *tables_[i].table; }
   // -1 when there is none of this name.
