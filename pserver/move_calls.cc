@@ -15,9 +15,9 @@ constexpr uint64_t kLeaseMs = 2000, kLeaseMsMax = 60'000;
 }  // namespace
 
 Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply) {
-  TD_ASSIGN_OR_RETURN(
-      const MapAnswer answer,
-      shard.ExchangeMap(CallerOf(request), request.observer(), FromProto(request.known())));
+  TD_ASSIGN_OR_RETURN(const MapAnswer answer,
+                      shard.ExchangeMap(CallerOf(request), request.observer(),
+                                        FromProto(request.known()), request.min_step()));
   ToProto(answer.map, reply->mutable_map());
   reply->set_generation(answer.generation);
   reply->set_index(static_cast<uint32_t>(answer.index));

@@ -145,8 +145,10 @@ class Shard {
   StatusOr<BucketMap> ReleaseBuckets(const std::string& job, const std::vector<BucketMove>& moves);
   // This server is leaving: it takes no more buckets. Or it stays.
   Status RefuseBuckets(const std::string& job, bool refuse);
-  // Takes up what somebody else knows; serves what was offered once it was released.
-  StatusOr<MapAnswer> ExchangeMap(const Caller& caller, bool observer, const BucketMap& known);
+  // Takes up what somebody else knows; serves what was offered once it was released. `min_step`:
+  // as in PullQuery, it says how far the caller is.
+  StatusOr<MapAnswer> ExchangeMap(const Caller& caller, bool observer, const BucketMap& known,
+                                  uint64_t min_step = 0);
 
   // ---- A cut over all servers (shard_cut.cc), a_sync.
   // Takes no new pushes until TakeCut, ReleasePushes or the end of the lease, and says which ones
@@ -333,6 +335,7 @@ class Shard {
   void Thaw() TD_REQUIRES(mu_);  // when the lease is over
   StatusOr<BucketParcel> MakeParcel() TD_REQUIRES(mu_);
   Status BeginWith(const BucketParcel& parcel) TD_REQUIRES(mu_);
+  Status Offer(const std::string& job, const BucketParcel& parcel) TD_REQUIRES(mu_);
   Status TakeParcel(const BucketParcel& parcel) TD_REQUIRES(mu_);
   void TakeMark(const ServerMark& mark, int source) TD_REQUIRES(mu_);
   StatusOr<BucketMap> Release(const std::string& job, const std::vector<BucketMove>& moves,
@@ -343,6 +346,7 @@ class Shard {
     return options_.server_incarnation + (rollbacks_ << 32);
   }
   Status CheckNews(const BucketMap& known) const TD_REQUIRES(mu_);
+  StatusOr<MapAnswer> Learn(const BucketMap& known) TD_REQUIRES(mu_);
   bool Concerns(const BucketMap& known) const TD_REQUIRES(mu_);
   void LearnMoves(const BucketMap& known) TD_REQUIRES(mu_);
   Status ReplayMove(const LogEntry& entry) TD_REQUIRES(mu_);
@@ -389,6 +393,7 @@ class Shard {
   std::vector<int> MissingAtStep() const TD_REQUIRES(mu_);
   // Trainers that have not completed and pushed fewer steps.
   std::vector<int> Behind(uint64_t steps) const TD_REQUIRES(mu_);
+  void Hear(int trainer, uint64_t min_step, Ready& ready) TD_REQUIRES(mu_);
   bool HasNoRows() const TD_REQUIRES(mu_);  // any more; trainers push none here
   static bool Gone(const Trainer& t) { return t.completed || t.lost; }  // nobody waits for it
   std::vector<int> MissingAtBarrier(const BarrierState& barrier) const TD_REQUIRES(mu_);

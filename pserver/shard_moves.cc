@@ -187,7 +187,20 @@ Status Shard::BeginWith(const BucketParcel& parcel) {
 }
 
 Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
-  MutexLock lock(mu_);
+  Ready ready;
+  Status status;
+  {
+    MutexLock lock(mu_);
+    status = Offer(job, parcel);
+    // Trainers may be further than this server knew.
+    WakeWaiters(ready);
+    WakeBarriers(ready);
+  }
+  Run(std::move(ready));
+  return status;
+}
+
+Status Shard::Offer(const std::string& job, const BucketParcel& parcel) {
   TD_RETURN_IF_ERROR(broken_);
   if (parcel.target != options_.index) {
     return InvalidArgument("buckets for pserver %d; this is pserver %d", parcel.target,
@@ -364,15 +377,26 @@ void Shard::LearnMoves(const BucketMap& known) {
   if (came && sync()) ++moves_.generation;
 }
 
-StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer,
-                                       const BucketMap& known) {
-  MutexLock lock(mu_);
-  TD_RETURN_IF_ERROR(broken_);
-  if (observer) {
-    if (params_ != nullptr) TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
-  } else {
-    TD_RETURN_IF_ERROR(CheckCaller(caller));
+StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer, const BucketMap& known,
+                                       uint64_t min_step) {
+  Ready ready;
+  StatusOr<MapAnswer> answer;
+  {
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(broken_);
+    if (observer) {
+      if (params_ != nullptr) TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
+    } else {
+      TD_RETURN_IF_ERROR(CheckCaller(caller));
+      Hear(caller.trainer, min_step, ready);
+    }
+    answer = Learn(known);
   }
+  Run(std::move(ready));
+  return answer;
+}
+
+StatusOr<MapAnswer> Shard::Learn(const BucketMap& known) {
   MapAnswer answer{.map = {}, .generation = 0, .index = options_.index, .buckets = {}};
   if (params_ == nullptr) return answer;
   Thaw();

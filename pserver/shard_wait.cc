@@ -55,6 +55,15 @@ void Shard::EndWait(const Waiter& waiter) {
   counters_.waiting.Set(--waiting_);
 }
 
+// A trainer asks for no more than it did itself. A server that was started again, or got its first
+// bucket, has not seen those pushes.
+void Shard::Hear(int trainer, uint64_t min_step, Ready& ready) {
+  uint64_t& told = trainers_[trainer].told;
+  if (min_step <= told) return;
+  told = min_step;
+  WakeWaiters(ready);
+}
+
 void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done) {
   StatusOr<uint64_t> now;
   {
@@ -162,12 +171,7 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
     for (size_t i = 0; status.ok() && i < query.rows.size(); ++i) {
       status = params_->CheckRows(query.rows[i]);
     }
-    // It asks for no more than it did itself. A server that was started again, or got its first
-    // bucket, has not seen those pushes.
-    if (status.ok() && !query.observer && query.min_step > trainers_[query.caller.trainer].told) {
-      trainers_[query.caller.trainer].told = query.min_step;
-      WakeWaiters(ready);
-    }
+    if (status.ok() && !query.observer) Hear(query.caller.trainer, query.min_step, ready);
     if (!status.ok()) {
       now = status;
     } else if (CanAnswer(query)) {

@@ -42,6 +42,8 @@ class PsCarrier {
   // A server that came to the running job; `server` is not one of those that there were.
   // INVALID_ARGUMENT for what is no address.
   virtual Status AddServer(int server, const std::string& address) = 0;
+  // This server is needed no more: ends pushes and pulls that are under way there, with CANCELLED.
+  virtual void Abandon(int server) = 0;
   // Ends what is under way, waits for it, and carries nothing more.
   virtual void Close() = 0;
 

@@ -151,6 +151,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
     impl.kept = std::make_unique<KeptPushes>(replies[i].keep_bytes_max());
   }
   TD_RETURN_IF_ERROR(impl.CheckStates(replies, mode));
+  impl.reports = impl.kept != nullptr || !impl.sync;
   if (impl.sync) TD_RETURN_IF_ERROR(impl.AskAdded());
   TD_RETURN_IF_ERROR(impl.OpenLanes());
   PsState state{true, false, UINT64_MAX};
@@ -209,6 +210,7 @@ Status PsClient::Impl::OpenLanes() {
 }
 
 void PsClient::Impl::Close() {
+  closing = true;
   std::deque<std::shared_ptr<OnePush>> none;
   {
     MutexLock lock(mu);

@@ -220,8 +220,14 @@ struct PsClient::Impl {
   // ... with all servers, so many times: first everybody says what became of moves, then one hears
   // what others said.
   void ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then);
+  // Once a second, as long as a call waits, all servers hear from this client, and it from them.
+  // One that was started again may ask for what is kept, or not know how far this trainer is, and
+  // hold up those for whom that call waits elsewhere; or it gave everything away and went for good,
+  // and the call waits for it.
+  void ReportLater();
+  void Report();
   std::set<size_t> OwnersOf(const PushPart& part, const PsPlacement& now) const;
-  // Whether its server refuses it for ever. REQUIRES: it was refused.
+  // Whether its server refuses it for ever, as is known now.
   bool IsStale(const PushPart& part, const PsPlacement& now) const;
   void SendOnce(std::shared_ptr<OnePush> push);
   void Redirect(std::shared_ptr<OnePush> push, const Status& why);
@@ -299,6 +305,11 @@ struct PsClient::Impl {
   std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);  // generations
   Outstanding outstanding TD_GUARDED_BY(mu);                   // in the order of their begin
 
+  bool reports = false;                    // constant after Configure: ReportLater is wanted
+  mutable std::atomic<uint64_t> told = 0;  // the highest PullRequest.min_step
+  std::atomic<int> waiting_calls = 0;
+  std::atomic<bool> reporting = false, closing = false;
+
   std::unique_ptr<KeptPushes> kept;  // made by Configure; null: no server asks for it
   std::deque<std::shared_ptr<OnePush>> held TD_GUARDED_BY(mu);  // until there is room
   std::set<size_t> asked TD_GUARDED_BY(mu);                     // servers for a checkpoint
@@ -327,6 +338,9 @@ struct PsClient::Impl::OnePush {
   Time deadline;
   int attempts = 0;
   std::shared_ptr<PushGroup> group = nullptr;  // may be null
+  // IsStale, when it was sent. Then a refusal is for ever. Else the same bytes, which came late
+  // once more, may have been taken behind it: they are sent again, under their number.
+  bool stale = false;
 };
 
 // The server has not, or not yet, what it was asked for.

@@ -13,6 +13,7 @@ namespace tandem {
 namespace {
 
 constexpr Duration kExchangeTimeout = std::chrono::seconds(1);
+constexpr Duration kReportPause = std::chrono::seconds(1);
 constexpr size_t kNoServer = SIZE_MAX;
 
 // Ends when all have.
@@ -98,17 +99,20 @@ void PsClient::Impl::Exchange(const std::set<size_t>& with, std::function<void()
   ExchangeMapRequest request;
   FillCaller(&request);
   ToProto(Placement()->map, request.mutable_known());
+  request.set_min_step(told);
   const auto all = std::make_shared<Countdown>(with.size(), std::move(then));
   for (const size_t index : with) {
-    Send(ServerAt(index), "ExchangeMap", EncodedProto(request), carrier->Now() + kExchangeTimeout,
-         [this, index, all](const Status& status, Fragments answer) {
-           ExchangeMapReply reply;
-           // One that does not answer is asked again with the next attempt.
-           if (status.ok() && ParseMessage(answer, &reply).ok()) {
-             Learn(index, reply.map(), reply.generation());
-           }
-           all->Arrive();
-         });
+    carrier->Call(static_cast<int>(index), "ExchangeMap", EncodedProto(request),
+                  carrier->Now() + kExchangeTimeout,
+                  [this, index, all](const Status& status, Fragments answer) {
+                    ExchangeMapReply reply;
+                    // One that does not answer is asked again with the next attempt.
+                    if (status.ok() && ParseMessage(answer, &reply).ok()) {
+                      Learn(index, reply.map(), reply.generation());
+                    }
+                    if (status.code() == StatusCode::kDataLoss && kept != nullptr) SendAgain(index);
+                    all->Arrive();
+                  });
   }
 }
 
@@ -120,6 +124,26 @@ void PsClient::Impl::ExchangeAll(std::set<size_t> also, int rounds, std::functio
   }
   Exchange(all, [this, also = std::move(also), rounds, then = std::move(then)] {
     ExchangeAll(also, rounds - 1, then);
+  });
+}
+
+void PsClient::Impl::ReportLater() {
+  if (closing || reporting.exchange(true)) return;
+  carrier->After(kReportPause, [this] {
+    if (waiting_calls > 0 && !closing) Report();
+    reporting = false;
+    if (waiting_calls > 0) ReportLater();
+  });
+}
+
+void PsClient::Impl::Report() {
+  std::set<size_t> all;
+  for (const Server* server : AllServers()) all.insert(static_cast<size_t>(server->index));
+  Exchange(all, [this] {
+    if (sync) return;  // a server stays until nobody needs it
+    for (const Server* server : AllServers()) {
+      if (!owns_any(*server)) carrier->Abandon(server->index);
+    }
   });
 }
 

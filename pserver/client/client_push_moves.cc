@@ -80,6 +80,7 @@ CodedPush PsClient::Impl::Coded(const PushPart& part, uint64_t step, float learn
 // Every attempt has the same bytes.
 void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
   Server& server = ServerAt(push->part.server);
+  push->stale = IsStale(push->part, *Placement());
   const CodedPush coded =
       Coded(push->part, push->step, push->learning_rate,
             push->pull == nullptr ? "" : push->pull->request.SerializeAsString());
@@ -109,8 +110,7 @@ void PsClient::Impl::Redirect(std::shared_ptr<OnePush> push, const Status& why) 
   }
   const size_t server = push->part.server;
   const auto again = [this, push] {
-    const auto now = Placement();
-    if (IsStale(push->part, *now)) return CutAnew({push}, *now);
+    if (push->stale) return CutAnew({push}, *Placement());
     // It is held there, and may be on its way once more: its number stays.
     carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
   };
@@ -219,7 +219,7 @@ void PsClient::Impl::SendRefused(const std::shared_ptr<PushGroup>& group) {
     MutexLock lock(mu);
     for (auto& push : std::exchange(group->refused, {})) {
       const bool over = carrier->Now() >= push->deadline;
-      (over ? late : IsStale(push->part, *now) ? anew : same).push_back(std::move(push));
+      (over ? late : push->stale ? anew : same).push_back(std::move(push));
     }
     for (const auto& push : same) group->under_way.push_back(push.get());
     if (!anew.empty() && MustWait(*group, anew, *now)) {

@@ -32,6 +32,14 @@ struct PsClient::Impl::PatientCall {
 
 void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessage request,
                           Time deadline, PsCarrier::Take take) {
+  if (reports) {
+    ++waiting_calls;
+    take = [this, take = std::move(take)](const Status& status, Fragments answer) {
+      --waiting_calls;
+      take(status, answer);
+    };
+    ReportLater();
+  }
   const bool patient = kept != nullptr || std::string_view(method) == "Configure";
   if (patient) {
     return SendPatiently(std::make_shared<PatientCall>(

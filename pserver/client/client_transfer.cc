@@ -360,8 +360,9 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
     StatusOr<uint64_t> version;
   };
   const auto waiting = std::make_shared<Waiting>(Waiting{impl.carrier->MakeEvent(), 0});
-  // Servers may be one step apart when this trainer takes the place of one that was killed.
-  Pull({.version = lowest, .exactly = impl.sync}, {params.begin(), params.end()},
+  // Servers may be one step apart when this trainer takes the place of one that was killed. In
+  // other modes one that was started again since may be behind what it said (wal_sync interval).
+  Pull({.version = impl.sync ? lowest : 0, .exactly = impl.sync}, {params.begin(), params.end()},
        [waiting](StatusOr<uint64_t> pulled) {
          waiting->version = std::move(pulled);
          waiting->ended->Set();

@@ -102,7 +102,7 @@ void GrpcCarrier::After(Duration pause, std::function<void()> then) {
     MutexLock lock(mu_);
     if (!closing_) {
       id = next_call_++;
-      calls_[id] = nullptr;
+      calls_[id] = {};
       pauses_[id] = alarm;
     }
   }
@@ -162,8 +162,10 @@ std::unique_ptr<PsEvent> GrpcCarrier::MakeEvent() { return std::make_unique<Thre
 
 namespace {
 
+bool CarriesValues(std::string_view method) { return method == "Push" || method == "Pull"; }
+
 PsCall::Server AtServer(std::string_view method, Fragments answer) {
-  if (method != "Push" && method != "Pull") return {};
+  if (!CarriesValues(method)) return {};
   const AnswerHead head = method == "Push" ? HeadOfPushReply(answer) : HeadOfPullReply(answer);
   const CodedTimes& t = head.times;
   return {.version = head.version,
@@ -196,7 +198,7 @@ void GrpcCarrier::Call(int server, const char* method, EncodedMessage request, T
   if (options_.on_call) take = Observed(to, method, request.bytes(), std::move(take));
   const std::string_view name = method;
   // The name first: lanes are opened by calls of other names, which may run beside this one.
-  if ((name == "Push" || name == "Pull") && to.lane != nullptr) {
+  if (CarriesValues(name) && to.lane != nullptr) {
     const auto lane_method = name == "Push" ? LANE_METHOD_PUSH : LANE_METHOD_PULL;
     return CallByLane(to, lane_method, method, std::move(request), deadline, std::move(take));
   }
@@ -210,7 +212,7 @@ void GrpcCarrier::CallByGrpc(Server& server, const char* method, EncodedMessage 
     MutexLock lock(mu_);
     if (!closing_) {
       id = next_call_++;
-      calls_[id] = nullptr;
+      calls_[id] = {};
     }
   }
   if (id == 0) return take(Cancelled("the client is going away"), {});
@@ -225,7 +227,7 @@ void GrpcCarrier::CallByGrpc(Server& server, const char* method, EncodedMessage 
   MutexLock lock(mu_);
   const auto it = calls_.find(id);
   if (it == calls_.end()) return;  // done already
-  it->second = call;
+  it->second = {CarriesValues(method) ? server.index : -1, call};
   if (closing_) call->Cancel();
 }
 
@@ -235,13 +237,24 @@ void GrpcCarrier::EndCall(uint64_t id) {
   if (calls_.empty()) idle_.NotifyAll();
 }
 
+void GrpcCarrier::Abandon(int server) {
+  std::vector<std::shared_ptr<RawCall>> calls;
+  {
+    MutexLock lock(mu_);
+    for (auto& [id, open] : calls_) {
+      if (open.server == server && open.call != nullptr) calls.push_back(open.call);
+    }
+  }
+  for (const auto& call : calls) call->Cancel();
+}
+
 void GrpcCarrier::Close() {
   {
     MutexLock lock(mu_);
     closing_ = true;
     std::vector<std::shared_ptr<RawCall>> running;
-    for (auto& [id, call] : calls_) {
-      if (call != nullptr) running.push_back(call);
+    for (auto& [id, open] : calls_) {
+      if (open.call != nullptr) running.push_back(open.call);
     }
     for (auto& call : running) call->Cancel();
     for (auto& [id, alarm] : pauses_) alarm->Cancel();

@@ -32,6 +32,7 @@ class GrpcCarrier final : public PsCarrier {
             Take take) override;
   void After(Duration pause, std::function<void()> then) override;
   Status AddServer(int server, const std::string& address) override;
+  void Abandon(int server) override;
   void Close() override;
   StatusOr<int> OpenLanes(const Invite& invite) override;
   uint64_t lane_calls() const override { return lane_calls_; }
@@ -74,7 +75,11 @@ class GrpcCarrier final : public PsCarrier {
   std::map<int, std::unique_ptr<Server>> added_ TD_GUARDED_BY(mu_);  // none is ever removed
   uint64_t next_call_ TD_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, std::shared_ptr<grpc::Alarm>> pauses_ TD_GUARDED_BY(mu_);
-  std::map<uint64_t, std::shared_ptr<RawCall>> calls_ TD_GUARDED_BY(mu_);
+  struct Open {
+    int server = -1;  // to which it is a push or a pull
+    std::shared_ptr<RawCall> call;
+  };
+  std::map<uint64_t, Open> calls_ TD_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem

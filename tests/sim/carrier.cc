@@ -137,6 +137,16 @@ void SimCarrier::After(Duration pause, std::function<void()> then) {
   });
 }
 
+void SimCarrier::Abandon(int server) {
+  std::vector<std::shared_ptr<OneCall>> calls;
+  for (const auto& [id, call] : shared_->open) {
+    if (call->server == server && (call->method == "Push" || call->method == "Pull")) {
+      calls.push_back(call);
+    }
+  }
+  for (const auto& call : calls) call->Finish(Cancelled("the server is needed no more"), "");
+}
+
 void SimCarrier::Close() {
   shared_->closing = true;
   while (!shared_->pauses.empty()) shared_->pauses.extract(shared_->pauses.begin()).mapped()();

@@ -27,6 +27,7 @@ class SimCarrier final : public PsCarrier {
   void After(Duration pause, std::function<void()> then) override;
   // All that there are have numbers of their own.
   Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
+  void Abandon(int server) override;
   void Close() override;
 
  private:

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "pserver/client/client.h"
 #include "pserver/client/mover.h"
+#include "tests/sim/bytes.h"
 #include "tests/sim/carrier.h"
 #include "tests/sim/process.h"
 #include "tests/sim/server.h"
@@ -22,19 +23,14 @@ constexpr int kFirstTrainer = 100, kFirstMover = 200;
 constexpr char kJob[] = "sim";
 constexpr int64_t kHeight = int64_t{1} << 40;
 
-// Some servers do not hear what it asks them of moves while `deaf` names them.
-class DeafCarrier final : public PsCarrier {
+class CarrierAround : public PsCarrier {
  public:
-  DeafCarrier(SimCarrier carrier, const std::set<int>& deaf)
-      : carrier_(std::move(carrier)), deaf_(deaf) {}
+  explicit CarrierAround(SimCarrier carrier) : carrier_(std::move(carrier)) {}
   Time Now() const override { return carrier_.Now(); }
   std::unique_ptr<PsEvent> MakeEvent() override { return carrier_.MakeEvent(); }
   void Call(int server, const char* method, EncodedMessage request, Time deadline,
             Take take) override {
-    if (std::string_view(method) != "ExchangeMap" || !deaf_.contains(server)) {
-      return carrier_.Call(server, method, std::move(request), deadline, std::move(take));
-    }
-    After(milliseconds(1), [take] { take(DeadlineExceeded("not heard"), {}); });
+    carrier_.Call(server, method, std::move(request), deadline, std::move(take));
   }
   void After(Duration pause, std::function<void()> then) override {
     carrier_.After(pause, std::move(then));
@@ -42,11 +38,51 @@ class DeafCarrier final : public PsCarrier {
   Status AddServer(int server, const std::string& address) override {
     return carrier_.AddServer(server, address);
   }
+  void Abandon(int server) override { carrier_.Abandon(server); }
   void Close() override { carrier_.Close(); }
 
  private:
   SimCarrier carrier_;
+};
+
+// Some servers do not hear what it asks them of moves while `deaf` names them.
+class DeafCarrier final : public CarrierAround {
+ public:
+  DeafCarrier(SimCarrier carrier, const std::set<int>& deaf)
+      : CarrierAround(std::move(carrier)), deaf_(deaf) {}
+  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+            Take take) override {
+    if (std::string_view(method) != "ExchangeMap" || !deaf_.contains(server)) {
+      return CarrierAround::Call(server, method, std::move(request), deadline, std::move(take));
+    }
+    After(milliseconds(1), [take] { take(DeadlineExceeded("not heard"), {}); });
+  }
+
+ private:
   const std::set<int>& deaf_;
+};
+
+// Before it hears that its first push was refused `meanwhile` happens.
+class LateCarrier final : public CarrierAround {
+ public:
+  using Meanwhile = std::function<void(const std::string& push, std::function<void()> then)>;
+  LateCarrier(SimCarrier carrier, Meanwhile meanwhile)
+      : CarrierAround(std::move(carrier)), meanwhile_(std::move(meanwhile)) {}
+  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+            Take take) override {
+    const std::string push = std::string_view(method) == "Push" ? Flat(request) : "";
+    CarrierAround::Call(
+        server, method, std::move(request), deadline,
+        [this, push, take = std::move(take)](const Status& status, Fragments answer) {
+          if (push.empty() || status.code() != StatusCode::kOutOfRange || meanwhile_ == nullptr) {
+            return take(status, answer);
+          }
+          std::exchange(meanwhile_, nullptr)(push, [take, status] { take(status, {}); });
+        });
+  }
+
+ private:
+  Meanwhile meanwhile_;
 };
 
 class SimMovesTest : public testing::Test {
@@ -281,7 +317,55 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   });
   ASSERT_TRUE(RunUntil([&] { return ended_.contains(kFirstMover); }));
   servers_.back()->Kill(false);
+  const Time begin = world_.Now();
   allowed_ = kSteps;
+  ASSERT_TRUE(RunUntil([&] { return ended_.size() == 2; }));
+  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // not until the deadlines of its calls
+}
+
+// A server holds new pushes for a moment and refuses one; the same bytes, which were on their way
+// twice, come behind that and are taken; then the bucket moves away.
+TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
+  Shard& shard = servers_[1]->shard();
+  bool late = false;
+  const auto meanwhile = [&](const std::string& push, std::function<void()> then) {
+    shard.ReleasePushes(kJob, 1);
+    servers_[1]->Handle("Push", push,
+                        [&late](const Status& status, const std::string&) { late = status.ok(); });
+    Start(kFirstMover, [this, then = std::move(then)](const auto& process) {
+      const Status moved = Move(process, 1, 0);
+      then();
+      return moved;
+    });
+  };
+  Start(kFirstTrainer, [&](const auto& process) -> Status {
+    PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
+    const auto client = PsClient::Over(
+        std::make_unique<LateCarrier>(MakeCarrier(process), meanwhile), addresses_, options);
+    const PsTable rows{.variable = "rows", .height = kHeight, .dim = 1};
+    TD_RETURN_IF_ERROR(client->Configure({}, PsMode::kASync, {}, {rows}).status());
+    TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
+    EXPECT_TRUE(shard.HoldPushes(kJob, 1, seconds(100)).ok());
+    const int64_t id = RowOf(1);
+    const float minus_one = -1;
+    float before = 0, after = 0;
+    const auto pull = [&](float& row) {
+      return Await(*process, [&](const auto& done) {
+        client->PullRows({}, {{"rows", {id}, {&row}}}, done);
+      });
+    };
+    TD_RETURN_IF_ERROR(pull(before));
+    TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {
+      client->Push(
+          0, 1.0f, {},
+          [done](const Status& status) { done(status.ok() ? StatusOr<uint64_t>(0) : status); },
+          {{"rows", {&id, 1}, &minus_one}});
+    }));
+    EXPECT_TRUE(late);
+    TD_RETURN_IF_ERROR(pull(after));
+    EXPECT_EQ(after, before + 1);
+    return OkStatus();
+  });
   ASSERT_TRUE(RunUntil([&] { return ended_.size() == 2; }));
 }
 

@@ -143,6 +143,7 @@ class ShardCarrier final : public PsCarrier {
   }
   void After(Duration /*pause*/, std::function<void()> then) override { then(); }
   Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
+  void Abandon(int /*server*/) override {}
   void Close() override {}
   int calls() const { return calls_; }
 

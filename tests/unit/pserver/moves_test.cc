@@ -287,5 +287,30 @@ TEST_F(StaleMovesTest, BucketsBringHowFarTrainersAreToAServerThatSawOlderPushes)
   EXPECT_EQ(answers_[0], OkStatus());
 }
 
+// ... and answers who waits there already.
+TEST_F(StaleMovesTest, WhoWaitsIsAnsweredOnceBucketsSayThatTheOthersAreFarEnough) {
+  const auto a = Start(0, 2), b = Start(1, 2);
+  const int bucket = FirstBucket(1, 2);
+  ASSERT_TRUE(Push(*b, Head(7, 1, 0, 0), {IdIn(bucket)}).ok());
+  ASSERT_TRUE(Push(*b, Head(7, 1, 0, 1), {IdIn(bucket)}).ok());
+  PullBehind(*a, 0, 8, {IdIn(5)});
+  EXPECT_FALSE(answers_[0].has_value());
+  ASSERT_TRUE(Move(*b, *a, {bucket}, 0).ok());
+  EXPECT_EQ(answers_[0], OkStatus());
+}
+
+// A trainer that waits at another server says it so, once a second.
+TEST_F(StaleMovesTest, ATrainerSaysHowFarItIsWithoutAPull) {
+  const auto a = Start(0, 1);
+  const auto say = [&](uint64_t min_step) {
+    EXPECT_TRUE(a->ExchangeMap({"job", 1, kIncarnation}, /*observer=*/false, {}, min_step).ok());
+  };
+  PullBehind(*a, 0, 8, {IdIn(5)});
+  say(7);
+  EXPECT_FALSE(answers_[0].has_value());
+  say(8);
+  EXPECT_EQ(answers_[0], OkStatus());
+}
+
 }  // namespace
 }  // namespace tandem

@@ -17,13 +17,11 @@ class ReplayTest : public PserverTest {
     return options;
   }
   // As after a kill: nothing is saved.
-  Status StartAgain(PserverOptions options) {
-    const std::string at = endpoints_[0];
-    servers_.clear();
-    options.rpc.listen = *ParseEndpoint(at);
-    auto server = Pserver::Start(options, metrics_);
-    if (!server.ok()) return server.status();
-    servers_.push_back(*std::move(server));
+  Status StartAgain(PserverOptions options, int index = 0) {
+    servers_[index].reset();
+    options.index = index;
+    options.rpc.listen = *ParseEndpoint(endpoints_[index]);
+    TD_ASSIGN_OR_RETURN(servers_[index], Pserver::Start(options, metrics_));
     return OkStatus();
   }
   static StatusOr<PsState> Configure(PsClient& client, const Model& model,
@@ -114,6 +112,25 @@ TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   ASSERT_TRUE(servers_[0]->SaveCheckpoint().ok());
   ASSERT_TRUE(StartAgain(Options()).ok());
   EXPECT_EQ(servers_[0]->Info().trainers[1].lost_pushes, 2u);
+}
+
+// Else those for whom it waits would wait for it.
+TEST_F(ReplayTest, ATrainerThatWaitsAtAnotherServerHearsOfIt) {
+  StartServers(2, Options());
+  Model model;
+  std::unique_ptr<PsClient> clients[2] = {*Client(0, 2), *Client(1, 2)};
+  for (auto& client : clients) ASSERT_TRUE(Configure(*client, model).ok());
+  for (auto& client : clients) ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  ASSERT_TRUE(PushAndWait(*clients[0], 0, 0.1f, model.View(model.Gradients(0, 0))).ok());
+  ASSERT_TRUE(StartAgain(Options(), 1).ok());
+  EXPECT_EQ(servers_[1]->Info().version, 0u);
+  Status met = Unimplemented("pending");
+  std::thread first([&] { met = clients[0]->Barrier("all"); });  // at server 0
+  EXPECT_EQ(PullAndWait(*clients[1], 0, model.Tensors()).status(), OkStatus());
+  EXPECT_EQ(clients[1]->Barrier("all"), OkStatus());
+  first.join();
+  EXPECT_EQ(met, OkStatus());
+  EXPECT_EQ(servers_[1]->Info().version, 1u);
 }
 
 // A trainer that is replaced while its server lives costs nothing: the server saves at once what
