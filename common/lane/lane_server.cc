@@ -30,10 +30,9 @@ constexpr Duration kTicketLife = std::chrono::seconds(10);
 constexpr size_t kTicketsMax = 1024, kGuestsMax = 64, kLanesMax = 1024;
 // While there is always something to do, sockets are looked at that often.
 constexpr Duration kLookEvery = std::chrono::milliseconds(1);
-// A client with more calls than these that wait for their turn is woken up for several answers at a
-// time: a wake-up takes as long as a tenth of a megabyte does.
-constexpr uint64_t kBusyCalls = 4;
-constexpr int kAnswersOfBell = 4;
+// Most answers that a client is woken up for at a time: a wake-up takes as long as a tenth to a
+// third of a megabyte does.
+constexpr uint64_t kAnswersOfBell = 4;
 
 // Bytes that nobody can guess.
 std::string Unguessable(size_t bytes) {
@@ -76,8 +75,8 @@ class LaneServer::Lane {
     if (calls_.read() - forgotten_ > LaneRing::kEntries) {
       return DataLoss("more than %d calls are under way", LaneRing::kEntries);
     }
-    busy_ = calls_.Waiting() > kBusyCalls;
-    if (!busy_) Ring();
+    waiting_ = calls_.Waiting();
+    if (untold_ > waiting_) Ring();
     return entry;
   }
 
@@ -93,7 +92,7 @@ class LaneServer::Lane {
     placed->entry.what = static_cast<uint32_t>(code);
     owes_bell_ |= answers_.Write(placed->entry);
     kept_.push_back(*std::move(placed));
-    if (++without_bell_ >= kAnswersOfBell || !busy_) Ring();
+    if (++untold_ >= std::min(waiting_, kAnswersOfBell)) Ring();
   }
 
   void Close() {
@@ -107,7 +106,7 @@ class LaneServer::Lane {
   LaneControl& control() const { return *reinterpret_cast<LaneControl*>(memory_->bytes().data()); }
 
   void Ring() TD_REQUIRES(mu_) {
-    without_bell_ = 0;
+    untold_ = 0;
     if (std::exchange(owes_bell_, false)) (void)RingBell(socket_.get());
   }
   // Lets go of answers that the client has taken.
@@ -126,10 +125,11 @@ class LaneServer::Lane {
   uint64_t forgotten_ TD_GUARDED_BY(mu_) = 0;
   std::deque<LaneMessage> kept_ TD_GUARDED_BY(mu_);  // answers that are not taken yet
   bool closed_ TD_GUARDED_BY(mu_) = false;
-  // The loop will take another call of it; until then bells may wait.
-  bool busy_ TD_GUARDED_BY(mu_) = false;
-  bool owes_bell_ TD_GUARDED_BY(mu_) = false;  // the client sleeps
-  int without_bell_ TD_GUARDED_BY(mu_) = 0;    // answers since the last one
+  // A client that sleeps is woken up when half of its calls are answered: so it has the rest of
+  // them to send others, and each wake-up brings several.
+  uint64_t waiting_ TD_GUARDED_BY(mu_) = 0;  // calls behind the one that the loop took last
+  uint64_t untold_ TD_GUARDED_BY(mu_) = 0;   // answers since the last bell
+  bool owes_bell_ TD_GUARDED_BY(mu_) = false;
 };
 
 class LaneServer::Loop {

@@ -355,6 +355,37 @@ TEST_F(LaneTest, AClientWithManyCallsIsWokenUpForSeveralAnswers) {
   EXPECT_FALSE(bell({}));
 }
 
+TEST_F(LaneTest, AClientIsWokenUpWhenHalfOfItsCallsAreAnswered) {
+  std::latch second(2), go_on(1);
+  int calls = 0;
+  const auto server = LaneServer::Start(
+      memory_,
+      [&](uint32_t, Fragments, const LaneAnswer& answer) {
+        if (++calls == 2) {
+          second.arrive_and_wait();
+          go_on.wait();
+        }
+        answer(OkStatus(), Message(""));
+      },
+      kCallBytes);
+  ASSERT_TRUE(server.ok()) << server.status();
+  Hostile client(*(*server)->Invite(), kServerBytes);
+  for (uint64_t i = 0; i < 5; ++i) client.control->calls.entries[i] = {i + 1, kEcho, 0, 0};
+  client.control->answers.sleeps = 1;
+  client.control->calls.written = 5;
+  client.Ring();
+  const auto bell = [&client](Duration wait) {
+    pollfd fd = {client.socket.get(), POLLIN, 0};
+    return ::poll(&fd, 1, static_cast<int>(Millis(wait))) == 1;
+  };
+  second.arrive_and_wait();
+  EXPECT_EQ(client.control->answers.written, 1u);
+  EXPECT_FALSE(bell({})) << "three others wait";
+  go_on.count_down();
+  EXPECT_TRUE(bell(seconds(60)));
+  EXPECT_GE(client.control->answers.written, 3u);
+}
+
 TEST_F(LaneTest, WhoWasNotInvitedIsRefused) {
   LaneInvitation invitation = *server_->Invite();
   const LaneInvitation good = invitation;
