@@ -4,6 +4,7 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -264,10 +265,17 @@ void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings)
   for (size_t i = 0; i + static_cast<size_t>(keep_) < steps.size(); ++i) remove(PathOf(steps[i]));
 }
 
-Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings) {
+Status CheckpointStore::Prepare() const {
   std::error_code error;
   fs::create_directories(dir_, error);
   if (error) return PermissionDenied("%s: cannot be created (%s) [TD2106]", dir_, error.message());
+  if (access(dir_.c_str(), W_OK | X_OK) == 0) return OkStatus();
+  return PermissionDenied("%s: cannot be written to (%s) [TD2106]", dir_, ErrnoText(errno));
+}
+
+Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings) {
+  TD_RETURN_IF_ERROR(Prepare());
+  std::error_code error;
   const std::string path = PathOf(checkpoint.step), tmp = path + kTmp;
   fs::remove_all(tmp, error);
   fs::create_directory(tmp, error);

@@ -44,6 +44,9 @@ class CheckpointStore {
   // `keep` >= 1: how many checkpoints stay. Nothing is touched before the first call.
   CheckpointStore(std::string dir, int keep);
 
+  // Creates the folder. PERMISSION_DENIED when that fails, or when files cannot be written there.
+  Status Prepare() const;
+
   // Writes the checkpoint of checkpoint.step (in place of one of the same step), makes it
   // permanent, then removes all but the newest `keep` of those up to this step, and leftovers of
   // interrupted writes. Creates the folder. RESOURCE_EXHAUSTED when the disk is full: what was

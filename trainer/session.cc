@@ -48,8 +48,8 @@ class Session::Impl {
   Status TrainFrom(int64_t* from);
   Status Recover(const Status& why, int64_t* next);
   bool superseded() const { return options_.superseded && options_.superseded(); }
-  static Status Stopped(int64_t step) {
-    return Cancelled("stopped on request after step %d [TD7007]", step);
+  static Status Stopped(int64_t steps) {
+    return Cancelled("stopped on request after step %d [TD7007]", steps);
   }
   void KeepSearch() {
     if (conv_search_ != nullptr) notes_ += KeepSearched(*conv_search_, &searched_);
@@ -430,7 +430,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     const int64_t steps =
         watch_.each_step() ? 1 : RunLengthOf(config_, next, steps_total_, steps_per_epoch());
     const Status status = TrainRun(next, steps);
-    if (!status.ok()) return stop_.load() && !leader() ? Stopped(next - 1) : status;
+    if (!status.ok()) return stop_.load() && !leader() ? Stopped(next) : status;
     next += steps;
     if (watch_.each_step()) TD_RETURN_IF_ERROR(AfterWatched(next == steps_total_));
     steps_done_ += steps;
@@ -439,7 +439,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     if (stopping && runs_left-- == 0) {
       // Who leaves ends the job: not before the leader has saved.
       if (mode_.state_is_spread()) TD_RETURN_IF_ERROR(mode_.Finish());
-      return Stopped(next - 1);
+      return Stopped(next);
     }
   }
   if (steps_done_ == 0 && evaluates() && !speed_test() && !options_.rank.restarted)

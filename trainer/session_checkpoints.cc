@@ -52,7 +52,10 @@ SessionCheckpoints::SessionCheckpoints(const JobConfig& config, const SessionOpt
 
 StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(Scope& scope, const Warn& warn) {
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_.Steps());
-  if (there.empty()) return Resumed();
+  if (there.empty()) {
+    TD_RETURN_IF_ERROR(store_.Prepare());  // not after hours of training
+    return Resumed();
+  }
   // Those that this very job has written are no surprise.
   if (!config_.checkpoint().resume() && !options_.rank.restarted) {
     return FailedPrecondition(

@@ -37,7 +37,8 @@ class SessionCheckpoints {
   SessionCheckpoints(const JobConfig& config, const SessionOptions& options, ModeDriver& mode,
                      Device& host);
 
-  // The newest one goes into `scope` and to the mode; step 0 when there is none.
+  // The newest one goes into `scope` and to the mode; step 0 when there is none: then the folder is
+  // there from now on, and PERMISSION_DENIED says that nothing can be written into it.
   // FAILED_PRECONDITION for one of another job, and where the job says that there must be none.
   StatusOr<Resumed> Resume(Scope& scope, const Warn& warn);
 

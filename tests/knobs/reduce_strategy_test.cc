@@ -142,7 +142,7 @@ TEST_F(ReduceStrategyTest, AllStopTogether) {
   ASSERT_EQ(trainers.size(), 2u);
   kill(trainers[0], SIGTERM);
   EXPECT_NE(job->Wait(), 0);
-  std::string saved = std::to_string(std::stoi(LastStep(Path("stopped.log"))) + 1);
+  std::string saved = LastStep(Path("stopped.log"));
   saved.insert(0, 8 - saved.size(), '0');
   EXPECT_TRUE(Saved("store", saved));
 }
