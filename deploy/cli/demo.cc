@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -192,6 +193,10 @@ int RunDemo(const Args& args) {
     folder.Keep();
     std::fprintf(stderr, "tandem demo: logs are in %s\n", folder.path().c_str());
     return Fail("demo", code.status());
+  }
+  if (*code == 128 + SIGINT || *code == 128 + SIGTERM) {
+    std::fprintf(stderr, "tandem demo: stopped\n");
+    return *code;
   }
   if (*code != 0) {
     folder.Keep();

@@ -76,6 +76,16 @@ TEST_F(DemoTest, OnATerminalTheBarTellsTheLoss) {
   EXPECT_THAT(screen, Not(HasSubstr("loss=0.0000")));
 }
 
+TEST_F(DemoTest, StoppedByHandItLeavesNothing) {
+  std::filesystem::create_directory(Path("tmp"));
+  ChildProcess demo("tandem", {"demo", "--epochs=1000"}, {{"TMPDIR", Path("tmp")}}, Path("out"));
+  ASSERT_TRUE(demo.WaitForText("step=")) << demo.Output();
+  demo.Signal(SIGINT);
+  EXPECT_EQ(demo.Wait(), 128 + SIGINT) << demo.Output();
+  EXPECT_THAT(demo.Output(), HasSubstr("tandem demo: stopped\n"));
+  EXPECT_TRUE(std::filesystem::is_empty(Path("tmp")));
+}
+
 // A server that comes back without what it had written is found out.
 TEST_F(DemoTest, AServerThatForgetsIsNoSuccess) {
   const char* bin = std::getenv("TANDEM_BIN_DIR");
