@@ -124,8 +124,10 @@ int RunGraph(const Args& args) {
       kOutputFlag,
   };
   if (!ParseOrExplain("graph", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
-  if (parsed.positional.size() != 1)
-    return Fail("graph", InvalidArgument("expected one JOB file [TD1007]"));
+  if (parsed.positional.size() != 1) {
+    return Fail("graph",
+                InvalidArgument("expected one JOB file [TD1007]; hint: tandem graph job.pbtxt"));
+  }
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
   if (!workers.ok()) return Fail("graph", workers.status());
   const auto heter_workers = parsed.GetInt("heter_workers", 0, 0, *workers);

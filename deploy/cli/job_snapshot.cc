@@ -156,9 +156,12 @@ JobSnapshot LookAt(const JobAccess& access) {
   std::map<int, TrainerRow> trainers;
   for (size_t i = 0; i < access.pservers.size(); ++i) {
     job.servers.push_back(AskServer(access, i, trainers, job));
+    ++job.asked;
   }
   for (const PageAddress& page : access.pages) {
-    if (page.role == "trainer") AskPage(access, page, trainers, job);
+    if (page.role != "trainer") continue;
+    AskPage(access, page, trainers, job);
+    ++job.asked;
   }
   for (auto& [rank, row] : trainers) job.trainers.push_back(std::move(row));
   FindSlow(job);

@@ -48,11 +48,13 @@ struct JobSnapshot {
   std::vector<ServerRow> servers;
   std::vector<TrainerRow> trainers;  // by rank
   std::map<std::string, VariableRow> variables;
+  size_t asked = 0;                   // processes
   std::vector<std::string> problems;  // who does not answer, and why
   // Trainers that are behind the others, or of which nothing is heard; a sentence each.
   std::vector<std::string> slow;
 
   bool AllAnswer() const { return problems.empty(); }
+  bool NobodyAnswers() const { return problems.size() == asked; }
   // Version of the slowest server that answers: updates of the job.
   uint64_t Version() const;
 };

@@ -63,7 +63,13 @@ std::string Rate(const JobSnapshot& now, const JobSnapshot* before) {
 
 std::string StatusText(const JobSnapshot& now, const JobSnapshot* before) {
   std::string text = Paint(STDOUT_FILENO, Color::kBold, "job " + OrDash(now.job));
-  text += absl::StrFormat(": %d pservers, %d trainers", now.servers.size(), now.trainers.size());
+  if (now.asked == 0) {
+    return text +
+           ": there are no pservers to ask, and its trainers have no status pages\n"
+           "hint: start it with tandemrun --status_port=8000\n";
+  }
+  text += ": " + Counted(now.servers.size(), "pserver") + ", " +
+          Counted(now.trainers.size(), "trainer");
   if (!now.servers.empty()) text += absl::StrFormat(", version %d", now.Version());
   text += Rate(now, before) + "\n";
   if (!now.servers.empty()) text += "\n" + ServersText(now);

@@ -152,7 +152,9 @@ int RunLint(const Args& args) {
     return Fail("lint", InvalidArgument("--type: expected job or strategy, got \"%s\" [TD1006]%s",
                                         type, HintText(type, {"job", "strategy"})));
   }
-  if (parsed.positional.empty()) return Fail("lint", InvalidArgument("no file given [TD1007]"));
+  if (parsed.positional.empty()) {
+    return Fail("lint", InvalidArgument("no file given [TD1007]; hint: tandem lint job.pbtxt"));
+  }
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
   if (!workers.ok()) return Fail("lint", workers.status());
   const auto rank = parsed.GetInt("rank", 0, 0, *workers - 1);

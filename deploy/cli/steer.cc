@@ -72,7 +72,7 @@ Status Restore(const ParsedArgs& args) {
 StatusOr<std::string> Folder(const ParsedArgs& args) {
   if (args.positional.size() == 1) return args.positional[0];
   return InvalidArgument(
-      "the log folder of a job is missing; hint: what tandemrun was given as "
+      "the log folder of a job is missing [TD1007]; hint: what tandemrun was given as "
       "--log_dir, else log-JOB");
 }
 

@@ -26,6 +26,15 @@ StatusOr<JobAccess> FindToLook(const ParsedArgs& args) {
   return FindJob(args, {PeerRole::kObserver, PeerRole::kAdmin});
 }
 
+// What they say, unless the job is over, as its folder tells when nobody answers.
+StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
+  JobSnapshot now = LookAt(access);
+  if (now.NobodyAnswers() && access.record) {
+    TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
+  }
+  return now;
+}
+
 // Everybody answered, or exit code 69 with what is wrong, which was printed already.
 int Verdict(const JobSnapshot& now) { return now.AllAnswer() ? kExitOk : kExitUnavailable; }
 
@@ -33,7 +42,7 @@ StatusOr<int> Show(const ParsedArgs& args, std::string (*text)(const JobSnapshot
                    std::string (*json)(const JobSnapshot&)) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindToLook(args));
-  const JobSnapshot now = LookAt(access);
+  TD_ASSIGN_OR_RETURN(const JobSnapshot now, LookUnlessOver(access));
   std::fputs((as_json ? json(now) : text(now)).c_str(), stdout);
   return Verdict(now);
 }
@@ -48,16 +57,13 @@ StatusOr<int> Top(const ParsedArgs& args) {
   std::optional<JobSnapshot> before;
   for (int look = 0; count == 0 || look < count; ++look) {
     if (look > 0) poll(nullptr, 0, interval * 1000);
-    JobSnapshot now = LookAt(access);
+    TD_ASSIGN_OR_RETURN(JobSnapshot now, LookUnlessOver(access));
     const std::string text =
         as_json ? StatusJson(now) : StatusText(now, before ? &*before : nullptr);
     std::printf("%s%s%s", in_place ? "\033[H\033[J" : "", text.c_str(),
                 in_place || as_json ? "" : "\n");
     std::fflush(stdout);
-    // Nobody answers any more: the job is over.
-    if (before && now.problems.size() == access.pservers.size() + access.pages.size()) {
-      return int{kExitUnavailable};
-    }
+    if (before && now.asked != 0 && now.NobodyAnswers()) return int{kExitUnavailable};
     before = std::move(now);
   }
   return Verdict(*before);
@@ -77,10 +83,14 @@ StatusOr<int> Steps(const ParsedArgs& args) {
         "the trainers of this job have no status pages [TD7005]; hint: start it with "
         "tandemrun --status_port=8000, or give --pages=HOST:PORT");
   }
-  TD_ASSIGN_OR_RETURN(const Page page, ReadPage(first->endpoint, access.timeout));
+  const StatusOr<Page> page = ReadPage(first->endpoint, access.timeout);
+  if (!page.ok()) {
+    if (access.record) TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
+    return page.status();
+  }
   std::map<double, std::map<std::string, double>> steps;
   std::vector<std::vector<std::string>> table = {{"STEP"}};
-  for (const auto& [name, points] : page.series) {
+  for (const auto& [name, points] : page->series) {
     if (points.empty()) continue;
     table[0].push_back(name);
     for (const auto& [step, value] : points) steps[step][name] = value;

@@ -1,5 +1,4 @@
 #include "deploy/launch/job_record.h"
-#include "common/base/files.h"
 
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "common/base/files.h"
 
 namespace tandem::deploy {
 namespace {
@@ -142,6 +143,19 @@ StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir) {
                       word("text")});
   }
   return events;
+}
+
+Status CheckNotOver(const std::string& log_dir, const JobRecord& record) {
+  const StatusOr<std::vector<JobEvent>> events = ReadEvents(log_dir);
+  if (!events.ok() || events->empty()) return OkStatus();
+  const JobEvent& last = events->back();
+  const bool failed = last.event == "failed";
+  if (!failed && last.event != "done") return OkStatus();
+  std::string how = last.text;
+  if (failed) how = absl::StrFormat("%s failed: %s", last.process, last.text);
+  return FailedPrecondition("job %s of %s is over since %s%s [TD7003]; hint: tandem events %s",
+                            record.job, log_dir, last.time, how.empty() ? "" : " (" + how + ")",
+                            log_dir);
 }
 
 }  // namespace tandem::deploy

@@ -46,6 +46,9 @@ struct JobEvent {
 // Adds a line; what cannot be written is left out, as the job matters more.
 void AddEvent(const std::string& log_dir, const JobEvent& event);
 StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir);
+// OK while the job of this folder may be running, as far as its last event tells; else
+// FAILED_PRECONDITION with how it ended.
+Status CheckNotOver(const std::string& log_dir, const JobRecord& record);
 
 // Now, in UTC: "2026-11-21T19:30:00Z".
 std::string WallClockText();

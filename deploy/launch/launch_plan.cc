@@ -310,10 +310,18 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
 }
 
 std::string LaunchPlan::Counts(const char* between) const {
-  std::string text =
-      absl::StrFormat("%d pservers%s%d trainers", servers, between, workers - heter_workers);
-  if (heter_workers > 0) text += absl::StrFormat("%s%d heter workers", between, heter_workers);
-  return text;
+  std::vector<std::string> kinds;
+  const auto add = [&kinds](int count, const char* kind) {
+    if (count > 0) kinds.push_back(Counted(static_cast<size_t>(count), kind));
+  };
+  add(servers, "pserver");
+  add(workers - heter_workers, "trainer");
+  add(heter_workers, "heter worker");
+  return absl::StrJoin(kinds, between);
+}
+
+std::string Counted(size_t count, const char* thing) {
+  return absl::StrFormat("%d %s%s", count, thing, count == 1 ? "" : "s");
 }
 
 std::string Describe(const LaunchPlan& plan) {

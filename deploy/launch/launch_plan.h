@@ -13,6 +13,8 @@ namespace tandem::deploy {
 
 enum class Role { kPserver, kTrainer };
 const char* RoleName(Role role);  // "pserver", "trainer"
+// "1 pserver", "2 pservers".
+std::string Counted(size_t count, const char* thing);
 
 struct ProcessPlan {
   Role role = Role::kTrainer;
@@ -47,7 +49,7 @@ struct LaunchPlan {
   std::string silent_fifo;  // where ranks say who does not come (rank_words.h); empty: nowhere
   std::string world_file;   // who takes part (collective/world_file.h); empty: all
   int ranks_least = 0;      // of them; with it
-  // "2 pservers, 4 trainers", for people.
+  // "2 pservers, 4 trainers", for people: what there is of each kind.
   std::string Counts(const char* between) const;
   // Ranks that are killed come again, and the others wait for them.
   bool ranks_return() const { return !silent_fifo.empty(); }

@@ -353,7 +353,7 @@ TEST_F(LaunchOptionsTest, StatusPagesBeginWithTheTrainers) {
       HasSubstr("not enough ports"));
 }
 
-constexpr char kGolden[] = R"(job j1, mode pserver: 1 pservers, 1 trainers; logs in ./log-j1
+constexpr char kGolden[] = R"(job j1, mode pserver: 1 pserver, 1 trainer; logs in ./log-j1
 
 pserver 0  127.0.0.1:PORT
   command /opt/tandem/bin/tandem-pserver --listen=127.0.0.1:PORT --index=0 --job=j1 --trainers=1

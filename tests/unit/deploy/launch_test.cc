@@ -232,7 +232,7 @@ TEST_F(LauncherTest, UsageErrorsExitWithTwo) {
 TEST_F(LauncherTest, DryRunStartsNothing) {
   Launch({"--servers=1", "--workers=2", "--dry_run"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
-  EXPECT_THAT(Out(), HasSubstr("job fake, mode pserver: 1 pservers, 2 trainers"));
+  EXPECT_THAT(Out(), HasSubstr("job fake, mode pserver: 1 pserver, 2 trainers"));
   EXPECT_THAT(Out(), HasSubstr("env     PADDLE_TRAINER_ID=1"));
   EXPECT_FALSE(Exists("log"));
 }
