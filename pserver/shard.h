@@ -15,7 +15,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -23,13 +22,13 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/recent_sum.h"
 #include "pserver/bucket_move.h"
+#include "pserver/owed_pushes.h"
 #include "pserver/shard_params.h"
 #include "pserver/shard_types.h"
 #include "pserver/table_metrics.h"
@@ -249,12 +248,6 @@ class Shard {
     ShardImage image;
     ShardParams::CutPlace copied;
   };
-  // A change that is made again once its turn has come.
-  struct Owed {
-    LogEntry entry;
-    bool lost = false;  // nobody has its values any more
-  };
-  using PushId = std::tuple<int, uint64_t, uint64_t>;  // trainer, incarnation, sequence
   struct Frozen {
     std::optional<BucketOrder> order;  // null: none
     std::vector<BucketMove> moves;     // empty at the target
@@ -317,10 +310,8 @@ class Shard {
   // OK when nothing is waited for any more.
   Status CheckOwed(const Caller& caller) TD_REQUIRES(mu_);
   Status Waits() const TD_REQUIRES(mu_);  // OK, or for whom
-  size_t OwedBy(int trainer, uint64_t incarnation) const TD_REQUIRES(mu_);
-  void LoseOwed(int trainer, uint64_t before_incarnation) TD_REQUIRES(mu_);
   Status RunOwed() TD_REQUIRES(mu_);
-  Status MakeAgain(LogEntry entry, bool lost) TD_REQUIRES(mu_);
+  Status MakeAgain(OwedPushes::Change change) TD_REQUIRES(mu_);
   Status NotAgain(const Status& why) TD_REQUIRES(mu_);
   uint64_t LastNumber() const TD_REQUIRES(mu_);
 
@@ -446,9 +437,8 @@ class Shard {
   uint64_t settled_number_ TD_GUARDED_BY(mu_) = 0;
   uint64_t images_made_ TD_GUARDED_BY(mu_) = 0;
   bool replaying_ TD_GUARDED_BY(mu_) = false;
-  std::deque<Owed> owed_ TD_GUARDED_BY(mu_);                // in the order of their numbers
-  std::map<PushId, uint64_t> owed_ids_ TD_GUARDED_BY(mu_);  // numbers of those without values
-  bool waited_ TD_GUARDED_BY(mu_) = false;                  // for values, since the start
+  OwedPushes owed_ TD_GUARDED_BY(mu_);
+  bool waited_ TD_GUARDED_BY(mu_) = false;  // for values, since the start
   // Sync: steps of which the pushes of a trainer are lost. Nothing comes behind them.
   std::map<int, uint64_t> gone_ TD_GUARDED_BY(mu_);
   std::atomic<uint64_t> kept_number_ = 0;

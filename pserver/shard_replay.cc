@@ -1,17 +1,13 @@
 // The part of Shard that makes changes again which came behind its image. Of a push whose values
 // its trainer keeps (durability replayable) the log has the order alone: it waits for them, and
 // what is behind it waits too, so that the state is that of before, bit by bit.
-#include <iterator>
 #include <utility>
 
-#include "absl/strings/str_join.h"
 #include "pserver/shard.h"
 
 namespace tandem {
 
-uint64_t Shard::LastNumber() const {
-  return owed_.empty() ? log_number_ : owed_.back().entry.number;
-}
+uint64_t Shard::LastNumber() const { return owed_.empty() ? log_number_ : owed_.last_number(); }
 
 uint64_t Shard::settled_number() const {
   MutexLock lock(mu_);
@@ -20,7 +16,7 @@ uint64_t Shard::settled_number() const {
 
 size_t Shard::owed() const {
   MutexLock lock(mu_);
-  return owed_ids_.size();
+  return owed_.missing();
 }
 
 void Shard::NotePush(const PushHead& head, const PushTicket& ticket) {
@@ -41,54 +37,25 @@ Status Shard::Replay(LogEntry entry) {
   if (entry.number != LastNumber() + 1) {
     return DataLoss("entry %d of the update log does not fit: it is out of order", entry.number);
   }
-  const bool forgotten = options_.bug == ShardBug::kNeverAsks;
-  const bool waits = entry.kind == LogEntry::Kind::kOrder && !forgotten;
-  if (waits) {
-    const Caller& caller = entry.head.caller;
-    owed_ids_[{caller.trainer, caller.incarnation, entry.head.sequence}] = entry.number;
-  }
-  owed_.push_back({std::move(entry), forgotten});
+  owed_.Add(std::move(entry), /*lost=*/options_.bug == ShardBug::kNeverAsks);
   return RunOwed();
 }
 
 bool Shard::IsOwed(const PushHead& head) const {
-  return !owed_ids_.empty() && head.caller.job == config_.job &&
-         owed_ids_.contains({head.caller.trainer, head.caller.incarnation, head.sequence});
+  return owed_.missing() != 0 && head.caller.job == config_.job && owed_.Misses(head);
 }
 
 Status Shard::TakeOwed(const PushHead& head, PushTicket ticket) {
-  const PushId id{head.caller.trainer, head.caller.incarnation, head.sequence};
-  Owed& owed = owed_[owed_ids_.at(id) - owed_.front().entry.number];
-  if (owed.entry.head.step != head.step || owed.entry.head.learning_rate != head.learning_rate) {
-    return InvalidArgument("trainer %d push %d comes again, for step %d; it was for step %d",
-                           head.caller.trainer, head.sequence, head.step, owed.entry.head.step);
-  }
-  owed.entry.kind = LogEntry::Kind::kPush;
-  owed.entry.head = head;
-  owed.entry.values = std::move(ticket.buffers);
-  owed_ids_.erase(id);
+  TD_RETURN_IF_ERROR(owed_.Take(head, std::move(ticket.buffers)));
   return RunOwed();
-}
-
-size_t Shard::OwedBy(int trainer, uint64_t incarnation) const {
-  return static_cast<size_t>(
-      std::distance(owed_ids_.lower_bound({trainer, incarnation, 0}),
-                    owed_ids_.upper_bound({trainer, incarnation, UINT64_MAX})));
 }
 
 Status Shard::Waits() const {
   if (owed_.empty()) return OkStatus();
-  std::vector<std::string> whom;
-  for (int r = 0; r < config_.trainers; ++r) {
-    size_t count = 0;
-    const auto end = owed_ids_.upper_bound({r, UINT64_MAX, UINT64_MAX});
-    for (auto it = owed_ids_.lower_bound({r, 0, 0}); it != end; ++it) ++count;
-    if (count != 0) whom.push_back(absl::StrFormat("trainer %d (%d)", r, count));
-  }
   return Unavailable(
       "this server was started again and waits for pushes since its checkpoint, to be sent once "
       "more by %s",
-      absl::StrJoin(whom, ", "));
+      owed_.Senders());
 }
 
 Status Shard::CheckOwed(const Caller& caller) {
@@ -96,10 +63,10 @@ Status Shard::CheckOwed(const Caller& caller) {
   Trainer& t = trainers_[caller.trainer];
   t.seen = true;
   t.last_seen = clock_.Now();
-  LoseOwed(caller.trainer, caller.incarnation);
+  owed_.Lose(caller.trainer, caller.incarnation);
   TD_RETURN_IF_ERROR(RunOwed());
   if (owed_.empty()) return OkStatus();
-  if (const size_t count = OwedBy(caller.trainer, caller.incarnation); count != 0) {
+  if (const size_t count = owed_.MissingOf(caller.trainer, caller.incarnation); count != 0) {
     return DataLoss(
         "this server was started again and asks trainer %d for %d pushes since its checkpoint",
         caller.trainer, count);
@@ -107,30 +74,15 @@ Status Shard::CheckOwed(const Caller& caller) {
   return Waits();
 }
 
-// What an older incarnation kept is gone with it.
-void Shard::LoseOwed(int trainer, uint64_t before_incarnation) {
-  const auto first = owed_ids_.lower_bound({trainer, 0, 0});
-  const auto end = owed_ids_.lower_bound({trainer, before_incarnation, 0});
-  for (auto it = first; it != end; ++it) {
-    owed_[it->second - owed_.front().entry.number].lost = true;
-  }
-  owed_ids_.erase(first, end);
-}
-
 Status Shard::RunOwed() {
-  while (!owed_.empty() && broken_.ok()) {
-    Owed& next = owed_.front();
-    if (next.entry.kind == LogEntry::Kind::kOrder && !next.lost) {
-      waited_ = true;
-      break;
-    }
-    LogEntry entry = std::move(next.entry);
-    const bool lost = next.lost;
-    owed_.pop_front();
-    const Status made = MakeAgain(std::move(entry), lost);
+  while (broken_.ok()) {
+    std::optional<OwedPushes::Change> next = owed_.Next();
+    if (!next) break;
+    const Status made = MakeAgain(*std::move(next));
     if (!made.ok()) return NotAgain(made);
   }
-  counters_.owed.Set(static_cast<double>(owed_ids_.size()));
+  if (broken_.ok() && !owed_.empty()) waited_ = true;
+  counters_.owed.Set(static_cast<double>(owed_.missing()));
   if (owed_.empty() && !gone_.empty()) return NotAgain(OkStatus());
   // From here on nobody needs what trainers keep.
   if (waited_ && owed_.empty()) {
@@ -152,7 +104,8 @@ Status Shard::NotAgain(const Status& why) {
   return broken_;
 }
 
-Status Shard::MakeAgain(LogEntry entry, bool lost) {
+Status Shard::MakeAgain(OwedPushes::Change change) {
+  LogEntry& entry = change.entry;
   const uint64_t number = log_number_ = entry.number;
   const auto again = [&]() TD_NO_ANALYSIS -> Status {
     if (entry.move != nullptr) return ReplayMove(entry);
@@ -167,11 +120,11 @@ Status Shard::MakeAgain(LogEntry entry, bool lost) {
       CompleteTrainer(entry.head.caller.trainer, ready);
       return OkStatus();
     }
-    if (lost && config_.mode == ShardMode::kSync) {
+    if (change.lost && config_.mode == ShardMode::kSync) {
       gone_.try_emplace(entry.head.caller.trainer, entry.head.step);
       return CheckStep(entry.head);
     }
-    if (lost && options_.bug != ShardBug::kNeverAsks) {
+    if (change.lost && options_.bug != ShardBug::kNeverAsks) {
       ++trainers_[entry.head.caller.trainer].lost_pushes;
       counters_.lost_pushes.Add(1);
     }

@@ -92,8 +92,7 @@ Status Shard::Replace(const ShardImage& head, std::unique_ptr<ShardParams> param
     version_ = head.version;
     log_number_ = std::max(LastNumber(), head.log_number);
     kept_number_ = head.log_number;
-    owed_.clear();
-    owed_ids_.clear();
+    owed_ = {};
     gone_.clear();
     restored_ = may_treat_otherwise_ = true;
     ForgetBase();

@@ -110,7 +110,7 @@ void Shard::LoseSilentTrainers(Time now, Ready& ready) {
   for (Trainer& t : trainers_) {
     if (!CanBeLost(t) || now - t.last_seen < config_.lost_after) continue;
     t.lost = any = true;
-    LoseOwed(static_cast<int>(&t - trainers_.data()), UINT64_MAX);
+    owed_.Lose(static_cast<int>(&t - trainers_.data()), UINT64_MAX);
     LOG(WARNING) << "trainer " << &t - trainers_.data() << " is lost: nothing heard from it for "
                  << FormatDuration(now - t.last_seen) << " (worker_update_interval_secs); nobody "
                  << "waits for it until it calls again";
