@@ -10,12 +10,12 @@
 #include <grpcpp/server_builder.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <mutex>
 
 #include "common/base/check.h"
+#include "common/base/fd.h"
 
 namespace tandem {
 namespace {
@@ -39,27 +39,26 @@ StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& t
   return grpc::experimental::TlsServerCredentials(options);
 }
 
-// gRPC does not say why it could not listen; trying it ourselves does.
-std::string WhyNot(const Endpoint& listen) {
+// gRPC does not say why it could not listen; trying one of its addresses ourselves does. "" when
+// nothing is wrong.
+std::string WhyNotListen(const Endpoint& address) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  const std::string port = std::to_string(listen.port);
-  if (const int error = getaddrinfo(listen.host.c_str(), port.c_str(), &hints, &found);
+  const std::string port = std::to_string(address.port);
+  if (const int error = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
       error != 0) {
     return gai_strerror(error);
   }
-  std::string why = "the address cannot be used";
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd >= 0) {
+  std::string why = "there is no such address";
+  for (const addrinfo* one = found; one != nullptr && !why.empty(); one = one->ai_next) {
+    const Fd fd(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int on = 1;
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen.port == 0 ||
-        ::listen(fd, 1) != 0) {
-      why = ErrnoText(errno);
-    }
-    close(fd);
+    if (fd.valid()) (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    // Without listening for a moment: a client may be waiting for the server to come.
+    const bool bound = fd.valid() && bind(fd.get(), one->ai_addr, one->ai_addrlen) == 0;
+    why = bound ? "" : ErrnoText(errno);
   }
   freeaddrinfo(found);
   return why;
@@ -97,6 +96,11 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& optio
   }
   TD_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
                       Credentials(options.tls));
+  const auto cannot = [&options](const std::string& why) {
+    return Unavailable("cannot listen on %s: %s [TD4009]", ToString(options.listen), why);
+  };
+  // Before gRPC tries it, which would write to the log what nobody can read.
+  if (const std::string why = WhyNotListen(options.listen); !why.empty()) return cannot(why);
   grpc::ServerBuilder builder;
   Configure(options, &builder);
   int port = 0;
@@ -105,8 +109,8 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& optio
   auto server = std::unique_ptr<RpcServer>(new RpcServer());
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || port <= 0) {
-    return Unavailable("cannot listen on %s: %s [TD4009]", ToString(options.listen),
-                       WhyNot(options.listen));
+    const std::string why = WhyNotListen(options.listen);
+    return cannot(why.empty() ? "the address cannot be used" : why);
   }
   server->endpoint_ = {options.listen.host, port};
   server->SetServing(false);
