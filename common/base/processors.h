@@ -15,7 +15,7 @@ class LeadingThread {
  public:
   // True when the calling thread has come to another processor since the last call, and others
   // should keep off it: not on a machine with many processors, where an idle one is easily found,
-  // nor where the thread may use a single one. Costs nothing while the thread stays.
+  // nor where the thread may use a single one. Costs some nanoseconds while the thread stays.
   bool Moved();
   // `thread` may use what the leader might at the last Moved(), but the processor that it was on:
   // so a thread that runs goes elsewhere at once, and one that sleeps when it is woken up.

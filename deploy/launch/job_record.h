@@ -38,7 +38,8 @@ bool LauncherRuns(const JobRecord& record);
 
 struct JobEvent {
   std::string time;     // UTC, ISO 8601
-  std::string event;    // started, ended, silent, restarted, lost, stopping, failed, done, cut
+  std::string event;    // started, ended, silent, restarted, lost, joined,
+                        // stopping, failed, done, cut
   std::string process;  // "pserver 0"; empty: the job
   int64_t pid = 0;      // 0: none
   std::string text;     // "exit code 0", ...

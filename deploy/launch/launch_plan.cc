@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_join.h"
+#include "common/base/files.h"
 #include "common/rpc/certificates.h"
 #include "deploy/launch/job_record.h"
 
@@ -189,7 +190,7 @@ Status WriteSecret(const std::string& path) {
   unlink(path.c_str());
   const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (fd.get() < 0 || write(fd.get(), hex.data(), hex.size()) != static_cast<ssize_t>(hex.size())) {
-    return PermissionDenied("cannot write %s: %s [TD2106]", path, ErrnoText(errno));
+    return FileError(path, "cannot be written", errno);
   }
   return OkStatus();
 }
@@ -204,7 +205,7 @@ Status WriteCertificates(const LaunchPlan& plan) {
   if (!error) {
     std::filesystem::permissions(plan.tls_dir, std::filesystem::perms::owner_all, error);
   }
-  if (error) return PermissionDenied("cannot make %s: %s [TD2106]", plan.tls_dir, error.message());
+  if (error) return FileError(plan.tls_dir, "cannot be made", error.value());
   TD_ASSIGN_OR_RETURN(const CertifiedKey authority, MakeAuthority("this run alone", kDays));
   for (const PeerRole role : {PeerRole::kPserver, PeerRole::kTrainer, PeerRole::kAdmin}) {
     LeafRequest request{{plan.job_name, role}, {}, kDays};
@@ -340,7 +341,7 @@ std::string Describe(const LaunchPlan& plan) {
 Status PrepareFiles(const LaunchPlan& plan) {
   std::error_code error;
   std::filesystem::create_directories(plan.log_dir, error);
-  if (error) return PermissionDenied("cannot make %s: %s [TD2106]", plan.log_dir, error.message());
+  if (error) return FileError(plan.log_dir, "cannot be made", error.value());
   std::filesystem::remove(plan.log_dir + "/error.json", error);
   for (const ProcessPlan& p : plan.processes) std::filesystem::remove(p.log_file, error);
   TD_RETURN_IF_ERROR(WriteJobRecord(plan));

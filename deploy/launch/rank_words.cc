@@ -7,17 +7,17 @@
 #include <cerrno>
 #include <sstream>
 
+#include "common/base/files.h"
+
 namespace tandem::deploy {
 
 Status RankWordsFifo::Open(const std::string& path) {
   unlink(path.c_str());
-  if (mkfifo(path.c_str(), 0600) != 0) {
-    return PermissionDenied("cannot make %s: %s", path, ErrnoText(errno));
-  }
+  if (mkfifo(path.c_str(), 0600) != 0) return FileError(path, "cannot be made", errno);
   path_ = path;
   // For writing too, so that the FIFO has no end when no rank has it open.
   fifo_.Reset(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
-  if (fifo_.get() < 0) return PermissionDenied("cannot open %s: %s", path, ErrnoText(errno));
+  if (fifo_.get() < 0) return FileError(path, "cannot be opened", errno);
   return OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/stop_request.h"
 #include "deploy/launch/job_record.h"
 #include "deploy/launch/supervisor_child.h"
@@ -90,7 +91,7 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
   child->member = member;
   child->log.reset(std::fopen(plan.log_file.c_str(), "ae"));
   if (child->log == nullptr) {
-    return PermissionDenied("cannot write %s: %s [TD2106]", plan.log_file, ErrnoText(errno));
+    return FileError(plan.log_file, "cannot be written", errno);
   }
   SpawnRequest request;
   request.argv = plan.argv;
