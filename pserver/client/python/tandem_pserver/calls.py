@@ -1,6 +1,7 @@
 """Calls to the servers of a job, made again while rows and slices move and while servers that came back wait
 for what was pushed to them before."""
 
+import queue
 import time
 
 import numpy
@@ -82,21 +83,26 @@ class Calls:
         return self._finish(server, self.servers[server].start(method, request, seconds))
 
     def _finish(self, server, started):
-        method, _, deadline, _ = started
-        pause = 0.001
         while True:
-            try:
-                return self.servers[server].finish(started)
-            except PserverError as error:
-                asks = error.code == "DATA_LOSS" and (self.kept or method == "Configure")
-                waits = error.code == "UNAVAILABLE" and self.kept
-                if not (asks or waits) or time.monotonic() + pause >= deadline:
-                    raise
-                if asks and self.kept:
-                    self._send_again(server, deadline)
-            time.sleep(pause)
-            pause = min(0.1, 2 * pause)
-            started = self.servers[server].again(started)
+            reply = self._take(server, started)
+            if reply is not None:
+                return reply
+
+    def _take(self, server, started):
+        """Server.take, and None also where the server is given what it waits for first."""
+        try:
+            return self.servers[server].take(started)
+        except PserverError as error:
+            asks = error.code == "DATA_LOSS" and (self.kept or started.method == "Configure")
+            waits = error.code == "UNAVAILABLE" and self.kept
+            if not (asks or waits) or time.monotonic() + started.pause >= started.deadline:
+                raise
+            if asks and self.kept:
+                self._send_again(server, started.deadline)
+        time.sleep(started.pause)
+        started.pause = min(0.1, 2 * started.pause)
+        self.servers[server].again(started)
+        return None
 
     def _send_again(self, server, deadline):
         for request in self.kept.of(server):
@@ -187,21 +193,17 @@ class Calls:
         self._make_room(sum(request.ByteSize() for _, request in requests), seconds)
         ended = self._sent()  # one push at a time
         self._number(requests, ended)
-        served = {i for i, request in requests if _has_rows(request)}
+        if not self.stamps:
+            replies = self._push_step(requests, seconds, pulls, ended)
+            return replies + self.pull_all(pulls, seconds)
         while requests:
             taken, moved = self.call_all("Push", requests, seconds)
-            replies += [reply for _, _, reply in taken]
-            pulls += [(i, request.pull) for i, request, reply in taken
-                      if request.HasField("pull") and not reply.HasField("pulled")]
+            for i, request, reply in taken:
+                replies.append(reply)
+                _pull_left(i, request, reply, pulls)
             requests = []
             if moved and time.monotonic() >= end:
                 raise moved[0][2]
-            if moved and not self.stamps:
-                requests, anew = self._redirect_step(moved, attempt, pulls, served)
-                attempt += 1
-                self._number(anew, ended)
-                requests += anew
-                continue
             for i, request, _ in moved:
                 self.exchange({i} | self._owners_of(request), attempt)
                 attempt += 1
@@ -216,26 +218,74 @@ class Calls:
                     requests += anew
         return replies + self.pull_all(pulls, seconds)
 
+    def _push_step(self, requests, seconds, pulls, ended):
+        """Sync: one that was taken may be answered when the step is done, which may wait for those
+        that were refused: these are looked at while others are under way. Gives the replies."""
+        end = time.monotonic() + seconds
+        served = {i for i, request in requests if _has_rows(request)}
+        arrived, under_way = queue.SimpleQueue(), []
+        replies, refused, failure, attempt = [], [], None, 0
+
+        def hear(call):
+            call[1].future.add_done_callback(lambda _: arrived.put(call))
+
+        def send(requests):
+            for i, request in requests:
+                under_way.append((i, self.servers[i].start("Push", request, seconds)))
+                hear(under_way[-1])
+
+        send(requests)
+        while under_way:
+            call = i, started = arrived.get()
+            try:
+                reply = self._take(i, started)
+                if reply is None:
+                    hear(call)
+                    continue
+                self._ended(i, started.request, reply)
+                replies.append(reply)
+                _pull_left(i, started.request, reply, pulls)
+            except PserverError as error:
+                self._failed(i, started.request, error)
+                if error.code == "OUT_OF_RANGE" and time.monotonic() < end:
+                    refused.append((i, started.request))
+                else:
+                    failure = failure or error
+            under_way.remove(call)
+            if refused and arrived.empty() and failure is None:
+                others = [(i, started.request) for i, started in under_way]
+                same, anew = self._redirect_step(refused, others, attempt, pulls, served)
+                refused, attempt = [], attempt + 1
+                self._number(anew, ended)
+                send(same + anew)
+        if failure is not None:
+            raise failure
+        return replies
+
     def _is_stale(self, server, request):
         """Whether its server, which refused it, does so for ever; though it itself may not have been
         heard since it gave something away."""
         changed = self.placement.generations.get(server, 0) != request.generation
         return changed or bool(self._owners_of(request) - {server})
 
-    def _redirect_step(self, moved, attempt, pulls, served):
+    def _redirect_step(self, refused, under_way, attempt, pulls, served):
         """Sync: a server takes rows of a table once a step from each trainer, so what was refused is
         looked at together. `served`: servers to which rows of the push went. Gives what is sent once
         more as it is, and what is cut anew."""
-        refused = [(i, request) for i, request, _ in moved]
         self._exchange_all({i for i, _ in refused}, attempt)
         stale = [(i, r) for i, r in refused if self._is_stale(i, r)]
         same = [(i, r) for i, r in refused if not self._is_stale(i, r)]
-        owners = set().union(*(self._owners_of(r) for _, r in stale))
-        # Rows that go to a server go with those that it refused itself, once that is for ever.
-        if not stale or any(_has_rows(r) and i in owners for i, r in same):
+        left = {i for i, r in stale if _has_rows(r)}
+        everybody = set()  # who must hear of every table
+        if left:
+            owners = {i for i in range(len(self.servers)) if self.placement.owns_rows(i)}
+            everybody = owners - (served - left)
+        # Rows that go to a server go with those that it has or refused itself, once that is ended.
+        meets = left.union(everybody, *(self._owners_of(r) for _, r in stale if _has_rows(r)))
+        if not stale or any(_has_rows(r) and ({i} | self._owners_of(r)) & meets
+                            for i, r in same + under_way):
             return refused, []
-        served.difference_update(i for i, r in stale if _has_rows(r))
-        everybody = {i for i in range(len(self.servers)) if self.placement.owns_rows(i)} - served
+        served -= left
         served |= everybody
         return same, self._cut_anew(stale, pulls, everybody)
 
@@ -313,6 +363,12 @@ class Calls:
 
 def _has_rows(request):
     return any(s.tensor.dtype == NUMBER["I64"] for s in request.slice)
+
+
+def _pull_left(server, request, reply, pulls):
+    """The push was taken, and what was to be pulled with it is elsewhere by now."""
+    if request.HasField("pull") and not reply.HasField("pulled"):
+        pulls.append((server, request.pull))
 
 
 def _array(piece, kind):

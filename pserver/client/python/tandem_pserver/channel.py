@@ -21,6 +21,15 @@ def job_token(secret, job):
     return hmac.new(secret.encode(), job.encode(), hashlib.sha256).hexdigest() if secret else ""
 
 
+class Started:
+    """A call that is under way."""
+
+    def __init__(self, method, request, deadline):
+        self.method, self.request, self.deadline = method, request, deadline
+        self.future, self.retries = None, 0
+        self.pause = 0.001  # before it is sent again to a server that wants others first
+
+
 class Server:
     """Not for several threads at a time. `tls`: (certificate, key, ca), names of PEM files, or the
     folder of tls.crt, tls.key and ca.crt."""
@@ -72,28 +81,35 @@ class Server:
                                        "address right? [TD4001]") from None
 
     def start(self, method, request, seconds):
-        """Sends the request and returns what `finish` wants."""
-        deadline = time.monotonic() + seconds + GRACE_SECONDS
-        return method, request, deadline, self._send(method, request, deadline)
+        """Sends the request and gives the call that is under way."""
+        started = Started(method, request, time.monotonic() + seconds + GRACE_SECONDS)
+        self.again(started)
+        return started
 
-    def finish(self, started):
-        """The reply to a started call, which is repeated when its connection broke."""
-        method, request, deadline, future = started
-        for attempt in range(self._retries + 1):
-            try:
-                return future.result()
-            except grpc.RpcError as error:
-                last = attempt == self._retries or time.monotonic() >= deadline
-                if error.code() != grpc.StatusCode.UNAVAILABLE or last:
-                    raise PserverError(error.code().name, self.name, method,
-                                       error.details()) from None
-            future = self._send(method, request, deadline)
-        raise AssertionError("not reached")
+    def take(self, started):
+        """The reply to a call that ended, once its `future` is waited for; None: its connection
+        broke, and it was sent again."""
+        try:
+            return started.future.result()
+        except grpc.RpcError as error:
+            last = started.retries == 0 or time.monotonic() >= started.deadline
+            if error.code() != grpc.StatusCode.UNAVAILABLE or last:
+                raise PserverError(error.code().name, self.name, started.method,
+                                   error.details()) from None
+        started.retries -= 1
+        self._send(started)
+        return None
 
     def again(self, started):
         """The same call once more, by the same deadline."""
-        method, request, deadline, _ = started
-        return method, request, deadline, self._send(method, request, deadline)
+        started.retries = self._retries
+        self._send(started)
+
+    def finish(self, started):
+        while True:
+            reply = self.take(started)
+            if reply is not None:
+                return reply
 
     def call(self, method, request, seconds):
         return self.finish(self.start(method, request, seconds))
@@ -101,9 +117,10 @@ class Server:
     def close(self):
         self._channel.close()
 
-    def _send(self, method, request, deadline):
-        return self._calls[method].future(request, timeout=max(0.001, deadline - time.monotonic()),
-                                          metadata=self._metadata, wait_for_ready=True)
+    def _send(self, started):
+        seconds = max(0.001, started.deadline - time.monotonic())
+        started.future = self._calls[started.method].future(
+            started.request, timeout=seconds, metadata=self._metadata, wait_for_ready=True)
 
 
 def _why_refused(address, tls):
