@@ -51,7 +51,8 @@ class Storage {
   virtual Status ClearLog() = 0;
 };
 
-// RocksDB in folder `dir` (made when missing). UNAVAILABLE when another process has it open.
+// RocksDB in folder `dir` (made when missing). While another process has it open it waits
+// for 10 s, as that may be one that was killed and is still being taken apart; then UNAVAILABLE.
 // `free_bytes_min`: so much stays free on the disk in any case; RocksDB as Debian builds it aborts
 // the process on a full disk (measured), so it must never see one. `pace`: by which images are
 // written; null: as fast as it goes.

@@ -122,6 +122,47 @@ TEST_F(StorageTest, ReadsWhatWasWrittenLast) {
   EXPECT_FALSE(Same(**read, three));
 }
 
+// Lets go of a folder once it is heard that somebody waits for it.
+class LetGoWhenAwaited final : public google::LogSink {
+ public:
+  explicit LetGoWhenAwaited(std::unique_ptr<Storage>& held) : held_(held) {
+    google::AddLogSink(this);
+  }
+  using google::LogSink::send;
+  ~LetGoWhenAwaited() override { google::RemoveLogSink(this); }
+  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
+            const char* message, size_t length) override {
+    if (std::string_view(message, length).find("another process has it open") ==
+        std::string_view::npos) {
+      return;
+    }
+    ++heard_;
+    held_.reset();
+  }
+  int heard() const { return heard_; }
+
+ private:
+  std::unique_ptr<Storage>& held_;
+  int heard_ = 0;
+};
+
+TEST_F(StorageTest, WaitsForTheFolderOfAServerThatIsEnding) {
+  auto held = OpenRocksdbStorage(dir_);
+  ASSERT_TRUE(held.ok()) << held.status();
+  LetGoWhenAwaited sink(*held);
+  const auto storage = OpenRocksdbStorage(dir_);
+  ASSERT_TRUE(storage.ok()) << storage.status();
+  EXPECT_EQ(sink.heard(), 1);
+}
+
+TEST_F(StorageTest, AFolderThatStaysInUseIsRefused) {
+  const auto held = OpenRocksdbStorage(dir_);
+  ASSERT_TRUE(held.ok()) << held.status();
+  const Status status = OpenRocksdbStorage(dir_).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fuser " + dir_ + "/LOCK shows it"));
+}
+
 TEST_F(StorageTest, TheFreeSpaceFloorRefuses) {
   const Status status = OpenRocksdbStorage(dir_, nullptr, uint64_t{1} << 62).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
