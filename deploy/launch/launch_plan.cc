@@ -217,6 +217,18 @@ Status WriteCertificates(const LaunchPlan& plan) {
   return OkStatus();
 }
 
+// OpenMP's default is to spin for milliseconds, which makes processes that share cores several
+// times slower; the thread count stays the trainer's to choose. A trainer that is alone on its host
+// spins for 30 us, as long as a sleep and a wake-up take, of which a step has dozens; libgomp does
+// not where a process has more of these threads than processors.
+void SetWaiting(const Environment& env, bool alone, LaunchPlan& plan) {
+  for (ProcessPlan& p : plan.processes) {
+    p.env["OMP_WAIT_POLICY"] = "passive";
+    if (p.role != Role::kTrainer || !alone || env.count("GOMP_SPINCOUNT") != 0) continue;
+    p.env["GOMP_SPINCOUNT"] = "3000";
+  }
+}
+
 }  // namespace
 
 const char* RoleName(Role role) { return role == Role::kPserver ? "pserver" : "trainer"; }
@@ -302,11 +314,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   if (options.status_port > 0) {
     TD_RETURN_IF_ERROR(AddStatusPages(options.status_port, plan));
   }
-  for (ProcessPlan& p : plan.processes) {
-    // OpenMP's default is to spin at barriers, which makes processes that share cores several
-    // times slower; the thread count stays the trainer's to choose.
-    if (env.count("OMP_WAIT_POLICY") == 0) p.env["OMP_WAIT_POLICY"] = "passive";
-  }
+  if (env.count("OMP_WAIT_POLICY") == 0) SetWaiting(env, /*alone=*/local_size == 1, plan);
   return plan;
 }
 

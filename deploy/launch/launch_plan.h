@@ -61,8 +61,8 @@ struct LaunchPlan {
 // must hear that from this one alone.
 Environment WithoutRanks(Environment env);
 
-// Chooses ports. `env`: the launcher's environment (OMP_WAIT_POLICY and TANDEM_SECRET_FILE of the
-// user win).
+// Chooses ports. `env`: the launcher's environment (OMP_WAIT_POLICY, GOMP_SPINCOUNT and
+// TANDEM_SECRET_FILE of the user win).
 StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env);
 
 // For --dry_run.

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "absl/strings/str_split.h"
+#include "common/base/check.h"
 #include "common/base/error_text.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
@@ -318,9 +319,28 @@ TEST_F(LaunchOptionsTest, UserEnvironmentWins) {
   for (const ProcessPlan& p : plan->processes) {
     EXPECT_EQ(p.env.count("OMP_WAIT_POLICY"), 0u);
     EXPECT_EQ(p.env.count("OMP_NUM_THREADS"), 0u);
+    EXPECT_EQ(p.env.count("GOMP_SPINCOUNT"), 0u);
     EXPECT_EQ(p.env.at("TANDEM_SECRET_FILE"), "/etc/secret");
   }
   EXPECT_FALSE(plan->make_secret);
+}
+
+TEST_F(LaunchOptionsTest, OnlyATrainerThatIsAloneSpins) {
+  const auto spins = [this](const std::string& line, const Environment& env) {
+    const auto plan = Plan(line, env);
+    CHECK(plan.ok()) << plan.status();
+    std::string count;
+    for (const ProcessPlan& p : plan->processes) {
+      EXPECT_EQ(p.env.at("OMP_WAIT_POLICY"), "passive");
+      const auto set = p.env.find("GOMP_SPINCOUNT");
+      count += set == p.env.end() ? "- " : set->second + " ";
+    }
+    return count;
+  };
+  EXPECT_EQ(spins("--servers=1 --workers=1 @/job.pbtxt", {}), "- 3000 ");
+  EXPECT_EQ(spins("--servers=1 --workers=2 @/job.pbtxt", {}), "- - - ");
+  EXPECT_EQ(spins("--mode=collective --nproc=2 @/job.pbtxt", {}), "- - ");
+  EXPECT_EQ(spins("--servers=1 --workers=1 @/job.pbtxt", {{"GOMP_SPINCOUNT", "7"}}), "- - ");
 }
 
 TEST_F(LaunchOptionsTest, RanksOfAnotherLauncherAreDropped) {
@@ -373,6 +393,7 @@ pserver 0  127.0.0.1:PORT
 trainer 0  127.0.0.1:PORT
   command /opt/tandem/bin/tandem-trainer --job_file=DIR/job.pbtxt --mode=pserver --epochs=2
   log     ./log-j1/workerlog.0
+  env     GOMP_SPINCOUNT=3000
   env     LOCAL_RANK=0
   env     LOCAL_WORLD_SIZE=1
   env     OMP_WAIT_POLICY=passive
