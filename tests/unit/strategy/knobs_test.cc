@@ -167,7 +167,7 @@ TEST(Knobs, TableAndExplain) {
   for (const char* part :
        {"a_sync\n", "default:       false", "modes:         pserver, hybrid",
         "also written:  async_mode", "built:         yes", "effect test:   pserver_modes_test",
-        "why:           The seeds' table"}) {
+        "why:           The table in Fleet's guide"}) {
     EXPECT_THAT(ExplainKnobs(*a_sync), HasSubstr(part));
   }
   EXPECT_THAT(ExplainKnobs(*FindKnobs("k_steps")), HasSubstr("localsgd_configs.k_steps\n"));
