@@ -268,9 +268,9 @@ void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings)
 Status CheckpointStore::Prepare() const {
   std::error_code error;
   fs::create_directories(dir_, error);
-  if (error) return PermissionDenied("%s: cannot be created (%s) [TD2106]", dir_, error.message());
+  if (error) return FileError(dir_, "cannot be created", error.value());
   if (access(dir_.c_str(), W_OK | X_OK) == 0) return OkStatus();
-  return PermissionDenied("%s: cannot be written to (%s) [TD2106]", dir_, ErrnoText(errno));
+  return FileError(dir_, "cannot be written to", errno);
 }
 
 Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings) {
@@ -279,7 +279,7 @@ Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::stri
   const std::string path = PathOf(checkpoint.step), tmp = path + kTmp;
   fs::remove_all(tmp, error);
   fs::create_directory(tmp, error);
-  if (error) return PermissionDenied("%s: cannot be created (%s) [TD2106]", tmp, error.message());
+  if (error) return FileError(tmp, "cannot be created", error.value());
   if (Status status = WriteFiles(tmp, checkpoint); !status.ok()) {
     fs::remove_all(tmp, error);
     return status;

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "common/base/check.h"
+#include "common/base/files.h"
 #include "proto/event.pb.h"
 #include "trainer/event_graph.h"
 #include "trainer/reader/record_io.h"
@@ -73,7 +74,7 @@ EventFile::~EventFile() = default;
 StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& dir) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
-  if (error) return PermissionDenied("cannot make %s: %s", dir, error.message());
+  if (error) return FileError(dir, "cannot be made", error.value());
   const std::string path = absl::StrFormat("%s/events.out.tfevents.%.6f.%d.tandem", dir,
                                            UnixSeconds(), static_cast<int>(getpid()));
   TD_ASSIGN_OR_RETURN(auto file, RecordWriter::Create(path, RecordFormat::kTfRecord));

@@ -26,6 +26,8 @@ Status FileError(const std::string& path, const char* what, int error) {
     case ENOSPC:
     case EDQUOT:
       return ResourceExhausted("%s [TD2107]; make room or choose another folder", text);
+    case EEXIST:
+      return AlreadyExists("%s [TD2106]", text);
     case EISDIR:
       return InvalidArgument("%s [TD2106]", text);
     default:

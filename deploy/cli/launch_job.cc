@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "common/base/files.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/supervisor.h"
@@ -13,7 +14,7 @@ namespace tandem::deploy {
 StatusOr<int> RunJob(const JobLaunch& launch) {
   std::error_code error;
   std::filesystem::create_directories(launch.dir, error);
-  if (error) return PermissionDenied("cannot make %s: %s", launch.dir, error.message());
+  if (error) return FileError(launch.dir, "cannot be made", error.value());
   std::vector<std::string> line = launch.launch_args;
   line.insert(line.end(), {launch.job_file, "--log_dir=" + launch.dir + "/log"});
   if (launch.quiet) line.push_back("--quiet");
@@ -50,7 +51,7 @@ Status WorkFolder::Open(const std::string& dir, const std::string& name) {
     std::string pattern =
         std::filesystem::temp_directory_path(error) / ("tandem-" + name + "-XXXXXX");
     if (mkdtemp(pattern.data()) == nullptr) {
-      return PermissionDenied("cannot make a folder like %s", pattern);
+      return FileError(pattern, "no folder of such a name can be made", errno);
     }
     temporary_ = true;
     path_ = pattern;
@@ -58,7 +59,7 @@ Status WorkFolder::Open(const std::string& dir, const std::string& name) {
   }
   path_ = std::filesystem::absolute(dir, error);
   std::filesystem::create_directories(path_, error);
-  if (error) return PermissionDenied("cannot make %s: %s", path_, error.message());
+  if (error) return FileError(path_, "cannot be made", error.value());
   return OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/base/crc32c.h"
+#include "common/base/files.h"
 
 namespace tandem {
 namespace {
@@ -226,7 +227,7 @@ class FrameFile {
     errno = 0;
     FrameFile file(path);
     if (file.out_.good()) return file;
-    return PermissionDenied("%s: cannot be written (%s)", path, ErrnoText(errno));
+    return FileError(path, "cannot be written", errno);
   }
   void Write(std::string_view bytes) {
     out_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -74,7 +74,6 @@ const std::map<std::string, std::string>& Elsewhere() {
        kServers},
       {"there is no pserver %d; the job has %d", kServers},
       {"dot cannot be started: %s", kKernel},
-      {"cannot make a folder like %s", "no temporary folder"},
       {"tandemrun (pid %d): %s", "a job of another user"},
       {"getrandom: %s", kKernel},
       {"signalfd: %s", kKernel},
