@@ -80,7 +80,8 @@ CodedPush PsClient::Impl::Coded(const PushPart& part, uint64_t step, float learn
 // Every attempt has the same bytes.
 void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
   Server& server = ServerAt(push->part.server);
-  push->stale = IsStale(push->part, *Placement());
+  // The first time it was just cut.
+  push->stale = push->attempts > 0 && IsStale(push->part, *Placement());
   const CodedPush coded =
       Coded(push->part, push->step, push->learning_rate,
             push->pull == nullptr ? "" : push->pull->request.SerializeAsString());

@@ -197,6 +197,7 @@ class Calls:
             replies = self._push_step(requests, seconds, pulls, ended)
             return replies + self.pull_all(pulls, seconds)
         while requests:
+            stale = self._stale_ones(requests) if attempt > 0 else set()
             taken, moved = self.call_all("Push", requests, seconds)
             for i, request, reply in taken:
                 replies.append(reply)
@@ -207,8 +208,8 @@ class Calls:
             for i, request, _ in moved:
                 self.exchange({i} | self._owners_of(request), attempt)
                 attempt += 1
-                if not self._is_stale(i, request):
-                    # It is on its way, or new pushes are held for a moment.
+                if (i, request.sequence) not in stale:
+                    # It is on its way, or new pushes are held for a moment; or it is taken late.
                     requests.append((i, request))
                 else:
                     if self.kept is not None:
@@ -223,13 +224,15 @@ class Calls:
         that were refused: these are looked at while others are under way. Gives the replies."""
         end = time.monotonic() + seconds
         served = {i for i, request in requests if _has_rows(request)}
-        arrived, under_way = queue.SimpleQueue(), []
+        arrived, under_way, stale = queue.SimpleQueue(), [], set()
         replies, refused, failure, attempt = [], [], None, 0
 
         def hear(call):
             call[1].future.add_done_callback(lambda _: arrived.put(call))
 
         def send(requests):
+            if attempt > 0:
+                stale.update(self._stale_ones(requests))
             for i, request in requests:
                 under_way.append((i, self.servers[i].start("Push", request, seconds)))
                 hear(under_way[-1])
@@ -254,7 +257,7 @@ class Calls:
             under_way.remove(call)
             if refused and arrived.empty() and failure is None:
                 others = [(i, started.request) for i, started in under_way]
-                same, anew = self._redirect_step(refused, others, attempt, pulls, served)
+                same, anew = self._redirect_step(refused, stale, others, attempt, pulls, served)
                 refused, attempt = [], attempt + 1
                 self._number(anew, ended)
                 send(same + anew)
@@ -262,19 +265,24 @@ class Calls:
             raise failure
         return replies
 
-    def _is_stale(self, server, request):
-        """Whether its server, which refused it, does so for ever; though it itself may not have been
-        heard since it gave something away."""
-        changed = self.placement.generations.get(server, 0) != request.generation
-        return changed or bool(self._owners_of(request) - {server})
+    def _stale_ones(self, requests):
+        """(server, sequence) of those that their server refuses for ever, as is known when they are
+        sent. If another one is refused, the same bytes may come late once more, and be taken: it is
+        sent again, under its number."""
+        stale = set()
+        for i, request in requests:
+            changed = self.placement.generations.get(i, 0) != request.generation
+            if changed or self._owners_of(request) - {i}:
+                stale.add((i, request.sequence))
+        return stale
 
-    def _redirect_step(self, refused, under_way, attempt, pulls, served):
+    def _redirect_step(self, refused, known_stale, under_way, attempt, pulls, served):
         """Sync: a server takes rows of a table once a step from each trainer, so what was refused is
         looked at together. `served`: servers to which rows of the push went. Gives what is sent once
         more as it is, and what is cut anew."""
         self._exchange_all({i for i, _ in refused}, attempt)
-        stale = [(i, r) for i, r in refused if self._is_stale(i, r)]
-        same = [(i, r) for i, r in refused if not self._is_stale(i, r)]
+        stale = [(i, r) for i, r in refused if (i, r.sequence) in known_stale]
+        same = [(i, r) for i, r in refused if (i, r.sequence) not in known_stale]
         left = {i for i, r in stale if _has_rows(r)}
         everybody = set()  # who must hear of every table
         if left:
