@@ -45,6 +45,10 @@ class GrpcCarrier final : public PsCarrier {
     std::shared_ptr<grpc::Channel> channel;
     std::unique_ptr<ServerLane> lane;  // constant after OpenLanes; null: gRPC alone
   };
+  struct Open {
+    int server = -1;  // to which it is a push or a pull
+    std::shared_ptr<RawCall> call;
+  };
 
   explicit GrpcCarrier(const PsOptions& options);
   // ---- grpc_carrier.cc
@@ -75,10 +79,6 @@ class GrpcCarrier final : public PsCarrier {
   std::map<int, std::unique_ptr<Server>> added_ TD_GUARDED_BY(mu_);  // none is ever removed
   uint64_t next_call_ TD_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, std::shared_ptr<grpc::Alarm>> pauses_ TD_GUARDED_BY(mu_);
-  struct Open {
-    int server = -1;  // to which it is a push or a pull
-    std::shared_ptr<RawCall> call;
-  };
   std::map<uint64_t, Open> calls_ TD_GUARDED_BY(mu_);
 };
 
