@@ -200,7 +200,7 @@ TEST_F(CheckpointTest, UnwritableFolderIsNamed) {
   const Status status = store.Save(At(1), &warnings_);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(status.message(), HasSubstr("file/sub"));
-  EXPECT_EQ(store.Prepare().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(store.Prepare().code(), StatusCode::kNotFound);
   EXPECT_TRUE(CheckpointStore(dir_ / "a/b", 1).Prepare().ok());
   EXPECT_TRUE(fs::is_directory(dir_ / "a/b"));
   // What cannot be read is no empty folder: the job must not start anew.

@@ -63,19 +63,19 @@ class Server:
 
     def wait(self, seconds):
         """Until it answers; PserverError otherwise, at once where waiting does not help."""
-        ready = grpc.channel_ready_future(self._channel)
         end = time.monotonic() + seconds
         while True:
             left = end - time.monotonic()
+            # Tries to connect once: a channel whose try failed rests until it is told again.
+            ready = grpc.channel_ready_future(self._channel)
             try:
                 return ready.result(timeout=max(0.0, min(1.0, left)))
             except grpc.FutureTimeoutError:
+                ready.cancel()
                 why = _why_refused(self.address, self._tls)
                 if why is not None:
-                    ready.cancel()
                     raise PserverError("UNAUTHENTICATED", self.name, "connect", why) from None
                 if left <= 1.0:
-                    ready.cancel()
                     raise PserverError("UNAVAILABLE", self.name, "connect",
                                        f"did not answer for {seconds:g} s: is it running, is the "
                                        "address right? [TD4001]") from None
