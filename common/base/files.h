@@ -16,8 +16,7 @@ namespace tandem {
 
 // What the error number `error` of a call on `path` means: NOT_FOUND, PERMISSION_DENIED,
 // RESOURCE_EXHAUSTED (the disk is full), INVALID_ARGUMENT (it is a folder), ALREADY_EXISTS, else
-// DATA_LOSS.
-// `what`: "cannot be created".
+// DATA_LOSS. `what`: "cannot be created".
 Status FileError(const std::string& path, const char* what, int error);
 
 // Writes a new file. Removes nothing: an unfinished file stays for the caller to clean up.
