@@ -1,61 +1,96 @@
 #include "pserver/bucket_index.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "common/base/check.h"
 
 namespace tandem {
+namespace {
+
+// Where a line has three on average, one row in twenty lies behind its own; where it has four, one
+// in ten.
+constexpr size_t kMostOfLine = 3;
+
+}  // namespace
+
+size_t BucketIndex::Line::size() const {
+  return static_cast<size_t>(std::find(at.begin(), at.end(), kNone) - at.begin());
+}
+
+void BucketIndex::Line::Add(uint64_t id, uint32_t place) {
+  const size_t entry = size();
+  ids[entry] = id;
+  at[entry] = place;
+}
+
+void BucketIndex::Line::Remove(size_t entry) {
+  const size_t last = size() - 1;
+  ids[entry] = ids[last];
+  at[entry] = at[last];
+  at[last] = kNone;
+}
 
 uint32_t BucketIndex::FindOrAdd(uint64_t id, uint32_t at) {
-  if (entries_ == nullptr || 4 * (size_t{size_} + 1) > 3 * (size_t{mask_} + 1))
-    Reserve(size_t{size_} + 1);
-  size_t i = Home(id);
-  for (; entries_[i].at != kNone; i = (i + 1) & mask_) {
-    if (entries_[i].id() == id) return entries_[i].at;
-  }
-  entries_[i].at = at;
-  std::memcpy(entries_[i].words, &id, sizeof(id));
+  if (const uint32_t found = Find(id); found != kNone) return found;
+  Reserve(size_t{size_} + 1);
+  Insert(id, at);
   ++size_;
   return at;
 }
 
-size_t BucketIndex::Slot(uint64_t id) const {
+void BucketIndex::Insert(uint64_t id, uint32_t at) {
+  size_t i = Home(id);
+  while (lines_[i].full()) i = Next(i);
+  lines_[i].Add(id, at);
+}
+
+BucketIndex::Entry BucketIndex::EntryOf(uint64_t id) const {
   CHECK_NE(size_, 0u);
-  for (size_t i = Home(id);; i = (i + 1) & mask_) {
-    CHECK_NE(entries_[i].at, kNone) << "row " << id;
-    if (entries_[i].id() == id) return i;
+  for (size_t i = Home(id);; i = Next(i)) {
+    const Line& line = lines_[i];
+    for (size_t j = 0; j < line.size(); ++j) {
+      if (line.ids[j] == id) return {i, j};
+    }
+    CHECK(line.full()) << "row " << id;
   }
+}
+
+void BucketIndex::Set(uint64_t id, uint32_t at) {
+  const Entry entry = EntryOf(id);
+  lines_[entry.line].at[entry.entry] = at;
 }
 
 void BucketIndex::Erase(uint64_t id) {
-  size_t hole = Slot(id);
-  // What lies behind it and would not be found beyond a hole moves into it.
-  for (size_t i = (hole + 1) & mask_; entries_[i].at != kNone; i = (i + 1) & mask_) {
-    const size_t home = Home(entries_[i].id());
-    if (((i - home) & mask_) < ((i - hole) & mask_)) continue;
-    entries_[hole] = entries_[i];
-    hole = i;
-  }
-  entries_[hole].at = kNone;
+  auto [hole, entry] = EntryOf(id);
+  bool went_on = lines_[hole].full();
+  lines_[hole].Remove(entry);
   --size_;
+  // Of those that went on behind a full line one moves to where there is room now, and leaves room
+  // itself.
+  for (size_t i = hole; went_on;) {
+    i = Next(i);
+    went_on = lines_[i].full();
+    for (size_t j = 0; j < lines_[i].size(); ++j) {
+      if (Ahead(Home(lines_[i].ids[j]), i) < Ahead(hole, i)) continue;
+      lines_[hole].Add(lines_[i].ids[j], lines_[i].at[j]);
+      lines_[i].Remove(j);
+      hole = i;
+      break;
+    }
+  }
 }
 
 void BucketIndex::Reserve(size_t size) {
-  const size_t entries = std::max(kFewest, std::bit_ceil((4 * size + 2) / 3));
-  if (entries_ == nullptr || entries > size_t{mask_} + 1) Rehash(entries);
+  const size_t lines = (size + kMostOfLine - 1) / kMostOfLine;
+  if (lines > count_) Rehash(std::max(lines, size_t{count_} + count_ / 2));
 }
 
-void BucketIndex::Rehash(size_t entries) {
-  auto before = std::exchange(entries_, std::make_unique<Entry[]>(entries));
-  const size_t count = before == nullptr ? 0 : size_t{mask_} + 1;
-  mask_ = static_cast<uint32_t>(entries - 1);
-  for (size_t from = 0; from < count; ++from) {
-    if (before[from].at == kNone) continue;
-    size_t i = Home(before[from].id());
-    while (entries_[i].at != kNone) i = (i + 1) & mask_;
-    entries_[i] = before[from];
+void BucketIndex::Rehash(size_t lines) {
+  const auto before = std::exchange(lines_, std::make_unique<Line[]>(lines));
+  const size_t count = std::exchange(count_, static_cast<uint32_t>(lines));
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t j = 0; j < before[i].size(); ++j) Insert(before[i].ids[j], before[i].at[j]);
   }
 }
 

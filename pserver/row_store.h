@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/prefetch.h"
 #include "common/base/status.h"
 #include "common/tensor/row_buckets.h"
 #include "pserver/bucket_index.h"
@@ -62,9 +63,9 @@ class RowStore {
   uint64_t moves() const { return moves_; }
   // Brings a row into the cache.
   void Prefetch(uint32_t at) const {
-    __builtin_prefetch(Row(at));
-    if (OfPlace(at).row_bytes > 64) __builtin_prefetch(Row(at) + 16);
-    __builtin_prefetch(&HeadOf(at));
+    PrefetchLine(Row(at));
+    if (OfPlace(at).row_bytes > 64) PrefetchLine(Row(at) + 16);
+    PrefetchLine(&HeadOf(at));
   }
 
   bool brief(uint32_t at) const { return (at & brief_bit_) != 0; }

@@ -126,7 +126,7 @@ class SparseTable {
   void DropCut() { cut_.reset(); }  // nobody needs it
 
  private:
-  static constexpr size_t kPullGroup = 64;  // rows that are looked up, then copied
+  static constexpr size_t kPullGroup = 128;  // rows that are looked up, then copied
   // A row that a step has made.
   struct MadeRow {
     size_t position;     // among the ids of the step

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <span>
 
+#include "common/base/prefetch.h"
 #include "kernels/ops/op.h"
 
 namespace tandem {
@@ -27,7 +28,7 @@ inline constexpr int64_t kRowsAhead = 16;
 
 inline void PrefetchRow(const float* row, int64_t dim) {
   constexpr int64_t kLine = 64 / sizeof(float);
-  for (int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(row + i);
+  for (int64_t i = 0; i < dim; i += kLine) PrefetchLine(row + i);
 }
 
 // What `count` such rows cost (parallel.h): a short one as much as a cache miss.
