@@ -412,13 +412,7 @@ void Shard::Advance(Ready& ready) {
 }
 
 void Shard::CheckpointNow(Ready& ready) {
-  bool delta = false;
-  {
-    MutexLock lock(base_mu_);
-    delta = base_.has_value() && deltas_ < options_.checkpoint_deltas;
-    if (delta) ++deltas_;
-  }
-  StatusOr<Cut> cut = BeginCut(delta);
+  StatusOr<Cut> cut = BeginCut(base_.TakesDelta(options_.checkpoint_deltas));
   if (!cut.ok()) {
     LOG(ERROR) << "no checkpoint of version " << version_ << ": " << ToString(cut.status());
     return;

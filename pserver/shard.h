@@ -28,6 +28,7 @@
 #include "common/base/mutex.h"
 #include "common/base/recent_sum.h"
 #include "pserver/bucket_move.h"
+#include "pserver/delta_base.h"
 #include "pserver/owed_pushes.h"
 #include "pserver/shard_params.h"
 #include "pserver/shard_types.h"
@@ -173,7 +174,7 @@ class Shard {
   void Kept(const ShardImage& image);
   // This image, which was restored, is the one on the disk: deltas go on behind it, for the ages of
   // rows tell what changed since.
-  void GoOnBehind(const ShardImage& image);
+  void GoOnBehind(const ShardImage& image) { base_.GoOnBehind(image); }
   // Of the log: up to where Kept told, and up to where the parameters are.
   uint64_t kept_number() const { return kept_number_; }
   uint64_t settled_number() const;
@@ -400,8 +401,6 @@ class Shard {
   // another cut is not finished they are copied at once.
   StatusOr<Cut> BeginCut(bool delta) TD_REQUIRES(mu_);
   StatusOr<bool> CopySome(Cut& cut) TD_REQUIRES(mu_);  // true: there is no more
-  std::optional<uint64_t> Base() const;  // version of the image that deltas build upon
-  void ForgetBase() TD_REQUIRES(mu_);    // no image that there is may be one
   StatusOr<ShardImage> FinishCut(Cut& cut);
   void GiveUpCut(uint64_t number);
   ImageCopy CopyOf(Cut cut);  // by FinishCut; else by GiveUpCut
@@ -415,6 +414,7 @@ class Shard {
   Device& device_;
   Metrics& metrics_;
   Counters counters_;
+  DeltaBase base_;  // has a lock of its own: Kept may come from keep_first
 
   mutable Mutex mu_;
   Status broken_ TD_GUARDED_BY(mu_);  // not OK: an update failed half-way, or Shutdown
@@ -435,7 +435,6 @@ class Shard {
   // ... and the one with which the parameters became what they are. What was noted behind it, such
   // as gradients of the step in progress, is in no image: the log must keep it.
   uint64_t settled_number_ TD_GUARDED_BY(mu_) = 0;
-  uint64_t images_made_ TD_GUARDED_BY(mu_) = 0;
   bool replaying_ TD_GUARDED_BY(mu_) = false;
   OwedPushes owed_ TD_GUARDED_BY(mu_);
   bool waited_ TD_GUARDED_BY(mu_) = false;  // for values, since the start
@@ -450,11 +449,6 @@ class Shard {
   std::list<InitWaiter> init_waiters_ TD_GUARDED_BY(mu_);
   std::list<PullWaiter> pull_waiters_ TD_GUARDED_BY(mu_);
   std::map<std::string, BarrierState> barriers_ TD_GUARDED_BY(mu_);
-
-  mutable Mutex base_mu_;  // taken last: Kept may come from keep_first
-  std::optional<uint64_t> base_ TD_GUARDED_BY(base_mu_);
-  uint64_t base_order_min_ TD_GUARDED_BY(base_mu_) = 0;  // older images are of another past
-  int deltas_ TD_GUARDED_BY(base_mu_) = 0;               // made by itself since
 };
 
 }  // namespace tandem

@@ -17,8 +17,9 @@ constexpr Duration kPause = std::chrono::microseconds(50);
 ShardImage Shard::ImageHead(bool delta) {
   // No log brings back what came since the last update.
   if (options_.log == nullptr || options_.bug == ShardBug::kLogCutShort) Settle();
-  ShardImage image{config_, version_, settled_number_, {}, {}, {}, false, nullptr, ++images_made_};
-  if (delta) image.base = Base();
+  ShardImage image{.config = config_, .version = version_, .log_number = settled_number_};
+  image.order = base_.NextOrder();
+  if (delta) image.base = base_.version();
   image.has_previous = has_previous_ && options_.log != nullptr;
   if (!moves_.empty()) image.moves = std::make_shared<MoveState>(moves_);
   for (const Trainer& t : trainers_) image.marks.push_back(t.settled);
@@ -88,29 +89,9 @@ ImageCopy Shard::CopyOf(Cut cut) {
   };
 }
 
-std::optional<uint64_t> Shard::Base() const {
-  MutexLock lock(base_mu_);
-  return base_;
-}
-
-void Shard::ForgetBase() {
-  MutexLock lock(base_mu_);
-  base_.reset();
-  base_order_min_ = images_made_ + 1;
-}
-
 void Shard::Kept(const ShardImage& image) {
   kept_number_ = image.log_number;
-  MutexLock lock(base_mu_);
-  if (image.base || image.order < base_order_min_) return;
-  base_ = image.version;
-  deltas_ = 0;
-}
-
-void Shard::GoOnBehind(const ShardImage& image) {
-  MutexLock lock(base_mu_);
-  base_ = image.whole;
-  deltas_ = 0;
+  base_.Kept(image);
 }
 
 StatusOr<ShardImage> Shard::Image(bool delta) {
@@ -121,11 +102,10 @@ StatusOr<ShardImage> Shard::Image(bool delta) {
     if (!initialised()) {
       return FailedPrecondition("nothing to save: the first values are not there");
     }
-    if (delta && !Base()) {
+    if (delta && !base_.version()) {
       return FailedPrecondition(
           "no delta: since it began, went back to a checkpoint or gave rows away this server wrote "
-          "no "
-          "whole one; hint: tandem save");
+          "no whole one; hint: tandem save");
     }
     TD_ASSIGN_OR_RETURN(cut, BeginCut(delta));
   }

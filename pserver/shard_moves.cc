@@ -43,7 +43,7 @@ void Shard::NoteMove(LogEntry::Kind kind, MoveRecord record) {
     entry.move = std::make_shared<MoveRecord>(std::move(record));
     options_.log->Append(std::move(entry));
   }
-  ForgetBase();  // whose rows are not what they were because of their pushes alone
+  base_.Forget();  // whose rows are not what they were because of their pushes alone
   // What was gathered is behind this change in no image; then it is made twice, which changes
   // nothing.
   if (params_->NothingGathered()) Settle();
@@ -426,7 +426,7 @@ StatusOr<MapAnswer> Shard::Learn(const BucketMap& known) {
 
 Status Shard::ReplayMove(const LogEntry& entry) {
   if (params_ == nullptr) return FailedPrecondition("nothing is configured");
-  ForgetBase();
+  base_.Forget();
   switch (entry.kind) {
     case LogEntry::Kind::kMoveBegun:
       for (const BucketMove& m : entry.move->moves) moves_.begun[m.bucket] = m.epoch;

@@ -95,7 +95,7 @@ Status Shard::Replace(const ShardImage& head, std::unique_ptr<ShardParams> param
     owed_ = {};
     gone_.clear();
     restored_ = may_treat_otherwise_ = true;
-    ForgetBase();
+    base_.Forget();
     step_rate_.reset();
     SetTrainers(config_.trainers);
     for (const PushMark& mark : head.marks) {
