@@ -29,9 +29,6 @@ Shard::Counters::Counters(Metrics& m)
                            "Pushes that had NaN or infinity", {{"outcome", "skipped"}})),
       lost_pushes(m.GetCounter("tandem_pserver_lost_pushes_total",
                                "Pushes whose values were gone with their trainer and the server")),
-      waiting(m.GetGauge("tandem_pserver_waiting_calls", "Calls that wait for other trainers")),
-      lost(m.GetGauge("tandem_pserver_lost_trainers",
-                      "Trainers silent for so long that nobody waits for them")),
       owed(m.GetGauge("tandem_pserver_owed_pushes",
                       "Pushes whose values a server that was started again waits for")),
       barrier_wait(m.GetHistogram("tandem_pserver_barrier_wait_seconds",
@@ -53,7 +50,11 @@ Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device
       backend_(backend),
       device_(device),
       metrics_(metrics),
-      counters_(metrics) {}
+      counters_(metrics),
+      trainers_(clock, metrics),
+      init_calls_(trainers_),
+      pull_calls_(trainers_),
+      barriers_(trainers_, clock, counters_.barrier_wait) {}
 
 Shard::~Shard() { Shutdown(); }
 
@@ -138,7 +139,7 @@ Status Shard::SetUp(const ShardConfig& config) {
   table_metrics_.emplace(metrics_, params_->tables());
   config_ = config;
   moves_.placed = config.slices;
-  SetTrainers(config.trainers);
+  trainers_.Begin(config.trainers);
   return OkStatus();
 }
 
@@ -153,33 +154,27 @@ Status Shard::CheckCaller(const Caller& caller) {
     return InvalidArgument("trainer %d: ranks are 0 to %d", caller.trainer, config_.trainers - 1);
   }
   if (!replaying_) TD_RETURN_IF_ERROR(CheckOwed(caller));
-  Trainer& t = trainers_[caller.trainer];
-  if (caller.incarnation < t.incarnation) {
+  const uint64_t newest = trainers_[caller.trainer].incarnation;
+  if (caller.incarnation < newest) {
     return FailedPrecondition(
         "trainer %d was started again (incarnation %d); calls of incarnation %d are refused "
         "[TD4008]",
-        caller.trainer, t.incarnation, caller.incarnation);
+        caller.trainer, newest, caller.incarnation);
   }
-  if (caller.incarnation > t.incarnation) Adopt(caller);
-  t.seen = true;
-  if (t.lost) Found(caller.trainer);
-  t.last_seen = clock_.Now();
+  if (caller.incarnation > newest) Adopt(caller);
+  trainers_.Hear(caller.trainer);
+  if (trainers_.lost(caller.trainer)) trainers_.Find(caller.trainer);
   Thaw();
   return OkStatus();
 }
 
 void Shard::Adopt(const Caller& caller) {
   Note(LogEntry::Kind::kAdopt, {caller, 0, version_, 0, {}}, {});
-  Trainer& t = trainers_[caller.trainer];
+  Roster::Trainer& t = trainers_[caller.trainer];
   // What the older one keeps is gone with it: soon nobody asks for it.
   const bool soon = options_.replayable && !replaying_ && t.incarnation != 0 && initialised();
   if (soon && options_.save_soon) options_.save_soon();
-  t.incarnation = caller.incarnation;
-  t.taken = t.applied = SequenceWindow();
-  t.numbers = {};
-  t.completed = false;
-  t.told = 0;
-  t.adopted = version_;
+  t.Replace(caller.incarnation, version_);
   params_->DropGathered(caller.trainer);
   // What the first trainer said about the rate of this step may have been the older one's word.
   if (step_rate_ && step_rate_->first == caller.trainer) step_rate_.reset();
@@ -229,7 +224,7 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
     return FailedPrecondition("push before the first values are there (%d of %d slices)",
                               params_->given(), params_->size());
   }
-  const Trainer& t = trainers_[head.caller.trainer];
+  const Roster::Trainer& t = trainers_[head.caller.trainer];
   switch (t.taken.Look(head.sequence)) {
     case SequenceWindow::Seen::kTaken:
       if (options_.bug == ShardBug::kNoDedup) break;
@@ -339,7 +334,7 @@ Status Shard::OwnIfItWaits(const PushHead& head, PushTicket& ticket) {
 }
 
 Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
-  Trainer& t = trainers_[head.caller.trainer];
+  Roster::Trainer& t = trainers_[head.caller.trainer];
   TD_RETURN_IF_ERROR(OwnIfItWaits(head, ticket));
   if (config_.delay_compensation > 0 && !replaying_) {
     TD_RETURN_IF_ERROR(Compensate(head, ticket));
@@ -400,7 +395,7 @@ void Shard::Advance(Ready& ready) {
   ++version_;
   counters_.updates.Add(1);
   table_metrics_->Show(params_->tables());
-  for (Trainer& t : trainers_) t.applied = t.taken;
+  trainers_.ApplyTaken();
   if (options_.log != nullptr) Settle();
   TryCut(ready);
   // First, so that nobody who waits for this version waits for the checkpoint too.
@@ -426,11 +421,7 @@ void Shard::CheckpointNow(Ready& ready) {
 
 void Shard::Settle() {
   settled_number_ = log_number_;
-  for (size_t r = 0; r < trainers_.size(); ++r) {
-    Trainer& t = trainers_[r];
-    t.settled = {static_cast<int>(r), t.incarnation, t.completed,
-                 t.applied,           t.lost_pushes, t.numbers};
-  }
+  trainers_.Settle();
 }
 
 void Shard::Break(const Status& status, Ready& ready) {
@@ -446,7 +437,7 @@ void Shard::CompleteTrainer(int trainer, Ready& ready) {
   if (!params_->GaveAll(trainer)) params_->DropGathered(trainer);
   ApplyStepIfComplete(ready);
   WakeWaiters(ready);
-  WakeBarriers(ready);
+  barriers_.Wake(ready);
 }
 
 StatusOr<int> Shard::Complete(const Caller& caller) {
@@ -459,7 +450,7 @@ StatusOr<int> Shard::Complete(const Caller& caller) {
       Note(LogEntry::Kind::kComplete, {caller, 0, 0, 0, {}}, {});
       CompleteTrainer(caller.trainer, ready);
     }
-    for (const Trainer& other : trainers_) left += !other.completed;
+    for (const Roster::Trainer& other : trainers_) left += !other.completed;
   }
   Run(std::move(ready));
   return left;

@@ -16,7 +16,6 @@
 
 #include <atomic>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,14 +25,16 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/recent_sum.h"
 #include "pserver/bucket_move.h"
 #include "pserver/delta_base.h"
+#include "pserver/named_barriers.h"
 #include "pserver/owed_pushes.h"
+#include "pserver/roster.h"
 #include "pserver/shard_params.h"
 #include "pserver/shard_types.h"
 #include "pserver/table_metrics.h"
 #include "pserver/update_log.h"
+#include "pserver/wait_list.h"
 
 namespace tandem {
 
@@ -198,49 +199,21 @@ class Shard {
 
  private:
   friend class ShardRestore;
-  // Answers, given out behind the lock once what they tell of is written.
-  using Ready = std::vector<UpdateLog::Written>;
+  using Ready = ReadyAnswers;
 
-  struct Trainer {
-    bool seen = false, completed = false, lost = false;  // lost: ShardConfig::lost_after, a_sync
-    uint64_t incarnation = 0, pushes = 0, last_step = 0, skipped = 0;
-    uint64_t told = 0;                 // steps that it pushed, here or elsewhere, as its pulls say
-    uint64_t pulled = 0, adopted = 0;  // versions: of its last pull, when this one first called
-    SequenceWindow taken;              // includes the step being gathered
-    SequenceWindow applied;            // behind the parameters
-    SentNumbers numbers;               // as its pushes said
-    PushMark settled;                  // as it was at settled_number_
-    uint64_t lost_pushes = 0;
-    int waiting = 0;              // its calls that wait here
-    Time last_seen, waits_since;  // this: the first of those calls
-    Counter* waited = nullptr;    // seconds in which some did
-    RecentSum waited_recently;    // the same
-  };
-  struct Waiter {
-    int trainer;  // -1: an observer
-    Time since, deadline;
-  };
-  struct InitWaiter : Waiter {
+  struct InitCall : WaitingCall {
     Done<uint64_t> done;
   };
-  struct PullWaiter : Waiter {
+  struct PullCall : WaitingCall {
     PullQuery query;
     Done<PullResult> done;
-  };
-  struct BarrierWaiter : Waiter {
-    uint64_t generation;
-    std::function<void(Status)> done;
-  };
-  struct BarrierState {
-    uint64_t released = 0;
-    std::list<BarrierWaiter> waiters;
   };
   struct Counters {
     explicit Counters(Metrics& metrics);
     Counter &pushes, &push_bytes, &duplicates, &refused, &pulls, &pull_bytes, &updates;
     Counter &rejected, &skipped;  // for NaN and infinity
     Counter& lost_pushes;
-    Gauge &waiting, &lost, &owed;
+    Gauge& owed;
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness, &hold;
   };
   // An image that may still lack its values (DenseTable::BeginCut, SparseTable::BeginCut).
@@ -298,11 +271,8 @@ class Shard {
   PushHead Emptied(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Status Compensate(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Duration SilenceMax() const TD_REQUIRES(mu_);
-  bool IsNeeded() const TD_REQUIRES(mu_);
-  bool CanBeLost(const Trainer& t) const TD_REQUIRES(mu_);
+  bool LosesTrainers() const TD_REQUIRES(mu_);  // that are silent
   void LoseSilentTrainers(Time now, Ready& ready) TD_REQUIRES(mu_);
-  void Found(int trainer) TD_REQUIRES(mu_);  // a lost one calls again
-  void ShowLost() TD_REQUIRES(mu_);          // in the metrics
 
   // shard_replay.cc
   void NotePush(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
@@ -374,23 +344,14 @@ class Shard {
   bool CanAnswer(const PullQuery& query) const TD_REQUIRES(mu_);
   StatusOr<PullResult> MakePull(const PullQuery& query) TD_REQUIRES(mu_);
   void WakeWaiters(Ready& ready) TD_REQUIRES(mu_);
-  void WakeBarriers(Ready& ready) TD_REQUIRES(mu_);
   void FailAllWaiters(const Status& status, Ready& ready) TD_REQUIRES(mu_);
   void FailGonePulls(Ready& ready) TD_REQUIRES(mu_);  // of what is here no more
-  template <typename List, typename Why>
-  void FailSome(List& list, Ready& ready, const Why& why) TD_REQUIRES(mu_);
-  void SetTrainers(int count) TD_REQUIRES(mu_);  // none of which has called yet
-  void BeginWait(int trainer) TD_REQUIRES(mu_);
-  void EndWait(const Waiter& waiter) TD_REQUIRES(mu_);
   std::vector<int> MissingAtStep() const TD_REQUIRES(mu_);
-  // Trainers that have not completed and pushed fewer steps.
-  std::vector<int> Behind(uint64_t steps) const TD_REQUIRES(mu_);
   void Hear(int trainer, uint64_t min_step, Ready& ready) TD_REQUIRES(mu_);
   bool HasNoRows() const TD_REQUIRES(mu_);  // any more; trainers push none here
-  static bool Gone(const Trainer& t) { return t.completed || t.lost; }  // nobody waits for it
-  std::vector<int> MissingAtBarrier(const BarrierState& barrier) const TD_REQUIRES(mu_);
   std::vector<int> Awaited() const TD_REQUIRES(mu_);
-  Status PullDeadline(const PullWaiter& waiter, Time now) const TD_REQUIRES(mu_);
+  Status InitDeadline(const InitCall& call, Time now) const TD_REQUIRES(mu_);
+  Status PullDeadline(const PullCall& call, Time now) const TD_REQUIRES(mu_);
   Status LostTrainer(Time now) const TD_REQUIRES(mu_);
 
   // shard_checkpoint.cc
@@ -444,11 +405,10 @@ class Shard {
   bool cutting_ TD_GUARDED_BY(mu_) = false;  // there is a cut that is not finished,
   uint64_t cuts_ TD_GUARDED_BY(mu_) = 0;     // ... this one
   std::optional<std::pair<int, float>> step_rate_ TD_GUARDED_BY(mu_);  // trainer, learning rate
-  std::vector<Trainer> trainers_ TD_GUARDED_BY(mu_);
-  int waiting_ TD_GUARDED_BY(mu_) = 0;  // calls of all of them
-  std::list<InitWaiter> init_waiters_ TD_GUARDED_BY(mu_);
-  std::list<PullWaiter> pull_waiters_ TD_GUARDED_BY(mu_);
-  std::map<std::string, BarrierState> barriers_ TD_GUARDED_BY(mu_);
+  Roster trainers_ TD_GUARDED_BY(mu_);
+  WaitList<InitCall> init_calls_ TD_GUARDED_BY(mu_);
+  WaitList<PullCall> pull_calls_ TD_GUARDED_BY(mu_);
+  NamedBarriers barriers_ TD_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem

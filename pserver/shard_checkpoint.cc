@@ -22,7 +22,7 @@ ShardImage Shard::ImageHead(bool delta) {
   if (delta) image.base = base_.version();
   image.has_previous = has_previous_ && options_.log != nullptr;
   if (!moves_.empty()) image.moves = std::make_shared<MoveState>(moves_);
-  for (const Trainer& t : trainers_) image.marks.push_back(t.settled);
+  image.marks = trainers_.marks();
   image.tables.resize(params_->tables().size());
   if (image.has_previous) params_->CopyPreviousRows(image);
   return image;
@@ -129,14 +129,7 @@ ShardInfo Shard::Info() const {
   }
   for (int b = 0; b < kRowBuckets; ++b) info.buckets += Serves(b);
   info.map_version = moves_.map.version();
-  const Time now = clock_.Now();
-  for (int r = 0; r < static_cast<int>(trainers_.size()); ++r) {
-    const Trainer& t = trainers_[r];
-    info.trainers.push_back(
-        {r, t.seen, t.completed, t.lost, t.incarnation, t.pushes, t.last_step, t.skipped,
-         t.lost_pushes, t.waiting != 0 ? 0 : Seconds(now - t.last_seen),
-         t.waited == nullptr ? 0 : t.waited->Value(), t.waited_recently.Sum(now)});
-  }
+  info.trainers = trainers_.Info();
   return info;
 }
 

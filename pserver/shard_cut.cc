@@ -58,7 +58,7 @@ StatusOr<HeldPushes> Shard::HoldPushes(const std::string& job, uint64_t cut, Dur
     }
     HeldPushes answer{{}, moves_.map};
     for (int r = 0; r < config_.trainers; ++r) {
-      const Trainer& t = trainers_[static_cast<size_t>(r)];
+      const Roster::Trainer& t = trainers_[r];
       if (SentNumbers::At(t.numbers.sent, options_.index) < t.taken.highest()) {
         return FailedPrecondition(
             "trainer %d does not say which of its messages are one push (PushRequest.sent); hint: "
@@ -125,7 +125,7 @@ Status Shard::CheckHold(const PushHead& head) {
 }
 
 Status Shard::CheckCutOf(const CutMark& mark) const {
-  const Trainer& t = trainers_[static_cast<size_t>(mark.trainer)];
+  const Roster::Trainer& t = trainers_[mark.trainer];
   if (t.incarnation != mark.incarnation) {
     return Aborted("trainer %d was started again meanwhile", mark.trainer);
   }
@@ -161,14 +161,14 @@ void Shard::TakeCut(const std::string& job, CutOrder order, Done<CutImage> done)
     }
     for (int r = 0; r < config_.trainers; ++r) {
       const auto i = static_cast<size_t>(r);
-      if (order.marks.size() != trainers_.size() || order.marks[i].trainer != r) {
+      if (std::ssize(order.marks) != trainers_.size() || order.marks[i].trainer != r) {
         return InvalidArgument("cut %d: expected marks of all %d trainers, in their order",
                                order.cut, config_.trainers);
       }
     }
     // An older incarnation, which others refuse, must not push here what they do not have.
     for (const CutMark& mark : order.marks) {
-      if (mark.incarnation <= trainers_[static_cast<size_t>(mark.trainer)].incarnation) continue;
+      if (mark.incarnation <= trainers_[mark.trainer].incarnation) continue;
       Adopt({job, mark.trainer, mark.incarnation});
     }
     hold_.until = clock_.Now() + order.lease;

@@ -89,9 +89,9 @@ StatusOr<BucketParcel> Shard::MakeParcel() {
   TD_ASSIGN_OR_RETURN(parcel.slices, params_->SlicesOf(parcel.moves, previous));
   if (options_.bug == ShardBug::kMarksStay) return parcel;
   parcel.marks = moves_.inherited;
-  for (size_t r = 0; r < trainers_.size(); ++r) {
-    const Trainer& t = trainers_[r];
-    const PushMark mark{static_cast<int>(r), t.incarnation, t.completed, t.taken};
+  for (int r = 0; r < trainers_.size(); ++r) {
+    const Roster::Trainer& t = trainers_[r];
+    const PushMark mark{r, t.incarnation, t.completed, t.taken};
     AddMark({options_.index, mark, t.pushes, t.last_step}, parcel.marks);
   }
   return parcel;
@@ -194,7 +194,7 @@ Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
     status = Offer(job, parcel);
     // Trainers may be further than this server knew.
     WakeWaiters(ready);
-    WakeBarriers(ready);
+    barriers_.Wake(ready);
   }
   Run(std::move(ready));
   return status;
@@ -280,15 +280,8 @@ void Shard::TakeMark(const ServerMark& mark, int source) {
   if (mark.server != options_.index) AddMark(mark, moves_.inherited);
   const int trainer = mark.mark.trainer;
   if (mark.server != source || trainer < 0 || trainer >= config_.trainers) return;
-  Trainer& t = trainers_[static_cast<size_t>(trainer)];
-  if (mark.mark.incarnation > t.incarnation) {
-    t.incarnation = mark.mark.incarnation;
-    t.taken = t.applied = SequenceWindow();
-    t.numbers = {};
-    t.completed = false;
-    t.told = 0;
-    t.adopted = version_;
-  }
+  Roster::Trainer& t = trainers_[trainer];
+  if (mark.mark.incarnation > t.incarnation) t.Replace(mark.mark.incarnation, version_);
   if (mark.mark.incarnation != t.incarnation) return;
   t.completed |= mark.mark.completed;
   if (mark.pushes != 0) t.last_step = std::max(t.last_step, mark.last_step);

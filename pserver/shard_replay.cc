@@ -60,9 +60,7 @@ Status Shard::Waits() const {
 
 Status Shard::CheckOwed(const Caller& caller) {
   if (owed_.empty()) return OkStatus();
-  Trainer& t = trainers_[caller.trainer];
-  t.seen = true;
-  t.last_seen = clock_.Now();
+  trainers_.Hear(caller.trainer);
   owed_.Lose(caller.trainer, caller.incarnation);
   TD_RETURN_IF_ERROR(RunOwed());
   if (owed_.empty()) return OkStatus();

@@ -97,16 +97,8 @@ Status Shard::Replace(const ShardImage& head, std::unique_ptr<ShardParams> param
     restored_ = may_treat_otherwise_ = true;
     base_.Forget();
     step_rate_.reset();
-    SetTrainers(config_.trainers);
-    for (const PushMark& mark : head.marks) {
-      if (mark.trainer < 0 || mark.trainer >= config_.trainers) continue;
-      Trainer& t = trainers_[mark.trainer];
-      t.incarnation = mark.incarnation;
-      t.completed = mark.completed;
-      t.taken = t.applied = mark.applied;
-      t.lost_pushes = mark.lost_pushes;
-      t.numbers = mark.numbers;
-    }
+    trainers_.Begin(config_.trainers);
+    trainers_.Restore(head.marks);
     Settle();
   }
   Run(std::move(ready));

@@ -50,7 +50,8 @@ Status Shard::TakeStep(const BucketParcel& parcel, bool idle) {
   if (idle) {
     version_ = parcel.version;
     has_previous_ = parcel.has_previous;
-    for (Trainer& t : trainers_) t.adopted = version_;  // the steps before are none of its own
+    for (Roster::Trainer& t : trainers_)
+      t.adopted = version_;  // the steps before are none of its own
   }
   return OkStatus();
 }

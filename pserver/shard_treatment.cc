@@ -90,15 +90,11 @@ Status Shard::Compensate(const PushHead& head, PushTicket& ticket) {
 
 Duration Shard::SilenceMax() const { return std::min(config_.step_timeout, config_.lost_after); }
 
-// In sync mode a step is complete with everybody alone: there those who wait are told.
-bool Shard::CanBeLost(const Trainer& t) const {
-  return config_.mode != ShardMode::kSync && initialised() && !Gone(t) && t.waiting == 0 &&
-         IsNeeded();
-}
-
-// Whether trainers have a reason to call. Pserver 0 has the barriers.
-bool Shard::IsNeeded() const {
-  if (options_.index == 0 || (params_ != nullptr && params_->slices().size() != 0)) return true;
+// Where a trainer has a reason to call (pserver 0 has the barriers). In sync mode a step is
+// complete with everybody alone: there those who wait are told.
+bool Shard::LosesTrainers() const {
+  if (config_.mode == ShardMode::kSync || !initialised()) return false;
+  if (options_.index == 0 || params_->slices().size() != 0) return true;
   for (int b = 0; b < kRowBuckets; ++b) {
     if (Serves(b)) return true;
   }
@@ -106,31 +102,13 @@ bool Shard::IsNeeded() const {
 }
 
 void Shard::LoseSilentTrainers(Time now, Ready& ready) {
-  bool any = false;
-  for (Trainer& t : trainers_) {
-    if (!CanBeLost(t) || now - t.last_seen < config_.lost_after) continue;
-    t.lost = any = true;
-    owed_.Lose(static_cast<int>(&t - trainers_.data()), UINT64_MAX);
-    LOG(WARNING) << "trainer " << &t - trainers_.data() << " is lost: nothing heard from it for "
-                 << FormatDuration(now - t.last_seen) << " (worker_update_interval_secs); nobody "
-                 << "waits for it until it calls again";
-  }
-  if (!any) return;
+  if (!LosesTrainers()) return;
+  const std::vector<int> lost = trainers_.LoseSilent(now, config_.lost_after);
+  if (lost.empty()) return;
+  for (int r : lost) owed_.Lose(r, UINT64_MAX);
   if (const Status again = RunOwed(); !again.ok()) FailAllWaiters(again, ready);
-  ShowLost();
   WakeWaiters(ready);
-  WakeBarriers(ready);
-}
-
-void Shard::ShowLost() {
-  counters_.lost.Set(static_cast<double>(
-      std::count_if(trainers_.begin(), trainers_.end(), [](const Trainer& t) { return t.lost; })));
-}
-
-void Shard::Found(int trainer) {
-  trainers_[trainer].lost = false;
-  ShowLost();
-  LOG(WARNING) << "trainer " << trainer << " was lost and calls again";
+  barriers_.Wake(ready);
 }
 
 }  // namespace tandem

@@ -1,0 +1,54 @@
+// Barriers of a job's trainers, by name.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pserver/wait_list.h"
+
+namespace tandem {
+
+// A barrier is released when all trainers that are not gone (Roster) wait in it; in between nobody
+// waits in one for which nobody else is missing. Not thread-safe (the shard's lock guards it).
+class NamedBarriers {
+ public:
+  struct Call : WaitingCall {
+    uint64_t generation = 0;  // counts the uses of a name from 1
+    std::function<void(Status)> done;
+  };
+
+  // All must outlive it. `waited` gets the seconds that a call which was released waited.
+  NamedBarriers(Roster& roster, const Clock& clock, Histogram& waited)
+      : roster_(roster), clock_(clock), waited_(waited) {}
+
+  // The call waits in `name`, is released by it with others, or has its answer at once: where its
+  // generation was released already, or it is refused.
+  void Enter(const std::string& name, Call call, ReadyAnswers& ready);
+  // Releases what can be. To be called whenever a trainer is gone.
+  void Wake(ReadyAnswers& ready);
+
+  // Trainers for which somebody waits.
+  std::vector<int> Missing() const;
+  void Expire(Time now, ReadyAnswers& ready);  // DEADLINE_EXCEEDED naming who is missing
+  void FailAll(const Status& status, ReadyAnswers& ready);
+  Time NextDeadline() const;  // Time::max(): nobody waits
+
+ private:
+  struct Barrier {
+    explicit Barrier(Roster& roster) : calls(roster) {}
+    uint64_t released = 0;  // the newest generation that was
+    WaitList<Call> calls;
+  };
+  Status Check(const std::string& name, const Call& call) const;
+  std::vector<int> MissingAt(const Barrier& barrier) const;
+
+  Roster& roster_;
+  const Clock& clock_;
+  Histogram& waited_;
+  std::map<std::string, Barrier> barriers_;
+};
+
+}  // namespace tandem
