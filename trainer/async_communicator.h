@@ -1,4 +1,4 @@
-// Gradients out and parameters back behind a trainer's back, as the seeds' Communicator does it:
+// Gradients out and parameters back behind a trainer's back, as Fleet's Communicator does it:
 // the trainer lays the gradients of a step into a queue and goes on; senders merge what waits there
 // and push it; parameters that came meanwhile are taken between two steps, all together.
 #pragma once

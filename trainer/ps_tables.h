@@ -1,6 +1,6 @@
 // The tables of a trainer in pserver mode: parameters with sparse gradients, of which the servers
 // hold the rows. Before a step the rows of its batch come from there, behind it their gradients are
-// pushed. The trainer keeps a whole copy, as the seeds' is_sparse does, in which those rows are
+// pushed. The trainer keeps a whole copy, as Fleet's is_sparse does, in which those rows are
 // brought up to date; of tables that are is_distributed it has the rows of the batch alone.
 #pragma once
 

@@ -54,7 +54,7 @@ bool IsAlias(const google::protobuf::FieldDescriptor& field, std::string_view na
 // Whether the type is DistributedStrategy.
 bool IsStrategy(const google::protobuf::Descriptor& type);
 
-// Names that stand in the seeds or in files of the reference and are not knobs here: what to do
+// Names that stand in Fleet's guide or files of the reference and are not knobs here: what to do
 // instead; "" for any other name.
 std::string_view InsteadOf(std::string_view name);
 

@@ -4,7 +4,7 @@
 //   - bool and enum values in any case, Python's True, False and None; an integer may be
 //   written 20.0
 //   - the other spellings that a knob lists (knob.proto), with a note
-//   - a knob of the strategy that stands in another message of the strategy, as in the seeds'
+//   - a knob of the strategy that stands in another message of the strategy, as in Fleet's
 //     BuildStrategy = {num_iteration_per_drop_scope: 30}: it is put where it belongs, with a note
 // Refused: NaN and infinity, values outside a knob's range, a field given twice, unknown names.
 #pragma once

@@ -1,4 +1,4 @@
-// Some rows of a tall matrix (the seeds' SelectedRows): the gradient of a table lookup.
+// Some rows of a tall matrix (Paddle's SelectedRows): the gradient of a table lookup.
 #pragma once
 
 #include <cstdint>

@@ -80,8 +80,8 @@ enum class ProfileOrder : uint8_t { kTotal, kCalls, kMax, kMin, kAverage };
 // Rows in descending order (kMin too), one per operator type, or with `detail` per operator.
 std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool detail);
 
-// The seeds' columns (Event, Calls, Total, Min., Max., Ave., Ratio.), times in ms, and of each row
-// the operations and the bytes a second, each with its share of `peak`.
+// The columns of Paddle's profiler (Event, Calls, Total, Min., Max., Ave., Ratio.), times in ms, of
+// each row the operations and the bytes a second, each with its share of `peak`.
 std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak);
 
 // How much of communication is hidden behind other work.

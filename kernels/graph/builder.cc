@@ -250,7 +250,7 @@ std::string ProgramBuilder::SigmoidLoss(const std::string& logits, const std::st
 }
 
 std::string ProgramBuilder::Auc(const std::string& probability, const std::string& label) {
-  constexpr int64_t kBuckets = 4096;  // as in the seeds
+  constexpr int64_t kBuckets = 4096;  // as Paddle's auc has
   const std::string layer = NextName("auc");
   std::vector<std::string> counts;
   for (const char* suffix : {"@positive", "@negative"}) {

@@ -13,7 +13,7 @@ namespace tandem {
 
 // The type (see OptimizerTypes) and its settings: attributes of the optimizer's operator (mu,
 // use_nesterov, beta1, ...; docs/op_support.md) and those of all optimizers, which change the
-// gradient before it, in the seeds' order:
+// gradient before it, in Paddle's order:
 //   clip_min, clip_max   double  values are cut to [clip_min, clip_max]
 //   clip_norm            double  a parameter's gradient is scaled down to this 2-norm
 //   clip_global_norm     double  all gradients together are scaled down to this 2-norm

@@ -1,4 +1,4 @@
-// Sparse gradients inside a program (the seeds' SelectedRows): a gradient of a variable
+// Sparse gradients inside a program (Paddle's SelectedRows): a gradient of a variable
 // [height, dim] is a pair of variables of fixed size,
 //   Rows   i64 [n]       row numbers, ascending, each once; -1 behind the last one
 //   Values f32 [n, dim]  those rows of the gradient; zeros where Rows is -1

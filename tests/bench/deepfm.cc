@@ -4,7 +4,7 @@
 
 namespace tandem::bench {
 
-// 39 columns and a million ids as in the click-prediction jobs of the seeds' time; hidden layers of
+// 39 columns and a million ids as in the click-prediction jobs of Fleet's time; hidden layers of
 // the paper (Guo et al., IJCAI 2017, section 3.1). Adagrad: the update of a sparse gradient is that
 // of the dense one, for the peer too.
 StatusOr<Report> DeepFmDense(const RunOptions& options) {

@@ -255,17 +255,17 @@ class GpuList:
 
     # ---- Speed --------------------------------------------------------------------------------
 
-    def seed_job(self):
-        """The seeds' job, as it prints itself."""
+    def guide_job(self):
+        """The job of Fleet's guide, as it prints itself."""
         path = os.path.join(self.root, "deploy", "examples", "resnet50.pbtxt")
         if self.small or not os.path.exists(path):
-            return self.add("the seeds' resnet50", None, "" if self.small else f"no {path}")
+            return self.add("the guide's resnet50", None, "" if self.small else f"no {path}")
         code, text = self.call([os.path.join(self.root, "bin", "tandem-trainer"),
                                 "--job_file=" + path, "--place=cuda", "--steps_max=60",
                                 "--log_format=fleet", "--eval_every_epochs=0"], 60)
         lines = [line for line in text.splitlines() if "speed:" in line]
-        return self.add("the seeds' resnet50", code == 0 and len(lines) > 10,
-                        "\n".join(lines[-3:] + ["the seeds printed about 520 on a V100"])
+        return self.add("the guide's resnet50", code == 0 and len(lines) > 10,
+                        "\n".join(lines[-3:] + ["Fleet's guide prints about 520 on a V100"])
                         if code == 0 else f"exit code {code}\n" + text[-1500:])
 
     @staticmethod
@@ -375,7 +375,7 @@ class GpuList:
         items.append(("gpu_kernels_test", lambda: self.gtest("gpu_kernels_test", 90, *kernels)))
         items += [(f"losses of {row[0]}", lambda row=row: self.losses(*row))
                   for row in self.jobs.losses()]
-        items += [("AMP scale", self.amp), ("the seeds' resnet50", self.seed_job)]
+        items += [("AMP scale", self.amp), ("the guide's resnet50", self.guide_job)]
         speeds = self.jobs.speeds()
         items += [(row[0], lambda row=row: self.speed(*row)) for row in speeds]
         # Compiling takes long.

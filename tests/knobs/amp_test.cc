@@ -66,7 +66,7 @@ TEST_F(AmpTest, CustomLists) {
   EXPECT_EQ(InputType(black, "pool2d"), DType::kF32) << "it follows";
   EXPECT_EQ(InputType(black, "fc"), DType::kBF16);
   const Program seeds = Amp({{"custom_black_list", "mul"}}).train;
-  EXPECT_EQ(InputType(seeds, "fc"), DType::kF32) << "the seeds' name";
+  EXPECT_EQ(InputType(seeds, "fc"), DType::kF32) << "Paddle's name";
   const std::string filter = Programs({}).train.VarsOf(VarKind::kParam)[0]->name;
   const Program var = Amp({{"custom_black_varnames", filter}}).train;
   EXPECT_EQ(InputType(var, "conv2d"), DType::kF32) << filter;

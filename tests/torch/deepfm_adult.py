@@ -110,7 +110,7 @@ CASES = {
              lambda p: O.Adam(p, lr=0.001, weight_decay=1e-5), None),
     "adamw": (["type=adamw", "learning_rate=0.001", "weight_decay=0.1"],
               lambda p: O.AdamW(p, lr=0.001, weight_decay=0.1), None),
-    # Epsilon stands elsewhere in the seeds' formula than in PyTorch's: here it is too small to matter.
+    # Epsilon stands elsewhere in Paddle's formula than in PyTorch's: it is too small to matter.
     "adamax": (["type=adamax", "learning_rate=0.002", "epsilon=1e-20"],
                lambda p: O.Adamax(p, lr=0.002, eps=1e-20), None),
     "adagrad": (["type=adagrad", "learning_rate=0.02", "epsilon=1e-6"],

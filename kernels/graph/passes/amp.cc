@@ -49,16 +49,16 @@ constexpr Row kRows[] = {
     {"transpose", List::kGray},
 };
 
-// The seeds' names of operators that are called otherwise here.
-constexpr std::pair<const char*, const char*> kSeedNames[] = {{"mul", "fc"},
-                                                              {"matmul_v2", "matmul"},
-                                                              {"reshape2", "reshape"},
-                                                              {"flatten2", "reshape"},
-                                                              {"transpose2", "transpose"}};
+// Paddle's names of operators that are called otherwise here.
+constexpr std::pair<const char*, const char*> kPaddleNames[] = {{"mul", "fc"},
+                                                                {"matmul_v2", "matmul"},
+                                                                {"reshape2", "reshape"},
+                                                                {"flatten2", "reshape"},
+                                                                {"transpose2", "transpose"}};
 
 std::string OurName(const std::string& type) {
-  for (const auto& [seed, ours] : kSeedNames) {
-    if (type == seed) return ours;
+  for (const auto& [theirs, ours] : kPaddleNames) {
+    if (type == theirs) return ours;
   }
   return type;
 }

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// When a group of gradients is full (the seeds' fuse_grad_size_in_MB and fuse_grad_size_in_TFLOPS,
+// When a group of gradients is full (Fleet's fuse_grad_size_in_MB and fuse_grad_size_in_TFLOPS,
 // which counts gradients, not operations), and what the last one may be (last_comm_group_size_MB).
 struct GroupRule {
   double group_mb = 32;        // MiB at which a group closes; <= 0: one group per layer

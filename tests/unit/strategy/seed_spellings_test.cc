@@ -1,4 +1,4 @@
-// The seeds' own ways of writing the strategy load, and what was rewritten is told.
+// A strategy as Fleet's guide (PaddlePaddle, 2020) writes it loads; what was rewritten is told.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST(SeedSpellings, EachLandsWhereItBelongs) {
   }
 }
 
-// The strategy of the seeds' ResNet-50 job, all of it.
+// The strategy of the ResNet-50 job in Fleet's guide, all of it.
 TEST(SeedSpellings, WholeStrategyOfTheResNetJob) {
   const char* text = R"(
     sync_nccl_allreduce: True  nccl_comm_num: 2  fuse_all_reduce_ops: True
