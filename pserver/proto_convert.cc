@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "common/base/crc32c.h"
+#include "common/rpc/optimizer_def.h"
 #include "proto/pserver.pb.h"
 #include "pserver/buffer_pool.h"
 
@@ -162,15 +163,7 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request) {
   request->set_job(config.job);
   request->set_trainers(static_cast<uint32_t>(config.trainers));
   request->set_mode(config.mode == ShardMode::kSync ? UPDATE_MODE_SYNC : UPDATE_MODE_A_SYNC);
-  request->mutable_optimizer()->set_type(config.optimizer.type);
-  for (const auto& [name, value] : config.optimizer.attrs) {
-    OptimizerAttr* attr = request->mutable_optimizer()->add_attr();
-    attr->set_name(name);
-    if (const bool* b = std::get_if<bool>(&value)) attr->set_b(*b);
-    if (const int64_t* i = std::get_if<int64_t>(&value)) attr->set_i(*i);
-    if (const double* f = std::get_if<double>(&value)) attr->set_f(*f);
-    if (const std::string* s = std::get_if<std::string>(&value)) attr->set_s(*s);
-  }
+  FillOptimizer(config.optimizer, request->mutable_optimizer());
   for (const SliceSpec& s : config.slices) {
     ToProto(s, request->add_slice());
   }

@@ -107,7 +107,7 @@ class ElasticRun {
   const std::string file_;
   StopSwitch& stop_;
   const Clock& clock_;
-  OpenedData data_;
+  TrainAndTest data_;
   std::unique_ptr<EventFile> events_;  // once this process has been rank 0
   std::shared_ptr<const KeptState> kept_;
   std::vector<int> members_;  // of the world that this process knew last

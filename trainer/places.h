@@ -52,7 +52,7 @@ class Places {
                   const RankInfo& worker, std::unique_ptr<Communicator> communicator,
                   const Clock& clock);
 
-  OpenedData data_;
+  TrainAndTest data_;
   std::vector<Place> places_;
 };
 

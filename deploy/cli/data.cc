@@ -33,7 +33,7 @@ using Json = nlohmann::ordered_json;
 bool IsJob(const std::string& path) { return path.ends_with(".pbtxt"); }
 
 struct OpenedJob {
-  OpenedData data;
+  TrainAndTest data;
   std::string format;
 };
 

@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
+#include "common/rpc/optimizer_def.h"
 #include "common/tensor/table_rules.h"
 #include "pserver/client/client_impl.h"
 #include "pserver/client/grpc_carrier.h"
@@ -73,15 +74,7 @@ void PsClient::Impl::FillConfigure(const Server& server, PsMode mode, const PsOp
   request->set_protocol(1);
   request->set_trainers(static_cast<uint32_t>(options.trainers));
   request->set_mode(mode == PsMode::kSync ? UPDATE_MODE_SYNC : UPDATE_MODE_A_SYNC);
-  request->mutable_optimizer()->set_type(optimizer.type);
-  for (const auto& [name, value] : optimizer.attrs) {
-    OptimizerAttr* attr = request->mutable_optimizer()->add_attr();
-    attr->set_name(name);
-    if (const bool* b = std::get_if<bool>(&value)) attr->set_b(*b);
-    if (const int64_t* i = std::get_if<int64_t>(&value)) attr->set_i(*i);
-    if (const double* f = std::get_if<double>(&value)) attr->set_f(*f);
-    if (const std::string* s = std::get_if<std::string>(&value)) attr->set_s(*s);
-  }
+  FillOptimizer(optimizer, request->mutable_optimizer());
   for (size_t b : server.blocks) {
     const PsVariable& variable = variables[blocks[b].variable];
     SliceDef* def = request->add_slice();

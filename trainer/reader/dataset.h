@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,12 @@ class Dataset {
 
   // One line about where the samples come from, for the log.
   virtual std::string Describe() const = 0;
+};
+
+// What is there of a job's data.
+struct TrainAndTest {
+  std::unique_ptr<Dataset> train, test;  // test: where there are test data
+  std::vector<std::string> warnings;     // the first bad records: "file:line: why"
 };
 
 }  // namespace tandem

@@ -20,8 +20,8 @@
 namespace tandem {
 namespace {
 
-StatusOr<OpenedData> Mnist(const DataConfig& config, const std::string& dir, bool with_test) {
-  OpenedData data;
+StatusOr<TrainAndTest> Mnist(const DataConfig& config, const std::string& dir, bool with_test) {
+  TrainAndTest data;
   MnistOptions files;
   files.dir = dir;
   files.samples_max = static_cast<uint32_t>(config.train_samples_max());
@@ -68,17 +68,15 @@ RecordFiles FilesOf(const DataConfig& data, const Config& config, const std::str
   return files;
 }
 
-// A share of the records is test data whether anybody evaluates or not.
-StatusOr<OpenedData> Opened(const char* format, StatusOr<TrainAndTest> data, bool with_test) {
+StatusOr<TrainAndTest> Opened(const char* format, StatusOr<TrainAndTest> data, bool with_test) {
   if (!data.ok()) return Annotate(data.status(), std::string("data.") + format);
   if (with_test && data->test == nullptr) {
     return InvalidArgument("data.%s: no test data; set test_file or test_share", format);
   }
-  if (!with_test) data->test = nullptr;
-  return OpenedData{std::move(data->train), std::move(data->test), std::move(data->warnings)};
+  return data;
 }
 
-StatusOr<OpenedData> Criteo(const DataConfig& config, const std::string& dir, bool with_test) {
+StatusOr<TrainAndTest> Criteo(const DataConfig& config, const std::string& dir, bool with_test) {
   CriteoOptions options;
   options.files = FilesOf(config, config.criteo(), dir, with_test);
   TD_ASSIGN_OR_RETURN(options.separator, SeparatorOf("data.criteo", config.criteo().separator()));
@@ -88,7 +86,7 @@ StatusOr<OpenedData> Criteo(const DataConfig& config, const std::string& dir, bo
   return Opened("criteo", OpenCriteo(options), with_test);
 }
 
-StatusOr<OpenedData> LibSvm(const DataConfig& config, const std::string& dir, bool with_test) {
+StatusOr<TrainAndTest> LibSvm(const DataConfig& config, const std::string& dir, bool with_test) {
   LibSvmOptions options;
   options.files = FilesOf(config, config.libsvm(), dir, with_test);
   options.ids = config.libsvm().ids();
@@ -110,7 +108,7 @@ ExampleFeature::Kind KindOf(const ExampleFeatureConfig& feature) {
 }
 
 // Files of either format; each says itself which one it is.
-StatusOr<OpenedData> Examples(const DataConfig& config, const std::string& dir, bool with_test) {
+StatusOr<TrainAndTest> Examples(const DataConfig& config, const std::string& dir, bool with_test) {
   ExampleOptions options;
   options.files = FilesOf(config, config.examples(), dir, with_test);
   for (const ExampleFeatureConfig& feature : config.examples().feature()) {
@@ -136,11 +134,11 @@ Status Channels(const char* field, const google::protobuf::RepeatedField<float>&
 }
 
 // `raw`: ImageListOptions::raw.
-StatusOr<OpenedData> ImageLists(const DataConfig& config, const std::string& dir, bool with_test,
-                                bool raw) {
+StatusOr<TrainAndTest> ImageLists(const DataConfig& config, const std::string& dir, bool with_test,
+                                  bool raw) {
   TD_ASSIGN_OR_RETURN(ImageListOptions options, ImageOptionsOf(config, dir));
   options.raw = raw;
-  OpenedData data;
+  TrainAndTest data;
   TD_ASSIGN_OR_RETURN(data.train, OpenImageList(options, &data.warnings));
   if (!with_test) return data;
   options.list = dir + "/" + config.images().test_list();
@@ -150,11 +148,11 @@ StatusOr<OpenedData> ImageLists(const DataConfig& config, const std::string& dir
   return data;
 }
 
-StatusOr<OpenedData> Images(const DataConfig& config, const std::string& dir, bool with_test) {
+StatusOr<TrainAndTest> Images(const DataConfig& config, const std::string& dir, bool with_test) {
   return ImageLists(config, dir, with_test, false);
 }
 
-StatusOr<OpenedData> CsvFiles(const DataConfig& config, const std::string& dir, bool with_test) {
+StatusOr<TrainAndTest> CsvFiles(const DataConfig& config, const std::string& dir, bool with_test) {
   const CsvConfig& csv = config.csv();
   CsvOptions options;
   options.train_path = dir + "/" + csv.train_file();
@@ -169,12 +167,10 @@ StatusOr<OpenedData> CsvFiles(const DataConfig& config, const std::string& dir, 
   for (const CsvColumnConfig& column : csv.column()) {
     options.columns.push_back({column.name(), KindOf(column), column.ids()});
   }
-  TD_ASSIGN_OR_RETURN(TrainAndTest data, OpenCsv(options));
-  return OpenedData{std::move(data.train), std::move(data.test), std::move(data.warnings)};
+  return OpenCsv(options);
 }
 
-StatusOr<OpenedData> SkipGramText(const DataConfig& config, const std::string& dir,
-                                  bool with_test) {
+StatusOr<TrainAndTest> SkipGramText(const DataConfig& config, const std::string& dir, bool) {
   const SkipGramConfig& given = config.skipgram();
   SkipGramOptions options;
   options.path = dir + "/" + given.file();
@@ -183,12 +179,11 @@ StatusOr<OpenedData> SkipGramText(const DataConfig& config, const std::string& d
   options.negatives = given.negatives();
   options.test_share = given.test_share();
   options.samples_max = static_cast<uint32_t>(config.train_samples_max());
-  TD_ASSIGN_OR_RETURN(SkipGramData data, OpenSkipGram(options));
-  return OpenedData{std::move(data.train), with_test ? std::move(data.test) : nullptr, {}};
+  return OpenSkipGram(options);
 }
 
-StatusOr<OpenedData> Cifar(const DataConfig& config, const std::string& dir, bool with_test) {
-  OpenedData data;
+StatusOr<TrainAndTest> Cifar(const DataConfig& config, const std::string& dir, bool with_test) {
+  TrainAndTest data;
   const auto samples_max = static_cast<uint32_t>(config.train_samples_max());
   TD_ASSIGN_OR_RETURN(data.train, OpenCifar10({.dir = dir, .samples_max = samples_max}));
   if (!with_test) return data;
@@ -196,7 +191,7 @@ StatusOr<OpenedData> Cifar(const DataConfig& config, const std::string& dir, boo
   return data;
 }
 
-StatusOr<OpenedData> MadeUp(const DataConfig& config, const std::string&, bool with_test) {
+StatusOr<TrainAndTest> MadeUp(const DataConfig& config, const std::string&, bool with_test) {
   const SyntheticConfig& given = config.synthetic();
   SyntheticOptions options;
   if (given.image_size() > 0) options.image = {given.image().begin(), given.image().end()};
@@ -209,7 +204,7 @@ StatusOr<OpenedData> MadeUp(const DataConfig& config, const std::string&, bool w
   if (config.train_samples_max() > 0) {
     options.samples = std::min(options.samples, samples(config.train_samples_max()));
   }
-  OpenedData data;
+  TrainAndTest data;
   TD_ASSIGN_OR_RETURN(data.train, OpenSynthetic(options));
   options.samples = samples(given.test_samples());
   options.train = false;
@@ -218,7 +213,7 @@ StatusOr<OpenedData> MadeUp(const DataConfig& config, const std::string&, bool w
   return data;
 }
 
-StatusOr<OpenedData> PlainText(const DataConfig& config, const std::string& dir, bool with_test) {
+StatusOr<TrainAndTest> PlainText(const DataConfig& config, const std::string& dir, bool) {
   TextOptions options;
   options.path = dir + "/" + config.text().file();
   options.sequence = config.text().sequence();
@@ -226,13 +221,12 @@ StatusOr<OpenedData> PlainText(const DataConfig& config, const std::string& dir,
   options.test_share = config.text().test_share();
   options.predicted = config.text().predicted();
   options.samples_max = static_cast<uint32_t>(config.train_samples_max());
-  TD_ASSIGN_OR_RETURN(TextData data, OpenText(options));
-  return OpenedData{std::move(data.train), with_test ? std::move(data.test) : nullptr, {}};
+  return OpenText(options);
 }
 
 struct FormatRow {
   const char* name;
-  StatusOr<OpenedData> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
+  StatusOr<TrainAndTest> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
 };
 constexpr FormatRow kFormats[] = {
     {"mnist", Mnist},       {"csv", CsvFiles},      {"skipgram", SkipGramText}, {"text", PlainText},
@@ -268,14 +262,17 @@ StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::s
   return options;
 }
 
-StatusOr<OpenedData> OpenData(const DataConfig& config, const std::string& job_dir, bool with_test,
-                              bool raw_images) {
+StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
+                                bool with_test, bool raw_images) {
   const bool relative = !config.dir().empty() && config.dir()[0] != '/';
   const std::string dir = relative ? job_dir + config.dir() : config.dir();
   if (raw_images && config.format() == "images") return ImageLists(config, dir, with_test, true);
   for (const FormatRow& row : kFormats) {
     if (config.format() != row.name) continue;
-    return row.open(config, dir, with_test);
+    TD_ASSIGN_OR_RETURN(TrainAndTest data, row.open(config, dir, with_test));
+    // Of some formats a share is test data whether anybody evaluates or not.
+    if (!with_test) data.test = nullptr;
+    return data;
   }
   return InvalidArgument("unknown data.format \"%s\" [TD2005]%s", config.format(),
                          OrDidYouMean(config.format(), DataFormats()));

@@ -15,19 +15,14 @@ class DataConfig;
 class JobConfig;
 struct ImageListOptions;
 
-struct OpenedData {
-  std::unique_ptr<Dataset> train, test;
-  std::vector<std::string> warnings;
-};
-
 // "mnist", "csv", ...: what data.format may be.
 std::vector<std::string> DataFormats();
 
 // `job_dir`: where relative paths of the job begin. The test data is opened only `with_test`.
 // `raw_images`: of format "images" pixels, of which the program makes the samples
 // (trainer/sample_images.h). INVALID_ARGUMENT for a format that there is not, with the nearest one.
-StatusOr<OpenedData> OpenData(const DataConfig& config, const std::string& job_dir, bool with_test,
-                              bool raw_images = false);
+StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
+                                bool with_test, bool raw_images = false);
 
 // The training samples of format "images" in folder `dir`. INVALID_ARGUMENT for a mean or stddev
 // that is not one value a channel.

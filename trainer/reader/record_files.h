@@ -60,11 +60,6 @@ class PieceIndex {
   std::vector<uint64_t> ends_;
 };
 
-struct TrainAndTest {
-  std::unique_ptr<Dataset> train, test;  // test: where there are test data
-  std::vector<std::string> warnings;     // the first bad records: "file:line: why"
-};
-
 // A dataset of records [begin, begin + size) of those that were read. `name` is told in messages.
 using MakeView =
     std::function<std::unique_ptr<Dataset>(uint64_t begin, uint64_t size, const std::string& name)>;

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <fstream>
-#include <limits>
 #include <map>
 #include <unordered_map>
 #include <utility>
 
 #include "common/base/rng.h"
+#include "trainer/reader/text_parts.h"
 
 namespace tandem {
 namespace {
@@ -19,13 +18,7 @@ constexpr uint64_t kSeed = 1;
 // Calls word(text) for every run of letters in the file, in small letters.
 template <typename Word>
 Status ForEachWord(const std::string& path, const Word& word) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file.good()) {
-    const int error = errno;
-    if (error == EACCES) return PermissionDenied("%s: %s", path, ErrnoText(error));
-    return NotFound("%s: cannot be read (%s) [TD2001]", path, ErrnoText(error));
-  }
+  TD_ASSIGN_OR_RETURN(std::ifstream file, OpenTextFile(path));
   std::string text;
   for (char c = 0; file.get(c);) {
     const bool small = c >= 'a' && c <= 'z', capital = c >= 'A' && c <= 'Z';
@@ -82,19 +75,16 @@ class SkipGram final : public Dataset {
  public:
   // The pairs inside words [begin, end) of the corpus.
   SkipGram(std::shared_ptr<const Corpus> corpus, const SkipGramOptions& options, int64_t begin,
-           int64_t end)
+           int64_t end, uint32_t samples_max)
       : corpus_(std::move(corpus)), options_(options), begin_(begin), end_(end) {
     const int64_t per_center = 2 * options_.window;
     const int64_t pairs = (end_ - begin_) * per_center;
-    size_ = static_cast<uint32_t>(std::min<int64_t>(pairs, std::numeric_limits<uint32_t>::max()));
+    size_ = SampleCount(pairs, samples_max);
     const TensorDesc desc{DType::kI64, {1 + options_.negatives}};
     const auto words = static_cast<int64_t>(corpus_->cumulated.size());
     fields_ = {{"center", desc, words}, {"target", desc, words}, {"label", desc, 2}};
   }
 
-  void Limit(uint32_t samples_max) {
-    if (samples_max > 0) size_ = std::min(size_, samples_max);
-  }
   uint32_t size() const override { return size_; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const override {
@@ -168,23 +158,19 @@ Status Check(const SkipGramOptions& options) {
 
 }  // namespace
 
-StatusOr<SkipGramData> OpenSkipGram(const SkipGramOptions& options) {
+StatusOr<TrainAndTest> OpenSkipGram(const SkipGramOptions& options) {
   TD_RETURN_IF_ERROR(Check(options));
   TD_ASSIGN_OR_RETURN(Corpus read, ReadCorpus(options));
   const auto corpus = std::make_shared<const Corpus>(std::move(read));
   const auto words = static_cast<int64_t>(corpus->words.size());
-  const auto train = static_cast<int64_t>(static_cast<double>(words) * (1 - options.test_share));
-  const int64_t least = options.window + 1;
-  if (train < least || words - train < least) {
+  const TextParts parts(words, options.test_share);
+  if (parts.shorter() <= options.window) {
     return DataLoss("%s: %d words are too few for a window of %d in both parts", options.path,
                     words, options.window);
   }
-  SkipGramData data;
-  auto training = std::make_unique<SkipGram>(corpus, options, 0, train);
-  training->Limit(options.samples_max);
-  data.train = std::move(training);
-  data.test = std::make_unique<SkipGram>(corpus, options, train, words);
-  return data;
+  return parts.Open(options.samples_max, [&](int64_t begin, int64_t end, uint32_t samples_max) {
+    return std::make_unique<SkipGram>(corpus, options, begin, end, samples_max);
+  });
 }
 
 }  // namespace tandem

@@ -3,7 +3,6 @@
 // of Words and Phrases and their Compositionality", NIPS 2013.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "trainer/reader/dataset.h"
@@ -19,16 +18,12 @@ struct SkipGramOptions {
   uint32_t samples_max = 0;  // the first so many training pairs; 0: all
 };
 
-struct SkipGramData {
-  std::unique_ptr<Dataset> train, test;
-};
-
 // A sample is one pair. Fields: "center" i64 [1 + negatives], the same word in every element,
 // "target" i64 [1 + negatives], the neighbour and then the drawn words, none of which is the
 // neighbour, and "label" i64 [1 + negatives], 1 and then 0. Words are numbered by frequency from 0.
 // What is drawn depends on the number of the sample alone, so every epoch draws the same.
 // INVALID_ARGUMENT for options out of range, NOT_FOUND for the file, DATA_LOSS for a text of fewer
 // than three words of the vocabulary, or one of which either part has no pair.
-StatusOr<SkipGramData> OpenSkipGram(const SkipGramOptions& options);
+StatusOr<TrainAndTest> OpenSkipGram(const SkipGramOptions& options);
 
 }  // namespace tandem

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/rng.h"
+#include "trainer/reader/text_parts.h"
 
 namespace tandem {
 namespace {
@@ -24,13 +23,7 @@ StatusOr<std::string> ReadBytes(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) {
     return InvalidArgument("%s is a folder; data.text.file names a file in it", path);
   }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file.good()) {
-    const int number = errno;
-    if (number == EACCES) return PermissionDenied("%s: %s", path, ErrnoText(number));
-    return NotFound("%s: cannot be read (%s) [TD2001]", path, ErrnoText(number));
-  }
+  TD_ASSIGN_OR_RETURN(std::ifstream file, OpenTextFile(path));
   std::string text(std::istreambuf_iterator<char>(file), {});
   if (file.bad()) return DataLoss("%s: reading failed: %s", path, ErrnoText(errno));
   return text;
@@ -40,18 +33,15 @@ class Windows final : public Dataset {
  public:
   // Bytes [begin, end) of the text. REQUIRES: more than one sequence.
   Windows(std::shared_ptr<const std::string> text, const TextOptions& options, int64_t begin,
-          int64_t end)
+          int64_t end, uint32_t samples_max)
       : text_(std::move(text)), options_(options), begin_(begin) {
     const int64_t samples = (end - begin - 1 - options.sequence) / options.stride + 1;
-    size_ = static_cast<uint32_t>(std::min<int64_t>(samples, std::numeric_limits<uint32_t>::max()));
+    size_ = SampleCount(samples, samples_max);
     const TensorDesc desc{DType::kI64, {options.sequence}};
     const int64_t tokens = kBytes + (options.predicted > 0 ? 1 : 0);
     fields_ = {{"ids", desc, tokens}, {"label", desc, kBytes}};
   }
 
-  void Limit(uint32_t samples_max) {
-    if (samples_max > 0) size_ = std::min(size_, samples_max);
-  }
   uint32_t size() const override { return size_; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const override {
@@ -117,24 +107,21 @@ Status Check(const TextOptions& options) {
 
 }  // namespace
 
-StatusOr<TextData> OpenText(const TextOptions& given) {
+StatusOr<TrainAndTest> OpenText(const TextOptions& given) {
   TextOptions options = given;
   if (options.stride == 0) options.stride = options.sequence;
   TD_RETURN_IF_ERROR(Check(options));
   TD_ASSIGN_OR_RETURN(std::string read, ReadBytes(options.path));
   const auto text = std::make_shared<const std::string>(std::move(read));
   const auto bytes = static_cast<int64_t>(text->size());
-  const auto train = static_cast<int64_t>(static_cast<double>(bytes) * (1 - options.test_share));
-  if (train <= options.sequence || bytes - train <= options.sequence) {
+  const TextParts parts(bytes, options.test_share);
+  if (parts.shorter() <= options.sequence) {
     return DataLoss("%s: %d bytes are too few for a sequence of %d in both parts", options.path,
                     bytes, options.sequence);
   }
-  TextData data;
-  auto training = std::make_unique<Windows>(text, options, 0, train);
-  training->Limit(options.samples_max);
-  data.train = std::move(training);
-  data.test = std::make_unique<Windows>(text, options, train, bytes);
-  return data;
+  return parts.Open(options.samples_max, [&](int64_t begin, int64_t end, uint32_t samples_max) {
+    return std::make_unique<Windows>(text, options, begin, end, samples_max);
+  });
 }
 
 }  // namespace tandem

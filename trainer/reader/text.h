@@ -1,7 +1,6 @@
 // Windows of a plain text: what language models train on. Every byte is a token.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "trainer/reader/dataset.h"
@@ -17,10 +16,6 @@ struct TextOptions {
   uint32_t samples_max = 0;  // the first so many training samples; 0: all
 };
 
-struct TextData {
-  std::unique_ptr<Dataset> train, test;
-};
-
 // Fields: "ids" i64 [sequence], bytes in their order, and "label" i64 [sequence], the byte behind
 // each. With `predicted` that many bytes are chosen and "label" is -100 elsewhere; of those chosen
 // "ids" shows 80 % as 256, 10 % as a random byte and the others as they are (Devlin et al., BERT,
@@ -28,6 +23,6 @@ struct TextData {
 // the end of a part that fill no sample are left out. INVALID_ARGUMENT for options out of range or
 // a folder, NOT_FOUND or PERMISSION_DENIED for the file, DATA_LOSS for a text too short for one
 // sample in both parts, or one that cannot be read to its end.
-StatusOr<TextData> OpenText(const TextOptions& options);
+StatusOr<TrainAndTest> OpenText(const TextOptions& options);
 
 }  // namespace tandem

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class TextTest : public testing::Test {
  protected:
-  StatusOr<TextData> Open(const std::string& text, TextOptions options) {
+  StatusOr<TrainAndTest> Open(const std::string& text, TextOptions options) {
     options.path = dir_ / "text";
     WriteFile(options.path, text);
     return OpenText(options);

@@ -1,0 +1,25 @@
+// An optimizer as it travels to parameter servers and lies in their checkpoints. Clients do not
+// link what servers are made of: this is for both.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace tandem {
+
+// `Optimizer`: OptimizerSpec or PsOptimizer, `Def`: OptimizerDef, into which it is written.
+template <typename Optimizer, typename Def>
+void FillOptimizer(const Optimizer& optimizer, Def* def) {
+  def->set_type(optimizer.type);
+  for (const auto& [name, value] : optimizer.attrs) {
+    auto* attr = def->add_attr();
+    attr->set_name(name);
+    if (const bool* b = std::get_if<bool>(&value)) attr->set_b(*b);
+    if (const int64_t* i = std::get_if<int64_t>(&value)) attr->set_i(*i);
+    if (const double* f = std::get_if<double>(&value)) attr->set_f(*f);
+    if (const std::string* s = std::get_if<std::string>(&value)) attr->set_s(*s);
+  }
+}
+
+}  // namespace tandem
