@@ -1,25 +1,14 @@
-// What goes from server to server when buckets of rows and dense slices move, and what a server
-// knows of moves. A slice is a bucket too (SliceSpec::bucket).
+// What goes from server to server when buckets of rows and dense slices move. A slice is a bucket
+// too (SliceSpec::bucket).
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "common/tensor/bucket_map.h"
-#include "pserver/shard_types.h"
+#include "pserver/move_state.h"
 
 namespace tandem {
-
-// Which pushes of a trainer server `server` took.
-struct ServerMark {
-  int server = 0;
-  PushMark mark;
-  uint64_t pushes = 0, last_step = 0;
-};
-// Takes up a mark: of the same trainer and server the later one, of the same incarnation both.
-void AddMark(const ServerMark& mark, std::vector<ServerMark>& all);
 
 // Which buckets are to go where, for how long they wait for that, and (sync) before which step.
 struct BucketOrder {
@@ -54,24 +43,6 @@ struct BucketParcel {
   std::vector<RowValues> previous;
   bool has_previous = false;
   std::vector<SliceParcel> slices;
-};
-
-// What a server knows of moves and must not forget.
-struct MoveState {
-  BucketMap map;
-  uint64_t generation = 0;            // times that it gave buckets away, or (sync) got some
-  std::map<int, uint64_t> begun;      // by bucket, the epoch that it chose last for a move
-  std::map<int, uint64_t> offered;    // buckets that are kept and not served yet, with their epochs
-  std::vector<ServerMark> inherited;  // that came with buckets
-  bool leaving = false;               // takes no more buckets
-  std::vector<SliceSpec> placed;      // by Configure; empty where that is not known
-  // Else slices are where they were placed.
-  bool MovesSlices() const {
-    return map.MovesSlices() || (!offered.empty() && offered.rbegin()->first >= kRowBuckets);
-  }
-  bool empty() const {
-    return map.version() == 0 && generation == 0 && begun.empty() && offered.empty() && !leaving;
-  }
 };
 
 // What the update log says of moves.

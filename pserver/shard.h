@@ -309,7 +309,6 @@ class Shard {
   }
   Status CheckNews(const BucketMap& known) const TD_REQUIRES(mu_);
   StatusOr<MapAnswer> Learn(const BucketMap& known) TD_REQUIRES(mu_);
-  bool Concerns(const BucketMap& known) const TD_REQUIRES(mu_);
   void LearnMoves(const BucketMap& known) TD_REQUIRES(mu_);
   Status ReplayMove(const LogEntry& entry) TD_REQUIRES(mu_);
   Status CheckGeneration(const PushHead& head) const TD_REQUIRES(mu_);
@@ -384,7 +383,7 @@ class Shard {
   bool may_treat_otherwise_ TD_GUARDED_BY(mu_) = false;     // restored, and nobody configured since
   std::unique_ptr<ShardParams> params_ TD_GUARDED_BY(mu_);  // null: not configured
   std::optional<TableMetrics> table_metrics_ TD_GUARDED_BY(mu_);
-  MoveState moves_ TD_GUARDED_BY(mu_);  // of buckets
+  MoveState moves_ TD_GUARDED_BY(mu_);
   Frozen frozen_ TD_GUARDED_BY(mu_);
   Hold hold_ TD_GUARDED_BY(mu_);
   uint64_t last_cut_ TD_GUARDED_BY(mu_) = 0;      // that was taken or given up

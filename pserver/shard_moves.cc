@@ -125,17 +125,14 @@ Status Shard::BeginMove(const BucketOrder& order) {
     frozen_ = {order, {}, {}};
     return OkStatus();
   }
-  std::vector<BucketMove> moves;
   for (const int b : order.buckets) {
     if (!Serves(b)) return OutOfRange("bucket %d is not on this server", b);
-    const auto begun = moves_.begun.find(b);
-    const uint64_t last = begun == moves_.begun.end() ? 0 : begun->second;
-    moves.push_back({b, std::max(moves_.map.epoch(b), last) + 1, order.target});
   }
+  std::vector<BucketMove> moves = moves_.MovesOf(order.buckets, order.target);
   NoteMove(LogEntry::Kind::kMoveBegun, {moves, {}, {}});
-  for (const BucketMove& move : moves) {
-    moves_.begun[move.bucket] = move.epoch;
-    if (!sync()) params_->Keep(move.bucket, false);
+  moves_.Begin(moves);
+  for (const int b : order.buckets) {
+    if (!sync()) params_->Keep(b, false);
   }
   frozen_ = {order, std::move(moves), {}};
   return OkStatus();
@@ -215,15 +212,12 @@ Status Shard::Offer(const std::string& job, const BucketParcel& parcel) {
   const bool begins = params_ == nullptr && !parcel.config.job.empty();
   if (begins) TD_RETURN_IF_ERROR(BeginWith(parcel));
   TD_RETURN_IF_ERROR(CheckMovable(job));
-  size_t known = 0;
   for (const BucketMove& m : parcel.moves) {
-    const auto offered = moves_.offered.find(m.bucket);
-    const uint64_t last = offered == moves_.offered.end() ? 0 : offered->second;
-    known += std::max(last, moves_.map.epoch(m.bucket)) >= m.epoch;
     if (Serves(m.bucket) && moves_.map.epoch(m.bucket) < m.epoch) {
       return FailedPrecondition("bucket %d is on this server already", m.bucket);
     }
   }
+  const size_t known = moves_.Known(parcel.moves);
   if (known == parcel.moves.size()) return OkStatus();  // the same call again
   if (known != 0) return FailedPrecondition("some of these moves are over");
   if (moves_.leaving) {
@@ -270,7 +264,7 @@ Status Shard::TakeParcel(const BucketParcel& parcel) {
     for (const BucketMove& m : parcel.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
     return status;
   }
-  for (const BucketMove& m : parcel.moves) moves_.offered[m.bucket] = m.epoch;
+  moves_.Offer(parcel.moves);
   for (const ServerMark& mark : parcel.marks) TakeMark(mark, parcel.source);
   return OkStatus();
 }
@@ -300,12 +294,7 @@ StatusOr<BucketMap> Shard::Release(const std::string& job, const std::vector<Buc
                                    Ready& ready) {
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(CheckMovable(job));
-  const bool released =
-      std::all_of(moves.begin(), moves.end(), [this](const BucketMove& m) TD_NO_ANALYSIS {
-        return m.bucket >= 0 && m.bucket < kBucketsMax && m.epoch != 0 &&
-               moves_.map.epoch(m.bucket) == m.epoch && moves_.map.owner(m.bucket, -1) == m.server;
-      });
-  if (released) return moves_.map;  // the same call again
+  if (moves_.AreOver(moves)) return moves_.map;  // the same call again
   Thaw();
   if (frozen_.moves != moves || (sync() && !Held())) {
     return Aborted(
@@ -323,14 +312,9 @@ StatusOr<BucketMap> Shard::Release(const std::string& job, const std::vector<Buc
 
 // Cannot fail: once a part of it were done, two servers might serve a bucket.
 void Shard::GiveAway(const MoveRecord& record) {
-  moves_.map.Learn(record.map);
-  ++moves_.generation;
+  moves_.GiveAway(record.moves, record.map);
   frozen_ = {};
-  for (const BucketMove& move : record.moves) {
-    moves_.map.Learn(move);
-    moves_.begun.erase(move.bucket);
-    ForgetBucket(move.bucket);
-  }
+  for (const BucketMove& move : record.moves) ForgetBucket(move.bucket);
   table_metrics_->Show(params_->tables());
 }
 
@@ -346,28 +330,11 @@ Status Shard::CheckNews(const BucketMap& known) const {
   return OkStatus();
 }
 
-bool Shard::Concerns(const BucketMap& known) const {
-  const std::vector<BucketMove> moves = known.moves();
-  return std::any_of(moves.begin(), moves.end(), [this](const BucketMove& m) TD_NO_ANALYSIS {
-    return m.epoch > moves_.map.epoch(m.bucket) && moves_.offered.contains(m.bucket);
-  });
-}
-
 void Shard::LearnMoves(const BucketMap& known) {
-  bool came = false;
-  for (const BucketMove& m : moves_.map.Learn(known)) {
-    const auto offered = moves_.offered.find(m.bucket);
-    if (offered == moves_.offered.end() || m.epoch < offered->second) continue;
-    const bool mine = m.epoch == offered->second && m.server == options_.index;
-    moves_.offered.erase(offered);
-    if (mine) {
-      params_->Keep(m.bucket, true);
-      came = true;
-    } else {
-      ForgetBucket(m.bucket);
-    }
-  }
-  if (came && sync()) ++moves_.generation;
+  const MoveState::Decided decided = moves_.Learn(known, options_.index);
+  for (const int bucket : decided.mine) params_->Keep(bucket, true);
+  for (const int bucket : decided.others) ForgetBucket(bucket);
+  if (!decided.mine.empty() && sync()) ++moves_.generation;
 }
 
 StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer, const BucketMap& known,
@@ -394,7 +361,7 @@ StatusOr<MapAnswer> Shard::Learn(const BucketMap& known) {
   if (params_ == nullptr) return answer;
   Thaw();
   TD_RETURN_IF_ERROR(CheckNews(known));
-  if (Concerns(known)) {
+  if (moves_.Concerns(known)) {
     TD_RETURN_IF_ERROR(CheckMovable(config_.job));
     LearnMoves(known);
     NoteMove(LogEntry::Kind::kMoveLearned, {{}, {}, known});
@@ -422,7 +389,7 @@ Status Shard::ReplayMove(const LogEntry& entry) {
   base_.Forget();
   switch (entry.kind) {
     case LogEntry::Kind::kMoveBegun:
-      for (const BucketMove& m : entry.move->moves) moves_.begun[m.bucket] = m.epoch;
+      moves_.Begin(entry.move->moves);
       break;
     case LogEntry::Kind::kMoveOffered:
       TD_RETURN_IF_ERROR(TakeParcel(entry.move->parcel));
@@ -453,21 +420,17 @@ Status Shard::CheckGeneration(const PushHead& head) const {
 
 // Whether what the push brings was taken by the server to which it went before.
 StatusOr<bool> Shard::TakenElsewhere(const PushHead& head) const {
-  for (const ServerMark& m : moves_.inherited) {
-    if (m.server != head.origin_server - 1 || m.mark.trainer != head.caller.trainer) continue;
-    if (m.mark.incarnation != head.caller.incarnation) continue;
-    switch (m.mark.applied.Look(head.origin_sequence)) {
-      case SequenceWindow::Seen::kTaken:
-        return true;
-      case SequenceWindow::Seen::kTooOld:
-        return FailedPrecondition(
-            "trainer %d push %d to pserver %d: too old; nobody knows whether it was taken",
-            head.caller.trainer, head.origin_sequence, m.server);
-      case SequenceWindow::Seen::kNew:
-        return false;
-    }
+  const int server = head.origin_server - 1;
+  const SequenceWindow* taken =
+      moves_.Inherited(server, head.caller.trainer, head.caller.incarnation);
+  if (taken == nullptr) return false;
+  const SequenceWindow::Seen seen = taken->Look(head.origin_sequence);
+  if (seen == SequenceWindow::Seen::kTooOld) {
+    return FailedPrecondition(
+        "trainer %d push %d to pserver %d: too old; nobody knows whether it was taken",
+        head.caller.trainer, head.origin_sequence, server);
   }
-  return false;
+  return seen == SequenceWindow::Seen::kTaken;
 }
 
 }  // namespace tandem

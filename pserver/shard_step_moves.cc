@@ -50,8 +50,8 @@ Status Shard::TakeStep(const BucketParcel& parcel, bool idle) {
   if (idle) {
     version_ = parcel.version;
     has_previous_ = parcel.has_previous;
-    for (Roster::Trainer& t : trainers_)
-      t.adopted = version_;  // the steps before are none of its own
+    // The steps before are none of its own.
+    for (Roster::Trainer& t : trainers_) t.adopted = version_;
   }
   return OkStatus();
 }
@@ -60,16 +60,9 @@ Status Shard::TakeStep(const BucketParcel& parcel, bool idle) {
 void Shard::TakeBack() {
   if (moves_.begun.empty() || options_.bug == ShardBug::kNeverTakesBack) return;
   if (options_.log != nullptr && !options_.log->Ready().ok()) return;  // later
-  BucketMap map;
-  for (const auto& [bucket, epoch] : moves_.begun) {
-    if (epoch > moves_.map.epoch(bucket)) {
-      map.Learn(BucketMove{bucket, epoch + 1, options_.index});
-    }
-  }
-  moves_.begun.clear();
-  if (map.moves().empty()) return;
-  moves_.map.Learn(map);
-  NoteMove(LogEntry::Kind::kMoveLearned, {{}, {}, std::move(map)});
+  BucketMap back = moves_.TakeBack(options_.index);
+  if (back.moves().empty()) return;
+  NoteMove(LogEntry::Kind::kMoveLearned, {{}, {}, std::move(back)});
 }
 
 }  // namespace tandem

@@ -22,7 +22,7 @@
 
 namespace tandem {
 
-struct MoveState;  // bucket_move.h
+struct MoveState;  // move_state.h
 
 enum class ShardMode : uint8_t { kSync, kASync };
 const char* Name(ShardMode mode);  // "sync", "a_sync"
