@@ -12,7 +12,8 @@ from pserver_case import F32
 
 import grpc
 import numpy
-from tandem_pserver.calls import Calls, add_rows
+from pserver_played import PlayedServer, trainer_of
+from tandem_pserver.calls import add_rows
 from tandem_pserver.messages import METHODS, NUMBER
 from tandem_pserver.partition import first_bucket
 
@@ -21,32 +22,21 @@ SECONDS = 60.0
 IDS = numpy.arange(4096)
 
 
-class Played:
+class Played(PlayedServer):
     """A server behind a move of its first bucket from server i to i + 2, for i = 0 and 1."""
 
     def __init__(self, index):
-        self.index = index
         self.rows = {}  # by trainer
         self._changed = threading.Condition()
-        handlers = {name: grpc.unary_unary_rpc_method_handler(
-            handle, METHODS[name][0].FromString, METHODS[name][1].SerializeToString)
-                    for name, handle in (("Push", self._push), ("ExchangeMap", self.told))}
-        self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler("tandem.ParameterServer", handlers),))
-        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
-        self._server.start()
+        super().__init__(index)
 
-    def stop(self):
-        self._server.stop(None).wait()
-
-    def told(self, *_):
+    def ExchangeMap(self, *_):  # pylint: disable=invalid-name
         reply = METHODS["ExchangeMap"][1](index=self.index, generation=1, sync=True)
         source = self.index % 2
         reply.map.move.add(bucket=first_bucket(source, SERVERS), epoch=1, server=source + 2)
         return reply
 
-    def _push(self, request, context):
+    def Push(self, request, context):  # pylint: disable=invalid-name
         if request.generation != 1:
             context.abort(grpc.StatusCode.OUT_OF_RANGE, "rows moved")
         ids = [numpy.frombuffer(s.tensor.content, "<i8") for s in request.slice
@@ -70,11 +60,9 @@ class TwoMoves(unittest.TestCase):
             self.addCleanup(server.stop)
 
         def train(trainer):
-            calls = Calls([s.address for s in servers],
-                          {"job": "job", "trainer_id": trainer, "incarnation": 1}, "", None, 3)
-            calls.placement.place([], True)
+            calls = trainer_of(servers, trainer)
             for i in (trainer, trainer + 2):
-                calls.learn(i, servers[i].told())
+                calls.learn(i, servers[i].ExchangeMap())
             owners = calls.placement.owners(IDS)
             requests = []
             for i in range(SERVERS):
