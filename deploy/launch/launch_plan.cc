@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "common/base/files.h"
 #include "common/rpc/certificates.h"
@@ -18,6 +19,12 @@ namespace tandem::deploy {
 namespace {
 
 constexpr size_t kSecretBytes = 32;
+// In the log folder, each with ".RANK".
+constexpr char kServerLog[] = "serverlog", kTrainerLog[] = "workerlog", kHeterLog[] = "heterlog";
+
+std::string LogFile(const LaunchPlan& plan, const char* kind, int rank) {
+  return absl::StrFormat("%s/%s.%d", plan.log_dir, kind, rank);
+}
 
 // What every process of the job is told.
 Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& plan) {
@@ -78,7 +85,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   p.env["TANDEM_SERVER_INDEX"] = std::to_string(index);
   p.env["PADDLE_PORT"] = std::to_string(p.endpoint.port);
   p.env["POD_IP"] = p.endpoint.host;
-  p.log_file = plan.log_dir + "/serverlog." + std::to_string(index);
+  p.log_file = LogFile(plan, kServerLog, index);
   return p;
 }
 
@@ -116,7 +123,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   }
   if (p.heter && !options.heter_place.empty()) p.argv.push_back("--place=" + options.heter_place);
   p.argv.insert(p.argv.end(), options.trainer_args.begin(), options.trainer_args.end());
-  p.log_file = plan.log_dir + (p.heter ? "/heterlog." : "/workerlog.") + std::to_string(rank);
+  p.log_file = LogFile(plan, p.heter ? kHeterLog : kTrainerLog, rank);
   return p;
 }
 
@@ -318,6 +325,31 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   return plan;
 }
 
+namespace {
+
+// The log of a process that this job does not have, on no host: an earlier one left it.
+bool IsLogOfNobody(const LaunchPlan& plan, const std::string& name) {
+  const size_t dot = name.find('.');
+  int rank = 0;
+  if (dot == std::string::npos || !absl::SimpleAtoi(name.substr(dot + 1), &rank)) return false;
+  const std::string kind = name.substr(0, dot);
+  const int first_heter = plan.workers - plan.heter_workers;
+  if (kind == kServerLog) return rank >= plan.servers;
+  if (kind == kTrainerLog) return rank >= first_heter;
+  return kind == kHeterLog && (rank < first_heter || rank >= plan.workers);
+}
+
+void RemoveLogsOfNobody(const LaunchPlan& plan) {
+  std::error_code error;
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::directory_iterator(plan.log_dir, error)) {
+    if (IsLogOfNobody(plan, entry.path().filename())) found.push_back(entry.path());
+  }
+  for (const auto& path : found) std::filesystem::remove(path, error);
+}
+
+}  // namespace
+
 std::string LaunchPlan::Counts(const char* between) const {
   std::vector<std::string> kinds;
   const auto add = [&kinds](int count, const char* kind) {
@@ -352,6 +384,7 @@ Status PrepareFiles(const LaunchPlan& plan) {
   if (error) return FileError(plan.log_dir, "cannot be made", error.value());
   std::filesystem::remove(plan.log_dir + "/error.json", error);
   for (const ProcessPlan& p : plan.processes) std::filesystem::remove(p.log_file, error);
+  RemoveLogsOfNobody(plan);
   TD_RETURN_IF_ERROR(WriteJobRecord(plan));
   if (plan.make_tls) TD_RETURN_IF_ERROR(WriteCertificates(plan));
   return plan.make_secret ? WriteSecret(plan.secret_file) : OkStatus();

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -41,6 +42,26 @@ TEST_F(LauncherTest, JobThatSucceeds) {
   EXPECT_FALSE(Exists("log/job.secret"));
   EXPECT_FALSE(Exists("log/error.json"));
   EXPECT_TRUE(AllGone({"server.0.pid", "server.1.pid"}));
+}
+
+// Nobody may take them for logs of this job, which has no such processes.
+TEST_F(LauncherTest, LogsOfAnotherJobDoNotStayBesideItsOwn) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = Script("trainer", std::string(kAwait) + "await server.1.pid");
+  Launch({"--servers=2", "--workers=3"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  std::ofstream(dir_ + "/log/notes.7") << "a user's\n";
+  for (const char* log : {"serverlog.1", "workerlog.2"})
+    EXPECT_TRUE(Exists(std::string("log/") + log)) << log;
+
+  trainer_script_ = Script("trainer", "echo trained");
+  Launch({"--mode=collective", "--nproc=2"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  for (const char* log : {"workerlog.0", "workerlog.1", "notes.7"})
+    EXPECT_TRUE(Exists(std::string("log/") + log));
+  for (const char* log : {"serverlog.0", "serverlog.1", "workerlog.2"}) {
+    EXPECT_FALSE(Exists(std::string("log/") + log)) << log;
+  }
 }
 
 TEST_F(LauncherTest, CollectiveEnvironment) {
