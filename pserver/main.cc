@@ -95,7 +95,9 @@ Status SetFlags(int argc, char** argv) {
   for (const auto& flag : OwnFlags(__FILE__)) names.push_back(flag.name);
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
-    if (arg.rfind("--", 0) != 0) return InvalidArgument("unexpected argument \"%s\"", arg);
+    if (arg.rfind("--", 0) != 0)
+      return InvalidArgument("unexpected argument \"%s\" [TD1010]; hint: tandem-pserver --help",
+                             arg);
     const size_t equals = arg.find('=');
     std::string name = arg.substr(2, equals == std::string::npos ? arg.npos : equals - 2);
     std::string value = equals == std::string::npos ? "" : arg.substr(equals + 1);

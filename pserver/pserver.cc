@@ -163,7 +163,9 @@ namespace {
 // What can be said before anything is opened; with mutual TLS the job is that of the certificate.
 Status CheckOptions(PserverOptions& options) {
   if (!options.secret.empty() && options.job.empty()) {
-    return InvalidArgument("a server with a secret needs the job's name: tokens belong to a job");
+    return InvalidArgument(
+        "a server with a secret needs the job's name: tokens belong to a job [TD1007]; hint: "
+        "--job=NAME");
   }
   for (const int threads :
        {options.push_threads, options.pull_threads, options.row_pull_threads, options.threads}) {

@@ -55,7 +55,7 @@ StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
     names.push_back(it->path().filename().string());
   }
   if (error && error != std::errc::no_such_file_or_directory) {
-    return PermissionDenied("%s: the folder of checkpoints cannot be read (%s)", dir,
+    return PermissionDenied("%s: the folder of checkpoints cannot be read (%s) [TD2106]", dir,
                             error.message());
   }
   return names;
@@ -167,7 +167,10 @@ StatusOr<std::vector<uint64_t>> CheckpointStore::Steps() const {
 StatusOr<Checkpoint> CheckpointStore::LoadNewest(Device& device,
                                                  std::vector<std::string>* warnings) const {
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, Steps());
-  if (steps.empty()) return NotFound("%s: no checkpoint is there [TD2101]", dir_);
+  if (steps.empty())
+    return NotFound(
+        "%s: no checkpoint is there [TD2101]; hint: name a folder that a job had as checkpoint.dir",
+        dir_);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     StatusOr<Checkpoint> checkpoint = LoadCheckpoint(PathOf(*step), device);
     if (checkpoint.ok() && checkpoint->step != *step) {

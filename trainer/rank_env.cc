@@ -215,7 +215,7 @@ Status Reader::ReadHeterWorkers(RankInfo& info) const {
   if (info.workers() > 0 && info.workers() % info.heter_workers == 0) return OkStatus();
   return InvalidArgument(
       "environment: TANDEM_HETER_WORKERS=%d of %d ranks; the others are trainers, and must be as "
-      "many or a multiple",
+      "many or a multiple [TD1004]",
       info.heter_workers, info.size);
 }
 

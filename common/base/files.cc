@@ -76,7 +76,7 @@ Status FileReader::Open(const std::string& path) {
   if (file_ == nullptr) return FileError(path, "cannot be opened", errno);
   struct stat st;
   if (fstat(fileno(file_.get()), &st) != 0) return FileError(path, "cannot be examined", errno);
-  if (!S_ISREG(st.st_mode)) return DataLoss("%s: is not a regular file", path);
+  if (!S_ISREG(st.st_mode)) return DataLoss("%s: is not a regular file [TD2106]", path);
   bytes_ = static_cast<uint64_t>(st.st_size);
   return OkStatus();
 }

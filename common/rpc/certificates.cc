@@ -334,8 +334,8 @@ Status WriteAuthority(const std::string& dir, const CertifiedKey& authority) {
   for (const std::string& path : {cert, key}) {
     if (access(path.c_str(), F_OK) == 0) {
       return AlreadyExists(
-          "%s is there already; a new authority would make every certificate of "
-          "this one worthless",
+          "%s is there already [TD2109]; a new authority would make every certificate of "
+          "this one worthless; hint: another folder",
           path);
     }
   }

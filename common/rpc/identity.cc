@@ -39,8 +39,9 @@ Status CheckJobName(std::string_view job) {
                       return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
                     });
   if (good) return OkStatus();
-  return InvalidArgument("job \"%s\": expected 1 to 64 letters, digits, dots, \"_\" and \"-\"",
-                         std::string(job));
+  return InvalidArgument(
+      "job \"%s\": expected 1 to 64 letters, digits, dots, \"_\" and \"-\" [TD1011]",
+      std::string(job));
 }
 
 std::string ToUri(const PeerIdentity& identity) {

@@ -53,7 +53,7 @@ StatusOr<TextFile> ReadTextFile(const std::string& path) {
     if (n == 0) return file;
     file.text.append(buffer, static_cast<size_t>(n));
     if (static_cast<int64_t>(file.text.size()) > kTextFileBytesMax) {
-      return InvalidArgument("%s is larger than %d MiB, the most for a text file", path,
+      return InvalidArgument("%s is larger than %d MiB, the most for a text file [TD1008]", path,
                              kTextFileBytesMax >> 20);
     }
   }

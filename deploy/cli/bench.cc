@@ -57,7 +57,7 @@ StatusOr<KnobBenchOptions> OptionsOf(const ParsedArgs& args) {
     TD_RETURN_IF_ERROR(FindBenchNetwork(options.network).status());
   }
   if (!options.job.empty() && !std::filesystem::exists(options.job)) {
-    return InvalidArgument("--job: there is no file %s", options.job);
+    return InvalidArgument("--job: there is no file %s [TD1008]", options.job);
   }
   options.pserver_bin = args.Get("pserver_bin");
   options.trainer_bin = args.Get("trainer_bin");
@@ -141,9 +141,11 @@ int RunBench(const Args& args) {
   int exit_code = 0;
   if (!ParseOrExplain("bench", kUsage, BenchFlags(), args, &parsed, &exit_code)) return exit_code;
   const Args& words = parsed.positional;
-  if (words.size() != 1 || words[0] != "knobs") {
+  if (const Status status = TakesAtMost(1, parsed); !status.ok()) return Fail("bench", status);
+  if (words.empty() || words[0] != "knobs") {
     const std::string got = words.empty() ? "nothing" : "\"" + words.back() + "\"";
-    return Fail("bench", InvalidArgument("expected knobs, got %s; hint: tandem bench knobs", got));
+    return Fail("bench",
+                InvalidArgument("expected knobs, got %s [TD1006]; hint: tandem bench knobs", got));
   }
   const StatusOr<int> code = BenchKnobs(parsed);
   return code.ok() ? *code : Fail("bench", code.status());

@@ -42,6 +42,7 @@ const std::vector<Command>& Commands() {
 namespace {
 
 Status Help(const ParsedArgs& args) {
+  TD_RETURN_IF_ERROR(TakesAtMost(0, args));
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   if (as_json) {
     auto all = nlohmann::ordered_json::array();
@@ -60,6 +61,7 @@ Status Help(const ParsedArgs& args) {
 }
 
 Status Version(const ParsedArgs& args) {
+  TD_RETURN_IF_ERROR(TakesAtMost(0, args));
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   std::puts(as_json ? "{\"version\": \"" TANDEM_VERSION "\"}" : "tandem " TANDEM_VERSION);
   return OkStatus();

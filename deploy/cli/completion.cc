@@ -49,6 +49,7 @@ int RunCompletion(const Args& args) {
     return Fail("completion", InvalidArgument("\"%s\": expected bash or zsh [TD1006]%s", shell,
                                               HintText(shell, {"bash", "zsh"})));
   }
+  if (const Status status = TakesAtMost(1, parsed); !status.ok()) return Fail("completion", status);
   std::string commands;
   for (const Command& command : Commands()) {
     commands += (commands.empty() ? "" : " ") + std::string(command.name);

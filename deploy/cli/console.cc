@@ -63,6 +63,12 @@ StatusOr<bool> WantsJson(const ParsedArgs& args) {
                          HintText(format, {"text", "json"}));
 }
 
+Status TakesAtMost(size_t most, const ParsedArgs& args) {
+  if (args.positional.size() <= most) return OkStatus();
+  return InvalidArgument("unexpected \"%s\" [TD1010]; hint: --help says what the command takes",
+                         args.positional[most]);
+}
+
 bool ParseOrExplain(const std::string& command, const std::string& usage,
                     std::vector<FlagSpec> flags, const std::vector<std::string>& args,
                     ParsedArgs* parsed, int* exit_code) {

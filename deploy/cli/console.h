@@ -31,6 +31,9 @@ bool ParseOrExplain(const std::string& command, const std::string& usage,
                     std::vector<FlagSpec> flags, const std::vector<std::string>& args,
                     ParsedArgs* parsed, int* exit_code);
 
+// INVALID_ARGUMENT when there are more than `most` arguments beside flags; it names the first.
+Status TakesAtMost(size_t most, const ParsedArgs& args);
+
 // A subcommand with one body: parses or explains, runs the body and says what went wrong. The exit
 // code, which a body may also choose itself.
 int RunBody(const std::string& command, const std::string& usage,

@@ -43,7 +43,7 @@ StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
   for (const std::string& setting : settings) {
     const size_t equals = setting.find('=');
     if (!setting.starts_with("--") || equals == std::string::npos) {
-      return InvalidArgument("\"%s\": expected --field=value behind --", setting);
+      return InvalidArgument("\"%s\": expected --field=value behind -- [TD1011]", setting);
     }
     sources.overrides.emplace_back(setting.substr(2, equals - 2), setting.substr(equals + 1));
   }
@@ -294,6 +294,29 @@ Status Inspect(const ParsedArgs& parsed, bool as_json) {
   return status;
 }
 
+Status CheckWords(const ParsedArgs& args) {
+  if (args.positional.empty()) {
+    return InvalidArgument(
+        "expected inspect or convert [TD1007]; hint: tandem data inspect train.tfrecord");
+  }
+  const std::string& what = args.positional[0];
+  if (what != "inspect" && what != "convert") {
+    return InvalidArgument("expected inspect or convert, got \"%s\" [TD1006]%s", what,
+                           OrDidYouMean(what, {"inspect", "convert"}));
+  }
+  const size_t given = args.positional.size() - 1;
+  if (what == "inspect" && given != 1) {
+    return InvalidArgument(
+        "expected one FILE or JOB [TD1007]; hint: tandem data inspect job.pbtxt");
+  }
+  if (what == "convert" && given != 2) {
+    return InvalidArgument(
+        "expected a FILE or JOB and OUT [TD1007]; hint: tandem data convert job.pbtxt "
+        "out.tfrecord");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 int RunData(const Args& args) {
@@ -310,16 +333,7 @@ int RunData(const Args& args) {
   };
   if (!ParseOrExplain("data", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string what = parsed.positional.empty() ? "" : parsed.positional[0];
-  if (what != "inspect" && what != "convert") {
-    return Fail("data", InvalidArgument("expected inspect or convert [TD1006]%s",
-                                        OrDidYouMean(what, {"inspect", "convert"})));
-  }
-  const size_t wanted = what == "inspect" ? 2 : 3;
-  if (parsed.positional.size() != wanted) {
-    return Fail("data",
-                InvalidArgument("expected %s",
-                                what == "inspect" ? "one FILE or JOB" : "a FILE or JOB and OUT"));
-  }
+  if (const Status status = CheckWords(parsed); !status.ok()) return Fail("data", status);
   RaiseFileLimit();  // of many shards each is open
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("data", as_json.status());

@@ -62,8 +62,8 @@ Status OpenFolder(const ParsedArgs& args, WorkFolder& folder) {
     std::string first_line;
     std::getline(std::ifstream(part + "/job.pbtxt") >> std::ws, first_line);
     if (first_line != kOurs) {
-      return FailedPrecondition("%s is there and not of an earlier demo; hint: another --dir",
-                                part);
+      return FailedPrecondition(
+          "%s is there and not of an earlier demo [TD2109]; hint: another --dir", part);
     }
     std::filesystem::remove_all(part, error);
   }
@@ -160,7 +160,7 @@ StatusOr<int> RunCollectivePart(const ParsedArgs& args, const std::string& data,
 
 // What is wrong with the arguments; before anything is made.
 Status CheckArgs(const ParsedArgs& args) {
-  if (!args.positional.empty()) return InvalidArgument("unexpected \"%s\"", args.positional[0]);
+  TD_RETURN_IF_ERROR(TakesAtMost(0, args));
   TD_RETURN_IF_ERROR(args.GetInt("epochs", 0, 1, kEpochsMax).status());
   TD_RETURN_IF_ERROR(WantsJson(args).status());
   return FindData(args).status();

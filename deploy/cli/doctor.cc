@@ -171,6 +171,7 @@ const char* NameOf(Verdict verdict) {
 }
 
 StatusOr<int> Examine(const ParsedArgs& args) {
+  TD_RETURN_IF_ERROR(TakesAtMost(0, args));
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   int exit_code = kExitOk;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();

@@ -56,7 +56,7 @@ StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text) {
     const std::string name = "TD" + std::to_string(number);
     std::string hint = HintText(name, known);
     if (hint.empty()) hint = "; hint: tandem explain lists all";
-    return NotFound("no error has the code %s%s", name, hint);
+    return NotFound("no error has the code %s [TD1006]%s", name, hint);
   }
   return found;
 }

@@ -97,6 +97,10 @@ std::vector<ErrorCode> FileErrors() {
        "another format; a download that broke off",
        "fetch or export it again; tandem import takes .onnx alone",
        "job.pbtxt: this is no ONNX model, or it is damaged [TD2108]"},
+      {2109, "something else is there already", "what is there is not to be overwritten",
+       "the command was run before; a folder that is used for other things",
+       "another folder; or remove what is there, if nobody needs it",
+       "mine/pserver is there and not of an earlier demo [TD2109]; hint: another --dir"},
   };
 }
 

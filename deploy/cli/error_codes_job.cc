@@ -45,6 +45,16 @@ std::vector<ErrorCode> FlagErrors() {
        "127.0.0.1:7000, [::1]:7000, host:port,host:port; of a rendezvous also file:///FOLDER or "
        "etcd://HOST:PORT/PREFIX",
        "address \"here\": expected HOST:PORT [TD1009]"},
+      {1010, "more than the command takes", "nobody would read what stands there",
+       "arguments of the trainer without -- before them; a space inside a value; a value for a "
+       "flag "
+       "that has none",
+       "leave it away, or put -- before it; --help says what the command takes",
+       "unexpected argument \"now\" [TD1010]; hint: tandem-pserver --help"},
+      {1011, "a value of another form", "the value is written in a form of its own",
+       "a part was left out; a character that is not allowed",
+       "as the message shows it; --help has an example",
+       "--straggler: expected RANK:FACTOR as in 3:2.5, got \"x\" [TD1011]"},
   };
 }
 
@@ -87,8 +97,7 @@ std::vector<ErrorCode> SettingErrors() {
        "gradients [TD1108]"},
       {1109, "not built yet", "Tandem knows the setting and cannot do it yet",
        "a knob or flag of the reference that nobody has built here",
-       "leave it away; docs/knobs.md says what is built",
-       "--http_port is not built yet [TD1109]"},
+       "leave it away; docs/knobs.md says what is built", "--http_port is not built yet [TD1109]"},
       {1110, "the name of several settings", "a short name fits more than one setting",
        "k_steps, of which localsgd, geo and gradient_merge have one each",
        "write the path that is meant, as in --strategy.localsgd_configs.k_steps=4",

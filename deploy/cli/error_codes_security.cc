@@ -133,6 +133,22 @@ std::vector<ErrorCode> RunningErrors() {
        "Ctrl-C, SIGTERM of a supervisor, tandem drain",
        "nothing; with checkpoint.dir the same command goes on where it stopped",
        "stopped on request after step 480 [TD7007]"},
+      {7008, "there is nothing to work on",
+       "what was named holds nothing of what the command is for",
+       "another folder or job than was meant; a setting that makes the job do without",
+       "the hint says where such things come from",
+       "prof has no timeline.RANK.json [TD7008]; hint: train with --profile.dir=FOLDER"},
+      {7009, "dot does not draw", "drawings are made by the program dot",
+       "graphviz is not installed; the network is too large for it",
+       "apt-get install graphviz; tandem graph --dot gives its text",
+       "--svg needs the program dot, which is not installed [TD7009]; hint: install graphviz, or "
+       "take --dot"},
+      {7010, "no status page answers there", "something listens, and it is no process of the job",
+       "another port; a job that ended, and whose port another program has",
+       "tandemrun --status_port=PORT says which pages there are",
+       "127.0.0.1:8000: this is no status page of Tandem: no JSON [TD7010]; hint: --pages takes "
+       "the "
+       "addresses that tandemrun --status_port gives"},
   };
 }
 

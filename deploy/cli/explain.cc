@@ -109,7 +109,8 @@ const std::vector<CodeRow>& CodeTable() {
        "log /var/lib/tandem: 1048576 bytes free, 268435456 needed [TD2107]; nothing was written",
        "pserver/disk_space.cc"},
       {StatusCode::kInternal, "something that should not happen",
-       "report it with the message and what tandem version says", "dot could not draw program.svg",
+       "report it with the message and what tandem version says",
+       "dot could not draw program.svg [TD7009]; hint: --dot writes the text alone",
        "deploy/cli/graph.cc"},
   };
   return rows;
@@ -128,7 +129,7 @@ StatusOr<std::vector<CodeRow>> FindCode(const std::string& asked) {
   }
   if (!found.empty()) return found;
   for (const ErrorCode& code : ErrorCodes()) known.push_back(NameOf(code));
-  return NotFound("\"%s\" is no code of Tandem's%s", name, HintText(name, known));
+  return NotFound("\"%s\" is no code of Tandem's [TD1006]%s", name, HintText(name, known));
 }
 
 namespace {

@@ -66,7 +66,7 @@ StatusOr<double> ThresholdOf(const ParsedArgs& args, const char* name, double ot
   double value = otherwise;
   if (!args.Has(name)) return value;
   if (absl::SimpleAtod(args.Get(name), &value) && value >= 0) return value;
-  return InvalidArgument("--%s=%s: expected a number of 0 or more", name, args.Get(name));
+  return InvalidArgument("--%s=%s: expected a number of 0 or more [TD1004]", name, args.Get(name));
 }
 
 StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
@@ -86,13 +86,16 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
   TD_ASSIGN_OR_RETURN(choice.delta_keep, args.GetInt("delta_keep", 0, 0, INT32_MAX));
   if (args.Has("since") != (choice.mode == RowChoice::Mode::kDelta)) {
     return InvalidArgument(
-        "--since goes with --rows=delta, which needs it; hint: "
+        "--since goes with --rows=delta, which needs it [TD1005]; hint: "
         "--since=CHECKPOINT, the one that was exported last");
   }
   if (args.Has("since")) {
     TD_ASSIGN_OR_RETURN(const Checkpoint before, Load(args.Get("since"), device));
     choice.since = before.tables;
-    if (choice.since.empty()) return NotFound("%s has no rows of tables", args.Get("since"));
+    if (choice.since.empty())
+      return NotFound(
+          "%s has no rows of tables [TD7008]; hint: --since names a checkpoint of the servers",
+          args.Get("since"));
   }
   return choice;
 }
@@ -109,7 +112,10 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
   if (what != "model") tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
   if (args.Has("rows")) {
     TD_ASSIGN_OR_RETURN(const RowChoice choice, ChoiceOf(args, device));
-    if (checkpoint.tables.empty()) return NotFound("the checkpoint has no rows of tables");
+    if (checkpoint.tables.empty())
+      return NotFound(
+          "the checkpoint has no rows of tables [TD7008]; hint: --rows is for checkpoints of the "
+          "servers");
     TD_ASSIGN_OR_RETURN(TensorMap rows, ChooseRows(checkpoint.tables, choice, device));
     tensors.merge(rows);
   }
@@ -140,7 +146,8 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
 // The program is that of the job file: a checkpoint has its variables alone.
 Status ExportNetwork(const std::string& out, const ParsedArgs& args, const Checkpoint& checkpoint) {
   if (!args.Has("job")) {
-    return InvalidArgument("%s needs the network; hint: --job=JOB_FILE of the checkpoint", out);
+    return InvalidArgument("%s needs the network [TD1007]; hint: --job=JOB_FILE of the checkpoint",
+                           out);
   }
   TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(args.Get("job"), 1, {{"mode", "local"}}));
   const Program& program = history.points.front().second;  // before all passes
@@ -172,7 +179,8 @@ Status Export(const ParsedArgs& args) {
   const std::string& out = args.positional[1];
   const bool network = out.ends_with(".onnx");
   if (!network && !out.ends_with(".npz") && !out.ends_with(".safetensors")) {
-    return InvalidArgument("%s: expected a name that ends with .npz, .safetensors or .onnx", out);
+    return InvalidArgument(
+        "%s: expected a name that ends with .npz, .safetensors or .onnx [TD1011]", out);
   }
   const std::string what = args.Get("what", "model");
   if (what != "model" && what != "state" && what != "all") {
@@ -180,10 +188,12 @@ Status Export(const ParsedArgs& args) {
                            HintText(what, {"model", "state", "all"}));
   }
   if (network && args.Has("what")) {
-    return InvalidArgument("--what is for .npz and .safetensors: a network is whole");
+    return InvalidArgument("--what is for .npz and .safetensors: a network is whole [TD1005]");
   }
   if (network && args.Has("rows")) {
-    return InvalidArgument("--rows is for .npz and .safetensors");
+    return InvalidArgument(
+        "--rows is for .npz and .safetensors [TD1005]; hint: tandem export DIR rows.npz "
+        "--rows=...");
   }
   CpuDevice device;
   TD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Load(args.positional[0], device));

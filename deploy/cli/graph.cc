@@ -33,16 +33,19 @@ StatusOr<size_t> PointOf(const ParsedArgs& parsed, const JobHistory& history) {
     names.push_back(history.points[i].first);
     if (names.back() != name) continue;
     if (parsed.Has("after")) return i;
-    if (i == 0) return InvalidArgument("there is nothing before \"%s\"", name);
+    if (i == 0)
+      return InvalidArgument("there is nothing before \"%s\" [TD1006]; hint: --after=%s", name,
+                             name);
     return i - 1;
   }
   std::string ran;
   for (const std::string& point : names) ran += (ran.empty() ? "" : ", ") + point;
   for (const Pass& pass : AllPasses()) {
     if (name != pass.name) continue;
-    return InvalidArgument("the job's strategy does not ask for pass %s (what ran: %s)", name, ran);
+    return InvalidArgument("the job's strategy does not ask for pass %s [TD1006] (what ran: %s)",
+                           name, ran);
   }
-  return InvalidArgument("there is no pass \"%s\"%s (what ran: %s)", name,
+  return InvalidArgument("there is no pass \"%s\" [TD1006]%s (what ran: %s)", name,
                          OrDidYouMean(name, names), ran);
 }
 
@@ -56,13 +59,13 @@ Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
   const int error = posix_spawnp(&pid, "dot", nullptr, nullptr, argv.data(), environ);
   if (error == ENOENT) {
     return NotFound(
-        "--svg needs the program dot, which is not installed; hint: install graphviz, "
+        "--svg needs the program dot, which is not installed [TD7009]; hint: install graphviz, "
         "or take --dot");
   }
-  if (error != 0) return Internal("dot cannot be started: %s", std::strerror(error));
+  if (error != 0) return Internal("dot cannot be started: %s [TD7009]", std::strerror(error));
   int state = 0;
   if (waitpid(pid, &state, 0) != pid || !WIFEXITED(state) || WEXITSTATUS(state) != 0) {
-    return Internal("dot could not draw %s", dot_path);
+    return Internal("dot could not draw %s [TD7009]; hint: --dot writes the text alone", dot_path);
   }
   return OkStatus();
 }

@@ -51,7 +51,7 @@ StatusOr<OnnxImportOptions> OptionsOf(const ParsedArgs& args) {
        std::vector<std::string>(absl::StrSplit(args.Get("rename"), ',', absl::SkipEmpty()))) {
     const std::pair<std::string, std::string> names = absl::StrSplit(pair, absl::MaxSplits('=', 1));
     if (names.first.empty() || names.second.empty()) {
-      return InvalidArgument("--rename: \"%s\" is no INPUT=FIELD", pair);
+      return InvalidArgument("--rename: \"%s\" is no INPUT=FIELD [TD1011]", pair);
     }
     options.rename[names.first] = names.second;
   }

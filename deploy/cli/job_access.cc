@@ -48,7 +48,8 @@ StatusOr<std::string> OnlyFolderHere() {
         "(--log_dir, else log-JOB), or give --pservers=HOST:PORT,...");
   }
   std::sort(found.begin(), found.end());
-  return InvalidArgument("there are jobs in %s and %s; hint: name one", found[0], found[1]);
+  return InvalidArgument("there are jobs in %s and %s [TD1007]; hint: name one", found[0],
+                         found[1]);
 }
 
 Status TakeRecord(const JobRecord& record, JobAccess& access) {
@@ -80,15 +81,18 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobA
   }
   if (!secret_file.empty()) {
     TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecretFile(secret_file));
-    if (access.job.empty()) return InvalidArgument("a secret belongs to a job: give --job=NAME");
+    if (access.job.empty())
+      return InvalidArgument("a secret belongs to a job [TD1007]; hint: --job=NAME");
     access.secret = secret;
     access.token = JobToken(secret, access.job);
   }
   if (!tls_dir.empty()) {
-    if (access.record && !LauncherRuns(*access.record) &&
+    if (access.record && !args.Has("tls_dir") && !LauncherRuns(*access.record) &&
         !std::filesystem::exists(tls_dir, error)) {
-      return NotFound("job %s of %s is over, and so are its certificates [TD7003]", access.job,
-                      access.folder);
+      TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
+      return FailedPrecondition(
+          "job %s of %s is over, and so are its certificates [TD7003]; hint: tandem events %s",
+          access.job, access.folder, access.folder);
     }
     access.tls = TlsFilesIn(tls_dir);
     if (access.job.empty()) {
@@ -126,10 +130,7 @@ std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
 
 StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>& roles) {
   JobAccess access;
-  if (args.positional.size() > 1) {
-    return InvalidArgument("one log folder expected, got \"%s\" and \"%s\"", args.positional[0],
-                           args.positional[1]);
-  }
+  TD_RETURN_IF_ERROR(TakesAtMost(1, args));
   TD_ASSIGN_OR_RETURN(const int timeout, args.GetInt("timeout_s", 5, 1, 3600));
   access.timeout = std::chrono::seconds(timeout);
   if (args.Has("pservers") || args.Has("pages")) {
@@ -247,7 +248,10 @@ StatusOr<Page> ReadPage(const tandem::Endpoint& address, Duration timeout) {
       }
     }
   } catch (const json::exception& error) {
-    return DataLoss("%s: this is no status page of Tandem: %s", ToString(address), error.what());
+    return DataLoss(
+        "%s: this is no status page of Tandem: %s [TD7010]; hint: --pages takes the addresses that "
+        "tandemrun --status_port gives",
+        ToString(address), error.what());
   }
   return page;
 }

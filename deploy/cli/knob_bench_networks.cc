@@ -58,8 +58,9 @@ StatusOr<const BenchNetwork*> FindBenchNetwork(std::string_view name) {
     if (network.name == name) return &network;
     names.push_back(network.name);
   }
-  return InvalidArgument("there is no network \"%s\" here: %s; hint: --job=FILE takes any job",
-                         name, absl::StrJoin(names, ", "));
+  return InvalidArgument(
+      "there is no network \"%s\" here: %s [TD1006]; hint: --job=FILE takes any job", name,
+      absl::StrJoin(names, ", "));
 }
 
 namespace {
@@ -73,7 +74,7 @@ bool Names(std::string_view name, std::string_view path) {
 Status NotMeasured(const std::string& name) {
   for (const UnbenchedKnob& knob : UnbenchedKnobs()) {
     if (Names(name, knob.knob)) {
-      return InvalidArgument("--only: %s is not measured: %s", knob.knob, knob.why);
+      return InvalidArgument("--only: %s is not measured: %s [TD1006]", knob.knob, knob.why);
     }
   }
   std::vector<std::string> names;
@@ -97,7 +98,8 @@ StatusOr<std::vector<const KnobBench*>> ChooseKnobs(const std::string& names) {
     if (chosen.size() == before) return NotMeasured(name);
   }
   if (!chosen.empty()) return chosen;
-  if (!names.empty()) return InvalidArgument("--only: no knob is named");
+  if (!names.empty())
+    return InvalidArgument("--only: no knob is named [TD1007]; hint: --only=nccl_comm_num");
   for (const KnobBench& row : KnobBenches()) chosen.push_back(&row);
   return chosen;
 }

@@ -39,6 +39,9 @@ int RunKnobs(const Args& args) {
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("knobs", as_json.status());
   const Args& words = parsed.positional;
+  if (!words.empty() && (words[0] == "list" || words[0] == "markdown")) {
+    if (const Status status = TakesAtMost(1, parsed); !status.ok()) return Fail("knobs", status);
+  }
   if (words.size() == 1 && words[0] == "list") {
     std::fputs((*as_json ? KnobsJson(ListKnobs()) : KnobsTable()).c_str(), stdout);
     return 0;
@@ -58,11 +61,16 @@ int RunKnobs(const Args& args) {
     return 0;
   }
   if (words.size() == 1 && words[0] == "explain") {
-    return Fail("knobs", InvalidArgument("explain which knob; hint: tandem knobs explain a_sync"));
+    return Fail("knobs",
+                InvalidArgument("explain which knob [TD1007]; hint: tandem knobs explain a_sync"));
   }
-  if (words.empty()) return Fail("knobs", InvalidArgument("expected list, explain or markdown"));
-  return Fail("knobs", InvalidArgument("expected list, explain or markdown, got \"%s\"%s", words[0],
-                                       HintText(words[0], {"list", "explain", "markdown"})));
+  if (words.empty())
+    return Fail(
+        "knobs",
+        InvalidArgument("expected list, explain or markdown [TD1007]; hint: tandem knobs list"));
+  return Fail("knobs",
+              InvalidArgument("expected list, explain or markdown, got \"%s\" [TD1006]%s", words[0],
+                              HintText(words[0], {"list", "explain", "markdown"})));
 }
 
 }  // namespace tandem::deploy

@@ -83,7 +83,9 @@ Checked Check(const TextFile& file, std::string type, int ranks) {
 // Prints it, or adds it to `json`, the file's part of the answer.
 Status ShowMemory(const std::string& kind, const std::string& path, int workers, int rank,
                   Json* json) {
-  if (kind != "job") return InvalidArgument("--memory: %s is a strategy, not a job", path);
+  if (kind != "job")
+    return InvalidArgument(
+        "--memory: %s is a strategy, not a job [TD1005]; hint: the memory of a job is known", path);
   TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(path, workers, {}, rank));
   TD_ASSIGN_OR_RETURN(const MemoryReport report, MemoryOf(history));
   if (json == nullptr) {
@@ -160,7 +162,9 @@ int RunLint(const Args& args) {
   const auto rank = parsed.GetInt("rank", 0, 0, *workers - 1);
   if (!rank.ok()) return Fail("lint", rank.status());
   if (parsed.Has("save") && parsed.positional.size() != 1) {
-    return Fail("lint", InvalidArgument("--save needs exactly one file"));
+    return Fail("lint",
+                InvalidArgument(
+                    "--save needs exactly one file [TD1005]; hint: tandem lint JOB --save=FILE"));
   }
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("lint", as_json.status());

@@ -54,7 +54,7 @@ StatusOr<WireCost> WireOf(const ParsedArgs& args, const char* alpha, const char*
   for (const char* flag : {alpha, gbps}) {
     if (args.Has(flag)) continue;
     return InvalidArgument(
-        "--%s is missing; hint: a simulation needs --%s and --%s of the links "
+        "--%s is missing [TD1007]; hint: a simulation needs --%s and --%s of the links "
         "between %s",
         flag, alpha, gbps, between);
   }
@@ -67,14 +67,16 @@ Status ReadStraggler(const std::string& text, SimulationRequest* request) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos || !absl::SimpleAtoi(text.substr(0, colon), &request->slow_rank) ||
       !absl::SimpleAtod(text.substr(colon + 1), &request->slow_factor)) {
-    return InvalidArgument("--straggler: expected RANK:FACTOR as in 3:2.5, got \"%s\"", text);
+    return InvalidArgument("--straggler: expected RANK:FACTOR as in 3:2.5, got \"%s\" [TD1011]",
+                           text);
   }
   if (request->slow_rank < 0 || request->slow_rank >= request->layout.ranks) {
-    return InvalidArgument("--straggler: there is no rank %d of %d", request->slow_rank,
-                           request->layout.ranks);
+    return InvalidArgument(
+        "--straggler: there is no rank %d of %d [TD1004]; hint: they count from 0",
+        request->slow_rank, request->layout.ranks);
   }
   if (!(request->slow_factor >= 1 && request->slow_factor <= 1e6)) {
-    return InvalidArgument("--straggler: expected a factor from 1 to 1e6, got %g",
+    return InvalidArgument("--straggler: expected a factor from 1 to 1e6, got %g [TD1004]",
                            request->slow_factor);
   }
   return OkStatus();
@@ -86,8 +88,9 @@ StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(layout.ranks, args.GetInt("ranks", 2, 2, kRanksMax));
   TD_ASSIGN_OR_RETURN(layout.ranks_per_host, args.GetInt("ranks_per_host", 1, 1, layout.ranks));
   if (layout.ranks % layout.ranks_per_host != 0) {
-    return InvalidArgument("--ranks=%d is no multiple of --ranks_per_host=%d", layout.ranks,
-                           layout.ranks_per_host);
+    return InvalidArgument(
+        "--ranks=%d is no multiple of --ranks_per_host=%d [TD1004]; hint: each host has as many",
+        layout.ranks, layout.ranks_per_host);
   }
   if (layout.ranks_per_host > 1) {
     TD_ASSIGN_OR_RETURN(request.model.inside,
@@ -137,7 +140,8 @@ StatusOr<Shown> PlanMeasured(const ParsedArgs& args, bool json) {
   TD_ASSIGN_OR_RETURN(const int ranks, args.GetInt("ranks", 2, 2, kRanksMax));
   if (ranks > kMeasuredRanksMax) {
     return InvalidArgument(
-        "--ranks=%d: %d ranks at most are measured on one machine; hint: more are simulated, with "
+        "--ranks=%d: %d ranks at most are measured on one machine [TD1004]; hint: more are "
+        "simulated, with "
         "--inter_alpha_us and --inter_gbps",
         ranks, kMeasuredRanksMax);
   }

@@ -18,6 +18,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr uint64_t kTimelineBytesMax = uint64_t{1} << 32;
 constexpr char kUsage[] =
     "tandem profile FOLDER [FILE]: the timelines that the trainers of a job wrote into its\n"
     "profile.dir as one, for Perfetto (ui.perfetto.dev) or chrome://tracing\n"
@@ -43,8 +44,8 @@ struct Timeline {
 };
 
 StatusOr<Timeline> Read(const std::string& path) {
-  std::ifstream file(path);
-  const json trace = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  TD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kTimelineBytesMax));
+  const json trace = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto bad = [&path](const char* what) { return DataLoss("%s: %s", path, what); };
   if (!trace.is_object() || !trace.contains("traceEvents") || !trace["traceEvents"].is_array()) {
     return bad("it is no timeline, or it is cut off");
@@ -83,9 +84,12 @@ StatusOr<std::vector<Timeline>> ReadAll(const std::string& folder) {
     if (!one) continue;
     TD_ASSIGN_OR_RETURN(timelines.emplace_back(), Read(entry.path().string()));
   }
-  if (error) return NotFound("%s: %s", folder, error.message());
+  if (error)
+    return NotFound("%s: %s [TD2106]; hint: the folder that a trainer was given as --profile.dir",
+                    folder, error.message());
   if (timelines.empty()) {
-    return NotFound("%s has no timeline.RANK.json; hint: train with --profile.dir=FOLDER", folder);
+    return NotFound("%s has no timeline.RANK.json [TD7008]; hint: train with --profile.dir=FOLDER",
+                    folder);
   }
   std::sort(timelines.begin(), timelines.end(),
             [](const Timeline& a, const Timeline& b) { return a.rank < b.rank; });

@@ -70,7 +70,8 @@ Status Restore(const ParsedArgs& args) {
 }
 
 StatusOr<std::string> Folder(const ParsedArgs& args) {
-  if (args.positional.size() == 1) return args.positional[0];
+  TD_RETURN_IF_ERROR(TakesAtMost(1, args));
+  if (!args.positional.empty()) return args.positional[0];
   return InvalidArgument(
       "the log folder of a job is missing [TD1007]; hint: what tandemrun was given as "
       "--log_dir, else log-JOB");
@@ -78,21 +79,25 @@ StatusOr<std::string> Folder(const ParsedArgs& args) {
 
 Status Drain(const ParsedArgs& args) {
   if (args.Has("pserver") && args.Has("wait_s")) {
-    return InvalidArgument("--wait_s is for a job's end; with --pserver all rows are waited for");
+    return InvalidArgument(
+        "--wait_s is for a job's end; with --pserver all rows are waited for [TD1005]");
   }
   if (args.Has("pserver")) return DrainPserver(args);
   for (const FlagSpec& flag : AccessFlags()) {
     if (!args.Has(flag.name) || flag.name == std::string_view(kOutputFlag.name)) continue;
-    return InvalidArgument("%s goes with --pserver=N; a job is stopped by its log folder alone",
-                           args.flags.at(flag.name).spelled);
+    return InvalidArgument(
+        "%s goes with --pserver=N; a job is stopped by its log folder alone [TD1005]",
+        args.flags.at(flag.name).spelled);
   }
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const std::string folder, Folder(args));
   TD_ASSIGN_OR_RETURN(const int seconds, args.GetInt("wait_s", 60, 0, 86400));
   TD_ASSIGN_OR_RETURN(const JobRecord record, ReadJobRecord(folder));
   if (!LauncherRuns(record)) {
-    return FailedPrecondition("job %s of %s is over, or was started on another host [TD7003]",
-                              record.job, folder);
+    TD_RETURN_IF_ERROR(CheckNotOver(folder, record));
+    return FailedPrecondition(
+        "job %s of %s is over, or was started on another host [TD7003]; hint: tandem events %s",
+        record.job, folder, folder);
   }
   if (kill(static_cast<pid_t>(record.launcher_pid), SIGTERM) != 0) {
     return PermissionDenied("tandemrun (pid %d): %s", record.launcher_pid, ErrnoText(errno));

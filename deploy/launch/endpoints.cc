@@ -36,7 +36,9 @@ Status CheckDistinct(const std::string& flag, const std::vector<Endpoint>& endpo
   std::set<std::string> seen;
   for (const Endpoint& e : endpoints) {
     if (!seen.insert(e.Text()).second) {
-      return InvalidArgument("--%s: %s stands in the list twice", flag, e.Text());
+      return InvalidArgument(
+          "--%s: %s stands in the list twice [TD1102]; hint: each process has a port of its own",
+          flag, e.Text());
     }
   }
   return OkStatus();
@@ -91,7 +93,10 @@ Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint
       }
     } else if (!all_local || start_port != 0) {
       e.port = (start_port != 0 ? start_port : 6170) + next[e.host]++;  // 6170: fleetrun's default
-      if (e.port > 65535) return InvalidArgument("--start_port: no port left for %s", e.host);
+      if (e.port > 65535)
+        return InvalidArgument(
+            "--start_port: no port left for %s [TD1004]; hint: one for each process of a host",
+            e.host);
     }
   }
   int open = 0;

@@ -49,7 +49,8 @@ Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::stri
   if (equals != std::string::npos) {
     value.text = arg.substr(equals + 1);
     if (*spec->value == '\0' && value.text != "true" && value.text != "false") {
-      return InvalidArgument("%s takes no value, got \"%s\"", spelled, value.text);
+      return InvalidArgument("%s takes no value, got \"%s\" [TD1010]; hint: %s alone", spelled,
+                             value.text, spelled);
     }
   } else if (*spec->value != '\0') {
     if (at + 1 >= args.size())

@@ -27,7 +27,7 @@ StatusOr<JobHeader> ReadJobHeader(const std::string& path) {
   // The name becomes a folder, so it may not lead elsewhere.
   if (!IsJobName(header.name)) {
     return InvalidArgument(
-        "%s: name: expected 1 to %d of letters, digits, '.', '_', '-', got \"%s\"", path,
+        "%s: name: expected 1 to %d of letters, digits, '.', '_', '-', got \"%s\" [TD1011]", path,
         kJobNameBytesMax, header.name);
   }
   switch (job.mode()) {

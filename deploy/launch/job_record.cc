@@ -17,6 +17,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr uint64_t kRecordBytesMax = 64 << 20;
+
 // Field 22 of /proc/PID/stat (proc(5)); 0 when there is no such process, or it has ended and nobody
 // has collected it yet.
 uint64_t StartOf(int64_t pid) {
@@ -76,15 +78,17 @@ Status WriteJobRecord(const LaunchPlan& plan) {
 
 StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
   const std::string path = log_dir + "/job.json";
-  std::ifstream file(path);
-  if (!file) {
+  const StatusOr<std::string> text = ReadSmallFile(path, kRecordBytesMax);
+  if (text.status().code() == StatusCode::kNotFound) {
     return NotFound(
         "%s: there is no such file [TD7002]; hint: name the folder that tandemrun writes its "
         "logs to (--log_dir, else log-JOB), or give --pservers=HOST:PORT,...",
         path);
   }
-  const json whole = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (whole.is_discarded()) return DataLoss("%s is not what tandemrun writes: no JSON", path);
+  TD_RETURN_IF_ERROR(text.status());
+  const json whole = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (whole.is_discarded())
+    return DataLoss("%s is not what tandemrun writes: no JSON [TD7002]", path);
   JobRecord record;
   // Files of other versions may lack fields or have others; types that do not fit throw.
   try {
@@ -101,7 +105,7 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
                                   p.value("log_file", "")});
     }
   } catch (const json::exception& error) {
-    return DataLoss("%s is not what tandemrun writes: %s", path, error.what());
+    return DataLoss("%s is not what tandemrun writes: %s [TD7002]", path, error.what());
   }
   return record;
 }

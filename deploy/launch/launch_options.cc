@@ -86,7 +86,8 @@ Status FillHeterWorkers(const ParsedArgs& args, LaunchOptions& options) {
   TD_ASSIGN_OR_RETURN(const std::vector<Endpoint> added, CountOrList(args, "heter_workers"));
   if (options.workers.size() % added.size() != 0) {
     return InvalidArgument(
-        "%s: %d trainers do not divide equally among %d heter workers; hint: as many heter workers "
+        "%s: %d trainers do not divide equally among %d heter workers [TD1004]; hint: as many "
+        "heter workers "
         "as trainers, or a number that divides theirs",
         flag, options.workers.size(), added.size());
   }
@@ -135,13 +136,15 @@ Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
   TD_ASSIGN_OR_RETURN(const std::vector<Endpoint> hosts,
                       ParseEndpoints("ips", args.Get("ips", "127.0.0.1")));
   if (options.ranks_least > 0 && (hosts.size() > 1 || cards > 0)) {
-    return InvalidArgument("%s=%s is for the CPU ranks of one host alone; hint: --nproc=%d",
-                           Spelled(args, "nproc"), args.Get("nproc"), nproc);
+    return InvalidArgument(
+        "%s=%s is for the CPU ranks of one host alone [TD1005]; hint: --nproc=%d",
+        Spelled(args, "nproc"), args.Get("nproc"), nproc);
   }
   for (const Endpoint& host : hosts) {
     if (host.port != 0) {
-      return InvalidArgument("--ips takes hosts without ports, got \"%s\"; hint: --start_port=%d",
-                             host.Text(), host.port);
+      return InvalidArgument(
+          "--ips takes hosts without ports, got \"%s\" [TD1011]; hint: --start_port=%d",
+          host.Text(), host.port);
     }
     options.workers.insert(options.workers.end(), static_cast<size_t>(nproc), host);
   }
@@ -183,13 +186,15 @@ Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
     local_workers += e.local ? 1 : 0;
   }
   if (local == 0) {
-    return InvalidArgument("none of the hosts given is this machine (%s); run this on each of them",
-                           HostName());
+    return InvalidArgument(
+        "none of the hosts given is this machine (%s) [TD1011]; hint: run this on each of them",
+        HostName());
   }
   const int cards = static_cast<int>(options.gpus.size());
   if (cards != 0 && cards != local_workers) {
-    return InvalidArgument("%s names %d cards for %d workers on this machine",
-                           Spelled(args, "gpus"), cards, local_workers);
+    return InvalidArgument(
+        "%s names %d cards for %d workers on this machine [TD1005]; hint: one for each",
+        Spelled(args, "gpus"), cards, local_workers);
   }
   return OkStatus();
 }
@@ -215,7 +220,7 @@ Status CheckRest(const ParsedArgs& args) {
         "no job file given [TD1007]; hint: tandemrun --servers=2 --workers=2 job.pbtxt");
   }
   return InvalidArgument(
-      "one job file expected, got \"%s\" and \"%s\"; hint: arguments of the "
+      "one job file expected, got \"%s\" and \"%s\" [TD1010]; hint: arguments of the "
       "trainer go after --",
       args.positional[0], args.positional[1]);
 }
@@ -233,8 +238,9 @@ Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
         "give one of the two [TD1005]");
   }
   if (!options.has_servers()) {
-    return InvalidArgument("%s: mode %s has no pservers, and TLS between ranks is not built yet",
-                           flag, ModeName(options.mode));
+    return InvalidArgument(
+        "%s: mode %s has no pservers, and TLS between ranks is not built yet [TD1109]", flag,
+        ModeName(options.mode));
   }
   return OkStatus();
 }

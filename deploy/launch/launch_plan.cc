@@ -134,8 +134,10 @@ Status AddStatusPages(int first_port, LaunchPlan& plan) {
     for (ProcessPlan& p : plan.processes) {
       if (p.role != role) continue;
       if (port > 65535) {
-        return InvalidArgument("--status_port=%d: there are not enough ports behind it",
-                               first_port);
+        return InvalidArgument(
+            "--status_port=%d: there are not enough ports behind it [TD1004]; hint: one for each "
+            "process",
+            first_port);
       }
       const std::string address = absl::StrFormat("127.0.0.1:%d", port++);
       p.argv.push_back("--admin_listen=" + address);
@@ -157,7 +159,8 @@ Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
   if (!plan.make_tls) return OkStatus();
   if (HasRemote(options)) {
     return InvalidArgument(
-        "--tls makes certificates for one host; hint: tandem certs init DIR, tandem certs issue "
+        "--tls makes certificates for one host [TD1005]; hint: tandem certs init DIR, tandem certs "
+        "issue "
         "DIR --job=%s --role=pserver --host=... (and --role=trainer), then --tls_dir=DIR/%s on "
         "each host",
         options.job_name, options.job_name);

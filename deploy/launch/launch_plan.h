@@ -69,9 +69,9 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
 std::string Describe(const LaunchPlan& plan);
 
 // Makes the log folder with job.json (job_record.h), removes logs that earlier runs left for ranks
-// of this plan, and for ranks that the job has on no host, and writes the secret when it has to be made (mode 0600, 256 random bits in hex),
-// and the certificates (a pserver, a trainer, and an admin for `tandem`; the authority's key is
-// kept nowhere).
+// of this plan, and for ranks that the job has on no host, and writes the secret when it has to be
+// made (mode 0600, 256 random bits in hex), and the certificates (a pserver, a trainer, and an
+// admin for `tandem`; the authority's key is kept nowhere).
 Status PrepareFiles(const LaunchPlan& plan);
 
 // Removes secret and certificates if PrepareFiles made them: they end with the job.

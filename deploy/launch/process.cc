@@ -44,7 +44,8 @@ int BecomeProgram(const SpawnRequest& request, pid_t parent, char* const* argv, 
 Status CannotStart(const std::string& program, int error) {
   const std::string text = "cannot start " + program + ": " + ErrnoText(error);
   if (error == ENOENT) return NotFound("%s", text);
-  if (error == EACCES) return PermissionDenied("%s", text);
+  if (error == EACCES)
+    return PermissionDenied("%s [TD7001]; hint: chmod +x, if it is the right file", text);
   return Internal("%s", text);
 }
 

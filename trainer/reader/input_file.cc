@@ -19,7 +19,7 @@ StatusOr<InputFile> InputFile::Open(const std::string& path) {
   }
   struct stat st;
   if (fstat(file.descriptor_, &st) != 0) return DataLoss("%s: %s", path, ErrnoText(errno));
-  if (!S_ISREG(st.st_mode)) return InvalidArgument("%s is no file of records", path);
+  if (!S_ISREG(st.st_mode)) return InvalidArgument("%s is no file of records [TD2009]", path);
   file.size_ = static_cast<uint64_t>(st.st_size);
   return file;
 }

@@ -197,9 +197,8 @@ Status CheckGuard(const Program& forward, const std::string& device) {
   if (writers.empty()) {
     return InvalidArgument(
         "no operator of program \"%s\" is under device guard \"%s\" (op_device), so heter workers "
-        "would have nothing to do; hint: model argument device=%s for the click models, op_device "
-        "in "
-        "a program of your own, or another a_sync_configs.heter_worker_device_guard",
+        "would have nothing to do [TD1107]; hint: model argument device=%s for the click models, "
+        "op_device in a program of your own, or another a_sync_configs.heter_worker_device_guard",
         forward.name, device, device);
   }
   for (const std::string& result : forward.metrics) {

@@ -73,7 +73,7 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"pserver 0 has the trainers' barriers too, and must stay; hint: drain another one",
        kServers},
       {"there is no pserver %d; the job has %d", kServers},
-      {"dot cannot be started: %s", kKernel},
+      {"dot cannot be started: %s [TD7009]", kKernel},
       {"tandemrun (pid %d): %s", "a job of another user"},
       {"getrandom: %s", kKernel},
       {"signalfd: %s", kKernel},
@@ -319,9 +319,20 @@ TEST(Messages, AllThatCanBeReachedAre) {
   for (const std::string& message : unused) ADD_FAILURE() << "reached, or gone: " << message;
 }
 
+// So that `tandem explain` tells more of each.
+TEST(Messages, EveryErrorHasANumber) {
+  for (const std::string& path : Transcripts()) {
+    std::istringstream lines(ReadFile(path));
+    for (std::string line; std::getline(lines, line);) {
+      if (!std::regex_search(line, std::regex("^  tandem[a-z -]*: error: "))) continue;
+      EXPECT_TRUE(std::regex_search(line, std::regex(R"(\[TD\d{4}\])"))) << path << ":" << line;
+    }
+  }
+}
+
 TEST(Messages, EveryCodeIsReached) {
   std::string all;
-  for (const std::string& line : Said()) all += line + "\n";
+  for (const std::string& path : Transcripts()) all += ReadFile(path);
   for (const CodeRow& row : CodeTable()) {
     const std::string name = "(" + absl::StatusCodeToString(row.code) + ")";
     const bool said = all.find(name) != std::string::npos;
