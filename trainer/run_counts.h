@@ -28,6 +28,7 @@ namespace tandem {
 //   arena_bytes             temporaries; arena_bytes_min: most that is alive at once
 //   drops                   runs of the executor behind which temporaries were dropped
 //   runs                    runs of the executor
+//   repeated_steps          steps that the job had done before all of its ranks died
 //   feed_bytes              of batches, that steps brought to the program's data variables
 //   device.launches         steps of the plan and graphs that training started on a device
 //   device.limit_ms         of a run of the training program, which the card takes at the least

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_split.h"
 #include "proto/job.pb.h"
+#include "trainer/furthest_step.h"
+#include "trainer/job.h"
 #include "trainer/kept_state.h"
 #include "trainer/programs.h"
 #include "trainer/session_checkpoints.h"
@@ -50,6 +52,10 @@ class Session::Impl {
     return config_.strategy().runtime_flags().reader_queue_speed_test_mode();
   }
   bool leader() const { return options_.rank.rank == 0; }
+  // Steps of a_sync trainers are each one's own, and what is noted is the leader's.
+  bool CountsRepeats() const {
+    return furthest_.has_value() && (leader() || !config_.strategy().a_sync());
+  }
   const Program& program() const { return runner_->programs().train; }
   int64_t steps_per_epoch() const { return runner_->steps_per_epoch(); }
   bool ends_epoch(int64_t step) const { return (step + 1) % steps_per_epoch() == 0; }
@@ -62,11 +68,14 @@ class Session::Impl {
   const std::function<bool()> told_ = [this] { return stop_.load() || superseded(); };
   std::unique_ptr<StepRunner> runner_;
   std::optional<SessionCheckpoints> checkpoints_;  // of the leader, where the job has any
+  std::optional<FurthestStep> furthest_;           // where the job has checkpoints
   std::unique_ptr<Progress> progress_;
   TensorMap restored_state_;
   std::shared_ptr<const KeptState> kept_;
 
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
+  int64_t done_before_ = 0;  // steps that processes which are gone had done
+  int64_t repeated_ = 0;     // of these, that were run again here
   double train_seconds_ = 0;
   RunHistory history_;
   bool reports_ = false;  // whether the run that ended last is reported; asked before it alone
@@ -85,7 +94,10 @@ void Session::Impl::OpenProgress() {
 }
 
 Status Session::Impl::LoadCheckpoint() {
-  if (config_.checkpoint().dir().empty() || !leader()) return OkStatus();
+  const std::string& dir = config_.checkpoint().dir();
+  if (dir.empty()) return OkStatus();
+  furthest_.emplace(InJobDir(options_.job_dir, dir), config_.name(), clock_);
+  if (!leader()) return OkStatus();
   checkpoints_.emplace(config_, options_, mode_, runner_->host());
   if (options_.kept != nullptr) return OkStatus();
   TD_ASSIGN_OR_RETURN(SessionCheckpoints::Resumed resumed,
@@ -120,6 +132,7 @@ Status Session::Impl::StartMode() {
     train_seconds_ = kept->done.train_seconds;
   }
   steps_done_ = next - first_step_;
+  if (CountsRepeats()) done_before_ = furthest_->Read();
   OpenProgress();
   if (options_.board != nullptr) {
     options_.board->Begin(
@@ -149,10 +162,13 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   train_seconds_ += ran_.seconds;
   history_.Add(
       {last, steps, ran_.seconds, reports_ ? ran_.loss : std::numeric_limits<double>::quiet_NaN()});
+  if (leader() && furthest_) furthest_->Note(last + 1);
+  const int64_t repeated = std::clamp<int64_t>(done_before_ - first, 0, steps);
+  repeated_ += repeated;
   if (options_.board)
     options_.board->Steps({last, steps, ran_.seconds, mode_.WaitedSeconds(),
                            runner_->reader().stats().wait_seconds, runner_->reader().queue_size(),
-                           runner_->executor().comm_times()});
+                           runner_->executor().comm_times(), repeated});
   return OkStatus();
 }
 
@@ -314,6 +330,7 @@ StatusOr<SessionResult> Session::Impl::Result() {
   TD_ASSIGN_OR_RETURN(result.params_sha256, Sha256Params(params));
   result.history = history_;
   result.counts = runner_->Counts(history_);
+  if (repeated_ > 0) result.counts["repeated_steps"] = static_cast<double>(repeated_);
   return result;
 }
 

@@ -41,6 +41,9 @@ StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events
     : clock_(clock),
       metrics_(metrics),
       steps_total_(metrics.GetCounter("tandem_steps_total", "Training steps run")),
+      repeated_total_(
+          metrics.GetCounter("tandem_repeated_steps_total",
+                             "Of these, steps that the job had done before all of its ranks died")),
       samples_total_(metrics.GetCounter("tandem_samples_total", "Samples trained, all ranks")),
       data_wait_total_(
           metrics.GetCounter("tandem_data_wait_seconds_total", "Time spent waiting for data")),
@@ -101,7 +104,8 @@ void StatusBoard::Steps(StatusSteps run) {
   samples_total_.Add(static_cast<double>(run.steps * job_.samples_per_step));
   step_.Set(static_cast<double>(steps_done_));
   const double each = run.seconds / static_cast<double>(run.steps);
-  for (int64_t i = 0; i < run.steps; ++i) step_seconds_.Observe(each);
+  repeated_total_.Add(static_cast<double>(run.repeated));
+  for (int64_t i = run.repeated; i < run.steps; ++i) step_seconds_.Observe(each);
 }
 
 void StatusBoard::CountRankWaits(std::vector<double> waited_by_rank) {

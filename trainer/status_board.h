@@ -34,6 +34,7 @@ struct StatusSteps {
   double data_wait_seconds = 0;        // since the session began
   uint32_t batches_ready = 0;          // by the reader
   CommTimes comm = {};                 // since the session began
+  int64_t repeated = 0;  // of `steps`, the first ones: the job had done them before it died
 };
 
 // A curve of bounded size: when it is full, every second point is left out and from then on only
@@ -81,7 +82,8 @@ class StatusBoard {
 
   const Clock& clock_;
   Metrics& metrics_;
-  Counter &steps_total_, &samples_total_, &data_wait_total_, &comm_total_, &comm_exposed_total_;
+  Counter &steps_total_, &repeated_total_, &samples_total_, &data_wait_total_, &comm_total_,
+      &comm_exposed_total_;
   Gauge &ranks_, &step_, &steps_wanted_, &loss_, &eval_loss_, &eval_metric_, &checkpoint_step_;
   Gauge &checkpoint_time_, &batches_ready_;
   Histogram& step_seconds_;

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
@@ -60,6 +61,29 @@ TEST_F(ResumeTest, KilledLocalJob) {
   const std::string undisturbed = Sha("whole", kLocal, 60);
   KillInTheMiddle("killed", kLocal);
   EXPECT_EQ(Sha("killed", kLocal, 60), undisturbed);
+}
+
+// Goodput counts steps once that new processes do again.
+TEST_F(ResumeTest, StepsThatAreDoneAgainAreKnown) {
+  const auto furthest = [this] {
+    std::istringstream text(ReadWholeFile(Path("store") + "/furthest_step"));
+    std::string job;
+    int64_t steps = 0;
+    text >> job >> steps;
+    return steps;
+  };
+  const auto first = RunJob("store", kCollective, Flags("store", 20));
+  EXPECT_EQ(first.result.counts.count("repeated_steps"), 0u);
+  Args flags = Flags("store", 10000);
+  flags[1] = "--checkpoint.every_steps=0";
+  const auto job = StartJob("store", kCollective, flags);
+  EXPECT_TRUE(WaitUntil([&] { return furthest() > 20; })) << job->Output();
+  for (const pid_t pid : ChildrenOf(job->pid(), "tandem-trainer")) kill(pid, SIGKILL);
+  EXPECT_NE(job->Wait(), 0);
+  const int64_t done = furthest();
+  flags[2] = "--steps_max=" + std::to_string(done + 5);
+  const auto after = RunJob("store", kCollective, flags);
+  EXPECT_EQ(after.result.counts.at("repeated_steps"), done - 20);
 }
 
 // Optimizer slots travel with the checkpoint, wherever the mode keeps them.

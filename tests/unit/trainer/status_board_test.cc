@@ -115,6 +115,18 @@ TEST_F(StatusBoardTest, CountsTheStepsOfARun) {
   }
 }
 
+// Goodput is the sum of step_seconds: what is done again is not in it.
+TEST_F(StatusBoardTest, StepsThatAreDoneAgainAreCountedApart) {
+  board_.Begin({.name = "again", .ranks = 1, .steps_total = 30, .samples_per_step = 64});
+  board_.Steps({.last = 4, .steps = 5, .seconds = 2.5, .repeated = 3});
+  board_.Steps({.last = 5, .steps = 1, .seconds = 0.5});
+  const std::string text = metrics_.Text();
+  for (const char* line : {"tandem_steps_total 6\n", "tandem_repeated_steps_total 3\n",
+                           "tandem_step_seconds_count 3\n", "tandem_step_seconds_sum 1.5\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
 TEST_F(StatusBoardTest, NamesTheRankThatIsWaitedFor) {
   board_.Begin({.name = "lenet", .rank = 1, .ranks = 3, .steps_total = 5, .samples_per_step = 1});
   board_.Steps({.seconds = 0.5});
