@@ -14,6 +14,7 @@
 #include "common/base/check.h"
 #include "common/tensor/row_buckets.h"
 #include "pserver/disk_space.h"
+#include "pserver/folder_lock.h"
 
 namespace tandem {
 namespace {
@@ -124,6 +125,7 @@ StatusOr<std::unique_ptr<ColdStore>> ColdStore::Open(const ColdStoreOptions& opt
   std::error_code error;
   std::filesystem::create_directories(options.dir, error);
   if (error) return Unavailable("folder %s of cold rows: %s", options.dir, error.message());
+  TD_RETURN_IF_ERROR(AwaitFolder("cold rows in", options.dir, "--rocksdb_path"));
   const rocksdb::Options o = StoreOptions(options);
   TD_RETURN_IF_ERROR(impl->From(rocksdb::DestroyDB(options.dir, o), "emptying"));
   std::filesystem::create_directories(options.dir, error);

@@ -25,7 +25,8 @@ struct ColdStoreOptions {
 // The folder of one server. Thread-safe.
 class ColdStore {
  public:
-  // Removes what RocksDB left there before. UNAVAILABLE when another process has it open.
+  // Removes what RocksDB left there before. While another process has it open it
+  // waits, as OpenRocksdbStorage does; then UNAVAILABLE.
   static StatusOr<std::unique_ptr<ColdStore>> Open(const ColdStoreOptions& options);
   ~ColdStore();
 

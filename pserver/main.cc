@@ -15,6 +15,7 @@
 #include "common/base/float_mode.h"
 #include "common/base/nearest.h"
 #include "common/base/own_flags.h"
+#include "common/base/predecessor.h"
 #include "common/base/stop_request.h"
 #include "common/base/time_slice.h"
 #include "common/http/http_server.h"
@@ -131,6 +132,7 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   TD_ASSIGN_OR_RETURN(options.rpc.tls,
                       ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
   options.rpc.insecure_allow_network = FLAGS_insecure_allow_network;
+  options.rpc.patience = kPredecessorPatience;
   if (FLAGS_index < 0)
     return InvalidArgument("--index=%d: expected 0 or more [TD1004]", FLAGS_index);
   if (FLAGS_trainers < 0)

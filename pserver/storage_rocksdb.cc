@@ -1,5 +1,4 @@
 #include <rocksdb/db.h>
-#include <rocksdb/env.h>
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 #include <sys/stat.h>
@@ -16,14 +15,13 @@
 #include <set>
 #include <string_view>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "common/base/check.h"
-#include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/mutex.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk_space.h"
+#include "pserver/folder_lock.h"
 #include "pserver/image_delta.h"
 #include "pserver/image_values.h"
 #include "pserver/log_record.h"
@@ -40,9 +38,6 @@ constexpr uint32_t kFormatMoved = 3;  // with what is known of buckets that move
 constexpr const char* kMetaKey = "meta";
 constexpr std::string_view kValues = "values-";  // and a number: a file
 
-constexpr Duration kFolderPatience = std::chrono::seconds(10);
-constexpr int kFolderPauseUs = 100'000;
-
 Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
   const std::string text = what + ": " + status.ToString();
@@ -51,34 +46,6 @@ Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
   }
   if (status.IsNoSpace()) return ResourceExhausted("%s", text);
   return Unavailable("%s", text);
-}
-
-// A server that was killed has its folder until the kernel took its memory apart, which with large
-// tables takes seconds. So long its successor waits: OK when the folder is free, or something else
-// is the matter, which opening it tells.
-Status AwaitFolder(const std::string& dir) {
-  const std::string file = dir + "/LOCK";
-  rocksdb::Env* const env = rocksdb::Env::Default();
-  const Time end = SteadyNow() + kFolderPatience;
-  for (bool said = false;; said = true) {
-    rocksdb::FileLock* lock = nullptr;
-    const rocksdb::Status status = env->LockFile(file, &lock);
-    if (status.ok()) return FromRocksdb(env->UnlockFile(lock), "checkpoint store " + dir);
-    const std::string text = status.ToString();
-    const bool held =
-        absl::StrContains(text, ErrnoText(EAGAIN)) || absl::StrContains(text, "lock hold by");
-    if (!held) return OkStatus();
-    if (SteadyNow() >= end) {
-      return Unavailable(
-          "checkpoint store %s: another process has it open, still after %.0f s; hint: end that "
-          "process (fuser %s shows it), or choose another --data_dir",
-          dir, Seconds(kFolderPatience), file);
-    }
-    LOG_IF(WARNING, !said) << "checkpoint store " << dir
-                           << ": another process has it open; waiting "
-                           << "up to " << Seconds(kFolderPatience) << " s for its end";
-    env->SleepForMicroseconds(kFolderPauseUs);  // nobody tells that a lock was let go
-  }
 }
 
 std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
@@ -114,7 +81,7 @@ class RocksdbStorage final : public Storage {
     std::filesystem::create_directories(dir_, error);
     if (error) return Unavailable("data folder %s: %s", dir_, error.message());
     TD_RETURN_IF_ERROR(CheckSpace(0));
-    TD_RETURN_IF_ERROR(AwaitFolder(dir_));
+    TD_RETURN_IF_ERROR(AwaitFolder("checkpoint store", dir_, "--data_dir"));
     rocksdb::Options options;
     options.create_if_missing = true;
     // The default mode drops everything after a damaged record without a word; this one refuses,

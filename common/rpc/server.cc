@@ -16,6 +16,7 @@
 
 #include "common/base/check.h"
 #include "common/base/fd.h"
+#include "common/base/predecessor.h"
 
 namespace tandem {
 namespace {
@@ -100,7 +101,13 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& optio
     return Unavailable("cannot listen on %s: %s [TD4009]", ToString(options.listen), why);
   };
   // Before gRPC tries it, which would write to the log what nobody can read.
-  if (const std::string why = WhyNotListen(options.listen); !why.empty()) return cannot(why);
+  std::string why;
+  const auto taken = [&] {
+    why = WhyNotListen(options.listen);
+    return why == ErrnoText(EADDRINUSE);
+  };
+  AwaitPredecessor("port " + ToString(options.listen) + " is taken", taken, options.patience);
+  if (!why.empty()) return cannot(why);
   grpc::ServerBuilder builder;
   Configure(options, &builder);
   int port = 0;
@@ -109,7 +116,7 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& optio
   auto server = std::unique_ptr<RpcServer>(new RpcServer());
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || port <= 0) {
-    const std::string why = WhyNotListen(options.listen);
+    why = WhyNotListen(options.listen);
     return cannot(why.empty() ? "the address cannot be used" : why);
   }
   server->endpoint_ = {options.listen.host, port};

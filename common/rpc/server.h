@@ -24,6 +24,8 @@ struct ServerOptions {
   TlsFiles tls;
   // Without TLS only loopback addresses are listened on, unless this is set.
   bool insecure_allow_network = false;
+  // So long a taken port is waited for (common/base/predecessor.h).
+  Duration patience = {};
   size_t memory_bytes_max = size_t{4} << 30;  // of messages in flight; more are refused
 };
 

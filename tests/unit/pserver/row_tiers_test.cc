@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "kernels/exec/scope.h"
 #include "pserver/sparse_tables.h"
+#include "tests/support/when_logged.h"
 
 namespace tandem {
 namespace {
@@ -385,6 +386,13 @@ TEST_F(RowTiersTest, DamagedRowsAreNamed) {
   EXPECT_EQ(pulled.code(), absl::StatusCode::kDataLoss) << pulled;
   EXPECT_THAT(std::string(pulled.message()), HasSubstr(dir_ + "/cold"));
   EXPECT_EQ(table->Image(0).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(RowTiersTest, WaitsForTheFolderOfAServerThatIsEnding) {
+  Fill(*Make("sgd", "", 50), 50);
+  const WhenLogged waits("another process has it open", [this] { store_.reset(); });
+  EXPECT_NE(Open(), nullptr);
+  EXPECT_EQ(waits.times(), 1);
 }
 
 TEST_F(RowTiersTest, AFolderIsEmptiedAndHasOneOwner) {

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "pserver/durable_shard.h"
 #include "pserver/number_file.h"
+#include "tests/support/when_logged.h"
 #include "tests/unit/pserver/shard_fixture.h"
 
 namespace tandem {
@@ -122,37 +123,13 @@ TEST_F(StorageTest, ReadsWhatWasWrittenLast) {
   EXPECT_FALSE(Same(**read, three));
 }
 
-// Lets go of a folder once it is heard that somebody waits for it.
-class LetGoWhenAwaited final : public google::LogSink {
- public:
-  explicit LetGoWhenAwaited(std::unique_ptr<Storage>& held) : held_(held) {
-    google::AddLogSink(this);
-  }
-  using google::LogSink::send;
-  ~LetGoWhenAwaited() override { google::RemoveLogSink(this); }
-  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
-            const char* message, size_t length) override {
-    if (std::string_view(message, length).find("another process has it open") ==
-        std::string_view::npos) {
-      return;
-    }
-    ++heard_;
-    held_.reset();
-  }
-  int heard() const { return heard_; }
-
- private:
-  std::unique_ptr<Storage>& held_;
-  int heard_ = 0;
-};
-
 TEST_F(StorageTest, WaitsForTheFolderOfAServerThatIsEnding) {
   auto held = OpenRocksdbStorage(dir_);
   ASSERT_TRUE(held.ok()) << held.status();
-  LetGoWhenAwaited sink(*held);
+  const WhenLogged waits("another process has it open", [&held] { held->reset(); });
   const auto storage = OpenRocksdbStorage(dir_);
   ASSERT_TRUE(storage.ok()) << storage.status();
-  EXPECT_EQ(sink.heard(), 1);
+  EXPECT_EQ(waits.times(), 1);
 }
 
 TEST_F(StorageTest, AFolderThatStaysInUseIsRefused) {

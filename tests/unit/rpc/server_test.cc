@@ -9,6 +9,7 @@
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/token.h"
 #include "gmock/gmock.h"
+#include "tests/support/when_logged.h"
 
 namespace tandem {
 namespace {
@@ -40,6 +41,16 @@ TEST(RpcServerTest, TakenPortIsNamed) {
   EXPECT_THAT(std::string(second.status().message()),
               HasSubstr(ToString((*first)->endpoint()) + ": Address already in use"));
   EXPECT_EQ(ExitCodeOf(second.status()), kExitUnavailable);
+}
+
+TEST(RpcServerTest, WaitsForThePortOfAServerThatIsEnding) {
+  auto first = RpcServer::Start({}, {});
+  ASSERT_TRUE(first.ok()) << first.status();
+  const Endpoint listen = (*first)->endpoint();
+  const WhenLogged waits("is taken; waiting", [&first] { first->reset(); });
+  const auto second = RpcServer::Start({.listen = listen, .patience = std::chrono::minutes(2)}, {});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(waits.times(), 1);
 }
 
 TEST(RpcServerTest, NetworkAddressNeedsTlsOrLeave) {

@@ -1,0 +1,25 @@
+#include "common/base/predecessor.h"
+
+#include <poll.h>
+
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kPauseMs = 100;
+
+}  // namespace
+
+bool AwaitPredecessor(const std::string& what, const std::function<bool()>& held,
+                      Duration patience) {
+  const Time end = SteadyNow() + patience;
+  for (bool said = false; held(); said = true) {
+    if (SteadyNow() >= end) return false;
+    LOG_IF(WARNING, !said) << what << "; waiting up to " << Seconds(patience) << " s for its end";
+    poll(nullptr, 0, kPauseMs);  // nobody tells when it is let go
+  }
+  return true;
+}
+
+}  // namespace tandem

@@ -1,0 +1,41 @@
+// What a test does once the process logs something: events that nobody tells otherwise.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace tandem {
+
+// While it lives, `then` is called in whichever thread logs a message with `words` in it. `then`
+// must not log.
+class WhenLogged final : public google::LogSink {
+ public:
+  WhenLogged(std::string words, std::function<void()> then)
+      : words_(std::move(words)), then_(std::move(then)) {
+    google::AddLogSink(this);
+  }
+  ~WhenLogged() override { google::RemoveLogSink(this); }
+  WhenLogged(const WhenLogged&) = delete;
+  WhenLogged& operator=(const WhenLogged&) = delete;
+
+  int times() const { return times_; }
+
+  using google::LogSink::send;
+  void send(google::LogSeverity, const char*, const char*, int, const google::LogMessageTime&,
+            const char* message, size_t length) override {
+    if (std::string_view(message, length).find(words_) == std::string_view::npos) return;
+    ++times_;
+    then_();
+  }
+
+ private:
+  const std::string words_;
+  const std::function<void()> then_;
+  int times_ = 0;
+};
+
+}  // namespace tandem
