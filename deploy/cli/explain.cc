@@ -100,7 +100,7 @@ const std::vector<CodeRow>& CodeTable() {
       {StatusCode::kDeadlineExceeded, "others did not come in time",
        "the message names who is missing: is it slow, stopped, or behind a broken network?",
        "barrier \"save\": waiting 30.0 s for trainer 2; others arrived [TD4007]",
-       "pserver/shard_wait.cc"},
+       "pserver/named_barriers.cc"},
       {StatusCode::kCancelled, "it was stopped on request (SIGTERM, Ctrl-C, tandem drain)",
        "nothing; started again, the job goes on from its checkpoint",
        "stopped on request after step 480 [TD7007]", "trainer/session.cc"},
