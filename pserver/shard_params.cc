@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "common/tensor/finite.h"
+
 namespace tandem {
 namespace {
 

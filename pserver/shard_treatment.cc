@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/tensor/finite.h"
 #include "pserver/shard.h"
 
 namespace tandem {
@@ -34,7 +35,7 @@ Status CheckFinite(const PushHead& head, const PushTicket& ticket) {
 }  // namespace
 
 StatusOr<bool> Shard::LookForNonfinite(const PushHead& head, const PushTicket& ticket) {
-  if (ticket.duplicate || ticket.nonfinite == NonfinitePolicy::kApply) return false;
+  if (ticket.duplicate || head.finite || ticket.nonfinite == NonfinitePolicy::kApply) return false;
   const Status found = CheckFinite(head, ticket);
   if (found.ok()) return false;
   if (ticket.nonfinite == NonfinitePolicy::kSkip) {

@@ -195,6 +195,7 @@ struct PushHead {
   int origin_server = 0;
   uint64_t origin_sequence = 0;
   SentNumbers numbers = {};
+  bool finite = false;  // the sender has looked
 };
 // Where the values of an admitted push go, in the order of PushHead::slices.
 struct PushTicket {
@@ -257,7 +258,7 @@ struct TrainerInfo {
   uint64_t skipped = 0;      // of `pushes`: NonfinitePolicy::kSkip
   uint64_t lost_pushes = 0;  // whose values are gone (shard_replay.cc), since the job began
   double silent_seconds = 0;
-  double waited_seconds = 0;  // its calls, for other trainers, since the server started
+  double waited_seconds = 0;   // its calls, for other trainers, since the server started
   double waited_recently = 0;  // of those, in the last minute
 };
 struct TableInfo {

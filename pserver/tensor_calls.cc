@@ -78,6 +78,7 @@ StatusOr<PushOutcome> TensorCalls::TakePush(Fragments message, const CodedPush& 
   head.origin_server = static_cast<int>(std::min<uint32_t>(push.origin_server, INT32_MAX));
   head.origin_sequence = push.origin_sequence;
   head.numbers = {push.sent, push.ended};
+  head.finite = push.finite;
   std::vector<const void*> in_place;
   for (const CodedSlice& s : push.slices) {
     head.slices.push_back({s.variable, s.offset, s.desc});

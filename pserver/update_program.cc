@@ -99,10 +99,4 @@ Status UpdateProgram::Apply(const float* gradient, float learning_rate) {
   return executor_->Run();
 }
 
-int64_t FirstNotFinite(std::span<const float> values) {
-  if (BestUpdateLoops().all_finite(values.data(), static_cast<int64_t>(values.size()))) return -1;
-  const auto bad = std::ranges::find_if(values, [](float v) { return !std::isfinite(v); });
-  return bad == values.end() ? -1 : bad - values.begin();  // they may have changed meanwhile
-}
-
 }  // namespace tandem

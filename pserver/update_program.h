@@ -81,7 +81,4 @@ class UpdateProgram {
   std::optional<float> device_rate_;  // what learning_rate_ holds on a device
 };
 
-// Index of the first NaN or infinity, or -1.
-int64_t FirstNotFinite(std::span<const float> values);
-
 }  // namespace tandem

@@ -74,7 +74,7 @@ bool LaneClient::Call(uint32_t method, const EncodedMessage& request, Time deadl
     MutexLock lock(mu_);
     if (!open_ || pending_.size() == LaneRing::kEntries) return false;
     id = next_++;
-    pending_[id] = {Time::max(), nullptr, nullptr};
+    pending_[id] = {Time::max(), nullptr, nullptr, {}};
   }
   StatusOr<LaneMessage> message = PutMessage(request, *arena_);
   MutexLock lock(mu_);
@@ -82,7 +82,7 @@ bool LaneClient::Call(uint32_t method, const EncodedMessage& request, Time deadl
     pending_.erase(id);
     return false;
   }
-  pending_[id] = {deadline, std::move(reply), std::move(message->head)};
+  pending_[id] = {deadline, std::move(reply), std::move(message->head), std::move(message->keep)};
   message->entry.id = id;
   message->entry.what = method;
   // That the server is gone is noticed in Run.

@@ -31,6 +31,9 @@ class LaneClient {
                                                        Time deadline);
   ~LaneClient();  // REQUIRES: nobody is in Run
 
+  // Memory of the lane, in which a request need not be copied: what lies there is kept until the
+  // server has read it (EncodedMessage::Piece::keep). Null: there is no room.
+  Buffer Allocate(size_t bytes) { return arena_->Allocate(bytes); }
   // False: nothing was sent, because the message is too large, too many calls are under way, or the
   // lane is lost. The request may go away when this returns.
   bool Call(uint32_t method, const EncodedMessage& request, Time deadline, Reply reply);
@@ -44,6 +47,7 @@ class LaneClient {
     Time deadline;
     Reply reply;    // null: told already; the server may still read the message
     Buffer memory;  // of the message; null: not sent yet
+    std::vector<std::shared_ptr<const void>> keep;  // ... and of what it refers to
   };
 
   LaneClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> lane,

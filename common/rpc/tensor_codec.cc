@@ -24,7 +24,8 @@ enum PushField : uint32_t {
   kOriginServer = 10,
   kOriginSequence = 11,
   kSent = 12,
-  kEnded = 13
+  kEnded = 13,
+  kFinite = 14
 };
 enum ReplyField : uint32_t { kVersion = 1, kServerIncarnation = 2, kReplySlice = 3, kTimes = 4 };
 enum PushReplyField : uint32_t {
@@ -320,6 +321,7 @@ EncodedMessage EncodePush(const CodedPush& push, bool crc32c) {
   PutUintField(writer.head(), kOriginSequence, push.origin_sequence);
   PutNumbers(writer.head(), kSent, push.sent);
   PutNumbers(writer.head(), kEnded, push.ended);
+  PutUintField(writer.head(), kFinite, push.finite ? 1 : 0);
   return std::move(writer).Finish();
 }
 
@@ -398,6 +400,9 @@ StatusOr<CodedPush> DecodePush(Fragments message) {
       case AsVarint(kEnded):
       case AsBytes(kEnded):
         ReadNumbers(in, tag == AsBytes(kEnded), push.ended);
+        break;
+      case AsVarint(kFinite):
+        push.finite = in.Varint() != 0;
         break;
       default:
         in.Skip(tag);

@@ -52,6 +52,7 @@ struct CodedPush {
   uint32_t origin_server = 0;
   uint64_t origin_sequence = 0;
   std::vector<uint64_t> sent = {}, ended = {};  // by server
+  bool finite = false;
 };
 
 // ServerTimes of proto/pserver.proto.

@@ -43,8 +43,6 @@ struct UpdateLoops {
   void (*clip)(const float* x, float low, float high, float* out, int64_t n);
   // Sum of squares of x in 16 lanes by index modulo 16, the lanes then added in order.
   float (*sum_squares)(const float* x, int64_t n);
-  // Whether no element is infinite or NaN.
-  bool (*all_finite)(const float* x, int64_t n);
 };
 
 // The table for the best instruction set of this machine.

@@ -65,19 +65,6 @@ float SumSquares(const float* x, int64_t n) {
   return total;
 }
 
-// A bound on the exponents of all: 0x7f800000 is that of what is no finite number.
-bool AllFinite(const float* x, int64_t n) {
-  uint32_t highest = 0;
-  TANDEM_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    uint32_t bits;
-    __builtin_memcpy(&bits, x + i, sizeof(bits));
-    const uint32_t magnitude = bits & 0x7fffffff;
-    highest = magnitude > highest ? magnitude : highest;
-  }
-  return highest < 0x7f800000;
-}
-
 }  // namespace
 
 const UpdateLoops TANDEM_UPDATE_LOOPS = {
@@ -94,7 +81,6 @@ const UpdateLoops TANDEM_UPDATE_LOOPS = {
     .regularize = RegularizeLoop,
     .clip = ClipLoop,
     .sum_squares = SumSquares,
-    .all_finite = AllFinite,
 };
 
 }  // namespace tandem

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/lane/handshake.h"
 #include "common/rpc/tensor_codec.h"
+#include "common/tensor/device.h"
 
 namespace tandem {
 
@@ -37,6 +38,8 @@ class PsCarrier {
   // `deadline` covers all of it. `take` is called exactly once.
   virtual void Call(int server, const char* method, EncodedMessage request, Time deadline,
                     Take take) = 0;
+  // Memory from which a message to this server need not be copied on its way; null: there is none.
+  virtual Buffer Allocate(int /*server*/, size_t /*bytes*/) { return nullptr; }
   // Calls `then` a little later, or at once when this is being closed.
   virtual void After(Duration pause, std::function<void()> then) = 0;
   // A server that came to the running job; `server` is not one of those that there were.

@@ -146,6 +146,7 @@ struct PsClient::Impl {
   using Outstanding = std::list<std::vector<uint64_t>>;
   Outstanding::iterator BeginPush();
   void EndPush(Outstanding::iterator push);
+  void Place(size_t server, CodedPush& push) const;
   CodedPush Coded(const PushPart& part, uint64_t step, float learning_rate, std::string pull) const;
   struct PushGroup;
   // Sends `part`, which has its number, with `pull` (may be null); `done` gets the version of the

@@ -1,10 +1,12 @@
 // The part of PsClient that sends pushes, and what becomes of one that is sent to where its rows
 // and slices are no more (client_moves.cc).
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "common/tensor/finite.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/client_impl.h"
 
@@ -77,14 +79,41 @@ CodedPush PsClient::Impl::Coded(const PushPart& part, uint64_t step, float learn
           part.ended};
 }
 
+// The gradients into memory from which they need not be copied again, and a look at them meanwhile.
+// Where there is no such memory the server looks.
+void PsClient::Impl::Place(size_t server, CodedPush& push) const {
+  constexpr size_t kPlacedBytesMin = 64 << 10;
+  const auto aligned = [](size_t n) {
+    return (n + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+  };
+  size_t bytes = 0;
+  for (const CodedSlice& s : push.slices) bytes += aligned(s.desc.bytes());
+  if (bytes < kPlacedBytesMin) return;
+  const Buffer memory = carrier->Allocate(static_cast<int>(server), bytes);
+  if (memory == nullptr) return;
+  push.finite = true;
+  std::byte* to = memory.get();
+  for (CodedSlice& s : push.slices) {
+    if (s.desc.dtype != DType::kF32) {  // row ids
+      std::memcpy(to, s.data, s.desc.bytes());
+    } else if (!CopyFinite(static_cast<const float*>(s.data), reinterpret_cast<float*>(to),
+                           static_cast<size_t>(s.desc.shape.numel()))) {
+      push.finite = false;
+    }
+    s.data = to;
+    s.keep = memory;
+    to += aligned(s.desc.bytes());
+  }
+}
+
 // Every attempt has the same bytes.
 void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
   Server& server = ServerAt(push->part.server);
   // The first time it was just cut.
   push->stale = push->attempts > 0 && IsStale(push->part, *Placement());
-  const CodedPush coded =
-      Coded(push->part, push->step, push->learning_rate,
-            push->pull == nullptr ? "" : push->pull->request.SerializeAsString());
+  CodedPush coded = Coded(push->part, push->step, push->learning_rate,
+                          push->pull == nullptr ? "" : push->pull->request.SerializeAsString());
+  Place(push->part.server, coded);
   Send(server, "Push", EncodePush(coded, options.crc32c), push->deadline,
        [this, push, &server](const Status& status, Fragments answer) {
          if (HasMoved(status) && push->group != nullptr) return Refused(push);

@@ -205,6 +205,11 @@ void GrpcCarrier::Call(int server, const char* method, EncodedMessage request, T
   CallByGrpc(to, method, std::move(request), deadline, std::move(take));
 }
 
+Buffer GrpcCarrier::Allocate(int server, size_t bytes) {
+  Server& to = ServerAt(server);
+  return to.lane == nullptr ? nullptr : to.lane->Allocate(bytes);
+}
+
 void GrpcCarrier::CallByGrpc(Server& server, const char* method, EncodedMessage request,
                              Time deadline, Take take) {
   uint64_t id = 0;

@@ -30,6 +30,7 @@ class GrpcCarrier final : public PsCarrier {
   std::unique_ptr<PsEvent> MakeEvent() override;
   void Call(int server, const char* method, EncodedMessage request, Time deadline,
             Take take) override;
+  Buffer Allocate(int server, size_t bytes) override;
   void After(Duration pause, std::function<void()> then) override;
   Status AddServer(int server, const std::string& address) override;
   void Abandon(int server) override;

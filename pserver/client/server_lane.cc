@@ -54,14 +54,20 @@ Status ServerLane::WaitForFirst(Time until) {
   return opened_;
 }
 
+std::shared_ptr<LaneClient> ServerLane::lane() {
+  MutexLock lock(mu_);
+  return lane_;
+}
+
+Buffer ServerLane::Allocate(size_t bytes) {
+  const auto to = lane();
+  return to == nullptr ? nullptr : to->Allocate(bytes);
+}
+
 bool ServerLane::Call(uint32_t method, const EncodedMessage& request, Time deadline,
                       LaneClient::Reply reply) {
-  std::shared_ptr<LaneClient> lane;
-  {
-    MutexLock lock(mu_);
-    lane = lane_;
-  }
-  return lane != nullptr && lane->Call(method, request, deadline, std::move(reply));
+  const auto to = lane();
+  return to != nullptr && to->Call(method, request, deadline, std::move(reply));
 }
 
 bool ServerLane::Show(std::shared_ptr<LaneClient> lane) {

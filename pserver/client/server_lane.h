@@ -23,10 +23,13 @@ class ServerLane {
   // OK once there is a lane, otherwise how the newest attempt ended. One attempt is waited for, and
   // until `until` others where the server did not answer.
   Status WaitForFirst(Time until);
+  // LaneClient::Allocate; null also while there is no lane.
+  Buffer Allocate(size_t bytes);
   // LaneClient::Call; false also while there is no lane.
   bool Call(uint32_t method, const EncodedMessage& request, Time deadline, LaneClient::Reply reply);
 
  private:
+  std::shared_ptr<LaneClient> lane();
   void Loop();
   StatusOr<std::shared_ptr<LaneClient>> Open();
   // True: serve it. False: stop.

@@ -157,6 +157,31 @@ TEST_F(LaneTest, CallsOfAllSizesAroundTheRing) {
   EXPECT_TRUE(LanesBecome(0));
 }
 
+// What lies in the lane's memory is not copied, and stays until the server has answered.
+TEST_F(LaneTest, MemoryThatACallRefersToIsNotHandedOutAgainBeforeItsAnswer) {
+  Served client(*server_->Invite());
+  const std::string text(1 << 20, 'm');
+  Buffer memory = client->Allocate(text.size());
+  ASSERT_NE(memory, nullptr);
+  const void* const place = memory.get();
+  std::ranges::copy(std::as_bytes(std::span(text)), memory.get());
+  EncodedMessage message = Message("head ");
+  message.pieces.push_back({"", memory.get(), text.size(), std::exchange(memory, nullptr)});
+  std::string answer;
+  ASSERT_TRUE(client.Call(kEcho, message, &answer).ok());
+  EXPECT_EQ(answer, "head " + text);
+
+  Reply reply;
+  ASSERT_TRUE(client->Call(kKeep, std::exchange(message, {}), In(60), reply.Callback()));
+  std::vector<LaneAnswer> kept = Kept(1);
+  ASSERT_EQ(kept.size(), 1u);
+  for (int i = 0; i < 4; ++i) EXPECT_NE(client->Allocate(text.size()).get(), place);
+  kept[0](OkStatus(), Message("read"));
+  EXPECT_TRUE(reply.Get().ok());
+  ASSERT_TRUE(client.Call(kEcho, Message("the call before has ended")).ok());
+  EXPECT_EQ(client->Allocate(text.size()).get(), place);
+}
+
 TEST_F(LaneTest, ManyCallersOnManyLanes) {
   std::vector<std::thread> threads;
   Served clients[] = {Served(*server_->Invite()), Served(*server_->Invite())};

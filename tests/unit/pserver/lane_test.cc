@@ -101,6 +101,49 @@ TEST_F(PserverLaneTest, TheSameBitsByEitherRoad) {
   }
 }
 
+// The client looks while it copies into the lane; what it has looked at the server does not.
+TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) {
+  StartServers(1);
+  constexpr size_t kNumel = 40000;
+  std::vector<float> values(kNumel, 0.0f), gradient(kNumel, 1.0f);
+  const PsTensor tensor = {"w", values.data(), kNumel};
+  auto client = *Client(0, 1, {.transport = PsTransport::kShm});
+  ASSERT_TRUE(client->Configure({{"w", Shape{kNumel}}}, PsMode::kASync, {}).ok());
+  ASSERT_TRUE(client->InitOrFetch({&tensor, 1}).ok());
+  for (const size_t bad : {size_t{0}, kNumel / 2, kNumel - 1}) {
+    gradient[bad] = NAN;
+    EXPECT_THAT(PushAndWait(*client, 0, 1, {{"w", gradient.data(), kNumel}}).ToString(),
+                HasSubstr("gradient of w, element " + std::to_string(bad) + " is NaN"));
+    gradient[bad] = 1;
+  }
+  ASSERT_TRUE(PushAndWait(*client, 0, 1, {{"w", gradient.data(), kNumel}}).ok());
+  ASSERT_TRUE(PullAndWait(*client, 0, {tensor}).ok());
+  EXPECT_EQ(values, std::vector<float>(kNumel, -1.0f));
+  EXPECT_GE(client->lane_calls(), 5u);
+
+  auto [status, invitation] = Invite(0);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  auto lane = LaneClient::Connect(invitation, SteadyNow() + seconds(10));
+  ASSERT_TRUE(lane.ok()) << lane.status();
+  std::thread serve([&] { (void)(*lane)->Run(); });
+  gradient[7] = NAN;
+  const auto push = [&](uint64_t sequence, bool finite) {
+    CodedPush coded{.job = "job", .incarnation = UINT64_MAX / 2, .sequence = sequence};
+    coded.slices.push_back(
+        {.variable = "w", .desc = {DType::kF32, {kNumel}}, .data = gradient.data()});
+    coded.finite = finite;
+    Answer<Status> answer;
+    const auto done = answer.Callback();
+    CHECK((*lane)->Call(LANE_METHOD_PUSH, EncodePush(coded, false), SteadyNow() + seconds(30),
+                        [&done](const Status& got, Fragments) { done(got); }));
+    return answer.Get();
+  };
+  EXPECT_EQ(push(1, false).code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(push(1, true).ok());
+  (*lane)->Stop();
+  serve.join();
+}
+
 // With a log values outlive the call that brought them.
 TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) {
   PserverOptions options;

@@ -53,6 +53,7 @@ class Random {
       pull.set_min_version(static_cast<uint64_t>(Int(1, 300)));
       push.pull = pull.SerializeAsString();
     }
+    push.finite = Int(0, 1) == 0;
     push.generation = static_cast<uint64_t>(Int(0, 300));
     push.origin_server = static_cast<uint32_t>(Int(0, 2));
     push.origin_sequence = static_cast<uint64_t>(Int(0, 300));
@@ -114,6 +115,7 @@ PushRequest ToProto(const CodedPush& push, bool crc) {
   proto.set_origin_sequence(push.origin_sequence);
   for (const uint64_t number : push.sent) proto.add_sent(number);
   for (const uint64_t number : push.ended) proto.add_ended(number);
+  proto.set_finite(push.finite);
   return proto;
 }
 
@@ -172,6 +174,7 @@ TEST(TensorCodecTest, PushIsByteCompatibleWithProtobuf) {
     EXPECT_EQ(decoded->step, push.step);
     EXPECT_EQ(decoded->learning_rate, push.learning_rate);
     EXPECT_EQ(decoded->pull, push.pull);
+    EXPECT_EQ(decoded->finite, push.finite);
     ExpectSame(pieces, decoded->slices, push.slices, crc);
   }
 }
