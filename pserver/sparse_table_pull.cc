@@ -33,7 +33,9 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
   if (tiers_ == nullptr) {
     Gather(ids, out);
   } else {
-    const size_t group = std::clamp<size_t>(tiers_->rows_max() / 8, kPullGroup, RowTiers::kGroup);
+    // So many more rows than its bound may be in memory.
+    constexpr size_t kFewest = 64;
+    const size_t group = std::clamp<size_t>(tiers_->rows_max() / 8, kFewest, RowTiers::kGroup);
     for (size_t begin = 0; begin < ids.size(); begin += group) {
       const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));
       TD_RETURN_IF_ERROR(Prepare(some));
