@@ -13,6 +13,7 @@
 #include "common/base/files.h"
 #include "common/strategy/strategy.h"
 #include "proto/job.pb.h"
+#include "trainer/mode_options.h"
 #include "trainer/programs.h"
 #include "trainer/tuner.h"
 

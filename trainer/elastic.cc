@@ -9,6 +9,7 @@
 #include "collective/world_file.h"
 #include "proto/job.pb.h"
 #include "trainer/event_file.h"
+#include "trainer/job_checks.h"
 #include "trainer/kept_state.h"
 #include "trainer/launcher_line.h"
 #include "trainer/sample_images.h"

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "trainer/mode.h"
-#include "trainer/rank_env.h"
 
 namespace tandem {
 
@@ -58,16 +56,5 @@ std::string InJobDir(const std::string& job_dir, const std::string& path);
 int64_t GlobalBatch(const JobConfig& config, int workers);
 // How many ranks one worker is: its places. CheckJob has seen that the batch is enough for them.
 int PlacesOf(const JobConfig& config);
-
-// Whether this job can lose ranks and go on, as `what` promises. UNIMPLEMENTED naming the setting
-// with which it cannot: part of the state would be lost with them.
-Status CheckReturn(const JobConfig& config, const char* what = "tandemrun --max_restarts");
-
-// What the modes need of it.
-StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& rank,
-                                    const std::string& secret);
-
-// The mode named by the job.
-StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config, const ModeOptions& options);
 
 }  // namespace tandem

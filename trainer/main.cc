@@ -31,6 +31,7 @@
 #include "trainer/elastic.h"
 #include "trainer/event_file.h"
 #include "trainer/job.h"
+#include "trainer/job_checks.h"
 #include "trainer/models/models.h"
 #include "trainer/nccl_environment.h"
 #include "trainer/places.h"

@@ -6,6 +6,7 @@
 #include "common/base/runner.h"
 #include "proto/job.pb.h"
 #include "trainer/job.h"
+#include "trainer/mode_options.h"
 #include "trainer/sample_images.h"
 
 namespace tandem {

@@ -14,6 +14,7 @@
 #include "proto/job.pb.h"
 #include "proto/program.pb.h"
 #include "trainer/job.h"
+#include "trainer/mode_options.h"
 #include "trainer/models/models.h"
 #include "trainer/sample_images.h"
 

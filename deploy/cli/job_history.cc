@@ -1,6 +1,7 @@
 #include "deploy/cli/job_history.h"
 
 #include "proto/job.pb.h"
+#include "trainer/mode_options.h"
 #include "trainer/programs.h"
 #include "trainer/reader/sampler.h"
 

@@ -10,6 +10,7 @@
 #include "kernels/graph/passes/pass.h"
 #include "kernels/graph/program.h"
 #include "trainer/job.h"
+#include "trainer/mode.h"
 
 namespace tandem::deploy {
 

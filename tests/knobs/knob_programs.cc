@@ -3,6 +3,7 @@
 #include "kernels/exec/executor.h"
 #include "kernels/graph/optimizer.h"
 #include "proto/job.pb.h"
+#include "trainer/mode_options.h"
 
 namespace tandem {
 

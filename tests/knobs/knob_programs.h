@@ -8,6 +8,7 @@
 
 #include "tests/support/process_test_util.h"
 #include "trainer/job.h"
+#include "trainer/mode.h"
 #include "trainer/programs.h"
 
 namespace tandem {
