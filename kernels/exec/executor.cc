@@ -149,10 +149,8 @@ void Executor::TellGraphs() {
 }
 
 inline Status Executor::RunStep(PlanStep& step) {
-  if (step.run != nullptr) [[likely]] {
-    step.args.step = steps_run_;
+  if (step.run != nullptr) [[likely]]
     return step.run(step.args);
-  }
   if (step.comm_wait >= 0) return Wait(step.comm_wait);
   CommDone* done = plan_.done_[step.comm_start].get();
   done->Reset();

@@ -146,8 +146,7 @@ KernelArgs PlanMaker::Arguments(const Op& op) {
           .out = pointers.data() + outputs,
           .scratch = nullptr,
           .state = nullptr,
-          .stream = scope_.device().stream(),
-          .step = 0};
+          .stream = scope_.device().stream()};
 }
 
 Status PlanMaker::AddKernel(int op_index) {

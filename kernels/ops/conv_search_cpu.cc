@@ -48,8 +48,7 @@ StatusOr<double> MeasureKernel(const Kernel& kernel, const OpView& view, double 
                            .out = outputs.data(),
                            .scratch = scratch[0].get(),
                            .state = kernel.state.get(),
-                           .stream = nullptr,
-                           .step = 0};
+                           .stream = nullptr};
   return MeasureRuns([&] { return kernel.run(args); }, best_us);
 }
 

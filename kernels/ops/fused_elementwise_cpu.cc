@@ -89,8 +89,7 @@ Status RunStep(const Step& step, const Block& block, const KernelArgs& args, std
                      .out = out.data(),
                      .scratch = scratch,
                      .state = kernel.state.get(),
-                     .stream = nullptr,
-                     .step = args.step});
+                     .stream = nullptr});
 }
 
 Status RunBlocks(const State& s, int part, int64_t begin, int64_t end, const KernelArgs& args) {

@@ -131,7 +131,6 @@ struct KernelArgs {
   void* scratch;  // Kernel::scratch_bytes, aligned to 64
   void* state;    // Kernel::state
   void* stream;   // device stream, nullptr on the CPU
-  int64_t step;   // steps this executor ran before this one
 };
 
 // Errors are for what data can cause (a label out of range); they name the operator by themselves

@@ -141,8 +141,7 @@ void KernelRun::Bind() {
            .out = out_data_.data(),
            .scratch = Address(*scratch_),
            .state = kernel_.state.get(),
-           .stream = device_ == nullptr ? nullptr : device_->stream(),
-           .step = 0};
+           .stream = device_ == nullptr ? nullptr : device_->stream()};
 }
 
 Status KernelRun::Run() {
