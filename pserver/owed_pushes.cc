@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/step_number.h"
 
 namespace tandem {
 
@@ -20,7 +21,8 @@ Status OwedPushes::Take(const PushHead& head, std::vector<Buffer> values) {
   LogEntry& entry = At(id->second).entry;
   if (entry.head.step != head.step || entry.head.learning_rate != head.learning_rate) {
     return InvalidArgument("trainer %d push %d comes again, for step %d; it was for step %d",
-                           head.caller.trainer, head.sequence, head.step, entry.head.step);
+                           head.caller.trainer, head.sequence, ShownStep(head.step),
+                           ShownStep(entry.head.step));
   }
   entry.kind = LogEntry::Kind::kPush;
   entry.head = head;

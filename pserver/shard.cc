@@ -1,4 +1,5 @@
 #include "pserver/shard.h"
+#include "common/base/step_number.h"
 
 #include <algorithm>
 #include <bit>
@@ -261,19 +262,19 @@ Status Shard::CheckStep(const PushHead& head) {
   const int trainer = head.caller.trainer;
   if (!std::isfinite(head.learning_rate)) {
     return InvalidArgument("trainer %d step %d: the learning rate is not finite", trainer,
-                           head.step);
+                           ShownStep(head.step));
   }
   if (config_.mode != ShardMode::kSync) return OkStatus();
   if (head.step != version_) {
     return FailedPrecondition("trainer %d pushes for step %d, this server is at step %d%s", trainer,
-                              head.step, version_,
+                              ShownStep(head.step), ShownStep(version_),
                               head.step < version_ ? ": the push is stale"
                                                    : ": was it restored from an older checkpoint?");
   }
   if (step_rate_ &&
       std::bit_cast<uint32_t>(step_rate_->second) != std::bit_cast<uint32_t>(head.learning_rate)) {
     return InvalidArgument("step %d: trainer %d sends learning rate %.9g, trainer %d sent %.9g",
-                           head.step, trainer, head.learning_rate, step_rate_->first,
+                           ShownStep(head.step), trainer, head.learning_rate, step_rate_->first,
                            step_rate_->second);
   }
   return OkStatus();

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/step_number.h"
 #include "pserver/shard.h"
 
 namespace tandem {
@@ -118,8 +119,8 @@ Status Shard::CheckFreeze(const BucketOrder& order) const {
 
 Status Shard::BeginMove(const BucketOrder& order) {
   if (sync() && version_ >= order.step) {
-    return Aborted("buckets are to move before step %d, and this server is at step %d", order.step,
-                   version_);
+    return Aborted("buckets are to move before step %d, and this server is at step %d",
+                   ShownStep(order.step), ShownStep(version_));
   }
   if (order.target == options_.index) {
     frozen_ = {order, {}, {}};

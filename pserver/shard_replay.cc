@@ -3,6 +3,7 @@
 // what is behind it waits too, so that the state is that of before, bit by bit.
 #include <utility>
 
+#include "common/base/step_number.h"
 #include "pserver/shard.h"
 
 namespace tandem {
@@ -96,7 +97,7 @@ Status Shard::NotAgain(const Status& why) {
     broken_ = Aborted(
         "trainer %d was started again while this server was, and what it had pushed for step %d is "
         "gone with it; hint: go on from the trainers' checkpoint, with empty data folders",
-        gone_.begin()->first, gone_.begin()->second);
+        gone_.begin()->first, ShownStep(gone_.begin()->second));
   }
   LOG(ERROR) << broken_.message();
   return broken_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/step_number.h"
 #include "pserver/shard.h"
 
 namespace tandem {
@@ -21,7 +22,7 @@ Status Shard::CheckHeld(const PushHead& head) const {
   if (head.step != version_ || !Held()) return OkStatus();
   if (options_.bug == ShardBug::kMovesWithinAStep) return OkStatus();
   return OutOfRange("trainer %d push %d: buckets are on their way before step %d; send it again",
-                    head.caller.trainer, head.sequence, head.step);
+                    head.caller.trainer, head.sequence, ShownStep(head.step));
 }
 
 Status Shard::CheckOfferStep(const BucketParcel& parcel) const {
@@ -31,7 +32,7 @@ Status Shard::CheckOfferStep(const BucketParcel& parcel) const {
   if (asked && version_ == parcel.version && clock_.Now() < frozen_.until) return OkStatus();
   return Aborted(
       "buckets come before step %d; this server is at step %d and does not wait for them",
-      parcel.version, version_);
+      ShownStep(parcel.version), ShownStep(version_));
 }
 
 void Shard::AddPrevious(const std::vector<int>& buckets, BucketParcel& parcel) const {

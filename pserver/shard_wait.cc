@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/step_number.h"
 #include "pserver/shard.h"
 
 namespace tandem {
@@ -213,7 +214,7 @@ Status Shard::PullDeadline(const PullCall& call, Time now) const {
   if (const auto behind = trainers_.Behind(call.query.min_step); !behind.empty()) {
     return DeadlineExceeded(
         "pull: waiting %.1f s for %s, not at step %d yet (max_staleness) [TD4007]", waited,
-        TrainerList(behind), call.query.min_step);
+        TrainerList(behind), ShownStep(call.query.min_step));
   }
   if (config_.mode != ShardMode::kSync) {
     return DeadlineExceeded("pull of version %d: waiting %.1f s, this server is at version %d",
@@ -222,7 +223,7 @@ Status Shard::PullDeadline(const PullCall& call, Time now) const {
   const std::vector<int> missing = MissingAtStep();
   const bool all = std::ssize(missing) == trainers_.size();
   return DeadlineExceeded("pull of version %d: waiting %.1f s for %s at step %d%s [TD4007]",
-                          call.query.min_version, waited, TrainerList(missing), version_,
+                          call.query.min_version, waited, TrainerList(missing), ShownStep(version_),
                           all ? "" : "; others arrived");
 }
 
@@ -253,10 +254,10 @@ Status Shard::LostTrainer(Time now) const {
         "trainer %d is lost: nothing heard from it for %.1f s (%s); others wait for it "
         "at step %d [TD4006]",
         r, Seconds(silent),
-        t.pushes != 0       ? absl::StrFormat("its last push was for step %d", t.last_step)
+        t.pushes != 0 ? absl::StrFormat("its last push was for step %d", ShownStep(t.last_step))
         : trainers_.seen(r) ? "it pushed nothing yet"
                             : "it never called",
-        version_);
+        ShownStep(version_));
   }
   return OkStatus();
 }

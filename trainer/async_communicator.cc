@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/runner.h"
+#include "common/base/step_number.h"
 
 namespace tandem {
 namespace {
@@ -99,8 +100,9 @@ Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
     case PushResult::kOk:
       return OkStatus();
     case PushResult::kFull:
-      return DeadlineExceeded("step %d: %d steps wait to be sent (send_queue_size), for %s", step,
-                              options_.queue_max, FormatDuration(options_.timeout));
+      return DeadlineExceeded("step %d: %d steps wait to be sent (send_queue_size), for %s",
+                              ShownStep(step), options_.queue_max,
+                              FormatDuration(options_.timeout));
     case PushResult::kClosed:
       break;
   }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "collective/connect.h"
 #include "collective/nccl_communicator.h"
+#include "common/base/step_number.h"
 #include "trainer/allreduce_choice.h"
 #include "trainer/collective_program.h"
 #include "trainer/comm_bucket.h"
@@ -396,7 +397,8 @@ void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   CommBucket* bucket = flight.bucket;
   const auto end = [this, bucket, flight, then = std::move(then)](const Status& status) {
     if (bucket->borrows && bucket->flat != nullptr) flats_.Give(std::move(bucket->flat));
-    flight.done->Complete(LostPeer(Annotate(status, absl::StrFormat("step %d", flight.step))));
+    flight.done->Complete(
+        LostPeer(Annotate(status, absl::StrFormat("step %d", ShownStep(flight.step)))));
     if (then != nullptr) then();
   };
   if (bucket->is_flat && bucket->borrows) {
@@ -437,7 +439,7 @@ std::string CollectiveMode::News(int64_t step) {
   if (dgc()) return dgc()->News();
   const int now = AverageSteps(), before = std::exchange(told_steps_, now);
   if (now == before) return "";
-  return absl::StrFormat("adaptive_localsgd: k_steps=%d behind step %d", now, step);
+  return absl::StrFormat("adaptive_localsgd: k_steps=%d behind step %d", now, ShownStep(step));
 }
 
 Status CollectiveMode::Finish() {

@@ -1,5 +1,6 @@
 #include "trainer/dgc_state.h"
 
+#include "common/base/step_number.h"
 #include "trainer/mode.h"
 
 namespace tandem {
@@ -41,7 +42,7 @@ Status DgcState::Sum(Communicator& communicator, TensorMap* state, Time deadline
 
 std::string DgcState::News() {
   if (!selected() || std::exchange(told_, sparsity_) == sparsity_) return "";
-  return absl::StrFormat("dgc: sparsity=%g at step %d", sparsity_, step_);
+  return absl::StrFormat("dgc: sparsity=%g at step %d", sparsity_, ShownStep(step_));
 }
 
 }  // namespace tandem

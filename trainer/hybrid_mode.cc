@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "collective/communicator.h"
+#include "common/base/step_number.h"
 #include "trainer/comm_routes.h"
 #include "trainer/mode.h"
 #include "trainer/push_first.h"
@@ -121,7 +122,7 @@ Status CheckTogether(PsRegime regime, int64_t of_tables, int64_t of_dense) {
   return FailedPrecondition(
       "the tables on the pservers stand before step %d and the dense parameters before step %d; "
       "hint: start pservers and trainers together, from the job's checkpoint",
-      of_tables, of_dense);
+      ShownStep(of_tables), ShownStep(of_dense));
 }
 
 StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options) {

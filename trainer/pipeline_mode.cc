@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "collective/connect.h"
+#include "common/base/step_number.h"
 #include "kernels/graph/passes/micro_batches.h"
 #include "trainer/comm_bucket.h"
 #include "trainer/mode.h"
@@ -272,7 +273,7 @@ StatusOr<int> PipelineMode::Register(const CommNode& node) {
 void PipelineMode::Start(int index, int64_t step, CommDone* done) {
   CommBucket* bucket = buckets_[static_cast<size_t>(index)].get();
   const auto end = [done, step](const Status& status) {
-    done->Complete(LostPeer(Annotate(status, absl::StrFormat("step %d", step))));
+    done->Complete(LostPeer(Annotate(status, absl::StrFormat("step %d", ShownStep(step)))));
   };
   const StatusOr<size_t> given = bucket->Gather();
   if (!given.ok()) return end(given.status());

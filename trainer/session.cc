@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "common/base/step_number.h"
 #include "proto/job.pb.h"
 #include "trainer/furthest_step.h"
 #include "trainer/job.h"
@@ -148,8 +149,8 @@ Status Session::Impl::StartMode() {
   }
   const Time begin = kept != nullptr ? kept->done.until : begin_;
   if (!options_.news.empty())
-    progress_->Message(absl::StrFormat("%s; step %d is next, after %.2f s", options_.news, next,
-                                       Seconds(clock_.Now() - begin)));
+    progress_->Message(absl::StrFormat("%s; step %d is next, after %.2f s", options_.news,
+                                       ShownStep(next), Seconds(clock_.Now() - begin)));
   else if (next > 0)
     progress_->Message(absl::StrFormat("resumed at step %d of %d", next, steps_total_));
   return OkStatus();
@@ -270,9 +271,9 @@ Status Session::Impl::TrainLoop() {
 Status Session::Impl::Recover(const Status& why, int64_t* next) {
   const Time begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(const int64_t step, mode_.Recover(why, program(), *runner_->point(), told_));
-  progress_->Message(
-      absl::StrFormat("%s; all %d ranks are there again after %.1f s, step %d is next",
-                      ToString(why), options_.rank.size, Seconds(clock_.Now() - begin), step));
+  progress_->Message(absl::StrFormat(
+      "%s; all %d ranks are there again after %.1f s, step %d is next", ToString(why),
+      options_.rank.size, Seconds(clock_.Now() - begin), ShownStep(step)));
   const bool ended_by_peers = step > *next;
   *next = step;
   steps_done_ = step - first_step_;

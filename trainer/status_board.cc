@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "common/base/step_number.h"
 
 namespace tandem {
 namespace {
@@ -125,7 +126,7 @@ void StatusBoard::CountRankWaits(std::vector<double> waited_by_rank) {
 
 void StatusBoard::Loss(int64_t step, double loss, double metric, double learning_rate) {
   MutexLock lock(mu_);
-  const auto x = static_cast<double>(step);
+  const auto x = static_cast<double>(ShownStep(step));
   loss_.Set(loss);
   loss_curve_.Add(x, loss);
   metric_curve_.Add(x, metric);
@@ -136,8 +137,7 @@ void StatusBoard::Loss(int64_t step, double loss, double metric, double learning
     speed_curve_.Add(x, samples / speed_seconds_);
     scalars.emplace_back("train/samples_per_second", samples / speed_seconds_);
   }
-  // Steps that are done, as progress lines and evaluations count them.
-  if (events_ != nullptr) events_->Add(step + 1, scalars);
+  if (events_ != nullptr) events_->Add(ShownStep(step), scalars);
   speed_seconds_ = 0;
   speed_steps_ = 0;
 }

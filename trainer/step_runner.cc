@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/step_number.h"
 #include "proto/job.pb.h"
 #include "trainer/dropout_place.h"
 #include "trainer/job.h"
@@ -104,7 +105,8 @@ Status StepRunner::NextBatch(int64_t step) {
   if (point_) TD_RETURN_IF_ERROR(point_->BeforeStep(step));
   const Time begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(const Batch* const data, feed_->Next(begin + std::chrono::minutes(10)));
-  if (data == nullptr) return Internal("the data ended at step %d of %d", step, steps_total_);
+  if (data == nullptr)
+    return Internal("the data ended at step %d of %d", ShownStep(step), steps_total_);
   const Time end = clock_.Now();
   wait_seconds_ += Seconds(end - begin);
   if (watch_.profiler())
@@ -132,7 +134,7 @@ StatusOr<StepRunner::Ran> StepRunner::RunSteps(const Run& run) {
   wait_seconds_ = 0;
   const Time begin = clock_.Now();
   const Status status = executor_->Run(static_cast<int>(run.steps) * parts, before);
-  if (!status.ok()) return Annotate(status, absl::StrFormat("step %d", step));
+  if (!status.ok()) return Annotate(status, absl::StrFormat("step %d", ShownStep(step)));
   if (run.results) TD_RETURN_IF_ERROR(AddResults(parts, &ran));
   ran.seconds = Seconds(clock_.Now() - begin) - wait_seconds_;
   return ran;

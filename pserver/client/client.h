@@ -2,7 +2,7 @@
 // by programs outside. No gRPC in this header.
 //
 // A variable is cut into slices (partition.h); the client hides that. Errors name server index,
-// address, variable and step.
+// address, variable and step, which they count from 1, as people do: step 0 of a call is step 1.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/step_number.h"
 #include "common/tensor/finite.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/client_impl.h"
@@ -262,7 +263,7 @@ void PsClient::Impl::SendRefused(const std::shared_ptr<PushGroup>& group) {
     push->done(
         DeadlineExceeded("step %d: rows are on their way between servers, and %s refuses them; "
                          "hint: tandem status",
-                         push->step, ServerAt(push->part.server).name));
+                         ShownStep(push->step), ServerAt(push->part.server).name));
   }
   if (!anew.empty()) CutAnew(anew, *now);
   for (const auto& push : same) {

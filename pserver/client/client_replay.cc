@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/step_number.h"
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/client_impl.h"
@@ -113,7 +114,7 @@ void PsClient::Impl::MakeRoom() {
                       "push of step %d: %d bytes of pushes are kept until servers write a "
                       "checkpoint, and they "
                       "do not (durability replayable); hint: --keep_pushes_mb of the pservers",
-                      push->step, kept->bytes()));
+                      ShownStep(push->step), kept->bytes()));
   }
   if (more) carrier->After(kRoomPause, [this] { MakeRoom(); });
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/nearest.h"
+#include "common/base/step_number.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/tensor_codec.h"
 #include "pserver/client/client_impl.h"
@@ -182,7 +183,7 @@ void PsClient::Impl::SendPull(std::shared_ptr<PullPart> part, DoneVersion done) 
 
 void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
                     Done done, const std::vector<PsConstRows>& rows) {
-  const std::string what = absl::StrFormat("push of step %d", step);
+  const std::string what = absl::StrFormat("push of step %d", ShownStep(step));
   StatusOr<std::vector<PushPart>> parts = impl_->PushParts(gradients, rows);
   if (!parts.ok()) return done(Annotate(parts.status(), what));
   const auto began = impl_->BeginPush();
@@ -216,7 +217,7 @@ void PsClient::Pull(PsWhen when, std::vector<PsTensor> params, DoneVersion done)
 void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
                         PsWhen when, std::vector<PsTensor> params, DoneVersion done,
                         const std::vector<PsConstRows>& rows) {
-  const std::string what = absl::StrFormat("push of step %d", step);
+  const std::string what = absl::StrFormat("push of step %d", ShownStep(step));
   StatusOr<std::vector<PushPart>> pushes = impl_->PushParts(gradients, rows);
   if (!pushes.ok()) return done(Annotate(pushes.status(), what));
   auto pulls = impl_->PullParts(params, when);

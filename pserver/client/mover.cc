@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/step_number.h"
 #include "common/rpc/bucket_map_proto.h"
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
@@ -249,7 +250,7 @@ StatusOr<ParcelDef> Mover::Freeze(int source, int target, const FreezeBucketsReq
       return Unavailable(
           "%s and %s did not come to step %d within %.0f s; hint: rows move while trainers make "
           "steps",
-          NameOf(source), NameOf(target), at.step, Seconds(options_.patience));
+          NameOf(source), NameOf(target), ShownStep(at.step), Seconds(options_.patience));
     }
     TD_RETURN_IF_ERROR(Pause());
   }

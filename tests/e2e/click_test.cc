@@ -249,7 +249,7 @@ TEST_F(ClickTest, HybridWithoutSurvivorsIsRefused) {
   ASSERT_TRUE(job->WaitForText("step=40 ")) << job->Output();
   for (const pid_t pid : ChildrenOf(job->pid(), "tandem-trainer")) kill(pid, SIGKILL);
   EXPECT_NE(job->Wait(), 0);
-  EXPECT_THAT(job->Output(), testing::HasSubstr("and the dense parameters before step 0"));
+  EXPECT_THAT(job->Output(), testing::HasSubstr("and the dense parameters before step 1"));
 }
 
 TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {

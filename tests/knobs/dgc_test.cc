@@ -69,8 +69,8 @@ TEST_F(DgcTest, SendsTheShareThatIsAskedFor) {
       Two("ramp", {"--dgc=true", "--dgc_configs.sparsity=0.75,0.9375,0.99",
                    "--dgc_configs.rampup_begin_step=4", "--dgc_configs.rampup_step=6"});
   EXPECT_EQ(Bytes(ramp), whole - 2 * saved(0.75) - 2 * saved(0.9375) - 12 * saved(0.99));
-  for (const char* line : {"dgc: sparsity=0.75 at step 4", "dgc: sparsity=0.9375 at step 6",
-                           "dgc: sparsity=0.99 at step 8"}) {
+  for (const char* line : {"dgc: sparsity=0.75 at step 5", "dgc: sparsity=0.9375 at step 7",
+                           "dgc: sparsity=0.99 at step 9"}) {
     EXPECT_THAT(ramp.output, HasSubstr(line));
   }
 }

@@ -80,7 +80,7 @@ TEST_P(NonfiniteTest, RejectNamesWhatItFoundAndChangesNothing) {
   const Status dense = Push(0, 0, {1, 1, kInfinite, 1}, {1, 2}, {1, 1, 1, 1});
   EXPECT_EQ(dense.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(dense.message()),
-              AllOf(HasSubstr("trainer 0 step 0: gradient of w, element 2 is infinite"),
+              AllOf(HasSubstr("trainer 0 step 1: gradient of w, element 2 is infinite"),
                     HasSubstr("nothing was changed [TD4013]")));
   const Status rows = Push(0, 0, {1, 1, 1, 1}, {1, 3}, {1, 1, 1, kNaN});
   EXPECT_THAT(std::string(rows.message()), HasSubstr("gradient of emb, row 3, element 1 is NaN"));

@@ -102,7 +102,7 @@ TEST_F(SilentTrainerTest, InSyncModeThoseWhoWaitAreTold) {
   EXPECT_LT(SteadyNow() - begin, kLong) << "the step's timeout";
   EXPECT_EQ(status.code(), StatusCode::kAborted);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("trainer 1 is lost"), HasSubstr("step 0")));
+              AllOf(HasSubstr("trainer 1 is lost"), HasSubstr("step 1")));
   EXPECT_EQ(Lost(), 0);
   EXPECT_EQ(servers_[0]->Info().version, 0u);
 }

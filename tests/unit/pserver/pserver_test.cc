@@ -224,7 +224,7 @@ TEST_F(PserverTest, AMissingTrainerIsNamedByTheDeadline) {
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr("pserver 0 (127.0.0.1:"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("trainer 1"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("step 0"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step 1"));
 }
 
 TEST_F(PserverTest, ErrorsNameServerVariableAndStep) {
@@ -238,7 +238,7 @@ TEST_F(PserverTest, ErrorsNameServerVariableAndStep) {
   const Status nan = PushAndWait(*client, 0, 0.1f, model.View(bad));
   EXPECT_EQ(nan.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(nan.message()),
-              testing::ContainsRegex("push of step 0: pserver [01] .*trainer 0 step 0: gradient of "
+              testing::ContainsRegex("push of step 1: pserver [01] .*trainer 0 step 1: gradient of "
                                      "fc_0.b, element 3 is NaN"));
   const Status unknown = PushAndWait(*client, 0, 0.1f, {{"fc_0.c", bad[0].data(), 3}});
   EXPECT_EQ(unknown.code(), StatusCode::kNotFound);

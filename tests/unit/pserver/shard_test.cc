@@ -114,8 +114,8 @@ TEST_F(ShardTest, RefusesBadPushes) {
   };
   const std::vector<Case> cases = {
       {"stale", [](PushHead& h) { h.step = 0; }, StatusCode::kFailedPrecondition,
-       "step 0, this server is at step 1: the push is stale"},
-      {"future", [](PushHead& h) { h.step = 5; }, StatusCode::kFailedPrecondition, "at step 1"},
+       "step 1, this server is at step 2: the push is stale"},
+      {"future", [](PushHead& h) { h.step = 5; }, StatusCode::kFailedPrecondition, "at step 2"},
       {"unknown variable", [](PushHead& h) { h.slices[0].variable = "fc_0.ww"; },
        StatusCode::kNotFound, "did you mean \"fc_0.w\""},
       {"unknown offset", [](PushHead& h) { h.slices[0].offset = 2; }, StatusCode::kNotFound,
@@ -170,7 +170,7 @@ TEST_F(ShardTest, RefusesNotFiniteGradientsByName) {
     const Status status = shard_->Push(head, std::move(ticket)).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("trainer 0 step 0: gradient of fc_0.w, element 6 is"));
+                HasSubstr("trainer 0 step 1: gradient of fc_0.w, element 6 is"));
   }
   EXPECT_THAT(Values(*PullNow(0)), Each(1.0f));
 }
@@ -229,7 +229,7 @@ TEST_F(ShardTest, DeadlineNamesTheMissingTrainer) {
   shard_->ExpireWaiters();
   EXPECT_EQ(pulled->status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(pulled->status().message()),
-              HasSubstr("waiting 12.0 s for trainer 1 at step 0; others arrived [TD4007]"));
+              HasSubstr("waiting 12.0 s for trainer 1 at step 1; others arrived [TD4007]"));
   EXPECT_EQ(shard_->NextDeadline(), Time::max());
 }
 
@@ -250,7 +250,7 @@ TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
     EXPECT_EQ(p->status().code(), StatusCode::kAborted);
     EXPECT_THAT(std::string(p->status().message()),
                 HasSubstr("trainer 1 is lost: nothing heard from it for 5.0 s (its last push was "
-                          "for step 0); others wait for it at step 1 [TD4006]"));
+                          "for step 1); others wait for it at step 2 [TD4006]"));
   }
 }
 

@@ -269,7 +269,7 @@ TEST_F(SparseTest, ErrorsNameTableRowAndStep) {
     return std::string(answer.Get().message());
   };
   EXPECT_THAT(push("embb", {1}, {1, 1, 1}), HasSubstr("did you mean \"emb\""));
-  EXPECT_THAT(push("emb", {500}, {1, 1, 1}), HasSubstr("step 0: row 500 of table emb"));
+  EXPECT_THAT(push("emb", {500}, {1, 1, 1}), HasSubstr("step 1: row 500 of table emb"));
   EXPECT_THAT(push("emb", {-1}, {1, 1, 1}), HasSubstr("row -1 of table emb"));
   EXPECT_THAT(push("emb", {7, 7}, {1, 1, 1, 1, 1, 1}), HasSubstr("do not ascend"));
   EXPECT_THAT(push("emb", {7}, {1, NAN, 1}), HasSubstr("gradient of emb, row 7, element 1 is NaN"));

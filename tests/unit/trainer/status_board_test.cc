@@ -81,8 +81,8 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_EQ(Fact("waiting for data"), "75.0 %");
   EXPECT_EQ(Fact("last checkpoint"), "step 20");
   ASSERT_EQ(document.series.size(), 4u);
-  EXPECT_EQ(document.series[0].points.back(), std::make_pair(19.0, 81.0));
-  EXPECT_EQ(document.series[1].points.back(), std::make_pair(19.0, 128.0));
+  EXPECT_EQ(document.series[0].points.back(), std::make_pair(20.0, 81.0));
+  EXPECT_EQ(document.series[1].points.back(), std::make_pair(20.0, 128.0));
   EXPECT_EQ(document.series[3].name, "test accuracy");
   EXPECT_THAT(document.series[3].points, ElementsAre(Pair(20, 0.9)));
   const std::string text = metrics_.Text();

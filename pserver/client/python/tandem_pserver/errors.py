@@ -2,7 +2,8 @@
 
 
 class PserverError(Exception):
-    """`code`: the name of gRPC's status code ("NOT_FOUND"); `server`: its address."""
+    """`code`: the name of gRPC's status code ("NOT_FOUND"); `server`: its address. Messages count steps
+    from 1, as people do: step 0 of a call is step 1."""
 
     def __init__(self, code, server, method, message):
         super().__init__(f"{server}: {method}: {code}: {message}")
