@@ -14,6 +14,7 @@
 #include "trainer/comm_bucket.h"
 #include "trainer/common_state.h"
 #include "trainer/flat_pool.h"
+#include "trainer/job_agreement.h"
 #include "trainer/launcher_line.h"
 #include "trainer/mode.h"
 #include "trainer/rank_waits.h"
@@ -96,6 +97,10 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   // Connects and shares the state, until that has worked.
   StatusOr<int64_t> Meet(const Program& program, ReturnPoint* point, int64_t begin,
                          Duration timeout, const std::function<bool()>& stop);
+  Status AgreeOnJob() {
+    if (options_.agreement.empty()) return OkStatus();
+    return AgreeAmongRanks(hosts(), options_.agreement, SteadyNow() + options_.start_timeout);
+  }
   Status AgreeOnWorld();
   Status ConnectHosts(const WorldConfig& world);
   Status ConnectDevices(const WorldConfig& world);
@@ -190,6 +195,7 @@ Status CollectiveMode::ConnectHosts(const WorldConfig& world) {
     }
     TD_ASSIGN_OR_RETURN(auto communicator, Connect(world, config, {options_.carrier}));
     communicators_.push_back(std::move(communicator));
+    if (i == 0) TD_RETURN_IF_ERROR(AgreeOnJob());
   }
   return OkStatus();
 }
@@ -199,6 +205,7 @@ Status CollectiveMode::ConnectDevices(const WorldConfig& world) {
   HostCommunicatorConfig config;
   config.operation_timeout = options_.step_timeout;
   TD_ASSIGN_OR_RETURN(control_, Connect(world, config, {options_.carrier}));
+  TD_RETURN_IF_ERROR(AgreeOnJob());
   for (int i = 0; i < options_.comm_num; ++i) {
     const NcclOptions one = {.number = i,
                              .start_timeout = options_.start_timeout,

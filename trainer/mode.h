@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collective/communicator.h"
+#include "common/base/agreement.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
@@ -52,7 +53,8 @@ struct ShardOptions {
 struct ModeOptions {
   std::string job;
   int rank = 0, ranks = 1;
-  std::string secret;  // of the job; empty: none
+  std::string secret;   // of the job; empty: none
+  Agreement agreement;  // trainer/job_agreement.h; empty: nothing is compared
   OptimizerSpec optimizer;
   uint64_t seed = 0;  // of the initial values
   bool fuse_all_reduce = true;

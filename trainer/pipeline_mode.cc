@@ -12,6 +12,7 @@
 #include "common/base/step_number.h"
 #include "kernels/graph/passes/micro_batches.h"
 #include "trainer/comm_bucket.h"
+#include "trainer/job_agreement.h"
 #include "trainer/mode.h"
 #include "trainer/pipeline_config.h"
 #include "trainer/rank_waits.h"
@@ -185,6 +186,10 @@ Status PipelineMode::ConnectAll(const std::function<bool()>& stop) {
     return Connect(world, config, {.carrier = options_.carrier, .members = std::move(members)});
   };
   TD_ASSIGN_OR_RETURN(world_, connect({}));
+  if (!options_.agreement.empty()) {
+    TD_RETURN_IF_ERROR(
+        AgreeAmongRanks(*world_, options_.agreement, SteadyNow() + options_.start_timeout));
+  }
   if (options_.sections > 1) {
     TD_ASSIGN_OR_RETURN(forward_, connect({}));
     TD_ASSIGN_OR_RETURN(backward_, connect({}));

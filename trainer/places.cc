@@ -6,6 +6,7 @@
 #include "common/base/runner.h"
 #include "proto/job.pb.h"
 #include "trainer/job.h"
+#include "trainer/job_agreement.h"
 #include "trainer/mode_options.h"
 #include "trainer/sample_images.h"
 
@@ -32,8 +33,10 @@ bool Meet(const JobConfig& config) {
 
 StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(const JobConfig& config, const RankInfo& place,
                                                 const RankInfo& worker, const ModeSecrets& secrets,
+                                                Agreement agreement,
                                                 std::unique_ptr<Communicator> communicator) {
   TD_ASSIGN_OR_RETURN(ModeOptions options, ModeOptionsOf(config, place, secrets.job));
+  options.agreement = std::move(agreement);
   options.tls = secrets.tls;
   if (communicator == nullptr) return MakeMode(config, options);
   // A world of its own: the places of this worker.
@@ -89,6 +92,10 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
     options.test = places->data_.test.get();
   }
   options.global_batch = GlobalBatch(config, options.rank.workers());
+  if (config.mode() != LOCAL) {
+    TD_ASSIGN_OR_RETURN(places->agreement_, AgreementOf(config, options.job_dir,
+                                                        options.rank.workers(), *options.train));
+  }
 
   const int count = PlacesOf(config);
   std::vector<std::unique_ptr<Communicator>> communicators(static_cast<size_t>(count));
@@ -120,8 +127,8 @@ Status Places::AddPlace(const JobConfig& config, SessionOptions options, const M
                         const RankInfo& worker, std::unique_ptr<Communicator> communicator,
                         const Clock& clock) {
   Place place;
-  TD_ASSIGN_OR_RETURN(place.mode,
-                      PlaceMode(config, options.rank, worker, secrets, std::move(communicator)));
+  TD_ASSIGN_OR_RETURN(place.mode, PlaceMode(config, options.rank, worker, secrets, agreement_,
+                                            std::move(communicator)));
   TD_ASSIGN_OR_RETURN(place.session, Session::Make(config, std::move(options), *place.mode, clock));
   places_.push_back(std::move(place));
   return OkStatus();

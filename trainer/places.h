@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/agreement.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
@@ -53,6 +54,7 @@ class Places {
                   const Clock& clock);
 
   TrainAndTest data_;
+  Agreement agreement_;  // of jobs whose ranks are processes
   std::vector<Place> places_;
 };
 

@@ -60,6 +60,12 @@ std::vector<ErrorCode> RankErrors() {
        "a folder on NFS 4 or another file system with locks; tcp://HOST:PORT needs none",
        "/none/job cannot be written: No such file or directory [TD3010]; the folder must be there, "
        "and this process must have the right to write in it"},
+      {3011, "ranks with unequal settings",
+       "what makes a job one is not alike in all ranks: nothing was trained",
+       "ranks started by hand from job files or with flags that differ; other data on one host",
+       "the message names the first difference; give all ranks one job file: tandemrun does",
+       "rank 1 has global_batch_size 64, rank 0 has 32 [TD3011]; hint: give all ranks the same job "
+       "file and flags"},
   };
 }
 

@@ -1,0 +1,133 @@
+// Ranks that were started by hand with unequal settings are refused, in every mode; equal ones in
+// other folders are not.
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "tests/support/process_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kJob[] = R"(
+name: "agreement"
+mode: COLLECTIVE
+model {
+  zoo: "deepfm"
+  arg { name: "fields" value: "2" }
+  arg { name: "rows" value: "20" }
+  arg { name: "dim" value: "4" }
+  arg { name: "hidden" value: "8" }
+}
+data {
+  format: "csv"
+  dir: "DATA"
+  csv {
+    train_file: "clicks.csv"
+    test_file: "clicks.csv"
+    label_column: "click"
+    positive_label: "1"
+    negative_label: "0"
+    column { name: "user" kind: HASH ids: 10 }
+    column { name: "item" kind: HASH ids: 10 }
+  }
+}
+optimizer { type: "sgd" learning_rate: 0.01 }
+global_batch_size: 32
+steps_max: 4
+eval_every_epochs: 0
+)";
+
+std::string Clicks(int begin) {
+  std::string text = "click,user,item\n";
+  for (int i = begin; i < begin + 100; ++i) {
+    text += std::to_string(i % 2) + ",u" + std::to_string(i % 7) + ",i" + std::to_string(i) + "\n";
+  }
+  return text;
+}
+
+class AgreementTest : public JobTest {
+ protected:
+  void SetUp() override {
+    JobTest::SetUp();
+    if (IsSkipped()) return;
+    for (const char* folder : {"a", "b", "other"}) {
+      std::filesystem::create_directory(Path(folder));
+    }
+    const std::string secret = Write("secret", "0123456789abcdef0123456789abcdef\n");
+    ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
+    Write("a/clicks.csv", Clicks(0));
+    Write("b/clicks.csv", Clicks(0));
+    Write("other/clicks.csv", Clicks(1));
+    Write("a.pbtxt", absl::StrReplaceAll(kJob, {{"DATA", "a"}}));
+    Write("b.pbtxt", absl::StrReplaceAll(kJob, {{"DATA", "b"}}));
+  }
+
+  std::unique_ptr<ChildProcess> StartRank(int rank, const std::string& job,
+                                          std::vector<std::string> args) const {
+    args.push_back("--job_file=" + Path(job));
+    return std::make_unique<ChildProcess>(
+        "tandem-trainer", args,
+        std::map<std::string, std::string>{{"TANDEM_RANK", std::to_string(rank)},
+                                           {"TANDEM_SIZE", "2"},
+                                           {"TANDEM_SECRET_FILE", Path("secret")}},
+        Path("rank" + std::to_string(rank)));
+  }
+  // Rank 0 with a.pbtxt, rank 1 with b.pbtxt and `args`.
+  struct Ends {
+    int codes[2];
+    std::string said[2];
+  };
+  Ends RunPair(const std::vector<std::string>& both, std::vector<std::string> args) const {
+    const auto first = StartRank(0, "a.pbtxt", both);
+    args.insert(args.end(), both.begin(), both.end());
+    const auto second = StartRank(1, "b.pbtxt", args);
+    Ends ends;
+    ends.codes[0] = first->Wait();
+    ends.codes[1] = second->Wait();
+    ends.said[0] = first->Output();
+    ends.said[1] = second->Output();
+    return ends;
+  }
+};
+
+struct Unequal {
+  const char* flag;
+  const char* refusal;
+};
+constexpr Unequal kUnequal[] = {
+    {"--global_batch_size=64", "has global_batch_size 64, "},
+    {"--seed=2", "has seed 2, "},
+    {"--epochs=3", "has epochs 3, "},
+    {"--optimizer.learning_rate=0.02", "has optimizer.learning_rate 0.02, "},
+    {"--data.dir=other", "has data.samples (sha256 of some) "},
+    {"--build_strategy.gradient_scale_strategy=One",
+     "has strategy.build_strategy.gradient_scale_strategy One, "},
+};
+
+TEST_F(AgreementTest, RanksOfCollectiveMode) {
+  int number = 0;
+  const auto meet = [&] {
+    const std::string folder = Path("meet" + std::to_string(number++));
+    std::filesystem::create_directory(folder);
+    return std::vector<std::string>{"--rendezvous=file://" + folder};
+  };
+  const Ends equal = RunPair(meet(), {});
+  EXPECT_EQ(equal.codes[0], 0) << equal.said[0];
+  EXPECT_EQ(equal.codes[1], 0) << equal.said[1];
+  for (const Unequal& unequal : kUnequal) {
+    const Ends ends = RunPair(meet(), {unequal.flag});
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(ends.codes[rank], 2) << ends.said[rank];
+      EXPECT_THAT(ends.said[rank], HasSubstr(std::string("rank 1 ") + unequal.refusal));
+      EXPECT_THAT(ends.said[rank], HasSubstr("[TD3011] (INVALID_ARGUMENT)"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
