@@ -105,6 +105,10 @@ Status Session::Impl::LoadCheckpoint() {
                       checkpoints_->Resume(runner_->scope(), [this](const std::string& warning) {
                         options_.sink("warning: " + warning + "\n");
                       }));
+  if (!resumed.changes.empty()) {
+    options_.sink(absl::StrFormat("warning: changed since the checkpoint of step %d: %s\n",
+                                  resumed.step, resumed.changes));
+  }
   first_step_ = resumed.step;
   restored_state_ = std::move(resumed.state);
   return OkStatus();

@@ -4,6 +4,7 @@
 
 #include "proto/job.pb.h"
 #include "trainer/job.h"
+#include "trainer/job_changes.h"
 #include "trainer/status_board.h"
 
 namespace tandem {
@@ -74,7 +75,9 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(Scope& scope, c
   TD_RETURN_IF_ERROR(PutInto(checkpoint.state, store_.dir(), scope));
   TD_RETURN_IF_ERROR(mode_.TakeTables(checkpoint.tables));
   if (mode_.params_are_spread()) checkpoint.state.merge(checkpoint.params);
-  return Resumed{static_cast<int64_t>(checkpoint.step), std::move(checkpoint.state)};
+  return Resumed{static_cast<int64_t>(checkpoint.step),
+                 ChangesOfJob(checkpoint.job_config, options_.job_text),
+                 std::move(checkpoint.state)};
 }
 
 // With gradient_merge the state is that of the last update: the steps since then are run again.

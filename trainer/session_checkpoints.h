@@ -28,7 +28,8 @@ class SessionCheckpoints {
  public:
   using Warn = std::function<void(const std::string& what)>;
   struct Resumed {
-    int64_t step = 0;  // the first one to run
+    int64_t step = 0;     // the first one to run
+    std::string changes;  // of the job since then (trainer/job_changes.h)
     TensorMap state;
   };
 
