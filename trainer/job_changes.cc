@@ -38,7 +38,7 @@ Values ValuesOf(const std::string& text) {
 
 std::string ValueOf(const Values& values, const std::string& name) {
   const auto found = values.find(name);
-  return found == values.end() ? "not set" : found->second;
+  return found == values.end() ? "default" : found->second;
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace tandem {
 
 // `before`, `now`: EffectiveJob.text. The settings of model, data, optimizer, batches, epochs, seed
-// and strategy whose values differ, "seed not set -> 7, optimizer.type momentum -> adam", by name;
+// and strategy whose values differ, "optimizer.type momentum -> adam, seed default -> 7", by name;
 // "" when there are none. Where a value was set (file or flag) makes no difference, nor do paths of
 // checkpoints, lengths of runs and what is printed.
 std::string ChangesOfJob(const std::string& before, const std::string& now);

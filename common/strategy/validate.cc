@@ -33,7 +33,9 @@ class Validator {
   void Run() {
     const FieldIndex index(*strategy_.GetDescriptor());
     for (const FieldPlace& place : index.places()) {
-      if (!place.holds_fields()) CheckKnob(place);
+      if (place.holds_fields()) continue;
+      CheckKnob(place);
+      NoteWithoutSwitch(place);
     }
     CheckModeField();
     CheckHierarchical();
@@ -68,6 +70,7 @@ class Validator {
   }
 
   void CheckKnob(const FieldPlace& place);
+  void NoteWithoutSwitch(const FieldPlace& place);
   void CheckModeField();
   void CheckHierarchical();
   void CheckDeterministic();
@@ -136,6 +139,19 @@ void Validator::CheckKnob(const FieldPlace& place) {
   for (int m : modes) names.emplace_back(TrainModeName(static_cast<TrainMode>(m)));
   Error(place.path, message,
         absl::StrCat("remove it, or choose mode ", absl::StrJoin(names, " or ")));
+}
+
+// Knobs of NAME_configs say how, and the switch NAME whether. Those of a_sync count without it.
+void Validator::NoteWithoutSwitch(const FieldPlace& place) {
+  const std::string_view group = place.steps.front()->name();
+  constexpr std::string_view kEnd = "_configs";
+  if (place.steps.size() != 2 || !group.ends_with(kEnd) || group == "a_sync_configs") return;
+  const std::string name(group.substr(0, group.size() - kEnd.size()));
+  const gpb::FieldDescriptor* on = strategy_.GetDescriptor()->FindFieldByName(name);
+  if (on == nullptr || strategy_.GetReflection()->GetBool(strategy_, on)) return;
+  if (ChangedValue(place, strategy_).empty()) return;
+  diagnostics_->Note(PlaceOf(place.path),
+                     absl::StrCat(place.field().name(), " has no effect without ", name));
 }
 
 void Validator::CheckModeField() {
@@ -272,8 +288,6 @@ void Validator::NoteIdleKnobs() {
        "fuse_broadcast_ops has no effect without reduce_strategy: Reduce"},
       {reduce && context_.ranks == 1, "build_strategy.reduce_strategy",
        "reduce_strategy: Reduce has no effect with one rank, which owns all parameters"},
-      {strategy_.pipeline_configs().has_micro_batch() && !strategy_.pipeline(),
-       "pipeline_configs.micro_batch", "micro_batch has no effect without pipeline"},
       {meet && !strategy_.a_sync(), "execution_strategy.use_thread_barrier",
        "use_thread_barrier has no effect without a_sync: everybody waits for everybody anyway"},
       {meet && strategy_.a_sync() && execution.cpu_num() == 1,
@@ -420,17 +434,7 @@ void Validator::CheckShardingGroups() {
 
 void Validator::CheckSharding() {
   const DistributedStrategy& s = strategy_;
-  const ShardingConfigs& configs = s.sharding_configs();
-  if (!s.sharding()) {
-    for (const auto& [set, name] : {std::pair(configs.has_fuse_broadcast_mb(), "fuse_broadcast_MB"),
-                                    {configs.has_hybrid_dp(), "hybrid_dp"},
-                                    {configs.has_sharding_group_size(), "sharding_group_size"}}) {
-      if (!set) continue;
-      diagnostics_->Note(PlaceOf(absl::StrCat("sharding_configs.", name)),
-                         absl::StrCat(name, " has no effect without sharding"));
-    }
-    return;
-  }
+  if (!s.sharding()) return;
   if (context_.ranks == 1) {
     diagnostics_->Note(PlaceOf("sharding"),
                        "sharding has no effect with one rank, which owns all parameters");

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
 #include "common/strategy/knobs.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
@@ -57,6 +60,29 @@ TEST(Validate, ReduceWithOneRankIsReported) {
   EXPECT_THAT(Validate(text, TrainMode::kLocal, 1).NoteText(),
               HasSubstr("reduce_strategy: Reduce has no effect with one rank"));
   EXPECT_EQ(Validate(text, TrainMode::kLocal, 2).NoteText(), "");
+}
+
+// Settings of what is switched off would be ignored without a word.
+TEST(Validate, SettingsWithoutTheirSwitchAreReported) {
+  for (const auto& [name, field, value] : {std::tuple("localsgd", "k_steps", "4"),
+                                           {"adaptive_localsgd", "init_k_steps", "4"},
+                                           {"gradient_merge", "k_steps", "4"},
+                                           {"dgc", "sparsity", "0.5"},
+                                           {"amp", "init_loss_scaling", "8"},
+                                           {"recompute", "checkpoints", "\"x\""},
+                                           {"lars", "lars_coeff", "0.5"},
+                                           {"pipeline", "micro_batch", "4"},
+                                           {"sharding", "fuse_broadcast_MB", "8"}}) {
+    const std::string configs = absl::StrCat(name, "_configs { ", field, ": ", value, " }");
+    const std::string note = absl::StrCat(field, " has no effect without ", name);
+    EXPECT_THAT(Validate(configs, TrainMode::kCollective).NoteText(), HasSubstr(note));
+    EXPECT_THAT(Validate(absl::StrCat(name, ": true ", configs), TrainMode::kCollective).NoteText(),
+                ::testing::Not(HasSubstr(note)));
+  }
+  // Saved strategies of Fleet write out defaults.
+  EXPECT_EQ(Validate("localsgd_configs { k_steps: 1 }", TrainMode::kCollective).NoteText(), "");
+  EXPECT_EQ(Validate("a_sync_configs { launch_barrier: false }", TrainMode::kPserver).NoteText(),
+            "");
 }
 
 TEST(Validate, DefaultsAndWhatIsBuiltAreTaken) {

@@ -29,8 +29,8 @@ TEST(JobChanges, NamesWhatIsOtherNewAndGone) {
                          "optimizer.type: adam   (a.pbtxt:2:1)\n"
                          "data.dir: z   (y)   (a.pbtxt:3:1)\n"
                          "seed: 7   (flag --seed)\n"),
-            "data.dir x   (y) -> z   (y), optimizer.type momentum -> adam, seed not set -> 7, "
-            "strategy.amp true -> not set");
+            "data.dir x   (y) -> z   (y), optimizer.type momentum -> adam, seed default -> 7, "
+            "strategy.amp true -> default");
   EXPECT_EQ(ChangesOfJob("", ""), "");
 }
 
