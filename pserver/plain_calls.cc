@@ -26,7 +26,10 @@ Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureRe
         request.trainer_id());
   }
   TD_ASSIGN_OR_RETURN(const ShardConfig config, FromProto(request));
-  TD_ASSIGN_OR_RETURN(const ConfigureResult result, shard.Configure(CallerOf(request), config));
+  Agreement settings;
+  for (const SettingDef& s : request.setting()) settings.emplace_back(s.name(), s.value());
+  TD_ASSIGN_OR_RETURN(const ConfigureResult result,
+                      shard.Configure(CallerOf(request), config, settings));
   reply->set_protocol(kProtocol);
   reply->set_server_incarnation(result.server_incarnation);
   reply->set_initialised(result.initialised);

@@ -86,8 +86,10 @@ Status Shard::CheckOptions(const ShardConfig& config) const {
   return OkStatus();
 }
 
-StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConfig& config) {
+StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConfig& config,
+                                           const Agreement& settings) {
   TD_RETURN_IF_ERROR(CheckConfig(config));
+  TD_RETURN_IF_ERROR(CheckSettings(settings));
   TD_RETURN_IF_ERROR(CheckOptions(config));
   if (caller.trainer < 0 || caller.trainer >= config.trainers) {
     return InvalidArgument("trainer %d of %d: ranks are 0 to %d [TD4003]", caller.trainer,
@@ -100,6 +102,7 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   }
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
+  TD_RETURN_IF_ERROR(AgreeOnSettings(caller, settings));
   if (params_ == nullptr) {
     TD_RETURN_IF_ERROR(SetUp(config));
   } else {
@@ -122,6 +125,17 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   return ConfigureResult{
       Incarnation(), initialised(),     restored_,           version_,
       moves_.map,    moves_.generation, options_.replayable, options_.keep_bytes_max};
+}
+
+// Before the caller takes the place of an older incarnation, which may be at work.
+Status Shard::AgreeOnSettings(const Caller& caller, const Agreement& settings) {
+  const bool is_old = caller.trainer < trainers_.size() &&
+                      caller.incarnation < trainers_[caller.trainer].incarnation;
+  if (is_old) return OkStatus();  // CheckCaller refuses it
+  return agreed_.Agree(caller.trainer, settings, [this](int other) TD_NO_ANALYSIS {
+    if (other >= trainers_.size() || !trainers_.seen(other) || trainers_.Gone(other)) return false;
+    return trainers_.Waits(other) || clock_.Now() - trainers_.last_heard(other) < SilenceMax();
+  });
 }
 
 StatusOr<std::unique_ptr<ShardParams>> Shard::MakeParams(const ShardConfig& config) const {

@@ -25,6 +25,7 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
+#include "pserver/agreed_settings.h"
 #include "pserver/bucket_move.h"
 #include "pserver/delta_base.h"
 #include "pserver/named_barriers.h"
@@ -83,8 +84,10 @@ class Shard {
         Metrics& metrics);
   ~Shard();
 
-  // Idempotent. FAILED_PRECONDITION naming the difference when another configuration is there.
-  StatusOr<ConfigureResult> Configure(const Caller& caller, const ShardConfig& config);
+  // Idempotent. FAILED_PRECONDITION naming the difference when another configuration is there, or
+  // trainers with other settings are.
+  StatusOr<ConfigureResult> Configure(const Caller& caller, const ShardConfig& config,
+                                      const Agreement& settings = {});
 
   // First values, from trainer 0; true once every slice and table has its values. Does nothing when
   // the shard is initialised already. All or nothing.
@@ -241,6 +244,7 @@ class Shard {
 
   // shard.cc
   Status CheckCaller(const Caller& caller) TD_REQUIRES(mu_);  // and notes that it lives
+  Status AgreeOnSettings(const Caller& caller, const Agreement& settings) TD_REQUIRES(mu_);
   Status CheckOptions(const ShardConfig& config) const;
   StatusOr<std::unique_ptr<ShardParams>> MakeParams(const ShardConfig& config) const;
   Status SetUp(const ShardConfig& config) TD_REQUIRES(mu_);
@@ -379,6 +383,7 @@ class Shard {
   mutable Mutex mu_;
   Status broken_ TD_GUARDED_BY(mu_);  // not OK: an update failed half-way, or Shutdown
   ShardConfig config_ TD_GUARDED_BY(mu_);
+  AgreedSettings agreed_ TD_GUARDED_BY(mu_);
   bool restored_ TD_GUARDED_BY(mu_) = false;
   bool may_treat_otherwise_ TD_GUARDED_BY(mu_) = false;     // restored, and nobody configured since
   std::unique_ptr<ShardParams> params_ TD_GUARDED_BY(mu_);  // null: not configured

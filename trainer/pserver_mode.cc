@@ -220,6 +220,7 @@ PsOptions PserverMode::ClientOptions() {
   ps.trainer = options_.rank;
   ps.trainers = options_.ranks;
   ps.secret = options_.secret;
+  ps.settings = options_.agreement;
   ps.tls = options_.tls;
   ps.start_timeout = options_.start_timeout;
   ps.step_timeout = options_.step_timeout;

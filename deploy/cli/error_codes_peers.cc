@@ -69,8 +69,44 @@ std::vector<ErrorCode> RankErrors() {
   };
 }
 
-std::vector<ErrorCode> PserverErrors() {
+namespace {
+
+// Of what a server keeps and takes.
+std::vector<ErrorCode> ServerStateErrors() {
   return {
+      {4010, "a server's data folder is damaged",
+       "what was acknowledged to trainers is not all "
+       "there",
+       "a disk that fails; files that were removed or copied in part",
+       "restore the folder; or move it away, and let all servers go on from an earlier checkpoint",
+       "data/0: checkpoint of version 40 was acknowledged, but there is none [TD4010]"},
+      {4011, "the server keeps no checkpoints", "it was started without a folder for them",
+       "no --data_dir (tandemrun: --pserver_data_dir)", "start it with a folder",
+       "no checkpoints: this server was started without a data folder [TD4011]"},
+      {4012, "durability without a folder", "updates are to outlive the process, and have no place",
+       "--durability without --data_dir (tandemrun: --pserver_data_dir)", "name a folder",
+       "--durability=replayable needs a folder [TD4012]; hint: --pserver_data_dir=DIR"},
+      {4013, "a gradient that is not finite", "the server took nothing of the push",
+       "a learning rate that is too high; damaged data",
+       "--check_nan_inf=true finds the operator; nonfinite_gradients: Skip leaves such steps out",
+       "gradient of w, element 3 is nan; nothing was changed [TD4013] (nonfinite_gradients says "
+       "what happens)"},
+      {4014, "trainers with unequal settings",
+       "what makes a job one is not alike in this trainer and in those at work",
+       "trainers started by hand from job files or with flags that differ; other data on one host; "
+       "a new job on the servers of one that has not ended",
+       "the message names the first difference; give all trainers one job file: tandemrun does",
+       "trainer 1 has global_batch_size 64, trainer 0 has 32 [TD4014]; hint: give all trainers the "
+       "same job file and flags; a job with other settings can begin here when the trainers of "
+       "this "
+       "one have ended"},
+  };
+}
+
+}  // namespace
+
+std::vector<ErrorCode> PserverErrors() {
+  std::vector<ErrorCode> rows = {
       {4001, "a server does not answer",
        "it was called again and again for as long as a start may "
        "take",
@@ -119,24 +155,10 @@ std::vector<ErrorCode> PserverErrors() {
        "an old process that still runs; another job",
        "ss -ltnp shows who holds the port; choose another, or port 0",
        "cannot listen on 127.0.0.1:7000: address in use [TD4009]"},
-      {4010, "a server's data folder is damaged",
-       "what was acknowledged to trainers is not all "
-       "there",
-       "a disk that fails; files that were removed or copied in part",
-       "restore the folder; or move it away, and let all servers go on from an earlier checkpoint",
-       "data/0: checkpoint of version 40 was acknowledged, but there is none [TD4010]"},
-      {4011, "the server keeps no checkpoints", "it was started without a folder for them",
-       "no --data_dir (tandemrun: --pserver_data_dir)", "start it with a folder",
-       "no checkpoints: this server was started without a data folder [TD4011]"},
-      {4012, "durability without a folder", "updates are to outlive the process, and have no place",
-       "--durability without --data_dir (tandemrun: --pserver_data_dir)", "name a folder",
-       "--durability=replayable needs a folder [TD4012]; hint: --pserver_data_dir=DIR"},
-      {4013, "a gradient that is not finite", "the server took nothing of the push",
-       "a learning rate that is too high; damaged data",
-       "--check_nan_inf=true finds the operator; nonfinite_gradients: Skip leaves such steps out",
-       "gradient of w, element 3 is nan; nothing was changed [TD4013] (nonfinite_gradients says "
-       "what happens)"},
   };
+  const std::vector<ErrorCode> rest = ServerStateErrors();
+  rows.insert(rows.end(), rest.begin(), rest.end());
+  return rows;
 }
 
 }  // namespace tandem::deploy

@@ -92,6 +92,11 @@ void PsClient::Impl::FillConfigure(const Server& server, PsMode mode, const PsOp
       static_cast<uint64_t>(std::max<int64_t>(1, Millis(options.lost_after))));
   request->set_delay_compensation(static_cast<float>(options.delay_compensation));
   request->set_keeps_pushes(true);
+  for (const auto& [name, value] : options.settings) {
+    SettingDef* setting = request->add_setting();
+    setting->set_name(name);
+    setting->set_value(value);
+  }
 }
 
 StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, PsMode mode,

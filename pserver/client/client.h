@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/agreement.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
@@ -82,6 +83,7 @@ struct PsOptions {
   size_t row_cache_bytes = 0;
   uint64_t row_cache_versions = 0;
   // The following are the same for all trainers of a job.
+  Agreement settings;  // that nothing else compares, ascending; servers refuse who has others
   PsNonfinite nonfinite = PsNonfinite::kReject;
   // A trainer silent for so long is lost; kASync: others go on without it until it calls again.
   Duration lost_after = std::chrono::seconds(900);

@@ -95,6 +95,23 @@ class AgreementTest : public JobTest {
   }
 };
 
+// A pserver of its own, at any free port.
+class ServerProcess {
+ public:
+  explicit ServerProcess(const std::string& output_file)
+      : process_("tandem-pserver", {"--listen=127.0.0.1:0"}, {}, output_file) {
+    EXPECT_TRUE(process_.WaitForText("\n"));
+    const std::string text = process_.Output();
+    const size_t at = text.find("listening on ") + 13;
+    address_ = text.substr(at, text.find('\n', at) - at);
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  ChildProcess process_;
+  std::string address_;
+};
+
 struct Unequal {
   const char* flag;
   const char* refusal;
@@ -126,6 +143,34 @@ TEST_F(AgreementTest, RanksOfCollectiveMode) {
       EXPECT_THAT(ends.said[rank], HasSubstr(std::string("rank 1 ") + unequal.refusal));
       EXPECT_THAT(ends.said[rank], HasSubstr("[TD3011] (INVALID_ARGUMENT)"));
     }
+  }
+}
+
+TEST_F(AgreementTest, TrainersOfPserverMode) {
+  for (const Unequal& unequal : kUnequal) {
+    const ServerProcess server(Path("server"));
+    const std::vector<std::string> both = {"--mode=pserver", "--pservers=" + server.address()};
+    auto first = StartRank(0, "a.pbtxt", both);
+    auto second = StartRank(1, "b.pbtxt", {both[0], both[1], unequal.flag});
+    // Whoever comes second; the other one waits for it.
+    ASSERT_TRUE(WaitUntil([&] { return first->Ended() || second->Ended(); }));
+    auto& refused = first->Ended() ? first : second;
+    EXPECT_EQ(refused->Wait(), 78) << refused->Output();
+    EXPECT_THAT(refused->Output(), HasSubstr("[TD4014] (FAILED_PRECONDITION)")) << unequal.flag;
+    EXPECT_THAT(refused->Output(), HasSubstr("trainer 1 has "));
+    const std::string refusal = unequal.refusal;  // "has NAME ..."
+    EXPECT_THAT(refused->Output(), HasSubstr(refusal.substr(0, refusal.find(' ', 4))));
+  }
+}
+
+// Equal jobs in other folders; then a longer one on the same servers, which goes on from there.
+TEST_F(AgreementTest, AServerTakesOneJobAfterAnother) {
+  const ServerProcess server(Path("server"));
+  const std::vector<std::string> both = {"--mode=pserver", "--pservers=" + server.address()};
+  for (const char* steps : {"--steps_max=4", "--steps_max=8"}) {
+    const Ends ends = RunPair({both[0], both[1], steps}, {});
+    EXPECT_EQ(ends.codes[0], 0) << ends.said[0];
+    EXPECT_EQ(ends.codes[1], 0) << ends.said[1];
   }
 }
 
