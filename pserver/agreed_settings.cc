@@ -10,7 +10,7 @@ constexpr size_t kTextMax = 1024;  // of a name or value
 
 }  // namespace
 
-Status AgreedSettings::Agree(int trainer, const Agreement& settings,
+Status AgreedSettings::Agree(int trainer, const Agreement& settings, Duration silence_max,
                              const std::function<bool(int)>& is_at_work) {
   if (settings.empty()) return OkStatus();
   if (settings == settings_) {
@@ -21,9 +21,11 @@ Status AgreedSettings::Agree(int trainer, const Agreement& settings,
     if (other == trainer || !is_at_work(other)) continue;
     return FailedPrecondition(
         "%s [TD4014]; hint: give all trainers the same job file and flags; a job with other "
-        "settings can begin here when the trainers of this one have ended",
+        "settings can begin here when the trainers of this one have ended (one that was killed, "
+        "when it has been silent for %.0f s)",
         Disagreement(settings, absl::StrFormat("trainer %d", trainer), settings_,
-                     absl::StrFormat("trainer %d", other)));
+                     absl::StrFormat("trainer %d", other)),
+        Seconds(silence_max));
   }
   settings_ = settings;
   trainers_ = {trainer};

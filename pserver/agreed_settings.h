@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/base/agreement.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 
 namespace tandem {
@@ -14,8 +15,10 @@ class AgreedSettings {
  public:
   // `trainer` comes with `settings`. FAILED_PRECONDITION naming the first difference from those of
   // another trainer that `is_at_work`: nothing was changed. When nobody is, a job with other
-  // settings begins. None: OK, and nothing is changed.
-  Status Agree(int trainer, const Agreement& settings, const std::function<bool(int)>& is_at_work);
+  // settings begins. None: OK, and nothing is changed. Who is silent for `silence_max` is not at
+  // work, which the message says.
+  Status Agree(int trainer, const Agreement& settings, Duration silence_max,
+               const std::function<bool(int)>& is_at_work);
 
  private:
   Agreement settings_;

@@ -132,10 +132,11 @@ Status Shard::AgreeOnSettings(const Caller& caller, const Agreement& settings) {
   const bool is_old = caller.trainer < trainers_.size() &&
                       caller.incarnation < trainers_[caller.trainer].incarnation;
   if (is_old) return OkStatus();  // CheckCaller refuses it
-  return agreed_.Agree(caller.trainer, settings, [this](int other) TD_NO_ANALYSIS {
+  const auto is_at_work = [this](int other) TD_NO_ANALYSIS {
     if (other >= trainers_.size() || !trainers_.seen(other) || trainers_.Gone(other)) return false;
     return trainers_.Waits(other) || clock_.Now() - trainers_.last_heard(other) < SilenceMax();
-  });
+  };
+  return agreed_.Agree(caller.trainer, settings, SilenceMax(), is_at_work);
 }
 
 StatusOr<std::unique_ptr<ShardParams>> Shard::MakeParams(const ShardConfig& config) const {

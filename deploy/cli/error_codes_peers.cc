@@ -98,8 +98,7 @@ std::vector<ErrorCode> ServerStateErrors() {
        "the message names the first difference; give all trainers one job file: tandemrun does",
        "trainer 1 has global_batch_size 64, trainer 0 has 32 [TD4014]; hint: give all trainers the "
        "same job file and flags; a job with other settings can begin here when the trainers of "
-       "this "
-       "one have ended"},
+       "this one have ended (one that was killed, when it has been silent for 60 s)"},
   };
 }
 

@@ -79,8 +79,7 @@ StatusOr<double> BareLoop(double seconds) {
                         .out = nullptr,
                         .scratch = nullptr,
                         .state = &state,
-                        .stream = nullptr,
-                        .step = 0};
+                        .stream = nullptr};
   return NanosPerOp(seconds, [&] {
     for (int i = 0; i < kChunk; ++i) {
       for (const KernelFn kernel : kernels) TD_RETURN_IF_ERROR(kernel(args));
