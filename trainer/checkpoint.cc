@@ -142,6 +142,7 @@ StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, Device& device) {
                     manifest.epoch_step(),
                     manifest.seed(),
                     manifest.job_config(),
+                    manifest.epoch_steps(),
                     std::move(params.tensors),
                     std::move(states.tensors),
                     tables ? path + "/" + kTableFile : "",
@@ -201,6 +202,7 @@ Status CheckpointStore::WriteFiles(const std::string& tmp, const Checkpoint& che
   manifest.set_epoch_step(checkpoint.epoch_step);
   manifest.set_seed(checkpoint.seed);
   manifest.set_job_config(checkpoint.job_config);
+  manifest.set_epoch_steps(checkpoint.epoch_steps);
   for (const auto& [name, tensors] :
        {std::pair(kModelFile, &checkpoint.params), std::pair(kStateFile, &checkpoint.state)}) {
     const std::string file = tmp + "/" + name;

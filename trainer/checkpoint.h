@@ -25,12 +25,13 @@ namespace tandem {
 inline constexpr const char* kTableFile = "tables.rows";
 
 struct Checkpoint {
-  std::string job;          // JobConfig.name
-  uint64_t step = 0;        // global steps done
-  uint64_t epoch = 0;       // the epoch that step is in, from 0
-  uint64_t epoch_step = 0;  // batches of that epoch already consumed
-  uint64_t seed = 0;        // JobConfig.seed
-  std::string job_config;   // the effective job, text form
+  std::string job;           // JobConfig.name
+  uint64_t step = 0;         // global steps done
+  uint64_t epoch = 0;        // the epoch that step is in, from 0
+  uint64_t epoch_step = 0;   // batches of that epoch already consumed
+  uint64_t seed = 0;         // JobConfig.seed
+  std::string job_config;    // the effective job, text form
+  uint64_t epoch_steps = 0;  // batches of an epoch; 0: not known
   TensorMap params;
   TensorMap state;
   std::string tables;  // as loaded: path of tables.rows; "" without one

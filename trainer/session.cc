@@ -101,10 +101,11 @@ Status Session::Impl::LoadCheckpoint() {
   if (!leader()) return OkStatus();
   checkpoints_.emplace(config_, options_, mode_, runner_->host());
   if (options_.kept != nullptr) return OkStatus();
-  TD_ASSIGN_OR_RETURN(SessionCheckpoints::Resumed resumed,
-                      checkpoints_->Resume(runner_->scope(), [this](const std::string& warning) {
-                        options_.sink("warning: " + warning + "\n");
-                      }));
+  TD_ASSIGN_OR_RETURN(
+      SessionCheckpoints::Resumed resumed,
+      checkpoints_->Resume(steps_per_epoch(), runner_->scope(), [this](const std::string& warning) {
+        options_.sink("warning: " + warning + "\n");
+      }));
   if (!resumed.changes.empty()) {
     options_.sink(absl::StrFormat("warning: changed since the checkpoint of step %d: %s\n",
                                   resumed.step, resumed.changes));

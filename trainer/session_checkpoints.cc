@@ -51,7 +51,8 @@ SessionCheckpoints::SessionCheckpoints(const JobConfig& config, const SessionOpt
       host_(host),
       store_(InJobDir(options.job_dir, config.checkpoint().dir()), config.checkpoint().keep()) {}
 
-StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(Scope& scope, const Warn& warn) {
+StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_per_epoch,
+                                                                 Scope& scope, const Warn& warn) {
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_.Steps());
   if (there.empty()) {
     TD_RETURN_IF_ERROR(store_.Prepare());  // not after hours of training
@@ -75,8 +76,16 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(Scope& scope, c
   TD_RETURN_IF_ERROR(PutInto(checkpoint.state, store_.dir(), scope));
   TD_RETURN_IF_ERROR(mode_.TakeTables(checkpoint.tables));
   if (mode_.params_are_spread()) checkpoint.state.merge(checkpoint.params);
-  return Resumed{static_cast<int64_t>(checkpoint.step),
-                 ChangesOfJob(checkpoint.job_config, options_.job_text),
+  std::string changes = ChangesOfJob(checkpoint.job_config, options_.job_text);
+  const auto steps_before = static_cast<int64_t>(checkpoint.epoch_steps);
+  if (steps_before != 0 && steps_before != steps_per_epoch) {
+    absl::StrAppendFormat(
+        &changes,
+        "%ssteps of an epoch %d -> %d, so samples of this epoch come again or are "
+        "left out",
+        changes.empty() ? "" : ", ", steps_before, steps_per_epoch);
+  }
+  return Resumed{static_cast<int64_t>(checkpoint.step), std::move(changes),
                  std::move(checkpoint.state)};
 }
 
@@ -90,6 +99,7 @@ Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch, con
   checkpoint.step = static_cast<uint64_t>(steps_done);
   checkpoint.epoch = static_cast<uint64_t>(steps_done / steps_per_epoch);
   checkpoint.epoch_step = static_cast<uint64_t>(steps_done % steps_per_epoch);
+  checkpoint.epoch_steps = static_cast<uint64_t>(steps_per_epoch);
   checkpoint.seed = config_.seed();
   checkpoint.job_config = options_.job_text;
   TD_ASSIGN_OR_RETURN(checkpoint.state, mode_.State(program, scope, host_));

@@ -41,7 +41,7 @@ class SessionCheckpoints {
   // The newest one goes into `scope` and to the mode; step 0 when there is none: then the folder is
   // there from now on, and PERMISSION_DENIED says that nothing can be written into it.
   // FAILED_PRECONDITION for one of another job, and where the job says that there must be none.
-  StatusOr<Resumed> Resume(Scope& scope, const Warn& warn);
+  StatusOr<Resumed> Resume(int64_t steps_per_epoch, Scope& scope, const Warn& warn);
 
   // Called while all others are in GiveState, where the state is spread over the ranks.
   Status Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program, Scope& scope,

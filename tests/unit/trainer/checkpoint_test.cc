@@ -30,6 +30,7 @@ class CheckpointTest : public testing::Test {
             .epoch_step = step % 10,
             .seed = 5,
             .job_config = "name: \"job\"\n",
+            .epoch_steps = 10,
             .params = {{"fc_0.w", Make(static_cast<float>(step))}},
             .state = {{"fc_0.w@velocity", Make(0.5f)}}};
   }
@@ -66,6 +67,7 @@ TEST_F(CheckpointTest, RoundTrip) {
   EXPECT_EQ(back->step, 23u);
   EXPECT_EQ(back->epoch, 2u);
   EXPECT_EQ(back->epoch_step, 3u);
+  EXPECT_EQ(back->epoch_steps, 10u);
   EXPECT_EQ(back->seed, 5u);
   EXPECT_EQ(back->job_config, "name: \"job\"\n");
   EXPECT_EQ(*Sha256Params(back->params), *Sha256Params(At(23).params));
