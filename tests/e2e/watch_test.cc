@@ -114,7 +114,7 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   EXPECT_EQ(events.Json().back()["event"], "done");
   // It is over now, and that is what is said.
   const Said over = Tandem({"status", logs});
-  EXPECT_EQ(over.code, 2) << over.text;
+  EXPECT_EQ(over.code, 78) << over.text;
   EXPECT_THAT(over.text, HasSubstr("is over"));
   EXPECT_EQ(Tandem({"drain", logs}).code, 78);
 }

@@ -9,6 +9,7 @@ namespace tandem {
 
 TensorMap SavedParams(const std::string& dir, Device& device) {
   for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    if (!entry.is_directory()) continue;
     auto file = ReadSafetensors(entry.path() / "model.safetensors", device);
     EXPECT_TRUE(file.ok()) << file.status();
     if (file.ok()) return file->tensors;
