@@ -1,5 +1,7 @@
 #include "pserver/durable_shard.h"
 
+#include <algorithm>
+
 #include "common/base/check.h"
 #include "pserver/shard_restore.h"
 
@@ -75,7 +77,8 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t un
   const WritePace::Wish wish(pace_, patience);
   if (unless_kept != 0) {
     MutexLock lock(save_mu_);
-    if (shard_->kept_number() >= unless_kept)
+    // Nor when there is no more to hold: what is missing is still to come.
+    if (shard_->kept_number() >= std::min(unless_kept, shard_->settled_number()))
       return std::make_pair(checkpoint_version(), size_t{0});
     return Save(delta, 0, patience);
   }

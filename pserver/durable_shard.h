@@ -48,7 +48,8 @@ class DurableShard {
   StatusOr<uint64_t> Recover();
   // Version and bytes. FAILED_PRECONDITION without a storage or before the first values. `delta`:
   // as Shard::Image. `unless_kept`: nothing is written when the checkpoint holds the log up to this
-  // number; 0: in any case. `patience`: rests are no longer in all (write_pace.h).
+  // number, or all there is to hold; 0: in any case. `patience`: rests are no longer in all
+  // (write_pace.h).
   StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false, uint64_t unless_kept = 0,
                                              Duration patience = {});
   // Back to the checkpoint, or to a cut (0: none); gives its version.

@@ -16,7 +16,7 @@ void OwedPushes::Add(LogEntry entry, bool lost) {
 
 bool OwedPushes::Misses(const PushHead& head) const { return ids_.contains(IdOf(head)); }
 
-Status OwedPushes::Take(const PushHead& head, std::vector<Buffer> values) {
+StatusOr<uint64_t> OwedPushes::Take(const PushHead& head, std::vector<Buffer> values) {
   const auto id = ids_.find(IdOf(head));
   LogEntry& entry = At(id->second).entry;
   if (entry.head.step != head.step || entry.head.learning_rate != head.learning_rate) {
@@ -28,7 +28,7 @@ Status OwedPushes::Take(const PushHead& head, std::vector<Buffer> values) {
   entry.head = head;
   entry.values = std::move(values);
   ids_.erase(id);
-  return OkStatus();
+  return entry.number;
 }
 
 void OwedPushes::Lose(int trainer, uint64_t before_incarnation) {

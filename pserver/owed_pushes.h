@@ -32,9 +32,9 @@ class OwedPushes {
   void Add(LogEntry entry, bool lost);
   // Whether values of this push are waited for.
   bool Misses(const PushHead& head) const;
-  // They are here now, in the order of head.slices. INVALID_ARGUMENT when it was another push.
-  // REQUIRES: Misses(head).
-  Status Take(const PushHead& head, std::vector<Buffer> values);
+  // They are here now, in the order of head.slices; gives the push's number. INVALID_ARGUMENT when
+  // it was another push. REQUIRES: Misses(head).
+  StatusOr<uint64_t> Take(const PushHead& head, std::vector<Buffer> values);
   // Values that older incarnations of `trainer` kept are gone with them.
   void Lose(int trainer, uint64_t before_incarnation);
 

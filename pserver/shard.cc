@@ -307,7 +307,7 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
       TD_ASSIGN_OR_RETURN(result.duplicate, CheckPush(head));
     }
     if (owed) {
-      TD_RETURN_IF_ERROR(TakeOwed(head, std::move(ticket)));
+      TD_ASSIGN_OR_RETURN(result.log_number, TakeOwed(head, std::move(ticket)));
     } else if (result.duplicate) {
       counters_.duplicates.Add(1);
     } else {
@@ -322,7 +322,7 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
     }
     result.version = version_;
     result.update = update_;
-    if (options_.replayable) result.log_number = LastNumber();
+    if (options_.replayable && !owed) result.log_number = HoldsFrom(head.step);
   }
   result.kept_number = kept_number_;
   Run(std::move(ready));

@@ -281,7 +281,8 @@ class Shard {
   // shard_replay.cc
   void NotePush(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
   bool IsOwed(const PushHead& head) const TD_REQUIRES(mu_);
-  Status TakeOwed(const PushHead& head, PushTicket ticket) TD_REQUIRES(mu_);
+  // Its number in the log.
+  StatusOr<uint64_t> TakeOwed(const PushHead& head, PushTicket ticket) TD_REQUIRES(mu_);
   // OK when nothing is waited for any more.
   Status CheckOwed(const Caller& caller) TD_REQUIRES(mu_);
   Status Waits() const TD_REQUIRES(mu_);  // OK, or for whom
@@ -289,6 +290,9 @@ class Shard {
   Status MakeAgain(OwedPushes::Change change) TD_REQUIRES(mu_);
   Status NotAgain(const Status& why) TD_REQUIRES(mu_);
   uint64_t LastNumber() const TD_REQUIRES(mu_);
+  // A number in the log from which on checkpoints hold a push for `step` that was taken. None that
+  // is to come delays them: whoever waits for one (--keep_pushes_mb) may be who does not push.
+  uint64_t HoldsFrom(uint64_t step) const TD_REQUIRES(mu_);
 
   // shard_moves.cc, shard_slice_moves.cc
   bool Serves(int bucket) const TD_REQUIRES(mu_);

@@ -10,6 +10,10 @@ namespace tandem {
 
 uint64_t Shard::LastNumber() const { return owed_.empty() ? log_number_ : owed_.last_number(); }
 
+uint64_t Shard::HoldsFrom(uint64_t step) const {
+  return sync() && step < version_ ? settled_number_ : LastNumber();
+}
+
 uint64_t Shard::settled_number() const {
   MutexLock lock(mu_);
   return settled_number_;
@@ -46,9 +50,10 @@ bool Shard::IsOwed(const PushHead& head) const {
   return owed_.missing() != 0 && head.caller.job == config_.job && owed_.Misses(head);
 }
 
-Status Shard::TakeOwed(const PushHead& head, PushTicket ticket) {
-  TD_RETURN_IF_ERROR(owed_.Take(head, std::move(ticket.buffers)));
-  return RunOwed();
+StatusOr<uint64_t> Shard::TakeOwed(const PushHead& head, PushTicket ticket) {
+  TD_ASSIGN_OR_RETURN(const uint64_t number, owed_.Take(head, std::move(ticket.buffers)));
+  TD_RETURN_IF_ERROR(RunOwed());
+  return number;
 }
 
 Status Shard::Waits() const {

@@ -254,6 +254,7 @@ struct PsClient::Impl {
   // ---- client_replay.cc: servers with durability replayable
   struct PatientCall;
   void SendPatiently(std::shared_ptr<PatientCall> call);
+  void TryAgain(std::shared_ptr<PatientCall> call);
   // Numbers the push, keeps it where that is asked for, and sends it, once there is room.
   void Begin(std::shared_ptr<OnePush> push);
   void SendKept(std::shared_ptr<OnePush> push);  // REQUIRES: room for it
@@ -308,7 +309,7 @@ struct PsClient::Impl {
 
   bool reports = false;                    // constant after Configure: ReportLater is wanted
   mutable std::atomic<uint64_t> told = 0;  // the highest PullRequest.min_step
-  std::atomic<int> waiting_calls = 0;
+  std::atomic<int> waiting = 0;            // calls, and one for all pushes that are held
   std::atomic<bool> reporting = false, closing = false;
 
   std::unique_ptr<KeptPushes> kept;  // made by Configure; null: no server asks for it

@@ -130,9 +130,9 @@ void PsClient::Impl::ExchangeAll(std::set<size_t> also, int rounds, std::functio
 void PsClient::Impl::ReportLater() {
   if (closing || reporting.exchange(true)) return;
   carrier->After(kReportPause, [this] {
-    if (waiting_calls > 0 && !closing) Report();
+    if (waiting > 0 && !closing) Report();
     reporting = false;
-    if (waiting_calls > 0) ReportLater();
+    if (waiting > 0) ReportLater();
   });
 }
 

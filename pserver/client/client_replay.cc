@@ -34,9 +34,9 @@ struct PsClient::Impl::PatientCall {
 void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessage request,
                           Time deadline, PsCarrier::Take take) {
   if (reports) {
-    ++waiting_calls;
+    ++waiting;
     take = [this, take = std::move(take)](const Status& status, Fragments answer) {
-      --waiting_calls;
+      --waiting;
       take(status, answer);
     };
     ReportLater();
@@ -63,8 +63,18 @@ void PsClient::Impl::SendPatiently(std::shared_ptr<PatientCall> call) {
                     return call->take(Annotate(status, call->server.name), answer);
                   }
                   if (asks && kept != nullptr) SendAgain(static_cast<size_t>(call->server.index));
-                  carrier->After(pause, [this, call] { SendPatiently(call); });
+                  carrier->After(pause, [this, call] { TryAgain(call); });
                 });
+}
+
+// Whoever configures goes from server to server. One where it was may wait for pushes that are gone
+// with its predecessor, and who waits there may be the one for whom this server waits.
+void PsClient::Impl::TryAgain(std::shared_ptr<PatientCall> call) {
+  std::set<size_t> before;
+  if (kept == nullptr) {
+    for (int i = 0; i < call->server.index; ++i) before.insert(static_cast<size_t>(i));
+  }
+  Exchange(before, [this, call] { SendPatiently(call); });
 }
 
 // ---- Pushes that are kept
@@ -81,7 +91,10 @@ void PsClient::Impl::Begin(std::shared_ptr<OnePush> push) {
     }
   }
   if (push != nullptr) return SendKept(std::move(push));
-  if (first) MakeRoom();
+  if (!first) return;
+  ++waiting;
+  ReportLater();
+  MakeRoom();
 }
 
 void PsClient::Impl::SendKept(std::shared_ptr<OnePush> push) {
@@ -116,7 +129,11 @@ void PsClient::Impl::MakeRoom() {
                       "do not (durability replayable); hint: --keep_pushes_mb of the pservers",
                       ShownStep(push->step), kept->bytes()));
   }
-  if (more) carrier->After(kRoomPause, [this] { MakeRoom(); });
+  if (!more) {
+    --waiting;
+    return;
+  }
+  carrier->After(kRoomPause, [this] { MakeRoom(); });
 }
 
 void PsClient::Impl::AskForCheckpoint(size_t server, uint64_t number) {

@@ -61,18 +61,10 @@ class InPlaceTest : public ShardFixture {
   }
 };
 
-class NoLog final : public UpdateLog {
- public:
-  Status Ready() override { return OkStatus(); }
-  void Append(LogEntry entry) override { entries.push_back(std::move(entry)); }
-  void WhenWritten(Written done) override { done(OkStatus()); }
-  std::vector<LogEntry> entries;
-};
-
 TEST_F(InPlaceTest, ValuesAreTakenWhereTheyLieUnlessTheyAreKept) {
   EXPECT_TRUE(Takes(ShardMode::kASync));
   EXPECT_TRUE(Takes(ShardMode::kSync));  // nobody else is waited for
-  NoLog log;
+  LogInMemory log;
   EXPECT_FALSE(Takes(ShardMode::kASync, {.log = &log}));
   EXPECT_EQ(log.entries.back().kind, LogEntry::Kind::kPush);
   shard_.reset();  // before the log

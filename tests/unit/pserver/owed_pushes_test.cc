@@ -38,7 +38,7 @@ TEST(OwedPushesTest, NobodyOvertakesAPushWithoutValues) {
   EXPECT_EQ(owed.missing(), 2u);
   EXPECT_THAT(Turn(owed), testing::ElementsAre(5));
   // The later one comes first: it waits for its turn.
-  ASSERT_TRUE(owed.Take(Head(0, 1, 2), {}).ok());
+  EXPECT_EQ(*owed.Take(Head(0, 1, 2), {}), 8u);
   EXPECT_THAT(Turn(owed), testing::ElementsAre());
   ASSERT_TRUE(owed.Take(Head(1, 1, 1), {}).ok());
   EXPECT_THAT(Turn(owed), testing::ElementsAre(6, 7, 8));
@@ -53,7 +53,7 @@ TEST(OwedPushesTest, OnlyThePushThatItWas) {
   EXPECT_FALSE(owed.Misses(Head(2, 7, 4)));
   EXPECT_FALSE(owed.Misses(Head(2, 8, 3)));
   EXPECT_FALSE(owed.Misses(Head(1, 7, 3)));
-  EXPECT_EQ(owed.Take(Head(2, 7, 3, 5), {}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(owed.Take(Head(2, 7, 3, 5), {}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(owed.Misses(Head(2, 7, 3)));
   EXPECT_TRUE(owed.Take(Head(2, 7, 3, 4), {}).ok());
 }

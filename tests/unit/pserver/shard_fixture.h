@@ -19,6 +19,15 @@ inline Buffer FloatBuffer(const std::vector<float>& values) {
   return buffer;
 }
 
+// What a shard notes; nothing is written.
+class LogInMemory final : public UpdateLog {
+ public:
+  Status Ready() override { return OkStatus(); }
+  void Append(LogEntry entry) override { entries.push_back(std::move(entry)); }
+  void WhenWritten(Written done) override { done(OkStatus()); }
+  std::vector<LogEntry> entries;
+};
+
 class ShardFixture : public testing::Test {
  protected:
   static constexpr uint64_t kIncarnation = 7;

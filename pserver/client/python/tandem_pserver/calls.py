@@ -99,10 +99,21 @@ class Calls:
                 raise
             if asks and self.kept:
                 self._send_again(server, started.deadline)
+            elif asks:
+                self._tell(range(server))
         time.sleep(started.pause)
         started.pause = min(0.1, 2 * started.pause)
         self.servers[server].again(started)
         return None
+
+    def _tell(self, servers):
+        """Whoever configures goes from server to server. One where it was may wait for pushes that
+        are gone with its predecessor, and who waits there may be the one for whom this one waits."""
+        for i in servers:
+            try:
+                self.servers[i].call("ExchangeMap", self.request("ExchangeMap"), EXCHANGE_SECONDS)
+            except PserverError:
+                pass  # told again with the next attempt
 
     def _send_again(self, server, deadline):
         for request in self.kept.of(server):
