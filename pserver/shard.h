@@ -330,6 +330,7 @@ class Shard {
   bool sync() const TD_REQUIRES(mu_) { return config_.mode == ShardMode::kSync; }
   bool Idle() const TD_REQUIRES(mu_);  // it has nothing that steps change
   bool Held() const TD_REQUIRES(mu_);  // no pushes of the present step are taken
+  bool AtItsStep() const TD_REQUIRES(mu_);  // before which what is frozen is to move
   Status CheckHeld(const PushHead& head) const TD_REQUIRES(mu_);
   Status CheckOfferStep(const BucketParcel& parcel) const TD_REQUIRES(mu_);
   void AddPrevious(const std::vector<int>& buckets, BucketParcel& parcel) const TD_REQUIRES(mu_);

@@ -155,7 +155,7 @@ StatusOr<BucketParcel> Shard::FreezeBuckets(const std::string& job, const Bucket
   }
   frozen_.until = clock_.Now() + order.lease;
   Thaw();
-  if (frozen_.moves.empty() || (sync() && !Held())) {
+  if (frozen_.moves.empty() || (sync() && !AtItsStep())) {
     BucketParcel none{.source = options_.index};
     none.version = version_;
     return none;
@@ -297,7 +297,7 @@ StatusOr<BucketMap> Shard::Release(const std::string& job, const std::vector<Buc
   TD_RETURN_IF_ERROR(CheckMovable(job));
   if (moves_.AreOver(moves)) return moves_.map;  // the same call again
   Thaw();
-  if (frozen_.moves != moves || (sync() && !Held())) {
+  if (frozen_.moves != moves || (sync() && !AtItsStep())) {
     return Aborted(
         "these buckets are not on their way: the lease is over, or pserver %d was started again; "
         "they are its own, as before",

@@ -12,10 +12,12 @@ namespace tandem {
 
 bool Shard::Idle() const { return sync() && !params_->ServesAny() && moves_.offered.empty(); }
 
+bool Shard::AtItsStep() const { return frozen_.order && frozen_.order->step == version_; }
+
 // What was offered is the target's from this step on, or not: until that is known there is no step.
 bool Shard::Held() const {
   if (!sync()) return false;
-  return !moves_.offered.empty() || (frozen_.order && frozen_.order->step == version_);
+  return !moves_.offered.empty() || AtItsStep();
 }
 
 Status Shard::CheckHeld(const PushHead& head) const {

@@ -219,6 +219,27 @@ TEST_F(StepMovesTest, ASourceThatWasStartedAgainTakesItBack) {
   Step(*again, 1, Ids());
 }
 
+// What it would give away before that is not what its rows are at the step.
+TEST_F(StepMovesTest, AServerThatWaitsForRowsGivesItsOwnAtTheirStep) {
+  const auto a = Start(0, 3), b = Start(1, 3);
+  const auto parcel = OfferBeforeStep1(*a, *b);
+  ASSERT_TRUE(parcel.ok()) << parcel.status();
+  const int own = FirstBucket(1, 3);
+  const BucketOrder order = Before(3, 2, {own});
+  auto asked = b->FreezeBuckets("job", order);
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_TRUE(asked->moves.empty());  // step 1 waits for bucket 5, and step 2 is to come
+  const auto map = a->ReleaseBuckets("job", parcel->moves);
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_TRUE(Tell(*b, *map).ok());
+  for (const uint64_t step : {1, 2}) Step(*b, step, {IdIn(own)}, 1);
+  asked = b->FreezeBuckets("job", order);
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  ASSERT_EQ(asked->moves.size(), 1u);
+  EXPECT_EQ(asked->version, 3u);
+  EXPECT_TRUE(b->ReleaseBuckets("job", asked->moves).ok());
+}
+
 TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) {
   const auto a = Start(0, 2), b = Start(1, 2), alone = Start(0, 1);
   std::vector<int> all(static_cast<size_t>(FirstBucket(1, 2)));
