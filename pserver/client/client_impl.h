@@ -327,6 +327,7 @@ struct PsClient::Impl::PushGroup {
   std::vector<OnePush*> under_way;  // each until it has arrived
   std::vector<std::shared_ptr<OnePush>> refused;
   bool looking = false;      // somebody asks what became of those
+  int waits = 0;             // of those for some that are under way
   std::set<size_t> servers;  // to which rows of it went
 };
 

@@ -246,24 +246,24 @@ bool PsClient::Impl::MustWait(const PushGroup& group,
 void PsClient::Impl::SendRefused(const std::shared_ptr<PushGroup>& group) {
   const auto now = Placement();
   std::vector<std::shared_ptr<OnePush>> anew, same, late;
+  bool must_wait = false;
   {
     MutexLock lock(mu);
     for (auto& push : std::exchange(group->refused, {})) {
-      const bool over = carrier->Now() >= push->deadline;
+      const bool over = closing || carrier->Now() >= push->deadline;
       (over ? late : push->stale ? anew : same).push_back(std::move(push));
     }
     for (const auto& push : same) group->under_way.push_back(push.get());
-    if (!anew.empty() && MustWait(*group, anew, *now)) {
-      for (const auto& push : anew) group->under_way.push_back(push.get());
-      same.insert(same.end(), anew.begin(), anew.end());
-      anew.clear();
-    }
+    // Not on its way again meanwhile: others that must wait would wait for it in turn.
+    must_wait = !anew.empty() && MustWait(*group, anew, *now);
+    if (must_wait) group->refused.swap(anew);
   }
   for (const auto& push : late) {
-    push->done(
-        DeadlineExceeded("step %d: rows are on their way between servers, and %s refuses them; "
-                         "hint: tandem status",
-                         ShownStep(push->step), ServerAt(push->part.server).name));
+    push->done(closing ? Cancelled("the client is going away")
+                       : DeadlineExceeded(
+                             "step %d: rows are on their way between servers, and %s refuses "
+                             "them; hint: tandem status",
+                             ShownStep(push->step), ServerAt(push->part.server).name));
   }
   if (!anew.empty()) CutAnew(anew, *now);
   for (const auto& push : same) {
@@ -274,7 +274,8 @@ void PsClient::Impl::SendRefused(const std::shared_ptr<PushGroup>& group) {
     group->looking = !group->refused.empty();
     if (!group->looking) return;
   }
-  LookFor(group);
+  if (!must_wait) return LookFor(group);
+  carrier->After(PauseOf(group->waits++), [this, group] { LookFor(group); });
 }
 
 namespace {

@@ -85,6 +85,28 @@ class LateCarrier final : public CarrierAround {
   Meanwhile meanwhile_;
 };
 
+// The first time that a server refuses one of its pushes it hears of it late.
+class TurnCarrier final : public CarrierAround {
+ public:
+  TurnCarrier(SimCarrier carrier, int server) : CarrierAround(std::move(carrier)), late_(server) {}
+  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+            Take take) override {
+    const bool push = std::string_view(method) == "Push" && server == late_;
+    CarrierAround::Call(server, method, std::move(request), deadline,
+                        [this, push, take = std::move(take)](const Status& status, Fragments a) {
+                          if (!push || status.code() != StatusCode::kOutOfRange || over_) {
+                            return take(status, a);
+                          }
+                          over_ = true;
+                          After(milliseconds(50), [take, status] { take(status, {}); });
+                        });
+  }
+
+ private:
+  const int late_;
+  bool over_ = false;
+};
+
 class SimMovesTest : public testing::Test {
  protected:
   SimMovesTest() : world_(1), network_(world_, {}) {
@@ -151,9 +173,7 @@ class SimMovesTest : public testing::Test {
     options.partition.min_block_size = 1;
     std::vector<float> weights(kServers * 4, 1.0f), row(1), minus_one(weights.size(), -1.0f);
     const auto client =
-        PsClient::Over(std::make_unique<DeafCarrier>(MakeCarrier(process),
-                                                     deaf_[static_cast<size_t>(options.trainer)]),
-                       addresses_, options);
+        PsClient::Over(carrier_(MakeCarrier(process), options.trainer), addresses_, options);
     TD_RETURN_IF_ERROR(client
                            ->Configure({{"w", Shape{kServers, 4}}}, PsMode::kSync, {},
                                        {{.variable = "rows", .height = kHeight, .dim = 1}})
@@ -205,6 +225,11 @@ class SimMovesTest : public testing::Test {
   uint64_t allowed_ = kMoved - 1;
   std::array<uint64_t, kTrainers> reached_ = {};
   std::array<std::set<int>, kTrainers> deaf_;  // servers that do not hear what it asks of moves
+  std::function<std::unique_ptr<PsCarrier>(SimCarrier, int trainer)> carrier_ =
+      [this](SimCarrier carrier, int trainer) {
+        return std::make_unique<DeafCarrier>(std::move(carrier),
+                                             deaf_[static_cast<size_t>(trainer)]);
+      };
 };
 
 // Two moves before one step, each between two of four servers; each trainer has heard of one of
@@ -236,6 +261,24 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   const Time begin = world_.Now();
   allowed_ = kSteps;
   ASSERT_TRUE(RunUntil([&] { return ended_.size() == 4; }));
+  EXPECT_LT(Seconds(world_.Now() - begin), 5);
+}
+
+// Two servers refuse their parts of a step in turn: none of them is sent on while the other one is
+// on its way, and both must meet some time.
+TEST_F(SimMovesTest, PartsThatAreRefusedInTurnAreCutAnewTogether) {
+  carrier_ = [](SimCarrier carrier, int /*trainer*/) {
+    return std::make_unique<TurnCarrier>(std::move(carrier), /*server=*/1);
+  };
+  for (int t = 0; t < kTrainers; ++t) {
+    Start(kFirstTrainer + t, [this](const auto& process) { return Train(process); });
+  }
+  ASSERT_TRUE(RunUntil([&] { return AllReached(kMoved - 1); }));
+  Start(kFirstMover, [this](const auto& process) { return Move(process, 0, 1); });
+  world_.RunUntil([] { return false; }, world_.Now() + seconds(1));
+  const Time begin = world_.Now();
+  allowed_ = kSteps;
+  ASSERT_TRUE(RunUntil([&] { return ended_.size() == 3; }));
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
