@@ -288,6 +288,7 @@ class Shard {
   Status Waits() const TD_REQUIRES(mu_);  // OK, or for whom
   Status RunOwed() TD_REQUIRES(mu_);
   Status MakeAgain(OwedPushes::Change change) TD_REQUIRES(mu_);
+  bool ForgetGone() TD_REQUIRES(mu_);  // what is gone, if that can be
   Status NotAgain(const Status& why) TD_REQUIRES(mu_);
   uint64_t LastNumber() const TD_REQUIRES(mu_);
   // A number in the log from which on checkpoints hold a push for `step` that was taken. None that
@@ -328,8 +329,8 @@ class Shard {
 
   // shard_step_moves.cc: sync
   bool sync() const TD_REQUIRES(mu_) { return config_.mode == ShardMode::kSync; }
-  bool Idle() const TD_REQUIRES(mu_);  // it has nothing that steps change
-  bool Held() const TD_REQUIRES(mu_);  // no pushes of the present step are taken
+  bool Idle() const TD_REQUIRES(mu_);       // it has nothing that steps change
+  bool Held() const TD_REQUIRES(mu_);       // no pushes of the present step are taken
   bool AtItsStep() const TD_REQUIRES(mu_);  // before which what is frozen is to move
   Status CheckHeld(const PushHead& head) const TD_REQUIRES(mu_);
   Status CheckOfferStep(const BucketParcel& parcel) const TD_REQUIRES(mu_);

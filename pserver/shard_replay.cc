@@ -87,13 +87,27 @@ Status Shard::RunOwed() {
   }
   if (broken_.ok() && !owed_.empty()) waited_ = true;
   counters_.owed.Set(static_cast<double>(owed_.missing()));
-  if (owed_.empty() && !gone_.empty()) return NotAgain(OkStatus());
+  if (owed_.empty() && !gone_.empty() && !ForgetGone()) return NotAgain(OkStatus());
   // From here on nobody needs what trainers keep.
   if (waited_ && owed_.empty()) {
     waited_ = false;
     if (options_.save_soon) options_.save_soon();
   }
   return broken_;
+}
+
+// Nobody was told of a step that was not complete: who is in a dead trainer's place gives to it
+// anew.
+bool Shard::ForgetGone() {
+  bool waits = false;  // for somebody else
+  for (int r = 0; r < trainers_.size(); ++r) {
+    waits |= !trainers_[r].completed && !params_->GaveAll(r) && !gone_.contains(r);
+  }
+  for (const auto& [trainer, step] : gone_) waits &= step == version_;
+  if (!waits) return false;
+  for (const auto& [trainer, step] : gone_) params_->DropGathered(trainer);
+  gone_.clear();
+  return true;
 }
 
 Status Shard::NotAgain(const Status& why) {

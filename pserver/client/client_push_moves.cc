@@ -259,11 +259,11 @@ void PsClient::Impl::SendRefused(const std::shared_ptr<PushGroup>& group) {
     if (must_wait) group->refused.swap(anew);
   }
   for (const auto& push : late) {
-    push->done(closing ? Cancelled("the client is going away")
-                       : DeadlineExceeded(
-                             "step %d: rows are on their way between servers, and %s refuses "
-                             "them; hint: tandem status",
-                             ShownStep(push->step), ServerAt(push->part.server).name));
+    push->done(
+        closing ? Cancelled("the client is going away")
+                : DeadlineExceeded("step %d: rows are on their way between servers, and %s refuses "
+                                   "them; hint: tandem status",
+                                   ShownStep(push->step), ServerAt(push->part.server).name));
   }
   if (!anew.empty()) CutAnew(anew, *now);
   for (const auto& push : same) {
