@@ -1,6 +1,8 @@
 #include "trainer/job.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
@@ -11,6 +13,31 @@
 
 namespace tandem {
 namespace {
+
+// Files and folders.
+constexpr std::string_view kPaths[] = {
+    "data.dir",
+    "model.program",
+    "model.parameters",
+    "checkpoint.dir",
+    "profile.dir",
+    "strategy.conv_search_cache",
+    "strategy.build_strategy.debug_graphviz_path",
+    "strategy.runtime_flags.pe_profile_fname",
+};
+
+// What a flag says where the job file says `value`: its paths begin where the shell is.
+std::string ValueOfFlag(const std::string& name, const std::string& value,
+                        const std::string& job_dir) {
+  const auto is = [&name](std::string_view path) {
+    return path == name || path.ends_with("." + name);
+  };
+  if (job_dir.empty() || value.empty() || value[0] == '/') return value;
+  if (std::none_of(std::begin(kPaths), std::end(kPaths), is)) return value;
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  return error ? value : (here / value).string();
+}
 
 // a_sync_configs.lr_decay_steps stands for the decay_steps that an exponential schedule leaves
 // open.
@@ -53,7 +80,8 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
   for (const auto& [name, value] : sources.overrides) {
     const Origin origin = FlagOrigin(name);
     const Status status =
-        ApplyOverride(job.config.get(), name, value, origin, &origins, sources.flags);
+        ApplyOverride(job.config.get(), name, ValueOfFlag(name, value, JobDir(sources.path)),
+                      origin, &origins, sources.flags);
     if (!status.ok()) AddError(origin, status, diagnostics);
   }
   for (const auto& [name, value] : sources.chosen) {

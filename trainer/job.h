@@ -47,7 +47,8 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
 // file:line:col: error: ...
 StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers);
 
-// The folder of a job file, which its relative paths begin at: "" or ends with a slash.
+// The folder of a job file, which its relative paths begin at (those of flags at the working
+// directory): "" or ends with a slash.
 std::string JobDir(const std::string& path);
 // `path` of a job in the folder `job_dir`; "" stays.
 std::string InJobDir(const std::string& job_dir, const std::string& path);

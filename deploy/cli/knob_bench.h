@@ -29,7 +29,8 @@ struct KnobBench {
   const char* network = "lenet";  // of BenchNetworks(), unless the user chose one
   BenchLaunch launch = BenchLaunch::kLocal;
   double tolerance = kSameBits;
-  std::vector<const char*> with = {};  // settings of both runs: "NAME=VALUE"
+  std::vector<const char*> with =
+      {};  // settings of both runs: "NAME=VALUE"; {dir}: the work folder
   std::vector<const char*> also = {};  // settings of the changed run
   const char* from = nullptr;          // instead of the default, where that one makes no job
   int steps = 0;                       // of a run; 0: the network's

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_replace.h"
 #include "common/base/files.h"
 #include "common/strategy/knobs.h"
 #include "deploy/cli/console.h"
@@ -91,7 +92,9 @@ StatusOr<KnobRun> RunOnce(const KnobBench& row, const KnobBenchOptions& options,
                          "--log_format=plain",
                          "--checkpoint.dir=",
                          "--data.shuffle=false"};
-  for (const char* setting : row.with) launch.trainer_args.push_back(std::string("--") + setting);
+  for (const char* setting : row.with) {
+    launch.trainer_args.push_back("--" + absl::StrReplaceAll(setting, {{"{dir}", options.dir}}));
+  }
   const char* value = changed ? row.changed : row.from;
   if (value != nullptr) {
     launch.trainer_args.push_back(absl::StrFormat("--strategy.%s=%s", row.knob, value));

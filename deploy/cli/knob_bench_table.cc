@@ -413,7 +413,7 @@ Rows RuntimeRows() {
        .changed = "true",
        .counter = "",
        .launch = kPs,
-       .with = {"profile.dir=profile"}},
+       .with = {"profile.dir={dir}/profile"}},
       {.knob = "runtime_flags.pserver_transport",
        .changed = "Grpc",
        .counter = "ps.lane_calls",

@@ -29,7 +29,7 @@ class AutoTest : public KnobProgramTest {
   // Runs the job with `args`, then without auto but with the flags that auto chose: the same bits.
   JobRun ExpectSameAsChosen(const std::vector<std::string>& launch, std::vector<std::string> args) {
     auto with = args;
-    with.insert(with.end(), {"--auto=true", "--checkpoint.dir=kept"});
+    with.insert(with.end(), {"--auto=true", "--checkpoint.dir=" + Path("kept")});
     const JobRun tuned = RunJob("tuned", launch, with);
     const auto chosen = Kept("kept");
     args.insert(args.end(), chosen.begin(), chosen.end());
@@ -70,7 +70,8 @@ TEST_F(AutoTest, OverTcpAlgorithmsAreTried) {
 }
 
 TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
-  const std::vector<std::string> args = {"--auto=true", "--checkpoint.dir=kept", "--amp=false"};
+  const std::vector<std::string> args = {"--auto=true", "--checkpoint.dir=" + Path("kept"),
+                                         "--amp=false"};
   auto first = args, second = args;
   first.push_back("--steps_max=2");
   second.push_back("--steps_max=4");

@@ -30,7 +30,8 @@ class PeProfileTest : public JobTest {
 };
 
 TEST_F(PeProfileTest, EachProcessWritesItsSamples) {
-  const std::vector<std::string> args = {"--steps_max=150", "--pe_profile_fname=samples"};
+  const std::vector<std::string> args = {"--steps_max=150",
+                                         "--pe_profile_fname=" + Path("samples")};
   if (dlopen("libprofiler.so.0", RTLD_LAZY) == nullptr) {
     const auto job = StartJob("without", {"--mode=local"}, args);
     EXPECT_EQ(job->Wait(), 69);

@@ -173,7 +173,7 @@ class Import(unittest.TestCase):
         self.import_model()
         job = self.path("mine", "job.pbtxt")
         self.run_program("tandem-trainer", f"--job_file={job}", "--steps_max=1",
-                         "--optimizer.learning_rate=1e-30", "--checkpoint.dir=kept")
+                         "--optimizer.learning_rate=1e-30", "--checkpoint.dir=" + self.path("mine", "kept"))
         said = self.run_program("tandem", "export", self.path("mine", "kept"), "again.onnx",
                                 f"--job={job}")
         self.assertIn("img -> g3", said)

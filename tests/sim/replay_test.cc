@@ -126,7 +126,8 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   StartTrainer(0);
   ASSERT_TRUE(RunUntil([&] { return Incarnation(0, 0) == 2; }));
   // Its answer is on its way; what the server would write at once is not begun.
-  ASSERT_TRUE(RunUntil([&, begin = world_.Now()] { return world_.Now() > begin + milliseconds(1); }));
+  ASSERT_TRUE(
+      RunUntil([&, begin = world_.Now()] { return world_.Now() > begin + milliseconds(1); }));
   StartAgain(0);
   ASSERT_EQ(Info(0).version, 0u);
   ASSERT_EQ(Info(1).version, 0u);

@@ -98,7 +98,8 @@ std::vector<ReaderFormat> ReaderFormats() {
        {":", " 9:9", "#", "qid:", "\n", "1e999", "-", "99999999999999999999", "\t", "\r", "nan"},
        OpenAsLibSvm},
       {"csv",
-       "age,job,city,pay\n10,smith,Rome,low\n20,cook,Oslo,high\n?,cook,,low\n-1.5,x,y,high\n",
+       "age,job,city,pay\n10,smith,Rome,low\n20,cook,Oslo,high\n?,cook,,low\n-1.5,x,y,high\n"
+       "\"5\", \"a, \"\"b\"\"\" ,y,\"low\"\n",
        {",", "\"", "\n", "?", "high", "low", "1e999", "\r\n", "age,job,city,pay\n", "\xff", "nan"},
        OpenAsCsv},
       {"tfrecord",

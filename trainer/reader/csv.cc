@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_split.h"
 #include "common/base/check.h"
 #include "common/base/nearest.h"
 #include "common/base/rng.h"
@@ -38,6 +37,7 @@ class CsvSink final : public LineSink {
   LinePiece Finish() override;
 
  private:
+  StatusOr<size_t> Split(std::string_view line);
   void Reserve(size_t line_bytes);
   StatusOr<uint8_t> Label(std::string_view value) const;
   bool Missing(std::string_view value) const {
@@ -52,6 +52,7 @@ class CsvSink final : public LineSink {
   const size_t bytes_;  // of the piece
   KeptMemory* const memory_;
   std::vector<std::string_view> fields_;
+  std::string quoted_;  // texts of fields_
   std::vector<uint32_t> values_;
   std::vector<uint8_t> labels_;
   std::vector<TextCodes> texts_;
@@ -111,16 +112,22 @@ Status CsvSink::ConvertAll(uint32_t* record) const {
   return OkStatus();
 }
 
-Status CsvSink::Add(std::string_view line) {
+// Into fields_; the number of fields.
+StatusOr<size_t> CsvSink::Split(std::string_view line) {
   const bool plain = IsPlain(line);
   if (!plain && line.find('"') != std::string_view::npos) {
-    return DataLoss("quoted fields are not read");
+    return SplitQuotedLine(line, options_.separator, quoted_, fields_.data(), fields_.size());
   }
   const size_t count = SplitLine(line, options_.separator, fields_.data(), fields_.size());
+  if (!plain) std::transform(fields_.begin(), fields_.end(), fields_.begin(), Trimmed);
+  return count;
+}
+
+Status CsvSink::Add(std::string_view line) {
+  TD_ASSIGN_OR_RETURN(const size_t count, Split(line));
   if (count != fields_.size()) {
     return DataLoss("%d fields, but the first line names %d columns", count, fields_.size());
   }
-  if (!plain) std::transform(fields_.begin(), fields_.end(), fields_.begin(), Trimmed);
   TD_ASSIGN_OR_RETURN(const uint8_t label, Label(fields_[places_.label]));
   if (labels_.empty()) Reserve(line.size());
   const size_t columns = places_.columns.size(), before = values_.size();
@@ -143,11 +150,11 @@ Status CsvSink::Add(std::string_view line) {
 StatusOr<std::vector<std::string>> ColumnNames(const std::string& path, char separator) {
   TD_ASSIGN_OR_RETURN(const std::string line, FirstLine(path));
   if (line.empty()) return DataLoss("%s:1: the file is empty", path);
-  std::vector<std::string> names;
-  for (const absl::string_view name : absl::StrSplit(line, separator)) {
-    names.emplace_back(Trimmed({name.data(), name.size()}));
-  }
-  return names;
+  std::string text;
+  std::vector<std::string_view> names(line.size() + 1);
+  const StatusOr<size_t> count = SplitQuotedLine(line, separator, text, names.data(), names.size());
+  if (!count.ok()) return Annotate(count.status(), path + ":1");
+  return std::vector<std::string>(names.begin(), names.begin() + static_cast<ptrdiff_t>(*count));
 }
 
 class Opener {

@@ -35,8 +35,8 @@ struct CsvOptions {
 };
 
 // Fields of both datasets: "ids" i64 [columns] and "label" i64 [1]. A bad record has another number
-// of fields than the first line, a quoted field, a label that is neither positive nor negative, or
-// a number that is none; empty lines are no records.
+// of fields than the first line, quotes that do not fit (SplitQuotedLine), a label that is neither
+// positive nor negative, or a number that is none; empty lines are no records.
 // INVALID_ARGUMENT for options that contradict each other or the first line (with the nearest
 // name); for the files as ReadLines().
 StatusOr<TrainAndTest> OpenCsv(const CsvOptions& options);

@@ -297,4 +297,39 @@ size_t SplitLine(std::string_view line, char separator, std::string_view* fields
   return count + 1;
 }
 
+StatusOr<size_t> SplitQuotedLine(std::string_view line, char separator, std::string& text,
+                                 std::string_view* fields, size_t fields_max) {
+  text.assign(line.size() + kLineSlack, '\0');
+  size_t count = 0, used = 0;
+  const auto skip_blanks = [&](size_t at) {
+    while (at < line.size() && line[at] != separator && (line[at] == ' ' || line[at] == '\t')) ++at;
+    return at;
+  };
+  for (size_t at = 0;; ++at) {  // behind a separator, or at the begin
+    std::string_view field;
+    at = skip_blanks(at);
+    if (at < line.size() && line[at] == '"') {
+      const size_t begin = used;
+      for (++at; at < line.size(); ++at) {
+        if (line[at] == '"' && line.substr(at + 1, 1) != "\"") break;
+        at += line[at] == '"';  // two of them stand for one
+        text[used++] = line[at];
+      }
+      if (at >= line.size()) return DataLoss("the quotes of field %d do not end", count + 1);
+      at = skip_blanks(at + 1);
+      if (at < line.size() && line[at] != separator) {
+        return DataLoss("the quotes of field %d end before it does", count + 1);
+      }
+      field = std::string_view(text).substr(begin, used - begin);
+    } else {
+      const size_t end = std::min(line.find(separator, at), line.size());
+      field = Trimmed(line.substr(at, end - at));
+      at = end;
+    }
+    if (count < fields_max) fields[count] = field;
+    ++count;
+    if (at >= line.size()) return count;
+  }
+}
+
 }  // namespace tandem

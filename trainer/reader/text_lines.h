@@ -76,4 +76,11 @@ bool IsPlain(std::string_view line);
 size_t SplitLine(std::string_view line, char separator, std::string_view* fields,
                  size_t fields_max);
 
+// The same for a line with quoted fields: "a, ""b""" between quotes is a, "b" (RFC 4180; quotes end
+// on their line). Fields come without blanks around them or their quotes. What was quoted stands in
+// `text`, with kLineSlack bytes behind it. DATA_LOSS for quotes that do not end, or do before their
+// field does.
+StatusOr<size_t> SplitQuotedLine(std::string_view line, char separator, std::string& text,
+                                 std::string_view* fields, size_t fields_max);
+
 }  // namespace tandem

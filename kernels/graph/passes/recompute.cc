@@ -45,8 +45,10 @@ Status Recomputer::FindWriters(const std::set<std::string>& checkpoints) {
     });
   }
   if (!missing.empty()) {
-    return NotFound("no operator writes the checkpoint \"%s\"%s", *missing.begin(),
-                    OrDidYouMean(*missing.begin(), forward));
+    const std::string near = OrDidYouMean(*missing.begin(), forward);
+    return NotFound(
+        "recompute_configs: no operator writes the checkpoint \"%s\"%s", *missing.begin(),
+        near.empty() ? "; hint: tandem graph --after=model shows what they write" : near);
   }
   for (size_t i = 0; i <= last; ++i) {
     if (before_[i].role != OpRole::kForward || FindOp(before_[i].type)->has_side_effect) continue;

@@ -140,7 +140,7 @@ TEST_F(CsvTest, LongColumnsInManyPieces) {
 
 TEST_F(CsvTest, BadRecordsAreLeftOutNamedAndLimited) {
   const std::string text = std::string(kTrain) + "1, smith, Rome\n" + "x, smith, Rome, low\n" +
-                           "1, smith, Rome, middle\n" + "1, \"smith\", Rome, low\n";
+                           "1, smith, Rome, middle\n" + "1, \"smith, Rome, low\n";
   CsvOptions options = Options(text);
   options.reading.bad_records_max = 4;
   const auto data = OpenCsv(options);
@@ -149,13 +149,29 @@ TEST_F(CsvTest, BadRecordsAreLeftOutNamedAndLimited) {
   EXPECT_THAT(data->warnings,
               ElementsAre(HasSubstr("train:7: 3 fields, but the first line names 4"),
                           HasSubstr("train:8: column \"age\": \"x\" is no number"),
-                          HasSubstr("train:9: label \"middle\""), HasSubstr("train:10: quoted"),
+                          HasSubstr("train:9: label \"middle\""),
+                          HasSubstr("train:10: the quotes of field 2 do not end"),
                           HasSubstr("4 bad records left out")));
   options.reading.bad_records_max = 3;
   const Status status = OpenCsv(options).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("train:10: quoted"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("train:10: the quotes of field 2 do not end"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("max_bad_records is 3 [TD2003]"));
+}
+
+TEST_F(CsvTest, QuotedFieldsAreThoseWithoutQuotes) {
+  const auto plain = OpenCsv(Options("age,job,town,pay\n10,a b,x,low\n20,c,y,high\n"));
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  const auto quoted =
+      OpenCsv(Options("\"age\", \"job\" ,town,\"pay\"\n \"10\" ,\"a b\",\"x, \"\"or\"\" z\",low\n"
+                      "20,\"c\",5\" y,\"high\"\n"));
+  ASSERT_TRUE(quoted.ok()) << quoted.status();
+  EXPECT_EQ(Read(*quoted->train), Read(*plain->train));
+  CsvOptions options = Options("age,job,town,pay\n10,\"a,x,low\n");
+  EXPECT_THAT(Error(options), HasSubstr("train:2: the quotes of field 2 do not end"));
+  EXPECT_THAT(Error(Options("age,\"job\"s,town,pay\n")),
+              HasSubstr("train:1: the quotes of field 2 end before it does"));
 }
 
 TEST_F(CsvTest, OptionsThatDoNotFit) {
