@@ -9,42 +9,51 @@ namespace {
 
 constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
 
-// In whole vectors of kBytes, several at a time; gives how many values it has looked at, all of
-// them where they are finite.
-template <int kBytes>
-[[gnu::always_inline]] inline size_t FiniteVectors(const float* values, size_t count) {
+// In whole vectors of kBytes, several at a time. `copy`: they go there, too; may be null.
+struct Looked {
+  size_t count;  // at so many of them
+  bool finite;
+};
+template <int kBytes, bool kCopies>
+[[gnu::always_inline]] inline Looked FiniteVectors(const float* values, size_t count, float* copy) {
   typedef int32_t Vector __attribute__((vector_size(kBytes)));
-  constexpr size_t kVectors = 4, kStep = kVectors * kBytes / sizeof(float);
+  constexpr size_t kVectors = 4, kValues = kBytes / sizeof(float), kStep = kVectors * kValues;
   const size_t end = count / kStep * kStep;
   Vector bad[kVectors] = {};
   for (size_t at = 0; at < end; at += kStep) {
     for (size_t v = 0; v < kVectors; ++v) {
       Vector bits;
-      std::memcpy(&bits, values + at + v * kBytes / sizeof(float), kBytes);
+      std::memcpy(&bits, values + at + v * kValues, kBytes);
+      if constexpr (kCopies) std::memcpy(copy + at + v * kValues, &bits, kBytes);
       bad[v] |= (bits & kMagnitude) >= kInfinity;
     }
   }
   const Vector any = (bad[0] | bad[1]) | (bad[2] | bad[3]);
   int32_t lanes[kBytes / sizeof(int32_t)];
   std::memcpy(lanes, &any, sizeof(lanes));
-  return std::ranges::all_of(lanes, [](int32_t lane) { return lane == 0; }) ? end : 0;
+  return {end, std::ranges::all_of(lanes, [](int32_t lane) { return lane == 0; })};
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) size_t FiniteVectors512(const float* values, size_t count) {
-  return FiniteVectors<64>(values, count);
+template <bool kCopies>
+__attribute__((target("avx512f"))) Looked FiniteVectors512(const float* values, size_t count,
+                                                           float* copy) {
+  return FiniteVectors<64, kCopies>(values, count, copy);
 }
-__attribute__((target("avx2"))) size_t FiniteVectors256(const float* values, size_t count) {
-  return FiniteVectors<32>(values, count);
+template <bool kCopies>
+__attribute__((target("avx2"))) Looked FiniteVectors256(const float* values, size_t count,
+                                                        float* copy) {
+  return FiniteVectors<32, kCopies>(values, count, copy);
 }
 #endif
 
-size_t FiniteVectorsBest(const float* values, size_t count) {
+template <bool kCopies>
+Looked FiniteVectorsBest(const float* values, size_t count, float* copy) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return FiniteVectors512(values, count);
-  if (__builtin_cpu_supports("avx2")) return FiniteVectors256(values, count);
+  if (__builtin_cpu_supports("avx512f")) return FiniteVectors512<kCopies>(values, count, copy);
+  if (__builtin_cpu_supports("avx2")) return FiniteVectors256<kCopies>(values, count, copy);
 #endif
-  return FiniteVectors<16>(values, count);
+  return FiniteVectors<16, kCopies>(values, count, copy);
 }
 
 bool IsFinite(float value) { return std::isfinite(value); }
@@ -52,8 +61,8 @@ bool IsFinite(float value) { return std::isfinite(value); }
 }  // namespace
 
 bool AllFinite(std::span<const float> values) {
-  const size_t looked_at = FiniteVectorsBest(values.data(), values.size());
-  return std::ranges::all_of(values.subspan(looked_at), IsFinite);
+  const Looked looked = FiniteVectorsBest<false>(values.data(), values.size(), nullptr);
+  return looked.finite && std::ranges::all_of(values.subspan(looked.count), IsFinite);
 }
 
 int64_t FirstNotFinite(std::span<const float> values) {
@@ -63,14 +72,10 @@ int64_t FirstNotFinite(std::span<const float> values) {
 }
 
 bool CopyFinite(const float* from, float* to, size_t count) {
-  constexpr size_t kPiece = 4096;  // 16 KiB, of the smallest caches' 32
-  bool finite = true;
-  for (size_t at = 0; at < count; at += kPiece) {
-    const size_t n = std::min(kPiece, count - at);
-    std::memcpy(to + at, from + at, n * sizeof(float));
-    finite = finite && AllFinite({from + at, n});
-  }
-  return finite;
+  const Looked looked = FiniteVectorsBest<true>(from, count, to);
+  const std::span<const float> rest(from + looked.count, count - looked.count);
+  std::ranges::copy(rest, to + looked.count);
+  return looked.finite && std::ranges::all_of(rest, IsFinite);
 }
 
 }  // namespace tandem
