@@ -1,6 +1,7 @@
 """Conformance of tandem-pserver, driven from Python alone: contract, arithmetic, and refusals."""
 
 import os
+import pickle
 import subprocess
 import threading
 
@@ -220,6 +221,10 @@ class Tables(Test):
             client.push(0, 1.0, {}, {"emb": ([5, 5], numpy.ones((2, 4), F32))})
         with self.assertRaisesRegex(ValueError, "the table has 1000000000000 rows"):
             client.pull_rows("emb", [10**12])
+        with self.assertRaisesRegex(TypeError, "float64; expected whole numbers"):
+            client.push(0, 1.0, {}, {"emb": ([1.7], numpy.ones((1, 4), F32))})
+        with self.assertRaisesRegex(TypeError, r"expected \(ids, values\)"):
+            client.push(0, 1.0, {}, {"emb": numpy.ones((1, 4), F32)})
         self.fails("INVALID_ARGUMENT", "emb", client.push, 0, 1.0, {},
                    {"emb": ([5], numpy.full((1, 4), numpy.nan, F32))})
 
@@ -242,6 +247,32 @@ class Refusals(Test):
             client.push(0, 1.0, {"fc.b": numpy.ones(40)})
         with self.assertRaisesRegex(ValueError, "contiguous"):
             client.pull({"fc.w": numpy.ones((40, 300), F32).T})
+        with self.assertRaisesRegex(TypeError, "learning_rate is None"):
+            client.push(0, None, gradients(0, 0))
+        with self.assertRaisesRegex(KeyError, 'first values of "fc.b" are missing'):
+            fresh = self.client(self.servers(1))
+            fresh.configure(SHAPES)
+            fresh.init_or_fetch({"fc.w": first_values()["fc.w"]})
+
+    def test_arguments_of_another_kind(self):
+        for servers, words in (("127.0.0.1:7000", "expected a list"), (["ps-0"], "host:port"),
+                               (["ps-0:http"], "host:port"), (["ps-0:1", "ps-0:1"], "twice")):
+            with self.assertRaisesRegex((TypeError, ValueError), words):
+                tandem_pserver.Client(servers, start_timeout=0.1)
+        servers = self.servers(1)
+        with self.assertRaisesRegex(TypeError, r"variable w .*\(10,\)"):
+            self.client(servers).configure({"w": 10})
+        with self.assertRaisesRegex(TypeError, r"table emb .*Table\(height, dim\)"):
+            self.client(servers).configure({}, tables={"emb": (1000, 4)})
+
+    def test_errors_cross_processes(self):
+        """A pool of multiprocessing waits for ever for an error that pickle cannot make again."""
+        with self.assertRaises(PserverError) as caught:
+            self.configured().push(5, 1.0, gradients(0, 0))
+        copy = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((str(copy), copy.code, copy.server, copy.method, copy.message),
+                         (str(caught.exception), "FAILED_PRECONDITION", caught.exception.server,
+                          "Push", caught.exception.message))
 
     def test_gradients_that_are_not_finite(self):
         client = self.configured()

@@ -9,6 +9,9 @@
         step = client.push_pull(step, 0.01, {"w": gradient(params)}, params)
     client.complete()
 
+With several trainers each has its number (`trainer=0, trainers=2`), and divides its gradients by
+`trainers`: the servers add them.
+
 It needs Debian's python3-grpcio, python3-protobuf and python3-numpy. The contract with the server
 is proto/pserver.proto; trainers in C++ and in Python may share a job.
 """

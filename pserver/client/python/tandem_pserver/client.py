@@ -10,7 +10,7 @@ from .channel import job_token
 from .errors import PserverError
 from .messages import METHODS, NUMBER
 from .partition import ROW_BUCKETS, first_bucket, partition
-from .table import INIT_KINDS
+from .table import INIT_KINDS, Table
 
 MODES = {"sync": "UPDATE_MODE_SYNC", "a_sync": "UPDATE_MODE_A_SYNC"}
 INIT_BYTES_MAX = 64 << 20  # of one InitParams message
@@ -44,13 +44,37 @@ def _check(name, array, shape, writable=False):
 
 
 def _check_ids(name, ids, height):
-    ids = numpy.asarray(ids, numpy.int64)
+    ids = numpy.asarray(ids)
+    if ids.size and ids.dtype.kind not in "iu":  # [] is an array of float64
+        raise TypeError(f"{name}: row ids are {ids.dtype}; expected whole numbers")
+    ids = ids.astype(numpy.int64)
     if ids.ndim != 1:
         raise ValueError(f"{name}: row ids have shape {ids.shape}; expected one dimension")
     if ids.size and (ids.min() < 0 or ids.max() >= height):
         raise ValueError(f"{name}: row ids from {ids.min()} to {ids.max()}; the table has "
                          f"{height} rows")
     return ids
+
+
+def _check_addresses(servers):
+    if isinstance(servers, str):
+        raise TypeError(f'servers is "{servers}"; expected a list: ["{servers}"]')
+    if not servers:
+        raise ValueError("no pserver addresses were given")
+    for address in servers:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f'pserver address "{address}"; expected "host:port"')
+        if list(servers).count(address) > 1:
+            raise ValueError(f"pserver {address} was given twice")
+
+
+def _shape(name, shape):
+    try:
+        return tuple(shape)
+    except TypeError:
+        raise TypeError(f"variable {name} has shape {shape!r}; expected a tuple, ({shape!r},)"
+                        ) from None
 
 
 class Client:
@@ -71,8 +95,7 @@ class Client:
 
     def __init__(self, servers, job="job", trainer=0, trainers=1, incarnation=None, secret="",
                  tls=None, start_timeout=60.0, step_timeout=60.0, retries=3):
-        if not servers:
-            raise ValueError("no pserver addresses were given")
+        _check_addresses(servers)
         if not 0 <= trainer < trainers:
             raise ValueError(f"trainer {trainer} of {trainers}: ranks are 0 to {trainers - 1}")
         self.job, self.trainer, self.trainers = job, trainer, trainers
@@ -107,7 +130,7 @@ class Client:
             raise RuntimeError("configure was called before")
         if mode not in MODES:
             raise ValueError(f'mode "{mode}"; expected sync or a_sync')
-        self._shapes = {name: tuple(shape) for name, shape in variables.items()}
+        self._shapes = {name: _shape(name, shape) for name, shape in variables.items()}
         self._tables = dict(tables or {})
         self._blocks = partition(self._shapes, len(self._servers), slice_var_up, min_block_size,
                                  dispatcher)
@@ -164,7 +187,8 @@ class Client:
         ids ascending; with accessor=ctr (ids, values, counts), where counts [len(ids), 2] says how
         often each row was shown and clicked). In sync mode a step is complete when all trainers
         pushed all variables and all tables, of which `rows` may be empty; several pushes may make up
-        one step, each variable once."""
+        one step, each variable once. The servers add the trainers' gradients: for the mean over the
+        whole batch each trainer divides its own by their number."""
         requests = self._push_requests(step, learning_rate, gradients, rows)
         replies = self._calls.push_all(list(requests.items()), self._step_timeout)
         return min((r.version for r in replies), default=0)
@@ -322,8 +346,11 @@ class Client:
             _check(name, array, self._shapes[name], writable)
 
     def _add_table(self, server, name, table, request):
+        if not isinstance(table, Table):
+            raise TypeError(f"table {name} is {table!r}; expected Table(height, dim)")
         if table.init not in INIT_KINDS:
-            raise ValueError(f'table {name}: there is no init "{table.init}": {INIT_KINDS}')
+            raise ValueError(f'table {name}: there is no init "{table.init}"; there are '
+                             f"{', '.join(INIT_KINDS)}")
         definition = request.table.add(variable=name, dims=(table.height, table.dim),
                                        seed=table.seed, rules=table.rules,
                                        bucket_begin=first_bucket(server, len(self._servers)),
@@ -337,6 +364,8 @@ class Client:
                 continue
             request, size = self._request("InitParams", version=version), 0
             for block in self._blocks_of(i):
+                if block.variable not in params:
+                    raise KeyError(f'the first values of "{block.variable}" are missing')
                 _add_slice(request.param, block, params[block.variable])
                 size += 4 * block.numel
                 if size >= INIT_BYTES_MAX:
@@ -347,6 +376,8 @@ class Client:
             self._calls.call(i, "InitParams", request, self._start_timeout)
 
     def _push_request(self, step, learning_rate):
+        if learning_rate is None:  # a field that is not set: a step with rate 0
+            raise TypeError("learning_rate is None; expected a number")
         return self._request("Push", step=step, learning_rate=learning_rate)
 
     def _push_requests(self, step, learning_rate, gradients, rows):
@@ -361,8 +392,11 @@ class Client:
         for block in self._blocks:
             if block.variable in gradients:
                 _add_slice(part(self._owner(block)).slice, block, gradients[block.variable])
-        for name, (ids, values, *counts) in (rows or {}).items():
+        for name, given in (rows or {}).items():
             table = self._table(name)
+            if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
+                raise TypeError(f"rows of {name}: expected (ids, values) or (ids, values, counts)")
+            ids, values, *counts = given
             ids = _check_ids(name, ids, table.height)
             _check(name, values, (ids.size, table.dim))
             for pairs in counts:
