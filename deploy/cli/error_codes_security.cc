@@ -149,6 +149,11 @@ std::vector<ErrorCode> RunningErrors() {
        "127.0.0.1:8000: this is no status page of Tandem: no JSON [TD7010]; hint: --pages takes "
        "the "
        "addresses that tandemrun --status_port gives"},
+      {7011, "a job runs in this log folder", "a second job would take logs and secret from it",
+       "the same command twice; jobs of one name in one folder",
+       "tandem status LOG_DIR looks at it, tandem drain LOG_DIR stops it; --log_dir=OTHER",
+       "job j of ./log-j still runs (tandemrun, pid 4711), and the folder is its own [TD7011]; "
+       "hint: tandem drain ./log-j stops it; --log_dir=DIR starts another job beside it"},
   };
 }
 

@@ -115,6 +115,16 @@ bool LauncherRuns(const JobRecord& record) {
          StartOf(record.launcher_pid) == record.launcher_start;
 }
 
+Status CheckFolderFree(const std::string& log_dir) {
+  const StatusOr<JobRecord> record = ReadJobRecord(log_dir);
+  if (!record.ok() || record->launcher_pid == getpid() || !LauncherRuns(*record)) return OkStatus();
+  if (!CheckNotOver(log_dir, *record).ok()) return OkStatus();
+  return FailedPrecondition(
+      "job %s of %s still runs (tandemrun, pid %d), and the folder is its own [TD7011]; hint: "
+      "tandem drain %s stops it; --log_dir=DIR starts another job beside it",
+      record->job, log_dir, record->launcher_pid, log_dir);
+}
+
 void AddEvent(const std::string& log_dir, const JobEvent& event) {
   json line = {{"time", event.time.empty() ? WallClockText() : event.time}, {"event", event.event}};
   if (!event.process.empty()) line["process"] = event.process;

@@ -35,6 +35,9 @@ Status WriteJobRecord(const LaunchPlan& plan);
 StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir);
 // Whether the launcher that wrote it still runs, on this host.
 bool LauncherRuns(const JobRecord& record);
+// FAILED_PRECONDITION while the job of another launcher of this host runs with this folder: its
+// logs, its record and its secret would be taken from it.
+Status CheckFolderFree(const std::string& log_dir);
 
 struct JobEvent {
   std::string time;     // UTC, ISO 8601

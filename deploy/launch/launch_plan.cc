@@ -382,6 +382,7 @@ std::string Describe(const LaunchPlan& plan) {
 }
 
 Status PrepareFiles(const LaunchPlan& plan) {
+  TD_RETURN_IF_ERROR(CheckFolderFree(plan.log_dir));
   std::error_code error;
   std::filesystem::create_directories(plan.log_dir, error);
   if (error) return FileError(plan.log_dir, "cannot be made", error.value());
