@@ -79,7 +79,7 @@ class RocksdbStorage final : public Storage {
   Status Open() {
     std::error_code error;
     std::filesystem::create_directories(dir_, error);
-    if (error) return Unavailable("data folder %s: %s", dir_, error.message());
+    if (error) return FileError("data folder " + dir_, "cannot be made", error.value());
     TD_RETURN_IF_ERROR(CheckSpace(0));
     TD_RETURN_IF_ERROR(AwaitFolder("checkpoint store", dir_, "--data_dir"));
     rocksdb::Options options;
