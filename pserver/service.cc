@@ -273,7 +273,7 @@ Status PserverService::CheckToken(const CallbackServerContext& context) const {
   if (it == metadata.end()) {
     return Unauthenticated(
         "this server asks for the job's token (metadata %s); does the caller "
-        "have the secret file? [TD6011]",
+        "have the secret file? [TD6011]; hint: TANDEM_SECRET_FILE=FILE, or --secret_file of tandem",
         kTokenMetadata);
   }
   const std::string_view got(it->second.data(), it->second.size());

@@ -15,6 +15,7 @@
 #include "common/rpc/tls_probe.h"
 #include "common/rpc/token.h"
 #include "deploy/cli/console.h"
+#include "deploy/launch/process.h"
 #include "proto/pserver.grpc.pb.h"
 
 namespace tandem::deploy {
@@ -65,6 +66,21 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
   return OkStatus();
 }
 
+Status TakeSecret(std::string file, JobAccess& access) {
+  // Of servers that are named one by one it is where their own comes from.
+  const Environment env = CurrentEnvironment();
+  const auto given = env.find("TANDEM_SECRET_FILE");
+  if (file.empty() && !access.record && !access.job.empty() && given != env.end()) {
+    file = given->second;
+  }
+  if (file.empty()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(access.secret, ReadSecretFile(file));
+  if (access.job.empty())
+    return InvalidArgument("a secret belongs to a job [TD1007]; hint: --job=NAME");
+  access.token = JobToken(access.secret, access.job);
+  return OkStatus();
+}
+
 Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobAccess& access) {
   std::error_code error;
   std::string secret_file = args.Get("secret_file"), tls_dir = args.Get("tls_dir");
@@ -78,13 +94,6 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobA
       const std::string folder = record.tls_dir + "/" + tandem::RoleName(role);
       if (std::filesystem::exists(folder, error) || role == roles.back()) tls_dir = folder;
     }
-  }
-  if (!secret_file.empty()) {
-    TD_ASSIGN_OR_RETURN(const std::string secret, ReadSecretFile(secret_file));
-    if (access.job.empty())
-      return InvalidArgument("a secret belongs to a job [TD1007]; hint: --job=NAME");
-    access.secret = secret;
-    access.token = JobToken(secret, access.job);
   }
   if (!tls_dir.empty()) {
     if (access.record && !args.Has("tls_dir") && !LauncherRuns(*access.record) &&
@@ -100,6 +109,7 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobA
       if (identity) access.job = identity->job;
     }
   }
+  TD_RETURN_IF_ERROR(TakeSecret(secret_file, access));
   const std::string uri =
       access.tls.enabled() ? ToUri({access.job, PeerRole::kPserver}) : std::string();
   const auto credentials = MakeCredentials(access.tls, uri);
@@ -119,7 +129,9 @@ std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
       {"pservers", "", "LIST", "host:port of each pserver, instead of a log folder"},
       {"pages", "", "LIST", "host:port of the trainers' status pages, in the order of their ranks"},
       {"job", "", "NAME", "the job's name, where servers ask for a token"},
-      {"secret_file", "", "FILE", "the job's secret (default: that of the log folder)"},
+      {"secret_file", "", "FILE",
+       "the job's secret (default: that of the log folder; with "
+       "--pservers also TANDEM_SECRET_FILE)"},
       {"tls_dir", "", "DIR", "folder with tls.crt, tls.key, ca.crt of role admin or observer"},
       {"timeout_s", "", "N", "how long one process may take to answer (default 5)"},
   };
