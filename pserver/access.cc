@@ -39,8 +39,8 @@ Status CheckAccess(PserverCall call, const std::string& job,
   if (uris.size() != 1) {
     return PermissionDenied(
         "%s: the caller's certificate has %d URIs; expected one that names role and job; hint: "
-        "tandem certs issue --job=%s",
-        row.method, uris.size(), job);
+        "tandem certs issue DIR --job=%s --role=%s",
+        row.method, uris.size(), job, RoleName(row.roles.back()));
   }
   const StatusOr<PeerIdentity> caller = ParseIdentity(uris[0]);
   if (!caller.ok()) {
@@ -49,8 +49,9 @@ Status CheckAccess(PserverCall call, const std::string& job,
   }
   if (caller->job != job) {
     return PermissionDenied(
-        "%s: the caller is %s of job \"%s\", this server serves job \"%s\" [TD6009]", row.method,
-        RoleName(caller->role), caller->job, job);
+        "%s: the caller is %s of job \"%s\", this server serves job \"%s\" [TD6009]; hint: another "
+        "address, or tandem certs issue DIR --job=%s --role=%s",
+        row.method, RoleName(caller->role), caller->job, job, job, RoleName(row.roles.back()));
   }
   if (std::find(row.roles.begin(), row.roles.end(), caller->role) != row.roles.end()) {
     return OkStatus();
@@ -59,8 +60,8 @@ Status CheckAccess(PserverCall call, const std::string& job,
       row.roles, " or ", [](std::string* out, PeerRole role) { *out += RoleName(role); });
   return PermissionDenied(
       "%s: the caller has role %s of job \"%s\", and this needs role %s [TD6009]; hint: tandem "
-      "certs issue --job=%s --role=%s",
-      row.method, RoleName(caller->role), job, needed, job, RoleName(row.roles[0]));
+      "certs issue DIR --job=%s --role=%s",
+      row.method, RoleName(caller->role), job, needed, job, RoleName(row.roles.back()));
 }
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -34,7 +35,16 @@ StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files)
         "tls_dir names tls.crt, tls.key and ca.crt of a folder: give it, or "
         "tls_cert, tls_key and tls_ca, but not both");
   }
-  return TlsFilesIn(dir);
+  const TlsFiles chosen = TlsFilesIn(dir);
+  std::error_code error;
+  if (std::filesystem::is_directory(dir, error) && !std::filesystem::exists(chosen.ca, error)) {
+    // Often it is the folder of a job, which tandemrun takes, with those of its roles in it.
+    return NotFound(
+        "tls_dir %s has no ca.crt [TD6015]; hint: the folder of one role, which tandem certs issue "
+        "writes: DIR/JOB/ROLE",
+        dir);
+  }
+  return chosen;
 }
 
 StatusOr<std::string> ReadPem(const std::string& path) {
@@ -71,7 +81,7 @@ StatusOr<PeerIdentity> RequireIdentity(const TlsFiles& files, PeerRole role,
   TD_ASSIGN_OR_RETURN(const std::optional<PeerIdentity> identity, CheckTlsFiles(files));
   const std::string name = job.empty() ? "JOB" : job;
   const std::string hint =
-      absl::StrFormat("; hint: tandem certs issue --job=%s --role=%s", name, RoleName(role));
+      absl::StrFormat("; hint: tandem certs issue DIR --job=%s --role=%s", name, RoleName(role));
   if (!identity) {
     return PermissionDenied("certificate %s names no role in a job (%s) [TD6010]%s", files.cert,
                             ToUri({name, role}), hint);

@@ -40,9 +40,10 @@ std::vector<ErrorCode> ConnectionErrors() {
       {6006, "the server is somebody else",
        "its certificate names another host, role or job than this client came for",
        "a certificate without this host's name; an address of another job",
-       "tandem certs issue --role=pserver --host=HOST for each host; look at the address",
+       "tandem certs issue DIR --job=JOB --role=pserver --host=HOST for each host; look at the "
+       "address",
        "the certificate of the server at 127.0.0.1:7000 is for a, not for b [TD6006]; hint: tandem "
-       "certs issue --role=pserver --host=b"},
+       "certs issue DIR --job=JOB --role=pserver --host=b"},
       {6007, "the server does not accept this client",
        "it wants a certificate of its authority, and got none or another",
        "no tls_dir; certificates of another authority",
@@ -64,11 +65,11 @@ std::vector<ErrorCode> PaperErrors() {
        "tandem save with an observer's certificate; a certificate of another job",
        "the hint says which certificate to issue; docs/threat-model.md lists who may do what",
        "SaveCheckpoint: the caller has role observer of job \"j\", and this needs role trainer or "
-       "admin [TD6009]; hint: tandem certs issue --job=j --role=trainer"},
+       "admin [TD6009]; hint: tandem certs issue DIR --job=j --role=admin"},
       {6010, "a certificate for another role or job", "the process would not be who it says it is",
        "tls_dir names the folder of another role", "--tls_dir=PKI/JOB/ROLE of this process",
        "certificate pki/j/trainer/tls.crt is for role trainer of job \"j\", but this is a pserver "
-       "[TD6010]; hint: tandem certs issue --job=JOB --role=pserver"},
+       "[TD6010]; hint: tandem certs issue DIR --job=JOB --role=pserver"},
       {6011, "no token, or a wrong one", "the caller did not prove that it belongs to the job",
        "another secret file, or none; another name of the job",
        "the same TANDEM_SECRET_FILE and the same --name or --job for all processes",
