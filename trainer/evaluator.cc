@@ -4,6 +4,7 @@
 #include <numeric>
 #include <thread>
 
+#include "absl/strings/str_join.h"
 #include "trainer/mode.h"
 
 namespace tandem {
@@ -52,6 +53,12 @@ Status CheckTables(const Program& program, const SampleField& field) {
   return OkStatus();
 }
 
+std::string DataNames(const Program& program) {
+  std::vector<std::string> names;
+  for (const Var* var : program.VarsOf(VarKind::kData)) names.push_back('"' + var->name + '"');
+  return names.empty() ? "none" : absl::StrJoin(names, ", ");
+}
+
 }  // namespace
 
 StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& dataset) {
@@ -61,8 +68,8 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& datase
     if (!tensor.ok()) {
       return InvalidArgument(
           "the data has a field \"%s\" (%s), but the program has no such data "
-          "variable [TD1208]",
-          field.name, ToString(field.desc));
+          "variable [TD1208]; hint: it has %s",
+          field.name, ToString(field.desc), DataNames(plan.program()));
     }
     const Shape& shape = tensor->shape();
     const bool fits = tensor->dtype() == field.desc.dtype && shape.rank() >= 1 &&
