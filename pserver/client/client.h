@@ -39,7 +39,7 @@ enum class PsTransport : uint8_t {
 };
 
 struct PsOptimizer {
-  std::string type = "sgd";  // as in kernels/graph/optimizer.h
+  std::string type = "sgd";  // "momentum", "adam", ...: those of docs/op_support.md with a ParamOut
   std::map<std::string, std::variant<bool, int64_t, double, std::string>> attrs;
 };
 
@@ -110,7 +110,7 @@ struct PsConstTensor {
   int64_t numel = 0;
 };
 // A table [height, dim] of which the servers hold the rows that had a gradient; the others are what
-// `init` and `seed` make of them (Init of kernels/graph/program.h). `rules` may admit rows later
+// `init` (of a; [a, b); mean a, deviation b) and `seed` make of them. `rules` may admit rows later
 // and remove them again.
 struct PsTable {
   enum class InitKind : uint8_t { kConstant, kUniform, kNormal, kXavierUniform, kMsraNormal };
@@ -119,7 +119,7 @@ struct PsTable {
   InitKind init = InitKind::kConstant;
   float a = 0, b = 0;
   uint64_t seed = 0;
-  std::string rules;  // as common/tensor/table_rules.h reads it
+  std::string rules;  // "admit_count=5 ttl=20000", as table_rules of a job file; empty: none
 };
 // A gradient of some rows: ascending ids, and dim values for each; with accessor=ctr how often it
 // was shown and clicked in front of them.
@@ -235,10 +235,10 @@ class PsClient {
   StatusOr<uint64_t> InitOrFetch(std::span<const PsTensor> params, uint64_t version,
                                  std::span<const PsSlot> slots, const RowSource& rows);
 
-  // Sends gradients of `step`; several pushes may make up one step (each variable once). Returns at
-  // once. The memory must stay as it is until `done` came; after an error, until the client is
-  // gone. `rows` are copied before it returns. In sync mode a step is complete when every variable
-  // and every table, with rows or without, was pushed by all.
+  // Sends gradients of `step`, of which the servers make the sum over the trainers; several pushes
+  // may make up one step (each variable once). Returns at once. The memory must stay as it is until
+  // `done` came; after an error, until the client is gone. `rows` are copied before it returns. In
+  // sync mode a step is complete when all pushed every variable and table, with rows or without.
   void Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients, Done done,
             const std::vector<PsConstRows>& rows = {});
 
