@@ -6,12 +6,15 @@
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "absl/strings/str_join.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/cut.h"
 #include "deploy/cli/job_access.h"
 #include "deploy/cli/rebalance.h"
+#include "proto/pserver.pb.h"
 
 namespace tandem::deploy {
 namespace {
@@ -41,6 +44,20 @@ Status OnEachServer(const ParsedArgs& args,
   return first;
 }
 
+// The versions of the newest checkpoints of the servers that have parameters.
+struct Checkpoints {
+  std::set<uint64_t> versions;
+  bool sync = false;
+
+  void Add(const StatusReply& server) {
+    if (server.slice().empty() && server.buckets() == 0) return;
+    versions.insert(server.checkpoint_version());
+    sync |= server.mode() == UPDATE_MODE_SYNC;
+  }
+  // Nobody can go on from steps that differ.
+  bool Apart() const { return sync && versions.size() > 1; }
+};
+
 Status Save(const ParsedArgs& args) {
   if (args.Has("cut") && args.Has("mode")) {
     return InvalidArgument(
@@ -52,16 +69,45 @@ Status Save(const ParsedArgs& args) {
     return InvalidArgument("--mode=%s: expected full, base (the same) or delta [TD1006]", mode);
   }
   const bool delta = mode == "delta";
-  return OnEachServer(args, [delta](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
+  Checkpoints written;
+  const auto save = [delta, &written](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
     TD_ASSIGN_OR_RETURN(const auto saved, server.Save(delta));
     (*facts)["version"] = saved.first;
     (*facts)["bytes"] = saved.second;
+    StatusReply reply;
+    if (server.GetStatus(&reply).ok()) written.Add(reply);
     return absl::StrFormat("version %d written, %d bytes", saved.first, saved.second);
-  });
+  };
+  TD_RETURN_IF_ERROR(OnEachServer(args, save));
+  if (written.Apart()) {
+    std::fprintf(stderr,
+                 "note: these are of steps that differ, and tandem restore needs one: save while "
+                 "nobody trains, or start pservers with --checkpoint_every_steps\n");
+  }
+  return OkStatus();
+}
+
+// Before the first server goes back: where another one cannot, or goes to another step, nobody
+// could go on with the job.
+Status CheckAllCanGoBack(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
+  Checkpoints found;
+  for (size_t i = 0; i < access.pservers.size(); ++i) {
+    StatusReply reply;
+    TD_RETURN_IF_ERROR(Annotate(ServerAccess(access, i).GetStatus(&reply), "no pserver went back"));
+    found.Add(reply);
+  }
+  if (!found.Apart()) return OkStatus();
+  return FailedPrecondition(
+      "no pserver went back: in sync mode their checkpoints must be of one step, and these are of "
+      "versions %s; hint: tandem save while nobody trains, or --checkpoint_every_steps of the "
+      "pservers",
+      absl::StrJoin(found.versions, " and "));
 }
 
 Status Restore(const ParsedArgs& args) {
   if (args.Has("cut")) return RestoreCut(args);
+  TD_RETURN_IF_ERROR(CheckAllCanGoBack(args));
   return OnEachServer(args, [](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
     TD_ASSIGN_OR_RETURN(const uint64_t version, server.Restore());
     (*facts)["version"] = version;

@@ -39,14 +39,17 @@ class Faults(Test):
             self.assertLess(client._calls.kept.bytes, 1 << 20)  # pylint: disable=protected-access
         self.assertGreater(client.status()[0].checkpoint_version, 0)
 
+    def ask(self, servers, *args):
+        return subprocess.run(
+            [os.path.join(script.BIN, "tandem"), *args, "--job=job", "--timeout_s=60",
+             "--pservers=" + ",".join(servers.addresses[:2])],
+            check=False, capture_output=True, text=True)
+
     def tandem(self, servers, *args):
         """What `tandem` says of the job of the first two servers. On a busy machine a cut may be
         given up: then it is taken another time."""
         for _ in range(20):
-            done = subprocess.run(
-                [os.path.join(script.BIN, "tandem"), *args, "--job=job", "--timeout_s=60",
-                 "--pservers=" + ",".join(servers.addresses[:2])],
-                check=False, capture_output=True, text=True)
+            done = self.ask(servers, *args)
             if done.returncode == 0:
                 break
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -65,6 +68,32 @@ class Faults(Test):
         self.assertIn("on 2 pservers", self.tandem(servers, "restore", "--cut"))
         client.pull(params)
         self.assert_same(params, then)
+
+    def test_no_server_goes_back_alone(self):
+        servers = self.servers(2)
+        client = self.client(servers)
+        shapes = {"one": (10,), "other": (10,)}
+        client.configure(shapes)
+        params = {name: numpy.zeros(shape, F32) for name, shape in shapes.items()}
+        grads = {name: numpy.ones(shape, F32) for name, shape in shapes.items()}
+        client.init_or_fetch(params)
+        client.push(0, 1.0, {"one": grads["one"]})  # that server alone has done the step
+        self.assertIn("steps that differ", self.ask(servers, "save").stderr)
+        client.push(0, 1.0, {"other": grads["other"]})
+        refused = self.ask(servers, "restore")
+        self.assertEqual((refused.returncode, refused.stdout), (78, ""), refused.stderr)
+        self.assertIn("versions 0 and 1", refused.stderr)
+        self.assertEqual([s.version for s in client.status()], [1, 1])
+
+        self.assertEqual(self.ask(servers, "save").stderr, "")
+        client.push_pull(1, 1.0, grads, params)
+        self.assertEqual([s.version for s in client.status()], [2, 2])
+        servers.kill(1)
+        refused = self.ask(servers, "restore")
+        self.assertEqual((refused.returncode, refused.stdout), (69, ""), refused.stderr)
+        servers.start(1)
+        self.assertEqual([s.version for s in client.status()], [2, 1])
+        self.assertIn("went back to version 1", self.tandem(servers, "restore"))
 
     def test_rows_that_move_are_followed(self):
         servers = self.servers(3, "--durability=logged", "--wal_sync=none")

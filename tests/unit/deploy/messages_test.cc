@@ -73,6 +73,10 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"pserver 0 has the trainers' barriers too, and must stay; hint: drain another one",
        kServers},
       {"there is no pserver %d; the job has %d", kServers},
+      {"no pserver went back: in sync mode their checkpoints must be of one step, and these are of "
+       "versions %s; hint: tandem save while nobody trains, or --checkpoint_every_steps of the "
+       "pservers",
+       "two servers and a client; python_pserver_faults_test"},
       {"dot cannot be started: %s [TD7009]", kKernel},
       {"tandemrun (pid %d): %s", "a job of another user"},
       {"getrandom: %s", kKernel},
