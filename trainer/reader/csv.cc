@@ -119,7 +119,10 @@ StatusOr<size_t> CsvSink::Split(std::string_view line) {
     return SplitQuotedLine(line, options_.separator, quoted_, fields_.data(), fields_.size());
   }
   const size_t count = SplitLine(line, options_.separator, fields_.data(), fields_.size());
-  if (!plain) std::transform(fields_.begin(), fields_.end(), fields_.begin(), Trimmed);
+  if (plain) return count;
+  // The others are those of a line before, whose text may be gone.
+  const auto end = fields_.begin() + static_cast<ptrdiff_t>(std::min(count, fields_.size()));
+  std::transform(fields_.begin(), end, fields_.begin(), Trimmed);
   return count;
 }
 
