@@ -4,6 +4,7 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -276,6 +277,22 @@ Status CheckpointStore::Prepare() const {
   if (error) return FileError(dir_, "cannot be created", error.value());
   if (access(dir_.c_str(), W_OK | X_OK) == 0) return OkStatus();
   return FileError(dir_, "cannot be written to", errno);
+}
+
+Status CheckpointStore::Claim(Duration patience) {
+  TD_RETURN_IF_ERROR(Prepare());
+  Fd folder(open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto held = [&] {
+    return flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  };
+  if (!AwaitPredecessor(dir_ + ": another process writes checkpoints there", held, patience)) {
+    return FailedPrecondition(
+        "%s: another process writes checkpoints there, and would remove this job's [TD2104]; "
+        "hint: fuser %s shows it; else another checkpoint.dir",
+        dir_, dir_);
+  }
+  claim_ = std::move(folder);
+  return OkStatus();
 }
 
 Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings) {

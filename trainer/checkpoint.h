@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/fd.h"
+#include "common/base/predecessor.h"
 #include "common/base/status.h"
 #include "trainer/safetensors.h"
 
@@ -47,6 +49,10 @@ class CheckpointStore {
 
   // Creates the folder. PERMISSION_DENIED when that fails, or when files cannot be written there.
   Status Prepare() const;
+  // Creates the folder, which is this job's alone while the object lives: another one would remove
+  // its checkpoints as old ones. Waits up to `patience` for a predecessor that was killed, then
+  // FAILED_PRECONDITION. A file system without locks (flock) has none.
+  Status Claim(Duration patience = kPredecessorPatience);
 
   // Writes the checkpoint of checkpoint.step (in place of one of the same step), makes it
   // permanent, then removes all but the newest `keep` of those up to this step, and leftovers of
@@ -74,6 +80,7 @@ class CheckpointStore {
 
   const std::string dir_;
   const int keep_;
+  Fd claim_;  // the folder, locked
 };
 
 // Reads and verifies one checkpoint folder (".../step-00000123"). NOT_FOUND without a manifest;

@@ -53,11 +53,9 @@ SessionCheckpoints::SessionCheckpoints(const JobConfig& config, const SessionOpt
 
 StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_per_epoch,
                                                                  Scope& scope, const Warn& warn) {
+  TD_RETURN_IF_ERROR(store_.Claim());
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_.Steps());
-  if (there.empty()) {
-    TD_RETURN_IF_ERROR(store_.Prepare());  // not after hours of training
-    return Resumed();
-  }
+  if (there.empty()) return Resumed();
   // Those that this very job has written are no surprise.
   if (!config_.checkpoint().resume() && !options_.rank.restarted) {
     return FailedPrecondition(

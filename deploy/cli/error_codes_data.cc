@@ -74,7 +74,8 @@ std::vector<ErrorCode> FileErrors() {
        "another folder or remove them to start anew"},
       {2104, "the folder has other checkpoints",
        "going on would write among checkpoints that this job does not go on from",
-       "checkpoint.resume: false in a folder that is used; one folder for two jobs",
+       "checkpoint.resume: false in a folder that is used; one folder for two jobs, perhaps at the "
+       "same time",
        "another checkpoint.dir, or empty this one, or leave checkpoint.resume alone",
        "ck holds checkpoints of job \"a\", not of \"b\" [TD2104]"},
       {2105, "the checkpoint does not fit the model",

@@ -50,6 +50,20 @@ std::string Clicks(int begin) {
   return text;
 }
 
+struct Unequal {
+  const char* flag;
+  const char* refusal;
+};
+constexpr Unequal kUnequal[] = {
+    {"--global_batch_size=64", "has global_batch_size 64, "},
+    {"--seed=2", "has seed 2, "},
+    {"--epochs=3", "has epochs 3, "},
+    {"--optimizer.learning_rate=0.02", "has optimizer.learning_rate 0.02, "},
+    {"--data.dir=FOLDER/other", "has data.samples (sha256 of some) "},
+    {"--build_strategy.gradient_scale_strategy=One",
+     "has strategy.build_strategy.gradient_scale_strategy One, "},
+};
+
 class AgreementTest : public JobTest {
  protected:
   void SetUp() override {
@@ -67,6 +81,9 @@ class AgreementTest : public JobTest {
     Write("b.pbtxt", absl::StrReplaceAll(kJob, {{"DATA", "b"}}));
   }
 
+  std::string FlagOf(const Unequal& unequal) const {
+    return absl::StrReplaceAll(unequal.flag, {{"FOLDER", dir_}});
+  }
   std::unique_ptr<ChildProcess> StartRank(int rank, const std::string& job,
                                           std::vector<std::string> args) const {
     args.push_back("--job_file=" + Path(job));
@@ -112,20 +129,6 @@ class ServerProcess {
   std::string address_;
 };
 
-struct Unequal {
-  const char* flag;
-  const char* refusal;
-};
-constexpr Unequal kUnequal[] = {
-    {"--global_batch_size=64", "has global_batch_size 64, "},
-    {"--seed=2", "has seed 2, "},
-    {"--epochs=3", "has epochs 3, "},
-    {"--optimizer.learning_rate=0.02", "has optimizer.learning_rate 0.02, "},
-    {"--data.dir=other", "has data.samples (sha256 of some) "},
-    {"--build_strategy.gradient_scale_strategy=One",
-     "has strategy.build_strategy.gradient_scale_strategy One, "},
-};
-
 TEST_F(AgreementTest, RanksOfCollectiveMode) {
   int number = 0;
   const auto meet = [&] {
@@ -137,7 +140,7 @@ TEST_F(AgreementTest, RanksOfCollectiveMode) {
   EXPECT_EQ(equal.codes[0], 0) << equal.said[0];
   EXPECT_EQ(equal.codes[1], 0) << equal.said[1];
   for (const Unequal& unequal : kUnequal) {
-    const Ends ends = RunPair(meet(), {unequal.flag});
+    const Ends ends = RunPair(meet(), {FlagOf(unequal)});
     for (const int rank : {0, 1}) {
       EXPECT_EQ(ends.codes[rank], 2) << ends.said[rank];
       EXPECT_THAT(ends.said[rank], HasSubstr(std::string("rank 1 ") + unequal.refusal));
@@ -151,7 +154,7 @@ TEST_F(AgreementTest, TrainersOfPserverMode) {
     const ServerProcess server(Path("server"));
     const std::vector<std::string> both = {"--mode=pserver", "--pservers=" + server.address()};
     auto first = StartRank(0, "a.pbtxt", both);
-    auto second = StartRank(1, "b.pbtxt", {both[0], both[1], unequal.flag});
+    auto second = StartRank(1, "b.pbtxt", {both[0], both[1], FlagOf(unequal)});
     // Whoever comes second; the other one waits for it.
     ASSERT_TRUE(WaitUntil([&] { return first->Ended() || second->Ended(); }));
     auto& refused = first->Ended() ? first : second;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 
 #include "tests/unit/trainer/test_files.h"
 
@@ -194,6 +195,20 @@ TEST_F(CheckpointTest, OtherNamesInTheFolderAreLeftAlone) {
   EXPECT_THAT(*store.Steps(), ElementsAre(2));
   EXPECT_TRUE(fs::exists(dir_ / "other.tmp"));
   EXPECT_TRUE(fs::exists(dir_ / "step-x.tmp"));
+}
+
+// Two jobs in one folder would remove each other's checkpoints.
+TEST_F(CheckpointTest, AFolderIsOfOneJobAtATime) {
+  std::optional<CheckpointStore> first(std::in_place, dir_ / "kept", 1);
+  ASSERT_EQ(first->Claim(), OkStatus());
+  CheckpointStore second(dir_ / "kept", 1);
+  const Status refused = second.Claim(Duration::zero());
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("kept: another process writes"));
+  EXPECT_EQ(CheckpointStore(dir_ / "other", 1).Claim(Duration::zero()), OkStatus());
+  EXPECT_EQ(first->Save(At(1), &warnings_), OkStatus());
+  first.reset();
+  EXPECT_EQ(second.Claim(Duration::zero()), OkStatus());
 }
 
 TEST_F(CheckpointTest, UnwritableFolderIsNamed) {
