@@ -69,6 +69,7 @@ Status Save(const ParsedArgs& args) {
     return InvalidArgument("--mode=%s: expected full, base (the same) or delta [TD1006]", mode);
   }
   const bool delta = mode == "delta";
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   Checkpoints written;
   const auto save = [delta, &written](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
     TD_ASSIGN_OR_RETURN(const auto saved, server.Save(delta));
@@ -79,7 +80,7 @@ Status Save(const ParsedArgs& args) {
     return absl::StrFormat("version %d written, %d bytes", saved.first, saved.second);
   };
   TD_RETURN_IF_ERROR(OnEachServer(args, save));
-  if (written.Apart()) {
+  if (written.Apart() && !as_json) {  // a program compares the versions
     std::fprintf(stderr,
                  "note: these are of steps that differ, and tandem restore needs one: save while "
                  "nobody trains, or start pservers with --checkpoint_every_steps\n");
