@@ -43,7 +43,8 @@ Status SaveCut(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
-  Cutter cutter(*job.carrier, job.addresses, {.job = access.job, .call_timeout = access.timeout});
+  Cutter cutter(*job.carrier, job.addresses,
+                {.job = access.job, .call_timeout = access.timeout, .drained = access.drained});
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const StatusOr<CutReport> report = cutter.Take(
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count()));
@@ -64,7 +65,8 @@ Status RestoreCut(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
-  Cutter cutter(*job.carrier, job.addresses, {.job = access.job, .call_timeout = access.timeout});
+  Cutter cutter(*job.carrier, job.addresses,
+                {.job = access.job, .call_timeout = access.timeout, .drained = access.drained});
   TD_ASSIGN_OR_RETURN(const CutReport report, cutter.Restore());
   const std::string said =
       absl::StrFormat("went back to cut %d on %d pservers", report.cut, report.servers.size());

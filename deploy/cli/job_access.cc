@@ -63,6 +63,13 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
     TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint, ParseEndpoint(address));
     access.pages.push_back({p.role, p.rank, endpoint});
   }
+  PserverChanges changes = ReadPserverChanges(access.folder);
+  for (const auto& [index, address] : changes.added) {
+    if (index != static_cast<int>(access.pservers.size())) continue;  // a first one, taken back
+    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint, ParseEndpoint(address));
+    access.pservers.push_back(endpoint);
+  }
+  access.drained = std::move(changes.drained);
   return OkStatus();
 }
 
@@ -165,6 +172,12 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>&
   if (args.Has("job")) access.job = args.Get("job");
   TD_RETURN_IF_ERROR(TakeKeys(args, roles, access));
   return access;
+}
+
+bool IsGone(const JobAccess& job, size_t server, const Status& answer) {
+  const bool silent =
+      answer.code() == StatusCode::kUnavailable || answer.code() == StatusCode::kDeadlineExceeded;
+  return silent && job.drained.contains(static_cast<int>(server));
 }
 
 StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {

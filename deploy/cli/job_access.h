@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +37,8 @@ struct JobAccess {
   std::string job;     // "": not known, which servers with a secret do not take
   std::string folder;  // tandemrun's logs; "": the job was named by addresses
   std::optional<JobRecord> record;
-  std::vector<tandem::Endpoint> pservers;
+  std::vector<tandem::Endpoint> pservers;  // with those of the folder's events that came later
+  std::set<int> drained;                   // of them; they may be gone
   std::vector<PageAddress> pages;
   std::string secret, token;  // "": none is asked for
   TlsFiles tls;
@@ -52,7 +54,10 @@ std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more = {});
 // tandemrun's tls_dir. Errors say what is missing.
 StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>& roles);
 
-// The same of a job with pservers and a known name.
+// A drained pserver does not answer: it is gone, as it may be.
+bool IsGone(const JobAccess& job, size_t server, const Status& answer);
+
+// The same as FindJob of a job with pservers and a known name.
 StatusOr<JobAccess> FindPservers(const ParsedArgs& args);
 
 // One pserver's calls for people. Blocking, each with a deadline; errors name the server, and of a

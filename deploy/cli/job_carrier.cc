@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "proto/pserver.pb.h"
 #include "pserver/client/grpc_carrier.h"
 
 namespace tandem::deploy {
@@ -20,8 +21,14 @@ StatusOr<JobCarrier> ConnectPservers(const JobAccess& access) {
   options.tls = access.tls;
   options.start_timeout = access.timeout;
   options.transport = PsTransport::kGrpc;
+  options.wait_for_servers = access.drained.empty();
   std::vector<std::string> addresses;
   for (const tandem::Endpoint& e : access.pservers) addresses.push_back(ToString(e));
+  for (size_t i = 0; i < addresses.size() && !options.wait_for_servers; ++i) {
+    StatusReply reply;
+    const Status answer = ServerAccess(access, i).GetStatus(&reply);
+    if (!IsGone(access, i, answer)) TD_RETURN_IF_ERROR(answer);
+  }
   TD_ASSIGN_OR_RETURN(auto carrier, GrpcCarrier::Connect(addresses, options));
   return JobCarrier(std::move(carrier), std::move(addresses));
 }

@@ -18,7 +18,8 @@ struct JobCarrier {
   ~JobCarrier();
   JobCarrier(JobCarrier&&) = default;
 };
-// When every server answers; UNAVAILABLE naming the first that does not within access.timeout.
+// When every server answers that was not drained; UNAVAILABLE naming the first that does not within
+// access.timeout.
 StatusOr<JobCarrier> ConnectPservers(const JobAccess& access);
 
 }  // namespace tandem::deploy

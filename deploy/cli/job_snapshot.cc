@@ -52,6 +52,10 @@ ServerRow AskServer(const JobAccess& access, size_t i, std::map<int, TrainerRow>
   row.address = ToString(access.pservers[i]);
   StatusReply reply;
   row.status = ServerAccess(access, i).GetStatus(&reply);
+  if (IsGone(access, i, row.status)) {
+    row.state = "drained, gone";
+    return row;
+  }
   if (!row.status.ok()) {
     job.problems.push_back(std::string(row.status.message()));
     row.state = "no answer";

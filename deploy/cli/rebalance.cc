@@ -107,6 +107,12 @@ Status CheckDrained(const std::vector<ServedBuckets>& servers, int server) {
   return OkStatus();
 }
 
+// In the log folder of a job of tandemrun: `tandem status` and tandemrun itself look there.
+void Note(const JobAccess& access, const char* event, int server, const std::string& text) {
+  if (access.folder.empty()) return;
+  AddEvent(access.folder, {"", event, absl::StrFormat("pserver %d", server), 0, text});
+}
+
 struct Rebalancing {
   std::vector<std::string> added;
   int drained = -1;  // none
@@ -115,7 +121,7 @@ struct Rebalancing {
 
 Status Rebalance(const JobAccess& access, const Rebalancing& what) {
   TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
-  Mover mover(*job.carrier, job.addresses, {.job = access.job});
+  Mover mover(*job.carrier, job.addresses, {.job = access.job, .drained = access.drained});
   TD_ASSIGN_OR_RETURN(std::vector<ServedBuckets> servers, mover.Where());
   for (const std::string& address : what.added) {
     const auto known = std::find_if(servers.begin(), servers.end(),
@@ -138,6 +144,10 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
       what.drained >= 0 ? PlanDrain(servers, what.drained) : PlanRebalance(servers);
   MoveProgress last;
   if (!what.dry) {
+    for (const ServedBuckets& s : servers) {
+      const bool came = std::count(what.added.begin(), what.added.end(), s.address) != 0;
+      if (came) Note(access, "added", s.server, s.address);
+    }
     size_t tenth = 0;
     TD_RETURN_IF_ERROR(mover.Run(plan, [&](const MoveProgress& p) {
       last = p;
@@ -146,7 +156,10 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
     }));
     if (what.drained >= 0) TD_RETURN_IF_ERROR(mover.AwaitStep());
     TD_ASSIGN_OR_RETURN(servers, mover.Where());
-    if (what.drained >= 0) TD_RETURN_IF_ERROR(CheckDrained(servers, what.drained));
+    if (what.drained >= 0) {
+      TD_RETURN_IF_ERROR(CheckDrained(servers, what.drained));
+      Note(access, "drained", what.drained, "");
+    }
   }
   if (what.as_json) {
     const Json answer = {{"moved_buckets", last.done},

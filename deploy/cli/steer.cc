@@ -32,7 +32,11 @@ Status OnEachServer(const ParsedArgs& args,
   for (size_t i = 0; i < access.pservers.size(); ++i) {
     ServerAccess server(access, i);
     Json facts = {{"pserver", i}};
-    const StatusOr<std::string> said = act(server, &facts);
+    StatusOr<std::string> said = act(server, &facts);
+    if (IsGone(access, i, said.status())) {
+      facts["state"] = "drained, gone";
+      said = std::string("was drained, and is gone");
+    }
     if (!said.ok()) {
       if (first.ok()) first = said.status();
       continue;
@@ -95,7 +99,9 @@ Status CheckAllCanGoBack(const ParsedArgs& args) {
   Checkpoints found;
   for (size_t i = 0; i < access.pservers.size(); ++i) {
     StatusReply reply;
-    TD_RETURN_IF_ERROR(Annotate(ServerAccess(access, i).GetStatus(&reply), "no pserver went back"));
+    const Status answer = ServerAccess(access, i).GetStatus(&reply);
+    if (IsGone(access, i, answer)) continue;
+    TD_RETURN_IF_ERROR(Annotate(answer, "no pserver went back"));
     found.Add(reply);
   }
   if (!found.Apart()) return OkStatus();

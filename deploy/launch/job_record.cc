@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
 #include "common/base/files.h"
 
 namespace tandem::deploy {
@@ -157,6 +159,21 @@ StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir) {
                       word("text")});
   }
   return events;
+}
+
+PserverChanges ReadPserverChanges(const std::string& log_dir) {
+  PserverChanges changes;
+  const StatusOr<std::vector<JobEvent>> events = ReadEvents(log_dir);
+  if (!events.ok()) return changes;
+  for (const JobEvent& e : *events) {
+    int index = 0;
+    if (!absl::SimpleAtoi(absl::StripPrefix(e.process, "pserver "), &index)) continue;
+    if (e.event == "drained") changes.drained.insert(index);
+    if (e.event != "added") continue;
+    changes.added[index] = e.text;
+    changes.drained.erase(index);
+  }
+  return changes;
 }
 
 Status CheckNotOver(const std::string& log_dir, const JobRecord& record) {

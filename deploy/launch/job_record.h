@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,7 +44,7 @@ Status CheckFolderFree(const std::string& log_dir);
 struct JobEvent {
   std::string time;     // UTC, ISO 8601
   std::string event;    // started, ended, silent, restarted, lost, joined,
-                        // stopping, failed, done, cut
+                        // added, drained, left, stopping, failed, done, cut
   std::string process;  // "pserver 0"; empty: the job
   int64_t pid = 0;      // 0: none
   std::string text;     // "exit code 0", ...
@@ -50,6 +52,13 @@ struct JobEvent {
 // Adds a line; what cannot be written is left out, as the job matters more.
 void AddEvent(const std::string& log_dir, const JobEvent& event);
 StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir);
+// Pservers that came to a running job, or are not needed any more, as `tandem rebalance` and
+// `tandem drain` noted it in events.jsonl.
+struct PserverChanges {
+  std::map<int, std::string> added;  // "host:port"
+  std::set<int> drained;             // they serve nothing and take nothing: may be stopped
+};
+PserverChanges ReadPserverChanges(const std::string& log_dir);
 // OK while the job of this folder may be running, as far as its last event tells; else
 // FAILED_PRECONDITION with how it ended.
 Status CheckNotOver(const std::string& log_dir, const JobRecord& record);

@@ -233,6 +233,7 @@ void Supervisor::CollectEnded() {
   }
   if (phase_ == Phase::kRunning && stop_signal_ == 0) {
     LoseRanks(ended);
+    LetGo(ended);
     Restart(ended);
     LoseRanks(ended);  // of those that do not come again
     Blame(ended);
@@ -241,10 +242,27 @@ void Supervisor::CollectEnded() {
   if (phase_ == Phase::kStoppingPservers && !failure_ && stop_signal_ == 0) Blame(ended);
 }
 
+// A pserver that was told to stop while trainers go on: by somebody else, as tandemrun does it
+// last.
+bool Supervisor::WasStopped(Child& child) const {
+  return child.plan->role == Role::kPserver && child.process->Poll()->ok() &&
+         phase_ == Phase::kRunning && AnyRunning(Role::kTrainer);
+}
+
+void Supervisor::LetGo(std::vector<Child*>& ended) {
+  std::erase_if(ended, [this](Child* child) {
+    if (!WasStopped(*child)) return false;
+    if (!ReadPserverChanges(plan_.log_dir).drained.contains(child->plan->rank)) return false;
+    Note("left", child->plan->Name(), child->process->pid(), "it was drained");
+    return true;
+  });
+}
+
 void Supervisor::Restart(std::vector<Child*>& ended) {
   for (size_t i = 0; i < ended.size();) {
     Child* const old = ended[i];
-    if (old->process->Poll()->signal == 0 || !MayRestart(*old->plan)) {
+    const bool lost = old->process->Poll()->signal != 0 || WasStopped(*old);
+    if (!lost || !MayRestart(*old->plan)) {
       ++i;
       continue;
     }
@@ -262,9 +280,10 @@ void Supervisor::StartAgain(Child& old, bool member) {
   const ExitState exit = *old.process->Poll();
   ++restarts_;
   Note("restarted", plan.Name(), 0, absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
-  std::fprintf(stderr, "%s: %s was killed by %s; starting it again (%d of %d)\n", options_.name,
-               plan.Name().c_str(), SignalName(exit.signal).c_str(), restarts_,
-               options_.max_restarts);
+  const std::string how =
+      exit.signal == 0 ? "told to stop" : "killed by " + SignalName(exit.signal);
+  std::fprintf(stderr, "%s: %s was %s; starting it again (%d of %d)\n", options_.name,
+               plan.Name().c_str(), how.c_str(), restarts_, options_.max_restarts);
   Replace(old, member);
 }
 
@@ -287,9 +306,7 @@ void Supervisor::Blame(const std::vector<Child*>& ended) {
   Child* culprit = nullptr;
   for (Child* child : ended) {
     const ExitState& exit = *child->process->Poll();
-    const bool early = phase_ == Phase::kRunning && child->plan->role == Role::kPserver &&
-                       AnyRunning(Role::kTrainer);
-    if (exit.ok() && !early) continue;
+    if (exit.ok() && !WasStopped(*child)) continue;
     // Those that ended between two looks are taken as simultaneous: cause before consequence.
     if (culprit == nullptr || (IsConsequence(*culprit->process->Poll()) && !IsConsequence(exit))) {
       culprit = child;

@@ -58,6 +58,9 @@ class Supervisor {
   // Admits those that are ready, and kills those that others have waited for in vain: they hang.
   void HearRanks();
   void CollectEnded();
+  bool WasStopped(Child& child) const;
+  // Takes pservers out of `ended` that were drained: nobody needs them.
+  void LetGo(std::vector<Child*>& ended);
   // Starts those again that died and can return, and takes them out of `ended`.
   void Restart(std::vector<Child*>& ended);
   bool MayRestart(const ProcessPlan& plan) const;

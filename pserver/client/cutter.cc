@@ -170,7 +170,8 @@ Status Cutter::FindServers() {
   Mover mover(carrier_, addresses_,
               {.job = options_.job,
                .call_timeout = options_.call_timeout,
-               .patience = options_.call_timeout});
+               .patience = options_.call_timeout,
+               .drained = options_.drained});
   TD_ASSIGN_OR_RETURN(servers_, mover.Where());
   return OkStatus();
 }

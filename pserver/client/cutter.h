@@ -26,6 +26,7 @@ struct CutterOptions {
   Duration call_timeout = std::chrono::seconds(5);     // to hold pushes
   Duration write_timeout = std::chrono::seconds(600);  // for the servers' writing
   Duration lease = std::chrono::seconds(2);            // pushes are held no longer
+  std::set<int> drained;                               // MoverOptions
 };
 struct ServerCut {
   int server = 0;

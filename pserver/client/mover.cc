@@ -150,7 +150,8 @@ StatusOr<std::vector<ServedBuckets>> Mover::Where() {
     for (size_t i = 0; i < addresses_.size(); ++i) {
       const auto server = static_cast<int>(i);
       ExchangeMapReply reply;
-      const bool may_be_gone = server >= first_servers_ && !all.OwnsAny(server);
+      const bool needed = server < first_servers_ && !options_.drained.contains(server);
+      const bool may_be_gone = !needed && !all.OwnsAny(server);
       const Status told =
           Exchange(server, all, may_be_gone ? kMayBeGone : options_.patience, &reply);
       if (may_be_gone && IsLost(told.code())) continue;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct MoverOptions {
   Duration patience = std::chrono::seconds(60);     // with a server that does not answer
   Duration lease = std::chrono::seconds(2);         // buckets are frozen no longer
   size_t parcel_bytes = 4 << 20;                    // of what is frozen together, about
+  std::set<int> drained;                            // servers that were, and may be gone
 };
 struct ServedBuckets {
   int server = 0;
@@ -77,9 +79,9 @@ class Mover {
   Status Add(const std::string& address);
   // Who serves what, servers that others know of among them, after every server was told what the
   // others know: moves that somebody left unfinished are completed by that, and a server that is
-  // leaving and has no buckets then may go for good. Servers that came later,
-  // serve nothing and do not answer are gone, and left out. UNAVAILABLE naming another one that
-  // does not answer, or when others move buckets for longer than options.patience.
+  // leaving and has no buckets then may go for good. Servers that came later
+  // or were drained, serve nothing and do not answer are gone, and left out. UNAVAILABLE naming
+  // another one that does not answer, or when others move buckets for longer than options.patience.
   StatusOr<std::vector<ServedBuckets>> Where();
   // From now on this server takes no buckets, and none are on their way to it, of whomever: it is
   // leaving, until Stay. UNAVAILABLE when some are, for longer than options.patience.

@@ -1,6 +1,9 @@
-// tandemrun --max_restarts: trainers and pservers are killed in the middle of a sync job; their
-// successors take up the step, and the final parameters are those of an undisturbed job.
+// tandemrun --max_restarts: trainers and pservers are killed, or told to stop, in the middle of a
+// sync job; their successors take up the step, and the final parameters are those of an undisturbed
+// job. A pserver that was drained needs none.
 #include <signal.h>
+
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
@@ -10,12 +13,14 @@ namespace tandem {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class RestartsTest : public JobTest {
  protected:
   struct Kill {
     const char* when;
     const char* program;
+    int signal = SIGKILL;
   };
   // The job ends with the parameters of the undisturbed one.
   void ExpectNoChange(const std::vector<std::string>& restarting, const std::vector<Kill>& kills) {
@@ -32,13 +37,22 @@ class RestartsTest : public JobTest {
       ASSERT_TRUE(job->WaitForText(kill_at.when)) << job->Output();
       const std::vector<pid_t> there = ChildrenOf(job->pid(), kill_at.program);
       ASSERT_EQ(there.size(), 2u) << job->Output();
-      kill(there[static_cast<size_t>(which++ % 2)], SIGKILL);
+      kill(there[static_cast<size_t>(which++ % 2)], kill_at.signal);
     }
     EXPECT_EQ(job->Wait(), 0) << job->Output();
     EXPECT_THAT(job->Output(),
                 HasSubstr(absl::StrFormat("starting it again (%d of 20)", kills.size())));
     EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
   }
+  // `tandem ARGS LOGS`, to its end, which must be good.
+  std::string Tandem(std::vector<std::string> args, const std::string& job) {
+    args.push_back(Path(job + ".log"));
+    ChildProcess command("tandem", args, {}, Path("tandem-" + std::to_string(commands_++)));
+    EXPECT_EQ(command.Wait(), 0) << command.Output();
+    return command.Output();
+  }
+
+  int commands_ = 0;
 };
 
 TEST_F(RestartsTest, KilledTrainersAndPserversChangeNoBit) {
@@ -54,6 +68,41 @@ TEST_F(RestartsTest, TrainersGivePserversWhatTheyLack) {
   ExpectNoChange({"--max_restarts=20", "--pserver_data_dir=" + Path("data"),
                   "--durability=replayable", "--keep_pushes_mb=64"},
                  {{"step=60 ", "tandem-pserver"}, {"step=140 ", "tandem-pserver"}});
+}
+
+TEST_F(RestartsTest, PserversThatAreToldToStopComeAgain) {
+  ExpectNoChange(
+      {"--max_restarts=20", "--pserver_data_dir=" + Path("data")},
+      {{"step=20 ", "tandem-pserver", SIGTERM}, {"step=80 ", "tandem-pserver", SIGTERM}});
+}
+
+// The job and everybody who looks at it go on without it.
+TEST_F(RestartsTest, APserverThatWasDrainedMayBeStopped) {
+  const auto job = StartJob(
+      "drained",
+      {"--servers=2", "--workers=2", "--durability=logged", "--pserver_data_dir=" + Path("data")},
+      {"--epochs=1000"});
+  ASSERT_TRUE(job->WaitForText("step=50 ")) << job->Output();
+  EXPECT_THAT(Tandem({"drain", "--pserver=1"}, "drained"), HasSubstr("whoever started it may"));
+  pid_t drained = 0;
+  for (const auto& event : nlohmann::json::parse(Tandem({"events", "-o", "json"}, "drained"))) {
+    if (event["process"] == "pserver 1" && event["event"] == "started") drained = event["pid"];
+  }
+  ASSERT_NE(drained, 0);
+  EXPECT_THAT(Tandem({"status"}, "drained"), Not(HasSubstr("gone")));
+  kill(drained, SIGTERM);
+  ASSERT_TRUE(WaitUntil(
+      [&] { return Tandem({"events"}, "drained").find("it was drained") != std::string::npos; }));
+  const int before = StepOf(*job);
+  EXPECT_TRUE(WaitUntil([&] { return StepOf(*job) > before + 50 || job->Ended(); }));
+  EXPECT_FALSE(job->Ended()) << job->Output();
+  const std::string status = Tandem({"status"}, "drained");
+  EXPECT_THAT(status, HasSubstr("drained, gone"));
+  EXPECT_THAT(status, Not(HasSubstr("problem")));
+  EXPECT_THAT(Tandem({"save"}, "drained"), HasSubstr("pserver 1: was drained, and is gone"));
+  EXPECT_THAT(Tandem({"rebalance"}, "drained"), Not(HasSubstr("pserver 1")));
+  job->Signal(SIGTERM);
+  EXPECT_EQ(job->Wait(), 128 + SIGTERM) << job->Output();
 }
 
 TEST_F(RestartsTest, WithoutItTheJobEnds) {

@@ -13,6 +13,7 @@
 
 #include "common/base/status.h"
 #include "common/base/stop_request.h"
+#include "deploy/launch/job_record.h"
 #include "tests/unit/deploy/launcher_fixture.h"
 
 namespace tandem::deploy {
@@ -139,6 +140,33 @@ TEST_F(LauncherTest, PserverThatEndsEarlyIsAFailure) {
   EXPECT_THAT(Err(), HasSubstr("pserver 0 on host"));
   EXPECT_THAT(Err(), HasSubstr("ended with exit code 0 before the trainers did"));
   EXPECT_TRUE(AllGone({"trainer.0.pid"}));
+}
+
+// The folder's events say that nobody needs it.
+TEST_F(LauncherTest, PserverThatWasDrainedMayEnd) {
+  server_script_ = Script("server", "echo > $D/up\nawait drained");
+  trainer_script_ = Script("trainer", kWaitForEver);
+  Launch({"--servers=1", "--workers=1"});
+  ASSERT_TRUE(WaitUntil([&] { return Exists("up"); }));
+  AddEvent(dir_ + "/log", {"", "drained", "pserver 0", 0, ""});
+  Script("drained", "true");
+  ASSERT_TRUE(
+      WaitUntil([&] { return Read("log/events.jsonl").find("left") != std::string::npos; }));
+  ASSERT_TRUE(WaitUntil([&] { return !Read("trainer.0.pid").empty(); }));
+  launcher_->Signal(SIGTERM);
+  EXPECT_EQ(WaitForLauncher(), 128 + SIGTERM) << Err();
+  EXPECT_THAT(Err(), Not(HasSubstr("failed")));
+}
+
+TEST_F(LauncherTest, PserverThatIsToldToStopComesAgain) {
+  server_script_ = Script("server", std::string("[ -e $D/first ] || { echo > $D/first; await "
+                                                "trainer.0.pid; exit 0; }\n") +
+                                        kGoodServer);
+  trainer_script_ = Script("trainer", "echo $$ > $D/trainer.0.pid\nawait server.0.pid");
+  Launch(
+      {"--servers=1", "--workers=1", "--max_restarts=1", "--pserver_data_dir=" + dir_ + "/data"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_THAT(Err(), HasSubstr("pserver 0 was told to stop; starting it again (1 of 1)"));
 }
 
 TEST_F(LauncherTest, PserverMustEndWithZero) {
