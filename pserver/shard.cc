@@ -281,8 +281,8 @@ Status Shard::CheckStep(const PushHead& head) {
   }
   if (config_.mode != ShardMode::kSync) return OkStatus();
   if (head.step != version_) {
-    return FailedPrecondition("trainer %d pushes for step %d, this server is at step %d%s", trainer,
-                              ShownStep(head.step), ShownStep(version_),
+    return FailedPrecondition("trainer %d pushes for step %d, this server is at step %d%s [TD4015]",
+                              trainer, ShownStep(head.step), ShownStep(version_),
                               head.step < version_ ? ": the push is stale"
                                                    : ": was it restored from an older checkpoint?");
   }

@@ -99,6 +99,15 @@ std::vector<ErrorCode> ServerStateErrors() {
        "trainer 1 has global_batch_size 64, trainer 0 has 32 [TD4014]; hint: give all trainers the "
        "same job file and flags; a job with other settings can begin here when the trainers of "
        "this one have ended (one that was killed, when it has been silent for 60 s)"},
+      {4015, "a push for another step",
+       "in sync mode a server takes pushes of the step that it is at, and this one is of another",
+       "tandem restore while trainers went on; a client that counts its steps otherwise, or does "
+       "not "
+       "begin with the version that init_or_fetch gives",
+       "start the trainers again: they begin at the servers' step; in a client of one's own push "
+       "step N when the version is N",
+       "trainer 0 pushes for step 8, this server is at step 6: was it restored from an older "
+       "checkpoint? [TD4015]"},
   };
 }
 
@@ -111,7 +120,7 @@ std::vector<ErrorCode> PserverErrors() {
        "take",
        "it is not running, or starts slowly from a large checkpoint; a wrong --pservers",
        "tandem status LOG_DIR; the server's log; --start_timeout_ms waits longer",
-       "pserver 1 of 1 at 127.0.0.1:1 did not answer for 3 s: is it running, is the address right? "
+       "pserver 0 (127.0.0.1:1) did not answer for 3 s: is it running, is the address right? "
        "[TD4001]"},
       {4002, "a server of another job", "the caller and the server name different jobs",
        "two jobs at one address; another --name; a server from yesterday",

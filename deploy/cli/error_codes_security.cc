@@ -155,6 +155,13 @@ std::vector<ErrorCode> RunningErrors() {
        "tandem status LOG_DIR looks at it, tandem drain LOG_DIR stops it; --log_dir=OTHER",
        "job j of ./log-j still runs (tandemrun, pid 4711), and the folder is its own [TD7011]; "
        "hint: tandem drain ./log-j stops it; --log_dir=DIR starts another job beside it"},
+      {7012, "checkpoints of several steps",
+       "in sync mode pservers go back to one step, and what they wrote last is of several",
+       "tandem save while trainers push: each server writes at a moment of its own",
+       "tandem save while nobody trains, or --checkpoint_every_steps of the pservers",
+       "no pserver went back: in sync mode their checkpoints must be of one step, and these are of "
+       "versions 17 and 18 [TD7012]; hint: tandem save while nobody trains, or "
+       "--checkpoint_every_steps of the pservers"},
   };
 }
 

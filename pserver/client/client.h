@@ -89,7 +89,7 @@ struct PsOptions {
   Duration lost_after = std::chrono::seconds(900);
   // kASync: gradients g of slices become g + this * g * g * (w - what their trainer pulled last).
   double delay_compensation = 0;
-  // Called about once a second while Connect waits: "waiting for pserver 1 of 2 at 127.0.0.1:1234
+  // Called about once a second while Connect waits: "waiting for pserver 1 (127.0.0.1:1234)
   // (12 s of 60 s)". May be empty.
   std::function<void(const std::string&)> on_wait;
   // Asked some times a second while Connect waits: true ends it (CANCELLED). Empty: never.

@@ -133,24 +133,24 @@ Status GrpcCarrier::WaitForServers() {
 
 Status GrpcCarrier::WaitForServer(const Server& server, Time start) {
   const Time deadline = start + options_.start_timeout;
-  const std::string where = absl::StrFormat("pserver %d of %d at %s", server.index + 1,
-                                            servers_.size(), ToString(server.endpoint));
   Time next_message = SteadyNow() + std::chrono::milliseconds(500);
   while (!ConnectedBy(*server.channel, std::min({deadline, next_message, SteadyNow() + kLook}))) {
     const Time now = SteadyNow();
-    if (options_.stop && options_.stop()) return Cancelled("told to stop while %s was away", where);
+    if (options_.stop && options_.stop())
+      return Cancelled("told to stop while %s was away", server.name);
     if (now >= deadline) {
       return Unavailable(
-          "%s did not answer for %.0f s: is it running, is the address right? [TD4001]", where,
-          Seconds(options_.start_timeout));
+          "%s did not answer for %.0f s: is it running, is the address right? [TD4001]",
+          server.name, Seconds(options_.start_timeout));
     }
     if (now < next_message) continue;
     // What will not be better in a minute is said now.
     const Status probe = ProbeConnection(server.endpoint, options_.tls, ServerUri());
-    if (!probe.ok() && probe.code() != StatusCode::kUnavailable) return Annotate(probe, where);
+    if (!probe.ok() && probe.code() != StatusCode::kUnavailable)
+      return Annotate(probe, server.name);
     next_message = SteadyNow() + std::chrono::seconds(1);
     if (options_.on_wait) {
-      options_.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", where,
+      options_.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", server.name,
                                        Seconds(SteadyNow() - start),
                                        Seconds(options_.start_timeout)));
     }

@@ -82,7 +82,7 @@ class Faults(Test):
         client.push(0, 1.0, {"other": grads["other"]})
         refused = self.ask(servers, "restore")
         self.assertEqual((refused.returncode, refused.stdout), (78, ""), refused.stderr)
-        self.assertIn("versions 0 and 1", refused.stderr)
+        self.assertIn("versions 0 and 1 [TD7012]", refused.stderr)
         self.assertEqual([s.version for s in client.status()], [1, 1])
 
         self.assertEqual(self.ask(servers, "save").stderr, "")

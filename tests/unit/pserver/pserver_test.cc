@@ -286,9 +286,9 @@ TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
   const auto client = Client(0, 1, options);
   EXPECT_EQ(client.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(client.status().message()),
-              HasSubstr("pserver 2 of 2 at " + absent + " did not answer for 2 s"));
+              HasSubstr("pserver 1 (" + absent + ") did not answer for 2 s"));
   ASSERT_GE(messages.size(), 2u);
-  EXPECT_THAT(messages[1], HasSubstr("waiting for pserver 2 of 2 at " + absent + " ("));
+  EXPECT_THAT(messages[1], HasSubstr("waiting for pserver 1 (" + absent + ") ("));
   EXPECT_THAT(messages[1], HasSubstr(" s of 2 s)"));
 
   // Who is told to stop meanwhile does.

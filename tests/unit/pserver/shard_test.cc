@@ -114,7 +114,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
   };
   const std::vector<Case> cases = {
       {"stale", [](PushHead& h) { h.step = 0; }, StatusCode::kFailedPrecondition,
-       "step 1, this server is at step 2: the push is stale"},
+       "step 1, this server is at step 2: the push is stale [TD4015]"},
       {"future", [](PushHead& h) { h.step = 5; }, StatusCode::kFailedPrecondition, "at step 2"},
       {"unknown variable", [](PushHead& h) { h.slices[0].variable = "fc_0.ww"; },
        StatusCode::kNotFound, "did you mean \"fc_0.w\""},
