@@ -73,7 +73,9 @@ class NcclCommunicator final : public Communicator {
   Status Settle(NcclResult result, const char* what, NcclComm comm, Time deadline);
   StatusOr<bool> Settled(NcclComm comm, const char* what) const;
   Status AsyncErrors() const;
-  Status Error(NcclResult result, const char* what, NcclComm comm) const;
+  Status Error(NcclResult result, const char* what, NcclComm comm) const {
+    return NcclError(nccl_, result, what, comm);
+  }
   void Fail(const Status& status) TD_EXCLUDES(mu_);
   void AbortComms();
   void Close();
@@ -427,27 +429,15 @@ Status NcclCommunicator::AsyncErrors() const {
   return OkStatus();
 }
 
-Status NcclCommunicator::Error(NcclResult result, const char* what, NcclComm comm) const {
-  const char* const more = comm == nullptr ? nullptr : nccl_.GetLastError(comm);
-  const std::string text =
-      absl::StrFormat("%s: %s%s%s", what, nccl_.GetErrorString(result),
-                      more == nullptr || *more == '\0' ? "" : ": ", more == nullptr ? "" : more);
-  switch (result) {
-    case NcclResult::kRemoteError:
-    case NcclResult::kSystemError:
-    case NcclResult::kUnhandledCudaError:
-      return Unavailable("%s", text);
-    case NcclResult::kInvalidUsage:
-      return InvalidArgument("%s", text);
-    default:
-      return Internal("%s", text);
-  }
-}
-
 // Behind this nothing of theirs touches anybody's memory.
 void NcclCommunicator::AbortComms() {
   if (comms_.empty()) return;
+  // One that is aborted alone frees its memory, and may wait for a kernel of the next for ever
+  // (NVIDIA/nccl#1013); in a group all are told before.
+  const bool together = comms_.size() > 1 && nccl_.version >= NcclLibrary::kVersionGroupAbort;
+  if (together) (void)nccl_.GroupStart();
   for (const NcclComm comm : comms_) (void)nccl_.CommAbort(comm);
+  if (together) (void)nccl_.GroupEnd();
   comms_.clear();
   all_ = inner_ = outer_ = nullptr;
   const Time deadline = SteadyNow() + kCloseTimeout;

@@ -107,4 +107,21 @@ StatusOr<NcclLibrary> OpenNccl(const std::string& path) {
   return nccl;
 }
 
+Status NcclError(const NcclLibrary& nccl, NcclResult result, const char* what, NcclComm comm) {
+  const char* const more = comm == nullptr ? nullptr : nccl.GetLastError(comm);
+  const std::string text =
+      absl::StrFormat("%s: %s%s%s", what, nccl.GetErrorString(result),
+                      more == nullptr || *more == '\0' ? "" : ": ", more == nullptr ? "" : more);
+  switch (result) {
+    case NcclResult::kRemoteError:
+    case NcclResult::kSystemError:
+    case NcclResult::kUnhandledCudaError:
+      return Unavailable("%s", text);
+    case NcclResult::kInvalidUsage:
+      return InvalidArgument("%s", text);
+    default:
+      return Internal("%s", text);
+  }
+}
+
 }  // namespace tandem

@@ -47,6 +47,7 @@ struct NcclConfig {
 struct NcclLibrary {
   // Non-blocking communicators that end by CommAbort whatever they wait for.
   static constexpr int kVersionMin = 21800;
+  static constexpr int kVersionGroupAbort = 22200;  // CommAbort in a group
 
   int version = 0;  // 22809 is 2.28.9
 
@@ -77,6 +78,9 @@ struct NcclLibrary {
   NcclResult (*GroupEnd)();
 };
 static_assert(std::is_trivially_copyable_v<NcclUniqueId>);
+
+// What went wrong: in `what`, of `comm` (nullptr: of none). REQUIRES: result is an error.
+Status NcclError(const NcclLibrary& nccl, NcclResult result, const char* what, NcclComm comm);
 
 // "2.28.9"
 std::string NcclVersionText(int version);

@@ -124,6 +124,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   const ModeOptions options_;
   Scope* scope_ = nullptr;
   int told_steps_ = 0;  // AverageSteps, as told
+  int64_t first_step_ = -1;
   CollectiveProgram program_{options_};
   std::vector<std::unique_ptr<CommBucket>> buckets_;
   FlatPool flats_;  // of buckets that borrow theirs
@@ -206,7 +207,10 @@ Status CollectiveMode::ConnectDevices(const WorldConfig& world) {
   config.operation_timeout = options_.step_timeout;
   TD_ASSIGN_OR_RETURN(control_, Connect(world, config, {options_.carrier}));
   TD_RETURN_IF_ERROR(AgreeOnJob());
-  for (int i = 0; i < options_.comm_num; ++i) {
+  // One orders its own operations. Several that take turns would begin one another's on their
+  // threads, in the midst of what the compute stream records.
+  const int count = options_.one_comm_at_a_time ? 1 : options_.comm_num;
+  for (int i = 0; i < count; ++i) {
     const NcclOptions one = {.number = i,
                              .start_timeout = options_.start_timeout,
                              .operation_timeout = options_.step_timeout,
@@ -216,8 +220,8 @@ Status CollectiveMode::ConnectDevices(const WorldConfig& world) {
     communicators_.push_back(std::move(communicator));
   }
   if (options_.rank == 0) {
-    LOG(INFO) << "NCCL " << NcclVersionText(nccl_.version) << ", " << options_.comm_num
-              << " communicators of " << options_.ranks << " devices";
+    LOG(INFO) << "NCCL " << NcclVersionText(nccl_.version) << ", " << count << " communicators of "
+              << options_.ranks << " devices";
   }
   return OkStatus();
 }
@@ -275,6 +279,7 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   TD_RETURN_IF_ERROR(program_.slots().Scatter(hosts(), state, scope, deadline));
   TD_RETURN_IF_ERROR(program_.params().Scatter(hosts(), state, scope, deadline));
   if (dgc()) TD_RETURN_IF_ERROR(dgc()->Split(scope, agreed, options_.ranks));
+  first_step_ = agreed;
   return agreed;
 }
 
@@ -374,8 +379,12 @@ StatusOr<int> CollectiveMode::Register(const CommNode& node) {
 
 void CollectiveMode::Start(int index, int64_t step, CommDone* done) {
   const Flight flight = {buckets_[static_cast<size_t>(index)].get(), step, done};
+  // NCCL connects at the first operations, and code is loaded: what waits for the device then must
+  // not find one communicator's kernel on this rank and another's on the next.
+  const bool first_of_devices = control_ != nullptr && step == first_step_;
+  const bool in_turn = options_.one_comm_at_a_time || first_of_devices;
   // One communicator runs one operation after another by itself.
-  if (!options_.one_comm_at_a_time || communicators_.size() == 1) return Launch(flight, nullptr);
+  if (!in_turn || communicators_.size() == 1) return Launch(flight, nullptr);
   {
     MutexLock lock(mu_);
     waiting_.push_back(flight);

@@ -107,8 +107,8 @@ Status CheckAllCanGoBack(const ParsedArgs& args) {
   if (!found.Apart()) return OkStatus();
   return FailedPrecondition(
       "no pserver went back: in sync mode their checkpoints must be of one step, and these are of "
-      "versions %s [TD7012]; hint: tandem save while nobody trains, or --checkpoint_every_steps of the "
-      "pservers",
+      "versions %s [TD7012]; hint: tandem save while nobody trains, or --checkpoint_every_steps of "
+      "the pservers",
       absl::StrJoin(found.versions, " and "));
 }
 

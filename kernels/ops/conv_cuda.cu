@@ -9,6 +9,49 @@
 namespace tandem {
 namespace {
 
+// ---- cuDNN, and what it refuses
+// ------------------------------------------------------------------
+
+// What cuDNN turns down only when it runs is done by plain loops, from the first run on: a graph is
+// recorded later.
+template <typename T>
+class DnnOrPlain {
+ public:
+  template <typename Parts>
+  static StatusOr<DnnOrPlain> Make(const OpView& view, const ConvShape& s,
+                                   const PrepareContext& ctx, const Parts& parts) {
+    DnnOrPlain both;
+    TD_ASSIGN_OR_RETURN(both.dnn_, DnnConvolution::Make(view, s, ctx, parts));
+    TD_ASSIGN_OR_RETURN(both.plain_, PlainConvolution<T>::Make(view, s, ctx, parts));
+    return both;
+  }
+  size_t workspace() const { return dnn_.workspace(); }
+  Status Forward(const KernelArgs& args, const void* x, const void* w, void* y) {
+    const auto run = [&](auto& conv) { return conv.Forward(args, x, w, y); };
+    return First(forward_refused_, run);
+  }
+  Status Input(const KernelArgs& args, const void* x, const void* w, const void* gy, void* gx) {
+    const auto run = [&](auto& conv) { return conv.Input(args, x, w, gy, gx); };
+    return First(input_refused_, run);
+  }
+  Status Filter(const KernelArgs& args, const void* x, const void* gy, void* gw) {
+    const auto run = [&](auto& conv) { return conv.Filter(args, x, gy, gw); };
+    return First(filter_refused_, run);
+  }
+
+ private:
+  template <typename Fn>
+  Status First(bool& refused, const Fn& run) {
+    const Status status = refused ? OkStatus() : run(dnn_);
+    refused |= status.code() == StatusCode::kUnimplemented;
+    return refused ? run(plain_) : status;
+  }
+
+  DnnConvolution dnn_;
+  PlainConvolution<T> plain_;
+  bool forward_refused_ = false, input_refused_ = false, filter_refused_ = false;
+};
+
 // ---- The operators ------------------------------------------------------------------------------
 
 template <typename Conv>
@@ -113,19 +156,22 @@ struct TransposeBackward {
 
 template <typename Body, StatusOr<ConvShape> (*shape)(const OpView&)>
 KernelRow Row(const char* op) {
-  using Dnn = DnnConvolution;
   using Half = __half;
   using Brain = __nv_bfloat16;
+  using Dnn32 = DnnOrPlain<float>;
+  using Dnn16 = DnnOrPlain<Half>;
+  using DnnB16 = DnnOrPlain<Brain>;
   using F32 = PlainConvolution<float>;
   using F16 = PlainConvolution<Half>;
   using BF16 = PlainConvolution<Brain>;
-  return {op,
-          {{"cudnn", ByType<Prepare<Dnn, shape, Body::Parts, Body::template Call<Dnn, float>>,
-                            Prepare<Dnn, shape, Body::Parts, Body::template Call<Dnn, Half>>,
-                            Prepare<Dnn, shape, Body::Parts, Body::template Call<Dnn, Brain>>>},
-           {"plain", ByType<Prepare<F32, shape, Body::Parts, Body::template Call<F32, float>>,
-                            Prepare<F16, shape, Body::Parts, Body::template Call<F16, Half>>,
-                            Prepare<BF16, shape, Body::Parts, Body::template Call<BF16, Brain>>>}}};
+  return {
+      op,
+      {{"cudnn", ByType<Prepare<Dnn32, shape, Body::Parts, Body::template Call<Dnn32, float>>,
+                        Prepare<Dnn16, shape, Body::Parts, Body::template Call<Dnn16, Half>>,
+                        Prepare<DnnB16, shape, Body::Parts, Body::template Call<DnnB16, Brain>>>},
+       {"plain", ByType<Prepare<F32, shape, Body::Parts, Body::template Call<F32, float>>,
+                        Prepare<F16, shape, Body::Parts, Body::template Call<F16, Half>>,
+                        Prepare<BF16, shape, Body::Parts, Body::template Call<BF16, Brain>>>}}};
 }
 
 }  // namespace

@@ -40,6 +40,11 @@ struct DnnOutput {
     return cudnnGetConvolutionForwardAlgorithm_v7(dnn, d.x.get(), d.w.get(), d.conv.get(),
                                                   d.y.get(), room, count, proposals);
   }
+  static cudnnStatus_t Workspace(cudnnHandle_t dnn, const DnnConvDescriptors& d, Algo algo,
+                                 size_t* bytes) {
+    return cudnnGetConvolutionForwardWorkspaceSize(dnn, d.x.get(), d.w.get(), d.conv.get(),
+                                                   d.y.get(), algo, bytes);
+  }
   static cudnnStatus_t Run(const DnnWork& work, const DnnConvDescriptors& d, Algo algo,
                            const void* x, const void* w, void* y) {
     return cudnnConvolutionForward(work.dnn, &kDnnOne, d.x.get(), x, d.w.get(), w, d.conv.get(),
@@ -57,6 +62,11 @@ struct DnnInputGrad {
                                Proposal* proposals) {
     return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, d.w.get(), d.y.get(), d.conv.get(),
                                                        d.x.get(), room, count, proposals);
+  }
+  static cudnnStatus_t Workspace(cudnnHandle_t dnn, const DnnConvDescriptors& d, Algo algo,
+                                 size_t* bytes) {
+    return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, d.w.get(), d.y.get(), d.conv.get(),
+                                                        d.x.get(), algo, bytes);
   }
   static cudnnStatus_t Run(const DnnWork& work, const DnnConvDescriptors& d, Algo algo,
                            const void* w, const void* gy, void* gx) {
@@ -76,6 +86,11 @@ struct DnnFilterGrad {
                                Proposal* proposals) {
     return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, d.x.get(), d.y.get(), d.conv.get(),
                                                          d.w.get(), room, count, proposals);
+  }
+  static cudnnStatus_t Workspace(cudnnHandle_t dnn, const DnnConvDescriptors& d, Algo algo,
+                                 size_t* bytes) {
+    return cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn, d.x.get(), d.y.get(), d.conv.get(),
+                                                          d.w.get(), algo, bytes);
   }
   static cudnnStatus_t Run(const DnnWork& work, const DnnConvDescriptors& d, Algo algo,
                            const void* x, const void* gy, void* gw) {
@@ -99,7 +114,8 @@ class DnnConvPart {
   // UNIMPLEMENTED when nothing serves.
   Status Search(const OpView& view, const ConvShape& s, const PrepareContext& ctx,
                 const DnnConvDescriptors& d);
-  // As chosen, or else by the heuristics, within `work`.
+  // As chosen, or else by the heuristics, within `work`. UNIMPLEMENTED when cuDNN does not serve
+  // it: nothing was begun.
   Status Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a, const void* b,
              void* out);
   size_t workspace() const { return chosen_.has_value() ? chosen_->workspace : 0; }
@@ -134,7 +150,11 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
     const bool serves =
         p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
         std::none_of(all.begin(), all.end(), [&](const auto& a) { return a.algo == p.algo; });
-    if (serves) all.push_back({p.algo, p.memory});
+    // p.memory may be for another math type than that of the descriptors.
+    size_t bytes = 0;
+    if (serves && Part::Workspace(dnn, d, p.algo, &bytes) == CUDNN_STATUS_SUCCESS) {
+      all.push_back({p.algo, bytes});
+    }
   }
   return all;
 }
@@ -209,7 +229,7 @@ Status DnnConvPart<Part>::Run(const DnnWork& work, const DnnConvDescriptors& d, 
     }
   }
   if (!chosen_.has_value()) {
-    return Internal("cuDNN has no algorithm for this convolution within %d bytes", work.bytes);
+    return Unimplemented("cuDNN has no algorithm for this convolution within %d bytes", work.bytes);
   }
   return DnnStatus(Part::Run(work, d, chosen_->algo, a, b, out), Part::kName);
 }

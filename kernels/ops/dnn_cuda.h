@@ -7,9 +7,18 @@
 
 namespace tandem {
 
+// UNIMPLEMENTED where cuDNN does not serve this: others may.
 inline Status DnnStatus(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) return OkStatus();
-  return Internal("cuDNN, %s: %s", what, cudnnGetErrorString(status));
+  char why[256] = "";
+  cudnnGetLastErrorString(why, sizeof(why));
+  const std::string text =
+      absl::StrFormat("cuDNN, %s: %s %s", what, cudnnGetErrorString(status), why);
+  // One number for each reason, below the next kind of error.
+  constexpr int kReasons = 1000;
+  const bool unserved =
+      status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_NOT_SUPPORTED + kReasons;
+  return unserved ? Unimplemented("%s", text) : Internal("%s", text);
 }
 
 template <typename Descriptor>

@@ -1,4 +1,6 @@
 // CUDA kernels of fc and matmul by cuBLASLt; definitions in fc.cc and matmul.cc.
+#include <utility>
+
 #include "kernels/ops/cuda_kernels.h"
 #include "kernels/ops/cuda_reduce.h"
 #include "kernels/ops/half.h"
@@ -18,35 +20,60 @@ cudaDataType TypeOf(DType dtype) {
   return dtype == DType::kF16 ? CUDA_R_16F : dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
+struct ProductSizes {
+  int64_t m, n, k;
+  bool trans_a = false, trans_b = false;
+  int64_t batch = 1;
+  float alpha = 1.0f;
+  bool bias = false;  // f32, and only where C is
+};
+
+// As Product, by loops: a thread takes an element of C.
+template <typename In, typename Out>
+Status PlainProduct(const KernelArgs& args, const ProductSizes& s, const void* left,
+                    const void* right, const float* bias, void* out) {
+  const In *a = static_cast<const In*>(left), *b = static_cast<const In*>(right);
+  Out* c = static_cast<Out*>(out);
+  return ForEach(args, s.batch * s.m * s.n, [=] __device__(int64_t at) {
+    const int64_t row = Quotient(at, s.n), j = at - row * s.n;
+    const int64_t matrix = Quotient(row, s.m), i = row - matrix * s.m;
+    const In* x = a + matrix * s.m * s.k + (s.trans_a ? i : i * s.k);
+    const In* y = b + matrix * s.k * s.n + (s.trans_b ? j * s.k : j);
+    const int64_t step_x = s.trans_a ? s.m : 1, step_y = s.trans_b ? 1 : s.n;
+    float sum = 0.0f;
+    for (int64_t k = 0; k < s.k; ++k) sum += Wide(x[k * step_x]) * Wide(y[k * step_y]);
+    c[at] = Narrow<Out>(s.alpha * sum + (bias == nullptr ? 0.0f : bias[j]));
+  });
+}
+
 // C [m, n] = alpha op(A) op(B) (+ bias of the columns), row-major, op(A) being [m, k]; `batch` of
 // them one behind another. Sums are in f32. Which algorithm is cuBLASLt's own choice, made at the
-// first run, among those that give the same bits each time.
+// first run, among those that give the same bits each time. Where it has none (some vectors with a
+// bias), loops serve.
 class Product {
  public:
-  struct Sizes {
-    int64_t m, n, k;
-    bool trans_a = false, trans_b = false;
-    int64_t batch = 1;
-    float alpha = 1.0f;
-    bool bias = false;  // f32, and only where C is
-  };
+  using Sizes = ProductSizes;
 
   Product() = default;
   // `tf32`: f32 may be rounded to TF32 on its way into tensor cores.
   static StatusOr<Product> Make(const Sizes& sizes, DType in, DType out, bool tf32);
   // `workspace`: kWorkspace bytes.
-  Status Run(const CudaStream& work, const void* a, const void* b, const void* bias, void* c,
+  Status Run(const KernelArgs& args, const void* a, const void* b, const void* bias, void* c,
              void* workspace);
 
  private:
-  Status Choose(cublasLtHandle_t blas);
+  // False: cuBLASLt has no algorithm.
+  StatusOr<bool> Choose(cublasLtHandle_t blas);
+  Status RunPlain(const KernelArgs& args, const void* a, const void* b, const void* bias,
+                  void* c) const;
   template <typename T>
   cublasStatus_t Set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
     return cublasLtMatmulDescSetAttribute(&desc_, attribute, &value, sizeof(value));
   }
 
-  float alpha_ = 1.0f;
-  bool chosen_ = false;
+  Sizes sizes_{};
+  DType in_ = DType::kF32, out_ = DType::kF32;
+  bool chosen_ = false, plain_ = false;
   // cuBLASLt thinks in columns: C^T = op(B)^T op(A)^T, so B comes first.
   cublasLtMatmulDescOpaque_t desc_{};
   cublasLtMatrixLayoutOpaque_t a_{}, b_{}, c_{};
@@ -72,7 +99,9 @@ StatusOr<Product> Product::Make(const Sizes& s, DType in, DType out, bool tf32) 
   if (s.batch * s.m * s.n * s.k == 0) return Unimplemented("a product without elements");
   if (s.batch > INT32_MAX) return Unimplemented("more than 2^31 products");
   Product p;
-  p.alpha_ = s.alpha;
+  p.sizes_ = s;
+  p.in_ = in;
+  p.out_ = out;
   const auto compute =
       tf32 && in == DType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   TD_RETURN_IF_ERROR(BlasStatus(cublasLtMatmulDescInit(&p.desc_, compute, CUDA_R_32F), "product"));
@@ -91,7 +120,7 @@ StatusOr<Product> Product::Make(const Sizes& s, DType in, DType out, bool tf32) 
   return p;
 }
 
-Status Product::Choose(cublasLtHandle_t blas) {
+StatusOr<bool> Product::Choose(cublasLtHandle_t blas) {
   cublasLtMatmulPreferenceOpaque_t preference{};
   TD_RETURN_IF_ERROR(BlasStatus(cublasLtMatmulPreferenceInit(&preference), "preference"));
   const auto prefer = [&preference](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
@@ -110,31 +139,54 @@ Status Product::Choose(cublasLtHandle_t blas) {
   }
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  TD_RETURN_IF_ERROR(BlasStatus(cublasLtMatmulAlgoGetHeuristic(blas, &desc_, &b_, &a_, &c_, &c_,
-                                                               &preference, 1, &found, &count),
-                                "choosing an algorithm"));
-  if (count == 0) return Internal("cuBLASLt has no algorithm for this product");
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas, &desc_, &b_, &a_, &c_, &c_,
+                                                               &preference, 1, &found, &count);
+  // It says either of vectors whose epilogue it has not.
+  const bool unserved =
+      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+  if (!unserved) TD_RETURN_IF_ERROR(BlasStatus(status, "choosing an algorithm"));
+  if (unserved || count == 0) return false;
   algorithm_ = found.algo;
-  chosen_ = true;
-  return OkStatus();
+  return true;
 }
 
-Status Product::Run(const CudaStream& work, const void* a, const void* b, const void* bias, void* c,
+Status Product::RunPlain(const KernelArgs& args, const void* a, const void* b, const void* bias,
+                         void* c) const {
+  const auto* row = static_cast<const float*>(bias);
+  switch (in_) {
+    case DType::kF16:
+      return out_ == DType::kF32 ? PlainProduct<__half, float>(args, sizes_, a, b, row, c)
+                                 : PlainProduct<__half, __half>(args, sizes_, a, b, row, c);
+    case DType::kBF16:
+      return out_ == DType::kF32
+                 ? PlainProduct<__nv_bfloat16, float>(args, sizes_, a, b, row, c)
+                 : PlainProduct<__nv_bfloat16, __nv_bfloat16>(args, sizes_, a, b, row, c);
+    default:
+      return PlainProduct<float, float>(args, sizes_, a, b, row, c);
+  }
+}
+
+Status Product::Run(const KernelArgs& args, const void* a, const void* b, const void* bias, void* c,
                     void* workspace) {
-  if (bias != nullptr) {
+  const CudaStream& work = StreamOf(args);
+  if (bias != nullptr && !plain_) {
     TD_RETURN_IF_ERROR(BlasStatus(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias), "bias"));
   }
-  if (!chosen_) TD_RETURN_IF_ERROR(Choose(work.blas));
+  if (!std::exchange(chosen_, true)) {
+    TD_ASSIGN_OR_RETURN(const bool found, Choose(work.blas));
+    plain_ = !found;
+  }
+  if (plain_) return RunPlain(args, a, b, bias, c);
   const float zero = 0.0f;
-  return BlasStatus(cublasLtMatmul(work.blas, &desc_, &alpha_, b, &b_, a, &a_, &zero, c, &c_, c,
-                                   &c_, &algorithm_, workspace, kWorkspace, work.stream),
+  return BlasStatus(cublasLtMatmul(work.blas, &desc_, &sizes_.alpha, b, &b_, a, &a_, &zero, c, &c_,
+                                   c, &c_, &algorithm_, workspace, kWorkspace, work.stream),
                     "cublasLtMatmul");
 }
 
 // ---- matmul -------------------------------------------------------------------------------------
 
 Status RunMatmul(Product& product, const KernelArgs& args) {
-  return product.Run(StreamOf(args), args.in[0], args.in[1], nullptr, args.out[0], args.scratch);
+  return product.Run(args, args.in[0], args.in[1], nullptr, args.out[0], args.scratch);
 }
 
 StatusOr<Kernel> PrepareMatmul(const OpView& view, const PrepareContext& ctx) {
@@ -159,16 +211,14 @@ struct FcState {
 };
 
 Status RunFc(FcState& s, const KernelArgs& args) {
-  return s.product.Run(StreamOf(args), args.in[0], args.in[1], args.in[2], args.out[0],
-                       args.scratch);
+  return s.product.Run(args, args.in[0], args.in[1], args.in[2], args.out[0], args.scratch);
 }
 
 // 16 bits with a bias: the product in f32, in scratch, so that it is rounded once.
 template <typename T>
 Status RunFcHalf(FcState& s, const KernelArgs& args) {
   auto* sums = reinterpret_cast<float*>(static_cast<std::byte*>(args.scratch) + kWorkspace);
-  TD_RETURN_IF_ERROR(
-      s.product.Run(StreamOf(args), args.in[0], args.in[1], nullptr, sums, args.scratch));
+  TD_RETURN_IF_ERROR(s.product.Run(args, args.in[0], args.in[1], nullptr, sums, args.scratch));
   const float* bias = In<float>(args, 2);
   T* out = Out<T>(args, 0);
   const int64_t n = s.n;
@@ -201,12 +251,11 @@ template <typename T>
 Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
   const void *x = args.in[0], *w = args.in[1];
   const T* g = In<T>(args, 2);
-  const CudaStream& work = StreamOf(args);
   if (args.out[0] != nullptr) {
-    TD_RETURN_IF_ERROR(s.input.Run(work, g, w, nullptr, args.out[0], args.scratch));
+    TD_RETURN_IF_ERROR(s.input.Run(args, g, w, nullptr, args.out[0], args.scratch));
   }
   if (args.out[1] != nullptr) {
-    TD_RETURN_IF_ERROR(s.weight.Run(work, x, g, nullptr, args.out[1], args.scratch));
+    TD_RETURN_IF_ERROR(s.weight.Run(args, x, g, nullptr, args.out[1], args.scratch));
   }
   float* gbias = Out<float>(args, 2);
   if (gbias == nullptr) return OkStatus();

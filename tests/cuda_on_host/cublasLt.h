@@ -3,7 +3,11 @@
 
 #include "tests/cuda_on_host/cuda_runtime.h"
 
-enum cublasStatus_t { CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_INVALID_VALUE };
+enum cublasStatus_t {
+  CUBLAS_STATUS_SUCCESS,
+  CUBLAS_STATUS_INVALID_VALUE,
+  CUBLAS_STATUS_NOT_SUPPORTED
+};
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
 enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 };

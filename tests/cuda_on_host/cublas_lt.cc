@@ -96,11 +96,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaq
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc, cublasLtMatrixLayoutOpaque_t*,
+    cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc, cublasLtMatrixLayoutOpaque_t* a,
     cublasLtMatrixLayoutOpaque_t*, cublasLtMatrixLayoutOpaque_t*, cublasLtMatrixLayoutOpaque_t*,
     cublasLtMatmulPreferenceOpaque_t*, int wanted, cublasLtMatmulHeuristicResult_t* results,
     int* found) {
   if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  // As PyTorch met it: a bias where the right matrix, here the first, is a row or a column.
+  const bool vector = desc->epilogue == CUBLASLT_EPILOGUE_BIAS && (a->rows == 1 || a->cols == 1);
+  if (vector) return CUBLAS_STATUS_INVALID_VALUE;
   results[0].algo = {desc->compute};
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;

@@ -101,6 +101,7 @@ cudnnStatus_t Run(const Call& call, const Shapes& shapes, const CudnnOnHostTenso
       *static_cast<const float*>(call.alpha) == 1 && *static_cast<const float*>(call.beta) == 0;
   const bool room = call.bytes >= CudnnOnHostWorkspace(call.algo, result);
   if (!plain || !room || call.algo == kNobodysAlgo || !shapes.Fit()) return CUDNN_STATUS_BAD_PARAM;
+  if (shapes.w.dims[3] == 4) return CUDNN_STATUS_NOT_SUPPORTED;
   tandem::cuda_on_host::Note(call.name + (" algorithm" + std::to_string(call.algo)));
   return Put(call.handle,
              [algo = call.algo, workspace = call.workspace, shapes, result, data, product] {

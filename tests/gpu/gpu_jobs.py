@@ -183,12 +183,13 @@ class Jobs:
 NCCL = [
     ("one rank", 1, []),
     ("two ranks", 2, []),
-    ("two ranks, three communicators", 2, ["--nccl_comm_num=3", "--sync_nccl_allreduce=false",
-                                           "--fuse_all_reduce_ops=false"]),
     ("four ranks in groups of two", 4, ["--use_hierarchical_allreduce=true",
                                         "--hierarchical_allreduce_inter_nranks=2"]),
     ("two ranks, gradients as f16", 2, ["--fp16_allreduce=true"]),
     ("two ranks, dgc", 2, ["--dgc=true", "--dgc_configs.rampup_begin_step=1000"]),
+    # Last: CUDA promises nothing about kernels of several communicators that wait for other ranks.
+    ("two ranks, three communicators", 2, ["--nccl_comm_num=3", "--sync_nccl_allreduce=false",
+                                           "--fuse_all_reduce_ops=false"]),
 ]
 
 # What the list of issue 6 asks for and no program here does yet.

@@ -5,65 +5,48 @@ The report is written behind every step, so that one which is stopped leaves wha
 measured and which jobs are trained stands in gpu_jobs.py."""
 
 import argparse
-import glob
 import json
 import math
 import os
 import shutil
-import site
-import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 import gpu_jobs
+from gpu_programs import Programs
 
 BUDGET_S = 530
 TIME_IS_UP = "the time is up"
+LOG_CHARS = 1 << 20  # of a program's output, half of it from its beginning
+LOGS_CHARS = 12 << 20  # of all
+# One process each: what the device holds against one of them is not the others'.
+KERNELS = [["Linear"], ["Image"], ["Norm"], ["Elementwise", "Dense", "Layout"],
+           ["Loss", "Embedding", "Optimizer", "Click", "Regime", "Update"], ["Fused"], ["Half"],
+           ["RandomShapes"]]
 
 
-def cuda_library_folders():
-    """Where CUDA's libraries are: its own folder, or those of Python packages."""
-    folders = ["/usr/local/cuda/lib64"]
-    sites = site.getsitepackages() + [site.getusersitepackages()] + sys.path
-    for place in sites:
-        folders += glob.glob(os.path.join(place, "nvidia", "*", "lib"))
-    return [f for f in dict.fromkeys(folders) if os.path.isdir(f)]
+def kernels_name(parts):
+    return "kernels: " + (", ".join(parts) or "the others")
 
 
 class GpuList:
     def __init__(self, root, out, jobs, small):
         self.root, self.out, self.jobs, self.small = root, out, jobs, small
-        self.begin = time.monotonic()
+        self.programs = Programs(root, BUDGET_S)
+        self.left, self.call = self.programs.left, self.programs.call
         self.speeds = {}  # samples a second, by row
-        # `done`: items of the list that ended, with the steps that they added.
+        self.kept = 0  # characters
+        # `done`: items of the list that ended, with the steps that they added; `late`: those that
+        # met a limit.
         self.report = {"date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-                       "small": small, "steps": [], "done": {}}
-        libraries = [os.path.join(root, "lib")] + cuda_library_folders()
-        self.env = dict(os.environ, TANDEM_BIN_DIR=os.path.join(root, "bin"),
-                        TANDEM_SOURCE_DIR=root, OMP_WAIT_POLICY="passive",
-                        LD_LIBRARY_PATH=":".join(libraries + [os.environ.get("LD_LIBRARY_PATH", "")]))
-
-    def left(self):
-        return BUDGET_S - (time.monotonic() - self.begin)
-
-    def call(self, command, limit, **env):
-        """Exit code and output; 124 when the limit is up."""
-        try:
-            done = subprocess.run(command, env=dict(self.env, **env), stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace",
-                                  timeout=max(1, min(limit, self.left())), check=False)
-            return done.returncode, done.stdout
-        except subprocess.TimeoutExpired as late:
-            text = late.stdout or b""
-            return 124, text.decode(errors="replace") if isinstance(text, bytes) else text
-        except OSError as error:
-            return 127, str(error)
+                       "small": small, "steps": [], "done": {}, "late": []}
 
     def add(self, name, ok, text, **figures):
         """`ok`: True, False, or None for what did not run."""
         self.report["steps"].append({"name": name, "ok": ok, "text": text,
-                                     "at_s": round(time.monotonic() - self.begin, 1), **figures})
+                                     "at_s": round(self.programs.since_begin(), 1), **figures})
         self.write()
 
     def write(self):
@@ -79,8 +62,14 @@ class GpuList:
             file.write("\n".join(lines) + "\n")
 
     def keep(self, name, text):
-        with open(os.path.join(self.out, name + ".log"), "w", encoding="utf-8") as file:
-            file.write(text[-8 << 20:])
+        """One file for all: few come back from where this runs, and none that is large."""
+        if len(text) > LOG_CHARS:
+            text = text[:LOG_CHARS // 2] + "\n...\n" + text[-LOG_CHARS // 2:]
+        text = f"==== {name}\n{text}\n"[:LOGS_CHARS - self.kept]
+        with open(os.path.join(self.out, "logs.txt"), "a" if self.kept else "w",
+                  encoding="utf-8") as file:
+            file.write(text)
+        self.kept += len(text)
 
     def machine(self):
         """False when there is no device."""
@@ -95,13 +84,19 @@ class GpuList:
         self.add("device", code == 0 or None, text[:300])
         return code == 0
 
-    def gtest(self, program, limit, *flags):
+    def gtest(self, name, program, limit, *flags):
         code, text = self.call([os.path.join(self.root, "tests", program), *flags], limit,
                                TANDEM_SMALL_ROWS="1")
-        self.keep(program, text)
+        self.keep(name, text)
         told = [line for line in text.splitlines()
                 if " rows" in line or line.startswith("[  FAILED  ]") or "SKIPPED" in line]
-        self.add(program, code == 0, "\n".join([f"exit code {code}"] + told[:40]))
+        self.add(name, code == 0, "\n".join([f"exit code {code}"] + told[:40]))
+
+    def kernels(self, parts):
+        """`parts`: tests of gpu_kernels_test; none: those that KERNELS has not."""
+        every = [f"CudaDevice.{one}" for row in KERNELS for one in row]
+        only = [f"CudaDevice.{one}" for one in parts] or ["-" + ":".join(every)]
+        self.gtest(kernels_name(parts), "gpu_kernels_test", 90, "--gtest_filter=" + ":".join(only))
 
     def train(self, name, job, place, steps, limit, flags=()):
         """The result of a job, or None; its output."""
@@ -183,22 +178,20 @@ class GpuList:
                        "--result_json=" + result] + flags
             running = []
             for rank in range(count):
-                env = dict(self.env, TANDEM_RANK=str(rank), TANDEM_SIZE=str(count),
-                           TANDEM_RENDEZVOUS=rendezvous, TANDEM_SECRET_FILE=secret,
-                           TANDEM_JOB="gpu-list", NCCL_HOSTID=f"tandem-{rank}",
-                           NCCL_SOCKET_IFNAME="lo")
-                running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE,
-                                                stderr=subprocess.STDOUT, text=True))
+                running.append(self.programs.start(command, {
+                    "TANDEM_RANK": str(rank), "TANDEM_SIZE": str(count),
+                    "TANDEM_RENDEZVOUS": rendezvous, "TANDEM_SECRET_FILE": secret,
+                    "TANDEM_JOB": "gpu-list", "NCCL_HOSTID": f"tandem-{rank}",
+                    "NCCL_SOCKET_IFNAME": "lo", "NCCL_DEBUG": "WARN"}))
             if kill_s is not None:
                 time.sleep(kill_s)
                 running[-1].kill()
             texts = []
+            end = time.monotonic() + 45  # of all of them
             for process in running:
-                try:
-                    texts.append(process.communicate(timeout=max(1, min(45, self.left())))[0])
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    texts.append(process.communicate()[0] + "\nkilled: it did not end")
+                code, text = self.programs.wait(process, end - time.monotonic())
+                texts.append(text + ("\nkilled: it did not end" if code == 124 else ""))
+            self.keep("NCCL " + " ".join(flags), "\n".join(texts))
             said = "\n".join(text[-1200:] for text in texts)
             if any(process.returncode != 0 for process in running):
                 return None, said
@@ -214,17 +207,23 @@ class GpuList:
         alone, why = self.train("lenet", job, "cuda", steps, 60)
         if alone is None:
             return self.add("NCCL", False, why)
-        port = 29600
+        port, failed = 29600, 0
         for name, count, flags in gpu_jobs.NCCL:
             port += 1
+            if failed == 2:
+                self.add(f"NCCL: {name}", None, "two others failed")
+                continue
             result, why = self.ranks(count, job, steps, flags, f"127.0.0.1:{port}")
             if result is None:
+                failed += 1
                 self.add(f"NCCL: {name}", False, why)
                 continue
             gap = abs(result["loss"] - alone["loss"])
             self.add(f"NCCL: {name}", gap <= 2e-3 and result["counts"]["comm"] > 0,
                      f"{count} ranks, loss {result['loss']:.6f}, of one process "
                      f"{alone['loss']:.6f}")
+        if failed == 2:
+            return self.add("NCCL: a rank is killed", None, "two others failed")
         begin = time.monotonic()
         result, said = self.ranks(2, job, 10**6, ["--epochs=1000000"], "127.0.0.1:29590", 8)
         return self.add("NCCL: a rank is killed", result is None and "rank 1" in said and
@@ -240,12 +239,14 @@ class GpuList:
         kernels = "Norm Elementwise Dense Layout Loss Embedding Optimizer Click Regime Update".split()
         only = "--gtest_filter=" + ":".join([f"CudaDevice.{name}" for name in kernels] +
                                             ["CudaSearch.*"])
+        sanitizer = shutil.which("compute-sanitizer",
+                                 path=os.environ["PATH"] + ":/usr/local/cuda/bin")
         for tool in ("memcheck", "racecheck"):
             name = f"compute-sanitizer {tool}"
-            if shutil.which("compute-sanitizer") is None:
+            if sanitizer is None:
                 self.add(name, None, "there is no compute-sanitizer")
                 continue
-            code, text = self.call(["compute-sanitizer", "--tool", tool, "--error-exitcode", "9",
+            code, text = self.call([sanitizer, "--tool", tool, "--error-exitcode", "9",
                                     program, only], 45, TANDEM_SMALL_ROWS="1")
             self.keep("sanitizer_" + tool, text)
             wrong = [line for line in text.splitlines() if "ERROR SUMMARY" in line or
@@ -292,7 +293,7 @@ class GpuList:
         self.add(name, True, f"{batch / middle:.0f} samples/s, {middle * 1e3:.3f} ms a step{text}, "
                  f"{result['data_wait_seconds']:.2f} s waited for data",
                  samples_per_s=batch / middle, card_share=share)
-        return self.peer(name, peer, "eager", 30) if peer else None
+        return self.peer(name, peer, "eager", 60) if peer else None
 
     def servers(self):
         """deepfm with a pserver on the same machine: both on the card against both on the CPU."""
@@ -311,16 +312,18 @@ class GpuList:
                  f"{self.speeds[name]:.0f} samples/s{text}, loss {cuda['loss']:.6f}; on the CPU "
                  f"{batch / self.median_s(cpu, steps):.0f}, {cpu['loss']:.6f}",
                  samples_per_s=self.speeds[name], card_share=share)
-        return self.peer(name, peer, "eager", 30) if peer else None
+        return self.peer(name, peer, "eager", 60) if peer else None
 
     def peer(self, name, peer, how, limit):
         """PyTorch on the same card; `how`: eager or compile. The whole step may take `limit`."""
         title = f"PyTorch {how}: {name}"
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_torch.py")
-        code, out = self.call([sys.executable, script, *peer.split(), how, "30"], limit)
-        if code != 0:
+        code, out = self.call([sys.executable, script, *peer.split(), how, "30"], limit,
+                              LD_LIBRARY_PATH=os.environ.get("LD_LIBRARY_PATH"))
+        figures = [line for line in out.splitlines() if line.startswith("{")]
+        if code != 0 or not figures:
             return self.add(title, None, f"exit code {code}: " + out.strip()[-200:])
-        other = json.loads(out.strip().splitlines()[-1])
+        other = json.loads(figures[-1])
         speed, own = other["samples_per_s"], self.speeds.get(name)
         times = f", Tandem {own / speed:.2f} times that" if own else ""
         return self.add(title, True, f"torch {other['torch']}: {speed:.0f} samples/s{times}",
@@ -332,7 +335,8 @@ class GpuList:
             if self.left() < 15:
                 self.add(f"knob {name}", None, TIME_IS_UP)
                 continue
-            result, why = self.train(name, job, "cuda", steps, 15, flags)
+            search = any("exhaustive_search" in flag for flag in flags)
+            result, why = self.train(name, job, "cuda", steps, 30 if search else 15, flags)
             if result is None:
                 self.add(f"knob {name}", False, why[-700:])
                 continue
@@ -353,28 +357,32 @@ class GpuList:
         return self.add("profile", result is not None and "(device)" in text,
                         "\n".join(told) if result else text)
 
-    def op_bench(self, limit):
-        program = os.path.join(self.root, "tests", "op_bench")
+    def op_bench(self, limit, only=""):
+        program, name = os.path.join(self.root, "tests", "op_bench"), f"op_bench {only}".strip()
         if not os.path.exists(program):
-            return self.add("op_bench", None, f"no {program}")
-        code, text = self.call([program, "--place=cuda", "--time_ms=4"], limit)
-        self.keep("op_bench", text)
+            return self.add(name, None, f"no {program}")
+        code, text = self.call([program, "--place=cuda", "--time_ms=4", "--filter=" + only], limit)
+        self.keep(name, text)
         wrong = [line for line in text.splitlines() if "WRONG" in line]
-        return self.add("op_bench", code == 0 and not wrong,
-                        "\n".join([f"exit code {code}, {len(text.splitlines())} rows in "
-                                   "op_bench.log"] + wrong[:20]))
+        told = text.splitlines() if only else [f"{len(text.splitlines())} rows in logs.txt"]
+        return self.add(name, code == 0 and not wrong,
+                        "\n".join([f"exit code {code}", *told[:40], *wrong[:20]]))
 
     def items(self):
         """Name and step, the most telling first: what the time does not suffice for is last."""
         models = ["--gtest_filter=CudaModels.*"] if self.small else []
-        kernels = ["--gtest_filter=CudaDevice.Loss"] if self.small else []
-        items = [("gpu_models_test", lambda: self.gtest("gpu_models_test", 30, *models))]
+        items = [("gpu_models_test",
+                  lambda: self.gtest("gpu_models_test", "gpu_models_test", 30, *models))]
         for program in ("gpu_nccl_abi_test", "gpu_cupti_abi_test"):
             if os.path.exists(os.path.join(self.root, "tests", program)):
-                items.append((program, lambda program=program: self.gtest(program, 20)))
-        items.append(("gpu_kernels_test", lambda: self.gtest("gpu_kernels_test", 90, *kernels)))
+                items.append((program, lambda program=program: self.gtest(program, program, 20)))
+        for parts in [["Loss"]] if self.small else KERNELS + [[]]:
+            items.append((kernels_name(parts), lambda parts=parts: self.kernels(parts)))
         items += [(f"losses of {row[0]}", lambda row=row: self.losses(*row))
                   for row in self.jobs.losses()]
+        # Which of the two is the faster one decides about a third of a ResNet's step.
+        if not self.small:
+            items.append(("op_bench of batch norm", lambda: self.op_bench(40, "batch_norm")))
         items += [("AMP scale", self.amp), ("the guide's resnet50", self.guide_job)]
         speeds = self.jobs.speeds()
         items += [(row[0], lambda row=row: self.speed(*row)) for row in speeds]
@@ -383,14 +391,16 @@ class GpuList:
                      lambda row=row: self.peer(row[0], row[4], "compile", 90))
                     for row in speeds if row[4]]
         return items + [
-            ("deepfm with a pserver", self.servers), *compiled[:1], ("NCCL", self.nccl),
-            ("knobs", self.knobs), ("profile", self.profile),
+            ("deepfm with a pserver", self.servers), ("NCCL", self.nccl),
+            ("knobs", self.knobs), ("profile", self.profile), *compiled[:1],
             ("compute-sanitizer", self.sanitizer), *compiled[1:],
             ("op_bench", lambda: self.op_bench(min(90, self.left() - 5)))]
 
     def keep_done(self, before):
         """Takes over what an earlier run of the same commit on the same device has done."""
-        same = all(before.get(what) == self.report.get(what) for what in ("commit", "device"))
+        # The driver of another machine with such a card may be another.
+        kind = [str(report.get("device")).split(",", maxsplit=1)[0] for report in (before, self.report)]
+        same = before.get("commit") == self.report.get("commit") and kind[0] == kind[1]
         if not same:
             return self.add("resumed", None, "the report is of another commit or device")
         for name, steps in before["done"].items():
@@ -400,24 +410,37 @@ class GpuList:
                                 if "samples_per_s" in step})
         return self.write()
 
+    def one(self, name, step):
+        """An item of the list; what goes wrong in it is not the others'."""
+        first = len(self.report["steps"])
+        self.programs.late = False
+        try:
+            step()
+        except Exception:  # pylint: disable=broad-except
+            self.add(name, False, traceback.format_exc()[-1500:])
+        added = self.report["steps"][first:]
+        if self.left() <= 0:
+            return
+        if self.programs.late:
+            self.report["late"].append(name)
+        elif all(one["text"] != TIME_IS_UP for one in added):
+            self.report["done"][name] = added
+        self.write()
+
     def run(self, before):
         if not self.machine():
             self.add("all others", None, "there is no device")
             return 3
         if before is not None:
             self.keep_done(before)
-        for name, step in self.items():
+        was_late = (before or {}).get("late", [])  # they may be so again: last
+        for name, step in sorted(self.items(), key=lambda item: item[0] in was_late):
             if name in self.report["done"]:
                 continue
             if self.left() < 15:
                 self.add(name, None, TIME_IS_UP)
                 continue
-            first = len(self.report["steps"])
-            step()
-            added = self.report["steps"][first:]
-            if self.left() > 0 and all(one["text"] != TIME_IS_UP for one in added):
-                self.report["done"][name] = added
-                self.write()
+            self.one(name, step)
         for name, why in gpu_jobs.NOT_BUILT:
             self.add(name, None, why)
         return 1 if any(step["ok"] is False for step in self.report["steps"]) else 0

@@ -102,6 +102,8 @@ class CudaDevice : public CudaModule {
       if (impls.empty()) continue;
       ++rows;
       served += CheckCase(c, impls, device_.get()) > 0 ? 1 : 0;
+      const Status usable = device_->Synchronize();
+      ASSERT_TRUE(usable.ok()) << "the device takes no more: " << usable;
     }
     RecordProperty("rows", static_cast<int>(cases.size()));
     RecordProperty("served", served);

@@ -49,7 +49,7 @@ class GpuList(unittest.TestCase):
             self.goes_on(folder, steps)
         wrong = [f"{name}: {step['text']}" for name, step in steps.items() if step["ok"] is False]
         self.assertEqual((code, wrong), (0, []), text)
-        for name in ("device", "gpu_models_test", "gpu_kernels_test", "losses of lenet",
+        for name in ("device", "gpu_models_test", "kernels: Loss", "losses of lenet",
                      "losses of deepfm", "losses of images on the device", "AMP scale",
                      "deepfm with a pserver, both on the card", "lenet b4", "knob as it is",
                      "profile", "knob fraction_of_gpu_memory_to_use=0"):

@@ -69,7 +69,7 @@ fi
 if [[ -n $bundle ]]; then
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
-  tar -C "$work" -xJf "$bundle"
+  tar -C "$work" -xJf "$bundle" 2>/dev/null || python3 -m tarfile -e "$bundle" "$work"
   list=$work/gpu/gpu_list.py
 else
   build

@@ -102,6 +102,7 @@ std::vector<const GuardedBuffer*> KernelRun::Buffers() const {
 Status KernelRun::Upload() {
   for (const GuardedBuffer* buffer : Buffers()) {
     Buffer& copy = copies_[buffer];
+    if (copy != nullptr && buffer == scratch_.get()) continue;  // as the run before left it
     if (copy == nullptr) {
       TD_ASSIGN_OR_RETURN(copy, device_->Allocate(buffer->whole_bytes()));
     }
@@ -114,7 +115,15 @@ Status KernelRun::Download() {
   TD_RETURN_IF_ERROR(device_->Synchronize());
   for (const GuardedBuffer* buffer : Buffers()) {
     const Buffer& copy = copies_.at(buffer);
+    if (buffer == scratch_.get()) continue;
     TD_RETURN_IF_ERROR(device_->CopyToHost(buffer->whole(), copy.get(), buffer->whole_bytes()));
+  }
+  // Of scratch memory, which may be large, the zones around it.
+  const size_t end = scratch_->whole_bytes() - GuardedBuffer::kGuardBytes;
+  const std::byte* const copy = copies_.at(scratch_.get()).get();
+  for (const size_t zone : {size_t{0}, end}) {
+    TD_RETURN_IF_ERROR(
+        device_->CopyToHost(scratch_->whole() + zone, copy + zone, GuardedBuffer::kGuardBytes));
   }
   return OkStatus();
 }
@@ -149,7 +158,7 @@ Status KernelRun::Run() {
   for (const auto& buffer : out_) {
     if (buffer != nullptr) buffer->Poison();
   }
-  scratch_->Poison();
+  if (device_ == nullptr) scratch_->Poison();
   for (size_t i = 0; i < in_.size(); ++i) {
     if (in_[i] != nullptr) Store(inputs_[i], in_[i]->data());
   }

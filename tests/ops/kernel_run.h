@@ -53,7 +53,7 @@ class KernelRun {
   bool HasInput(size_t position) const { return in_ptr_desc_[position] != nullptr; }
   size_t BytesMoved() const;  // inputs and outputs, each once
 
-  // Scratch is copied to a device and back with each run: there less of it is given.
+  // Scratch is copied to a device before the first run: there less of it is given.
   static constexpr size_t kDeviceConvScratch = size_t{32} << 20;
   Status Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max = SIZE_MAX);
   // Shares memory of (output, input) pairs in the next runs; empty: none.

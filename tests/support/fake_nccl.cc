@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -83,6 +84,14 @@ struct Mailbox {
   std::byte data[kSlot];
 };
 
+// Of all communicators on a stream, which stays for as long as the process.
+std::atomic<int>* JobsOf(void* stream) {
+  static Mutex mu;
+  static std::map<void*, std::atomic<int>> all;
+  MutexLock lock(mu);
+  return &all[stream];
+}
+
 class Comm {
  public:
   Comm(const char* name, int rank, int size)
@@ -108,8 +117,12 @@ class Comm {
   bool complete() const { return board_->joined.load() == static_cast<uint32_t>(size_); }
   NcclResult error() const { return static_cast<NcclResult>(error_.load()); }
   void Abort() { aborted_.store(true); }
-  void Count(int delta) { jobs_.fetch_add(delta); }
-  bool busy() const { return jobs_.load() > 0; }
+  // Operations that are on their way on a stream.
+  void Count(void* stream, int delta) {
+    jobs_ = JobsOf(stream);
+    *jobs_.load() += delta;
+  }
+  bool stream_busy() const { return jobs_.load() != nullptr && *jobs_.load() > 0; }
 
   // Whether operation `number` is to go on.
   bool GoesOn(uint64_t number) {
@@ -150,7 +163,8 @@ class Comm {
   const Fault fault_ = FaultOfEnvironment();
   Board* board_ = nullptr;
   std::atomic<bool> aborted_{false};
-  std::atomic<int> error_{0}, jobs_{0};
+  std::atomic<int> error_{0};
+  std::atomic<std::atomic<int>*> jobs_{nullptr};  // of its stream
   std::atomic<uint64_t> operations_{0};
 };
 
@@ -277,13 +291,24 @@ thread_local int group_depth = 0;
 thread_local std::vector<std::function<void()>> group;
 thread_local std::vector<Message> group_messages;
 
+// Those that this thread aborts.
+thread_local std::vector<std::unique_ptr<Comm>> aborted;
+
+// Memory is given back once the device does nothing, whichever communicator asked it to.
+void FreeAborted() {
+  for (const auto& comm : aborted) {
+    while (comm->stream_busy()) std::this_thread::yield();
+  }
+  aborted.clear();
+}
+
 // What was collected of messages, as one operation on the stream.
 void PutMessages(Comm* comm, void* stream) {
-  comm->Count(1);
+  comm->Count(stream, 1);
   const uint64_t number = comm->NextNumber();
-  static_cast<GuardedStream*>(stream)->Put([comm, number, messages = group_messages] {
+  static_cast<GuardedStream*>(stream)->Put([comm, stream, number, messages = group_messages] {
     if (comm->GoesOn(number)) CarryMessages(*comm, messages);
-    comm->Count(-1);
+    comm->Count(stream, -1);
   });
   group_messages.clear();
 }
@@ -308,10 +333,10 @@ NcclResult Put(const Call& call, NcclComm handle, void* stream) {
   Log(std::string(call.name) + " rank " + std::to_string(comm->rank()) + " of " +
       std::to_string(comm->size()) + " count " + std::to_string(call.count));
   auto start = [comm, call, number, stream] {
-    comm->Count(1);
-    static_cast<GuardedStream*>(stream)->Put([comm, call, number] {
+    comm->Count(stream, 1);
+    static_cast<GuardedStream*>(stream)->Put([comm, stream, call, number] {
       if (comm->GoesOn(number)) (void)Carry(*comm, call);
-      comm->Count(-1);
+      comm->Count(stream, -1);
     });
   };
   if (group_depth > 0) {
@@ -365,10 +390,9 @@ FAKE_NCCL_API NcclResult ncclCommDestroy(NcclComm comm) {
   return NcclResult::kSuccess;
 }
 FAKE_NCCL_API NcclResult ncclCommAbort(NcclComm comm) {
-  const std::unique_ptr<tandem::Comm> owned(tandem::Of(comm));
-  owned->Abort();
-  while (owned->busy()) std::this_thread::yield();
+  tandem::aborted.emplace_back(tandem::Of(comm))->Abort();
   tandem::Log("abort");
+  if (tandem::group_depth == 0) tandem::FreeAborted();
   return NcclResult::kSuccess;
 }
 FAKE_NCCL_API NcclResult ncclCommGetAsyncError(NcclComm comm, NcclResult* error) {
@@ -412,6 +436,7 @@ FAKE_NCCL_API NcclResult ncclGroupStart() {
 }
 FAKE_NCCL_API NcclResult ncclGroupEnd() {
   if (--tandem::group_depth > 0) return NcclResult::kSuccess;
+  if (!tandem::aborted.empty()) tandem::FreeAborted();
   tandem::Log("group of " + std::to_string(tandem::group.size()));
   for (const auto& start : tandem::group) start();
   tandem::group.clear();

@@ -85,15 +85,16 @@ class NcclTest : public ::testing::Test {
     return values;
   }
   // What an allreduce of an operation that something goes wrong with says on each rank.
-  std::vector<Status> SecondOperationOf(int size, const NcclOptions& options) {
+  std::vector<Status> SecondOperationOf(int size, const NcclOptions& options, size_t elements = 8) {
     Connect(size, options);
     std::vector<Status> said(static_cast<size_t>(size));
     std::barrier first_over(size);  // else a rank whose second one failed may end others' first one
     OnEveryRank(size, [&](int r) {
-      const Buffer data = OnDevice(std::vector<float>(8, 1.0f));
+      const Buffer data = OnDevice(std::vector<float>(elements, 1.0f));
       const auto call = [&](const std::string& what) {
         return Rank(r)
-            .AllReduce(data.get(), data.get(), 8, DType::kF32, ReduceOp::kSum, {.what = what})
+            .AllReduce(data.get(), data.get(), elements, DType::kF32, ReduceOp::kSum,
+                       {.what = what})
             ->Wait(In(60));
       };
       EXPECT_EQ(call("v"), OkStatus());
@@ -311,6 +312,16 @@ TEST_F(NcclTest, AStuckOperationEndsByItsDeadline) {
     EXPECT_THAT(message, HasSubstr("it has not ended after 1.5 s"));
   }
   EXPECT_THAT(Log(), HasSubstr("abort\nabort\n"));
+}
+
+// The one of a rank's communicators that is aborted first, whose part of an element is the last, is
+// not the one that hangs.
+TEST_F(NcclTest, AStuckGroupEndsByItsDeadline) {
+  const Variable fault("TANDEM_FAKE_NCCL_FAULT", "hang:1:3");
+  NcclOptions options;
+  options.operation_timeout = std::chrono::milliseconds(500);
+  options.group = 2;
+  for (const Status& status : SecondOperationOf(4, options, 9)) EXPECT_FALSE(status.ok());
 }
 
 TEST_F(NcclTest, ErrorsOfNcclEndTheOperationOnAllRanks) {

@@ -74,8 +74,8 @@ const std::map<std::string, std::string>& Elsewhere() {
        kServers},
       {"there is no pserver %d; the job has %d", kServers},
       {"no pserver went back: in sync mode their checkpoints must be of one step, and these are of "
-       "versions %s [TD7012]; hint: tandem save while nobody trains, or --checkpoint_every_steps of the "
-       "pservers",
+       "versions %s [TD7012]; hint: tandem save while nobody trains, or --checkpoint_every_steps "
+       "of the pservers",
        "two servers and a client; python_pserver_faults_test"},
       {"dot cannot be started: %s [TD7009]", kKernel},
       {"tandemrun (pid %d): %s", "a job of another user"},
