@@ -60,6 +60,7 @@ Status StepRunner::BuildPlan() {
   if (CommHandler* comm = mode_.comm()) comm_ = std::make_unique<CountingComm>(*comm);
   TD_ASSIGN_OR_RETURN(
       plan_, Plan::Make(programs_.train, place_->backend, *scope_, comm_.get(), plan_options));
+  notes_ += plan_->notes();
   if (options_.rank.peers_return) {
     TD_ASSIGN_OR_RETURN(point_, ReturnPointOf(config_, programs_.train, *scope_, host_));
   }

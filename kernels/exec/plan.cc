@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "kernels/exec/commit.h"
 
@@ -30,6 +31,8 @@ class PlanMaker {
   void LinkSteps();
   bool IsOff(const std::string& type, std::string_view impl) const;
   StatusOr<Kernel> Choose(const OpView& view);
+  void NoteRefused(const std::string& type, std::string_view impl,
+                   const std::vector<std::string>& reasons);
 
   void* Address(const std::string& var) const;
   const TensorDesc* Desc(const std::string& var) const;
@@ -45,6 +48,7 @@ class PlanMaker {
   std::unique_ptr<Plan> plan_{new Plan()};
   std::unordered_map<std::string, Tensor> storage_;
   std::vector<Flight> flights_;
+  CodeCache code_;
   int commit_ = 0;  // operators from here on wait for all flights
 };
 
@@ -107,6 +111,14 @@ bool PlanMaker::IsOff(const std::string& type, std::string_view impl) const {
          (impl == "onednn" && !only.empty() && !holds(only, type));
 }
 
+void PlanMaker::NoteRefused(const std::string& type, std::string_view impl,
+                            const std::vector<std::string>& reasons) {
+  if (reasons.empty()) return;
+  const std::string note =
+      absl::StrFormat("%s by %s: %s\n", type, impl, absl::StrJoin(reasons, "; "));
+  if (!absl::StrContains(plan_->notes_, note)) plan_->notes_ += note;
+}
+
 StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
   const std::string& type = view.op().type;
   std::vector<std::string> reasons;
@@ -117,9 +129,10 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
     }
     auto kernel = impl.prepare(
         view, PrepareContext{options_.threads, options_.conv_scratch_max, options_.conv_search,
-                             options_.tensor_op_math, options_.persistent_batch_norm});
+                             options_.tensor_op_math, options_.persistent_batch_norm, &code_});
     if (kernel.ok()) {
       plan_->choices_.push_back(type + ": " + impl.name);
+      if (!view.op().body.empty()) NoteRefused(type, impl.name, reasons);
       return kernel;
     }
     if (kernel.status().code() != StatusCode::kUnimplemented) return kernel.status();

@@ -93,6 +93,8 @@ class Plan {
   Time CommEnded(int comm) const { return done_[static_cast<size_t>(comm)]->ended(); }
   // Implementation chosen for each operator: "conv2d: onednn".
   const std::vector<std::string>& choices() const { return choices_; }
+  // For people, a line each: fused operators that the best implementation of their place refuses.
+  const std::string& notes() const { return notes_; }
 
  private:
   friend class PlanMaker;
@@ -118,6 +120,7 @@ class Plan {
   std::unordered_map<std::string, Tensor> readable_;  // data, fetched, scope
   MemoryPlan memory_;
   std::vector<std::string> choices_;
+  std::string notes_;
 };
 
 }  // namespace tandem

@@ -1,11 +1,15 @@
 // CUDA kernels of the fused operators; definitions in fused_elementwise.cc and
-// fused_elemwise_activation.cc. A body is carried out one operator after another: the launches are
-// those of the operators, what lies between them is scratch.
+// fused_elemwise_activation.cc. A body is compiled as one kernel (fused_compiled_cuda.h); where
+// that cannot be, it is carried out one operator after another: the launches are those of the
+// operators, what lies between them is scratch.
 #include "kernels/ops/cuda_kernels.h"
 #include "kernels/ops/cuda_reduce.h"
 #include "kernels/ops/formulas/activation.h"
 #include "kernels/ops/fused_elementwise.h"
 #include "kernels/ops/fused_elemwise_activation.h"
+#if CUDART_VERSION >= 12080  // else its runtime loads no code
+#include "kernels/ops/fused_compiled_cuda.h"
+#endif
 
 namespace tandem {
 namespace {
@@ -176,8 +180,12 @@ StatusOr<Kernel> PrepareAdd(const OpView& view, const PrepareContext&) {
 }  // namespace
 
 std::vector<KernelRow> FusedCudaRows() {
+  std::vector<KernelImpl> body = {{"sequence", PrepareFused}};
+#if CUDART_VERSION >= 12080
+  body.insert(body.begin(), {"nvrtc", PrepareCompiled});
+#endif
   return {
-      {"fused_elementwise", {{"sequence", PrepareFused}}},
+      {"fused_elementwise", body},
       {"fused_elemwise_activation",
        {{"cuda", ByType<PrepareAdd<RunAdd<float>>, PrepareAdd<RunAdd<__half>>,
                         PrepareAdd<RunAdd<__nv_bfloat16>>>}}},

@@ -147,6 +147,9 @@ struct Kernel {
 
 class ConvSearch;
 
+// What was compiled for a plan, by its source.
+using CodeCache = std::map<std::string, std::shared_ptr<void>>;
+
 struct PrepareContext {
   int threads = 1;                     // how many threads the kernel may use
   size_t conv_scratch_max = SIZE_MAX;  // bytes that an algorithm of a convolution may use
@@ -155,6 +158,7 @@ struct PrepareContext {
   // On CUDA: f32 matrix products may be of TF32, and cuDNN's batch normalisation is its persistent
   // one.
   bool tensor_op_math = false, persistent_batch_norm = true;
+  CodeCache* code = nullptr;  // nullptr: every kernel compiles its own
 };
 
 // UNIMPLEMENTED (with the reason) when this implementation does not serve this case: the next one

@@ -5,27 +5,16 @@
 
 #include <cstdint>
 
-namespace tandem {
+#include "kernels/ops/formulas/update_args.h"
 
-// Hyper-parameters of a step; each optimizer reads those it has.
-struct UpdateArgs {
-  float lr = 0;
-  float beta1 = 0, beta2 = 0, epsilon = 0;
-  float mu = 0;     // share of a velocity that stays
-  float decay = 0;  // share of a running mean that stays
-  float l1 = 0, l2 = 0;
-  float keep = 1;  // the parameter is multiplied by it first: 1 - lr weight_decay
-  float weight_decay = 0;
-  bool nesterov = false;
-};
+namespace tandem {
 
 // A run of a parameter. Slots in the order of the operator's; those it lacks are nullptr.
 struct UpdateRun {
-  static constexpr int kSlotsMax = 3;
   const float *p, *g;
-  const float* s[kSlotsMax];
+  const float* s[kUpdateSlotsMax];
   float* po;
-  float* so[kSlotsMax];
+  float* so[kUpdateSlotsMax];
   int64_t n;
 };
 

@@ -4,6 +4,7 @@
 #error "include this from update_loops_<isa>.cc alone"
 #endif
 #include "kernels/ops/formulas/update.h"
+#include "kernels/ops/update_loops.h"
 #include "kernels/ops/vector_code.h"
 
 namespace tandem {

@@ -71,7 +71,8 @@ enum cudaError_t {
   cudaErrorNoDevice,
   cudaErrorNotReady,
   cudaErrorStreamCaptureUnsupported,
-  cudaErrorStreamCaptureInvalidated
+  cudaErrorStreamCaptureInvalidated,
+  cudaErrorInvalidKernelImage
 };
 using cudaStream_t = struct CudaOnHostStream*;
 using cudaGraph_t = struct CudaOnHostGraph*;
@@ -158,6 +159,10 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
   return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
 inline cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -178,3 +183,14 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                          grid, block, [&] { std::apply(kernel, params); });
                                    });
 }
+
+// Code that was compiled at run time, by the stand-in NVRTC (tests/support/fake_nvrtc.cc).
+using cudaLibrary_t = struct CudaOnHostLibrary*;
+using cudaKernel_t = struct CudaOnHostKernel*;
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, void*, void**, unsigned,
+                                void*, void**, unsigned);
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name);
+cudaError_t cudaLibraryUnload(cudaLibrary_t library);
+// Of a cudaKernel_t with one parameter.
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
+                                void** params);

@@ -171,7 +171,7 @@ class Jobs:
                      "fuse_all_optimizer_ops", "fuse_elewise_add_act_ops", "enable_auto_fusion"):
             for value in ("false", "true"):
                 rows.append((f"{flag}={value}", [f"--{flag}={value}"],
-                             ["ops", "device.launches"]))
+                             ["ops", "device.launches", "plan.nvrtc", "plan.sequence"]))
         for megabytes in ("8", "4000"):
             rows.append((f"cudnn_exhaustive_search, conv_workspace_size_limit={megabytes}",
                          ["--cudnn_exhaustive_search=true",

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "kernels/ops/nvrtc_library.h"
 #include "tests/ops/kernel_check.h"
 #include "tests/ops/kernel_run.h"
 #include "tests/ops/module.h"
@@ -132,26 +133,39 @@ TEST_F(CudaDevice, Fused) { Check(FusedCases()); }
 TEST_F(CudaDevice, Half) { Check(HalfCases()); }
 TEST_F(CudaDevice, RandomShapes) { Check(RandomCases(7, 240)); }
 
-// Formulas are written once and contracted nowhere, so element-wise operators give the CPU's bits.
+// The bits of `impl` on the device against those of `here`, which has run. Whether it serves.
+bool SameBits(const OpCase& c, const KernelRun& here, const KernelImpl& impl, Device* device) {
+  auto there = KernelRun::Make(c, DrawInputs(c, kCheckSeed), device);
+  EXPECT_TRUE(there.ok());
+  if (!there.ok() || !(*there)->Prepare(impl, 1).ok()) return false;
+  const Status ran = (*there)->Run();
+  EXPECT_TRUE(ran.ok()) << CaseName(c) << ": " << ran;
+  for (size_t i = 0; i < here.outputs().size(); ++i) {
+    if (!here.HasOutput(i)) continue;
+    EXPECT_TRUE(here.OutputBits(i) == (*there)->OutputBits(i))
+        << CaseName(c) << ", output " << i << ", " << impl.name;
+  }
+  return true;
+}
+
+// Formulas are written once and contracted nowhere, so element-wise operators, alone and in a body,
+// give the CPU's bits.
 TEST_F(CudaDevice, ElementwiseFormulasGiveTheBitsOfTheCpu) {
-  int compared = 0;
+  std::map<std::string, int> compared;  // by implementation
   for (const OpCase& c : AllCases()) {
-    const auto cuda = KernelsOf(*module_, c.op);
-    if (!FindOp(c.op)->elementwise || cuda.empty()) continue;
-    const auto inputs = DrawInputs(c, kCheckSeed);
-    auto here = KernelRun::Make(c, inputs), there = KernelRun::Make(c, inputs, device_.get());
-    ASSERT_TRUE(here.ok() && there.ok());
-    if (!(*there)->Prepare(cuda[0], 1).ok()) continue;
-    if (!(*here)->Prepare(FindOp(c.op)->cpu[0], 1).ok()) continue;
-    ASSERT_TRUE((*here)->Run().ok() && (*there)->Run().ok()) << CaseName(c);
-    ++compared;
-    for (size_t i = 0; i < (*here)->outputs().size(); ++i) {
-      if (!(*here)->HasOutput(i)) continue;
-      EXPECT_TRUE((*here)->OutputBits(i) == (*there)->OutputBits(i))
-          << CaseName(c) << ", output " << i;
+    const OpDef& def = *FindOp(c.op);
+    if (!def.elementwise && !def.has_body) continue;
+    auto here = KernelRun::Make(c, DrawInputs(c, kCheckSeed));
+    ASSERT_TRUE(here.ok()) << here.status();
+    if (!(*here)->Prepare(def.cpu[0], 1).ok()) continue;
+    ASSERT_TRUE((*here)->Run().ok()) << CaseName(c);
+    for (const KernelImpl& impl : KernelsOf(*module_, c.op)) {
+      if (SameBits(c, **here, impl, device_.get())) ++compared[impl.name];
     }
   }
-  EXPECT_GT(compared, 50);
+  EXPECT_GT(compared["cuda"], 50);
+  EXPECT_GT(compared["sequence"], 30);
+  EXPECT_EQ(compared["nvrtc"] > 30, OpenNvrtc().ok());
 }
 
 TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {

@@ -59,29 +59,82 @@ void AddChain(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
 std::string In(size_t i) { return absl::StrCat("in", i); }
 std::string Out(size_t i) { return absl::StrCat("out", i); }
 
+// Every operator of one element that may stand in a body, besides updates, in one chain. Those with
+// a kink, where rounding in between may choose the other side, for f32 alone.
+void AddFormulas(int64_t n, DType type, std::vector<OpCase>& cases) {
+  const auto draw = [type](Draw d) {
+    d.desc.dtype = type;
+    return d;
+  };
+  const bool kinks = type == DType::kF32;
+  const AttrMap tanh_form = {{"approximate", true}};
+  const double eps = kinks ? 1e-5 : type == DType::kF16 ? 1e-2 : 1e-1;
+  OpCase c = {.op = "fused_elementwise",
+              .inputs = {{draw(F32({n})), draw(F32({n})), draw(AwayFromZero({n}))}},
+              .many_outputs = 2,
+              .tolerance = {.rel = eps, .of_max = eps}};
+  c.body = {
+      {.type = "sigmoid", .inputs = {{"in0"}}, .outputs = {{"a"}}},
+      {.type = "tanh", .inputs = {{"a"}}, .outputs = {{"b"}}},
+      {.type = "gelu", .inputs = {{"b"}}, .outputs = {{"c"}}},
+      {.type = "gelu", .inputs = {{"in1"}}, .outputs = {{"d"}}, .attrs = tanh_form},
+      {.type = "elementwise_sub", .inputs = {{"c"}, {"d"}}, .outputs = {{"e"}}},
+      {.type = "elementwise_mul", .inputs = {{"e"}, {"in0"}}, .outputs = {{"f"}}},
+      {.type = "elementwise_div", .inputs = {{"f"}, {"in2"}}, .outputs = {{"g"}}},
+      {.type = kinks ? "elementwise_max" : "elementwise_add",
+       .inputs = {{"g"}, {"in1"}},
+       .outputs = {{"h"}}},
+      {.type = "scale",
+       .inputs = {{"h"}},
+       .outputs = {{"out0"}},
+       .attrs = {{"scale", -1.5}, {"bias", 0.3}}},
+      {.type = kinks ? "relu_grad" : "elementwise_mul",
+       .inputs = {{"h"}, {"in1"}},
+       .outputs = {{"i"}}},
+      {.type = "sigmoid_grad", .inputs = {{"a"}, {"i"}}, .outputs = {{"j"}}},
+      {.type = "tanh_grad", .inputs = {{"b"}, {"j"}}, .outputs = {{"k"}}},
+      {.type = "gelu_grad", .inputs = {{"in0"}, {"k"}}, .outputs = {{"l"}}},
+      {.type = "gelu_grad", .inputs = {{"in1"}, {"l"}}, .outputs = {{"m"}}, .attrs = tanh_form},
+      {.type = "sum", .inputs = {{"l", "m", "out0", "a"}}, .outputs = {{"out1"}}},
+  };
+  cases.push_back(std::move(c));
+}
+
+// An optimizer's slots in a fused row: 'p' is drawn like the parameter, '+' is never below 0, '1'
+// has one element, '-' is absent.
+struct Update {
+  std::string type, slots;
+  AttrMap attrs = {};
+};
+
 // One update for each size; each has its own learning rate.
-void AddUpdates(const std::string& type, const std::vector<int64_t>& sizes, bool bench,
+void AddUpdates(const Update& update, const std::vector<int64_t>& sizes, bool bench,
                 std::vector<OpCase>& cases) {
   OpCase c = {.op = "fused_elementwise",
               .inputs = {{}},
               .tolerance = {.rel = 2e-5, .of_max = 1e-6},
               .bench = bench};
   c.many_outputs = 0;
-  const auto one = F32({1}, 0.1, 0.9);
   for (const int64_t n : sizes) {
-    const Draw p = F32({n}), second = F32({n}, 0, 1);
-    std::vector<Draw> draws = {p, p};
-    if (type == "momentum") draws.push_back(p);
-    if (type == "adam") draws.insert(draws.end(), {p, second, one, one});
-    draws.push_back(F32({1}, 0.01, 0.1));
-    const size_t results = type == "sgd" ? 1 : type == "momentum" ? 2 : 5;
-    Op op{.type = type, .inputs = {}, .outputs = {}};
-    for (const Draw& d : draws) {
+    Op op{.type = update.type, .inputs = {}, .outputs = {{Out(c.many_outputs++)}}};
+    op.attrs = update.attrs;
+    const auto add = [&](const Draw& d) {
       op.inputs.push_back({In(c.inputs[0].size())});
       c.inputs[0].push_back(d);
+    };
+    add(F32({n}));
+    add(F32({n}));
+    for (const char slot : update.slots) {
+      op.outputs.emplace_back();
+      if (slot == '-') {
+        op.inputs.emplace_back();
+        continue;
+      }
+      op.outputs.back().push_back(Out(c.many_outputs++));
+      add(slot == 'p' ? F32({n}) : slot == '+' ? F32({n}, 0.5, 1) : F32({1}, 0.1, 0.9));
     }
-    for (size_t i = 0; i < results; ++i) op.outputs.push_back({Out(c.many_outputs++)});
-    op.inputs.resize(FindOp(type)->inputs.size());  // no Rows: a dense gradient
+    add(F32({1}, 0.01, 0.1));
+    op.inputs.resize(FindOp(update.type)->inputs.size());  // no Rows: a dense gradient
     c.body.push_back(std::move(op));
   }
   cases.push_back(std::move(c));
@@ -134,11 +187,30 @@ std::vector<OpCase> FusedCases() {
   AddChain({3, 5, 7}, false, cases);
   AddChain({1 << 20}, true, cases);
   AddLossScaling(cases);
-  for (const char* type : {"sgd", "momentum", "adam"}) {
-    AddUpdates(type, {5}, false, cases);
-    AddUpdates(type, {1, 4096, 0, 33, 9000}, false, cases);
-    AddUpdates(type, std::vector<int64_t>(40, 2000), true, cases);
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int64_t n : {1, 2049, 5003}) AddFormulas(n, type, cases);
   }
+  const AttrMap nesterov = {{"use_nesterov", true}}, centered = {{"centered", true}};
+  const std::vector<Update> updates = {{"sgd", ""},
+                                       {"momentum", "p"},
+                                       {"momentum", "p", nesterov},
+                                       {"adam", "p+11"},
+                                       {"adam", "p+11", {{"weight_decay", 0.1}}},
+                                       {"adagrad", "+"},
+                                       {"decayed_adagrad", "+"},
+                                       {"adamax", "p+1"},
+                                       {"rmsprop", "+p-"},
+                                       {"rmsprop", "+pp", centered},
+                                       {"ftrl", "+p"}};
+  for (const Update& update : updates) {
+    AddUpdates(update, {5}, false, cases);
+    AddUpdates(update, {1, 4096, 0, 33, 9000}, false, cases);
+  }
+  for (const size_t i : {0, 1, 3}) {
+    AddUpdates(updates[i], std::vector<int64_t>(40, 2000), true, cases);
+  }
+  AddUpdates({"sgd", ""}, std::vector<int64_t>(700, 3), false, cases);  // more than a launch takes
+  AddUpdates({"adam", "p+11"}, std::vector<int64_t>(300, 3), false, cases);
   return cases;
 }
 

@@ -58,11 +58,13 @@ Values OracleFusedElementwise(const OracleArgs& a) {
   for (const Op& op : a.body) {
     Values in;
     for (const auto& slot : op.inputs) {
+      if (slot.empty()) in.emplace_back();
       for (const auto& name : slot) in.push_back(values.at(name));
     }
     Values out = FindOracle(op.type)({op.attrs, op.type, in});
     size_t position = 0;
     for (const auto& slot : op.outputs) {
+      if (slot.empty()) ++position;
       for (const auto& name : slot) values[name] = out[position++];
     }
   }

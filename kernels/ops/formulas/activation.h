@@ -3,8 +3,7 @@
 // result or the input, and the gradient of the result.
 #pragma once
 
-#include "kernels/ops/formulas/host_device.h"
-#include "kernels/ops/vector_code.h"
+#include "kernels/ops/formulas/exp.h"
 
 namespace tandem {
 namespace {

@@ -4,14 +4,14 @@
 #pragma once
 
 #include "kernels/ops/formulas/host_device.h"
-#include "kernels/ops/update_loops.h"
+#include "kernels/ops/formulas/update_args.h"
 
 namespace tandem {
 namespace {
 
 struct UpdateElement {
   float p, g;
-  float s[UpdateRun::kSlotsMax];
+  float s[kUpdateSlotsMax];
 };
 
 struct SgdStep {

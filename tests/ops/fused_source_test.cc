@@ -1,0 +1,118 @@
+// What a fused operator becomes as source (kernels/ops/fused_source.h): which groups share code and
+// launches, and what is refused. That the code compiles and computes is tests/gpu's and
+// tests/cuda_on_host's affair.
+#include "kernels/ops/fused_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "tests/ops/op_cases.h"
+
+namespace tandem::optest {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+StatusOr<FusedSource> SourceOf(const OpCase& c) {
+  const Op op = MakeOp(c);
+  std::vector<const TensorDesc*> in;
+  for (const Draw& draw : c.inputs[0]) in.push_back(&draw.desc);
+  TD_ASSIGN_OR_RETURN(const Body body, BindBody(OpView(op, *FindOp(c.op), in, {})));
+  return WriteFusedSource(body);
+}
+
+// scale of each input by its factor, into an output each.
+OpCase Scales(const std::vector<Draw>& inputs, const std::vector<double>& factors) {
+  OpCase c{.op = "fused_elementwise", .inputs = {inputs}, .many_outputs = inputs.size()};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    c.body.push_back({.type = "scale",
+                      .inputs = {{absl::StrCat("in", i)}},
+                      .outputs = {{absl::StrCat("out", i)}},
+                      .attrs = {{"scale", factors[i]}}});
+  }
+  return c;
+}
+
+std::string Refusal(const OpCase& c) {
+  const auto source = SourceOf(c);
+  EXPECT_EQ(source.status().code(), StatusCode::kUnimplemented) << source.status();
+  return std::string(source.status().message());
+}
+
+TEST(FusedSourceTest, GroupsAlikeShareCode) {
+  const auto source = SourceOf(Scales({F32({5}), F32({7}), F32({9})}, {2, 3, 2}));
+  ASSERT_TRUE(source.ok()) << source.status();
+  ASSERT_EQ(source->groups.size(), 3u);
+  EXPECT_EQ(source->groups[0].body, source->groups[2].body);
+  EXPECT_NE(source->groups[0].body, source->groups[1].body);
+  EXPECT_EQ(source->groups[1].elements, 7);
+  EXPECT_THAT(source->text, HasSubstr("struct Body1"));
+  EXPECT_THAT(source->text, Not(HasSubstr("struct Body2")));
+  EXPECT_THAT(source->text, HasSubstr("Table = FusedTable<3, 6>"));
+  EXPECT_FALSE(source->ends);
+  EXPECT_THAT(source->text, Not(HasSubstr("fused_end")));
+}
+
+// So what was compiled for one of several sizes serves all.
+TEST(FusedSourceTest, SizesAreNotInTheText) {
+  const auto small = SourceOf(Scales({F32({5})}, {2})),
+             large = SourceOf(Scales({F32({70, 8})}, {2}));
+  const auto half = Scales({Draw{.desc = {DType::kF16, Shape({5})}}}, {2});
+  ASSERT_TRUE(small.ok() && large.ok());
+  EXPECT_EQ(small->text, large->text);
+  EXPECT_NE(small->text, SourceOf(half)->text);
+}
+
+TEST(FusedSourceTest, EveryElementwiseOperatorIsThereButFtrl) {
+  std::set<std::string> served;
+  for (const OpCase& c : FusedCases()) {
+    if (c.op != "fused_elementwise" || !SourceOf(c).ok()) continue;
+    for (const Op& op : c.body) served.insert(op.type);
+  }
+  for (const OpDef* def : AllOps()) {
+    const bool wanted = def->elementwise && std::string_view(def->type) != "ftrl";
+    EXPECT_EQ(served.contains(def->type), wanted) << def->type;
+  }
+}
+
+TEST(FusedSourceTest, WhatDoesNotFitIntoOneLaunchIsCut) {
+  const size_t n = 1500;
+  const auto source = SourceOf(Scales(std::vector<Draw>(n, F32({3})), std::vector<double>(n, 2)));
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ(source->groups.size(), n);
+  EXPECT_LT(source->groups_max, n);
+  EXPECT_GE(source->groups_max, n / 2);
+  const size_t bytes = 8 + source->groups_max * sizeof(FusedGroup) + source->addresses_max * 8;
+  EXPECT_LE(bytes, static_cast<size_t>(kFusedTableMax));
+  EXPECT_EQ(source->addresses_max, 2 * source->groups_max);
+}
+
+TEST(FusedSourceTest, WhatIsRefusedIsNamed) {
+  std::vector<double> factors;
+  for (int i = 0; i < 17; ++i) factors.push_back(i);
+  EXPECT_EQ(Refusal(Scales(std::vector<Draw>(17, F32({3})), factors)),
+            "more than 16 chains that are not alike");
+  EXPECT_EQ(Refusal(Scales({F32({3})}, {std::numeric_limits<double>::infinity()})),
+            "scale: an attribute that is not finite");
+  OpCase sum{.op = "fused_elementwise", .inputs = {{}}};
+  sum.body = {{.type = "sum", .inputs = {{}}, .outputs = {{"out0"}}}};
+  for (size_t i = 0; i < 5000; ++i) {
+    sum.inputs[0].push_back(F32({3}));
+    sum.body[0].inputs[0].push_back(absl::StrCat("in", i));
+  }
+  EXPECT_EQ(Refusal(sum), "a chain of 5001 tensors");
+}
+
+TEST(NvrtcLibraryTest, WhatIsMissingIsNamed) {
+  const Status status = OpenNvrtc("/nowhere/libnvrtc.so").status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("NVRTC (libnvrtc.so): "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/libnvrtc.so"));
+}
+
+}  // namespace
+}  // namespace tandem::optest

@@ -1,0 +1,185 @@
+// A stand-in for NVRTC (kernels/ops/nvrtc_library.h) that compiles for the CUDA of host memory
+// (tests/cuda_on_host/compiled_code.cc) with g++. Of the real one it keeps that there are no
+// headers but those it is given, that options must be known, and that what is unlike CUDA does not
+// compile. TANDEM_FAKE_NVRTC_FAULT=compile: nothing compiles.
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "kernels/ops/nvrtc_library.h"
+
+namespace tandem {
+
+struct NvrtcProgramState {
+  std::string source, log, code;
+  std::map<std::string, std::string> headers;
+};
+
+namespace {
+
+enum : NvrtcResult {
+  kSuccess,
+  kOutOfMemory,
+  kFailed,
+  kInvalidInput,
+  kInvalidProgram,
+  kInvalidOption,
+  kCompilation
+};
+
+// CUDA's words in C++; parameters are taken by reference, so that all kernels are of one type.
+constexpr char kPrelude[] = R"text(#include <math.h>
+#include <string.h>
+struct Dims { unsigned x, y, z; };
+static const Dims* (*place)(int which);
+extern "C" void tandem_on_host_place(const Dims* (*get)(int which)) { place = get; }
+#define threadIdx (*place(0))
+#define blockIdx (*place(1))
+#define blockDim (*place(2))
+#define gridDim (*place(3))
+#define __device__
+#define __global__
+#define __grid_constant__ &
+#define __launch_bounds__(threads)
+)text";
+
+constexpr char kEpilogue[] = R"text(
+extern "C" const unsigned long tandem_on_host_param_bytes;
+const unsigned long tandem_on_host_param_bytes = sizeof(tandem::Table);
+)text";
+
+// Instead of the header of this name, which is written in a device's instructions.
+constexpr char kElementsName[] = "kernels/ops/fused_elements.h";
+constexpr char kElements[] = R"text(#pragma once
+#include <cstdint>
+namespace tandem {
+struct F16 { _Float16 value; };
+struct BF16 { uint16_t bits; };
+template <typename T> struct Element;
+template <> struct Element<float> {
+  static float Wide(float x) { return x; }
+  static float Narrow(float x) { return x; }
+};
+template <> struct Element<F16> {
+  static float Wide(F16 x) { return x.value; }
+  static F16 Narrow(float x) { return {static_cast<_Float16>(x)}; }
+};
+template <> struct Element<BF16> {
+  static float Wide(BF16 x) {
+    const uint32_t bits = uint32_t{x.bits} << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof(wide));
+    return wide;
+  }
+  static BF16 Narrow(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    if (x != x) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};
+    return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+  }
+};
+}
+)text";
+
+std::string ReadAll(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void Write(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+NvrtcResult Compile(NvrtcProgramState& program, const std::filesystem::path& dir) {
+  for (const auto& [name, text] : program.headers) {
+    Write(dir / name, name == kElementsName ? kElements : text);
+  }
+  Write(dir / "prelude.h", kPrelude);
+  Write(dir / "fused.cc", program.source + kEpilogue);
+  const std::string command = TANDEM_CXX " -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -I" +
+                              dir.string() + " -include " + (dir / "prelude.h").string() + " " +
+                              (dir / "fused.cc").string() + " -o " + (dir / "fused.so").string() +
+                              " > " + (dir / "log").string() + " 2>&1";
+  const bool compiled = std::system(command.c_str()) == 0;
+  program.log = ReadAll(dir / "log");
+  if (!compiled) return kCompilation;
+  const std::string code = ReadAll(dir / "fused.so");
+  const uint64_t bytes = code.size();
+  program.code.assign("on host:");
+  program.code.append(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
+  program.code.append(code);
+  return kSuccess;
+}
+
+}  // namespace
+}  // namespace tandem
+
+using tandem::NvrtcProgram;
+using tandem::NvrtcResult;
+
+extern "C" {
+
+const char* nvrtcGetErrorString(NvrtcResult result) {
+  return result == tandem::kCompilation ? "NVRTC_ERROR_COMPILATION" : "an error of the stand-in";
+}
+
+NvrtcResult nvrtcCreateProgram(NvrtcProgram* program, const char* source, const char*, int headers,
+                               const char* const* texts, const char* const* names) {
+  auto made = std::make_unique<tandem::NvrtcProgramState>();
+  made->source = source;
+  for (int i = 0; i < headers; ++i) made->headers[names[i]] = texts[i];
+  *program = made.release();
+  return tandem::kSuccess;
+}
+
+NvrtcResult nvrtcDestroyProgram(NvrtcProgram* program) {
+  const std::unique_ptr<tandem::NvrtcProgramState> owned(*program);
+  *program = nullptr;
+  return tandem::kSuccess;
+}
+
+NvrtcResult nvrtcCompileProgram(NvrtcProgram program, int options, const char* const* option) {
+  const std::set<std::string> known = {"--gpu-architecture=sm_80", "--fmad=false", "--std=c++17"};
+  if (std::set<std::string>(option, option + options) != known) return tandem::kInvalidOption;
+  const char* const fault = std::getenv("TANDEM_FAKE_NVRTC_FAULT");
+  if (fault != nullptr && std::strcmp(fault, "compile") == 0) {
+    program->log = "fused.cu(1): error: as TANDEM_FAKE_NVRTC_FAULT asks for";
+    return tandem::kCompilation;
+  }
+  std::string dir = (std::filesystem::temp_directory_path() / "nvrtc.XXXXXX").string();
+  if (mkdtemp(dir.data()) == nullptr) return tandem::kFailed;
+  const NvrtcResult result = tandem::Compile(*program, dir);
+  std::filesystem::remove_all(dir);
+  return result;
+}
+
+NvrtcResult nvrtcGetProgramLogSize(NvrtcProgram program, size_t* bytes) {
+  *bytes = program->log.size() + 1;
+  return tandem::kSuccess;
+}
+
+NvrtcResult nvrtcGetProgramLog(NvrtcProgram program, char* log) {
+  std::memcpy(log, program->log.c_str(), program->log.size() + 1);
+  return tandem::kSuccess;
+}
+
+NvrtcResult nvrtcGetCUBINSize(NvrtcProgram program, size_t* bytes) {
+  *bytes = program->code.size();
+  return tandem::kSuccess;
+}
+
+NvrtcResult nvrtcGetCUBIN(NvrtcProgram program, char* cubin) {
+  std::memcpy(cubin, program->code.data(), program->code.size());
+  return tandem::kSuccess;
+}
+
+}  // extern "C"
