@@ -25,75 +25,65 @@ Status Run(State& st, const KernelArgs& args) {
   });
 }
 
-// A block takes an element of Ids; that of the first of equal ids adds up the gradients of all, in
-// order, so that it does not matter which blocks run when.
-__global__ void GradKernel(State s, const int64_t* ids, const float* g, float* out,
-                           CudaFault* fault) {
-  for (int64_t first = blockIdx.x; first < s.count; first += gridDim.x) {
-    const int64_t id = ids[first];
-    if (id == s.padding) continue;
-    if (id < 0 || id >= s.rows) {
-      if (threadIdx.x == 0) Blame(fault, CudaFault::kIds, first, id, s.rows);
-      continue;
-    }
-    bool before = false;
-    for (int64_t i = threadIdx.x; i < first; i += blockDim.x) before |= ids[i] == id;
-    if (__syncthreads_or(before)) continue;
-    for (int64_t d = threadIdx.x; d < s.dim; d += blockDim.x) {
-      float sum = 0.0f;
-      for (int64_t i = first; i < s.count; ++i) {
-        if (ids[i] == id) sum += g[i * s.dim + d];
-      }
-      out[id * s.dim + d] = sum;
-    }
-  }
-}
+struct GradState {
+  State s;
+  CudaRowSort sort;
+};
 
-Status RunGrad(State& s, const KernelArgs& args) {
-  const CudaStream& stream = StreamOf(args);
-  float* out = Out<float>(args, 0);
-  const size_t bytes = static_cast<size_t>(s.rows * s.dim) * sizeof(float);
-  TD_RETURN_IF_ERROR(ZeroOnDevice(args, out, bytes));
-  if (s.count == 0) return OkStatus();
-  return Launch(args, CudaBlocks(s.count, 1), kCudaThreads, GradKernel, s, In<int64_t>(args, 0),
-                In<float>(args, 2), out, stream.fault);
-}
-
-Status RunSparseGrad(State& st, const KernelArgs& args) {
-  const State s = st;
+// The gradient's rows as a list; sorted they are added up in order, so that it does not matter
+// which blocks run when.
+Status ListRows(const GradState& st, const KernelArgs& args, const CudaRowList& list) {
+  const State s = st.s;
   const int64_t* ids = In<int64_t>(args, 0);
   const float* g = In<float>(args, 2);
-  const CudaRowScratch scratch(args.scratch, s.count);
-  CudaRow* list = scratch.list;
   CudaFault* fault = StreamOf(args).fault;
-  TD_RETURN_IF_ERROR(ForEach(args, s.count, [=] __device__(int64_t i) {
+  return ForEach(args, s.count, [=] __device__(int64_t i) {
     const int64_t id = ids[i];
     const bool there = id >= 0 && id < s.rows;
     if (!there) Blame(fault, CudaFault::kIds, i, id, s.rows);
-    list[i] = {there && id != s.padding ? id : -1, g + i * s.dim};
-  }));
-  return MergeRows(args, scratch, s.count, s.dim, std::min(s.count, s.rows), Out<int64_t>(args, 1),
-                   Out<float>(args, 0));
+    list.rows[i] = static_cast<uint64_t>(there && id != s.padding ? id : s.rows);
+    list.values[i] = g + i * s.dim;
+  });
 }
 
-StatusOr<Kernel> PrepareSparseGrad(const OpView& view, const PrepareContext&) {
+Status RunGrad(GradState& st, const KernelArgs& args) {
+  const CudaRowList list = st.sort.In(args.scratch);
+  float* out = Out<float>(args, 0);
+  const int64_t dim = st.s.dim;
+  TD_RETURN_IF_ERROR(ZeroOnDevice(args, out, static_cast<size_t>(st.s.rows * dim) * sizeof(float)));
+  TD_RETURN_IF_ERROR(ListRows(st, args, list));
+  TD_RETURN_IF_ERROR(st.sort.Sort(args, list));
+  return st.sort.AddUp(args, list, dim, [=] __device__(int64_t, int64_t row, int64_t d, float sum) {
+    out[row * dim + d] = sum;
+  });
+}
+
+Status RunSparseGrad(GradState& st, const KernelArgs& args) {
+  const CudaRowList list = st.sort.In(args.scratch);
+  TD_RETURN_IF_ERROR(ListRows(st, args, list));
+  return st.sort.Merge(args, list, st.s.dim, std::min(st.s.count, st.s.rows), Out<int64_t>(args, 1),
+                       Out<float>(args, 0));
+}
+
+template <Status (*Body)(GradState&, const KernelArgs&)>
+StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const LookupShape s, LookupShapeOf(view));
-  return MakeKernel<State, RunSparseGrad>({s.count, s.rows, s.dim, s.padding_idx},
-                                          CudaRowScratch::Bytes(s.count));
+  const CudaRowSort sort(s.count, s.rows);
+  return MakeKernel<GradState, Body>({{s.count, s.rows, s.dim, s.padding_idx}, sort},
+                                     sort.scratch_bytes());
 }
 
-template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const LookupShape s, LookupShapeOf(view));
-  return MakeKernel<State, Body>({s.count, s.rows, s.dim, s.padding_idx});
+  return MakeKernel<State, Run>({s.count, s.rows, s.dim, s.padding_idx});
 }
 
 }  // namespace
 
 std::vector<KernelRow> LookupCudaRows() {
-  return {{"lookup_table", {{"cuda", Prepare<Run>}}},
-          {"lookup_table_grad", {{"cuda", Prepare<RunGrad>}}},
-          {"lookup_table_sparse_grad", {{"cuda", PrepareSparseGrad}}}};
+  return {{"lookup_table", {{"cuda", Prepare}}},
+          {"lookup_table_grad", {{"cuda", PrepareGrad<RunGrad>}}},
+          {"lookup_table_sparse_grad", {{"cuda", PrepareGrad<RunSparseGrad>}}}};
 }
 
 }  // namespace tandem

@@ -1,97 +1,122 @@
 // CUDA kernels of sparse gradients; definitions in sparse_rows.cc.
 #include "kernels/ops/sparse_rows_cuda.h"
 
+#include <bit>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+
 #include "kernels/ops/cuda_kernels.h"
 
 namespace tandem {
 namespace {
 
-// A block takes a row of the list.
-__global__ void FirstKernel(CudaRowScratch s, int64_t count) {
-  for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
-    const int64_t row = s.list[i].row;
-    bool before = false;
-    for (int64_t k = threadIdx.x; k < i; k += blockDim.x) before |= s.list[k].row == row;
-    const bool same = __syncthreads_or(before);
-    if (threadIdx.x == 0) s.first[i] = row >= 0 && !same;
-  }
+constexpr size_t kAlignment = 256;  // of CUB's memory
+
+// `temp` nullptr: how many bytes it needs.
+cudaError_t SortPairs(const CudaRowList& list, int64_t count, int64_t height, void* temp,
+                      size_t& bytes, cudaStream_t stream) {
+  const int bits = std::bit_width(static_cast<uint64_t>(height));
+  return cub::DeviceRadixSort::SortPairs(temp, bytes, list.rows, list.sorted_rows, list.values,
+                                         list.sorted_values, count, 0, bits, stream);
 }
 
-// Its place is the number of different rows that are smaller.
-__global__ void MergeKernel(CudaRowScratch s, int64_t count, int64_t dim, int64_t* rows,
-                            float* values) {
-  __shared__ unsigned long long smaller;
-  for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
-    if (s.first[i] == 0) continue;  // for the whole block
-    const int64_t row = s.list[i].row;
-    if (threadIdx.x == 0) smaller = 0;
-    __syncthreads();
-    unsigned long long mine = 0;
-    for (int64_t k = threadIdx.x; k < count; k += blockDim.x) {
-      mine += s.first[k] != 0 && s.list[k].row < row ? 1 : 0;
-    }
-    atomicAdd(&smaller, mine);
-    __syncthreads();
-    const auto place = static_cast<int64_t>(smaller);
-    if (threadIdx.x == 0) rows[place] = row;
-    for (int64_t d = threadIdx.x; d < dim; d += blockDim.x) {
-      float sum = 0.0f;
-      for (int64_t k = i; k < count; ++k) {
-        if (s.list[k].row == row) sum += s.list[k].values[d];
-      }
-      values[place * dim + d] = sum;
-    }
-    __syncthreads();  // all have read `smaller`
-  }
+cudaError_t Scan(const CudaRowList& list, int64_t count, void* temp, size_t& bytes,
+                 cudaStream_t stream) {
+  return cub::DeviceScan::ExclusiveSum(temp, bytes, list.heads, list.places, count, stream);
 }
 
 }  // namespace
 
-Status MergeRows(const KernelArgs& args, const CudaRowScratch& scratch, int64_t count, int64_t dim,
-                 int64_t n, int64_t* rows, float* values) {
+CudaRowSort::CudaRowSort(int64_t count, int64_t height) : count_(count), height_(height) {
+  constexpr size_t kEach = 2 * (sizeof(uint64_t) + sizeof(const float*) + sizeof(int32_t));
+  temp_at_ = (static_cast<size_t>(count) * kEach + kAlignment - 1) / kAlignment * kAlignment;
+  size_t sort = 0, scan = 0;
+  if (SortPairs({}, count, height, nullptr, sort, nullptr) != cudaSuccess) return;
+  if (Scan({}, count, nullptr, scan, nullptr) != cudaSuccess) return;
+  temp_bytes_ = std::max(sort, scan);
+}
+
+CudaRowList CudaRowSort::In(void* scratch) const {
+  CudaRowList list;
+  list.rows = static_cast<uint64_t*>(scratch);
+  list.sorted_rows = list.rows + count_;
+  list.values = reinterpret_cast<const float**>(list.sorted_rows + count_);
+  list.sorted_values = list.values + count_;
+  list.heads = reinterpret_cast<int32_t*>(list.sorted_values + count_);
+  list.places = list.heads + count_;
+  list.temp = static_cast<std::byte*>(scratch) + temp_at_;
+  return list;
+}
+
+Status CudaRowSort::Sort(const KernelArgs& args, const CudaRowList& list) const {
+  if (count_ == 0) return OkStatus();
+  size_t bytes = temp_bytes_;
+  return CheckCuda(SortPairs(list, count_, height_, list.temp, bytes, StreamOf(args).stream),
+                   "sort of rows");
+}
+
+Status CudaRowSort::Merge(const KernelArgs& args, const CudaRowList& list, int64_t dim, int64_t n,
+                          int64_t* rows, float* values) const {
   TD_RETURN_IF_ERROR(ForEach(args, n, [=] __device__(int64_t i) { rows[i] = -1; }));
   TD_RETURN_IF_ERROR(ZeroOnDevice(args, values, static_cast<size_t>(n * dim) * sizeof(float)));
-  if (count == 0) return OkStatus();
-  const unsigned blocks = CudaBlocks(count, 1);
-  TD_RETURN_IF_ERROR(Launch(args, blocks, kCudaThreads, FirstKernel, scratch, count));
-  return Launch(args, blocks, kCudaThreads, MergeKernel, scratch, count, dim, rows, values);
+  if (count_ == 0) return OkStatus();
+  TD_RETURN_IF_ERROR(Sort(args, list));
+  const auto none = static_cast<uint64_t>(height_);
+  TD_RETURN_IF_ERROR(ForEach(args, count_, [=] __device__(int64_t k) {
+    const uint64_t row = list.sorted_rows[k];
+    list.heads[k] = row != none && (k == 0 || list.sorted_rows[k - 1] != row) ? 1 : 0;
+  }));
+  size_t bytes = temp_bytes_;
+  TD_RETURN_IF_ERROR(
+      CheckCuda(Scan(list, count_, list.temp, bytes, StreamOf(args).stream), "places of rows"));
+  return AddUp(args, list, dim, [=] __device__(int64_t k, int64_t row, int64_t d, float sum) {
+    const int64_t place = list.places[k];
+    if (d == 0) rows[place] = row;
+    values[place * dim + d] = sum;
+  });
 }
 
 namespace {
 
 struct SumState {
   std::vector<int64_t> counts;  // rows of each pair
-  int64_t total, height, dim, n;
+  int64_t height, dim, n;
+  CudaRowSort sort;
 };
 
 Status RunSum(SumState& s, const KernelArgs& args) {
-  const CudaRowScratch scratch(args.scratch, s.total);
+  const CudaRowList list = s.sort.In(args.scratch);
   CudaFault* fault = StreamOf(args).fault;
   int64_t at = 0;
   for (size_t pair = 0; pair < s.counts.size(); ++pair) {
     const float* values = In<float>(args, static_cast<int>(2 * pair));
     const int64_t* rows = In<int64_t>(args, static_cast<int>(2 * pair + 1));
     const int64_t dim = s.dim, height = s.height;
-    CudaRow* list = scratch.list + at;
+    uint64_t* const list_rows = list.rows + at;
+    const float** const list_values = list.values + at;
     TD_RETURN_IF_ERROR(ForEach(args, s.counts[pair], [=] __device__(int64_t i) {
       const bool there = rows[i] >= 0 && rows[i] < height;
       if (!there && rows[i] != -1) Blame(fault, CudaFault::kRows, i, rows[i], height);
-      list[i] = {there ? rows[i] : -1, values + i * dim};
+      list_rows[i] = static_cast<uint64_t>(there ? rows[i] : height);
+      list_values[i] = values + i * dim;
     }));
     at += s.counts[pair];
   }
-  return MergeRows(args, scratch, s.total, s.dim, s.n, Out<int64_t>(args, 1), Out<float>(args, 0));
+  return s.sort.Merge(args, list, s.dim, s.n, Out<int64_t>(args, 1), Out<float>(args, 0));
 }
 
 StatusOr<Kernel> PrepareSum(const OpView& view, const PrepareContext&) {
-  SumState s{{}, 0, view.attr<int64_t>("height"), view.in(0).shape[1], 0};
+  const int64_t height = view.attr<int64_t>("height");
+  std::vector<int64_t> counts;
+  int64_t total = 0;
   for (size_t i = 0; i < view.in_count(); i += 2) {
-    s.counts.push_back(view.in(i).shape[0]);
-    s.total += s.counts.back();
+    counts.push_back(view.in(i).shape[0]);
+    total += counts.back();
   }
-  s.n = std::min(s.total, s.height);
-  const size_t scratch = CudaRowScratch::Bytes(s.total);
-  return MakeKernel<SumState, RunSum>(std::move(s), scratch);
+  const CudaRowSort sort(total, height);
+  return MakeKernel<SumState, RunSum>(
+      {std::move(counts), height, view.in(0).shape[1], std::min(total, height), sort},
+      sort.scratch_bytes());
 }
 
 struct DenseState {

@@ -72,7 +72,8 @@ enum cudaError_t {
   cudaErrorNotReady,
   cudaErrorStreamCaptureUnsupported,
   cudaErrorStreamCaptureInvalidated,
-  cudaErrorInvalidKernelImage
+  cudaErrorInvalidKernelImage,
+  cudaErrorInvalidValue
 };
 using cudaStream_t = struct CudaOnHostStream*;
 using cudaGraph_t = struct CudaOnHostGraph*;
