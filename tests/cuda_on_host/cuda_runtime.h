@@ -13,6 +13,7 @@
 
 #include "tests/cuda_on_host/blocks.h"
 
+#define CUDART_VERSION 13000
 #define __host__
 #define __device__
 #define __global__
@@ -90,7 +91,6 @@ enum cudaMemcpyKind {
 enum cudaDataType { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF };
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocPortable = 1,
                    cudaHostAllocMapped = 2;
-constexpr int CUDART_VERSION = 13000;
 
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;

@@ -18,7 +18,7 @@ HOT = {
     "dgc": ["CountKernel", "DigitKernel", "PartsKernel", "PlacesKernel", "SelectKernel"],
     "dropout": ["DropoutKernel"],
     "elementwise": ["ForEachKernel"],
-    "lookup_table": ["ForEachKernel", "GradKernel"],
+    "lookup_table": ["ForEachKernel"],
     "loss_scaling": ["MapKernel"],
     "norm": ["ColumnSumsKernel", "ForEachKernel", "LayerNormGradKernel", "LayerNormKernel",
              "RowSumsKernel"],
@@ -27,7 +27,7 @@ HOT = {
     "reduce": ["ReduceKernel"],
     "sample_image": ["ForEachKernel"],
     "softmax": ["LossGradKernel", "LossKernel", "SoftmaxGradKernel", "SoftmaxKernel"],
-    "sparse_rows": ["FirstKernel", "MergeKernel"],
+    "sparse_rows": ["DeviceRadixSortOnesweepKernel", "ForEachKernel"],
 }
 # 64 sums that all live to the end do not fit the 32 registers that 2048 threads leave each other.
 SPILLS = """

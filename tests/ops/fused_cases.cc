@@ -100,8 +100,8 @@ void AddFormulas(int64_t n, DType type, std::vector<OpCase>& cases) {
   cases.push_back(std::move(c));
 }
 
-// An optimizer's slots in a fused row: 'p' is drawn like the parameter, '+' is never below 0, '1'
-// has one element, '-' is absent.
+// An optimizer's slots in a fused row: 'p' is drawn like the parameter, 's' is smaller, '+' is far
+// from 0, '1' has one element, '-' is absent.
 struct Update {
   std::string type, slots;
   AttrMap attrs = {};
@@ -131,7 +131,10 @@ void AddUpdates(const Update& update, const std::vector<int64_t>& sizes, bool be
         continue;
       }
       op.outputs.back().push_back(Out(c.many_outputs++));
-      add(slot == 'p' ? F32({n}) : slot == '+' ? F32({n}, 0.5, 1) : F32({1}, 0.1, 0.9));
+      add(slot == 'p'   ? F32({n})
+          : slot == 's' ? F32({n}, -0.5, 0.5)
+          : slot == '+' ? F32({n}, 0.5, 1)
+                        : F32({1}, 0.1, 0.9));
     }
     add(F32({1}, 0.01, 0.1));
     op.inputs.resize(FindOp(update.type)->inputs.size());  // no Rows: a dense gradient
@@ -200,11 +203,12 @@ std::vector<OpCase> FusedCases() {
                                        {"decayed_adagrad", "+"},
                                        {"adamax", "p+1"},
                                        {"rmsprop", "+p-"},
-                                       {"rmsprop", "+pp", centered},
+                                       {"rmsprop", "+ps", centered},
                                        {"ftrl", "+p"}};
-  for (const Update& update : updates) {
-    AddUpdates(update, {5}, false, cases);
-    AddUpdates(update, {1, 4096, 0, 33, 9000}, false, cases);
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const auto odd = static_cast<int64_t>(i);  // so that rows have names of their own
+    AddUpdates(updates[i], {5 + odd}, false, cases);
+    AddUpdates(updates[i], {1, 4096, 0, 33 + odd, 9000}, false, cases);
   }
   for (const size_t i : {0, 1, 3}) {
     AddUpdates(updates[i], std::vector<int64_t>(40, 2000), true, cases);

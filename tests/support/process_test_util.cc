@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
@@ -205,8 +206,17 @@ void JobTest::SetUp() {
                                 "eval_every_epochs: 0\nlog_every_steps: 10\n");
 }
 
+// Who was killed a moment ago, or dies with its parent, may still remove files of its own, which
+// then are not there when they are looked for.
 void JobTest::TearDown() {
-  if (!dir_.empty()) std::filesystem::remove_all(dir_);
+  constexpr int kTries = 100;
+  std::error_code error;
+  for (int i = 0; i < kTries && !dir_.empty(); ++i) {
+    std::filesystem::remove_all(dir_, error);
+    if (!error) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_FALSE(error) << dir_ << ": " << error.message();
 }
 
 std::string JobTest::Write(const std::string& name, const std::string& text) const {
