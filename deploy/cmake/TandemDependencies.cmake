@@ -39,18 +39,25 @@ set_target_properties(tandem_xsmm PROPERTIES IMPORTED_LOCATION ${TANDEM_XSMM_LIB
   INTERFACE_INCLUDE_DIRECTORIES ${TANDEM_XSMM_INCLUDE}
   INTERFACE_LINK_LIBRARIES "${TANDEM_XSMM_NOBLAS};Threads::Threads;${CMAKE_DL_LIBS};m")
 
-# CUDA: nvcc is not always on PATH; cuDNN is a package of its own beside CUDA.
+# CUDA: nvcc is not always on PATH; cuDNN is a package of its own beside CUDA. Before 9.8 cuDNN has
+# no graphs for a device that is described to it.
 set(TANDEM_WITH_CUDA OFF)
+set(TANDEM_CUDNN_VERSION 0)
 if(NOT TANDEM_CUDA STREQUAL "OFF")
   find_program(TANDEM_NVCC nvcc HINTS /usr/local/cuda/bin)
   if(TANDEM_NVCC)
     get_filename_component(cuda_root ${TANDEM_NVCC}/../.. REALPATH)
     find_library(TANDEM_CUDNN cudnn HINTS ${cuda_root}/lib64 ${cuda_root}/lib)
     find_path(TANDEM_CUDNN_INCLUDE cudnn.h HINTS ${cuda_root}/include)
+    if(EXISTS ${TANDEM_CUDNN_INCLUDE}/cudnn_version.h)
+      file(READ ${TANDEM_CUDNN_INCLUDE}/cudnn_version.h version)
+      string(REGEX REPLACE ".*CUDNN_MAJOR ([0-9]+).*CUDNN_MINOR ([0-9]+).*" "\\1.\\2"
+        TANDEM_CUDNN_VERSION "${version}")
+    endif()
     # For a test alone: NCCL is opened at run time.
     find_path(TANDEM_NCCL_INCLUDE nccl.h HINTS ${cuda_root}/include)
   endif()
-  if(TANDEM_NVCC AND TANDEM_CUDNN AND TANDEM_CUDNN_INCLUDE)
+  if(TANDEM_NVCC AND TANDEM_CUDNN AND TANDEM_CUDNN_VERSION VERSION_GREATER_EQUAL 9.8)
     set(TANDEM_WITH_CUDA ON)
     set(CMAKE_CUDA_COMPILER ${TANDEM_NVCC})
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
@@ -60,8 +67,9 @@ if(NOT TANDEM_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     find_package(CUDAToolkit 12 REQUIRED)
   elseif(TANDEM_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "TANDEM_CUDA=ON, but nvcc (${TANDEM_NVCC}) or cuDNN (${TANDEM_CUDNN}) was found "
-      "neither in the usual places nor in /usr/local/cuda")
+    message(FATAL_ERROR "TANDEM_CUDA=ON, but nvcc (${TANDEM_NVCC}) or cuDNN 9.8 or later "
+      "(${TANDEM_CUDNN}, version ${TANDEM_CUDNN_VERSION}) was found neither in the usual places nor in "
+      "/usr/local/cuda")
   endif()
 endif()
 message(STATUS "Tandem: CUDA module ${TANDEM_WITH_CUDA} (TANDEM_CUDA=${TANDEM_CUDA})")

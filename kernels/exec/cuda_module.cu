@@ -15,10 +15,12 @@ std::span<const KernelRow> CudaKernels() {
   static const std::vector<KernelRow> rows = [] {
     std::vector<KernelRow> all;
     for (const auto family :
-         {ActivationCudaRows, AucCudaRows, ConvCudaRows, CopyCudaRows, DgcCudaRows, DropoutCudaRows,
-          ElementwiseCudaRows, FusedCudaRows, LookupCudaRows, LossScalingCudaRows, NormCudaRows,
-          OptimizerCudaRows, PoolCudaRows, ProductCudaRows, ReduceCudaRows, SampleImageCudaRows,
-          SequencePoolCudaRows, SoftmaxCudaRows, SparseRowsCudaRows}) {
+         {ActivationCudaRows,   AucCudaRows,          BatchNormCudaRows, ConvCudaRows,
+          CopyCudaRows,         DgcCudaRows,          DropoutCudaRows,   ElementwiseCudaRows,
+          FusedCudaRows,        LayerNormCudaRows,    LookupCudaRows,    LossScalingCudaRows,
+          OptimizerCudaRows,    PoolCudaRows,         ProductCudaRows,   ReduceCudaRows,
+          SampleImageCudaRows,  SequencePoolCudaRows, SoftmaxCudaRows,   SparseRowsCudaRows,
+          SyncBatchNormCudaRows}) {
       for (KernelRow& row : family()) all.push_back(std::move(row));
     }
     return all;

@@ -30,6 +30,14 @@ class DnnOrPlain {
     const auto run = [&](auto& conv) { return conv.Forward(args, x, w, y); };
     return First(forward_refused_, run);
   }
+  // UNIMPLEMENTED: by Forward, and the bias behind it.
+  Status ForwardWithBias(const KernelArgs& args, const void* x, const void* w, const float* bias,
+                         void* y) {
+    if (bias_refused_) return Unimplemented("at the first run");
+    const Status status = dnn_.ForwardWithBias(args, x, w, bias, y);
+    bias_refused_ = status.code() == StatusCode::kUnimplemented;
+    return status;
+  }
   Status Input(const KernelArgs& args, const void* x, const void* w, const void* gy, void* gx) {
     const auto run = [&](auto& conv) { return conv.Input(args, x, w, gy, gx); };
     return First(input_refused_, run);
@@ -49,7 +57,8 @@ class DnnOrPlain {
 
   DnnConvolution dnn_;
   PlainConvolution<T> plain_;
-  bool forward_refused_ = false, input_refused_ = false, filter_refused_ = false;
+  bool bias_refused_ = false, forward_refused_ = false, input_refused_ = false,
+       filter_refused_ = false;
 };
 
 // ---- The operators ------------------------------------------------------------------------------
@@ -68,8 +77,14 @@ struct State {
 
 template <typename Conv, typename T>
 Status Run(State<Conv>& st, const KernelArgs& args) {
-  TD_RETURN_IF_ERROR(st.conv.Forward(args, args.in[0], args.in[1], args.out[0]));
   const float* bias = In<float>(args, 2);
+  if constexpr (!std::is_same_v<Conv, PlainConvolution<T>>) {
+    if (bias != nullptr) {
+      const Status both = st.conv.ForwardWithBias(args, args.in[0], args.in[1], bias, args.out[0]);
+      if (both.code() != StatusCode::kUnimplemented) return both;
+    }
+  }
+  TD_RETURN_IF_ERROR(st.conv.Forward(args, args.in[0], args.in[1], args.out[0]));
   if (bias == nullptr) return OkStatus();
   T* out = Out<T>(args, 0);
   const int64_t inner = st.last() ? 1 : st.s.out_plane(), channels = st.s.out_c;

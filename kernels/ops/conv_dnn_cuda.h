@@ -1,4 +1,5 @@
-// Convolutions by cuDNN. Its descriptors are made when a kernel is prepared, on any machine. Which
+// Convolutions by cuDNN: 16-bit ones with a bias by its graphs, others, and all that a search is
+// asked for, one by one. Its descriptors are made when a kernel is prepared, on any machine. Which
 // of its algorithms serves is chosen among those that give the same bits each time and whose
 // workspace fits: by its heuristics at the first run, or when the kernel is prepared by a search
 // (kernels/ops/conv_search.h), which measures them on the device.
@@ -7,6 +8,7 @@
 #include <optional>
 
 #include "kernels/ops/conv2d.h"
+#include "kernels/ops/conv_graph.h"
 #include "kernels/ops/conv_search.h"
 #include "kernels/ops/dnn_cuda.h"
 
@@ -273,6 +275,16 @@ class DnnConvolution {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return output_.Run(Work(args), d_, x, w, y);
   }
+  // As Forward, with the bias in the same kernels. UNIMPLEMENTED where there are none: nothing was
+  // begun that matters.
+  Status ForwardWithBias(const KernelArgs& args, const void* x, const void* w, const float* bias,
+                         void* y) {
+    if (!biased_.has_value()) return Unimplemented("convolutions alone");
+    TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
+    const ConvGraph& ids = biased_->ids;
+    const DnnPlan::Given given[] = {{ids.x, x}, {ids.w, w}, {ids.bias, bias}, {ids.y, y}};
+    return biased_->plan->Run(StreamOf(args).dnn, given, args.scratch);
+  }
   Status Input(const KernelArgs& args, const void*, const void* w, const void* gy, void* gx) {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return input_grad_.Run(Work(args), d_, w, gy, gx);
@@ -309,6 +321,11 @@ class DnnConvolution {
   DnnConvPart<DnnOutput> output_;
   DnnConvPart<DnnInputGrad> input_grad_;
   DnnConvPart<DnnFilterGrad> filter_grad_;
+  struct Biased {
+    ConvGraph ids;  // of tensors
+    std::shared_ptr<DnnSharedPlan> plan;
+  };
+  std::optional<Biased> biased_;
 };
 
 inline StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const ConvShape& s,
@@ -323,7 +340,15 @@ inline StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const C
   const int64_t channels = s.in_c / s.groups, taps = s.kernel[0] * s.kernel[1];
   if (last && channels > 1 && taps > 1) c.filter_ = {s.out_c, channels, taps, SizeOf(dtype)};
   c.workspace_ = std::min(ctx.conv_scratch_max, kWorkspaceByRule);
-  if (ctx.conv_search == nullptr) return c;
+  if (ctx.conv_search == nullptr) {
+    const bool bias = parts.output && view.has_in(2);
+    if (bias && last && s.groups == 1 && dtype != DType::kF32) {
+      ConvGraph ids(s, DnnTypeOf(dtype), /*relu=*/false);
+      auto plan = DnnSharedPlan::Of(ids.graph, c.workspace_, ctx.code);
+      c.biased_ = Biased{std::move(ids), std::move(plan)};
+    }
+    return c;
+  }
   if (parts.output) TD_RETURN_IF_ERROR(c.output_.Search(view, s, ctx, c.d_));
   if (parts.input_grad) TD_RETURN_IF_ERROR(c.input_grad_.Search(view, s, ctx, c.d_));
   if (parts.filter_grad) TD_RETURN_IF_ERROR(c.filter_grad_.Search(view, s, ctx, c.d_));

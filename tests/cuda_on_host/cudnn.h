@@ -10,7 +10,12 @@ enum cudnnStatus_t {
   CUDNN_STATUS_BAD_PARAM = 2000,
   CUDNN_STATUS_NOT_SUPPORTED = 3000
 };
-enum cudnnDataType_t { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_HALF = 2, CUDNN_DATA_BFLOAT16 = 9 };
+enum cudnnDataType_t {
+  CUDNN_DATA_FLOAT = 0,
+  CUDNN_DATA_HALF = 2,
+  CUDNN_DATA_BFLOAT16 = 9,
+  CUDNN_DATA_BOOLEAN = 11
+};
 enum cudnnTensorFormat_t { CUDNN_TENSOR_NCHW, CUDNN_TENSOR_NHWC };
 enum cudnnConvolutionMode_t { CUDNN_CONVOLUTION, CUDNN_CROSS_CORRELATION };
 enum cudnnMathType_t { CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH, CUDNN_FMA_MATH = 3 };
@@ -221,3 +226,5 @@ cudnnStatus_t cudnnBatchNormalizationBackward(
     cudnnTensorDescriptor_t gy_desc, const void* gy, cudnnTensorDescriptor_t gx_desc, void* gx,
     cudnnTensorDescriptor_t channels, const void* scale, void* gscale, void* gbias, double epsilon,
     const void* saved_mean, const void* saved_inv);
+
+#include "tests/cuda_on_host/cudnn_graph.h"

@@ -196,6 +196,4 @@ NCCL = [
 NOT_BUILT = [
     ("NCCL's operations in CUDA graphs", "not built: graphs end where communication begins"),
     ("waits for communication on the device", "not built: the executor waits on the host"),
-    ("cuDNN's graph interface (convolution, bias and activation in one; batch norm likewise)",
-     "not built: its legacy interface alone is called"),
 ]

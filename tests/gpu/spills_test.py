@@ -15,13 +15,13 @@ ARCHITECTURES = ("sm_80", "sm_90")
 # The kernels of a training step, by file.
 HOT = {
     "activation": ["MapKernel"],
+    "batch_norm": ["ColumnSumsKernel", "ForEachKernel", "RowSumsKernel"],
     "dgc": ["CountKernel", "DigitKernel", "PartsKernel", "PlacesKernel", "SelectKernel"],
     "dropout": ["DropoutKernel"],
     "elementwise": ["ForEachKernel"],
+    "layer_norm": ["ColumnSumsKernel", "LayerNormGradKernel", "LayerNormKernel"],
     "lookup_table": ["ForEachKernel"],
     "loss_scaling": ["MapKernel"],
-    "norm": ["ColumnSumsKernel", "ForEachKernel", "LayerNormGradKernel", "LayerNormKernel",
-             "RowSumsKernel"],
     "optimizer": ["UpdateKernel", "UpdateRowsKernel", "UpdateEveryRowKernel"],
     "pool2d": ["ForEachKernel"],
     "reduce": ["ReduceKernel"],

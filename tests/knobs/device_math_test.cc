@@ -2,6 +2,9 @@
 // asked for on a CUDA place. They are stand-ins (tests/cuda_on_host), which note it, and round to
 // TF32 as tensor cores do.
 #include "gmock/gmock.h"
+#include "kernels/graph/builder.h"
+#include "kernels/graph/program_io.h"
+#include "proto/program.pb.h"
 #include "tests/support/cuda_on_host_job.h"
 
 namespace tandem {
@@ -83,6 +86,21 @@ loss: "loss"
 metric: "acc"
 )";
 
+// A residual block: relu(norm(conv(x)) + norm(conv(x))), x = relu(norm(conv(images))).
+std::string ResidualProgram() {
+  ProgramBuilder b("residual", 8);
+  const auto norm = [&b](const std::string& x, Act act) {
+    return b.BatchNorm(b.Conv2d(x, {.channels = 16, .kernel = 3, .padding = 1, .bias = false}),
+                       act);
+  };
+  const std::string x = norm(b.Data("img", DType::kF32, {1, 8, 8}), Act::kRelu);
+  const std::string y = b.Relu(b.Add(norm(x, Act::kNone), norm(x, Act::kNone)));
+  b.SoftmaxLoss(b.Fc(y, 10), b.Data("label", DType::kI64, {1}));
+  pb::ProgramDef def;
+  ToProto(*b.Finish(), &def);
+  return def.Utf8DebugString();
+}
+
 class DeviceMath : public CudaOnHostTest {
  protected:
   void SetUp() override {
@@ -128,6 +146,23 @@ TEST_F(DeviceMath, BatchNormIsPersistentOrNot) {
   }
   EXPECT_EQ(persistent.loss, plain.loss);
   EXPECT_NEAR(persistent.loss, Train("cpu", "cpu", {}).loss, 1e-4);
+}
+
+// Where channels are last, what stands behind a normalisation is in its plan.
+TEST_F(DeviceMath, HalfNormalisationsAreGraphs) {
+  Write("program.pbtxt", ResidualProgram());
+  const Args half = {"--amp=true", "--amp_dtype=bf16", "--fuse_bn_act_ops=true"};
+  Args off = half;
+  off.push_back("--cudnn_batchnorm_spatial_persistent=false");
+  const Trained graphs = Train("graphs", "cuda", half), plain = Train("plain", "cuda", off);
+  for (const std::string operations :
+       {"norm", "norm relu", "norm add relu", "norm_grad", "greater mul norm_grad"}) {
+    EXPECT_THAT(graphs.asked, HasSubstr("cudnnBackendExecute " + operations + "\n"));
+  }
+  EXPECT_THAT(plain.asked, Not(HasSubstr("cudnnBackendExecute norm")));
+  EXPECT_THAT(graphs.asked, Not(HasSubstr("cudnnBatchNormalization")));
+  EXPECT_NEAR(graphs.loss, plain.loss, 2e-2);
+  EXPECT_NEAR(graphs.loss, Train("cpu", "cpu", half).loss, 2e-2);
 }
 
 }  // namespace

@@ -1,0 +1,143 @@
+// Graphs of the real cuDNN for devices that are not here: it is told what they are, proposes its
+// engines and compiles their kernels. Nothing runs (tests/support/fake_driver.cc): what comes out
+// is for tests/cuda_on_host and for a device.
+#include "kernels/ops/dnn_graph.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/ops/batch_norm_graph.h"
+#include "kernels/ops/conv_graph.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view kH200 = R"({
+  "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
+  "multiProcessorCount": 132, "warpSize": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536,
+  "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
+  "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048,
+  "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
+  "reservedSharedMemoryPerBlock": 1024, "l2CacheSize": 62914560, "totalGlobalMem": 150754820096,
+  "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "pciDeviceId": 0, "isTccDriver": 0,
+  "supportCoopLaunch": 1})";
+
+class DnnGraphs : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto device = DnnDeviceFrom(kH200);
+    ASSERT_TRUE(device.ok()) << device.status();
+    device_ = *std::move(device);
+  }
+  void ExpectPlan(const DnnGraph& graph, size_t workspace_max) {
+    const auto plan = graph.MakePlan(device_, workspace_max);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+  }
+  void ExpectNone(const DnnGraph& graph) {
+    EXPECT_EQ(graph.MakePlan(device_, SIZE_MAX).status().code(), StatusCode::kUnimplemented);
+  }
+
+  DnnDescriptor device_;
+};
+
+// The normalisations of ResNet-50, without those of the same sizes.
+TEST_F(DnnGraphs, NormalisationsOfResNet50) {
+  struct {
+    int64_t channels, side;
+    bool relu, z;
+  } const norms[] = {{64, 112, true, false},  {64, 56, true, false},  {256, 56, true, true},
+                     {256, 56, false, false}, {128, 28, true, false}, {512, 28, true, true},
+                     {256, 14, true, false},  {1024, 14, true, true}, {512, 7, true, false},
+                     {2048, 7, false, false}, {2048, 7, true, true},  {128, 56, true, false}};
+  for (const auto& n : norms) {
+    SCOPED_TRACE(testing::Message() << n.channels << " channels of " << n.side);
+    const BatchNormGraphShape s = {CUDNN_DATA_HALF, 128, n.channels, n.side * n.side, n.relu, n.z};
+    ExpectPlan(BatchNormGraph(s).graph, kBatchNormWorkspace);
+    ExpectPlan(BatchNormGradGraph(s).graph, kBatchNormWorkspace);
+  }
+}
+
+TEST_F(DnnGraphs, NormalisationsOfEveryType) {
+  for (const auto type : {CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT}) {
+    for (const bool relu : {false, true}) {
+      const BatchNormGraphShape s = {type, 4, 16, 25, relu, relu};
+      ExpectPlan(BatchNormGraph(s).graph, kBatchNormWorkspace);
+      ExpectPlan(BatchNormGradGraph(s).graph, kBatchNormWorkspace);
+    }
+  }
+}
+
+// Why the kernels ask for whole pieces of 16 bytes.
+TEST_F(DnnGraphs, OtherChannelsHaveNoPlan) {
+  ExpectNone(BatchNormGraph({CUDNN_DATA_HALF, 4, 12, 25, true, true}).graph);
+  ExpectNone(BatchNormGradGraph({CUDNN_DATA_HALF, 4, 12, 25, true, true}).graph);
+  ExpectNone(BatchNormGraph({CUDNN_DATA_FLOAT, 4, 6, 25, true, true}).graph);
+}
+
+ConvShape Square(int64_t in_c, int64_t in, int64_t out_c, int64_t kernel, int64_t stride,
+                 int64_t pad) {
+  const int64_t out = (in + 2 * pad - kernel) / stride + 1;
+  return {.batch = 32,
+          .in_c = in_c,
+          .out_c = out_c,
+          .groups = 1,
+          .in = {in, in},
+          .out = {out, out},
+          .kernel = {kernel, kernel},
+          .stride = {stride, stride},
+          .pad = {pad, pad},
+          .dilation = {1, 1}};
+}
+
+// Those of LeNet and VGG-16, and of ResNet-50's kinds.
+TEST_F(DnnGraphs, ConvolutionsWithBiasAndRelu) {
+  const ConvShape convs[] = {Square(1, 28, 6, 5, 1, 2),     Square(6, 14, 16, 5, 1, 0),
+                             Square(3, 224, 64, 3, 1, 1),   Square(64, 224, 64, 3, 1, 1),
+                             Square(512, 14, 512, 3, 1, 1), Square(3, 224, 64, 7, 2, 3),
+                             Square(256, 56, 512, 1, 2, 0)};
+  for (const ConvShape& s : convs) {
+    for (const bool relu : {false, true}) {
+      SCOPED_TRACE(testing::Message() << s.in_c << " to " << s.out_c << " channels");
+      ExpectPlan(ConvGraph(s, relu ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16, relu).graph,
+                 size_t{256} << 20);
+    }
+  }
+}
+
+TEST_F(DnnGraphs, WorkspaceIsLimited) {
+  const BatchNormGraph norm({CUDNN_DATA_HALF, 128, 512, 784, true, false});
+  EXPECT_EQ(norm.graph.MakePlan(device_, 16).status().code(), StatusCode::kUnimplemented);
+}
+
+TEST_F(DnnGraphs, KeysTellGraphsApart) {
+  const auto key = [](bool swapped) {
+    DnnGraph g;
+    const auto a = g.Channels(8), b = g.Channels(8), y = g.Channels(8);
+    g.Pointwise(CUDNN_POINTWISE_ADD, swapped ? b : a, swapped ? a : b, y);
+    return g.key();
+  };
+  EXPECT_EQ(key(false), key(false));
+  EXPECT_NE(key(false), key(true));
+  const ConvShape one = Square(8, 14, 16, 3, 1, 1);
+  ConvShape other = one;
+  other.pad[1] = 2;
+  EXPECT_NE(ConvGraph(one, CUDNN_DATA_HALF, false).graph.key(),
+            ConvGraph(other, CUDNN_DATA_HALF, false).graph.key());
+}
+
+TEST_F(DnnGraphs, EqualOnesShareAPlan) {
+  DnnSharedPlan::Cache cache;
+  const auto make = [&](int64_t channels) {
+    const BatchNormGraph norm({CUDNN_DATA_HALF, 2, channels, 9});
+    return DnnSharedPlan::Of(norm.graph, kBatchNormWorkspace, &cache);
+  };
+  EXPECT_EQ(make(16), make(16));
+  EXPECT_NE(make(16), make(24));
+}
+
+TEST(DnnDevices, WhatIsNoDeviceIsRefused) {
+  EXPECT_FALSE(DnnDeviceFrom("{}").ok());
+  EXPECT_FALSE(DnnDeviceFrom("").ok());
+}
+
+}  // namespace
+}  // namespace tandem
