@@ -22,6 +22,7 @@ constexpr std::string_view kPaths[] = {
     "checkpoint.dir",
     "profile.dir",
     "strategy.conv_search_cache",
+    "strategy.compilation_cache_dir",
     "strategy.build_strategy.debug_graphviz_path",
     "strategy.runtime_flags.pe_profile_fname",
 };

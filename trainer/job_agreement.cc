@@ -73,6 +73,7 @@ constexpr NotComparedField kNotCompared[] = {
     {"strategy.cudnn_exhaustive_search", kKernels},
     {"strategy.conv_workspace_size_limit", kHost},
     {"strategy.conv_search_cache", kFolder},
+    {"strategy.compilation_cache_dir", kFolder},
     {"strategy.cudnn_batchnorm_spatial_persistent", kDevice},
     {"strategy.a_sync_configs.thread_pool_size", kHost},
     {"strategy.build_strategy.fuse_elewise_add_act_ops", kKernels},

@@ -186,10 +186,10 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
 }
 
 std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
-                                         Device& device, std::string* notes) {
+                                         const Place& place, std::string* notes) {
   const DistributedStrategy& strategy = config.strategy();
   if (!strategy.cudnn_exhaustive_search()) return nullptr;
-  const bool on_cpu = device.place().kind == PlaceKind::kCpu;
+  const bool on_cpu = place.kind == PlaceKind::kCpu;
   const auto& types = strategy.build_strategy().mkldnn_enabled_op_types();
   const auto listed = [&types](const char* type) {
     return std::find(types.begin(), types.end(), type) != types.end();
@@ -199,9 +199,8 @@ std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::str
     *notes += "cudnn_exhaustive_search: nothing to choose from where oneDNN is switched off\n";
     return nullptr;
   }
-  std::string path = strategy.conv_search_cache();
-  if (!path.empty() && path[0] != '/') path = job_dir + path;
-  auto search = std::make_unique<ConvSearch>(path, on_cpu ? nullptr : &device);
+  const std::string path = InJobDir(job_dir, strategy.conv_search_cache());
+  auto search = std::make_unique<ConvSearch>(path);
   if (const Status status = search->Load(); !status.ok()) {
     *notes += "warning: " + ToString(status) + "; everything is measured again\n";
   }

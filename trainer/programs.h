@@ -42,10 +42,9 @@ MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy);
 std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan);
 
 // The search that cudnn_exhaustive_search asks for, with what its file holds; nullptr: none.
-// `device`: where the job computes; it must outlive the search. What the user should know goes into
-// `notes`, a line each.
+// `place`: where the job computes. What the user should know goes into `notes`, a line each.
 std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
-                                         Device& device, std::string* notes);
+                                         const Place& place, std::string* notes);
 
 // Writes a drawing of each point into `dir`, which is made: 00_model.dot, 01_autodiff.dot, ...
 // "": empty.

@@ -51,8 +51,11 @@ Status StepRunner::BuildPlan() {
   TD_RETURN_IF_ERROR(SetFirstValues(config_, options_, programs_.train, *scope_, host_, &notes_));
   const int threads = ThreadsOf(config_, options_.rank);
   TD_ASSIGN_OR_RETURN(PlanOptions plan_options, PlanOptionsOf(config_, threads));
-  conv_search_ = ConvSearchOf(config_, options_.job_dir, *place_->device, &notes_);
+  conv_search_ = ConvSearchOf(config_, options_.job_dir, place_->device->place(), &notes_);
   plan_options.conv_search = conv_search_.get();
+  code_ = std::make_unique<CodeCache>(
+      InJobDir(options_.job_dir, config_.strategy().compilation_cache_dir()));
+  plan_options.code = code_.get();
   const PlanOptions evaluation = plan_options;
   plan_options.commit = options_.rank.peers_return;
   plan_options.fetch = programs_.train.metrics;
@@ -64,7 +67,7 @@ Status StepRunner::BuildPlan() {
   if (options_.rank.peers_return) {
     TD_ASSIGN_OR_RETURN(point_, ReturnPointOf(config_, programs_.train, *scope_, host_));
   }
-  KeepSearch();
+  NoteKernels();
   executor_ = std::make_unique<Executor>(*plan_);
   TD_ASSIGN_OR_RETURN(feed_, BatchFeed::Make(config_, *plan_, *options_.train, *reader_, *place_));
   if (leader() || mode_.evaluates()) {
@@ -84,8 +87,9 @@ Status StepRunner::BuildPlan() {
   return OkStatus();
 }
 
-void StepRunner::KeepSearch() {
+void StepRunner::NoteKernels() {
   if (conv_search_ != nullptr) notes_ += KeepSearched(*conv_search_, &searched_);
+  notes_ += code_->TakeNotes();
 }
 
 Status StepRunner::Reset(int64_t step) {
@@ -161,7 +165,7 @@ StatusOr<std::optional<Evaluation>> StepRunner::Evaluate() {
     return std::optional<Evaluation>();
   }
   TD_ASSIGN_OR_RETURN(const Evaluation evaluation, evaluator_->Run());
-  KeepSearch();
+  NoteKernels();
   return std::optional<Evaluation>(evaluation);
 }
 

@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "kernels/exec/executor.h"
+#include "kernels/ops/code_cache.h"
 #include "kernels/ops/conv_search.h"
 #include "trainer/batch_feed.h"
 #include "trainer/evaluator.h"
@@ -88,7 +89,7 @@ class StepRunner {
   Status Feed(int part);
   Status NextBatch(int64_t step);
   Status AddResults(int parts, Ran* ran);
-  void KeepSearch();
+  void NoteKernels();
   bool leader() const { return options_.rank.rank == 0; }
   ReadShare share() const;
 
@@ -100,6 +101,7 @@ class StepRunner {
   std::optional<JobDevice> place_;
   std::unique_ptr<Prefetcher> reader_;
   std::unique_ptr<Scope> scope_;
+  std::unique_ptr<CodeCache> code_;
   JobPrograms programs_;
   std::unique_ptr<CountingComm> comm_;  // nullptr: the mode has no communication
   std::unique_ptr<Plan> plan_;

@@ -9,6 +9,7 @@ const std::vector<UnbenchedKnob>& UnbenchedKnobs() {
       {"mode", "it has to be the job's mode; `tandem demo` compares pserver and collective"},
       {"conv_workspace_size_limit", "a bound: below what an algorithm needs plain loops serve"},
       {"conv_search_cache", "where cudnn_exhaustive_search keeps what it measured"},
+      {"compilation_cache_dir", "where what is compiled for a CUDA place is kept"},
       {"a_sync_configs.heter_worker_device_guard",
        "for tables of rows, and workers on other machines; docs/deploying.md"},
       {"a_sync_configs.launch_barrier", "a matter of the start: who waits for the servers"},

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "kernels/exec/commit.h"
+#include "kernels/ops/code_cache.h"
 
 namespace tandem {
 
@@ -48,7 +49,7 @@ class PlanMaker {
   std::unique_ptr<Plan> plan_{new Plan()};
   std::unordered_map<std::string, Tensor> storage_;
   std::vector<Flight> flights_;
-  CodeCache code_;
+  CodeCache own_code_;
   int commit_ = 0;  // operators from here on wait for all flights
 };
 
@@ -127,9 +128,11 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
       reasons.push_back(std::string(impl.name) + ": switched off");
       continue;
     }
-    auto kernel = impl.prepare(
-        view, PrepareContext{options_.threads, options_.conv_scratch_max, options_.conv_search,
-                             options_.tensor_op_math, options_.persistent_batch_norm, &code_});
+    auto kernel =
+        impl.prepare(view, PrepareContext{options_.threads, options_.conv_scratch_max,
+                                          options_.conv_search, options_.tensor_op_math,
+                                          options_.persistent_batch_norm, &scope_.device(),
+                                          options_.code != nullptr ? options_.code : &own_code_});
     if (kernel.ok()) {
       plan_->choices_.push_back(type + ": " + impl.name);
       if (!view.op().body.empty()) NoteRefused(type, impl.name, reasons);

@@ -26,6 +26,7 @@ struct PlanOptions {
   std::vector<std::string> onednn_ops;     // operator types that may use "onednn"; empty: all
   size_t conv_scratch_max = SIZE_MAX;      // bytes that an algorithm of a convolution may use
   ConvSearch* conv_search = nullptr;       // measures these algorithms; nullptr: by rule
+  CodeCache* code = nullptr;               // of what is compiled; nullptr: of this plan alone
   bool tensor_op_math = false;             // this and the next: PrepareContext
   bool persistent_batch_norm = true;
   MemoryOptions memory;

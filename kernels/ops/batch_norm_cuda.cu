@@ -201,11 +201,10 @@ StatusOr<Kernel> PrepareDnn(const OpView& view, const PrepareContext& ctx) {
 // ---------------------------------------
 
 struct GraphState {
-  std::shared_ptr<DnnSharedPlan> plan;
+  std::shared_ptr<const DnnPlan> plan;
   BatchNormGraph ids;  // of tensors
   BatchNormState s;
   size_t bytes;  // of X
-  bool refused = false;
 
   // Scratch: zeros, the batch's statistics, the plan's workspace, and room for a Y that lies in the
   // place of an input, of which cuDNN does not speak.
@@ -213,11 +212,10 @@ struct GraphState {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
   size_t workspace_at() const { return 2 * statistics(); }
-  size_t spare_at() const { return workspace_at() + kBatchNormWorkspace; }
-  size_t scratch_bytes() const { return std::max(spare_at() + bytes, s.scratch_bytes()); }
+  size_t spare_at() const { return workspace_at() + AlignedBytes(plan->workspace()); }
 };
 
-Status RunPlan(const GraphState& st, const KernelArgs& args) {
+Status RunGraph(GraphState& st, const KernelArgs& args) {
   auto* const scratch = static_cast<std::byte*>(args.scratch);
   auto* const zeros = reinterpret_cast<float*>(scratch);
   auto* const mean = reinterpret_cast<float*>(scratch + st.statistics());
@@ -242,22 +240,20 @@ Status RunPlan(const GraphState& st, const KernelArgs& args) {
 }
 
 struct GradGraphState {
-  std::shared_ptr<DnnSharedPlan> plan;
+  std::shared_ptr<const DnnPlan> plan;
   BatchNormGradGraph ids;
   BatchNormState s;
   size_t bytes;
-  bool refused = false;
 
   // Scratch: gradients that nobody wants, the plan's workspace, and room for an output in the place
   // of an input: one at most, as outputs lie apart.
   size_t workspace_at() const {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
-  size_t spare_at() const { return workspace_at() + kBatchNormWorkspace; }
-  size_t scratch_bytes() const { return std::max(spare_at() + bytes, s.scratch_bytes()); }
+  size_t spare_at() const { return workspace_at() + AlignedBytes(plan->workspace()); }
 };
 
-Status RunPlan(const GradGraphState& st, const KernelArgs& args) {
+Status RunGradGraph(GradGraphState& st, const KernelArgs& args) {
   auto* const scratch = static_cast<std::byte*>(args.scratch);
   auto* const rest = reinterpret_cast<float*>(scratch);
   void* const spare = scratch + st.spare_at();
@@ -289,18 +285,6 @@ Status RunPlan(const GradGraphState& st, const KernelArgs& args) {
   return gx == spare ? CopyOnDevice(args, args.out[0], spare, st.bytes) : OkStatus();
 }
 
-// What cuDNN has no plan for is done by the own kernels, from the first run on: a graph of launches
-// is recorded later.
-template <typename S, Status (*Own)(BatchNormState&, const KernelArgs&)>
-Status RunGraph(S& st, const KernelArgs& args) {
-  if (!st.refused) {
-    const Status status = RunPlan(st, args);
-    if (status.code() != StatusCode::kUnimplemented) return status;
-    st.refused = true;
-  }
-  return Own(st.s, args);
-}
-
 StatusOr<BatchNormGraphShape> GraphShapeOf(const OpView& view, const PrepareContext& ctx,
                                            const BatchNormState& s) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape shape, BatchNormShapeOf(view));
@@ -315,42 +299,30 @@ StatusOr<BatchNormGraphShape> GraphShapeOf(const OpView& view, const PrepareCont
   return BatchNormGraphShape{DnnTypeOf(dtype), shape.batch, shape.channels, shape.plane, s.relu};
 }
 
-template <typename T, bool relu>
-StatusOr<Kernel> PrepareGraphAs(const OpView& view, const PrepareContext& ctx) {
+template <bool relu>
+StatusOr<Kernel> PrepareGraph(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormState s, BatchNormSettingsOf(view, relu));
   TD_ASSIGN_OR_RETURN(BatchNormGraphShape shape, GraphShapeOf(view, ctx, s));
   shape.z = view.has_in(5);
   BatchNormGraph ids(shape);
-  auto plan = DnnSharedPlan::Of(ids.graph, kBatchNormWorkspace, ctx.code);
+  TD_ASSIGN_OR_RETURN(auto plan, DnnPlanOf(ids.graph, kBatchNormWorkspace, ctx));
   GraphState state{std::move(plan), std::move(ids), s, view.in(0).bytes()};
-  const size_t scratch = state.scratch_bytes();
-  return MakeKernel<GraphState, RunGraph<GraphState, Run<T>>>(std::move(state), scratch);
+  const size_t scratch = state.spare_at() + state.bytes;
+  return MakeKernel<GraphState, RunGraph>(std::move(state), scratch);
 }
 
-template <typename T, bool relu>
-StatusOr<Kernel> PrepareGradGraphAs(const OpView& view, const PrepareContext& ctx) {
+template <bool relu>
+StatusOr<Kernel> PrepareGradGraph(const OpView& view, const PrepareContext& ctx) {
   if (view.has_in(relu ? 6 : 5)) return Unimplemented("sums of several ranks");
   if (!view.has_out(0)) return Unimplemented("X's gradient is not wanted");
   TD_ASSIGN_OR_RETURN(const BatchNormState s, BatchNormSettingsOf(view, relu));
   TD_ASSIGN_OR_RETURN(BatchNormGraphShape shape, GraphShapeOf(view, ctx, s));
   shape.z = relu && view.has_out(3);
   BatchNormGradGraph ids(shape);
-  auto plan = DnnSharedPlan::Of(ids.graph, kBatchNormWorkspace, ctx.code);
+  TD_ASSIGN_OR_RETURN(auto plan, DnnPlanOf(ids.graph, kBatchNormWorkspace, ctx));
   GradGraphState state{std::move(plan), std::move(ids), s, view.in(0).bytes()};
-  const size_t scratch = state.scratch_bytes();
-  return MakeKernel<GradGraphState, RunGraph<GradGraphState, RunGrad<T>>>(std::move(state),
-                                                                          scratch);
-}
-
-template <bool relu>
-StatusOr<Kernel> PrepareGraph(const OpView& view, const PrepareContext& ctx) {
-  return ByType<PrepareGraphAs<float, relu>, PrepareGraphAs<__half, relu>,
-                PrepareGraphAs<__nv_bfloat16, relu>>(view, ctx);
-}
-template <bool relu>
-StatusOr<Kernel> PrepareGradGraph(const OpView& view, const PrepareContext& ctx) {
-  return ByType<PrepareGradGraphAs<float, relu>, PrepareGradGraphAs<__half, relu>,
-                PrepareGradGraphAs<__nv_bfloat16, relu>>(view, ctx);
+  const size_t scratch = state.spare_at() + state.bytes;
+  return MakeKernel<GradGraphState, RunGradGraph>(std::move(state), scratch);
 }
 
 // ---- By the own kernels -------------------------------------------------------------------------

@@ -136,6 +136,19 @@ const OpDef kConv2d = {
     .cpu = Conv2dCpu(),
 };
 
+const OpDef kConv2dRelu = {
+    .type = "conv2d_relu",
+    .doc =
+        "relu of what conv2d gives. It has no gradient: passes put it in the place of both, behind "
+        "autodiff.",
+    .inputs = {{"Input"}, {"Filter"}, {"Bias", Arity::kOptional}},
+    .outputs = {{"Output"}},
+    .attrs = Attrs(),
+    .infer = Infer,
+    .flops = Flops,
+    .cpu = Conv2dReluCpu(),
+};
+
 const OpDef kConv2dGrad = {
     .type = "conv2d_grad",
     .doc = "Gradients of conv2d.",

@@ -33,7 +33,39 @@ StatusOr<Kernel> PrepareDirect(const OpView& view, const PrepareContext& ctx) {
   return UnlessSlower(view, ctx, direct, onednn);
 }
 
+// ---- And relu, in place -------------------------------------------------------------------------
+
+struct ReluBehind {
+  Kernel conv, relu;
+};
+
+Status RunBoth(ReluBehind& s, const KernelArgs& args) {
+  KernelArgs inner = args;
+  inner.state = s.conv.state.get();
+  TD_RETURN_IF_ERROR(s.conv.run(inner));
+  inner.in = args.out;
+  inner.state = s.relu.state.get();
+  return s.relu.run(inner);
+}
+
+template <PrepareFn conv>
+StatusOr<Kernel> WithRelu(const OpView& view, const PrepareContext& ctx) {
+  ReluBehind both;
+  TD_ASSIGN_OR_RETURN(both.conv, conv(view, ctx));
+  const Op relu{.type = "relu"};
+  const TensorDesc* const image[] = {&view.out(0)};
+  TD_ASSIGN_OR_RETURN(both.relu, ReluCpu()[0].prepare(OpView(relu, kRelu, image, image), ctx));
+  const size_t scratch = std::max(both.conv.scratch_bytes, both.relu.scratch_bytes);
+  return MakeKernel<ReluBehind, RunBoth>(std::move(both), scratch);
+}
+
 }  // namespace
+
+std::vector<KernelImpl> Conv2dReluCpu() {
+  return {{"direct", WithRelu<OrWidened<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>>},
+          {"onednn", WithRelu<NativeOrWidened<PrepareDnnlConv>>},
+          {"plain", WithRelu<OrWidened<PreparePlain<RunPlain>>>}};
+}
 
 std::vector<KernelImpl> Conv2dCpu() {
   return {{"direct", OrWidened<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>},

@@ -1,5 +1,5 @@
-// CUDA kernels of conv2d and conv2d_transpose: cuDNN's, and plain loops behind them; definitions in
-// conv2d.cc and conv2d_transpose.cc.
+// CUDA kernels of conv2d, alone and with relu, and conv2d_transpose: cuDNN's, and plain loops
+// behind them; definitions in conv2d.cc and conv2d_transpose.cc.
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/conv_dnn_cuda.h"
 #include "kernels/ops/conv_plain_cuda.h"
@@ -30,13 +30,10 @@ class DnnOrPlain {
     const auto run = [&](auto& conv) { return conv.Forward(args, x, w, y); };
     return First(forward_refused_, run);
   }
-  // UNIMPLEMENTED: by Forward, and the bias behind it.
-  Status ForwardWithBias(const KernelArgs& args, const void* x, const void* w, const float* bias,
-                         void* y) {
-    if (bias_refused_) return Unimplemented("at the first run");
-    const Status status = dnn_.ForwardWithBias(args, x, w, bias, y);
-    bias_refused_ = status.code() == StatusCode::kUnimplemented;
-    return status;
+  bool fused() const { return dnn_.fused(); }
+  Status ForwardFused(const KernelArgs& args, const void* x, const void* w, const float* bias,
+                      void* y) {
+    return dnn_.ForwardFused(args, x, w, bias, y);
   }
   Status Input(const KernelArgs& args, const void* x, const void* w, const void* gy, void* gx) {
     const auto run = [&](auto& conv) { return conv.Input(args, x, w, gy, gx); };
@@ -57,8 +54,7 @@ class DnnOrPlain {
 
   DnnConvolution dnn_;
   PlainConvolution<T> plain_;
-  bool bias_refused_ = false, forward_refused_ = false, input_refused_ = false,
-       filter_refused_ = false;
+  bool forward_refused_ = false, input_refused_ = false, filter_refused_ = false;
 };
 
 // ---- The operators ------------------------------------------------------------------------------
@@ -67,6 +63,7 @@ template <typename Conv>
 struct State {
   Conv conv;
   ConvShape s;
+  bool relu;  // behind Output
 
   bool last() const { return s.out_layout == ImageLayout::kLast; }  // channels of Output
   MiddleSums channels() const {
@@ -79,17 +76,19 @@ template <typename Conv, typename T>
 Status Run(State<Conv>& st, const KernelArgs& args) {
   const float* bias = In<float>(args, 2);
   if constexpr (!std::is_same_v<Conv, PlainConvolution<T>>) {
-    if (bias != nullptr) {
-      const Status both = st.conv.ForwardWithBias(args, args.in[0], args.in[1], bias, args.out[0]);
-      if (both.code() != StatusCode::kUnimplemented) return both;
+    if (st.conv.fused()) {
+      return st.conv.ForwardFused(args, args.in[0], args.in[1], bias, args.out[0]);
     }
   }
   TD_RETURN_IF_ERROR(st.conv.Forward(args, args.in[0], args.in[1], args.out[0]));
-  if (bias == nullptr) return OkStatus();
+  if (bias == nullptr && !st.relu) return OkStatus();
   T* out = Out<T>(args, 0);
   const int64_t inner = st.last() ? 1 : st.s.out_plane(), channels = st.s.out_c;
+  const bool relu = st.relu;
   return ForEach(args, st.s.batch * channels * st.s.out_plane(), [=] __device__(int64_t i) {
-    out[i] = Narrow<T>(Wide(out[i]) + bias[Remainder(Quotient(i, inner), channels)]);
+    float v = Wide(out[i]);
+    if (bias != nullptr) v += bias[Remainder(Quotient(i, inner), channels)];
+    out[i] = Narrow<T>(relu && 0.0f > v ? 0.0f : v);
   });
 }
 
@@ -129,15 +128,19 @@ template <typename Conv, StatusOr<ConvShape> (*ShapeOf)(const OpView&),
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ShapeOf(view));
   if (s.batch * s.in_plane() * s.in_c * s.out_c == 0) return Unimplemented("no elements");
-  State<Conv> state{{}, s};
-  TD_ASSIGN_OR_RETURN(state.conv, Conv::Make(view, s, ctx, PartsOf(view)));
+  const ConvParts parts = PartsOf(view);
+  State<Conv> state{{}, s, parts.behind.relu};
+  TD_ASSIGN_OR_RETURN(state.conv, Conv::Make(view, s, ctx, parts));
   const size_t scratch = std::max(state.conv.workspace(), state.channels().scratch_bytes());
   return MakeKernel<State<Conv>, Body>(std::move(state), scratch);
 }
 
 // The bodies and what they compute, for Row.
+template <bool relu>
 struct Forward {
-  static ConvParts Parts(const OpView&) { return {.output = true}; }
+  static ConvParts Parts(const OpView& view) {
+    return {.output = true, .behind = {.bias = view.has_in(2), .relu = relu}};
+  }
   template <typename Conv, typename T>
   static Status Call(State<Conv>& s, const KernelArgs& args) {
     return Run<Conv, T>(s, args);
@@ -192,7 +195,8 @@ KernelRow Row(const char* op) {
 }  // namespace
 
 std::vector<KernelRow> ConvCudaRows() {
-  return {Row<Forward, ConvShapeOf>("conv2d"), Row<Backward, ConvShapeOf>("conv2d_grad"),
+  return {Row<Forward<false>, ConvShapeOf>("conv2d"),
+          Row<Forward<true>, ConvShapeOf>("conv2d_relu"), Row<Backward, ConvShapeOf>("conv2d_grad"),
           Row<Transpose, ConvTransposeShapeOf>("conv2d_transpose"),
           Row<TransposeBackward, ConvTransposeShapeOf>("conv2d_transpose_grad")};
 }

@@ -1,8 +1,8 @@
-// Convolutions by cuDNN: 16-bit ones with a bias by its graphs, others, and all that a search is
-// asked for, one by one. Its descriptors are made when a kernel is prepared, on any machine. Which
-// of its algorithms serves is chosen among those that give the same bits each time and whose
-// workspace fits: by its heuristics at the first run, or when the kernel is prepared by a search
-// (kernels/ops/conv_search.h), which measures them on the device.
+// Convolutions by cuDNN: 16-bit ones whose channels are last by its graphs, others, and what these
+// do not serve, one by one. Its descriptors and plans are made when a kernel is prepared. Which of
+// its algorithms serves is chosen among those that give the same bits each time and whose workspace
+// fits: by its heuristics, for single calls at the first run, or by a search
+// (kernels/ops/conv_search.h), which measures them on the device, a graph's plan as one of them.
 #pragma once
 
 #include <optional>
@@ -37,6 +37,9 @@ struct DnnOutput {
   using Proposal = cudnnConvolutionFwdAlgoPerf_t;
   using Algo = decltype(Proposal::algo);
 
+  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type) {
+    return ConvOutputGraph(s, type, {});
+  }
   static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
                                Proposal* proposals) {
     return cudnnGetConvolutionForwardAlgorithm_v7(dnn, d.x.get(), d.w.get(), d.conv.get(),
@@ -60,6 +63,9 @@ struct DnnInputGrad {
   using Proposal = cudnnConvolutionBwdDataAlgoPerf_t;
   using Algo = decltype(Proposal::algo);
 
+  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type) {
+    return ConvInputGradGraph(s, type);
+  }
   static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
                                Proposal* proposals) {
     return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, d.w.get(), d.y.get(), d.conv.get(),
@@ -84,6 +90,9 @@ struct DnnFilterGrad {
   using Proposal = cudnnConvolutionBwdFilterAlgoPerf_t;
   using Algo = decltype(Proposal::algo);
 
+  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type) {
+    return ConvFilterGradGraph(s, type);
+  }
   static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
                                Proposal* proposals) {
     return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, d.x.get(), d.y.get(), d.conv.get(),
@@ -107,36 +116,75 @@ struct DnnFilterGrad {
 // Which parts an operator has.
 struct ConvParts {
   bool output = false, input_grad = false, filter_grad = false;
+  ConvBehind behind;  // the output
+};
+
+// What is to be prepared.
+struct DnnConvProblem {
+  const OpView& view;
+  const ConvShape& s;
+  const PrepareContext& ctx;
+  const DnnConvDescriptors& d;
+  bool graphs;  // they may serve
+
+  // What a choice at the first run may take: it is reserved before.
+  size_t workspace_by_rule() const { return std::min(ctx.conv_scratch_max, size_t{256} << 20); }
+};
+
+struct ConvPlan {
+  ConvGraph ids;  // of tensors
+  std::shared_ptr<const DnnPlan> plan;
+
+  static StatusOr<ConvPlan> Make(ConvGraph graph, const DnnConvProblem& p) {
+    const size_t workspace_max =
+        p.ctx.conv_search != nullptr ? p.ctx.conv_scratch_max : p.workspace_by_rule();
+    TD_ASSIGN_OR_RETURN(auto plan, DnnPlanOf(graph.graph, workspace_max, p.ctx));
+    return ConvPlan{std::move(graph), std::move(plan)};
+  }
+  Status Run(const DnnWork& work, const void* a, const void* b, const float* bias,
+             void* out) const {
+    const DnnPlan::Given given[] = {
+        {ids.a, a}, {ids.b, b}, {ids.out, out}, {ids.bias.value_or(-1), bias}};
+    const size_t count = ids.bias.has_value() ? 4 : 3;
+    return plan->Run(work.dnn, std::span(given, count), work.workspace);
+  }
 };
 
 template <typename Part>
 class DnnConvPart {
  public:
-  // Measures what cuDNN proposes and takes what is fastest within ctx.conv_scratch_max.
-  // UNIMPLEMENTED when nothing serves.
-  Status Search(const OpView& view, const ConvShape& s, const PrepareContext& ctx,
-                const DnnConvDescriptors& d);
-  // As chosen, or else by the heuristics, within `work`. UNIMPLEMENTED when cuDNN does not serve
-  // it: nothing was begun.
+  // Chooses, unless that is for the first run. UNIMPLEMENTED when a search finds that nothing
+  // serves.
+  Status Prepare(const DnnConvProblem& p);
+  // Within `work`. UNIMPLEMENTED when cuDNN does not serve it: nothing was begun.
   Status Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a, const void* b,
              void* out);
-  size_t workspace() const { return chosen_.has_value() ? chosen_->workspace : 0; }
+  size_t workspace() const { return workspace_; }
 
  private:
   struct Algorithm {
     typename Part::Algo algo;
-    size_t workspace;  // bytes
-    std::string name() const { return absl::StrFormat("algorithm%d", static_cast<int>(algo)); }
+    size_t workspace;              // bytes
+    std::optional<ConvPlan> plan;  // instead of the algorithm
+    std::string name() const {
+      return plan.has_value() ? "graph" : absl::StrFormat("algorithm%d", static_cast<int>(algo));
+    }
+    Status Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a, const void* b,
+               void* out) const {
+      if (plan.has_value()) return plan->Run(work, a, b, nullptr, out);
+      return DnnStatus(Part::Run(work, d, algo, a, b, out), Part::kName);
+    }
   };
 
   // Best first, by its heuristics.
   static StatusOr<std::vector<Algorithm>> Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d);
+  static StatusOr<Algorithm> Planned(const DnnConvProblem& p);
   static StatusOr<std::vector<ConvMeasurement>> Measure(const std::vector<Algorithm>& algorithms,
-                                                        const OpView& view, const ConvShape& s,
-                                                        Device& device,
-                                                        const DnnConvDescriptors& d);
+                                                        const DnnConvProblem& p);
+  Status Search(const DnnConvProblem& p);
 
   std::optional<Algorithm> chosen_;
+  size_t workspace_ = 0;
 };
 
 template <typename Part>
@@ -155,20 +203,30 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
     // p.memory may be for another math type than that of the descriptors.
     size_t bytes = 0;
     if (serves && Part::Workspace(dnn, d, p.algo, &bytes) == CUDNN_STATUS_SUCCESS) {
-      all.push_back({p.algo, bytes});
+      all.push_back({p.algo, bytes, std::nullopt});
     }
   }
   return all;
 }
 
+template <typename Part>
+auto DnnConvPart<Part>::Planned(const DnnConvProblem& p) -> StatusOr<Algorithm> {
+  if (!p.graphs) return Unimplemented("single calls alone");
+  const auto graph = Part::Graph(p.s, DnnTypeOf(p.view.in(0).dtype));
+  TD_ASSIGN_OR_RETURN(ConvPlan plan, ConvPlan::Make(graph, p));
+  const size_t workspace = plan.plan->workspace();
+  return Algorithm{{}, workspace, std::move(plan)};
+}
+
 // Algorithms for which the device has no memory, or which fail after all, are left out.
 template <typename Part>
 StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
-    const std::vector<Algorithm>& algorithms, const OpView& view, const ConvShape& s,
-    Device& device, const DnnConvDescriptors& d) {
+    const std::vector<Algorithm>& algorithms, const DnnConvProblem& p) {
   constexpr int kLaunches = 10;  // of a run: waiting for the device is not what is measured
+  const ConvShape& s = p.s;
+  Device& device = *p.ctx.device;
   const auto make = [&](int64_t elements) {
-    return device.Allocate(static_cast<size_t>(elements) * SizeOf(view.in(0).dtype));
+    return device.Allocate(static_cast<size_t>(elements) * SizeOf(p.view.in(0).dtype));
   };
   TD_ASSIGN_OR_RETURN(const Buffer x, make(s.batch * s.in_c * s.in_plane()));
   TD_ASSIGN_OR_RETURN(const Buffer y, make(s.batch * s.out_c * s.out_plane()));
@@ -187,7 +245,7 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
     const DnnWork work{stream.dnn, workspace->get(), algorithm.workspace};
     const auto launch = [&](int times) -> Status {
       for (int i = 0; i < times; ++i) {
-        TD_RETURN_IF_ERROR(DnnStatus(Part::Run(work, d, algorithm.algo, a, b, out), "measuring"));
+        TD_RETURN_IF_ERROR(algorithm.Run(work, p.d, a, b, out));
       }
       return device.Synchronize();
     };
@@ -201,23 +259,34 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
 }
 
 template <typename Part>
-Status DnnConvPart<Part>::Search(const OpView& view, const ConvShape& s, const PrepareContext& ctx,
-                                 const DnnConvDescriptors& d) {
-  Device* const device = ctx.conv_search->device();
-  if (device == nullptr) return Unimplemented("a search for a CUDA place needs its device");
-  const auto& stream = *static_cast<const CudaStream*>(device->stream());
-  const auto algorithms = Proposals(stream.dnn, d);
-  if (!algorithms.ok()) return Unimplemented("%s", std::string(algorithms.status().message()));
-  TD_ASSIGN_OR_RETURN(const std::string machine, DnnMachine(device->place()));
-  TD_ASSIGN_OR_RETURN(
-      const std::string fastest,
-      ctx.conv_search->Fastest(machine, absl::StrFormat("%s of %s", Part::kName, ConvProblem(view)),
-                               ctx.conv_scratch_max,
-                               [&] { return Measure(*algorithms, view, s, *device, d); }));
-  for (const Algorithm& algorithm : *algorithms) {
+Status DnnConvPart<Part>::Search(const DnnConvProblem& p) {
+  const PrepareContext& ctx = p.ctx;
+  if (ctx.device == nullptr) return Unimplemented("nothing to measure on");
+  const auto& stream = *static_cast<const CudaStream*>(ctx.device->stream());
+  auto proposed = Proposals(stream.dnn, p.d);
+  std::vector<Algorithm> algorithms;
+  if (proposed.ok()) algorithms = *std::move(proposed);
+  if (auto planned = Planned(p); planned.ok()) algorithms.push_back(*std::move(planned));
+  TD_ASSIGN_OR_RETURN(const std::string machine, DnnMachine(ctx.device->place()));
+  TD_ASSIGN_OR_RETURN(const std::string fastest,
+                      ctx.conv_search->Fastest(
+                          machine, absl::StrFormat("%s of %s", Part::kName, ConvProblem(p.view)),
+                          ctx.conv_scratch_max, [&] { return Measure(algorithms, p); }));
+  for (const Algorithm& algorithm : algorithms) {
     if (algorithm.name() == fastest) chosen_ = algorithm;
   }
   return chosen_.has_value() ? OkStatus() : Unimplemented("cuDNN does not propose %s", fastest);
+}
+
+template <typename Part>
+Status DnnConvPart<Part>::Prepare(const DnnConvProblem& p) {
+  if (p.ctx.conv_search != nullptr) {
+    TD_RETURN_IF_ERROR(Search(p));
+  } else if (auto planned = Planned(p); planned.ok()) {
+    chosen_ = *std::move(planned);
+  }
+  workspace_ = chosen_.has_value() ? chosen_->workspace : p.workspace_by_rule();
+  return OkStatus();
 }
 
 template <typename Part>
@@ -233,7 +302,7 @@ Status DnnConvPart<Part>::Run(const DnnWork& work, const DnnConvDescriptors& d, 
   if (!chosen_.has_value()) {
     return Unimplemented("cuDNN has no algorithm for this convolution within %d bytes", work.bytes);
   }
-  return DnnStatus(Part::Run(work, d, chosen_->algo, a, b, out), Part::kName);
+  return chosen_->Run(work, d, a, b, out);
 }
 
 // ---- All of a convolution -----------------------------------------------------------------------
@@ -275,15 +344,12 @@ class DnnConvolution {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return output_.Run(Work(args), d_, x, w, y);
   }
-  // As Forward, with the bias in the same kernels. UNIMPLEMENTED where there are none: nothing was
-  // begun that matters.
-  Status ForwardWithBias(const KernelArgs& args, const void* x, const void* w, const float* bias,
-                         void* y) {
-    if (!biased_.has_value()) return Unimplemented("convolutions alone");
+  // Whether there is a plan for the output with what is behind it; then: both.
+  bool fused() const { return fused_.has_value(); }
+  Status ForwardFused(const KernelArgs& args, const void* x, const void* w, const float* bias,
+                      void* y) {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
-    const ConvGraph& ids = biased_->ids;
-    const DnnPlan::Given given[] = {{ids.x, x}, {ids.w, w}, {ids.bias, bias}, {ids.y, y}};
-    return biased_->plan->Run(StreamOf(args).dnn, given, args.scratch);
+    return fused_->Run(Work(args), x, w, bias, y);
   }
   Status Input(const KernelArgs& args, const void*, const void* w, const void* gy, void* gx) {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
@@ -296,9 +362,6 @@ class DnnConvolution {
   }
 
  private:
-  // What the heuristics may take: it is reserved before they are asked.
-  static constexpr size_t kWorkspaceByRule = size_t{256} << 20;
-
   size_t turned_at() const {  // in scratch, behind cuDNN's workspace
     return (workspace_ + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
   }
@@ -321,11 +384,7 @@ class DnnConvolution {
   DnnConvPart<DnnOutput> output_;
   DnnConvPart<DnnInputGrad> input_grad_;
   DnnConvPart<DnnFilterGrad> filter_grad_;
-  struct Biased {
-    ConvGraph ids;  // of tensors
-    std::shared_ptr<DnnSharedPlan> plan;
-  };
-  std::optional<Biased> biased_;
+  std::optional<ConvPlan> fused_;
 };
 
 inline StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const ConvShape& s,
@@ -339,21 +398,18 @@ inline StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const C
   TD_RETURN_IF_ERROR(c.Describe(s, dtype, last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW));
   const int64_t channels = s.in_c / s.groups, taps = s.kernel[0] * s.kernel[1];
   if (last && channels > 1 && taps > 1) c.filter_ = {s.out_c, channels, taps, SizeOf(dtype)};
-  c.workspace_ = std::min(ctx.conv_scratch_max, kWorkspaceByRule);
-  if (ctx.conv_search == nullptr) {
-    const bool bias = parts.output && view.has_in(2);
-    if (bias && last && s.groups == 1 && dtype != DType::kF32) {
-      ConvGraph ids(s, DnnTypeOf(dtype), /*relu=*/false);
-      auto plan = DnnSharedPlan::Of(ids.graph, c.workspace_, ctx.code);
-      c.biased_ = Biased{std::move(ids), std::move(plan)};
-    }
-    return c;
+  const DnnConvProblem p{view, s, ctx, c.d_, last && dtype != DType::kF32};
+  const bool alone = !parts.behind.bias && !parts.behind.relu;
+  if (!alone && p.graphs && ctx.conv_search == nullptr) {
+    auto fused = ConvPlan::Make(ConvOutputGraph(s, DnnTypeOf(dtype), parts.behind), p);
+    if (fused.ok()) c.fused_ = *std::move(fused);
   }
-  if (parts.output) TD_RETURN_IF_ERROR(c.output_.Search(view, s, ctx, c.d_));
-  if (parts.input_grad) TD_RETURN_IF_ERROR(c.input_grad_.Search(view, s, ctx, c.d_));
-  if (parts.filter_grad) TD_RETURN_IF_ERROR(c.filter_grad_.Search(view, s, ctx, c.d_));
+  if (parts.output && !c.fused()) TD_RETURN_IF_ERROR(c.output_.Prepare(p));
+  if (parts.input_grad) TD_RETURN_IF_ERROR(c.input_grad_.Prepare(p));
+  if (parts.filter_grad) TD_RETURN_IF_ERROR(c.filter_grad_.Prepare(p));
   c.workspace_ =
-      std::max({c.output_.workspace(), c.input_grad_.workspace(), c.filter_grad_.workspace()});
+      std::max({c.output_.workspace(), c.input_grad_.workspace(), c.filter_grad_.workspace(),
+                c.fused() ? c.fused_->plan->workspace() : 0});
   return c;
 }
 

@@ -1,18 +1,27 @@
-// A convolution with the sum and the activation behind it as a graph of cuDNN's.
+// The three products of a convolution whose channels are last, as graphs of cuDNN's.
 #pragma once
+
+#include <optional>
 
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/dnn_graph.h"
 
 namespace tandem {
 
-// y = relu(x * w + bias), as far as there is relu; bias is f32. Channels are last in all, also in
-// w. `s` without groups.
+// `out` of `a` and `b`: y of x and w, gx of w and gy, gw of x and gy. The filter's channels are
+// last, too.
 struct ConvGraph {
   DnnGraph graph;
-  DnnGraph::Id x, w, bias, y;
-
-  ConvGraph(const ConvShape& s, cudnnDataType_t type, bool relu);
+  DnnGraph::Id a, b, out;
+  std::optional<DnnGraph::Id> bias;  // f32, of y
 };
+
+struct ConvBehind {
+  bool bias = false, relu = false;
+};
+// y = relu(x * w + bias), as far as `behind` has them.
+ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvBehind& behind);
+ConvGraph ConvInputGradGraph(const ConvShape& s, cudnnDataType_t type);
+ConvGraph ConvFilterGradGraph(const ConvShape& s, cudnnDataType_t type);
 
 }  // namespace tandem

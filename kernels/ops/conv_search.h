@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/tensor/device.h"
 #include "kernels/ops/op.h"
 
 namespace tandem {
@@ -24,10 +23,8 @@ struct ConvMeasurement {
 // One thread.
 class ConvSearch {
  public:
-  // `path`: the file; empty: nothing is kept. `device`: where the kernels run, and are measured;
-  // nullptr: the CPU. Not owned.
-  explicit ConvSearch(std::string path, Device* device = nullptr)
-      : path_(std::move(path)), device_(device) {}
+  // `path`: the file; empty: nothing is kept.
+  explicit ConvSearch(std::string path) : path_(std::move(path)) {}
 
   // Reads the file, where there is one. What other machines have written is kept, but not used.
   // DATA_LOSS naming the line of a damaged file; the search then begins with nothing.
@@ -47,7 +44,6 @@ class ConvSearch {
   int64_t measured() const { return measured_; }  // problems, by this search
   int64_t found() const { return found_; }        // times that a problem was known
   const std::string& path() const { return path_; }
-  Device* device() const { return device_; }
 
  private:
   // By machine and problem.
@@ -55,7 +51,6 @@ class ConvSearch {
   static Status Read(const std::string& path, Table* table);
 
   const std::string path_;
-  Device* const device_;
   Table table_;
   bool dirty_ = false;
   int64_t measured_ = 0, found_ = 0;

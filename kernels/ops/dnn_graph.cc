@@ -127,29 +127,63 @@ void DnnGraph::Operate(const char* what, Builder operation, const Slots& slots) 
   Keep(operation.Finalize(), operations_);
 }
 
-void DnnGraph::Convolution(Id x, Id w, Id y, const Window& window) {
+struct DnnGraph::ConvolutionKind {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t part, alpha, beta;
+};
+
+DnnGraph::Builder DnnGraph::ConvolutionOperation(const ConvolutionKind& kind,
+                                                 const Window& window) {
   const auto pair = [](const std::array<int64_t, 2>& p) { return std::span<const int64_t>(p); };
-  void* const part = Keep(Builder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "convolution")
-                              .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
-                              .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
-                              .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
-                              .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, pair(window.stride))
-                              .Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pair(window.pad))
-                              .Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, pair(window.pad))
-                              .Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, pair(window.dilation))
-                              .Finalize(),
-                          parts_);
+  Builder part(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "convolution");
+  part.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+      .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
+      .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, pair(window.stride))
+      .Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pair(window.pad))
+      .Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, pair(window.pad))
+      .Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, pair(window.dilation));
   for (const auto& p : {window.stride, window.pad, window.dilation}) {
     absl::StrAppend(&key_, " ", p[0], "x", p[1]);
   }
-  Builder operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, "convolution");
-  operation.Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, part)
-      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f)
-      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f);
-  Operate("convolution", std::move(operation),
+  Builder operation(kind.type, "convolution");
+  operation.Set(kind.part, Keep(part.Finalize(), parts_))
+      .Set(kind.alpha, 1.0f)
+      .Set(kind.beta, 0.0f);
+  return operation;
+}
+
+void DnnGraph::Convolution(Id x, Id w, Id y, const Window& window) {
+  const ConvolutionKind kind = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+  Operate("convolution", ConvolutionOperation(kind, window),
           {{CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x},
            {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w},
            {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y}});
+}
+
+void DnnGraph::ConvolutionInputGrad(Id w, Id gy, Id gx, const Window& window) {
+  const ConvolutionKind kind = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+  Operate("input's gradient", ConvolutionOperation(kind, window),
+          {{CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, w},
+           {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, gy},
+           {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, gx}});
+}
+
+void DnnGraph::ConvolutionFilterGrad(Id x, Id gy, Id gw, const Window& window) {
+  const ConvolutionKind kind = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+  Operate("filter's gradient", ConvolutionOperation(kind, window),
+          {{CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, x},
+           {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, gy},
+           {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, gw}});
 }
 
 DnnGraph::Builder DnnGraph::PointwiseOperation(cudnnPointwiseMode_t mode) {
@@ -213,14 +247,14 @@ void DnnGraph::BatchNormGrad(const BatchNormGradTensors& t) {
 
 namespace {
 
-template <typename T>
-StatusOr<T> Get(const DnnDescriptor& from, cudnnBackendAttributeName_t name, const char* what) {
-  T value{};
-  int64_t count = 0;
+StatusOr<size_t> WorkspaceOf(const DnnDescriptor& plan) {
+  int64_t count = 0, bytes = 0;
   TD_RETURN_IF_ERROR(
-      DnnStatus(cudnnBackendGetAttribute(from.get(), name, kTypeOf<T>, 1, &count, &value), what));
-  if (count != 1) return Internal("cuDNN, %s: %d values", what, count);
-  return value;
+      DnnStatus(cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                         CUDNN_TYPE_INT64, 1, &count, &bytes),
+                "workspace"));
+  if (count != 1) return Internal("cuDNN, workspace: %d values", count);
+  return static_cast<size_t>(bytes);
 }
 
 // The descriptor that `from` speaks of.
@@ -308,14 +342,38 @@ StatusOr<DnnPlan> DnnGraph::MakePlan(const DnnDescriptor& device, size_t workspa
                       .Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device.get())
                       .Finalize();
       if (!plan.ok()) continue;
-      TD_ASSIGN_OR_RETURN(
-          const auto workspace,
-          Get<int64_t>(*plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, "workspace"));
-      if (static_cast<size_t>(workspace) > workspace_max) continue;
-      return DnnPlan({*plan, config, graph, device}, static_cast<size_t>(workspace));
+      TD_ASSIGN_OR_RETURN(const size_t workspace, WorkspaceOf(*plan));
+      if (workspace > workspace_max) continue;
+      return DnnPlan({*plan, config, graph, device}, workspace);
     }
   }
   return Unimplemented("cuDNN has no plan for%s within %d bytes", key_, workspace_max);
+}
+
+StatusOr<std::string> DnnPlan::text() const {
+  // Asked with room for nothing it says how much there is.
+  const auto get = [this](int64_t room, int64_t* count, char* text) {
+    return DnnStatus(cudnnBackendGetAttribute(parts_.front().get(),
+                                              CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                              CUDNN_TYPE_CHAR, room, count, text),
+                     "a plan's text");
+  };
+  int64_t count = 0;
+  TD_RETURN_IF_ERROR(get(0, &count, nullptr));
+  std::string text(static_cast<size_t>(count), '\0');
+  TD_RETURN_IF_ERROR(get(count, &count, text.data()));
+  return text;
+}
+
+StatusOr<DnnPlan> DnnPlan::Restore(const DnnDescriptor& device, std::string_view text) {
+  TD_ASSIGN_OR_RETURN(
+      const DnnDescriptor plan,
+      DnnGraph::Builder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "plan of a text")
+          .Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device.get())
+          .Set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, std::span<const char>(text))
+          .Finalize());
+  TD_ASSIGN_OR_RETURN(const size_t workspace, WorkspaceOf(plan));
+  return DnnPlan({plan, device}, workspace);
 }
 
 Status DnnPlan::Run(cudnnHandle_t handle, std::span<const Given> given, void* workspace) const {
@@ -333,37 +391,6 @@ Status DnnPlan::Run(cudnnHandle_t handle, std::span<const Given> given, void* wo
                           .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace, CUDNN_TYPE_VOID_PTR)
                           .Finalize());
   return DnnStatus(cudnnBackendExecute(handle, parts_.front().get(), pack.get()), "running a plan");
-}
-
-// ---- Plans that kernels share -------------------------------------------------------------------
-
-std::shared_ptr<DnnSharedPlan> DnnSharedPlan::Of(DnnGraph graph, size_t workspace_max,
-                                                 Cache* cache) {
-  const std::string key = absl::StrCat("cuDNN within ", workspace_max, ":", graph.key());
-  const auto make = [&] {
-    return std::make_shared<DnnSharedPlan>(std::move(graph), workspace_max);
-  };
-  if (cache == nullptr) return make();
-  auto& known = (*cache)[key];
-  if (known == nullptr) known = make();
-  return std::static_pointer_cast<DnnSharedPlan>(known);
-}
-
-StatusOr<const DnnPlan*> DnnSharedPlan::Ready(cudnnHandle_t handle) {
-  const MutexLock lock(mutex_);
-  if (!plan_.has_value()) {
-    const auto device = DnnDeviceOf(handle);
-    plan_ = device.ok() ? graph_.MakePlan(*device, workspace_max_) : device.status();
-  }
-  // Whatever the reason: others serve.
-  if (!plan_->ok()) return Unimplemented("%s", std::string(plan_->status().message()));
-  return &**plan_;
-}
-
-Status DnnSharedPlan::Run(cudnnHandle_t handle, std::span<const DnnPlan::Given> given,
-                          void* workspace) {
-  TD_ASSIGN_OR_RETURN(const DnnPlan* const plan, Ready(handle));
-  return plan->Run(handle, given, workspace);
 }
 
 }  // namespace tandem

@@ -6,15 +6,12 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "kernels/ops/dnn_status.h"
 
 namespace tandem {
@@ -37,6 +34,10 @@ class DnnPlan {
   // `parts`: the plan, and what it speaks of.
   DnnPlan(std::vector<DnnDescriptor> parts, size_t workspace)
       : parts_(std::move(parts)), workspace_(workspace) {}
+  // Of text() of a plan that the same cuDNN made for the same kind of device: nothing is compiled.
+  static StatusOr<DnnPlan> Restore(const DnnDescriptor& device, std::string_view text);
+  // With what was compiled.
+  StatusOr<std::string> text() const;
   size_t workspace() const { return workspace_; }  // bytes
   // Puts it on the handle's stream. `given`: every tensor in memory, and every number.
   Status Run(cudnnHandle_t handle, std::span<const Given> given, void* workspace) const;
@@ -61,8 +62,10 @@ class DnnGraph {
   struct Window {
     std::array<int64_t, 2> stride, pad, dilation;
   };
-  // y = x * w, w [filters, channels of a group, rows, columns].
+  // y = x * w, w [filters, channels of a group, rows, columns]; and its gradients.
   void Convolution(Id x, Id w, Id y, const Window& window);
+  void ConvolutionInputGrad(Id w, Id gy, Id gx, const Window& window);
+  void ConvolutionFilterGrad(Id x, Id gy, Id gw, const Window& window);
   // y = mode(a, b); b may have one element a channel, or one.
   void Pointwise(cudnnPointwiseMode_t mode, Id a, Id b, Id y);
   // y = max(x, 0), NaN where x is.
@@ -92,35 +95,14 @@ class DnnGraph {
   Id AddTensor(cudnnDataType_t type, const Dims& dims, bool between, bool number);
   void Operate(const char* what, Builder operation, const Slots& slots);
   Builder PointwiseOperation(cudnnPointwiseMode_t mode);
+  struct ConvolutionKind;
+  Builder ConvolutionOperation(const ConvolutionKind& kind, const Window& window);
   void* Keep(StatusOr<DnnDescriptor> made, std::vector<DnnDescriptor>& where);
 
   Status status_;
   std::vector<DnnDescriptor> tensors_, operations_;
   std::vector<DnnDescriptor> parts_;  // what operations speak of, besides tensors
   std::string key_;
-};
-
-// A graph with its plan, which the first run makes. Kernels of one plan of the executor share it,
-// so that equal ones are compiled once.
-class DnnSharedPlan {
- public:
-  using Cache = std::map<std::string, std::shared_ptr<void>>;
-  // That of an equal graph in `cache`, or a new one; `cache` may be nullptr.
-  static std::shared_ptr<DnnSharedPlan> Of(DnnGraph graph, size_t workspace_max, Cache* cache);
-
-  DnnSharedPlan(DnnGraph graph, size_t workspace_max)
-      : graph_(std::move(graph)), workspace_max_(workspace_max) {}
-  // UNIMPLEMENTED when cuDNN has no plan for it: nothing was begun. `workspace`: so many bytes as
-  // were said. Thread-safe.
-  Status Run(cudnnHandle_t handle, std::span<const DnnPlan::Given> given, void* workspace);
-
- private:
-  StatusOr<const DnnPlan*> Ready(cudnnHandle_t handle);
-
-  const DnnGraph graph_;
-  const size_t workspace_max_;
-  Mutex mutex_;
-  std::optional<StatusOr<DnnPlan>> plan_ TD_GUARDED_BY(mutex_);  // once it was asked for
 };
 
 }  // namespace tandem

@@ -3,8 +3,11 @@
 // elements (powers of beta).
 #pragma once
 
+#include <absl/strings/str_cat.h>
+
 #include <cstring>
 
+#include "kernels/ops/code_cache.h"
 #include "kernels/ops/cuda_launch.h"
 #include "kernels/ops/fused_source.h"
 #include "kernels/ops/nvrtc_library.h"
@@ -133,8 +136,21 @@ inline StatusOr<std::vector<CompiledLaunch>> LaunchesOf(const Body& body,
   return launches;
 }
 
+// Another device, compiler or header is another key.
+inline std::string KeyOf(const NvrtcLibrary& nvrtc, int major, int minor,
+                         const FusedSource& source) {
+  int version = 0, release = 0;
+  (void)nvrtc.Version(&version, &release);
+  std::string key = absl::StrCat("NVRTC ", version, ".", release, "; sm_", major, minor, "\n");
+  for (const HeaderText& header : FusedHeaders()) absl::StrAppend(&key, header.text);
+  return absl::StrCat(key, source.text);
+}
+
 // UNIMPLEMENTED when there is no compiler, or none for this device.
-inline StatusOr<std::shared_ptr<LoadedCode>> CompileForDevice(const FusedSource& source) {
+inline StatusOr<std::shared_ptr<LoadedCode>> CodeOf(const FusedSource& source,
+                                                    const PrepareContext& ctx) {
+  using Shared = std::shared_ptr<LoadedCode>;
+  using Compiled = CodeCache::Compiled<LoadedCode>;
   int device = 0, major = 0, minor = 0;
   const bool known =
       cudaGetDevice(&device) == cudaSuccess &&
@@ -143,9 +159,16 @@ inline StatusOr<std::shared_ptr<LoadedCode>> CompileForDevice(const FusedSource&
   if (!known) return Unimplemented("no CUDA device to compile for");
   const auto nvrtc = OpenNvrtc();
   if (!nvrtc.ok()) return Unimplemented("%s", nvrtc.status().message());
-  const auto cubin = CompileWithNvrtc(*nvrtc, source.text, FusedHeaders(), major, minor);
-  if (!cubin.ok()) return Unimplemented("%s", cubin.status().message());
-  return LoadedCode::Load(*cubin, source.ends);
+  const auto load = [&](const std::string& cubin) { return LoadedCode::Load(cubin, source.ends); };
+  const auto compile = [&]() -> StatusOr<Compiled> {
+    const auto cubin = CompileWithNvrtc(*nvrtc, source.text, FusedHeaders(), major, minor);
+    if (!cubin.ok()) return Unimplemented("%s", cubin.status().message());
+    TD_ASSIGN_OR_RETURN(Shared code, load(*cubin));
+    return Compiled{std::move(code), *cubin};
+  };
+  CodeCache own;
+  CodeCache& cache = ctx.code != nullptr ? *ctx.code : own;
+  return cache.Get<LoadedCode>(KeyOf(*nvrtc, major, minor, source), load, compile);
 }
 
 inline StatusOr<Kernel> PrepareCompiled(const OpView& view, const PrepareContext& ctx) {
@@ -153,14 +176,7 @@ inline StatusOr<Kernel> PrepareCompiled(const OpView& view, const PrepareContext
   TD_ASSIGN_OR_RETURN(const FusedSource source, WriteFusedSource(body));
   CompiledState state{nullptr, {}, source.groups_max};
   TD_ASSIGN_OR_RETURN(state.launches, LaunchesOf(body, source));
-  if (ctx.code != nullptr) {
-    const auto it = ctx.code->find(source.text);
-    if (it != ctx.code->end()) state.code = std::static_pointer_cast<LoadedCode>(it->second);
-  }
-  if (state.code == nullptr) {
-    TD_ASSIGN_OR_RETURN(state.code, CompileForDevice(source));
-    if (ctx.code != nullptr) (*ctx.code)[source.text] = state.code;
-  }
+  TD_ASSIGN_OR_RETURN(state.code, CodeOf(source, ctx));
   return MakeKernel<CompiledState, RunCompiled>(std::move(state));
 }
 

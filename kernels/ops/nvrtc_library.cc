@@ -21,6 +21,7 @@ Status Find(void* library, const char* name, Fn* function) {
 
 Status Load(void* library, NvrtcLibrary* nvrtc) {
   TD_RETURN_IF_ERROR(Find(library, "nvrtcGetErrorString", &nvrtc->GetErrorString));
+  TD_RETURN_IF_ERROR(Find(library, "nvrtcVersion", &nvrtc->Version));
   TD_RETURN_IF_ERROR(Find(library, "nvrtcCreateProgram", &nvrtc->CreateProgram));
   TD_RETURN_IF_ERROR(Find(library, "nvrtcDestroyProgram", &nvrtc->DestroyProgram));
   TD_RETURN_IF_ERROR(Find(library, "nvrtcCompileProgram", &nvrtc->CompileProgram));

@@ -15,6 +15,7 @@ using NvrtcProgram = struct NvrtcProgramState*;
 
 struct NvrtcLibrary {
   const char* (*GetErrorString)(NvrtcResult result);
+  NvrtcResult (*Version)(int* major, int* minor);
   NvrtcResult (*CreateProgram)(NvrtcProgram* program, const char* source, const char* name,
                                int headers, const char* const* texts, const char* const* names);
   NvrtcResult (*DestroyProgram)(NvrtcProgram* program);

@@ -146,9 +146,9 @@ struct Kernel {
 };
 
 class ConvSearch;
+class Device;
 
-// What was compiled for a plan, by its source.
-using CodeCache = std::map<std::string, std::shared_ptr<void>>;
+class CodeCache;
 
 struct PrepareContext {
   int threads = 1;                     // how many threads the kernel may use
@@ -158,7 +158,9 @@ struct PrepareContext {
   // On CUDA: f32 matrix products may be of TF32, and cuDNN's batch normalisation is its persistent
   // one.
   bool tensor_op_math = false, persistent_batch_norm = true;
-  CodeCache* code = nullptr;  // nullptr: every kernel compiles its own
+  // Where the kernel is to run; nullptr: nowhere, so that nothing can be compiled or measured.
+  Device* device = nullptr;
+  CodeCache* code = nullptr;  // kernels/ops/code_cache.h; nullptr: every kernel compiles its own
 };
 
 // UNIMPLEMENTED (with the reason) when this implementation does not serve this case: the next one

@@ -39,6 +39,7 @@ const OpDef* const kOps[] = {
     &kConcatGrad,
     &kConv2d,
     &kConv2dGrad,
+    &kConv2dRelu,
     &kConv2dTranspose,
     &kConv2dTransposeGrad,
     &kDecayedAdagrad,

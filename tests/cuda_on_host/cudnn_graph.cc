@@ -1,219 +1,26 @@
 #include "tests/cuda_on_host/cudnn_graph.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "tests/cuda_on_host/elements.h"
+#include "tests/cuda_on_host/cudnn_operations.h"
 #include "tests/cuda_on_host/notes.h"
 
 namespace {
 
-using tandem::DType;
-
-struct Descriptor {
-  struct Attribute {
-    cudnnBackendAttributeType_t type;
-    int64_t count;
-    std::vector<std::byte> bytes;
-  };
-  cudnnBackendDescriptorType_t type;
-  bool finalized = false;
-  std::map<int, Attribute> attributes;
-
-  bool has(int name) const { return attributes.contains(name); }
-  template <typename T>
-  std::vector<T> all(int name) const {
-    const auto at = attributes.find(name);
-    if (at == attributes.end()) return {};
-    std::vector<T> values(static_cast<size_t>(at->second.count));
-    std::memcpy(values.data(), at->second.bytes.data(), at->second.bytes.size());
-    return values;
-  }
-  template <typename T>
-  T get(int name) const {
-    const auto at = attributes.find(name);
-    T value{};
-    if (at != attributes.end()) std::memcpy(&value, at->second.bytes.data(), sizeof(T));
-    return value;
-  }
-  const Descriptor& part(int name) const { return *get<Descriptor*>(name); }
-};
+using tandem::cuda_on_host::Array;
+using tandem::cuda_on_host::Arrays;
+using tandem::cuda_on_host::ConvolutionNames;
+using tandem::cuda_on_host::Descriptor;
+using tandem::cuda_on_host::IsConvolution;
+using tandem::cuda_on_host::NamesOfConvolution;
+using tandem::cuda_on_host::SizeOf;
 
 Descriptor& Of(cudnnBackendDescriptor_t d) { return *static_cast<Descriptor*>(d); }
-
-size_t SizeOf(cudnnBackendAttributeType_t type) {
-  switch (type) {
-    case CUDNN_TYPE_BOOLEAN:
-    case CUDNN_TYPE_CHAR:
-      return 1;
-    case CUDNN_TYPE_INT64:
-    case CUDNN_TYPE_HANDLE:
-    case CUDNN_TYPE_VOID_PTR:
-    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
-      return 8;
-    default:  // enumerations and f32
-      return 4;
-  }
-}
-
-// ---- Tensors ------------------------------------------------------------------------------------
-
-struct Array {
-  std::array<int64_t, 4> dims, strides;
-  cudnnDataType_t type;
-  void* memory;
-  std::shared_ptr<std::vector<float>> between;  // of a virtual tensor
-
-  int64_t count() const { return dims[0] * dims[1] * dims[2] * dims[3]; }
-  // Element i of all with these dims, channels last; what has one of a dimension has it for all.
-  int64_t At(int64_t i, const Array& like) const {
-    const int64_t c = i % like.dims[1], w = i / like.dims[1] % like.dims[3];
-    const int64_t h = i / like.dims[1] / like.dims[3] % like.dims[2];
-    const std::array<int64_t, 4> index = {i / like.dims[1] / like.dims[3] / like.dims[2], c, h, w};
-    int64_t at = 0;
-    for (size_t d = 0; d < 4; ++d) at += dims[d] == 1 ? 0 : index[d] * strides[d];
-    return at;
-  }
-  DType dtype() const {
-    return tandem::cuda_on_host::TypeOf(type, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16);
-  }
-  float Load(int64_t at) const {
-    return between != nullptr ? (*between)[static_cast<size_t>(at)]
-                              : tandem::cuda_on_host::Load(dtype(), memory, at);
-  }
-  void Store(int64_t at, float value) const {
-    if (between == nullptr) return tandem::cuda_on_host::Store(dtype(), memory, at, value);
-    (*between)[static_cast<size_t>(at)] = value;
-    float& kept = (*between)[static_cast<size_t>(at)];
-    if (type == CUDNN_DATA_HALF) kept = tandem::F16ToF32(tandem::F32ToF16(value));
-    if (type == CUDNN_DATA_BFLOAT16) kept = tandem::BF16ToF32(tandem::F32ToBF16(value));
-  }
-};
-
-using Arrays = std::map<int64_t, Array>;  // by unique id
-
-const Array& ArrayOf(const Arrays& arrays, const Descriptor& operation, int name) {
-  return arrays.at(operation.part(name).get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID));
-}
-
-// ---- Operations ---------------------------------------------------------------------------------
-
-void Pointwise(const Descriptor& operation, const Arrays& arrays) {
-  const auto mode = operation.part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
-                        .get<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
-  const Array& y = ArrayOf(arrays, operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
-  const Array& a = ArrayOf(arrays, operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
-  const bool two = operation.has(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
-  const Array& b = two ? ArrayOf(arrays, operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC) : a;
-  for (int64_t i = 0; i < y.count(); ++i) {
-    const float p = a.Load(a.At(i, y)), q = b.Load(b.At(i, y));
-    y.Store(y.At(i, y), mode == CUDNN_POINTWISE_ADD        ? p + q
-                        : mode == CUDNN_POINTWISE_MUL      ? p * q
-                        : mode == CUDNN_POINTWISE_RELU_FWD ? (p < 0 ? 0 : p)
-                                                           : (p > q ? 1 : 0));
-  }
-}
-
-void Convolution(const Descriptor& operation, const Arrays& arrays) {
-  const Array& x = ArrayOf(arrays, operation, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
-  const Array& w = ArrayOf(arrays, operation, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
-  const Array& y = ArrayOf(arrays, operation, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
-  const Descriptor& c = operation.part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC);
-  const auto pad = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
-  const auto stride = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
-  const auto dilation = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
-  const int64_t group = y.dims[1] / (x.dims[1] / w.dims[1]);
-  for (int64_t i = 0; i < y.count(); ++i) {
-    const int64_t k = i % y.dims[1], col = i / y.dims[1] % y.dims[3];
-    const int64_t row = i / y.dims[1] / y.dims[3] % y.dims[2];
-    const int64_t n = i / y.dims[1] / y.dims[3] / y.dims[2];
-    float sum = 0;
-    for (int64_t in = 0; in < w.dims[1]; ++in) {
-      for (int64_t r = 0; r < w.dims[2]; ++r) {
-        for (int64_t s = 0; s < w.dims[3]; ++s) {
-          const int64_t h = row * stride[0] - pad[0] + r * dilation[0];
-          const int64_t v = col * stride[1] - pad[1] + s * dilation[1];
-          if (h < 0 || h >= x.dims[2] || v < 0 || v >= x.dims[3]) continue;
-          const int64_t channel = k / group * w.dims[1] + in;
-          sum += x.Load(n * x.strides[0] + channel * x.strides[1] + h * x.strides[2] +
-                        v * x.strides[3]) *
-                 w.Load(k * w.strides[0] + in * w.strides[1] + r * w.strides[2] + s * w.strides[3]);
-        }
-      }
-    }
-    y.Store(y.At(i, y), sum);
-  }
-}
-
-void NormForward(const Descriptor& operation, const Arrays& arrays) {
-  const auto of = [&](int name) -> const Array& { return ArrayOf(arrays, operation, name); };
-  const Array& x = of(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC);
-  const Array& y = of(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC);
-  const double factor = of(CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC).Load(0);
-  const double epsilon = of(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC).Load(0);
-  const int64_t channels = x.dims[1], n = x.count() / channels;
-  for (int64_t c = 0; c < channels; ++c) {
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < n; ++i) sum += x.Load(x.At(i * channels + c, x));
-    const double mean = sum / static_cast<double>(n);
-    for (int64_t i = 0; i < n; ++i) {
-      const double d = x.Load(x.At(i * channels + c, x)) - mean;
-      squares += d * d;
-    }
-    const double inverse = 1 / std::sqrt(squares / static_cast<double>(n) + epsilon);
-    const auto run = [&](int in, int out, double now) {
-      of(out).Store(c, static_cast<float>((1 - factor) * of(in).Load(c) + factor * now));
-    };
-    run(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC,
-        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, mean);
-    run(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC,
-        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
-        squares / static_cast<double>(n - 1));
-    of(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC).Store(c, static_cast<float>(mean));
-    of(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC).Store(c, static_cast<float>(inverse));
-    const double scale = of(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC).Load(c);
-    const double bias = of(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC).Load(c);
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t at = x.At(i * channels + c, x);
-      y.Store(at, static_cast<float>((x.Load(at) - mean) * inverse * scale + bias));
-    }
-  }
-}
-
-void NormBackward(const Descriptor& operation, const Arrays& arrays) {
-  const auto of = [&](int name) -> const Array& { return ArrayOf(arrays, operation, name); };
-  const Array& x = of(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC);
-  const Array& gy = of(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC);
-  const Array& gx = of(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC);
-  const int64_t channels = x.dims[1], count = x.count() / channels;
-  const auto n = static_cast<double>(count);
-  for (int64_t c = 0; c < channels; ++c) {
-    const double mean = of(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC).Load(c);
-    const double inverse = of(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC).Load(c);
-    double sum = 0, dot = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t at = x.At(i * channels + c, x);
-      sum += gy.Load(at);
-      dot += gy.Load(at) * (x.Load(at) - mean);
-    }
-    of(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC).Store(c, static_cast<float>(dot * inverse));
-    of(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC).Store(c, static_cast<float>(sum));
-    const double factor = of(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC).Load(c) * inverse;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t at = x.At(i * channels + c, x);
-      const double d = x.Load(at) - mean;
-      gx.Store(at, static_cast<float>(factor *
-                                      (gy.Load(at) - sum / n - d * dot * inverse * inverse / n)));
-    }
-  }
-}
 
 // ---- Graphs -------------------------------------------------------------------------------------
 
@@ -222,14 +29,18 @@ struct Slots {
   std::vector<int> in, out;
 };
 Slots SlotsOf(const Descriptor& operation) {
+  if (IsConvolution(operation)) {
+    const ConvolutionNames names = NamesOfConvolution(operation);
+    Slots slots{{}, {names.out}};
+    for (const int name : {names.x, names.w, names.y}) {
+      if (name != names.out) slots.in.push_back(name);
+    }
+    return slots;
+  }
   switch (operation.type) {
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
       return {{CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC},
               {CUDNN_ATTR_OPERATION_POINTWISE_YDESC}};
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-      return {
-          {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W},
-          {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y}};
     case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
       return {
           {CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC,
@@ -251,7 +62,10 @@ Slots SlotsOf(const Descriptor& operation) {
 }
 
 std::string NameOf(const Descriptor& operation) {
-  if (operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) return "conv";
+  if (IsConvolution(operation)) {
+    const ConvolutionNames names = NamesOfConvolution(operation);
+    return names.out == names.y ? "conv" : names.out == names.x ? "conv_input" : "conv_filter";
+  }
   if (operation.type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR) return "norm";
   if (operation.type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR) return "norm_grad";
   const auto mode = operation.part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
@@ -273,8 +87,8 @@ std::string NamesOf(const Descriptor& graph) {
 // What engines for the H200 serve.
 bool Served(const Descriptor& graph) {
   for (const std::string known :
-       {"conv add", "conv add relu", "conv relu", "norm", "norm relu", "norm add", "norm add relu",
-        "norm_grad", "greater mul norm_grad"}) {
+       {"conv", "conv add", "conv add relu", "conv relu", "conv_input", "conv_filter", "norm",
+        "norm relu", "norm add", "norm add relu", "norm_grad", "greater mul norm_grad"}) {
     if (NamesOf(graph) != known) continue;
     const auto operations = graph.all<Descriptor*>(CUDNN_ATTR_OPERATIONGRAPH_OPS);
     const Descriptor& first = *operations.front();
@@ -284,7 +98,12 @@ bool Served(const Descriptor& graph) {
     const auto type = x.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
     const bool half = type != CUDNN_DATA_FLOAT;
     if (dims[1] == 24) return false;
-    return NamesOf(graph).starts_with("conv") ? half : dims[1] % (half ? 8 : 4) == 0;
+    if (!IsConvolution(first)) return dims[1] % (half ? 8 : 4) == 0;
+    const Descriptor& w = first.part(NamesOfConvolution(first).w);
+    const bool grouped = w.all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)[1] !=
+                         x.all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)[1];
+    const bool sum = operations.size() > 1;
+    return half && !(grouped && sum && type == CUDNN_DATA_BFLOAT16);
   }
   return false;
 }
@@ -294,6 +113,11 @@ bool Complete(const Descriptor& d) {
   const auto has = [&](std::vector<int> names) {
     return std::all_of(names.begin(), names.end(), [&](int name) { return d.has(name); });
   };
+  if (IsConvolution(d)) {
+    const ConvolutionNames names = NamesOfConvolution(d);
+    return has({names.part, names.x, names.w, names.y}) && d.get<float>(names.alpha) == 1.0f &&
+           d.has(names.beta) && d.get<float>(names.beta) == 0.0f;
+  }
   switch (d.type) {
     case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
       return has({CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_DATA_TYPE,
@@ -312,11 +136,6 @@ bool Complete(const Descriptor& d) {
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
       return has({CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
                   CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC});
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-      return has({CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC}) && has(SlotsOf(d).in) &&
-             has(SlotsOf(d).out) &&
-             d.get<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA) == 1.0f &&
-             d.get<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA) == 0.0f;
     case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
       return has(SlotsOf(d).in) && has(SlotsOf(d).out) &&
              d.get<int>(CUDNN_ATTR_OPERATION_NORM_FWD_MODE) == CUDNN_BATCH_NORM &&
@@ -347,6 +166,16 @@ void Put(Descriptor& d, int name, cudnnBackendAttributeType_t type, const T& val
   std::vector<std::byte> bytes(sizeof(T));
   std::memcpy(bytes.data(), &value, sizeof(T));
   d.attributes[name] = {type, 1, std::move(bytes)};
+}
+
+// A plan of a text: as if its configuration had been set.
+bool Restore(Descriptor& plan) {
+  const auto text = plan.all<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+  auto config = tandem::cuda_on_host::FromText({text.data(), text.size()});
+  if (config == nullptr || !config->has(kEngineGraph)) return false;
+  Put(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, config.get());
+  plan.owned.push_back(std::move(config));
+  return true;
 }
 
 // ---- A run --------------------------------------------------------------------------------------
@@ -439,6 +268,13 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
     }
     return CUDNN_STATUS_SUCCESS;
   }
+  if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
+    const std::string text =
+        tandem::cuda_on_host::ToText(d.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG));
+    *count = static_cast<int64_t>(text.size());
+    if (room >= *count) std::ranges::copy(text, static_cast<char*>(values));
+    return CUDNN_STATUS_SUCCESS;
+  }
   *count = 1;
   if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
     Put(Of(*static_cast<void**>(values)), kEngineNumber, CUDNN_TYPE_INT64,
@@ -459,12 +295,20 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   Descriptor& d = Of(descriptor);
+  const bool restored = d.has(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+  if (restored && !Restore(d)) return CUDNN_STATUS_BAD_PARAM;
   if (d.finalized || !Complete(d)) return CUDNN_STATUS_BAD_PARAM;
   if (d.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR &&
       !Served(d.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH))) {
     return CUDNN_STATUS_NOT_SUPPORTED;
   }
   d.finalized = true;
+  if (d.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+    const auto* const graph =
+        d.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).get<Descriptor*>(kEngineGraph);
+    tandem::cuda_on_host::Note((restored ? "cuDNN restores " : "cuDNN compiles ") +
+                               NamesOf(*graph));
+  }
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -480,12 +324,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const auto work = [graph, workspace, arrays = std::move(arrays)] {
     std::memset(workspace, 0x5a, kWorkspace);
     for (const auto* operation : graph->all<Descriptor*>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
-      const std::string name = NameOf(*operation);
-      const auto run = name == "conv"        ? Convolution
-                       : name == "norm"      ? NormForward
-                       : name == "norm_grad" ? NormBackward
-                                             : Pointwise;
-      run(*operation, arrays);
+      tandem::cuda_on_host::RunOperation(*operation, arrays);
     }
     std::memset(workspace, 0x5a, kWorkspace);
   };

@@ -28,9 +28,15 @@ class DnnGraphs : public testing::Test {
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
   }
+  // With a text of which the same plan is made again.
   void ExpectPlan(const DnnGraph& graph, size_t workspace_max) {
     const auto plan = graph.MakePlan(device_, workspace_max);
-    EXPECT_TRUE(plan.ok()) << plan.status();
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const auto text = plan->text();
+    ASSERT_TRUE(text.ok()) << text.status();
+    const auto again = DnnPlan::Restore(device_, *text);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->workspace(), plan->workspace());
   }
   void ExpectNone(const DnnGraph& graph) {
     EXPECT_EQ(graph.MakePlan(device_, SIZE_MAX).status().code(), StatusCode::kUnimplemented);
@@ -74,18 +80,41 @@ TEST_F(DnnGraphs, OtherChannelsHaveNoPlan) {
 }
 
 ConvShape Square(int64_t in_c, int64_t in, int64_t out_c, int64_t kernel, int64_t stride,
-                 int64_t pad) {
+                 int64_t pad, int64_t groups = 1) {
   const int64_t out = (in + 2 * pad - kernel) / stride + 1;
   return {.batch = 32,
           .in_c = in_c,
           .out_c = out_c,
-          .groups = 1,
+          .groups = groups,
           .in = {in, in},
           .out = {out, out},
           .kernel = {kernel, kernel},
           .stride = {stride, stride},
           .pad = {pad, pad},
           .dilation = {1, 1}};
+}
+
+constexpr size_t kConvWorkspace = size_t{256} << 20;
+
+// Of LeNet, ResNet-50 (each kind), ResNeXt and MobileNet.
+TEST_F(DnnGraphs, ConvolutionsAndTheirGradients) {
+  const ConvShape convs[] = {
+      Square(1, 28, 6, 5, 1, 2),         Square(6, 14, 16, 5, 1, 0),
+      Square(3, 224, 64, 7, 2, 3),       Square(64, 56, 64, 1, 1, 0),
+      Square(64, 56, 64, 3, 1, 1),       Square(64, 56, 256, 1, 1, 0),
+      Square(128, 56, 128, 3, 2, 1),     Square(256, 56, 512, 1, 2, 0),
+      Square(512, 7, 512, 3, 1, 1),      Square(2048, 7, 512, 1, 1, 0),
+      Square(128, 56, 128, 3, 1, 1, 32), Square(32, 112, 32, 3, 1, 1, 32),
+      Square(64, 112, 64, 3, 2, 1, 64),  Square(1024, 7, 1024, 3, 1, 1, 1024)};
+  for (const ConvShape& s : convs) {
+    for (const auto type : {CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16}) {
+      SCOPED_TRACE(testing::Message() << s.in_c << " to " << s.out_c << " channels of " << s.in[0]
+                                      << " in " << s.groups << " groups, type " << type);
+      ExpectPlan(ConvOutputGraph(s, type, {}).graph, kConvWorkspace);
+      ExpectPlan(ConvInputGradGraph(s, type).graph, kConvWorkspace);
+      ExpectPlan(ConvFilterGradGraph(s, type).graph, kConvWorkspace);
+    }
+  }
 }
 
 // Those of LeNet and VGG-16, and of ResNet-50's kinds.
@@ -97,10 +126,16 @@ TEST_F(DnnGraphs, ConvolutionsWithBiasAndRelu) {
   for (const ConvShape& s : convs) {
     for (const bool relu : {false, true}) {
       SCOPED_TRACE(testing::Message() << s.in_c << " to " << s.out_c << " channels");
-      ExpectPlan(ConvGraph(s, relu ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16, relu).graph,
-                 size_t{256} << 20);
+      const auto type = relu ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
+      ExpectPlan(ConvOutputGraph(s, type, {.bias = true, .relu = relu}).graph, kConvWorkspace);
     }
   }
+}
+
+// Then the sum is a kernel of its own.
+TEST_F(DnnGraphs, NoBiasBehindGroupsOfBf16) {
+  const ConvShape s = Square(32, 112, 32, 3, 1, 1, 32);
+  ExpectNone(ConvOutputGraph(s, CUDNN_DATA_BFLOAT16, {.bias = true}).graph);
 }
 
 TEST_F(DnnGraphs, WorkspaceIsLimited) {
@@ -120,18 +155,21 @@ TEST_F(DnnGraphs, KeysTellGraphsApart) {
   const ConvShape one = Square(8, 14, 16, 3, 1, 1);
   ConvShape other = one;
   other.pad[1] = 2;
-  EXPECT_NE(ConvGraph(one, CUDNN_DATA_HALF, false).graph.key(),
-            ConvGraph(other, CUDNN_DATA_HALF, false).graph.key());
+  const auto of = [](const ConvGraph& g) { return g.graph.key(); };
+  EXPECT_NE(of(ConvOutputGraph(one, CUDNN_DATA_HALF, {})),
+            of(ConvOutputGraph(other, CUDNN_DATA_HALF, {})));
+  // The same tensors, and other operations.
+  ConvShape square = Square(16, 14, 16, 3, 1, 1);
+  square.batch = 16;
+  for (auto* size : {&square.in, &square.out, &square.kernel}) (*size)[0] = (*size)[1] = 3;
+  EXPECT_NE(of(ConvInputGradGraph(square, CUDNN_DATA_HALF)),
+            of(ConvFilterGradGraph(square, CUDNN_DATA_HALF)));
 }
 
-TEST_F(DnnGraphs, EqualOnesShareAPlan) {
-  DnnSharedPlan::Cache cache;
-  const auto make = [&](int64_t channels) {
-    const BatchNormGraph norm({CUDNN_DATA_HALF, 2, channels, 9});
-    return DnnSharedPlan::Of(norm.graph, kBatchNormWorkspace, &cache);
-  };
-  EXPECT_EQ(make(16), make(16));
-  EXPECT_NE(make(16), make(24));
+TEST_F(DnnGraphs, WhatIsNoPlansTextIsRefused) {
+  for (const std::string text : {"", "{}", "no text"}) {
+    EXPECT_FALSE(DnnPlan::Restore(device_, text).ok()) << text;
+  }
 }
 
 TEST(DnnDevices, WhatIsNoDeviceIsRefused) {

@@ -37,7 +37,7 @@ class ConvSearchTest : public KnobProgramTest {
     auto options = PlanOptionsOf(*job.config, 2);
     EXPECT_TRUE(options.ok()) << options.status();
     CpuDevice device;
-    const auto search = ConvSearchOf(*job.config, dir_ + "/", device, &notes_);
+    const auto search = ConvSearchOf(*job.config, dir_ + "/", device.place(), &notes_);
     options->conv_search = search.get();
     Scope scope(device);
     const auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, *options);

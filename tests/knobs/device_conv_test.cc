@@ -1,11 +1,15 @@
 // cudnn_exhaustive_search, conv_search_cache and conv_workspace_size_limit on a CUDA place: cuDNN
 // is a stand-in (tests/cuda_on_host) with three algorithms that give the same bits each time,
 // number 0 without a workspace, 1 and 2 with one, and two that nobody may take.
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
+#include "kernels/graph/builder.h"
+#include "kernels/graph/program_io.h"
+#include "proto/program.pb.h"
 #include "tests/support/cuda_on_host_job.h"
 
 namespace tandem {
@@ -57,7 +61,7 @@ class DeviceConv : public CudaOnHostTest {
       std::vector<std::string> fields = absl::StrSplit(line, '\t');
       for (std::string& field : fields) {
         const std::vector<std::string> parts = absl::StrSplit(field, ' ');
-        if (parts.size() != 3 || !parts[0].starts_with("algorithm")) continue;
+        if (parts.size() != 3) continue;
         field = absl::StrCat(parts[0], parts[0] == fastest ? " 1.0 " : " 9.0 ", parts[2]);
       }
       line = absl::StrJoin(fields, "\t");
@@ -138,6 +142,49 @@ TEST_F(DeviceConv, HalfNumbersAreProblemsOfTheirOwn) {
   EXPECT_THAT(Cache(), HasSubstr("output of conv2d f16["));
   Prefer("algorithm2");
   ExpectOnly(Search("again", half).asked, "algorithm2");
+}
+
+// A graph's plan is one of the algorithms.
+TEST_F(DeviceConv, AGraphMayBeTheFastest) {
+  const Args half = {"--amp=true", "--amp_dtype=bf16"};
+  Search("first", half);
+  Prefer("graph");
+  const std::string asked = Search("second", half).asked;
+  for (const std::string graph : {"conv", "conv_input", "conv_filter"}) {
+    EXPECT_THAT(asked, HasSubstr("cudnnBackendExecute " + graph + "\n"));
+  }
+  EXPECT_THAT(asked, Not(HasSubstr("cudnnConvolutionBackward")));
+}
+
+// With and without a bias, in graphs and, for f32, behind single calls.
+TEST_F(DeviceConv, ReluIsPartOfAConvolution) {
+  ProgramBuilder b("relus", 8);
+  std::string x = b.Data("img", DType::kF32, {1, 8, 8});
+  for (const bool bias : {true, false}) {
+    x = b.Conv2d(x, {.channels = 16, .kernel = 3, .padding = 1, .bias = bias, .act = Act::kRelu});
+  }
+  b.SoftmaxLoss(b.Fc(x, 10), b.Data("label", DType::kI64, {1}));
+  pb::ProgramDef def;
+  ToProto(*b.Finish(), &def);
+  Write("program.pbtxt", def.Utf8DebugString());
+  const std::string zoo = "model {", data = "data {";
+  std::string job = kConvolutions;
+  job.replace(job.find(zoo), job.find(data) - job.find(zoo),
+              "model { program: \"program.pbtxt\" }\n");
+  job_ = Write("relus.pbtxt", job);
+  for (const Args& type : {Args{}, Args{"--amp=true", "--amp_dtype=bf16"}}) {
+    const std::string name = type.empty() ? "f32" : "bf16";
+    Args on = type;
+    on.push_back("--fuse_elewise_add_act_ops=true");
+    const Trained plain = Train(name, "cuda", type), fused = Train(name + "_fused", "cuda", on);
+    EXPECT_THAT(fused.output, HasSubstr("pass fuse_elewise_add_act_ops.conv: 2 places"));
+    EXPECT_EQ(fused.result.params_sha256, plain.result.params_sha256) << name;
+    for (const std::string graph : {"conv add relu", "conv relu"}) {
+      const std::string run = "cudnnBackendExecute " + graph + "\n";
+      EXPECT_EQ(absl::StrContains(fused.asked, run), !type.empty()) << name;
+      EXPECT_THAT(plain.asked, Not(HasSubstr(run)));
+    }
+  }
 }
 
 // 16-bit images have their channels last on the device; losses are those of the CPU, where shapes,

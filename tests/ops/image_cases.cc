@@ -50,6 +50,14 @@ void AddConv(const Conv& c, std::vector<OpCase>& cases) {
   without.inputs[2] = {};
   without.grad_slots = {0, 1};
   without.bench = false;
+  if (!c.bench) {
+    for (const OpCase& row : {with_bias, without}) {
+      cases.push_back(row);
+      cases.back().op = "conv2d_relu";
+      cases.back().grad_slots = {};
+      if (c.winograd) cases.back().tolerance = {.of_max = 1e-4};
+    }
+  }
   OpCase grad = {.op = "conv2d_grad",
                  .inputs = {{F32(c.x)}, {F32(w)}, {F32(out)}},
                  .attrs = Attrs(c),
@@ -309,6 +317,14 @@ std::vector<OpCase> ImageCases() {
        .kernel = {3, 3},
        .paddings = {1, 1},
        .groups = 24,
+       .in = kLast,
+       .out = kLast},
+      {.x = {2, 16, 7, 6},
+       .out_c = 32,
+       .kernel = {3, 3},
+       .strides = {2, 1},
+       .paddings = {1, 1},
+       .groups = 4,
        .in = kLast,
        .out = kLast},
       // What are products in 16 bits: pixels, and columns of what each output sees.

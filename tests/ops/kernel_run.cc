@@ -77,7 +77,10 @@ size_t KernelRun::BytesMoved() const {
 
 Status KernelRun::Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max) {
   const OpView view(op_, def_, in_ptr_desc_, out_ptr_desc_);
-  TD_ASSIGN_OR_RETURN(kernel_, impl.prepare(view, PrepareContext{threads, conv_scratch_max}));
+  TD_ASSIGN_OR_RETURN(kernel_,
+                      impl.prepare(view, PrepareContext{.threads = threads,
+                                                        .conv_scratch_max = conv_scratch_max,
+                                                        .device = device_}));
   scratch_ = nullptr;
   return OkStatus();
 }

@@ -293,6 +293,7 @@ constexpr Row kRows[] = {
     {"concat_grad", OracleConcatGrad},
     {"conv2d", OracleConv2d},
     {"conv2d_grad", OracleConv2dGrad},
+    {"conv2d_relu", OracleConv2dRelu},
     {"conv2d_transpose", OracleConv2dTranspose},
     {"conv2d_transpose_grad", OracleConv2dTransposeGrad},
     {"decayed_adagrad", OracleOptimizer},

@@ -47,6 +47,7 @@ std::vector<Value> OracleReorder(const OracleArgs& a);
 // Image operators, kept apart for their length (oracle_image.cc).
 std::vector<Value> OracleConv2d(const OracleArgs& a);
 std::vector<Value> OracleConv2dGrad(const OracleArgs& a);
+std::vector<Value> OracleConv2dRelu(const OracleArgs& a);
 std::vector<Value> OracleConv2dTranspose(const OracleArgs& a);
 std::vector<Value> OracleConv2dTransposeGrad(const OracleArgs& a);
 std::vector<Value> OracleSampleImage(const OracleArgs& a);

@@ -221,6 +221,12 @@ std::vector<Value> OracleConv2d(const OracleArgs& a) {
                        {{0, a.Get<std::string>("output_layout")}});
 }
 
+std::vector<Value> OracleConv2dRelu(const OracleArgs& a) {
+  std::vector<Value> outputs = OracleConv2d(a);
+  for (double& v : outputs[0].v) v = std::max(v, 0.0);
+  return outputs;
+}
+
 std::vector<Value> OracleConv2dGrad(const OracleArgs& a) {
   const auto x = a.Get<std::string>("input_layout");
   return InPlainLayout(a, Conv2dGrad, {{0, x}, {2, a.Get<std::string>("output_layout")}}, {{0, x}});

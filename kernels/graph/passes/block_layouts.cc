@@ -19,7 +19,9 @@ constexpr int64_t kPlainChannelsMax = 24;
 // times the direct one, at every size of images.
 constexpr int64_t kWinogradChannelsMin = 64;
 
-bool IsConv(const Op& op) { return op.type == "conv2d" || op.type == "conv2d_grad"; }
+bool IsConv(const Op& op) {
+  return op.type == "conv2d" || op.type == "conv2d_grad" || op.type == "conv2d_relu";
+}
 
 bool AllOnes(const Op& op, const char* attr) {
   const auto it = op.attrs.find(attr);
@@ -205,9 +207,7 @@ Status Blocker::Convolution(Op op) {
 
 // Whether a convolution is one that cuDNN has fast kernels for with the channels last.
 bool Blocker::ForDevice(const Op& op) const {
-  const auto groups = op.attrs.find("groups");
-  const bool grouped = groups != op.attrs.end() && std::get<int64_t>(groups->second) != 1;
-  if (grouped || !IsHalfImage(op.inputs[0][0])) return false;
+  if (!IsHalfImage(op.inputs[0][0])) return false;
   const std::string result = op.outputs[0].empty() ? "" : op.outputs[0][0];
   return !IsImage(result) || CanBlock(result);
 }
@@ -269,7 +269,7 @@ StatusOr<PassOutcome> ChannelsLast(Program& program, PassContext& context) {
   if (context.place == PlaceKind::kCpu) return PassOutcome{0, "on CPU use_mkldnn sees to layouts"};
   TD_ASSIGN_OR_RETURN(const int64_t convolutions, Blocker(program, context.place).Run());
   if (convolutions > 0) return PassOutcome{convolutions, ""};
-  return PassOutcome{0, "no convolution of one group has 16-bit images"};
+  return PassOutcome{0, "no convolution has 16-bit images"};
 }
 
 }  // namespace tandem

@@ -5,6 +5,7 @@
 #include "kernels/graph/passes/block_layouts.h"
 #include "kernels/graph/passes/first_state.h"
 #include "kernels/graph/passes/fuse_bn_act.h"
+#include "kernels/graph/passes/fuse_conv_act.h"
 #include "kernels/graph/passes/fuse_elewise_add_act.h"
 #include "kernels/graph/passes/fuse_optimizer.h"
 #include "kernels/graph/passes/fuse_relu_depthwise_conv.h"
@@ -54,6 +55,9 @@ const Pass kPasses[] = {
      [](const S& s) { return s.gradient_merge() || s.batch_merge_repeats() > 1; }, MergeGradients},
     {"deterministic", "what batch_norm keeps is that of the step's first part", PassStage::kUpdate,
      [](const S& s) { return s.deterministic() && s.batch_merge_repeats() > 1; }, KeepFirstState},
+    {"fuse_elewise_add_act_ops.conv", "on a device a convolution and the relu behind it become one",
+     PassStage::kUpdate, [](const S& s) { return s.build_strategy().fuse_elewise_add_act_ops(); },
+     FuseConvAct},
     {"enable_auto_fusion", "chains of elementwise operators become one loop", PassStage::kUpdate,
      [](const S& s) { return s.build_strategy().enable_auto_fusion(); }, FuseChains},
     {"fuse_all_optimizer_ops", "updates of one kind become one operator", PassStage::kUpdate,

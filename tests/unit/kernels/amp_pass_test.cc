@@ -255,25 +255,59 @@ OnDevice LaidOut(const DistributedStrategy& strategy, PlaceKind place, int64_t g
   return out;
 }
 
-// On a device nothing but what comes in is turned.
+// On a device nothing but what comes in is turned, whatever the groups.
 TEST(AmpPass, OnADeviceImagesTurnOnce) {
-  const OnDevice out = LaidOut(Amp(), PlaceKind::kCuda, 1);
-  EXPECT_EQ(out.report.outcome.matched, 4) << "two convolutions and their gradients";
-  EXPECT_EQ(out.report.operators_after, out.report.operators_before + 1);
-  ASSERT_EQ(out.reordered.size(), 1u) << Dump(out.program);
-  EXPECT_THAT(out.reordered[0], HasSubstr("x"));
-  for (const auto& [type, layouts] : out.layouts) {
-    EXPECT_EQ(layouts, std::set<std::string>{"NHWC"}) << type;
+  for (const int64_t groups : {1, 4}) {
+    const OnDevice out = LaidOut(Amp(), PlaceKind::kCuda, groups);
+    EXPECT_EQ(out.report.outcome.matched, 4) << "two convolutions and their gradients";
+    EXPECT_EQ(out.report.operators_after, out.report.operators_before + 1);
+    ASSERT_EQ(out.reordered.size(), 1u) << Dump(out.program);
+    EXPECT_THAT(out.reordered[0], HasSubstr("x"));
+    for (const auto& [type, layouts] : out.layouts) {
+      EXPECT_EQ(layouts, std::set<std::string>{"NHWC"}) << type;
+    }
+    EXPECT_EQ(out.layouts.size(), 8u) << "convolutions, two kinds of norms, pool, and gradients";
   }
-  EXPECT_EQ(out.layouts.size(), 8u) << "convolutions, two kinds of norms, pool, and gradients";
 }
 
-TEST(AmpPass, OnADeviceGroupsStayPlain) {
-  const OnDevice out = LaidOut(Amp(), PlaceKind::kCuda, 4);
-  EXPECT_EQ(out.report.outcome.matched, 2);
-  // Into it and out of it, and the same way back.
-  EXPECT_GE(out.reordered.size(), 4u) << Dump(out.program);
-  EXPECT_EQ(out.layouts.at("conv2d"), (std::set<std::string>{"NCHW", "NHWC"}));
+// A convolution and the relu behind it are one operator there.
+TEST(AmpPass, OnADeviceReluIsPartOfAConvolution) {
+  ProgramBuilder b("relu", 2);
+  const ConvArgs conv = {.channels = 4, .kernel = 3, .padding = 1, .act = Act::kRelu};
+  const auto x = b.Conv2d(b.Conv2d(b.Data("x", DType::kF32, {3, 8, 8}), conv), conv);
+  b.SoftmaxLoss(b.Fc(x, 2), b.Data("label", DType::kI64, {1}));
+  const Program before = *b.Finish();
+  DistributedStrategy strategy = Amp();
+  strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
+  for (const PlaceKind place : {PlaceKind::kCpu, PlaceKind::kCuda}) {
+    Program program = before;
+    std::vector<PassReport> reports;
+    ASSERT_TRUE(RunPasses(strategy, program, place, &reports).ok());
+    std::map<std::string, int> count;
+    for (const Op& op : program.ops) ++count[op.type];
+    const bool device = place == PlaceKind::kCuda;
+    EXPECT_EQ(count["conv2d_relu"], device ? 2 : 0);
+    EXPECT_EQ(count["relu"], device ? 0 : 2);
+    EXPECT_EQ(count["relu_grad"], 2);
+    EXPECT_EQ(count["conv2d_grad"], 2);
+    EXPECT_THAT(ReportText(reports),
+                HasSubstr(device ? "pass fuse_elewise_add_act_ops.conv: 2 places"
+                                 : "fuse_elewise_add_act_ops.conv: no place: on CPU relu works"));
+  }
+}
+
+// What somebody else reads as well must be there.
+TEST(AmpPass, AConvolutionThatOthersReadStays) {
+  ProgramBuilder b("both", 2);
+  const auto x = b.Conv2d(b.Data("x", DType::kF32, {3, 8, 8}), {.channels = 4, .kernel = 3});
+  b.SoftmaxLoss(b.Fc(b.Mul(b.Relu(x), x), 2), b.Data("label", DType::kI64, {1}));
+  Program program = *b.Finish();
+  DistributedStrategy strategy = Amp();
+  strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
+  std::vector<PassReport> reports;
+  ASSERT_TRUE(RunPasses(strategy, program, PlaceKind::kCuda, &reports).ok());
+  EXPECT_THAT(ReportText(reports),
+              HasSubstr("fuse_elewise_add_act_ops.conv: no place: none of 1 conv2d has a relu"));
 }
 
 TEST(AmpPass, WhereChannelsStayIsSaid) {
@@ -283,7 +317,7 @@ TEST(AmpPass, WhereChannelsStayIsSaid) {
   std::vector<PassReport> reports;
   ASSERT_TRUE(RunPasses(Amp(), program, PlaceKind::kCuda, &reports).ok());
   EXPECT_THAT(ReportText(reports),
-              HasSubstr("pass amp.channels_last: no place: no convolution of one group"));
+              HasSubstr("pass amp.channels_last: no place: no convolution has 16-bit images"));
 }
 
 }  // namespace

@@ -10,29 +10,9 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "tests/support/temp_dir.h"
 
 namespace tandem {
-
-// A folder that goes away with the object.
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "tandem-test-XXXXXX").string();
-    CHECK(mkdtemp(name.data()) != nullptr) << name;
-    path_ = name;
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 template <typename Bytes>
 void WriteFile(const std::string& path, const Bytes& bytes) {

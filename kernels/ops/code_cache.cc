@@ -1,0 +1,67 @@
+#include "kernels/ops/code_cache.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+#include <filesystem>
+
+#include "common/base/crc32c.h"
+#include "common/base/files.h"
+#include "common/base/rng.h"
+
+namespace tandem {
+namespace {
+
+// A file: this line, the CRC32C of all behind it, bytes of the key, the key, the code.
+constexpr std::string_view kHeader = "tandem: compiled code, version 1\n";
+constexpr uint64_t kBytesMax = uint64_t{64} << 20;
+
+std::string ToText(std::string_view key, std::string_view bytes) {
+  std::string rest = absl::StrFormat("%016x", key.size());
+  rest.append(key).append(bytes);
+  return absl::StrFormat("%s%08x", kHeader, Crc32c(0, rest.data(), rest.size())) + rest;
+}
+
+}  // namespace
+
+std::string CodeCache::PathOf(std::string_view key) const {
+  return absl::StrFormat("%s/%016x.code", folder_, StableHash(key));
+}
+
+// What is damaged, or another's with the same hash, is compiled again and replaced.
+std::optional<std::string> CodeCache::Kept(std::string_view key) const {
+  if (folder_.empty()) return std::nullopt;
+  const StatusOr<std::string> text = ReadSmallFile(PathOf(key), kBytesMax);
+  if (!text.ok()) return std::nullopt;
+  const std::string begin = ToText(key, "");
+  if (text->size() < begin.size()) return std::nullopt;
+  std::string bytes = text->substr(begin.size());
+  return *text == ToText(key, bytes) ? std::optional(std::move(bytes)) : std::nullopt;
+}
+
+void CodeCache::Keep(std::string_view key, std::string_view bytes) {
+  if (folder_.empty() || !keeps_) return;
+  const std::string path = PathOf(key);
+  std::error_code ignored;  // then the file cannot be written, which says why
+  std::filesystem::create_directories(folder_, ignored);
+  refused_ = PublishFiles(
+      {{path, [&](const std::string& to) { return WriteTextFile(to, ToText(key, bytes)); }}});
+  keeps_ = refused_.ok();
+}
+
+std::string CodeCache::TakeNotes() {
+  std::string notes;
+  if (compiled_ + known_ > 0) {
+    notes = absl::StrFormat("code for the device: %d compiled (%.1f s), %d known%s\n", compiled_,
+                            seconds_, known_, folder_.empty() ? "" : " in " + folder_);
+  }
+  if (!refused_.ok()) {
+    absl::StrAppend(&notes, "warning: what was compiled is not kept: ", ToString(refused_), "\n");
+  }
+  refused_ = OkStatus();
+  compiled_ = known_ = 0;
+  seconds_ = 0;
+  return notes;
+}
+
+}  // namespace tandem

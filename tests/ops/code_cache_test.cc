@@ -1,0 +1,149 @@
+// What is compiled once, and what is kept of it for others.
+#include "kernels/ops/code_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/temp_dir.h"
+
+namespace tandem {
+namespace {
+
+using Compiled = CodeCache::Compiled<std::string>;
+using Shared = std::shared_ptr<std::string>;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
+
+class CodeCaches : public testing::Test {
+ protected:
+  // "code of KEY", which is what is kept too.
+  StatusOr<Shared> Get(CodeCache& cache, const std::string& key) {
+    const auto load = [this](const std::string& bytes) -> StatusOr<Shared> {
+      if (refuse_) return Internal("not here");
+      return std::make_shared<std::string>(bytes);
+    };
+    const auto compile = [&]() -> StatusOr<Compiled> {
+      ++compiled_;
+      if (fail_) return Unimplemented("no compiler");
+      const std::string code = "code of " + key;
+      return Compiled{std::make_shared<std::string>(code), keep_ ? code : ""};
+    };
+    return cache.Get<std::string>(key, load, compile);
+  }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> files;
+    if (!std::filesystem::exists(folder_)) return files;
+    for (const auto& file : std::filesystem::directory_iterator(folder_)) {
+      files.push_back(file.path());
+    }
+    return files;
+  }
+
+  const TempDir dir_;
+  const std::string folder_ = dir_.path() + "/a/b";
+  int compiled_ = 0;
+  bool refuse_ = false, fail_ = false, keep_ = true;
+};
+
+TEST_F(CodeCaches, EqualKeysAreCompiledOnce) {
+  CodeCache cache;
+  const auto first = Get(cache, "x"), second = Get(cache, "x"), other = Get(cache, "y");
+  EXPECT_EQ(*first, *second);
+  EXPECT_EQ(**other, "code of y");
+  EXPECT_EQ(compiled_, 2);
+  EXPECT_THAT(cache.TakeNotes(), MatchesRegex("code for the device: 2 compiled .*, 0 known\n"));
+  EXPECT_EQ(cache.TakeNotes(), "");
+}
+
+TEST_F(CodeCaches, OthersFindWhatIsKept) {
+  CodeCache first(folder_), second(folder_);
+  ASSERT_TRUE(Get(first, "x").ok());
+  EXPECT_EQ(**Get(second, "x"), "code of x");
+  EXPECT_EQ(compiled_, 1);
+  EXPECT_EQ(second.TakeNotes(),
+            "code for the device: 0 compiled (0.0 s), 1 known in " + folder_ + "\n");
+  EXPECT_EQ(**Get(second, "y"), "code of y");
+  EXPECT_EQ(compiled_, 2);
+  EXPECT_EQ(Files().size(), 2u);
+}
+
+TEST_F(CodeCaches, WhatIsDamagedIsCompiledAgain) {
+  CodeCache first(folder_);
+  ASSERT_TRUE(Get(first, "x").ok());
+  ASSERT_EQ(Files().size(), 1u);
+  const std::string file = Files()[0];
+  std::ifstream in(file);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    for (const bool cut : {true, false}) {
+      std::string damaged = whole.substr(0, cut ? bytes : whole.size());
+      if (!cut) damaged[bytes] ^= 1;
+      std::ofstream(file) << damaged;
+      CodeCache cache(folder_);
+      compiled_ = 0;
+      EXPECT_EQ(**Get(cache, "x"), "code of x");
+      EXPECT_EQ(compiled_, 1) << "byte " << bytes;
+    }
+  }
+  CodeCache last(folder_);
+  compiled_ = 0;
+  ASSERT_TRUE(Get(last, "x").ok());
+  EXPECT_EQ(compiled_, 0) << "it was replaced";
+}
+
+// Two keys of one hash: the file is that of the key it names alone.
+TEST_F(CodeCaches, AnotherKeysFileIsNotTaken) {
+  CodeCache first(folder_), second(folder_);
+  ASSERT_TRUE(Get(first, "x").ok());
+  const std::string of_x = Files()[0];
+  ASSERT_TRUE(Get(first, "y").ok());
+  const std::string of_y = Files()[Files()[0] == of_x ? 1 : 0];
+  std::filesystem::rename(of_x, of_y);
+  EXPECT_EQ(**Get(second, "y"), "code of y");
+  EXPECT_EQ(compiled_, 3);
+}
+
+TEST_F(CodeCaches, WhatCannotBeLoadedIsCompiledAgain) {
+  CodeCache first(folder_), second(folder_);
+  ASSERT_TRUE(Get(first, "x").ok());
+  refuse_ = true;
+  EXPECT_EQ(**Get(second, "x"), "code of x");
+  EXPECT_EQ(compiled_, 2);
+}
+
+TEST_F(CodeCaches, ErrorsAreThoseOfCompiling) {
+  CodeCache cache(folder_);
+  fail_ = true;
+  EXPECT_EQ(Get(cache, "x").status().code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(Files().size(), 0u);
+  EXPECT_EQ(cache.TakeNotes(), "");
+  fail_ = false;
+  EXPECT_TRUE(Get(cache, "x").ok()) << "asked again";
+}
+
+TEST_F(CodeCaches, WhatHasNoBytesIsNotKept) {
+  CodeCache cache(folder_);
+  keep_ = false;
+  ASSERT_TRUE(Get(cache, "x").ok());
+  EXPECT_EQ(Files().size(), 0u);
+}
+
+TEST_F(CodeCaches, AFolderThatRefusesIsNamedOnce) {
+  const std::string file = dir_.path() + "/file";
+  std::ofstream(file) << "no folder";
+  CodeCache cache(file);
+  EXPECT_EQ(**Get(cache, "x"), "code of x");
+  EXPECT_EQ(**Get(cache, "y"), "code of y");
+  EXPECT_THAT(cache.TakeNotes(),
+              ContainsRegex("2 compiled .*\nwarning: what was compiled is not kept: .*" + file));
+  ASSERT_TRUE(Get(cache, "z").ok());
+  EXPECT_THAT(cache.TakeNotes(), Not(HasSubstr("warning")));
+}
+
+}  // namespace
+}  // namespace tandem
