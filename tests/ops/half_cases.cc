@@ -19,6 +19,7 @@ const std::vector<HalfOp>& HalfOps() {
       {"batch_norm_grad", {1, 2, 3, 5}, {1, 2}},
       {"conv2d", {2}},
       {"conv2d_grad", {}, {2}},
+      {"conv2d_relu", {2}},
       {"dropout"},
       {"elementwise_add"},
       {"elementwise_add_grad"},
@@ -79,6 +80,10 @@ OpCase AsHalf(OpCase c, const HalfOp& op, DType half) {
   c.tolerance = HalfTolerance(c.tolerance, half);
   // oneDNN rounds the sum after each of the windows that meet in an element.
   if (c.op == "pool2d_grad" && half == DType::kBF16) c.tolerance.of_max += 0x1p-7;
+  // A bias may be added to what was rounded.
+  if (c.op.starts_with("conv2d") && c.inputs.size() == 3 && op.f32_inputs.contains(2)) {
+    c.tolerance.of_max += half == DType::kBF16 ? 0x1p-9 : 0x1p-12;
+  }
   c.grad_slots.clear();  // differences that are finite and yet small there are none in 16 bits
   c.bench &= half == DType::kBF16;
   return c;
