@@ -103,4 +103,13 @@ std::span<const KernelImpl> Backend::Find(std::string_view op) const {
   return {};
 }
 
+std::set<std::string> Backend::Apart() const {
+  std::set<std::string> apart;
+  if (module_ == nullptr) return apart;
+  for (const KernelRow& row : module_->kernels()) {
+    if (row.apart) apart.insert(row.op);
+  }
+  return apart;
+}
+
 }  // namespace tandem

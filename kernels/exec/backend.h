@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ struct FiniteSearch {
 
 // What a module exports (extern "C" const BackendModule* tandem_backend_module()).
 struct BackendModule {
-  static constexpr int kAbi = 6;
+  static constexpr int kAbi = 7;
   int abi;           // kAbi of the headers it was built with
   const char* name;  // "cuda"
   // Devices found; otherwise why not ("no NVIDIA driver: libcuda.so.1 is missing").
@@ -82,6 +83,8 @@ class Backend {
   StatusOr<CardProperties> Properties(int index) const;
   // Implementations in order of preference; empty when the operator has none here.
   std::span<const KernelImpl> Find(std::string_view op) const;
+  // Operators whose outputs lie apart from their inputs here (KernelRow::apart).
+  std::set<std::string> Apart() const;
 
  private:
   explicit Backend(PlaceKind kind, const BackendModule* module) : kind_(kind), module_(module) {}

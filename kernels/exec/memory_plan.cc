@@ -101,7 +101,7 @@ bool MemoryPlanner::MayReplace(int at, const std::string& out, const std::string
 void MemoryPlanner::ShareAt(int at) {
   const Op& op = program_.ops[at];
   const OpDef& def = *FindOp(op.type);
-  if (def.is_comm || !op.run_if.empty()) return;
+  if (def.is_comm || !op.run_if.empty() || options_.apart.contains(op.type)) return;
   const std::vector<std::string> in = Positions(op.inputs), out = Positions(op.outputs);
   std::set<std::string> taken;
   for (const auto& [o, i] : def.inplace) {

@@ -19,6 +19,7 @@ struct MemoryOptions {
   // An output takes the place of an input that nobody needs any more, where the operator allows it
   // (OpDef::inplace).
   bool inplace = false;
+  std::set<std::string> apart = {};  // operators that do not allow it after all, on this device
   // Memory serves the next as soon as its variable is dead. false: when dead variables are freed.
   bool reuse = true;
   // Without reuse: dead variables are freed together when they hold at least so many bytes; below

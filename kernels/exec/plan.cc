@@ -83,8 +83,9 @@ Status PlanMaker::PlaceLasting() {
 }
 
 Status PlanMaker::PlaceTemporaries() {
-  TD_ASSIGN_OR_RETURN(plan_->memory_,
-                      PlanMemory(program_, flights_, options_.fetch, options_.memory));
+  MemoryOptions memory = options_.memory;
+  memory.apart.merge(backend_.Apart());
+  TD_ASSIGN_OR_RETURN(plan_->memory_, PlanMemory(program_, flights_, options_.fetch, memory));
   TD_ASSIGN_OR_RETURN(plan_->arena_, scope_.device().Allocate(plan_->memory_.bytes));
   for (const auto& [name, offset] : plan_->memory_.offsets) {
     storage_[name] =

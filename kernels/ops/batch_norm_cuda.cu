@@ -128,22 +128,18 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 // ---- batch_norm in training, by cuDNN -----------------------------------------------------------
 
+// Outputs lie apart from inputs (BatchNormCudaRows).
 struct DnnState {
   DnnBatchNorm norm;
   BatchNormState s;
-  size_t bytes;  // of X
 
-  // Scratch: two values a channel, and room for an output that lies in the place of an input, of
-  // which cuDNN does not speak, or that nobody wants.
+  // Scratch: two values a channel, and room for an output that nobody wants.
   size_t spare_at() const {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
-  void* OutFor(const KernelArgs& args, const void* in) const {
-    const bool own = args.out[0] != nullptr && args.out[0] != in;
-    return own ? args.out[0] : static_cast<std::byte*>(args.scratch) + spare_at();
-  }
-  Status Give(const KernelArgs& args, const void* from) const {
-    return args.out[0] == nullptr ? OkStatus() : CopyOnDevice(args, args.out[0], from, bytes);
+  void* Out0(const KernelArgs& args) const {
+    return args.out[0] != nullptr ? args.out[0]
+                                  : static_cast<std::byte*>(args.scratch) + spare_at();
   }
 };
 
@@ -163,28 +159,25 @@ Status RunDnn(DnnState& st, const KernelArgs& args) {
   auto* mean = static_cast<float*>(args.scratch);
   float* variance = mean + st.s.channels;
   const size_t bytes = 2 * static_cast<size_t>(st.s.channels) * sizeof(float);
-  void* y = st.OutFor(args, args.in[0]);
   TD_RETURN_IF_ERROR(ZeroOnDevice(args, mean, bytes));
-  TD_RETURN_IF_ERROR(st.norm.Forward(args, args.in[0], In<float>(args, 1), In<float>(args, 2), y,
-                                     mean, variance, Out<float>(args, 3), Out<float>(args, 4)));
-  TD_RETURN_IF_ERROR(st.Give(args, y));
+  TD_RETURN_IF_ERROR(st.norm.Forward(args, args.in[0], In<float>(args, 1), In<float>(args, 2),
+                                     st.Out0(args), mean, variance, Out<float>(args, 3),
+                                     Out<float>(args, 4)));
   return AdvanceByDnn(st.s, args, mean, variance);
 }
 
 Status RunDnnGrad(DnnState& st, const KernelArgs& args) {
   auto* rest = static_cast<float*>(args.scratch);  // for gradients that nobody wants
   float *gscale = Out<float>(args, 1), *gbias = Out<float>(args, 2);
-  void* gx = st.OutFor(args, args.in[4]);
-  TD_RETURN_IF_ERROR(st.norm.Backward(
-      args, args.in[0], args.in[4], In<float>(args, 1), In<float>(args, 2), In<float>(args, 3), gx,
-      gscale != nullptr ? gscale : rest, gbias != nullptr ? gbias : rest + st.s.channels));
-  return st.Give(args, gx);
+  return st.norm.Backward(args, args.in[0], args.in[4], In<float>(args, 1), In<float>(args, 2),
+                          In<float>(args, 3), st.Out0(args), gscale != nullptr ? gscale : rest,
+                          gbias != nullptr ? gbias : rest + st.s.channels);
 }
 
 template <Status (*Body)(DnnState&, const KernelArgs&)>
 StatusOr<Kernel> PrepareDnn(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
-  DnnState state{.bytes = view.in(0).bytes()};
+  DnnState state;
   TD_ASSIGN_OR_RETURN(state.s, BatchNormSettingsOf(view, /*relu=*/false));
   if (state.s.is_test) return Unimplemented("given statistics");
   if (view.has_in(5)) return Unimplemented("sums of several ranks");
@@ -193,7 +186,7 @@ StatusOr<Kernel> PrepareDnn(const OpView& view, const PrepareContext& ctx) {
       state.norm, DnnBatchNorm::Make({s.batch, s.channels, s.plane, s.layout == ImageLayout::kLast},
                                      view.in(0).dtype, view.attr<double>("epsilon"),
                                      ctx.persistent_batch_norm));
-  const size_t scratch = state.spare_at() + state.bytes;
+  const size_t scratch = state.spare_at() + (view.has_out(0) ? 0 : view.in(0).bytes());
   return MakeKernel<DnnState, Body>(std::move(state), scratch);
 }
 
@@ -204,25 +197,20 @@ struct GraphState {
   std::shared_ptr<const DnnPlan> plan;
   BatchNormGraph ids;  // of tensors
   BatchNormState s;
-  size_t bytes;  // of X
+  bool refused = false;
 
-  // Scratch: zeros, the batch's statistics, the plan's workspace, and room for a Y that lies in the
-  // place of an input, of which cuDNN does not speak.
+  // Scratch: zeros, the batch's statistics, the plan's workspace.
   size_t statistics() const {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
   size_t workspace_at() const { return 2 * statistics(); }
-  size_t spare_at() const { return workspace_at() + AlignedBytes(plan->workspace()); }
 };
 
-Status RunGraph(GraphState& st, const KernelArgs& args) {
+Status RunPlan(const GraphState& st, const KernelArgs& args) {
   auto* const scratch = static_cast<std::byte*>(args.scratch);
   auto* const zeros = reinterpret_cast<float*>(scratch);
   auto* const mean = reinterpret_cast<float*>(scratch + st.statistics());
   float* const variance = mean + st.s.channels;
-  const void* const z = st.ids.z.has_value() ? args.in[5] : nullptr;
-  const bool own = args.out[0] != args.in[0] && args.out[0] != z;
-  void* const y = own ? args.out[0] : scratch + st.spare_at();
   const float one = 1.0f;
   const DnnGraph::BatchNormTensors& norm = st.ids.norm;
   std::vector<DnnPlan::Given> given = {
@@ -231,11 +219,10 @@ Status RunGraph(GraphState& st, const KernelArgs& args) {
       {norm.factor, &one},           {norm.mean_in, zeros},
       {norm.mean_out, mean},         {norm.variance_in, zeros + st.s.channels},
       {norm.variance_out, variance}, {norm.saved_mean, args.out[3]},
-      {norm.saved_inv, args.out[4]}, {st.ids.y, y}};
-  if (z != nullptr) given.push_back({*st.ids.z, z});
+      {norm.saved_inv, args.out[4]}, {st.ids.y, args.out[0]}};
+  if (st.ids.z.has_value()) given.push_back({*st.ids.z, args.in[5]});
   TD_RETURN_IF_ERROR(ZeroOnDevice(args, zeros, st.statistics()));
   TD_RETURN_IF_ERROR(st.plan->Run(StreamOf(args).dnn, given, scratch + st.workspace_at()));
-  if (!own) TD_RETURN_IF_ERROR(CopyOnDevice(args, args.out[0], y, st.bytes));
   return AdvanceByDnn(st.s, args, mean, variance);
 }
 
@@ -243,22 +230,17 @@ struct GradGraphState {
   std::shared_ptr<const DnnPlan> plan;
   BatchNormGradGraph ids;
   BatchNormState s;
-  size_t bytes;
+  bool refused = false;
 
-  // Scratch: gradients that nobody wants, the plan's workspace, and room for an output in the place
-  // of an input: one at most, as outputs lie apart.
+  // Scratch: gradients that nobody wants, the plan's workspace.
   size_t workspace_at() const {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
-  size_t spare_at() const { return workspace_at() + AlignedBytes(plan->workspace()); }
 };
 
-Status RunGradGraph(GradGraphState& st, const KernelArgs& args) {
+Status RunPlan(const GradGraphState& st, const KernelArgs& args) {
   auto* const scratch = static_cast<std::byte*>(args.scratch);
   auto* const rest = reinterpret_cast<float*>(scratch);
-  void* const spare = scratch + st.spare_at();
-  const void* const gy = args.in[4];
-  void* const gx = args.out[0] != gy ? args.out[0] : spare;
   float *gscale = Out<float>(args, 1), *gbias = Out<float>(args, 2);
   const float zero = 0.0f;
   const DnnGraph::BatchNormGradTensors& norm = st.ids.norm;
@@ -267,22 +249,35 @@ Status RunGradGraph(GradGraphState& st, const KernelArgs& args) {
       {norm.scale, args.in[1]},
       {norm.saved_mean, args.in[2]},
       {norm.saved_inv, args.in[3]},
-      {st.ids.gy, gy},
-      {norm.gx, gx},
+      {st.ids.gy, args.in[4]},
+      {norm.gx, args.out[0]},
       {norm.gscale, gscale != nullptr ? gscale : rest},
       {norm.gbias, gbias != nullptr ? gbias : rest + st.s.channels}};
   if (st.ids.y.has_value()) {
     given.push_back({*st.ids.y, args.in[5]});
     given.push_back({*st.ids.zero, &zero});
   }
-  void* gz = nullptr;
-  if (st.ids.gz.has_value()) {
-    gz = args.out[3] != gy ? args.out[3] : spare;
-    given.push_back({*st.ids.gz, gz});
+  if (st.ids.gz.has_value()) given.push_back({*st.ids.gz, args.out[3]});
+  return st.plan->Run(StreamOf(args).dnn, given, scratch + st.workspace_at());
+}
+
+// What cuDNN turns down only when it runs is done by the own kernels, from the first run on: a
+// graph of launches is recorded later.
+template <typename S, Status (*Own)(BatchNormState&, const KernelArgs&)>
+Status RunGraph(S& st, const KernelArgs& args) {
+  if (!st.refused) {
+    const Status status = RunPlan(st, args);
+    if (status.code() != StatusCode::kUnimplemented) return status;
+    st.refused = true;
   }
-  TD_RETURN_IF_ERROR(st.plan->Run(StreamOf(args).dnn, given, scratch + st.workspace_at()));
-  if (gz == spare) TD_RETURN_IF_ERROR(CopyOnDevice(args, args.out[3], spare, st.bytes));
-  return gx == spare ? CopyOnDevice(args, args.out[0], spare, st.bytes) : OkStatus();
+  return Own(st.s, args);
+}
+
+template <typename S, Status (*Own)(BatchNormState&, const KernelArgs&)>
+Kernel MakeGraphKernel(S state) {
+  const size_t scratch =
+      std::max(state.workspace_at() + state.plan->workspace(), state.s.scratch_bytes());
+  return MakeKernel<S, RunGraph<S, Own>>(std::move(state), scratch);
 }
 
 StatusOr<BatchNormGraphShape> GraphShapeOf(const OpView& view, const PrepareContext& ctx,
@@ -299,30 +294,37 @@ StatusOr<BatchNormGraphShape> GraphShapeOf(const OpView& view, const PrepareCont
   return BatchNormGraphShape{DnnTypeOf(dtype), shape.batch, shape.channels, shape.plane, s.relu};
 }
 
-template <bool relu>
-StatusOr<Kernel> PrepareGraph(const OpView& view, const PrepareContext& ctx) {
+template <typename T, bool relu>
+StatusOr<Kernel> PrepareGraphAs(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormState s, BatchNormSettingsOf(view, relu));
   TD_ASSIGN_OR_RETURN(BatchNormGraphShape shape, GraphShapeOf(view, ctx, s));
   shape.z = view.has_in(5);
   BatchNormGraph ids(shape);
-  TD_ASSIGN_OR_RETURN(auto plan, DnnPlanOf(ids.graph, kBatchNormWorkspace, ctx));
-  GraphState state{std::move(plan), std::move(ids), s, view.in(0).bytes()};
-  const size_t scratch = state.spare_at() + state.bytes;
-  return MakeKernel<GraphState, RunGraph>(std::move(state), scratch);
+  TD_ASSIGN_OR_RETURN(auto plan, DnnPlans(ids.graph, ctx).Best(kBatchNormWorkspace));
+  return MakeGraphKernel<GraphState, Run<T>>({std::move(plan), std::move(ids), s});
 }
 
-template <bool relu>
-StatusOr<Kernel> PrepareGradGraph(const OpView& view, const PrepareContext& ctx) {
+template <typename T, bool relu>
+StatusOr<Kernel> PrepareGradGraphAs(const OpView& view, const PrepareContext& ctx) {
   if (view.has_in(relu ? 6 : 5)) return Unimplemented("sums of several ranks");
   if (!view.has_out(0)) return Unimplemented("X's gradient is not wanted");
   TD_ASSIGN_OR_RETURN(const BatchNormState s, BatchNormSettingsOf(view, relu));
   TD_ASSIGN_OR_RETURN(BatchNormGraphShape shape, GraphShapeOf(view, ctx, s));
   shape.z = relu && view.has_out(3);
   BatchNormGradGraph ids(shape);
-  TD_ASSIGN_OR_RETURN(auto plan, DnnPlanOf(ids.graph, kBatchNormWorkspace, ctx));
-  GradGraphState state{std::move(plan), std::move(ids), s, view.in(0).bytes()};
-  const size_t scratch = state.spare_at() + state.bytes;
-  return MakeKernel<GradGraphState, RunGradGraph>(std::move(state), scratch);
+  TD_ASSIGN_OR_RETURN(auto plan, DnnPlans(ids.graph, ctx).Best(kBatchNormWorkspace));
+  return MakeGraphKernel<GradGraphState, RunGrad<T>>({std::move(plan), std::move(ids), s});
+}
+
+template <bool relu>
+StatusOr<Kernel> PrepareGraph(const OpView& view, const PrepareContext& ctx) {
+  return ByType<PrepareGraphAs<float, relu>, PrepareGraphAs<__half, relu>,
+                PrepareGraphAs<__nv_bfloat16, relu>>(view, ctx);
+}
+template <bool relu>
+StatusOr<Kernel> PrepareGradGraph(const OpView& view, const PrepareContext& ctx) {
+  return ByType<PrepareGradGraphAs<float, relu>, PrepareGradGraphAs<__half, relu>,
+                PrepareGradGraphAs<__nv_bfloat16, relu>>(view, ctx);
 }
 
 // ---- By the own kernels -------------------------------------------------------------------------
@@ -340,20 +342,26 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
+// cuDNN says nothing of an output in the place of an input.
 std::vector<KernelRow> BatchNormCudaRows() {
+  constexpr bool kApart = true;
   return {
       {"batch_norm",
        {{"cudnn_graph", PrepareGraph<false>},
         {"cudnn", PrepareDnn<RunDnn>},
-        {"cuda", PrepareForward<false>}}},
+        {"cuda", PrepareForward<false>}},
+       kApart},
       {"batch_norm_grad",
        {{"cudnn_graph", PrepareGradGraph<false>},
         {"cudnn", PrepareDnn<RunDnnGrad>},
-        {"cuda", PrepareGrad<false>}}},
+        {"cuda", PrepareGrad<false>}},
+       kApart},
       {"fused_bn_add_activation",
-       {{"cudnn_graph", PrepareGraph<true>}, {"cuda", PrepareForward<true>}}},
+       {{"cudnn_graph", PrepareGraph<true>}, {"cuda", PrepareForward<true>}},
+       kApart},
       {"fused_bn_add_activation_grad",
-       {{"cudnn_graph", PrepareGradGraph<true>}, {"cuda", PrepareGrad<true>}}},
+       {{"cudnn_graph", PrepareGradGraph<true>}, {"cuda", PrepareGrad<true>}},
+       kApart},
   };
 }
 

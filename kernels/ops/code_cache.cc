@@ -3,7 +3,10 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
+#include <random>
 
 #include "common/base/crc32c.h"
 #include "common/base/files.h"
@@ -39,13 +42,19 @@ std::optional<std::string> CodeCache::Kept(std::string_view key) const {
   return *text == ToText(key, bytes) ? std::optional(std::move(bytes)) : std::nullopt;
 }
 
+// Several processes may keep the same at once: each has a draft of its own, and the last one stays.
 void CodeCache::Keep(std::string_view key, std::string_view bytes) {
   if (folder_.empty() || !keeps_) return;
+  std::error_code error;  // then the file cannot be written, which says why
+  std::filesystem::create_directories(folder_, error);
   const std::string path = PathOf(key);
-  std::error_code ignored;  // then the file cannot be written, which says why
-  std::filesystem::create_directories(folder_, ignored);
-  refused_ = PublishFiles(
-      {{path, [&](const std::string& to) { return WriteTextFile(to, ToText(key, bytes)); }}});
+  std::random_device random;
+  const std::string draft = absl::StrFormat("%s.%08x%08x.new", path, random(), random());
+  refused_ = WriteTextFile(draft, ToText(key, bytes));
+  if (refused_.ok() && std::rename(draft.c_str(), path.c_str()) != 0) {
+    refused_ = FileError(path, "cannot be replaced", errno);
+  }
+  if (!refused_.ok()) std::filesystem::remove(draft, error);
   keeps_ = refused_.ok();
 }
 

@@ -27,7 +27,8 @@ class CodeCache {
   };
   // The code of `key`: device, library, versions and source. The first time it is what
   // `load`(bytes), StatusOr<shared_ptr<T>>, makes of what is kept; where nothing is, or what load
-  // refuses, what `compile`(), StatusOr<Compiled<T>>, gives, whose errors are returned.
+  // refuses, what `compile`(), StatusOr<Compiled<T>>, gives, whose error is that of the key from
+  // then on, too.
   template <typename T, typename Load, typename Compile>
   StatusOr<std::shared_ptr<T>> Get(const std::string& key, const Load& load,
                                    const Compile& compile);
@@ -41,7 +42,7 @@ class CodeCache {
   std::string PathOf(std::string_view key) const;
 
   const std::string folder_;
-  std::map<std::string, std::shared_ptr<void>> code_;
+  std::map<std::string, StatusOr<std::shared_ptr<void>>> code_;
   int compiled_ = 0, known_ = 0;
   double seconds_ = 0;  // of compiling
   bool keeps_ = true;   // until the folder refuses
@@ -51,23 +52,29 @@ class CodeCache {
 template <typename T, typename Load, typename Compile>
 StatusOr<std::shared_ptr<T>> CodeCache::Get(const std::string& key, const Load& load,
                                             const Compile& compile) {
-  std::shared_ptr<void>& code = code_[key];
-  if (code != nullptr) return std::static_pointer_cast<T>(code);
+  if (const auto known = code_.find(key); known != code_.end()) {
+    TD_RETURN_IF_ERROR(known->second.status());
+    return std::static_pointer_cast<T>(*known->second);
+  }
   if (const auto bytes = Kept(key); bytes.has_value()) {
     const StatusOr<std::shared_ptr<T>> loaded = load(*bytes);
     if (loaded.ok()) {
       ++known_;
-      code = *loaded;
+      code_.emplace(key, *loaded);
       return *loaded;
     }
   }
   const Time begin = SteadyNow();
-  TD_ASSIGN_OR_RETURN(const Compiled<T> made, compile());
+  const StatusOr<Compiled<T>> made = compile();
+  if (!made.ok()) {
+    code_.emplace(key, made.status());
+    return made.status();
+  }
   seconds_ += Seconds(SteadyNow() - begin);
   ++compiled_;
-  if (!made.bytes.empty()) Keep(key, made.bytes);
-  code = made.code;
-  return made.code;
+  if (!made->bytes.empty()) Keep(key, made->bytes);
+  code_.emplace(key, made->code);
+  return made->code;
 }
 
 }  // namespace tandem

@@ -30,10 +30,13 @@ class DnnOrPlain {
     const auto run = [&](auto& conv) { return conv.Forward(args, x, w, y); };
     return First(forward_refused_, run);
   }
-  bool fused() const { return dnn_.fused(); }
-  Status ForwardFused(const KernelArgs& args, const void* x, const void* w, const float* bias,
-                      void* y) {
-    return dnn_.ForwardFused(args, x, w, bias, y);
+  // The same with what is behind it, where that is one with it; without a value: it is not.
+  std::optional<Status> ForwardFused(const KernelArgs& args, const void* x, const void* w,
+                                     const float* bias, void* y) {
+    if (!dnn_.fused() || forward_refused_) return std::nullopt;
+    Status status = dnn_.Forward(args, x, w, y, bias);
+    forward_refused_ = status.code() == StatusCode::kUnimplemented;
+    return forward_refused_ ? std::nullopt : std::optional(std::move(status));
   }
   Status Input(const KernelArgs& args, const void* x, const void* w, const void* gy, void* gx) {
     const auto run = [&](auto& conv) { return conv.Input(args, x, w, gy, gx); };
@@ -76,9 +79,8 @@ template <typename Conv, typename T>
 Status Run(State<Conv>& st, const KernelArgs& args) {
   const float* bias = In<float>(args, 2);
   if constexpr (!std::is_same_v<Conv, PlainConvolution<T>>) {
-    if (st.conv.fused()) {
-      return st.conv.ForwardFused(args, args.in[0], args.in[1], bias, args.out[0]);
-    }
+    const auto fused = st.conv.ForwardFused(args, args.in[0], args.in[1], bias, args.out[0]);
+    if (fused.has_value()) return *fused;
   }
   TD_RETURN_IF_ERROR(st.conv.Forward(args, args.in[0], args.in[1], args.out[0]));
   if (bias == nullptr && !st.relu) return OkStatus();

@@ -2,7 +2,7 @@
 // do not serve, one by one. Its descriptors and plans are made when a kernel is prepared. Which of
 // its algorithms serves is chosen among those that give the same bits each time and whose workspace
 // fits: by its heuristics, for single calls at the first run, or by a search
-// (kernels/ops/conv_search.h), which measures them on the device, a graph's plan as one of them.
+// (kernels/ops/conv_search.h), which measures them on the device, and several plans of a graph.
 #pragma once
 
 #include <optional>
@@ -37,8 +37,8 @@ struct DnnOutput {
   using Proposal = cudnnConvolutionFwdAlgoPerf_t;
   using Algo = decltype(Proposal::algo);
 
-  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type) {
-    return ConvOutputGraph(s, type, {});
+  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvBehind& behind) {
+    return ConvOutputGraph(s, type, behind);
   }
   static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
                                Proposal* proposals) {
@@ -63,7 +63,7 @@ struct DnnInputGrad {
   using Proposal = cudnnConvolutionBwdDataAlgoPerf_t;
   using Algo = decltype(Proposal::algo);
 
-  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type) {
+  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvBehind&) {
     return ConvInputGradGraph(s, type);
   }
   static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
@@ -90,7 +90,7 @@ struct DnnFilterGrad {
   using Proposal = cudnnConvolutionBwdFilterAlgoPerf_t;
   using Algo = decltype(Proposal::algo);
 
-  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type) {
+  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvBehind&) {
     return ConvFilterGradGraph(s, type);
   }
   static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
@@ -135,12 +135,6 @@ struct ConvPlan {
   ConvGraph ids;  // of tensors
   std::shared_ptr<const DnnPlan> plan;
 
-  static StatusOr<ConvPlan> Make(ConvGraph graph, const DnnConvProblem& p) {
-    const size_t workspace_max =
-        p.ctx.conv_search != nullptr ? p.ctx.conv_scratch_max : p.workspace_by_rule();
-    TD_ASSIGN_OR_RETURN(auto plan, DnnPlanOf(graph.graph, workspace_max, p.ctx));
-    return ConvPlan{std::move(graph), std::move(plan)};
-  }
   Status Run(const DnnWork& work, const void* a, const void* b, const float* bias,
              void* out) const {
     const DnnPlan::Given given[] = {
@@ -153,12 +147,14 @@ struct ConvPlan {
 template <typename Part>
 class DnnConvPart {
  public:
-  // Chooses, unless that is for the first run. UNIMPLEMENTED when a search finds that nothing
-  // serves.
-  Status Prepare(const DnnConvProblem& p);
-  // Within `work`. UNIMPLEMENTED when cuDNN does not serve it: nothing was begun.
+  // Chooses, unless that is for the first run: with `behind` if there are plans for all of it, else
+  // without. UNIMPLEMENTED when a search finds that nothing serves.
+  Status Prepare(const DnnConvProblem& p, const ConvBehind& behind = {});
+  // Within `work`. UNIMPLEMENTED when cuDNN does not serve it: nothing was begun. `bias`: where
+  // fused() and there is one.
   Status Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a, const void* b,
-             void* out);
+             void* out, const float* bias = nullptr);
+  bool fused() const { return fused_; }  // Run does what is behind, too
   size_t workspace() const { return workspace_; }
 
  private:
@@ -166,24 +162,31 @@ class DnnConvPart {
     typename Part::Algo algo;
     size_t workspace;              // bytes
     std::optional<ConvPlan> plan;  // instead of the algorithm
+    size_t number = 0;             // of the plan
     std::string name() const {
-      return plan.has_value() ? "graph" : absl::StrFormat("algorithm%d", static_cast<int>(algo));
+      if (plan.has_value()) return PlanName(number);
+      return absl::StrFormat("algorithm%d", static_cast<int>(algo));
     }
     Status Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a, const void* b,
-               void* out) const {
-      if (plan.has_value()) return plan->Run(work, a, b, nullptr, out);
+               void* out, const float* bias) const {
+      if (plan.has_value()) return plan->Run(work, a, b, bias, out);
       return DnnStatus(Part::Run(work, d, algo, a, b, out), Part::kName);
     }
   };
 
+  static std::string PlanName(size_t number) { return absl::StrFormat("graph%d", number); }
   // Best first, by its heuristics.
   static StatusOr<std::vector<Algorithm>> Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d);
-  static StatusOr<Algorithm> Planned(const DnnConvProblem& p);
   static StatusOr<std::vector<ConvMeasurement>> Measure(const std::vector<Algorithm>& algorithms,
                                                         const DnnConvProblem& p);
-  Status Search(const DnnConvProblem& p);
+  // OK without a choice: it is for the first run. UNIMPLEMENTED: a search found nothing that
+  // serves, or nothing does what is behind.
+  Status Choose(const DnnConvProblem& p, const ConvBehind& behind);
+  // OK without a choice: what was the fastest is not to be had any more.
+  Status Search(const DnnConvProblem& p, const ConvBehind& behind);
 
   std::optional<Algorithm> chosen_;
+  bool fused_ = false;
   size_t workspace_ = 0;
 };
 
@@ -209,15 +212,6 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
   return all;
 }
 
-template <typename Part>
-auto DnnConvPart<Part>::Planned(const DnnConvProblem& p) -> StatusOr<Algorithm> {
-  if (!p.graphs) return Unimplemented("single calls alone");
-  const auto graph = Part::Graph(p.s, DnnTypeOf(p.view.in(0).dtype));
-  TD_ASSIGN_OR_RETURN(ConvPlan plan, ConvPlan::Make(graph, p));
-  const size_t workspace = plan.plan->workspace();
-  return Algorithm{{}, workspace, std::move(plan)};
-}
-
 // Algorithms for which the device has no memory, or which fail after all, are left out.
 template <typename Part>
 StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
@@ -236,6 +230,8 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
   void* const out = kMakesY ? y.get() : kMakesX ? x.get() : w.get();
   const void* const a = kMakesX ? w.get() : x.get();
   const void* const b = kMakesY ? w.get() : y.get();
+  TD_ASSIGN_OR_RETURN(const Buffer bias,
+                      device.Allocate(static_cast<size_t>(s.out_c) * sizeof(float)));
   const auto& stream = *static_cast<const CudaStream*>(device.stream());
   std::vector<ConvMeasurement> all;
   double best = std::numeric_limits<double>::infinity();
@@ -245,7 +241,8 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
     const DnnWork work{stream.dnn, workspace->get(), algorithm.workspace};
     const auto launch = [&](int times) -> Status {
       for (int i = 0; i < times; ++i) {
-        TD_RETURN_IF_ERROR(algorithm.Run(work, p.d, a, b, out));
+        TD_RETURN_IF_ERROR(
+            algorithm.Run(work, p.d, a, b, out, reinterpret_cast<const float*>(bias.get())));
       }
       return device.Synchronize();
     };
@@ -259,39 +256,71 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
 }
 
 template <typename Part>
-Status DnnConvPart<Part>::Search(const DnnConvProblem& p) {
+Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvBehind& behind) {
   const PrepareContext& ctx = p.ctx;
   if (ctx.device == nullptr) return Unimplemented("nothing to measure on");
-  const auto& stream = *static_cast<const CudaStream*>(ctx.device->stream());
-  auto proposed = Proposals(stream.dnn, p.d);
   std::vector<Algorithm> algorithms;
-  if (proposed.ok()) algorithms = *std::move(proposed);
-  if (auto planned = Planned(p); planned.ok()) algorithms.push_back(*std::move(planned));
+  if (behind.nothing()) {  // single calls do no more
+    auto calls = Proposals(static_cast<const CudaStream*>(ctx.device->stream())->dnn, p.d);
+    if (calls.ok()) algorithms = *std::move(calls);
+  }
+  const ConvGraph graph = Part::Graph(p.s, DnnTypeOf(p.view.in(0).dtype), behind);
+  const DnnPlans plans(graph.graph, ctx);
+  const auto add_plan = [&](size_t number) {
+    auto plan = plans.Proposal(number);
+    if (!plan.ok()) return;
+    algorithms.push_back({{}, (*plan)->workspace(), ConvPlan{graph, *plan}, number});
+  };
+  const auto measure = [&] {
+    const size_t calls = algorithms.size();
+    for (size_t n = 0; p.graphs && n < DnnGraph::kProposals; ++n) {
+      if (n == DnnGraph::kFallback && algorithms.size() > calls) break;
+      add_plan(n);
+    }
+    return Measure(algorithms, p);
+  };
   TD_ASSIGN_OR_RETURN(const std::string machine, DnnMachine(ctx.device->place()));
+  const std::string problem =
+      absl::StrFormat("%s%s of %s", Part::kName, behind.nothing() ? "" : " and what is behind",
+                      ConvProblem(p.view));
   TD_ASSIGN_OR_RETURN(const std::string fastest,
-                      ctx.conv_search->Fastest(
-                          machine, absl::StrFormat("%s of %s", Part::kName, ConvProblem(p.view)),
-                          ctx.conv_scratch_max, [&] { return Measure(algorithms, p); }));
+                      ctx.conv_search->Fastest(machine, problem, ctx.conv_scratch_max, measure));
+  for (size_t n = 0; n < DnnGraph::kProposals; ++n) {  // where it was known, nothing was compiled
+    if (PlanName(n) == fastest) add_plan(n);
+  }
   for (const Algorithm& algorithm : algorithms) {
     if (algorithm.name() == fastest) chosen_ = algorithm;
   }
-  return chosen_.has_value() ? OkStatus() : Unimplemented("cuDNN does not propose %s", fastest);
+  return OkStatus();
 }
 
 template <typename Part>
-Status DnnConvPart<Part>::Prepare(const DnnConvProblem& p) {
+Status DnnConvPart<Part>::Choose(const DnnConvProblem& p, const ConvBehind& behind) {
+  if (!p.graphs && !behind.nothing()) return Unimplemented("single calls do no more");
   if (p.ctx.conv_search != nullptr) {
-    TD_RETURN_IF_ERROR(Search(p));
-  } else if (auto planned = Planned(p); planned.ok()) {
-    chosen_ = *std::move(planned);
+    TD_RETURN_IF_ERROR(Search(p, behind));
+    if (chosen_.has_value()) return OkStatus();
   }
+  if (!p.graphs) return OkStatus();
+  ConvGraph graph = Part::Graph(p.s, DnnTypeOf(p.view.in(0).dtype), behind);
+  auto plan = DnnPlans(graph.graph, p.ctx).Best(p.workspace_by_rule());
+  if (!plan.ok()) return behind.nothing() ? OkStatus() : plan.status();
+  const size_t workspace = (*plan)->workspace();
+  chosen_ = Algorithm{{}, workspace, ConvPlan{std::move(graph), *std::move(plan)}};
+  return OkStatus();
+}
+
+template <typename Part>
+Status DnnConvPart<Part>::Prepare(const DnnConvProblem& p, const ConvBehind& behind) {
+  fused_ = !behind.nothing() && Choose(p, behind).ok();
+  if (!fused_) TD_RETURN_IF_ERROR(Choose(p, {}));
   workspace_ = chosen_.has_value() ? chosen_->workspace : p.workspace_by_rule();
   return OkStatus();
 }
 
 template <typename Part>
 Status DnnConvPart<Part>::Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a,
-                              const void* b, void* out) {
+                              const void* b, void* out, const float* bias) {
   if (!chosen_.has_value()) {
     TD_ASSIGN_OR_RETURN(const std::vector<Algorithm> algorithms, Proposals(work.dnn, d));
     for (const Algorithm& algorithm : algorithms) {
@@ -302,7 +331,7 @@ Status DnnConvPart<Part>::Run(const DnnWork& work, const DnnConvDescriptors& d, 
   if (!chosen_.has_value()) {
     return Unimplemented("cuDNN has no algorithm for this convolution within %d bytes", work.bytes);
   }
-  return chosen_->Run(work, d, a, b, out);
+  return chosen_->Run(work, d, a, b, out, bias);
 }
 
 // ---- All of a convolution -----------------------------------------------------------------------
@@ -340,17 +369,12 @@ class DnnConvolution {
 
   DnnConvolution() = default;
   size_t workspace() const { return turned_at() + filter_.bytes(); }
-  Status Forward(const KernelArgs& args, const void* x, const void* w, void* y) {
+  Status Forward(const KernelArgs& args, const void* x, const void* w, void* y,
+                 const float* bias = nullptr) {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
-    return output_.Run(Work(args), d_, x, w, y);
+    return output_.Run(Work(args), d_, x, w, y, bias);
   }
-  // Whether there is a plan for the output with what is behind it; then: both.
-  bool fused() const { return fused_.has_value(); }
-  Status ForwardFused(const KernelArgs& args, const void* x, const void* w, const float* bias,
-                      void* y) {
-    TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
-    return fused_->Run(Work(args), x, w, bias, y);
-  }
+  bool fused() const { return output_.fused(); }  // Forward does what is behind the output
   Status Input(const KernelArgs& args, const void*, const void* w, const void* gy, void* gx) {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return input_grad_.Run(Work(args), d_, w, gy, gx);
@@ -384,7 +408,6 @@ class DnnConvolution {
   DnnConvPart<DnnOutput> output_;
   DnnConvPart<DnnInputGrad> input_grad_;
   DnnConvPart<DnnFilterGrad> filter_grad_;
-  std::optional<ConvPlan> fused_;
 };
 
 inline StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const ConvShape& s,
@@ -399,17 +422,11 @@ inline StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const C
   const int64_t channels = s.in_c / s.groups, taps = s.kernel[0] * s.kernel[1];
   if (last && channels > 1 && taps > 1) c.filter_ = {s.out_c, channels, taps, SizeOf(dtype)};
   const DnnConvProblem p{view, s, ctx, c.d_, last && dtype != DType::kF32};
-  const bool alone = !parts.behind.bias && !parts.behind.relu;
-  if (!alone && p.graphs && ctx.conv_search == nullptr) {
-    auto fused = ConvPlan::Make(ConvOutputGraph(s, DnnTypeOf(dtype), parts.behind), p);
-    if (fused.ok()) c.fused_ = *std::move(fused);
-  }
-  if (parts.output && !c.fused()) TD_RETURN_IF_ERROR(c.output_.Prepare(p));
+  if (parts.output) TD_RETURN_IF_ERROR(c.output_.Prepare(p, parts.behind));
   if (parts.input_grad) TD_RETURN_IF_ERROR(c.input_grad_.Prepare(p));
   if (parts.filter_grad) TD_RETURN_IF_ERROR(c.filter_grad_.Prepare(p));
   c.workspace_ =
-      std::max({c.output_.workspace(), c.input_grad_.workspace(), c.filter_grad_.workspace(),
-                c.fused() ? c.fused_->plan->workspace() : 0});
+      std::max({c.output_.workspace(), c.input_grad_.workspace(), c.filter_grad_.workspace()});
   return c;
 }
 

@@ -26,7 +26,7 @@ ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvBe
   const auto next = [&](bool last) {
     return last ? g.out : g.graph.Between(CUDNN_DATA_FLOAT, OutputOf(s));
   };
-  DnnGraph::Id y = next(!behind.bias && !behind.relu);
+  DnnGraph::Id y = next(behind.nothing());
   g.graph.Convolution(g.a, g.b, y, WindowOf(s));
   if (behind.bias) {
     const DnnGraph::Id sum = next(!behind.relu);

@@ -18,6 +18,7 @@ struct ConvGraph {
 
 struct ConvBehind {
   bool bias = false, relu = false;
+  bool nothing() const { return !bias && !relu; }
 };
 // y = relu(x * w + bias), as far as `behind` has them.
 ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvBehind& behind);

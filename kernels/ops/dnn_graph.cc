@@ -281,26 +281,28 @@ StatusOr<bool> GivesSameBits(const DnnDescriptor& config) {
                                          CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
                                          &count, notes),
                 "engine's notes"));
-  return std::find(notes, notes + count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) == notes + count;
+  const auto given =
+      std::span(notes).first(static_cast<size_t>(std::clamp<int64_t>(count, 0, std::ssize(notes))));
+  return std::ranges::find(given, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) == given.end();
 }
 
-// `heuristics` finalized.
-StatusOr<std::vector<DnnDescriptor>> Proposals(const DnnDescriptor& heuristics) {
-  constexpr int64_t kAsked = 8;  // the others are worse
+// At most `count`.
+StatusOr<std::vector<DnnDescriptor>> Proposals(const DnnDescriptor& heuristics, size_t count) {
   std::vector<DnnDescriptor> configs;
   std::vector<void*> at;
-  for (int64_t i = 0; i < kAsked; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     TD_ASSIGN_OR_RETURN(DnnDescriptor config,
                         Create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, "engine's configuration"));
     at.push_back(config.get());
     configs.push_back(std::move(config));
   }
-  int64_t count = 0;
+  const auto room = static_cast<int64_t>(count);
+  int64_t given = 0;
   TD_RETURN_IF_ERROR(
       DnnStatus(cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, kAsked, &count, at.data()),
+                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, room, &given, at.data()),
                 "proposals"));
-  configs.resize(static_cast<size_t>(std::clamp<int64_t>(count, 0, kAsked)));
+  configs.resize(static_cast<size_t>(std::clamp<int64_t>(given, 0, room)));
   return configs;
 }
 
@@ -318,34 +320,43 @@ StatusOr<DnnDescriptor> DnnDeviceFrom(std::string_view json) {
       .Finalize();
 }
 
-StatusOr<DnnPlan> DnnGraph::MakePlan(const DnnDescriptor& device, size_t workspace_max) const {
+StatusOr<DnnPlan> DnnGraph::MakeProposal(const DnnDescriptor& device, size_t number) const {
   TD_RETURN_IF_ERROR(status_);
+  const bool fallback = number >= kFallback;
+  const size_t at = fallback ? number - kFallback : number;
   std::vector<void*> operations;
   for (const DnnDescriptor& operation : operations_) operations.push_back(operation.get());
   TD_ASSIGN_OR_RETURN(const DnnDescriptor graph,
                       Builder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "graph")
                           .Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, std::span<void* const>(operations))
                           .Finalize());
-  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    const auto heuristics = Builder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "heuristics")
-                                .Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get())
-                                .Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
-                                .Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device.get())
-                                .Finalize();
-    if (!heuristics.ok()) continue;  // it has no proposals
-    TD_ASSIGN_OR_RETURN(const std::vector<DnnDescriptor> configs, Proposals(*heuristics));
-    for (const DnnDescriptor& config : configs) {
-      TD_ASSIGN_OR_RETURN(const bool same_bits, GivesSameBits(config));
-      if (!same_bits) continue;
-      auto plan = Builder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "plan")
-                      .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config.get())
-                      .Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device.get())
-                      .Finalize();
-      if (!plan.ok()) continue;
-      TD_ASSIGN_OR_RETURN(const size_t workspace, WorkspaceOf(*plan));
-      if (workspace > workspace_max) continue;
-      return DnnPlan({*plan, config, graph, device}, workspace);
-    }
+  const auto heuristics =
+      Builder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "heuristics")
+          .Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get())
+          .Set(CUDNN_ATTR_ENGINEHEUR_MODE, fallback ? CUDNN_HEUR_MODE_FALLBACK : CUDNN_HEUR_MODE_A)
+          .Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device.get())
+          .Finalize();
+  if (!heuristics.ok()) return NotFound("%s", std::string(heuristics.status().message()));
+  TD_ASSIGN_OR_RETURN(const std::vector<DnnDescriptor> configs, Proposals(*heuristics, at + 1));
+  if (at >= configs.size()) return NotFound("%d proposals", configs.size());
+  TD_ASSIGN_OR_RETURN(const bool same_bits, GivesSameBits(configs[at]));
+  if (!same_bits) return Unimplemented("proposal %d gives other bits each time", number);
+  TD_ASSIGN_OR_RETURN(const DnnDescriptor plan,
+                      Builder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "plan")
+                          .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[at].get())
+                          .Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device.get())
+                          .Finalize());
+  TD_ASSIGN_OR_RETURN(const size_t workspace, WorkspaceOf(plan));
+  return DnnPlan({plan, configs[at], graph, device}, workspace);
+}
+
+StatusOr<DnnPlan> DnnGraph::MakePlan(const DnnDescriptor& device, size_t workspace_max) const {
+  for (size_t number = 0; number < kProposals;) {
+    StatusOr<DnnPlan> plan = MakeProposal(device, number);
+    if (plan.ok() && plan->workspace() <= workspace_max) return plan;
+    // To ask for proposals can take as long as to make a plan.
+    const bool no_more = plan.status().code() == StatusCode::kNotFound;
+    number = !no_more ? number + 1 : number < kFallback ? kFallback : kProposals;
   }
   return Unimplemented("cuDNN has no plan for%s within %d bytes", key_, workspace_max);
 }
@@ -362,6 +373,7 @@ StatusOr<std::string> DnnPlan::text() const {
   TD_RETURN_IF_ERROR(get(0, &count, nullptr));
   std::string text(static_cast<size_t>(count), '\0');
   TD_RETURN_IF_ERROR(get(count, &count, text.data()));
+  text.resize(std::min(text.size(), static_cast<size_t>(count)));
   return text;
 }
 

@@ -47,8 +47,8 @@ class DnnPlan {
   size_t workspace_;
 };
 
-// Channels are last in memory, everywhere. The first error of a call stays for MakePlan. Sums are
-// f32.
+// Channels are last in memory, everywhere. The first error of a call stays for the plans. Sums
+// are f32.
 class DnnGraph {
  public:
   using Id = int64_t;                   // of a tensor
@@ -84,8 +84,12 @@ class DnnGraph {
 
   // What it is, in words: equal graphs have equal keys.
   const std::string& key() const { return key_; }
-  // The first of cuDNN's proposals, best first, that gives the same bits each time within so many
-  // bytes of workspace. UNIMPLEMENTED when there is none.
+  // cuDNN's proposals for a device by number: those of its heuristics, best first, and from
+  // kFallback on those for when none of them serves.
+  static constexpr size_t kFallback = 8, kProposals = 16;
+  // NOT_FOUND: there are fewer. Other errors: it gives other bits each time, or cannot be made.
+  StatusOr<DnnPlan> MakeProposal(const DnnDescriptor& device, size_t number) const;
+  // The first that can be made within so many bytes of workspace. UNIMPLEMENTED: there is none.
   StatusOr<DnnPlan> MakePlan(const DnnDescriptor& device, size_t workspace_max) const;
 
   class Builder;  // of a descriptor

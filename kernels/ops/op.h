@@ -178,6 +178,7 @@ struct KernelImpl {
 struct KernelRow {
   const char* op;
   std::vector<KernelImpl> impls;
+  bool apart = false;  // no output may lie in the place of an input: OpDef::inplace does not hold
 };
 
 // A kernel whose state is a plain struct S and whose body is `run(const S&, const KernelArgs&)`.

@@ -66,6 +66,7 @@ inline cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return CUDNN_STATUS_SUCCESS;
 }
 inline size_t cudnnGetVersion() { return 90000; }
+inline size_t cudnnGetCudartVersion() { return 13000; }
 inline const char* cudnnGetErrorString(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? "success" : "bad parameter";
 }

@@ -24,9 +24,10 @@ TEST_F(DebugGraphvizTest, ADrawingBehindEveryPass) {
   }
   EXPECT_THAT(files, testing::UnorderedElementsAre(
                          "00_model.dot", "01_fuse_elewise_add_act_ops.dot", "02_autodiff.dot",
-                         "03_distribute.dot", "04_fuse_all_optimizer_ops.dot"));
+                         "03_distribute.dot", "04_fuse_elewise_add_act_ops.conv.dot",
+                         "05_fuse_all_optimizer_ops.dot"));
   EXPECT_THAT(ReadWholeFile(Path("graphs/03_distribute.dot")), HasSubstr("label=\"momentum\""));
-  const std::string last = ReadWholeFile(Path("graphs/04_fuse_all_optimizer_ops.dot"));
+  const std::string last = ReadWholeFile(Path("graphs/05_fuse_all_optimizer_ops.dot"));
   EXPECT_THAT(last, HasSubstr("digraph"));
   EXPECT_THAT(last, HasSubstr("fused_elementwise"));
   EXPECT_THAT(last, Not(HasSubstr("label=\"momentum\"")));

@@ -139,21 +139,48 @@ TEST_F(DeviceConv, HalfNumbersAreProblemsOfTheirOwn) {
   Search("whole");
   EXPECT_THAT(Cache(), Not(HasSubstr("f16[")));
   EXPECT_THAT(Search("half", half).output, Not(HasSubstr("convolutions: 0 measured")));
-  EXPECT_THAT(Cache(), HasSubstr("output of conv2d f16["));
+  EXPECT_THAT(Cache(), HasSubstr("output and what is behind of conv2d f16["));
   Prefer("algorithm2");
   ExpectOnly(Search("again", half).asked, "algorithm2");
 }
 
-// A graph's plan is one of the algorithms.
+// Plans of graphs are among the algorithms, and the chosen one alone is made again. Their numbers
+// are those of cuDNN's proposals, of which the first and the second serve nobody here.
 TEST_F(DeviceConv, AGraphMayBeTheFastest) {
   const Args half = {"--amp=true", "--amp_dtype=bf16"};
   Search("first", half);
-  Prefer("graph");
-  const std::string asked = Search("second", half).asked;
-  for (const std::string graph : {"conv", "conv_input", "conv_filter"}) {
-    EXPECT_THAT(asked, HasSubstr("cudnnBackendExecute " + graph + "\n"));
+  for (const std::string fastest : {"graph2", "graph3"}) {
+    Prefer(fastest);
+    const std::string asked = Search(fastest, half).asked;
+    const bool second = fastest == "graph3";
+    for (const std::string graph : {"conv add", "conv_input", "conv_filter"}) {
+      const std::string run = "cudnnBackendExecute " + graph, by = run + " by the second\n";
+      EXPECT_EQ(absl::StrContains(asked, run + "\n"), !second);
+      EXPECT_EQ(absl::StrContains(asked, by), second);
+      EXPECT_THAT(asked, HasSubstr("cuDNN restores " + graph + "\n"));
+    }
+    EXPECT_THAT(asked, Not(HasSubstr("cuDNN compiles")));
+    EXPECT_THAT(asked, Not(HasSubstr("cudnnConvolutionBackward")));
   }
-  EXPECT_THAT(asked, Not(HasSubstr("cudnnConvolutionBackward")));
+}
+
+// A name that nothing has any more is no reason for plain loops.
+TEST_F(DeviceConv, WhatIsNotToBeHadAnyMoreIsChosenByRule) {
+  const Args half = {"--amp=true", "--amp_dtype=bf16"};
+  Search("first", half);
+  Write("conv_algorithms.txt", absl::StrReplaceAll(Cache(), {{"graph2", "graph"}}));
+  Prefer("graph");
+  const auto runs = [](const Trained& trained) {
+    std::string lines;
+    for (const auto line : absl::StrSplit(trained.asked, '\n')) {
+      if (absl::StartsWith(line, "cudnn")) absl::StrAppend(&lines, line, "\n");
+    }
+    return lines;
+  };
+  const Trained by_rule = Train("by_rule", "cuda", half), again = Search("again", half);
+  EXPECT_THAT(again.output, HasSubstr("convolutions: 0 measured"));
+  EXPECT_THAT(runs(again), HasSubstr("cudnnBackendExecute conv_filter\n"));
+  EXPECT_EQ(runs(again), runs(by_rule));
 }
 
 // With and without a bias, in graphs and, for f32, behind single calls.

@@ -1,11 +1,14 @@
 // What is compiled once, and what is kept of it for others.
 #include "kernels/ops/code_cache.h"
 
+#include <absl/strings/match.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/support/temp_dir.h"
 
@@ -122,8 +125,34 @@ TEST_F(CodeCaches, ErrorsAreThoseOfCompiling) {
   EXPECT_EQ(Get(cache, "x").status().code(), StatusCode::kUnimplemented);
   EXPECT_EQ(Files().size(), 0u);
   EXPECT_EQ(cache.TakeNotes(), "");
+  EXPECT_EQ(Get(cache, "x").status().code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(compiled_, 1) << "what failed would fail again";
   fail_ = false;
-  EXPECT_TRUE(Get(cache, "x").ok()) << "asked again";
+  CodeCache next(folder_);
+  EXPECT_TRUE(Get(next, "x").ok()) << "not kept";
+}
+
+// Each writes a draft of its own: none takes or replaces that of another.
+TEST_F(CodeCaches, ManyKeepTheSameAtOnce) {
+  std::vector<std::jthread> threads;
+  std::atomic<int> warned = 0;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        CodeCache cache(folder_);
+        const std::string code(size_t{1} << 16, 'c');
+        const auto load = [](const std::string&) -> StatusOr<Shared> { return Internal("again"); };
+        const auto compile = [&]() -> StatusOr<Compiled> {
+          return Compiled{std::make_shared<std::string>(code), code};
+        };
+        EXPECT_TRUE(cache.Get<std::string>("x", load, compile).ok());
+        if (absl::StrContains(cache.TakeNotes(), "warning")) ++warned;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(warned, 0);
+  EXPECT_EQ(Files().size(), 1u) << "no draft is left";
 }
 
 TEST_F(CodeCaches, WhatHasNoBytesIsNotKept) {

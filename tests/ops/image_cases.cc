@@ -327,6 +327,7 @@ std::vector<OpCase> ImageCases() {
        .groups = 4,
        .in = kLast,
        .out = kLast},
+      {.x = {2, 40, 5, 4}, .out_c = 40, .kernel = {1, 1}, .in = kLast, .out = kLast},
       // What are products in 16 bits: pixels, and columns of what each output sees.
       {.x = {2, 20, 6, 5}, .out_c = 24, .kernel = {1, 1}, .in = kLast, .out = kLast},
       {.x = {2, 19, 7, 6},

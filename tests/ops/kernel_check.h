@@ -2,8 +2,6 @@
 // expectations.
 #pragma once
 
-#include <span>
-
 #include "common/tensor/device.h"
 #include "tests/ops/op_case.h"
 
@@ -12,8 +10,9 @@ namespace tandem::optest {
 inline constexpr uint64_t kCheckSeed = 20;
 
 // Runs every implementation that serves the row: results, the same bits again, with any sharing of
-// memory that the operator allows and, in host memory, on two threads; nothing written beside the
-// outputs. `device`: where they run; nullptr: in host memory. How many serve it.
-int CheckCase(const OpCase& c, std::span<const KernelImpl> impls, Device* device = nullptr);
+// memory that the operator allows (and the row's kernels) and, in host memory, on two threads;
+// nothing written beside the outputs. `device`: where they run; nullptr: in host memory. How many
+// serve it.
+int CheckCase(const OpCase& c, const KernelRow& row, Device* device = nullptr);
 
 }  // namespace tandem::optest

@@ -18,7 +18,7 @@ constexpr uint64_t kSeed = kCheckSeed;
 
 void CheckCases(const std::vector<OpCase>& cases) {
   for (const OpCase& c : cases) {
-    EXPECT_GT(CheckCase(c, FindOp(c.op)->cpu), 0)
+    EXPECT_GT(CheckCase(c, {c.op.c_str(), FindOp(c.op)->cpu}), 0)
         << CaseName(c) << ": no implementation serves this case";
     if (testing::Test::HasFatalFailure()) return;
   }

@@ -23,10 +23,15 @@ StatusOr<const BackendModule*> OpenCudaModule() {
 }
 
 std::span<const KernelImpl> KernelsOf(const BackendModule& module, std::string_view op) {
+  const KernelRow* row = RowOf(module, op);
+  return row == nullptr ? std::span<const KernelImpl>() : row->impls;
+}
+
+const KernelRow* RowOf(const BackendModule& module, std::string_view op) {
   for (const KernelRow& row : module.kernels()) {
-    if (op == row.op) return row.impls;
+    if (op == row.op) return &row;
   }
-  return {};
+  return nullptr;
 }
 
 }  // namespace tandem::optest

@@ -142,6 +142,7 @@ std::vector<OpCase> NormCases() {
       {.x = {3, 48, 6, 6}, .low = 30, .attrs = last},
       {.x = {2, 8, 5, 5}, .attrs = last},  // a whole number of 16 bytes in 16 bits, too
       {.x = {2, 24, 3, 4}, .attrs = last},
+      {.x = {2, 40, 3, 4}, .attrs = last},
       {.x = {2, 19, 12, 12}, .low = 4, .attrs = last},  // three blocks of rows, channels and a tail
       {.x = {2, 20, 4, 4}, .attrs = {{"data_layout", std::string("NHWC")}, {"is_test", true}}},
       {.x = {16, 64, 32, 32}, .bench = true},

@@ -112,6 +112,7 @@ TEST(PlanMemory, AChainTakesTwoValuesAndInPlaceOne) {
   const MemoryPlan shared = PlanOf(program, {"t5"}, {.inplace = true});
   EXPECT_EQ(shared.bytes, kX);
   EXPECT_EQ(shared.inplace.size(), 5u) << "t0 must not take the place of the data";
+  EXPECT_EQ(PlanOf(program, {"t5"}, {.inplace = true, .apart = {"relu"}}).inplace.size(), 0u);
 }
 
 TEST(PlanMemory, DeadMemoryIsFreedWhenItHoldsEnough) {
