@@ -165,5 +165,14 @@ TEST_F(DeviceMath, HalfNormalisationsAreGraphs) {
   EXPECT_NEAR(graphs.loss, Train("cpu", "cpu", half).loss, 2e-2);
 }
 
+// cuDNN takes no output in the place of an input.
+TEST_F(DeviceMath, NormalisationsAreNotInPlace) {
+  Write("program.pbtxt", ResidualProgram());
+  const Args apart = {"--amp=true", "--amp_dtype=bf16", "--fuse_bn_act_ops=true"};
+  Args shared = apart;
+  shared.push_back("--enable_inplace=true");
+  EXPECT_EQ(Train("shared", "cuda", shared).loss, Train("apart", "cuda", apart).loss);
+}
+
 }  // namespace
 }  // namespace tandem
