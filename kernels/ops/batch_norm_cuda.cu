@@ -143,27 +143,26 @@ struct DnnState {
   }
 };
 
-// cuDNN's running variance is divided by m - 1, ours by m: it gives that of the batch alone.
-Status AdvanceByDnn(const BatchNormState& s, const KernelArgs& args, const float* mean,
-                    const float* variance) {
+// cuDNN's own running variance is divided by n - 1, ours by n: what it saves tells that of the
+// batch.
+Status AdvanceBySaved(const BatchNormState& s, const KernelArgs& args) {
   const float *mean_in = In<float>(args, 3), *variance_in = In<float>(args, 4);
   float *mean_out = Out<float>(args, 1), *variance_out = Out<float>(args, 2);
-  const float momentum = s.momentum, share = (s.count - 1.0f) / s.count;
+  const float *mean = Out<float>(args, 3), *inv = Out<float>(args, 4);
+  const float momentum = s.momentum;
+  const double epsilon = s.epsilon;
   return ForEach(args, s.channels, [=] __device__(int64_t c) {
+    const double variance = 1.0 / (static_cast<double>(inv[c]) * inv[c]) - epsilon;
     mean_out[c] = AdvanceStatistic(momentum, mean_in[c], mean[c]);
-    variance_out[c] = AdvanceStatistic(momentum, variance_in[c], variance[c] * share);
+    variance_out[c] = AdvanceStatistic(momentum, variance_in[c],
+                                       0.0 > variance ? 0.0f : static_cast<float>(variance));
   });
 }
 
 Status RunDnn(DnnState& st, const KernelArgs& args) {
-  auto* mean = static_cast<float*>(args.scratch);
-  float* variance = mean + st.s.channels;
-  const size_t bytes = 2 * static_cast<size_t>(st.s.channels) * sizeof(float);
-  TD_RETURN_IF_ERROR(ZeroOnDevice(args, mean, bytes));
   TD_RETURN_IF_ERROR(st.norm.Forward(args, args.in[0], In<float>(args, 1), In<float>(args, 2),
-                                     st.Out0(args), mean, variance, Out<float>(args, 3),
-                                     Out<float>(args, 4)));
-  return AdvanceByDnn(st.s, args, mean, variance);
+                                     st.Out0(args), Out<float>(args, 3), Out<float>(args, 4)));
+  return AdvanceBySaved(st.s, args);
 }
 
 Status RunDnnGrad(DnnState& st, const KernelArgs& args) {
@@ -199,31 +198,18 @@ struct GraphState {
   BatchNormState s;
   bool refused = false;
 
-  // Scratch: zeros, the batch's statistics, the plan's workspace.
-  size_t statistics() const {
-    return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
-  }
-  size_t workspace_at() const { return 2 * statistics(); }
+  size_t workspace_at() const { return 0; }  // in scratch
 };
 
 Status RunPlan(const GraphState& st, const KernelArgs& args) {
-  auto* const scratch = static_cast<std::byte*>(args.scratch);
-  auto* const zeros = reinterpret_cast<float*>(scratch);
-  auto* const mean = reinterpret_cast<float*>(scratch + st.statistics());
-  float* const variance = mean + st.s.channels;
-  const float one = 1.0f;
   const DnnGraph::BatchNormTensors& norm = st.ids.norm;
   std::vector<DnnPlan::Given> given = {
-      {norm.x, args.in[0]},          {norm.scale, args.in[1]},
-      {norm.bias, args.in[2]},       {norm.epsilon, &st.s.epsilon},
-      {norm.factor, &one},           {norm.mean_in, zeros},
-      {norm.mean_out, mean},         {norm.variance_in, zeros + st.s.channels},
-      {norm.variance_out, variance}, {norm.saved_mean, args.out[3]},
-      {norm.saved_inv, args.out[4]}, {st.ids.y, args.out[0]}};
+      {norm.x, args.in[0]},          {norm.scale, args.in[1]},       {norm.bias, args.in[2]},
+      {norm.epsilon, &st.s.epsilon}, {norm.saved_mean, args.out[3]}, {norm.saved_inv, args.out[4]},
+      {st.ids.y, args.out[0]}};
   if (st.ids.z.has_value()) given.push_back({*st.ids.z, args.in[5]});
-  TD_RETURN_IF_ERROR(ZeroOnDevice(args, zeros, st.statistics()));
-  TD_RETURN_IF_ERROR(st.plan->Run(StreamOf(args).dnn, given, scratch + st.workspace_at()));
-  return AdvanceByDnn(st.s, args, mean, variance);
+  TD_RETURN_IF_ERROR(st.plan->Run(StreamOf(args).dnn, given, args.scratch));
+  return AdvanceBySaved(st.s, args);
 }
 
 struct GradGraphState {

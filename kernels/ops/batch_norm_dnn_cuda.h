@@ -36,15 +36,16 @@ class DnnBatchNorm {
   }
 
   DnnBatchNorm() = default;
-  // `mean` and `variance`, zeros before, become the batch's, the variance divided by n - 1.
+  // Without running statistics. saved_inv = 1 / sqrt(variance + epsilon), the variance divided by
+  // n.
   Status Forward(const KernelArgs& args, const void* x, const float* scale, const float* bias,
-                 void* y, float* mean, float* variance, float* saved_mean, float* saved_inv) const {
+                 void* y, float* saved_mean, float* saved_inv) const {
     const float one = 1.0f, zero = 0.0f;
-    return DnnStatus(
-        cudnnBatchNormalizationForwardTraining(StreamOf(args).dnn, mode_, &one, &zero, x_.get(), x,
-                                               x_.get(), y, channel_.get(), scale, bias, 1.0, mean,
-                                               variance, epsilon_, saved_mean, saved_inv),
-        "batch normalisation");
+    return DnnStatus(cudnnBatchNormalizationForwardTraining(
+                         StreamOf(args).dnn, mode_, &one, &zero, x_.get(), x, x_.get(), y,
+                         channel_.get(), scale, bias,
+                         /*factor=*/0.0, nullptr, nullptr, epsilon_, saved_mean, saved_inv),
+                     "batch normalisation");
   }
   Status Backward(const KernelArgs& args, const void* x, const void* gy, const float* scale,
                   const float* saved_mean, const float* saved_inv, void* gx, float* gscale,

@@ -13,12 +13,7 @@ BatchNormGraph::BatchNormGraph(const BatchNormGraphShape& s) {
           .epsilon = graph.Number(),
           .y = s.relu || s.z ? between() : y,
           .saved_mean = channels(),
-          .saved_inv = channels(),
-          .factor = graph.Number(),
-          .mean_in = channels(),
-          .variance_in = channels(),
-          .mean_out = channels(),
-          .variance_out = channels()};
+          .saved_inv = channels()};
   graph.BatchNorm(norm);
   DnnGraph::Id last = norm.y;
   if (s.z) {

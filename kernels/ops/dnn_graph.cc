@@ -221,12 +221,7 @@ void DnnGraph::BatchNorm(const BatchNormTensors& t) {
            {CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, t.epsilon},
            {CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, t.y},
            {CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, t.saved_mean},
-           {CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, t.saved_inv},
-           {CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, t.factor},
-           {CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, t.mean_in},
-           {CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, t.variance_in},
-           {CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, t.mean_out},
-           {CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, t.variance_out}});
+           {CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, t.saved_inv}});
 }
 
 void DnnGraph::BatchNormGrad(const BatchNormGradTensors& t) {

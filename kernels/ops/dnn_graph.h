@@ -71,11 +71,11 @@ class DnnGraph {
   // y = max(x, 0), NaN where x is.
   void Relu(Id x, Id y);
 
+  // saved_inv = 1 / sqrt(variance + epsilon), the variance divided by n.
   struct BatchNormTensors {
     Id x, scale, bias, epsilon, y, saved_mean, saved_inv;
-    Id factor, mean_in, variance_in, mean_out, variance_out;  // running statistics
   };
-  // In training. The variance that goes into the running one is divided by n - 1.
+  // In training, without running statistics.
   void BatchNorm(const BatchNormTensors& t);
   struct BatchNormGradTensors {
     Id x, gy, scale, saved_mean, saved_inv, gx, gscale, gbias;

@@ -188,9 +188,9 @@ void NoteNorm(const char* what, cudnnBatchNormMode_t mode) {
 cudnnStatus_t cudnnBatchNormalizationForwardTraining(
     cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void*, const void*,
     cudnnTensorDescriptor_t x_desc, const void* x, cudnnTensorDescriptor_t, void* y,
-    cudnnTensorDescriptor_t, const void* scale, const void* bias, double factor, void* mean,
+    cudnnTensorDescriptor_t, const void* scale, const void* bias, double, void* mean,
     void* variance, double epsilon, void* saved_mean, void* saved_inv) {
-  if (x == y) return CUDNN_STATUS_BAD_PARAM;
+  if (x == y || mean != nullptr || variance != nullptr) return CUDNN_STATUS_BAD_PARAM;
   NoteNorm("cudnnBatchNormalizationForwardTraining", mode);
   return Put(handle, [=, shape = *x_desc] {
     const DType type = TypeOf(shape);
@@ -205,11 +205,6 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(
         squares += d * d;
       }
       const double inverse = 1 / std::sqrt(squares / n + epsilon);
-      auto* running_mean = static_cast<float*>(mean) + c;
-      auto* running_variance = static_cast<float*>(variance) + c;
-      *running_mean = static_cast<float>(*running_mean * (1 - factor) + center * factor);
-      *running_variance =
-          static_cast<float>(*running_variance * (1 - factor) + squares / (n - 1) * factor);
       static_cast<float*>(saved_mean)[c] = static_cast<float>(center);
       static_cast<float*>(saved_inv)[c] = static_cast<float>(inverse);
       const float weight = static_cast<const float*>(scale)[c];

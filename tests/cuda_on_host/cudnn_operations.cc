@@ -102,7 +102,6 @@ void NormForward(const Descriptor& operation, const Arrays& arrays) {
   const auto of = [&](int name) -> const Array& { return ArrayOf(arrays, operation, name); };
   const Array& x = of(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC);
   const Array& y = of(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC);
-  const double factor = of(CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC).Load(0);
   const double epsilon = of(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC).Load(0);
   const int64_t channels = x.dims[1], n = x.count() / channels;
   for (int64_t c = 0; c < channels; ++c) {
@@ -114,14 +113,6 @@ void NormForward(const Descriptor& operation, const Arrays& arrays) {
       squares += d * d;
     }
     const double inverse = 1 / std::sqrt(squares / static_cast<double>(n) + epsilon);
-    const auto run = [&](int in, int out, double now) {
-      of(out).Store(c, static_cast<float>((1 - factor) * of(in).Load(c) + factor * now));
-    };
-    run(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC,
-        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, mean);
-    run(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC,
-        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
-        squares / static_cast<double>(n - 1));
     of(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC).Store(c, static_cast<float>(mean));
     of(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC).Store(c, static_cast<float>(inverse));
     const double scale = of(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC).Load(c);
