@@ -3,9 +3,7 @@
 #include <filesystem>
 
 #include "gmock/gmock.h"
-#include "kernels/graph/builder.h"
-#include "kernels/graph/program_io.h"
-#include "proto/program.pb.h"
+#include "tests/support/built_program.h"
 #include "tests/support/cuda_on_host_job.h"
 
 namespace tandem {
@@ -23,9 +21,7 @@ std::string Network() {
     x = b.BatchNorm(x, Act::kRelu);
   }
   b.SoftmaxLoss(b.Fc(x, 10), b.Data("label", DType::kI64, {1}));
-  pb::ProgramDef def;
-  ToProto(*b.Finish(), &def);
-  return def.Utf8DebugString();
+  return TextOf(b);
 }
 
 class CompilationCache : public CudaOnHostTest {

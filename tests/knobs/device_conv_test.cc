@@ -7,9 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
-#include "kernels/graph/builder.h"
-#include "kernels/graph/program_io.h"
-#include "proto/program.pb.h"
+#include "tests/support/built_program.h"
 #include "tests/support/cuda_on_host_job.h"
 
 namespace tandem {
@@ -191,9 +189,7 @@ TEST_F(DeviceConv, ReluIsPartOfAConvolution) {
     x = b.Conv2d(x, {.channels = 16, .kernel = 3, .padding = 1, .bias = bias, .act = Act::kRelu});
   }
   b.SoftmaxLoss(b.Fc(x, 10), b.Data("label", DType::kI64, {1}));
-  pb::ProgramDef def;
-  ToProto(*b.Finish(), &def);
-  Write("program.pbtxt", def.Utf8DebugString());
+  Write("program.pbtxt", TextOf(b));
   const std::string zoo = "model {", data = "data {";
   std::string job = kConvolutions;
   job.replace(job.find(zoo), job.find(data) - job.find(zoo),

@@ -2,9 +2,7 @@
 // asked for on a CUDA place. They are stand-ins (tests/cuda_on_host), which note it, and round to
 // TF32 as tensor cores do.
 #include "gmock/gmock.h"
-#include "kernels/graph/builder.h"
-#include "kernels/graph/program_io.h"
-#include "proto/program.pb.h"
+#include "tests/support/built_program.h"
 #include "tests/support/cuda_on_host_job.h"
 
 namespace tandem {
@@ -26,65 +24,13 @@ seed: 3
 )";
 
 // A convolution, its normalisation and a layer: so little that roundings stay small.
-constexpr const char* kProgram = R"(
-name: "normed"
-var { name: "img" kind: DATA dtype: F32 dims: -1 dims: 1 dims: 8 dims: 8 }
-var { name: "label" kind: DATA dtype: I64 dims: -1 dims: 1 }
-var { name: "filter" kind: PARAM dims: 4 dims: 1 dims: 3 dims: 3 init { kind: XAVIER_UNIFORM } }
-var { name: "scale" kind: PARAM dims: 4 init { value: 1 } }
-var { name: "shift" kind: PARAM dims: 4 }
-var { name: "mean" kind: STATE dims: 4 }
-var { name: "variance" kind: STATE dims: 4 init { value: 1 } }
-var { name: "w" kind: PARAM dims: 256 dims: 10 init { kind: XAVIER_UNIFORM } }
-op {
-  type: "conv2d"
-  input { slot: "Input" var: "img" }
-  input { slot: "Filter" var: "filter" }
-  output { slot: "Output" var: "conv" }
-  attr { name: "paddings" ints { v: 1 v: 1 } }
+std::string NormedProgram() {
+  ProgramBuilder b("normed", 8);
+  const std::string conv = b.Conv2d(b.Data("img", DType::kF32, {1, 8, 8}),
+                                    {.channels = 4, .kernel = 3, .padding = 1, .bias = false});
+  b.SoftmaxLoss(b.Fc(b.BatchNorm(conv), 10), b.Data("label", DType::kI64, {1}));
+  return TextOf(b);
 }
-op {
-  type: "batch_norm"
-  input { slot: "X" var: "conv" }
-  input { slot: "Scale" var: "scale" }
-  input { slot: "Bias" var: "shift" }
-  input { slot: "Mean" var: "mean" }
-  input { slot: "Variance" var: "variance" }
-  output { slot: "Y" var: "normed" }
-  output { slot: "MeanOut" var: "mean" }
-  output { slot: "VarianceOut" var: "variance" }
-  output { slot: "SavedMean" var: "saved_mean" }
-  output { slot: "SavedInvStd" var: "saved_inv" }
-}
-op {
-  type: "reshape"
-  input { slot: "X" var: "normed" }
-  output { slot: "Out" var: "flat" }
-  attr { name: "shape" ints { v: 0 v: 256 } }
-}
-op {
-  type: "fc"
-  input { slot: "Input" var: "flat" }
-  input { slot: "W" var: "w" }
-  output { slot: "Out" var: "logits" }
-}
-op {
-  type: "softmax_with_cross_entropy"
-  input { slot: "Logits" var: "logits" }
-  input { slot: "Label" var: "label" }
-  output { slot: "Softmax" var: "softmax" }
-  output { slot: "Loss" var: "losses" }
-}
-op { type: "mean" input { slot: "X" var: "losses" } output { slot: "Out" var: "loss" } }
-op {
-  type: "accuracy"
-  input { slot: "Out" var: "softmax" }
-  input { slot: "Label" var: "label" }
-  output { slot: "Accuracy" var: "acc" }
-}
-loss: "loss"
-metric: "acc"
-)";
 
 // A residual block: relu(norm(conv(x)) + norm(conv(x))), x = relu(norm(conv(images))).
 std::string ResidualProgram() {
@@ -96,9 +42,7 @@ std::string ResidualProgram() {
   const std::string x = norm(b.Data("img", DType::kF32, {1, 8, 8}), Act::kRelu);
   const std::string y = b.Relu(b.Add(norm(x, Act::kNone), norm(x, Act::kNone)));
   b.SoftmaxLoss(b.Fc(y, 10), b.Data("label", DType::kI64, {1}));
-  pb::ProgramDef def;
-  ToProto(*b.Finish(), &def);
-  return def.Utf8DebugString();
+  return TextOf(b);
 }
 
 class DeviceMath : public CudaOnHostTest {
@@ -106,7 +50,7 @@ class DeviceMath : public CudaOnHostTest {
   void SetUp() override {
     CudaOnHostTest::SetUp();
     if (IsSkipped()) return;
-    Write("program.pbtxt", kProgram);
+    Write("program.pbtxt", NormedProgram());
     job_ = Write("normed.pbtxt", kMathJob);
   }
 

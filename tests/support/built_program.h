@@ -1,0 +1,19 @@
+// A program of a builder, as the text of a program file.
+#pragma once
+
+#include <string>
+
+#include "kernels/graph/builder.h"
+#include "kernels/graph/program_io.h"
+#include "proto/program.pb.h"
+
+namespace tandem {
+
+// Finishes the builder.
+inline std::string TextOf(ProgramBuilder& builder) {
+  pb::ProgramDef def;
+  ToProto(*builder.Finish(), &def);
+  return def.Utf8DebugString();
+}
+
+}  // namespace tandem
