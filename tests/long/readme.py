@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Runs each command of README.md's code blocks, in their order, and prints a table.
+
+  tests/long/readme.py [--skip=TEXT,...]
+
+It is meant for a fresh machine after `./deploy/quickstart.sh`, and uses the build that quickstart
+left. A word in capitals that the README leaves to the reader is replaced (PLACEHOLDERS). A server
+that the reader would stop is stopped after a few seconds. The exit status is 1 if a command failed.
+"""
+
+import argparse
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMMAND_SECONDS_MAX = 3000
+SERVER_SECONDS = 3
+# The reader's own names. A command that uses one of them runs with the value.
+PLACEHOLDERS = {
+    "CHECKPOINT_DIR": "deploy/examples/lenet-checkpoints",
+    "--prefix DIR": "--prefix {folder}/prefix",
+    "JOB": "{folder}/click.pbtxt",
+}
+HYBRID_JOB = """
+name: "click"
+model {
+  zoo: "deepfm"
+  arg { name: "fields" value: "2" }
+  arg { name: "rows" value: "34" }
+  arg { name: "sparse" value: "1" }
+}
+data {
+  format: "csv"
+  dir: "."
+  csv {
+    train_file: "train.csv"
+    test_file: "train.csv"
+    label_column: "click"
+    positive_label: "1"
+    negative_label: "0"
+    column { name: "user" ids: 22 }
+    column { name: "item" ids: 12 }
+  }
+}
+optimizer { type: "adam" learning_rate: 0.01 }
+global_batch_size: 64
+epochs: 2
+"""
+
+
+def write_hybrid_job(folder):
+    (folder / "click.pbtxt").write_text(HYBRID_JOB, encoding="utf-8")
+    rows = (f"u{i * 7 % 20},i{i * 3 % 10},{i * 7 % 20 % 2}\n" for i in range(2000))
+    (folder / "train.csv").write_text("user,item,click\n" + "".join(rows), encoding="utf-8")
+
+
+def commands(text):
+    """The lines of the code blocks that begin with a program of the repository."""
+    for block in re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if re.match(r"(\./deploy/|build/bin/|cmake |ninja |tests/)", line):
+                yield re.sub(r"\s+#.*$", "", line)
+
+
+def run(command, folder):
+    """Exit status, seconds and the last lines of the output."""
+    for name, value in PLACEHOLDERS.items():
+        command = re.sub(rf"(?<![\w/]){re.escape(name)}\b", value.format(folder=folder), command)
+    start = time.monotonic()
+    process = subprocess.Popen(command, shell=True, cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               executable="/bin/bash")
+    server = shlex.split(command)[0].endswith("tandem-pserver")
+    try:
+        output, _ = process.communicate(timeout=SERVER_SECONDS if server else COMMAND_SECONDS_MAX)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=30)
+        status = 0 if server and process.returncode == 0 else f"{process.returncode} (stopped)"
+    return status, time.monotonic() - start, "\n".join(output.splitlines()[-12:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--skip", default="", help="commands that contain one of these are left out")
+    args = parser.parse_args()
+    skipped = [text for text in args.skip.split(",") if text]
+    failed = 0
+    print("| command | exit status | seconds |\n|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        write_hybrid_job(folder)
+        for command in commands((ROOT / "README.md").read_text(encoding="utf-8")):
+            if any(text in command for text in skipped):
+                continue
+            status, seconds, tail = run(command, folder)
+            print(f"| `{command}` | {status} | {seconds:.1f} |", flush=True)
+            if status != 0:
+                failed += 1
+                print(f"{command}:\n{tail}\n", file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
