@@ -77,7 +77,7 @@ class Job:
         def reached():
             text = "".join(p.read_text(encoding="utf-8", errors="replace")
                            for p in self.log_dir.glob("workerlog.*"))
-            return any(int(n) >= step for n in re.findall(r"step (\d+)", text))
+            return any(int(n) >= step for n in re.findall(r"\bstep=(\d+)", text))
         return wait_until(lambda: reached() or self.process.poll() is not None, seconds)
 
     def wait(self):
@@ -162,7 +162,7 @@ def drained(inputs, folder, turn):
     mode = ["--a_sync=true"] if turn % 2 else []
     job = Job(folder, inputs / "words.pbtxt",
               ["--servers=2", "--workers=2", f"--pserver_data_dir={folder}/data",
-               "--durability=logged"], ["--steps_max=2000", *mode])
+               "--durability=logged"], ["--steps_max=4000", *mode])
     job.wait_for_step(50)
     told = subprocess.run([str(BIN / "tandem"), "drain", str(job.log_dir), "--pserver=1"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -220,13 +220,15 @@ def hang(inputs, folder, flags, trainer_flags, name):
     if pid:
         os.kill(pid, signal.SIGSTOP)
     stopped = time.monotonic()
-    back = wait_until(lambda: job.pid_of(name) not in (None, pid) or job.process.poll() is not None,
-                      JOB_SECONDS_MAX)
+    wait_until(lambda: job.pid_of(name) not in (None, pid) or job.process.poll() is not None,
+               JOB_SECONDS_MAX)
     waited = time.monotonic() - stopped
+    replaced = job.pid_of(name) not in (None, pid)
     status, _ = job.wait()
     equal = job.bits() == expected
-    return (status == 0 and equal and back and waited < 2 * STEP_TIMEOUT_MS / 1000 + 3,
-            f"rc {status}, replaced after {waited:.1f} s, bits {'equal' if equal else 'differ'}", job)
+    return (status == 0 and equal and replaced and waited < 2 * STEP_TIMEOUT_MS / 1000 + 3,
+            f"rc {status}, {'replaced' if replaced else 'not replaced'} after {waited:.1f} s, "
+            f"bits {'equal' if equal else 'differ'}", job)
 
 
 def hang_pserver_mode(inputs, folder, turn):
