@@ -356,7 +356,7 @@ TEST_F(ShardTest, OptimizersOfWholeVariablesRefuseSlices) {
   Make();
   Status status = shard_->Configure(Rank(0), config).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("slice of fc_0.w: optimizer lamb needs"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("variable fc_0.w: optimizer lamb needs"));
   config.optimizer = {"sgd", {{"clip_norm", 1.0}}};
   EXPECT_EQ(shard_->Configure(Rank(0), config).status().code(), StatusCode::kInvalidArgument);
   config.optimizer = {"sgd", {{"clip_global_norm", 1.0}}};
