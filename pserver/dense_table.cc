@@ -38,9 +38,9 @@ StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config
 }
 
 Status DenseTable::Append(const SliceSpec& spec) {
-  TD_RETURN_IF_ERROR(Annotate(CheckCut(spec, optimizer_), "slice of " + spec.variable));
+  TD_RETURN_IF_ERROR(Annotate(CheckCut(spec, optimizer_), "variable " + spec.variable));
   auto update = UpdateProgram::Make(spec.variable, spec.numel, optimizer_, backend_, device_);
-  if (!update.ok()) return Annotate(update.status(), "slice of " + spec.variable);
+  if (!update.ok()) return Annotate(update.status(), "variable " + spec.variable);
   if (device_.place().kind != PlaceKind::kCpu && spec.numel > staged_numel_) {
     TD_ASSIGN_OR_RETURN(staged_,
                         backend_.AllocatePinned(static_cast<size_t>(spec.numel) * sizeof(float)));

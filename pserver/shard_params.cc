@@ -233,9 +233,25 @@ bool ShardParams::GaveAll(int trainer) const {
          (!ServesRows() || tables_->gathered(trainer) == static_cast<int>(tables_->size()));
 }
 
+std::vector<std::string> ShardParams::Lacks(int trainer) const {
+  std::vector<std::string> names;
+  for (int i = 0; i < static_cast<int>(slices_->size()); ++i) {
+    const std::string& name = slices_->spec(i).variable;
+    if (!slices_->Has(i, trainer) && (names.empty() || names.back() != name)) names.push_back(name);
+  }
+  for (int i = 0; ServesRows() && i < static_cast<int>(tables_->size()); ++i) {
+    if (!tables_->Has(i, trainer)) names.push_back(tables_->table(i).spec().variable);
+  }
+  return names;
+}
+
+bool ShardParams::GaveNothing(int trainer) const {
+  return slices_->gathered(trainer) == 0 && tables_->gathered(trainer) == 0;
+}
+
 bool ShardParams::NothingGathered() const {
   for (int r = 0; r < trainers_; ++r) {
-    if (slices_->gathered(r) != 0 || tables_->gathered(r) != 0) return false;
+    if (!GaveNothing(r)) return false;
   }
   return true;
 }

@@ -71,7 +71,10 @@ class ShardParams {
   bool IsWholeStep(const PushHead& head) const;
   void Gather(const PushHead& head, PushTicket& ticket);
   bool GaveAll(int trainer) const;
-  bool NothingGathered() const;
+  // Variables and tables of which the trainer gave nothing, or not all.
+  std::vector<std::string> Lacks(int trainer) const;
+  bool GaveNothing(int trainer) const;
+  bool NothingGathered() const;  // of all trainers
   void DropGathered(int trainer);
   // Updates with what `ranks` gave (ascending, at least one), from `version` to the next. REQUIRES:
   // GaveAll of each.

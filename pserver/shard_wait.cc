@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "common/base/step_number.h"
 #include "pserver/shard.h"
 
@@ -222,9 +223,14 @@ Status Shard::PullDeadline(const PullCall& call, Time now) const {
   }
   const std::vector<int> missing = MissingAtStep();
   const bool all = std::ssize(missing) == trainers_.size();
-  return DeadlineExceeded("pull of version %d: waiting %.1f s for %s at step %d%s [TD4007]",
+  // A client that waits for itself learns which gradient it forgot.
+  std::string lacks;
+  if (missing.size() == 1 && !params_->GaveNothing(missing[0])) {
+    lacks = ", which pushed no gradient of " + absl::StrJoin(params_->Lacks(missing[0]), ", ");
+  }
+  return DeadlineExceeded("pull of version %d: waiting %.1f s for %s at step %d%s%s [TD4007]",
                           call.query.min_version, waited, TrainerList(missing), ShownStep(version_),
-                          all ? "" : "; others arrived");
+                          lacks, all ? "" : "; others arrived");
 }
 
 std::vector<int> Shard::Awaited() const {

@@ -93,7 +93,8 @@ Status HeterMode::Distribute(Program& program, const std::vector<ParamGrad>& gra
   if (sparse.empty()) {
     return InvalidArgument(
         "mode hybrid is for networks with sparse gradients, and this one has none: without tables "
-        "there is nothing for pservers to do; hint: model argument sparse=1 or distributed=1");
+        "there is nothing for pservers to do [TD1113]; hint: model argument sparse=1 or "
+        "distributed=1");
   }
   TD_RETURN_IF_ERROR(sections_->Distribute(program, dense));
   return trains() ? tables_->Distribute(program, sparse) : OkStatus();

@@ -100,7 +100,7 @@ Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& gr
   if (sparse.empty() || dense.empty()) {
     return InvalidArgument(
         "mode hybrid is for networks with sparse and dense gradients, and this "
-        "one has %d and %d: use mode %s",
+        "one has %d and %d [TD1113]; hint: --mode=%s",
         sparse.size(), dense.size(), sparse.empty() ? "collective" : "pserver");
   }
   TD_RETURN_IF_ERROR(tables_->Distribute(program, sparse));

@@ -88,6 +88,9 @@ void CheckData(const DataConfig& data, const Origins& origins, Diagnostics* diag
         origins.Of(row.field).place,
         absl::StrFormat("%s is %d; it must be in [0, %d] [TD1104]", row.field, row.value, row.max));
   }
+  if (const Status test = CheckTestData(data); !test.ok()) {
+    diagnostics->Error(origins.Of("data").place, std::string(test.message()));
+  }
 }
 
 void CheckSamplesInStep(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {

@@ -265,7 +265,9 @@ Status Train(JobSources sources) {
   const bool elastic = job.config->strategy().elastic() || !rank.world_file.empty();
   if (rank.rank == 0) {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
-    std::fputs((job.notes + job.text + IdleCoresNote(*job.config, rank, cores)).c_str(), stderr);
+    const std::string notes =
+        IdleCoresNote(*job.config, rank, cores) + ShareNote(*job.config, rank.workers());
+    std::fputs((job.notes + job.text + notes).c_str(), stderr);
   }
   if (rank.peers_return) TD_RETURN_IF_ERROR(CheckReturn(*job.config));
   if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "absl/strings/str_join.h"
 #include "common/base/files.h"
 #include "common/strategy/text_file.h"
 #include "kernels/exec/graph_pieces.h"
@@ -16,6 +17,7 @@
 #include "trainer/job.h"
 #include "trainer/mode_options.h"
 #include "trainer/models/models.h"
+#include "trainer/reader/open.h"
 #include "trainer/sample_images.h"
 
 namespace tandem {
@@ -227,6 +229,13 @@ std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cor
       own, places, places);
 }
 
+std::string ShareNote(const JobConfig& config, int workers) {
+  if (config.strategy().pipeline() || workers * PlacesOf(config) == 1) return "";
+  return "loss and metrics of steps are of the first rank's share of each batch; those of "
+         "evaluations "
+         "are of all test data\n";
+}
+
 StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
   const DistributedStrategy& strategy = config.strategy();
   PlanOptions options;
@@ -275,6 +284,38 @@ StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_di
   return NamedSections(forward);
 }
 
+namespace {
+
+// BindFields (trainer/evaluator.h) as far as the files of the data are not needed.
+Status CheckDataNames(const Program& program, const DataConfig& data) {
+  const std::vector<std::string> fields = FieldNames(data);
+  std::vector<std::string> variables;
+  for (const Var* var : program.VarsOf(VarKind::kData)) variables.push_back(var->name);
+  const auto in = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (fields.empty()) return OkStatus();
+  for (const std::string& name : variables) {
+    if (in(fields, name)) continue;
+    return InvalidArgument(
+        "the program reads data variable \"%s\", which data of format %s do not have [TD1208]; "
+        "hint: "
+        "they have %s",
+        name, data.format(), absl::StrJoin(fields, ", "));
+  }
+  for (const std::string& name : fields) {
+    if (in(variables, name)) continue;
+    return InvalidArgument(
+        "data of format %s have a field \"%s\", but the program has no such data variable "
+        "[TD1208]; "
+        "hint: it has %s",
+        data.format(), name, variables.empty() ? "none" : absl::StrJoin(variables, ", "));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir) {
   const DistributedStrategy& strategy = config.strategy();
   const int64_t batch =
@@ -282,7 +323,9 @@ Status CheckPrograms(const JobConfig& config, const std::string& job_dir) {
   TD_ASSIGN_OR_RETURN(const ModeOptions options, ModeOptionsOf(config, RankInfo{}, ""));
   const auto mode = MakeLocalMode(options);
   TD_RETURN_IF_ERROR(PlanOptionsOf(config, 1).status());
-  return BuildPrograms(config, job_dir, batch, batch, *mode).status();
+  TD_ASSIGN_OR_RETURN(const JobPrograms programs,
+                      BuildPrograms(config, job_dir, batch, batch, *mode));
+  return SamplesInStep(config) ? OkStatus() : CheckDataNames(programs.forward, config.data());
 }
 
 }  // namespace tandem

@@ -32,6 +32,9 @@ int ThreadsOf(const JobConfig& config, const RankInfo& rank);
 // one thread; "" where nothing does.
 std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cores);
 
+// For people: of which samples the losses of steps are; "" where they are of all.
+std::string ShareNote(const JobConfig& config, int workers);
+
 // How the job wants its plans: threads of the kernels, use of oneDNN. NOT_FOUND naming an operator
 // type of mkldnn_enabled_op_types that there is not.
 StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads);
@@ -54,7 +57,7 @@ ProgramObserver DrawInto(const std::string& dir);
 StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_dir);
 
 // Builds the programs of one local trainer and forgets them: what is wrong with the model, its
-// arguments or the optimizer shows here, before anybody is started.
+// arguments, the optimizer or the names of the data shows here, before a process is started.
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir);
 
 }  // namespace tandem

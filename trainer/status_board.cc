@@ -56,7 +56,8 @@ StatusBoard::StatusBoard(Metrics& metrics, const Clock& clock, EventFile* events
       ranks_(metrics.GetGauge("tandem_ranks", "Ranks that take part")),
       step_(metrics.GetGauge("tandem_step", "Steps of the job that are done")),
       steps_wanted_(metrics.GetGauge("tandem_steps_wanted", "Steps of the whole job")),
-      loss_(metrics.GetGauge("tandem_loss", "Training loss when last reported")),
+      loss_(metrics.GetGauge(
+          "tandem_loss", "Training loss when last reported, of this rank's share of the batch")),
       eval_loss_(metrics.GetGauge("tandem_eval_loss", "Loss of the last evaluation")),
       eval_metric_(metrics.GetGauge("tandem_eval_metric", "First metric of the last evaluation")),
       checkpoint_step_(metrics.GetGauge("tandem_checkpoint_step", "Step of the last checkpoint")),
@@ -207,6 +208,9 @@ StatusDocument StatusBoard::Document() const {
       {"waiting for data", busy > 0 ? Percent(data_wait_ / busy) : "-"},
       {"last checkpoint", saved_step_ < 0 ? "none" : absl::StrFormat("step %d", saved_step_)},
   };
+  if (job_.ranks > 1) {
+    document.facts.emplace_back("training loss is of", "this rank's share of each batch");
+  }
   if (!waited_by_rank_.empty()) {
     std::vector<std::pair<int, double>> waited;
     for (const RecentSum& s : recent_waits_) {

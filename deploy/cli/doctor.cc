@@ -18,6 +18,7 @@
 #include "deploy/cli/demo_data.h"
 #include "deploy/launch/endpoints.h"
 #include "deploy/launch/process.h"
+#include "kernels/exec/cuda_module_build.h"
 
 namespace tandem::deploy {
 namespace {
@@ -126,8 +127,8 @@ Finding CheckCuda() {
   const std::string module = ProgramFolder() + "/../lib/libtandem_cuda.so";
   if (!std::filesystem::exists(module)) {
     return {"cuda", Verdict::kNote, "no CUDA module (lib/libtandem_cuda.so): CPU only",
-            "for GPUs: install CUDA 12 or newer in /usr/local/cuda, then ./deploy/build.sh "
-            "-DTANDEM_CUDA=ON"};
+            std::string("for GPUs: ") + kBuildCudaModule +
+                ", with CUDA 12 or newer in /usr/local/cuda"};
   }
   if (const std::string error = TryOpen("libcuda.so.1"); !error.empty()) {
     return {"cuda", Verdict::kNote, "module built, but no NVIDIA driver: CPU only",

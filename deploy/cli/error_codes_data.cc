@@ -123,7 +123,7 @@ std::vector<ErrorCode> MachineErrors() {
        "tandem doctor says what is missing; build with -DTANDEM_CUDA=ON, install both from one "
        "build; --place=cpu",
        "the CUDA module cannot be opened: libtandem_cuda.so: cannot open shared object file "
-       "[TD5001]"},
+       "[TD5001]; hint: ./deploy/build.sh -DTANDEM_CUDA=ON --target tandem_cuda, or --place=cpu"},
       {5002, "no such device", "the machine shows fewer CUDA devices than the job asks for",
        "no driver; CUDA_VISIBLE_DEVICES; a container without devices",
        "nvidia-smi; tandem doctor; --place=cpu",

@@ -13,8 +13,9 @@ std::vector<ErrorCode> FlagErrors() {
        "unknown command \"dmeo\" [TD1001]"},
       {1002, "unknown flag", "the program or command has no flag of this name",
        "a slip of the pen; a flag of the trainer that is given to tandemrun without -- before it",
-       "PROGRAM --help lists its flags; fields of the job go behind --, as in tandemrun ... -- "
-       "--epochs=3",
+       "PROGRAM --help lists its flags; tandemrun takes fields of the job too (--epochs=3), and "
+       "other "
+       "flags of tandem-trainer after --",
        "unknown flag \"--sevrers\" [TD1002]"},
       {1003, "a flag without its value", "the flag stands for nothing without a value",
        "the flag is last in the line, or \"=\" was left out", "--flag=VALUE; --help says which",
@@ -46,7 +47,7 @@ std::vector<ErrorCode> FlagErrors() {
        "etcd://HOST:PORT/PREFIX",
        "address \"here\": expected HOST:PORT [TD1009]"},
       {1010, "more than the command takes", "nobody would read what stands there",
-       "arguments of the trainer without -- before them; a space inside a value; a value for a "
+       "flags of the trainer without -- before them; a space inside a value; a value for a "
        "flag "
        "that has none",
        "leave it away, or put -- before it; --help says what the command takes",
@@ -55,6 +56,14 @@ std::vector<ErrorCode> FlagErrors() {
        "a part was left out; a character that is not allowed",
        "as the message shows it; --help has an example",
        "--straggler: expected RANK:FACTOR as in 3:2.5, got \"x\" [TD1011]"},
+      {1012, "a port of the status pages is taken",
+       "with --status_port each process of the job serves a page on a port: the first trainer on "
+       "the first, then the other trainers, then the pservers",
+       "another job with this --status_port; a service that has one of the ports",
+       "another --status_port; ss -ltnp shows who listens",
+       "--status_port: 127.0.0.1:8000, where trainer 0 would show its page, is taken [TD1012]; "
+       "hint: "
+       "another --status_port, with 2 free ports from there on"},
   };
 }
 
@@ -103,6 +112,26 @@ std::vector<ErrorCode> SettingErrors() {
        "write the path that is meant, as in --strategy.localsgd_configs.k_steps=4",
        "\"k_steps\" is the name of several settings [TD1110]; write one of: "
        "strategy.a_sync_configs.k_steps, strategy.localsgd_configs.k_steps"},
+      {1111, "no test data", "a job evaluates at its end, and the job names no data for that",
+       "test_file, test_list or test_share was left out",
+       "name a file with test_file, or where the format has it a share with test_share",
+       "data.csv: there are no test data, on which a job evaluates at its end [TD1111]; hint: set "
+       "test_file"},
+      {1112, "no loss", "training minimises one number, which the program names as its loss",
+       "no loss: in the program file; a loss of each sample instead of their mean",
+       "loss: \"VARIABLE\" of a variable f32[1]; op mean makes one number of many",
+       "program \"\": loss \"losses\" is f32[64,1], expected f32[1] [TD1112]; hint: take its mean "
+       "with "
+       "op mean"},
+      {1113, "mode hybrid for a network of one kind of gradients",
+       "hybrid keeps tables with sparse gradients on pservers and reduces dense gradients among "
+       "the "
+       "ranks: a network needs both",
+       "a network without tables (an image classifier); tables that are dense (sparse=0)",
+       "--mode=collective without sparse gradients, --mode=pserver without dense ones; model "
+       "argument sparse=1 or distributed=1",
+       "mode hybrid is for networks with sparse and dense gradients, and this one has 0 and 4 "
+       "[TD1113]; hint: --mode=collective"},
   };
 }
 

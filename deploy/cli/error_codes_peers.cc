@@ -108,6 +108,29 @@ std::vector<ErrorCode> ServerStateErrors() {
        "step N when the version is N",
        "trainer 0 pushes for step 8, this server is at step 6: was it restored from an older "
        "checkpoint? [TD4015]"},
+      {4025, "a server does not answer a call",
+       "the server answered before, and this call got no answer in the time that the client waits",
+       "the server was killed and did not come back; its host is gone or stopped",
+       "tandem status --pservers=LIST; the server's log; start it again at its address with its "
+       "data folder, and the client's calls go on",
+       "pserver 0 (127.0.0.1:7000): no answer for 62.0 s [TD4025]"},
+      {4026, "a step without all its gradients",
+       "in sync mode servers update parameters once each trainer pushed all variables and tables; "
+       "this trainer asked for the update and had not pushed all",
+       "a parameter without a gradient (grad is None in PyTorch) was left out of the push",
+       "push the named variables too: zeros where there is no gradient, no rows for a table",
+       "step 0 of sync mode cannot be done: no gradient of \"fc.b\" was pushed [TD4026]; hint: "
+       "push "
+       "all configured variables and tables, zeros or no rows where there is no gradient"},
+      {4027, "threads of the trainer slow servers of its host",
+       "OpenMP threads of PyTorch wait for work by spinning; a server on the same host lacks those "
+       "processors",
+       "a Python trainer and its servers on one host, without OMP_WAIT_POLICY=passive",
+       "start Python with OMP_WAIT_POLICY=passive (tandemrun does so for its own trainers), or "
+       "with "
+       "OMP_NUM_THREADS=1",
+       "2 OpenMP threads of torch spin while they wait, which slows pserver 127.0.0.1:7000 on this "
+       "host [TD4027]; hint: start Python with OMP_WAIT_POLICY=passive"},
   };
 }
 

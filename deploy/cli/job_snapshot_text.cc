@@ -94,7 +94,12 @@ std::string VariablesText(const JobSnapshot& now) {
                     v.table ? std::to_string(v.rows_extended) : "-",
                     absl::StrFormat("%.2f", bytes / 1e6), absl::StrJoin(v.servers, ",")});
   }
-  return TableText(rows);
+  const bool tables = std::any_of(now.variables.begin(), now.variables.end(),
+                                  [](const auto& row) { return row.second.table; });
+  return TableText(rows) +
+         (tables ? "EXTENDED: rows with all their values; with accessor=ctr other rows have their "
+                   "first value alone\n"
+                 : "");
 }
 
 std::string StatusJson(const JobSnapshot& now) {

@@ -22,7 +22,7 @@ StatusOr<int> RunJob(const JobLaunch& launch) {
   if (!launch.trainer_bin.empty()) line.push_back("--trainer_bin=" + launch.trainer_bin);
   line.insert(line.end(), {"--", "--result_json=" + launch.ResultFile()});
   line.insert(line.end(), launch.trainer_args.begin(), launch.trainer_args.end());
-  TD_ASSIGN_OR_RETURN(const ParsedArgs parsed, ParseArgs(LaunchFlags(), line));
+  TD_ASSIGN_OR_RETURN(const ParsedArgs parsed, ParseLaunchArgs(line));
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(parsed, ProgramFolder()));
   const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));

@@ -1,13 +1,18 @@
-# What `cmake --install build --prefix DIR` puts there: the programs with what runs them as services,
-# the C++ client for find_package(Tandem), and the Python client. Each component is a Debian package
-# (TandemPackages.cmake), but the CUDA module: its libraries are not Debian's.
+# `cmake --install build --prefix DIR` installs the programs with what runs them as services (component
+# tandem), the C++ client for find_package(Tandem) (dev), the Python client (python) and the CUDA module
+# (cuda) where it was built. Target tandem_programs builds all but the module. Each component is a Debian
+# package (TandemPackages.cmake), but the CUDA module: its libraries are not Debian's.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # packages need no tests
 install(TARGETS tandem-pserver tandem-trainer tandemrun tandem
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tandem)
+# deploy/quickstart.sh does not build the module, which takes minutes.
 if(TARGET tandem_cuda)
-  install(TARGETS tandem_cuda LIBRARY DESTINATION lib COMPONENT cuda)
+  install(TARGETS tandem_cuda LIBRARY DESTINATION lib COMPONENT cuda OPTIONAL)
+  install(CODE "if(NOT EXISTS \"$<TARGET_FILE:tandem_cuda>\")
+    message(\"-- Not built, so not installed: $<TARGET_FILE_NAME:tandem_cuda>; ./deploy/build.sh --target tandem_cuda builds it\")
+  endif()" COMPONENT cuda)
 endif()
 install(FILES deploy/systemd/tandem-pserver@.service deploy/systemd/tandem-trainer@.service
   DESTINATION lib/systemd/system COMPONENT tandem)

@@ -14,14 +14,25 @@ std::string WhatHappened(const Failure& failure) {
   return failure.exit.Text();
 }
 
-// What to do next, by the meaning of the code (common/base/status.h).
-const char* Hint(const Failure& failure) {
+// The last hint that the process wrote; empty: none.
+std::string OwnHint(const Failure& failure) {
+  constexpr std::string_view kMark = "hint: ";
+  for (size_t i = failure.last_lines.size(); i-- > 0;) {
+    if (failure.last_lines[i].starts_with(kMark)) return failure.last_lines[i].substr(kMark.size());
+  }
+  return "";
+}
+
+// What to do next: what the process said, or else by the meaning of its code
+// (common/base/status.h).
+std::string Hint(const Failure& failure) {
   if (failure.stuck) return "--grace_s=SECONDS gives it more time to end";
   if (failure.exit.signal == SIGKILL) {
     return "SIGKILL comes from outside: a person, a job scheduler, or the kernel on memory "
            "shortage";
   }
   if (failure.exit.signal != 0) return "a crash is a bug of the program; please report it";
+  if (std::string own = OwnHint(failure); failure.exit.code != 0 && !own.empty()) return own;
   switch (failure.exit.code) {
     case kExitUsage:
       return "a flag, a knob or the job file is wrong; the message above names it";

@@ -26,24 +26,45 @@ const FlagSpec* Find(const std::vector<FlagSpec>& table, const std::string& name
   return nullptr;
 }
 
-Status UnknownFlag(const std::vector<FlagSpec>& table, const std::string& name) {
+Status UnknownFlag(const std::vector<FlagSpec>& table, const std::string& name,
+                   const HandedOn* handed_on) {
   std::vector<std::string> known;
   for (const FlagSpec& spec : table) {
     for (std::string& n : NamesOf(spec)) known.push_back("--" + n);
   }
-  return InvalidArgument("unknown flag \"--%s\" [TD1002]%s", name, HintText("--" + name, known));
+  std::string hint = HintText("--" + name, known);
+  if (hint.empty() && handed_on != nullptr) {
+    for (const std::string& n : handed_on->names) known.push_back("--" + n);
+    hint = HintText("--" + name, known);
+    if (hint.empty()) hint = "; hint: " + handed_on->otherwise;
+  }
+  return InvalidArgument("unknown flag \"--%s\" [TD1002]%s", name, hint);
+}
+
+// A flag that `handed_on` takes: its value must stand in it, for where it ends is not known here.
+Status HandOn(const std::string& spelled, const std::string& name, const std::string& arg,
+              ParsedArgs& parsed) {
+  if (spelled.size() == arg.size()) {
+    return InvalidArgument(
+        "%s: a field of the job or a knob needs a value [TD1003]; hint: --%s=VALUE", spelled, name);
+  }
+  parsed.after_dashes.push_back("--" + name + arg.substr(spelled.size()));
+  return OkStatus();
 }
 
 // Reads args[at], a flag, and its value, which may be args[at + 1]; leaves `at` on the last used.
 Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::string>& args,
-                 size_t& at, ParsedArgs& parsed) {
+                 const HandedOn* handed_on, size_t& at, ParsedArgs& parsed) {
   const std::string& arg = args[at];
   const size_t equals = arg.find('=');
   const std::string spelled = arg.substr(0, equals);
   std::string name = spelled.substr(spelled.find_first_not_of('-'));
   std::replace(name.begin(), name.end(), '-', '_');
   const FlagSpec* spec = Find(table, name);
-  if (spec == nullptr) return UnknownFlag(table, name);
+  if (spec == nullptr && handed_on != nullptr && handed_on->takes(name)) {
+    return HandOn(spelled, name, arg, parsed);
+  }
+  if (spec == nullptr) return UnknownFlag(table, name, handed_on);
 
   ParsedArgs::Value value{"true", spelled};
   if (equals != std::string::npos) {
@@ -100,11 +121,11 @@ StatusOr<double> ParsedArgs::GetDouble(const std::string& name, double fallback,
 }
 
 StatusOr<ParsedArgs> ParseArgs(const std::vector<FlagSpec>& table,
-                               const std::vector<std::string>& args) {
+                               const std::vector<std::string>& args, const HandedOn* handed_on) {
   ParsedArgs parsed;
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i] == "--") {
-      parsed.after_dashes.assign(args.begin() + i + 1, args.end());
+      parsed.after_dashes.insert(parsed.after_dashes.end(), args.begin() + i + 1, args.end());
       break;
     }
     // "-" alone names standard input or output.
@@ -113,7 +134,7 @@ StatusOr<ParsedArgs> ParseArgs(const std::vector<FlagSpec>& table,
       parsed.positional.push_back(args[i]);
       continue;
     }
-    TD_RETURN_IF_ERROR(ParseFlag(table, args, i, parsed));
+    TD_RETURN_IF_ERROR(ParseFlag(table, args, handed_on, i, parsed));
   }
   return parsed;
 }

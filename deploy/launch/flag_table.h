@@ -3,6 +3,7 @@
 // (gflags knows neither aliases nor hints, and its flags are process-wide.)
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,7 +27,7 @@ struct ParsedArgs {
   };
   std::map<std::string, Value> flags;     // by FlagSpec::name
   std::vector<std::string> positional;    // in order
-  std::vector<std::string> after_dashes;  // what stood after "--"
+  std::vector<std::string> after_dashes;  // what stood after "--"; first, what was handed on
 
   bool Has(const std::string& name) const { return flags.count(name) > 0; }
   // The value, or `fallback` when the flag was not given.
@@ -38,9 +39,18 @@ struct ParsedArgs {
                              double max) const;
 };
 
+// Flags of another program that may stand before "--".
+struct HandedOn {
+  std::function<bool(const std::string& name)> takes;  // name: with underscores
+  std::vector<std::string> names;                      // for did-you-mean
+  std::string otherwise;  // hint where a flag is of neither program and near to none
+};
+
 // INVALID_ARGUMENT, naming the argument, when a flag is unknown, given twice, or lacks its value.
+// A flag that is not in the table and that `handed_on` takes goes to after_dashes.
 StatusOr<ParsedArgs> ParseArgs(const std::vector<FlagSpec>& table,
-                               const std::vector<std::string>& args);
+                               const std::vector<std::string>& args,
+                               const HandedOn* handed_on = nullptr);
 
 // One line a flag, for --help.
 std::string FlagHelp(const std::vector<FlagSpec>& table);

@@ -6,6 +6,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "collective/rendezvous_url.h"
+#include "common/strategy/setting_names.h"
+#include "proto/job.pb.h"
 
 namespace tandem::deploy {
 namespace {
@@ -312,6 +314,15 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"help", "", "", "print this"},
   };
   return kFlags;
+}
+
+StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args) {
+  const auto& job = *JobConfig::descriptor();
+  const HandedOn to_trainer{
+      .takes = [&job](const std::string& name) { return IsSetting(job, name); },
+      .names = SettingNames(job),
+      .otherwise = "flags of tandem-trainer go after --: tandemrun ... job.pbtxt -- --FLAG=VALUE"};
+  return ParseArgs(LaunchFlags(), args, &to_trainer);
 }
 
 StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,

@@ -70,8 +70,11 @@ StatusOr<ServerSettings> ReadServerSettings(const std::string& path,
                                             const std::vector<std::string>& args,
                                             const std::map<std::string, std::string>& environment);
 
-// The table behind --help.
+// The table of --help.
 const std::vector<FlagSpec>& LaunchFlags();
+
+// ParseArgs of a command line of tandemrun: fields of the job may stand before "--", too.
+StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args);
 
 // `program_folder`: where tandem-pserver and tandem-trainer are, unless flags say otherwise.
 // INVALID_ARGUMENT (a usage error) names what contradicts what. Reads the job file.

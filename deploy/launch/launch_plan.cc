@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "common/base/files.h"
+#include "common/base/ports.h"
 #include "common/rpc/certificates.h"
 #include "deploy/launch/job_record.h"
 
@@ -139,7 +140,8 @@ Status AddStatusPages(int first_port, LaunchPlan& plan) {
             "process",
             first_port);
       }
-      const std::string address = absl::StrFormat("127.0.0.1:%d", port++);
+      p.status_port = port++;
+      const std::string address = absl::StrFormat("127.0.0.1:%d", p.status_port);
       p.argv.push_back("--admin_listen=" + address);
       p.status_page = "http://" + address + "/";
     }
@@ -381,8 +383,21 @@ std::string Describe(const LaunchPlan& plan) {
   return text;
 }
 
+Status CheckStatusPorts(const LaunchPlan& plan) {
+  for (const ProcessPlan& p : plan.processes) {
+    if (p.status_page.empty() || BindPort("127.0.0.1", p.status_port).ok()) continue;
+    return Unavailable(
+        "--status_port: 127.0.0.1:%d, where %s would show its page, is taken [TD1012]; hint: "
+        "another "
+        "--status_port, with %d free ports from there on",
+        p.status_port, p.Name(), plan.processes.size());
+  }
+  return OkStatus();
+}
+
 Status PrepareFiles(const LaunchPlan& plan) {
   TD_RETURN_IF_ERROR(CheckFolderFree(plan.log_dir));
+  TD_RETURN_IF_ERROR(CheckStatusPorts(plan));
   std::error_code error;
   std::filesystem::create_directories(plan.log_dir, error);
   if (error) return FileError(plan.log_dir, "cannot be made", error.value());

@@ -25,6 +25,7 @@ struct ProcessPlan {
   Environment env;  // what is added to the launcher's own environment
   std::string log_file;
   std::string status_page;  // "http://127.0.0.1:8080/"; empty: none
+  int status_port = 0;      // of status_page
   bool can_return = false;  // started again, it takes up where it was killed
 
   const char* Kind() const { return heter ? "heter worker" : RoleName(role); }

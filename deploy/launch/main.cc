@@ -17,7 +17,8 @@ constexpr char kUsage[] =
     "  tandemrun --servers=2 --workers=2 job.pbtxt          parameters on 2 pservers\n"
     "  tandemrun --mode=collective --nproc=2 job.pbtxt      gradients reduced among 2 ranks\n"
     "  tandemrun --mode=local job.pbtxt                     one process\n"
-    "  ... job.pbtxt -- --epochs=3                          arguments of tandem-trainer after --\n"
+    "  ... job.pbtxt --epochs=3                             fields of the job (proto/job.proto)\n"
+    "  ... job.pbtxt -- --log_format=json                   flags of tandem-trainer after --\n"
     "\n";
 
 // That of the first process that has one: the first trainer's.
@@ -51,7 +52,7 @@ StatusOr<int> Launch(const ParsedArgs& args) {
 
 int Main(int argc, char** argv) {
   const StatusOr<ParsedArgs> args =
-      ParseArgs(LaunchFlags(), std::vector<std::string>(argv + 1, argv + argc));
+      ParseLaunchArgs(std::vector<std::string>(argv + 1, argv + argc));
   if (!args.ok()) {
     std::fputs(ErrorText("tandemrun", args.status()).c_str(), stderr);
     return kExitUsage;

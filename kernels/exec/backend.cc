@@ -4,6 +4,7 @@
 
 #include "common/base/huge_pages.h"
 #include "common/base/library.h"
+#include "kernels/exec/cuda_module_build.h"
 
 namespace tandem {
 namespace {
@@ -12,8 +13,8 @@ StatusOr<const BackendModule*> Open(const std::string& path) {
   const auto library =
       OpenLibrary(path.empty() ? LibraryPlaces("libtandem_cuda.so") : std::vector{path});
   if (!library.ok()) {
-    return Unavailable("the CUDA module cannot be opened: %s [TD5001]",
-                       std::string(library.status().message()));
+    return Unavailable("the CUDA module cannot be opened: %s [TD5001]; hint: %s, or --place=cpu",
+                       std::string(library.status().message()), kBuildCudaModule);
   }
   const auto symbol = FindSymbol(*library, "tandem_backend_module");
   TD_RETURN_IF_ERROR(Annotate(symbol.status(), path + " is not a Tandem module"));

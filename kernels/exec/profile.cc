@@ -47,12 +47,31 @@ double Key(const ProfileRow& row, ProfileOrder order) {
 }
 
 // A rate in 1e9 per second and its share of the peak (0: not known), 17 columns wide; blank where
-// there is none.
+// there is none. A share above the peak is no share.
 std::string Share(double amount, double seconds, double peak) {
   if (amount <= 0 || seconds <= 0) return std::string(17, ' ');
   const double rate = amount / seconds;
   if (peak <= 0) return absl::StrFormat(" %8.1f %7s", rate / 1e9, "");
+  if (rate > peak) return absl::StrFormat(" %8.1f %7s", rate / 1e9, ">100%");
   return absl::StrFormat(" %8.1f %6.1f%%", rate / 1e9, 100 * rate / peak);
+}
+
+// Why shares are missing; "" where none is.
+std::string NoShareText(const std::vector<ProfileRow>& rows, const MachinePeak& peak) {
+  bool flops = false, bytes = false;
+  for (const ProfileRow& row : rows) {
+    if (row.lane != Lane::kCompute || row.total <= 0) continue;
+    flops |= peak.flops > 0 && row.flops > peak.flops * row.total;
+    bytes |= peak.bytes > 0 && row.bytes > peak.bytes * row.total;
+  }
+  std::string text;
+  if (flops) {
+    text += absl::StrFormat(
+        "peak unreliable (measured while %d other threads ran): operators computed faster\n",
+        peak.others);
+  }
+  if (bytes) text += "GB/s above the peak: the data were in caches, or the peak is unreliable\n";
+  return text;
 }
 
 std::string Rates(const ProfileRow& row, const MachinePeak& peak) {
@@ -173,7 +192,7 @@ std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak&
   }
   text += absl::StrFormat("times in ms; peak of this machine: %.1f GFLOP/s, %.1f GB/s copied\n",
                           peak.flops / 1e9, peak.bytes / 1e9);
-  return text;
+  return text + NoShareText(rows, peak);
 }
 
 namespace {

@@ -81,7 +81,8 @@ enum class ProfileOrder : uint8_t { kTotal, kCalls, kMax, kMin, kAverage };
 std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool detail);
 
 // The columns of Paddle's profiler (Event, Calls, Total, Min., Max., Ave., Ratio.), times in ms, of
-// each row the operations and the bytes a second, each with its share of `peak`.
+// each row the operations and the bytes a second, each with its share of `peak`, or why there is
+// none.
 std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak);
 
 // How much of communication is hidden behind other work.

@@ -175,8 +175,18 @@ StatusOr<std::vector<ParamGrad>> Differentiator::Run(float loss_scale) {
     return NotFound("program \"%s\": loss \"%s\" is no variable [TD1205]%s", program_.name,
                     program_.loss, OrVariableMeant(program_, program_.loss));
   }
-  if (loss == nullptr || loss->desc != TensorDesc{DType::kF32, {1}}) {
-    return FailedPrecondition("program \"%s\" has no loss of shape [1] to minimise", program_.name);
+  if (loss == nullptr) {
+    return FailedPrecondition(
+        "program \"%s\" names no loss to minimise [TD1112]; hint: loss: \"VARIABLE\" names a "
+        "variable "
+        "f32[1], such as the output of op mean",
+        program_.name);
+  }
+  if (loss->desc != TensorDesc{DType::kF32, {1}}) {
+    return FailedPrecondition(
+        "program \"%s\": loss \"%s\" is %s, expected f32[1] [TD1112]; hint: take its mean with op "
+        "mean",
+        program_.name, program_.loss, ToString(loss->desc));
   }
   FindNeeded();
   if (!needed_.contains(program_.loss)) {

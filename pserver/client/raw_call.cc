@@ -60,7 +60,7 @@ Status RawCall::Explain(const grpc::Status& status) const {
                ? FromGrpc(status)
                : Annotate(FromGrpc(status), absl::StrFormat("attempt %d", retries_.attempts()));
   }
-  return DeadlineExceeded("no answer for %.1f s%s", Seconds(SteadyNow() - start_),
+  return DeadlineExceeded("no answer for %.1f s [TD4025]%s", Seconds(SteadyNow() - start_),
                           last_error_.empty() ? "" : "; before that: " + last_error_);
 }
 

@@ -24,6 +24,8 @@ SCREENS = ("                         pserver (sync)", "JobConfig (file, environm
 # Commands that are not run here -> where they are, or why nowhere.
 ELSEWHERE = {
     r"\./deploy/(quickstart|test)\.sh$": "they build everything; the second runs this",
+    r"cmake --install ": "install_test, quickstart_test",
+    r"PYTHONPATH=build/python .*torch_client\.py ": "torch_client_test, with servers",
     r"build/bin/tandem bench knobs ": "minutes of measuring; knob_bench_test",
     r"build/bin/tandem-pserver ": "a server that stays; install_test, with a client",
     r"cpack |sudo apt-get install ": "packages_test",

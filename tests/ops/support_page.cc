@@ -1,5 +1,6 @@
 #include "tests/ops/support_page.h"
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 
@@ -8,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "kernels/ops/op.h"
 #include "tests/ops/module.h"
+#include "tests/ops/op_cases.h"
 
 namespace tandem::optest {
 namespace {
@@ -17,7 +19,8 @@ constexpr const char* kHead =
     "\n"
     "Written by tests/ops/support_test.cc from the definitions in `kernels/ops`; the test fails\n"
     "when the page is out of date. Implementations stand in the order in which they are asked;\n"
-    "the first that serves a case runs.\n"
+    "the first that serves a case runs. Types of inputs are those with which `tests/ops` tests an\n"
+    "operator; f16 and bf16 are what `amp` makes of f32. Types and shapes of outputs follow.\n"
     "\n"
     "The CUDA kernels are compiled with every build and have never been run on a device: see\n"
     "`tests/gpu/run.sh`. What they compute is held against the CPU's reference loops by\n"
@@ -43,14 +46,39 @@ std::string Text(const Attr& attr) {
   return std::visit(Visitor{}, attr);
 }
 
-std::string Slots(const std::vector<SlotDef>& slots) {
-  const auto add = [](std::string* out, const SlotDef& slot) {
+// Types of each input slot in the rows of the test bench, by operator: "f32 or f16".
+using InputTypes = std::map<std::string, std::vector<std::string>>;
+
+InputTypes TypesOfInputs() {
+  std::map<std::string, std::vector<std::set<DType>>> found;
+  for (const OpCase& row : AllCases()) {
+    std::vector<std::set<DType>>& slots = found[row.op];
+    slots.resize(std::max(slots.size(), row.inputs.size()));
+    for (size_t i = 0; i < row.inputs.size(); ++i) {
+      for (const Draw& draw : row.inputs[i]) slots[i].insert(draw.desc.dtype);
+    }
+  }
+  InputTypes types;
+  const auto add = [](std::string* out, DType type) { absl::StrAppend(out, Name(type)); };
+  for (const auto& [op, slots] : found) {
+    for (const std::set<DType>& slot : slots) types[op].push_back(absl::StrJoin(slot, " or ", add));
+  }
+  return types;
+}
+
+// `types`: of each slot, or fewer.
+std::string Slots(const std::vector<SlotDef>& slots, const std::vector<std::string>& types) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const SlotDef& slot = slots[i];
+    const std::string type = i < types.size() && !types[i].empty() ? " " + types[i] : "";
     const char* arity = slot.arity == Arity::kOptional ? " (optional)"
                         : slot.arity == Arity::kMany   ? " (any number)"
                                                        : "";
-    absl::StrAppend(out, slot.name, arity, slot.shape_only ? " (its shape alone)" : "");
-  };
-  return slots.empty() ? "none" : absl::StrJoin(slots, ", ", add);
+    texts.push_back(
+        absl::StrCat(slot.name, type, arity, slot.shape_only ? " (its shape alone)" : ""));
+  }
+  return texts.empty() ? "none" : absl::StrJoin(texts, ", ");
 }
 
 // "Out over X": what may share memory.
@@ -74,10 +102,10 @@ std::string Row(const OpDef& def, const std::set<std::string>& cuda) {
                       def.grad != nullptr ? "yes" : "no", " | ", Inplace(def), " |\n");
 }
 
-std::string Section(const OpDef& def) {
+std::string Section(const OpDef& def, const std::vector<std::string>& types) {
   std::string text = absl::StrCat("\n## ", def.type, "\n\n", def.doc, "\n\n");
-  absl::StrAppend(&text, "- inputs: ", Slots(def.inputs), "\n");
-  absl::StrAppend(&text, "- outputs: ", Slots(def.outputs), "\n");
+  absl::StrAppend(&text, "- inputs: ", Slots(def.inputs, types), "\n");
+  absl::StrAppend(&text, "- outputs: ", Slots(def.outputs, {}), "\n");
   for (const AttrDef& attr : def.attrs) {
     absl::StrAppend(&text, "- `", attr.name, "` (", Text(attr.default_value), "): ", attr.doc,
                     "\n");
@@ -107,7 +135,8 @@ std::string WithoutCudaKernel(std::string_view op) {
 std::string SupportPage(const std::set<std::string>& cuda) {
   std::string page = kHead;
   for (const OpDef* def : AllOps()) page += Row(*def, cuda);
-  for (const OpDef* def : AllOps()) page += Section(*def);
+  InputTypes types = TypesOfInputs();
+  for (const OpDef* def : AllOps()) page += Section(*def, types[def->type]);
   return page;
 }
 

@@ -13,9 +13,18 @@
 namespace tandem {
 namespace {
 
-constexpr const char* kWhatToDo =
-    "apt-get install dataset-fashion-mnist puts the files into /usr/share/datasets/fashion-mnist; "
-    "or name your own folder with --data=DIR";
+constexpr std::string_view kFashionMnist = "/usr/share/datasets/fashion-mnist";
+
+// What to do about a folder that lacks something. Only Fashion-MNIST's own folder has a package.
+std::string HintFor(const std::string& dir) {
+  std::string_view folder = dir;
+  while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
+  if (folder == kFashionMnist) {
+    return "; hint: apt-get install dataset-fashion-mnist, or name your own folder with "
+           "--data.dir=DIR";
+  }
+  return "; hint: name the folder that holds the four idx files with --data.dir=DIR";
+}
 
 class Mnist final : public Dataset {
  public:
@@ -78,21 +87,20 @@ StatusOr<std::string> FindFile(const std::string& dir, const std::string& base) 
   for (const std::string& path : {plain, plain + ".gz"}) {
     if (Exists(path)) return path;
   }
-  return NotFound("%s: neither this file nor %s.gz is there [TD2001]; %s", plain, base, kWhatToDo);
+  return NotFound("%s: neither this file nor %s.gz is there [TD2001]%s", plain, base, HintFor(dir));
 }
 
 Status CheckOptions(const MnistOptions& options) {
   struct stat st;
   if (options.dir.empty())
-    return InvalidArgument("no data folder was named [TD2001]; %s", kWhatToDo);
+    return InvalidArgument("no data folder was named [TD2001]%s", HintFor(options.dir));
   if (stat(options.dir.c_str(), &st) != 0) {
     const int error = errno;
     if (error == EACCES) return PermissionDenied("%s: %s", options.dir, ErrnoText(error));
-    return NotFound("%s: no such data folder [TD2001]; %s", options.dir, kWhatToDo);
+    return NotFound("%s: no such data folder [TD2001]%s", options.dir, HintFor(options.dir));
   }
   if (!S_ISDIR(st.st_mode)) {
-    return NotFound("%s: is no folder [TD2001]; the folder with the four idx files is wanted",
-                    options.dir);
+    return NotFound("%s: is no folder [TD2001]%s", options.dir, HintFor(options.dir));
   }
   if (options.image_dtype != DType::kF32 && options.image_dtype != DType::kU8) {
     return InvalidArgument("%s: images come as f32 or u8, not as %s", options.dir,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/strings/str_split.h"
 #include "common/base/nearest.h"
 #include "proto/job.pb.h"
 #include "trainer/reader/cifar.h"
@@ -68,11 +69,15 @@ RecordFiles FilesOf(const DataConfig& data, const Config& config, const std::str
   return files;
 }
 
+Status NoTestData(const std::string& format, const char* fields) {
+  return InvalidArgument(
+      "data.%s: there are no test data, on which a job evaluates at its end [TD1111]; hint: set %s",
+      format, fields);
+}
+
 StatusOr<TrainAndTest> Opened(const char* format, StatusOr<TrainAndTest> data, bool with_test) {
   if (!data.ok()) return Annotate(data.status(), std::string("data.") + format);
-  if (with_test && data->test == nullptr) {
-    return InvalidArgument("data.%s: no test data; set test_file or test_share", format);
-  }
+  if (with_test && data->test == nullptr) return NoTestData(format, "test_file or test_share");
   return data;
 }
 
@@ -227,11 +232,19 @@ StatusOr<TrainAndTest> PlainText(const DataConfig& config, const std::string& di
 struct FormatRow {
   const char* name;
   StatusOr<TrainAndTest> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
+  const char* fields;  // between spaces; "" where the job names them
 };
-constexpr FormatRow kFormats[] = {
-    {"mnist", Mnist},       {"csv", CsvFiles},      {"skipgram", SkipGramText}, {"text", PlainText},
-    {"cifar10", Cifar},     {"synthetic", MadeUp},  {"criteo", Criteo},         {"libsvm", LibSvm},
-    {"tfrecord", Examples}, {"recordio", Examples}, {"images", Images}};
+constexpr FormatRow kFormats[] = {{"mnist", Mnist, "img label"},
+                                  {"csv", CsvFiles, "ids label"},
+                                  {"skipgram", SkipGramText, "center target label"},
+                                  {"text", PlainText, "ids label"},
+                                  {"cifar10", Cifar, "img label"},
+                                  {"synthetic", MadeUp, "img label"},
+                                  {"criteo", Criteo, "ids label"},
+                                  {"libsvm", LibSvm, "ids values label"},
+                                  {"tfrecord", Examples, ""},
+                                  {"recordio", Examples, ""},
+                                  {"images", Images, "img label"}};
 
 }  // namespace
 
@@ -239,6 +252,41 @@ std::vector<std::string> DataFormats() {
   std::vector<std::string> names;
   for (const FormatRow& row : kFormats) names.emplace_back(row.name);
   return names;
+}
+
+Status CheckTestData(const DataConfig& config) {
+  const auto lacks = [](const auto& files) {
+    return files.test_file().empty() && files.test_share() == 0;
+  };
+  const std::string& format = config.format();
+  const bool messages = format == "tfrecord" || format == "recordio";
+  if ((format == "criteo" && lacks(config.criteo())) ||
+      (format == "libsvm" && lacks(config.libsvm())) || (messages && lacks(config.examples()))) {
+    return NoTestData(messages ? "examples" : format, "test_file or test_share");
+  }
+  if (format == "csv" && config.csv().test_file().empty()) return NoTestData(format, "test_file");
+  if (format == "images" && config.images().test_list().empty()) {
+    return NoTestData(format, "test_list");
+  }
+  return OkStatus();
+}
+
+std::vector<std::string> FieldNames(const DataConfig& config) {
+  const std::string& format = config.format();
+  if (format == "tfrecord" || format == "recordio") {
+    std::vector<std::string> names;
+    for (const ExampleFeatureConfig& feature : config.examples().feature()) {
+      names.push_back(feature.field().empty() ? feature.name() : feature.field());
+    }
+    return names;
+  }
+  if (format == "criteo" && config.criteo().numbers() == CriteoConfig::DENSE) {
+    return {"ids", "dense", "label"};
+  }
+  for (const FormatRow& row : kFormats) {
+    if (format == row.name) return absl::StrSplit(row.fields, ' ');
+  }
+  return {};
 }
 
 StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::string& dir) {
@@ -266,6 +314,7 @@ StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job
                                 bool with_test, bool raw_images) {
   const bool relative = !config.dir().empty() && config.dir()[0] != '/';
   const std::string dir = relative ? job_dir + config.dir() : config.dir();
+  if (with_test) TD_RETURN_IF_ERROR(CheckTestData(config));
   if (raw_images && config.format() == "images") return ImageLists(config, dir, with_test, true);
   for (const FormatRow& row : kFormats) {
     if (config.format() != row.name) continue;

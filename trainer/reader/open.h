@@ -18,6 +18,13 @@ struct ImageListOptions;
 // "mnist", "csv", ...: what data.format may be.
 std::vector<std::string> DataFormats();
 
+// Names of the fields that samples of the job's format have, in their order; empty for a format
+// that there is not.
+std::vector<std::string> FieldNames(const DataConfig& config);
+
+// Whether the job names data to evaluate on. INVALID_ARGUMENT naming the field that is not set.
+Status CheckTestData(const DataConfig& config);
+
 // `job_dir`: where relative paths of the job begin. The test data is opened only `with_test`.
 // `raw_images`: of format "images" pixels, of which the program makes the samples
 // (trainer/sample_images.h). INVALID_ARGUMENT for a format that there is not, with the nearest one.

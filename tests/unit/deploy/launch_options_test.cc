@@ -40,7 +40,7 @@ class LaunchOptionsTest : public ::testing::Test {
   StatusOr<LaunchOptions> Options(std::string line) {
     for (size_t at = 0; (at = line.find('@', at)) != std::string::npos;) line.replace(at, 1, dir_);
     TD_ASSIGN_OR_RETURN(const ParsedArgs args,
-                        ParseArgs(LaunchFlags(), absl::StrSplit(line, ' ', absl::SkipEmpty())));
+                        ParseLaunchArgs(absl::StrSplit(line, ' ', absl::SkipEmpty())));
     return MakeLaunchOptions(args, "/opt/tandem/bin");
   }
   StatusOr<LaunchPlan> Plan(const std::string& line, const Environment& env = {}) {
@@ -104,6 +104,9 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"@/typo.pbtxt", "typo.pbtxt:1:1: error:"},
       {"@/job.pbtxt @/ps.pbtxt", "go after --"},
       {"--sevrers=2 @/job.pbtxt", "hint: did you mean \"--servers\"?"},
+      {"@/job.pbtxt --epoch=3", "hint: did you mean \"--epochs\"?"},
+      {"@/job.pbtxt --epochs 3", "--epochs: a field of the job or a knob needs a value"},
+      {"@/job.pbtxt --qwrtpsdf=fleet", "hint: flags of tandem-trainer go after --"},
       {"--servers=2 --server_num=3 --workers=1 @/job.pbtxt", "given twice"},
       {"--servers=0 --workers=1 @/job.pbtxt", "--servers: expected a whole number from 1"},
       {"--servers=99999999999 --workers=1 @/job.pbtxt", "--servers: expected a whole number"},

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <thread>
@@ -18,6 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // Two ranks of which the other one sends the same; each operation takes a moment.
 class SlowEcho final : public CommHandler {
@@ -224,6 +226,38 @@ TEST_F(ObserverTest, BothRatesOfARowAsSharesOfThePeak) {
   EXPECT_THAT(table, HasSubstr(" 0.6667      6.0   75.0%      2.0   12.5%\n"));
   EXPECT_THAT(table, HasSubstr(" 0.3333                       4.0   25.0%\n"));
   EXPECT_THAT(table, HasSubstr(" 0.0000\n")) << "what is on its way computes nothing";
+  EXPECT_THAT(table, Not(HasSubstr("unreliable")));
+}
+
+TEST_F(ObserverTest, NoShareAboveThePeak) {
+  ProfileRow fc{.name = "fc", .calls = 1, .total = 0.5, .flops = 6e9, .bytes = 1e9};
+  ProfileRow relu{.name = "relu", .calls = 1, .total = 0.25, .bytes = 9e9};
+  const std::string table = ProfileTable({fc}, {8e9, 16e9, 3});
+  EXPECT_THAT(table, HasSubstr("     12.0   >100%      2.0   12.5%\n"));
+  EXPECT_THAT(table, HasSubstr("peak unreliable (measured while 3 other threads ran)"));
+  EXPECT_THAT(table, Not(HasSubstr("caches")));
+  const std::string cached = ProfileTable({relu}, {8e9, 16e9, 3});
+  EXPECT_THAT(cached, HasSubstr(" 36.0   >100%\n"));
+  EXPECT_THAT(cached, HasSubstr("GB/s above the peak: the data were in caches"));
+  EXPECT_THAT(cached, Not(HasSubstr("measured while")));
+}
+
+// A probe ends within a time slice, so that a busy machine gives it one whole now and then.
+TEST(MachinePeak, OtherProcessesDoNotLowerIt) {
+  const MachinePeak before = MeasurePeak(1);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> busy;
+  for (unsigned i = 0; i < 2 * std::thread::hardware_concurrency(); ++i) {
+    busy.emplace_back([&stop] {
+      while (!stop) {
+      }
+    });
+  }
+  const MachinePeak peak = MeasurePeak(1);
+  stop = true;
+  for (std::thread& thread : busy) thread.join();
+  EXPECT_GT(peak.flops, 0.6 * before.flops) << "a third of a processor was left to it";
+  EXPECT_GT(peak.others, 0);
 }
 
 TEST_F(ObserverTest, AProfileIsBounded) {

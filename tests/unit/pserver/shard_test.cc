@@ -233,6 +233,21 @@ TEST_F(ShardTest, DeadlineNamesTheMissingTrainer) {
   EXPECT_EQ(shard_->NextDeadline(), Time::max());
 }
 
+TEST_F(ShardTest, DeadlineNamesTheMissingGradient) {
+  Start(Config(1, ShardMode::kSync));
+  PushHead part = Head(Rank(0), 1, 0);
+  const std::string absent = part.slices.back().variable;
+  part.slices.pop_back();
+  ASSERT_TRUE(Push(part, 1.0f).ok());
+  auto pulled = Pending();
+  PullLater(0, 1, seconds(12), pulled);
+  clock_.Advance(seconds(12));
+  shard_->ExpireWaiters();
+  EXPECT_THAT(std::string(pulled->status().message()),
+              HasSubstr("waiting 12.0 s for trainer 0 at step 1, which pushed no gradient of " +
+                        absent + " [TD4007]"));
+}
+
 TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
   ShardConfig config = Config(3, ShardMode::kSync);
   config.step_timeout = seconds(5);
@@ -341,7 +356,7 @@ TEST_F(ShardTest, OptimizersOfWholeVariablesRefuseSlices) {
   Make();
   Status status = shard_->Configure(Rank(0), config).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("slice of fc_0.w: optimizer lamb needs"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("variable fc_0.w: optimizer lamb needs"));
   config.optimizer = {"sgd", {{"clip_norm", 1.0}}};
   EXPECT_EQ(shard_->Configure(Rank(0), config).status().code(), StatusCode::kInvalidArgument);
   config.optimizer = {"sgd", {{"clip_global_norm", 1.0}}};

@@ -28,6 +28,16 @@ class Started:
         self.method, self.request, self.deadline = method, request, deadline
         self.future, self.retries = None, 0
         self.pause = 0.001  # before it is sent again to a server that wants others first
+        self._begin = time.monotonic()
+
+    def explain(self, error):
+        """A server's own message, or what gRPC found by itself."""
+        if (error.code() != grpc.StatusCode.DEADLINE_EXCEEDED
+                or error.details() != "Deadline Exceeded"):
+            return error.details()
+        return (f"the server did not answer for {time.monotonic() - self._begin:.1f} s [TD4025]; "
+                "hint: start it again at this address, or raise step_timeout (start_timeout before "
+                "the first step)")
 
 
 class Server:
@@ -95,7 +105,7 @@ class Server:
             last = started.retries == 0 or time.monotonic() >= started.deadline
             if error.code() != grpc.StatusCode.UNAVAILABLE or last:
                 raise PserverError(error.code().name, self.name, started.method,
-                                   error.details()) from None
+                                   started.explain(error)) from None
         started.retries -= 1
         self._send(started)
         return None

@@ -10,7 +10,9 @@ from .channel import job_token
 from .errors import PserverError
 from .messages import METHODS, NUMBER
 from .partition import ROW_BUCKETS, first_bucket, partition
+from .step_parts import StepParts
 from .table import INIT_KINDS, Table
+from .thread_advice import warn_of_spinning
 
 MODES = {"sync": "UPDATE_MODE_SYNC", "a_sync": "UPDATE_MODE_A_SYNC"}
 INIT_BYTES_MAX = 64 << 20  # of one InitParams message
@@ -107,6 +109,7 @@ class Client:
         self._shapes, self._tables, self._blocks = {}, {}, []
         self._sync, self._initialised = True, []
         self._barriers = {}
+        self._parts = None  # StepParts in sync mode
         for server in self._servers:
             server.wait(start_timeout)
 
@@ -137,6 +140,8 @@ class Client:
         self._sync = mode == "sync"
         self._calls.stamps = not self._sync
         self._calls.placement.place(self._blocks, bool(self._tables))
+        if self._sync:
+            self._parts = StepParts(self._blocks, self._tables, self._calls.placement)
         replies = []
         for i in range(len(self._servers)):
             request = self._request("Configure", protocol=1, trainers=self.trainers,
@@ -190,27 +195,32 @@ class Client:
         one step, each variable once. The servers add the trainers' gradients: for the mean over the
         whole batch each trainer divides its own by their number."""
         requests = self._push_requests(step, learning_rate, gradients, rows)
-        replies = self._calls.push_all(list(requests.items()), self._step_timeout)
+        replies = self._send_step(step, requests, (), gradients, rows)
         return min((r.version for r in replies), default=0)
 
     def pull(self, params, min_version=0, exactly=False):
         """Receives parameters into the arrays of `params` once their version is at least
         min_version (sync: step + 1), or exactly that one. Returns the lowest version."""
         self._check_all(params, writable=True)
+        if self._parts is not None:
+            self._parts.check_pull(params, min_version)
         requests = self._pull_requests(params, min_version, exactly)
         replies = self._calls.pull_all(list(requests.items()), self._step_timeout)
         return self._receive(params, replies)
 
     def push_pull(self, step, learning_rate, gradients, params, rows=None):
         """push, and in the same message pull of what this step makes of the parameters (a_sync: of
-        the present ones). Returns the lowest version: in sync mode the next step."""
+        the present ones). Returns the lowest version: in sync mode the next step. ValueError where
+        this trainer's part of the step lacks a variable for which the servers would wait."""
         self._check_all(params, writable=True)
         requests = self._push_requests(step, learning_rate, gradients, rows)
+        if self._parts is not None:
+            self._parts.check(step, (*gradients, *(rows or ())), params)
         pulls = self._pull_requests(params, step + 1 if self._sync else 0, False)
         for i in requests:
             if i in pulls:
                 requests[i].pull.CopyFrom(pulls.pop(i))
-        replies = self._calls.push_all(list(requests.items()), self._step_timeout, pulls.items())
+        replies = self._send_step(step, requests, pulls.items(), gradients, rows)
         pulled = [_pulled(r) for r in replies]
         self._receive(params, [p for p in pulled if p is not None])
         return min((r.version if p is None else p.version for r, p in zip(replies, pulled)),
@@ -291,6 +301,8 @@ class Client:
 
     def restore(self):
         """Every server goes back to its checkpoint. Returns the lowest version."""
+        if self._parts is not None:
+            self._parts.forget()
         return self._on_owners("RestoreCheckpoint")
 
     def status(self):
@@ -409,6 +421,15 @@ class Client:
                 if self._calls.placement.owns_rows(i):
                     add_rows(part(i).slice, name, ids[owners == i], values[owners == i])
         return parts
+
+    def _send_step(self, step, requests, pulls, gradients, rows):
+        warn_of_spinning([server.address for server in self._servers])
+        if self._parts is not None:  # before the call: a push that fails may have been taken
+            self._parts.add(step, (*gradients, *(rows or ())))
+        try:
+            return self._calls.push_all(list(requests.items()), self._step_timeout, pulls)
+        except PserverError as error:
+            raise error.at_step(step) from None
 
     def _pull_request(self, min_version, exactly):
         request = self._request("Pull", min_version=min_version,

@@ -2,8 +2,8 @@
 
 
 class PserverError(Exception):
-    """`code`: the name of gRPC's status code ("NOT_FOUND"); `server`: its address. Messages count steps
-    from 1, as people do: step 0 of a call is step 1."""
+    """`code`: the name of gRPC's status code ("NOT_FOUND"); `server`: its address. Servers count steps
+    from 1: step 0 of a call is step 1 in their messages."""
 
     def __init__(self, code, server, method, message):
         # All of them are `args`: pickle, which carries errors between processes, makes it of these.
@@ -12,6 +12,11 @@ class PserverError(Exception):
         self.server = server
         self.method = method
         self.message = message
+
+    def at_step(self, step):
+        """The same error, which names the step of a push as its caller does."""
+        message = f"step={step} of this call, step {step + 1} of the job: {self.message}"
+        return PserverError(self.code, self.server, self.method, message)
 
     def __str__(self):
         return f"{self.server}: {self.method}: {self.code}: {self.message}"

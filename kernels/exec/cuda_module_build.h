@@ -1,0 +1,9 @@
+// How to get the CUDA module on a host that has none.
+#pragma once
+
+namespace tandem {
+
+// deploy/quickstart.sh says the same.
+constexpr char kBuildCudaModule[] = "./deploy/build.sh -DTANDEM_CUDA=ON --target tandem_cuda";
+
+}  // namespace tandem
