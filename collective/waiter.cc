@@ -10,6 +10,8 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr Duration kProgressEvery = std::chrono::seconds(2);
+constexpr Duration kMissingFrom = std::chrono::seconds(1);
+constexpr Duration kMissingEvery = std::chrono::milliseconds(500);
 constexpr Duration kLookEvery = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -47,9 +49,13 @@ void Waiter::Look(Time deadline) {
                          waiting_for_.empty() ? "the others" : waiting_for_));
   }
   const Time now = SteadyNow();
+  const bool missing = config_.missing && !missing_.empty();
+  if (missing && now - start_ >= kMissingFrom && now >= missing_at_) {
+    missing_at_ = now + kMissingEvery;
+    config_.missing(missing_, now - start_);
+  }
   if (now - start_ < kProgressEvery || now < progress_at_ || waiting_for_.empty()) return;
   progress_at_ = now + kProgressEvery;
-  if (config_.missing && !missing_.empty()) config_.missing(missing_, now - start_);
   const std::string text =
       absl::StrFormat("rank %d of %d: waiting for %s (%.0f s of %.0f s)", config_.rank,
                       config_.size, waiting_for_, Seconds(now - start_), Seconds(config_.timeout));

@@ -27,7 +27,8 @@ class Waiter {
   Time deadline() const { return deadline_; }
   // From now on at most so long.
   void Within(Duration time) { deadline_ = std::min(deadline_, SteadyNow() + time); }
-  // For the word that is given every two seconds; "": none. `ranks`: those that are missing.
+  // For the word that is given every two seconds; "": none. `ranks`: those that are missing, who
+  // are told of from the first second on, twice a second.
   void WaitFor(const std::string& what, std::vector<int> ranks = {}) {
     waiting_for_ = what;
     missing_ = std::move(ranks);
@@ -59,7 +60,7 @@ class Waiter {
   const WorldConfig& config_;
   const Time start_ = SteadyNow();
   Time deadline_ = start_ + config_.timeout;
-  Time progress_at_ = start_;
+  Time progress_at_ = start_, missing_at_ = start_;
   std::string waiting_for_;
   std::vector<int> missing_;
   Status end_;

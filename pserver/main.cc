@@ -13,6 +13,7 @@
 #include "common/base/core_limit.h"
 #include "common/base/error_text.h"
 #include "common/base/float_mode.h"
+#include "common/base/launcher_words.h"
 #include "common/base/nearest.h"
 #include "common/base/own_flags.h"
 #include "common/base/predecessor.h"
@@ -183,6 +184,27 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   return options;
 }
 
+std::string FromEnv(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string LauncherFifo() { return FromEnv("TANDEM_LAUNCHER"); }
+
+std::string NameOf(const PserverOptions& options) {
+  return absl::StrFormat("pserver %d", options.index);
+}
+
+// tandemrun hears of trainers that are waited for, and kills them.
+void TellLauncher(PserverOptions& options) {
+  const std::string fifo = LauncherFifo();
+  if (fifo.empty()) return;
+  options.replaces = FromEnv("TANDEM_REPLACES") == "1";
+  options.on_silent = [fifo, name = NameOf(options)](int trainer, Duration silent) {
+    TellWait(fifo, {name, absl::StrFormat("caller %d", trainer), silent, silent, silent});
+  };
+}
+
 int Fail(const Status& status) {
   std::fputs(ErrorText("tandem-pserver", status).c_str(), stderr);
   return ExitCodeOf(status);
@@ -254,6 +276,7 @@ int Serve(const PserverOptions& options) {
                 static_cast<unsigned long long>((*pserver)->restored_version()));
   }
   std::fflush(stdout);
+  if (const std::string fifo = LauncherFifo(); !fifo.empty()) TellHere(fifo, NameOf(options));
 
   asked.get_future().wait();
   if (options.table_memory_bytes != 0) PrintTables((*pserver)->Info());
@@ -282,8 +305,9 @@ int Main(int argc, char** argv) {
   LimitCoreDumps(FLAGS_core_dumps);
   google::InitGoogleLogging(argv[0]);
   InstallAcceptGuard();
-  const StatusOr<PserverOptions> options = OptionsFromFlags();
+  StatusOr<PserverOptions> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());
+  TellLauncher(*options);
   return Serve(*options);
 }
 

@@ -219,6 +219,8 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
   made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
   made.shard.checkpoint_deltas = options.checkpoint_deltas;
   made.shard.bug = options.bug;
+  made.shard.on_silent = options.on_silent;
+  made.shard.replaces = options.replaces;
   if (memory) made.shard.arena = memory->arena;
   if (slice_device != nullptr) made.shard.slices = {&*slice_backend, slice_device.get()};
   if (cold != nullptr) made.shard.table_memory = {options.table_memory_bytes, cold.get()};

@@ -46,6 +46,9 @@ struct PserverOptions {
   // <cold_dir>/cold-rows-<index>, which is emptied at the start.
   uint64_t table_memory_bytes = 0;
   std::string cold_dir = "database";
+  // Shard::Options's.
+  std::function<void(int trainer, Duration silent)> on_silent;
+  bool replaces = false;
   std::string audit_log;  // every call is noted in this file (audit_log.h); "": nowhere
   // Threads for pushes, pulls, and pulls of rows alone that come by gRPC (rpc_send_thread_num,
   // rpc_get_thread_num, rpc_prefetch_thread_num of proto/strategy.proto); and for other calls.

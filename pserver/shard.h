@@ -57,6 +57,10 @@ class Shard {
     int checkpoint_deltas = 0;            // of these, deltas behind each whole one
     // Called with the state after each checkpoint_every_steps updates; must not block for long.
     std::function<void(uint64_t version, ImageCopy)> on_checkpoint;
+    // Told of a trainer that calls no more while others wait for it, as long as they do.
+    std::function<void(int trainer, Duration silent)> on_silent;
+    bool replaces =
+        false;  // that starts the trainer again: others wait for it until their deadline
     // Null: what comes after a checkpoint is lost with the process. Else every change is noted
     // there, and nobody is told of it before it is written. Must outlive the shard.
     UpdateLog* log = nullptr;
@@ -361,6 +365,7 @@ class Shard {
   std::vector<int> Awaited() const TD_REQUIRES(mu_);
   Status InitDeadline(const InitCall& call, Time now) const TD_REQUIRES(mu_);
   Status PullDeadline(const PullCall& call, Time now) const TD_REQUIRES(mu_);
+  std::vector<int> SilentTrainers(Time now) const TD_REQUIRES(mu_);  // that others wait for
   Status LostTrainer(Time now) const TD_REQUIRES(mu_);
 
   // shard_checkpoint.cc
@@ -416,6 +421,7 @@ class Shard {
   uint64_t cuts_ TD_GUARDED_BY(mu_) = 0;     // ... this one
   std::optional<std::pair<int, float>> step_rate_ TD_GUARDED_BY(mu_);  // trainer, learning rate
   Roster trainers_ TD_GUARDED_BY(mu_);
+  Time silent_told_ TD_GUARDED_BY(mu_) = Time::min();  // with `replaces`, on_silent
   WaitList<InitCall> init_calls_ TD_GUARDED_BY(mu_);
   WaitList<PullCall> pull_calls_ TD_GUARDED_BY(mu_);
   NamedBarriers barriers_ TD_GUARDED_BY(mu_);

@@ -9,6 +9,8 @@
 namespace tandem {
 namespace {
 
+constexpr Duration kTellEvery = std::chrono::seconds(1);
+
 // Nobody pushes to such a server any more: it stays where it is.
 Status NoRows() { return OutOfRange("this server gave all its rows away"); }
 
@@ -251,40 +253,58 @@ std::vector<int> Shard::Awaited() const {
   return list;
 }
 
+std::vector<int> Shard::SilentTrainers(Time now) const {
+  std::vector<int> silent = Awaited();
+  std::erase_if(silent,
+                [&](int r) TD_NO_ANALYSIS { return now - trainers_.last_heard(r) < SilenceMax(); });
+  return silent;
+}
+
 Status Shard::LostTrainer(Time now) const {
-  for (int r : Awaited()) {
-    const Roster::Trainer& t = trainers_[r];
-    const Duration silent = now - trainers_.last_heard(r);
-    if (silent < SilenceMax()) continue;
-    return Aborted(
-        "trainer %d is lost: nothing heard from it for %.1f s (%s); others wait for it "
-        "at step %d [TD4006]",
-        r, Seconds(silent),
-        t.pushes != 0 ? absl::StrFormat("its last push was for step %d", ShownStep(t.last_step))
-        : trainers_.seen(r) ? "it pushed nothing yet"
-                            : "it never called",
-        ShownStep(version_));
-  }
-  return OkStatus();
+  const std::vector<int> silent = SilentTrainers(now);
+  if (silent.empty()) return OkStatus();
+  const int r = silent[0];
+  const Roster::Trainer& t = trainers_[r];
+  return Aborted(
+      "trainer %d is lost: nothing heard from it for %.1f s (%s); others wait for it "
+      "at step %d [TD4006]",
+      r, Seconds(now - trainers_.last_heard(r)),
+      t.pushes != 0       ? absl::StrFormat("its last push was for step %d", ShownStep(t.last_step))
+      : trainers_.seen(r) ? "it pushed nothing yet"
+                          : "it never called",
+      ShownStep(version_));
 }
 
 void Shard::ExpireWaiters() {
   Ready ready;
+  std::vector<std::pair<int, Duration>> silent;
   {
     MutexLock lock(mu_);
     const Time now = clock_.Now();
     LoseSilentTrainers(now, ready);
     ExpireHold(now, ready);
-    if (const Status lost = LostTrainer(now); !lost.ok()) FailAllWaiters(lost, ready);
+    for (const int r : SilentTrainers(now)) {
+      // One that has not called yet may be starting.
+      if (trainers_.seen(r)) silent.emplace_back(r, now - trainers_.last_heard(r));
+    }
+    const Status lost = LostTrainer(now);
+    if (options_.replaces) silent_told_ = now;
+    if (!lost.ok() && !options_.replaces) FailAllWaiters(lost, ready);
     init_calls_.FailIf(
         [&](const InitCall& call)
             TD_NO_ANALYSIS { return call.deadline > now ? OkStatus() : InitDeadline(call, now); },
         ready);
     pull_calls_.FailIf(
-        [&](const PullCall& call)
-            TD_NO_ANALYSIS { return call.deadline > now ? OkStatus() : PullDeadline(call, now); },
+        [&](const PullCall& call) TD_NO_ANALYSIS {
+          if (call.deadline > now) return OkStatus();
+          return lost.ok() ? PullDeadline(call, now) : lost;
+        },
         ready);
     barriers_.Expire(now, ready);
+  }
+  // Before those who wait are told, who may end for it.
+  for (const auto& [trainer, time] : silent) {
+    if (options_.on_silent) options_.on_silent(trainer, time);
   }
   Run(std::move(ready));
 }
@@ -296,7 +316,10 @@ Time Shard::NextDeadline() const {
       {next, init_calls_.NextDeadline(), pull_calls_.NextDeadline(), barriers_.NextDeadline()});
   if (LosesTrainers()) next = std::min(next, trainers_.NextLoss(config_.lost_after));
   if (next == Time::max()) return next;
-  for (int r : Awaited()) next = std::min(next, trainers_.last_heard(r) + SilenceMax());
+  for (int r : Awaited()) {
+    const Time tell = silent_told_ == Time::min() ? silent_told_ : silent_told_ + kTellEvery;
+    next = std::min(next, std::max(trainers_.last_heard(r) + SilenceMax(), tell));
+  }
   return next;
 }
 

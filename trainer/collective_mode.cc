@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "collective/connect.h"
 #include "collective/nccl_communicator.h"
+#include "common/base/launcher_words.h"
 #include "common/base/step_number.h"
 #include "trainer/allreduce_choice.h"
 #include "trainer/collective_program.h"
@@ -15,7 +16,6 @@
 #include "trainer/common_state.h"
 #include "trainer/flat_pool.h"
 #include "trainer/job_agreement.h"
-#include "trainer/launcher_line.h"
 #include "trainer/mode.h"
 #include "trainer/rank_waits.h"
 
@@ -93,6 +93,11 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   // How long ranks that meet again wait for each other: one may be evaluating, or hang and have to
   // be replaced.
   Duration Patience() const { return 2 * (options_.start_timeout + options_.step_timeout); }
+  // The process that is this rank, for the launcher.
+  std::string Process(int rank) const {
+    const auto at = static_cast<size_t>(rank);
+    return absl::StrFormat("trainer %d", options_.members.empty() ? rank : options_.members[at]);
+  }
   Status ConnectAll(Duration timeout, const std::function<bool()>& stop);
   // Connects and shares the state, until that has worked.
   StatusOr<int64_t> Meet(const Program& program, ReturnPoint* point, int64_t begin,
@@ -159,12 +164,11 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
   if (options_.peers_return) world.connect_timeout = std::chrono::seconds(10);
   if (!options_.launcher.empty()) {
     world.missing = [this](const std::vector<int>& ranks, Duration waited) {
-      // Till then they may be busy: at work on a step, or starting.
-      if (waited < std::max(options_.start_timeout, options_.step_timeout)) return;
+      const Duration start_limit = std::max(options_.start_timeout, options_.step_timeout);
       for (const int rank : ranks) {
-        const auto at = static_cast<size_t>(rank);
-        TellSilent(options_.launcher, options_.members.empty() ? rank : options_.members[at],
-                   waited);
+        TellWait(options_.launcher, {Process(options_.rank), Process(rank), waited,
+                                     // Till then it may be at work on a step.
+                                     options_.step_timeout, start_limit});
       }
     };
   }
@@ -176,6 +180,7 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
   TD_RETURN_IF_ERROR(devices ? ConnectDevices(world) : ConnectHosts(world));
   if (options_.rank == 0) LOG(INFO) << "collectives go over " << communicators_[0]->name();
   for (const auto& bucket : buckets_) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
+  if (!options_.launcher.empty()) TellHere(options_.launcher, Process(options_.rank));
   return OkStatus();
 }
 

@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_join.h"
 #include "collective/world_file.h"
+#include "common/base/launcher_words.h"
 #include "proto/job.pb.h"
 #include "trainer/event_file.h"
 #include "trainer/job_checks.h"
 #include "trainer/kept_state.h"
-#include "trainer/launcher_line.h"
 #include "trainer/sample_images.h"
 #include "trainer/status_board.h"
 

@@ -96,7 +96,8 @@ struct ModeOptions {
   bool network_allowed = false;
   bool peers_return = false;         // who is killed is started again (tandemrun --max_restarts)
   bool restarted = false;            // and this rank was
-  std::string launcher;              // who is told of ranks that do not come (launcher_line.h)
+  std::string launcher;              // who is told of processes that do not answer
+  bool replaces = false;             // ... and starts them again (pserver, hybrid)
   std::vector<int> members;          // the ranks by their numbers there; empty: the same
   int64_t world_version = 0;         // ranks with another one are not met; 0: there is one alone
   bool has_state = false;            // this rank goes on from what it has in memory

@@ -153,6 +153,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.peers_return = rank.peers_return;
   options.restarted = rank.restarted;
   options.launcher = rank.launcher;
+  options.replaces = rank.replaces;
   options.members = rank.members;
   options.world_version = rank.world_version;
   options.has_state = rank.has_state;

@@ -11,6 +11,7 @@
 #include "trainer/mode.h"
 #include "trainer/ps_tables.h"
 #include "trainer/rpc_log.h"
+#include "trainer/server_silence.h"
 #include "trainer/server_waits.h"
 #include "trainer/staged_comm.h"
 #include "trainer/table_file.h"
@@ -18,15 +19,11 @@
 namespace tandem {
 namespace {
 
-// Behind all deadlines of the client, which name the server that does not answer.
-Duration TimeoutOf(const ModeOptions& options) {
-  return 2 * options.step_timeout + std::chrono::seconds(5);
-}
-
 class PserverMode final : public ModeDriver, public CommHandler {
  public:
   explicit PserverMode(const ModeOptions& options)
-      : options_(options), evaluation_(TimeoutOf(options), [this](PsRows rows, CommDone* done) {
+      : options_(options),
+        evaluation_(PserverTimeout(options), [this](PsRows rows, CommDone* done) {
           PullToEvaluate(std::move(rows), done);
         }) {}
 
@@ -76,7 +73,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
 
   StatusOr<int> Register(const CommNode& node) override;
   void Start(int index, int64_t step, CommDone* done) override;
-  Duration timeout() const override { return TimeoutOf(options_); }
+  Duration timeout() const override { return PserverTimeout(options_); }
 
  private:
   bool sync() const { return options_.regime == PsRegime::kSync; }
@@ -224,6 +221,7 @@ PsOptions PserverMode::ClientOptions() {
   ps.tls = options_.tls;
   ps.start_timeout = options_.start_timeout;
   ps.step_timeout = options_.step_timeout;
+  TellOfSilence(options_, ps);
   ps.wait_for_servers = options_.launch_barrier;
   ps.retries = options_.rpc_retries;
   ps.transport = options_.transport;

@@ -204,6 +204,8 @@ Status Reader::ReadCommon(RankInfo& info) const {
   TD_ASSIGN_OR_RETURN(const int restarted, Number("TANDEM_RESTARTED", 0, 1, 0));
   info.restarted = restarted == 1;
   info.launcher = Get("TANDEM_LAUNCHER").value_or("");
+  TD_ASSIGN_OR_RETURN(const int replaces, Number("TANDEM_REPLACES", 0, 1, 0));
+  info.replaces = replaces == 1;
   info.world_file = Get("TANDEM_WORLD_FILE").value_or("");
   info.listen_host = Get("TANDEM_LISTEN_HOST").value_or("");
   return OkStatus();

@@ -29,7 +29,8 @@ struct RankInfo {
   std::string secret_file;            // TANDEM_SECRET_FILE; may be empty
   bool peers_return = false;          // TANDEM_MAX_RESTARTS: who is killed is started again,
   bool restarted = false;             // TANDEM_RESTARTED: and this process was
-  std::string launcher;               // TANDEM_LAUNCHER: for trainer/launcher_line.h; may be empty
+  std::string launcher;               // TANDEM_LAUNCHER: for launcher_words.h; may be empty
+  bool replaces = false;              // TANDEM_REPLACES: it starts again who does not answer
   std::string world_file;             // TANDEM_WORLD_FILE: collective/world_file.h; may be empty
   // Of a job whose ranks change (trainer/elastic.h), and in no variable:
   std::vector<int> members;        // numbers of all ranks in the file, by rank; empty: no such job
@@ -59,12 +60,13 @@ inline constexpr int kRanksMax = 65536;
 //   has
 //              SLURM_JOB_ID without SLURM_STEP_ID, is one process)
 // else one process. TANDEM_RENDEZVOUS, TANDEM_LISTEN_HOST, TANDEM_JOB, TANDEM_SECRET_FILE,
-// TANDEM_HETER_WORKERS, TANDEM_MAX_RESTARTS, TANDEM_RESTARTED, TANDEM_LAUNCHER and
-// TANDEM_WORLD_FILE (by tandemrun) and PADDLE_PSERVERS_IP_PORT_LIST (TANDEM_PSERVERS) hold with
-// every family. INVALID_ARGUMENT naming the variable for what is malformed (not a number, out of
-// range, no host:port), half given (a rank without a size) or contradictory: inside a family, and
-// between PADDLE_* and RANK, which two launchers of equal standing have set. mpirun and srun often
-// start another launcher; what they say is then noted and not used.
+// TANDEM_HETER_WORKERS, TANDEM_MAX_RESTARTS, TANDEM_RESTARTED, TANDEM_LAUNCHER,
+// TANDEM_REPLACES and TANDEM_WORLD_FILE (by tandemrun) and PADDLE_PSERVERS_IP_PORT_LIST
+// (TANDEM_PSERVERS) hold with every family. INVALID_ARGUMENT naming the variable for what is
+// malformed (not a number, out of range, no host:port), half given (a rank without a size) or
+// contradictory: inside a family, and between PADDLE_* and RANK, which two launchers of equal
+// standing have set. mpirun and srun often start another launcher; what they say is then noted and
+// not used.
 StatusOr<RankInfo> RankFromEnv(const std::map<std::string, std::string>& env);
 
 // "host:port" with a port of 1..65535; INVALID_ARGUMENT that begins with `what`.

@@ -66,6 +66,13 @@ std::vector<ErrorCode> RankErrors() {
        "the message names the first difference; give all ranks one job file: tandemrun does",
        "rank 1 has global_batch_size 64, rank 0 has 32 [TD3011]; hint: give all ranks the same job "
        "file and flags"},
+      {3012, "a process does not answer",
+       "others waited for it for --step_timeout_ms; tandemrun killed it, and could not start it "
+       "again",
+       "it was stopped (SIGSTOP); it hangs, swaps, or an evaluation takes longer than that",
+       "--max_restarts=N starts it again, a pserver with --pserver_data_dir; --step_timeout_ms "
+       "waits longer",
+       "did not answer for 4.0 s, and was killed [TD3012]"},
   };
 }
 

@@ -9,6 +9,9 @@ namespace tandem::deploy {
 namespace {
 
 std::string WhatHappened(const Failure& failure) {
+  if (failure.silent_s > 0) {
+    return absl::StrFormat("did not answer for %.1f s, and was killed [TD3012]", failure.silent_s);
+  }
   if (failure.early) return "ended with exit code 0 before the trainers did";
   if (failure.stuck) return "did not end on SIGTERM and had to be killed";
   return failure.exit.Text();
@@ -26,6 +29,10 @@ std::string OwnHint(const Failure& failure) {
 // What to do next: what the process said, or else by the meaning of its code
 // (common/base/status.h).
 std::string Hint(const Failure& failure) {
+  if (failure.silent_s > 0) {
+    return "it hung, or was stopped (SIGSTOP); --max_restarts=N starts such a process again, a "
+           "pserver with --pserver_data_dir";
+  }
   if (failure.stuck) return "--grace_s=SECONDS gives it more time to end";
   if (failure.exit.signal == SIGKILL) {
     return "SIGKILL comes from outside: a person, a job scheduler, or the kernel on memory "
@@ -50,6 +57,7 @@ std::string Hint(const Failure& failure) {
 }  // namespace
 
 int JobExitCode(const Failure& failure) {
+  if (failure.silent_s > 0) return kExitLostPeer;
   const int code = failure.exit.AsExitCode();
   return code == 0 || failure.stuck ? kExitFailure : code;
 }

@@ -15,16 +15,18 @@ struct Failure {
   std::string host;
   int64_t pid = 0;
   ExitState exit;
-  bool early = false;  // a pserver that ended with 0 before it was told to
-  bool stuck = false;  // did not end when told to, and was killed for that
-  double after_s = 0;  // since the start of the job
-  std::string time;    // wall clock, UTC, ISO 8601
+  bool early = false;   // a pserver that ended with 0 before it was told to
+  bool stuck = false;   // did not end when told to, and was killed for that
+  double silent_s = 0;  // others had waited for it so long when it was killed for that; 0: no
+  double after_s = 0;   // since the start of the job
+  std::string time;     // wall clock, UTC, ISO 8601
   std::string log_file;
   std::vector<std::string> last_lines;
 };
 
 // The exit code of the job: that of its first failure, 128 + signal when a signal ended it; a
-// pserver that ended too early, or did not end when told to, counts as 1.
+// pserver that ended too early, or did not end when told to, counts as 1; a process that did not
+// answer as a lost peer.
 int JobExitCode(const Failure& failure);
 
 // Lines for the terminal, each ended. `others`: what became of the rest, one text each.

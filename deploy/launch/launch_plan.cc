@@ -43,6 +43,8 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
   if (options.heter_workers > 0) {
     env["TANDEM_HETER_WORKERS"] = std::to_string(options.heter_workers);
   }
+  if (!plan.silent_fifo.empty()) env["TANDEM_LAUNCHER"] = plan.silent_fifo;
+  if (options.has_servers() && options.max_restarts > 0) env["TANDEM_REPLACES"] = "1";
   if (options.mode == LaunchMode::kCollective || options.mode == LaunchMode::kHybrid) {
     env["TANDEM_RENDEZVOUS"] =
         options.rendezvous.empty() ? options.workers[0].Text() : options.rendezvous;
@@ -103,10 +105,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
             std::string("--mode=") + ModeName(options.mode)};
   AddNetworkFlags(options, plan, p);
   p.env = CommonEnvironment(options, plan);
-  if (plan.ranks_return()) {
-    p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.max_restarts);
-    p.env["TANDEM_LAUNCHER"] = plan.silent_fifo;
-  }
+  if (plan.ranks_return()) p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.max_restarts);
   if (plan.elastic()) {
     p.env["TANDEM_WORLD_FILE"] = plan.world_file;
     p.argv.push_back("--elastic=true");
@@ -260,6 +259,7 @@ Environment WithoutRanks(Environment env) {
                            "TANDEM_MAX_RESTARTS",
                            "TANDEM_RESTARTED",
                            "TANDEM_LAUNCHER",
+                           "TANDEM_REPLACES",
                            "TANDEM_WORLD_FILE",
                            "TRAINING_ROLE",
                            "PADDLE_TRAINER_ID",
@@ -300,9 +300,8 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   const bool ranks = plan.mode == LaunchMode::kCollective || plan.mode == LaunchMode::kHybrid;
   plan.ranks_least = options.ranks_least;
   if (plan.elastic()) plan.world_file = plan.log_dir + "/world";
-  if (ranks && (options.max_restarts > 0 || plan.elastic())) {
-    plan.silent_fifo = plan.log_dir + "/silent";
-  }
+  plan.ranks_meet_again = ranks && (options.max_restarts > 0 || plan.elastic());
+  if (plan.ranks_meet_again || plan.servers > 0) plan.silent_fifo = plan.log_dir + "/silent";
   ServerSettings settings;
   if (plan.servers > 0) {
     TD_ASSIGN_OR_RETURN(settings, ReadServerSettings(options.job_file, options.trainer_args, env));

@@ -47,13 +47,15 @@ struct LaunchPlan {
   std::string pservers;                // all of them: "a:1,b:2"
   int trainers = 0;                    // that the pservers wait for
   bool remote_workers = false;
-  std::string silent_fifo;  // where ranks say who does not come (rank_words.h); empty: nowhere
-  std::string world_file;   // who takes part (collective/world_file.h); empty: all
-  int ranks_least = 0;      // of them; with it
+  // Where processes say for whom they wait (rank_words.h); empty: nowhere.
+  std::string silent_fifo;
+  bool ranks_meet_again = false;  // ranks_return
+  std::string world_file;         // who takes part (collective/world_file.h); empty: all
+  int ranks_least = 0;            // of them; with it
   // "2 pservers, 4 trainers", for people: what there is of each kind.
   std::string Counts(const char* between) const;
   // Ranks that are killed come again, and the others wait for them.
-  bool ranks_return() const { return !silent_fifo.empty(); }
+  bool ranks_return() const { return ranks_meet_again; }
   // Ranks that are lost are done without.
   bool elastic() const { return ranks_least > 0; }
 };

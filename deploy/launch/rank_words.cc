@@ -10,6 +10,21 @@
 #include "common/base/files.h"
 
 namespace tandem::deploy {
+namespace {
+
+bool ReadWait(std::istream& words, ProcessWait& wait) {
+  int64_t waited = 0, limit = 0, start_limit = 0;
+  if (!(words >> wait.who.kind >> wait.who.number >> wait.whom.kind >> wait.whom.number >> waited >>
+        limit >> start_limit)) {
+    return false;
+  }
+  wait.waited = std::chrono::milliseconds(waited);
+  wait.limit = std::chrono::milliseconds(limit);
+  wait.start_limit = std::chrono::milliseconds(start_limit);
+  return true;
+}
+
+}  // namespace
 
 Status RankWordsFifo::Open(const std::string& path) {
   unlink(path.c_str());
@@ -37,13 +52,13 @@ RankWords RankWordsFifo::Read() {
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string word;
-    SilentRank silent;
-    int64_t ms = 0;
-    if (!(words >> word >> silent.rank)) continue;
-    if (word == "ready") said.ready.push_back(silent.rank);
-    if (word != "silent" || !(words >> ms)) continue;
-    silent.waited = std::chrono::milliseconds(ms);
-    said.silent.push_back(silent);
+    words >> word;
+    ProcessWait wait;
+    NamedProcess process;
+    int rank = 0;
+    if (word == "waits" && ReadWait(words, wait)) said.waits.push_back(wait);
+    if (word == "here" && words >> process.kind >> process.number) said.here.push_back(process);
+    if (word == "ready" && words >> rank) said.ready.push_back(rank);
   }
   return said;
 }

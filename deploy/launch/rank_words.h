@@ -1,5 +1,4 @@
-// What ranks of a job tell the launcher (trainer/launcher_line.h), through a FIFO: that another one
-// does not come, or that they are ready to take part.
+// What the processes of a job tell the launcher through a FIFO (common/base/launcher_words.h).
 #pragma once
 
 #include <string>
@@ -11,14 +10,21 @@
 
 namespace tandem::deploy {
 
-struct SilentRank {
-  int rank = 0;
-  Duration waited{};  // by whoever says so
+// A process as the words call it: "trainer", "pserver", "caller", and its number.
+struct NamedProcess {
+  std::string kind;
+  int number = 0;
+};
+
+struct ProcessWait {
+  NamedProcess who, whom;
+  Duration waited{}, limit{}, start_limit{};  // as in LauncherWait
 };
 
 struct RankWords {
-  std::vector<SilentRank> silent;
-  std::vector<int> ready;
+  std::vector<ProcessWait> waits;
+  std::vector<NamedProcess> here;
+  std::vector<int> ready;  // trainers
 };
 
 class RankWordsFifo {

@@ -201,27 +201,6 @@ void Supervisor::OnSignal(int signal) {
   StopTrainers(signal);
 }
 
-void Supervisor::HearRanks() {
-  const RankWords words = rank_words_.Read();
-  for (const int rank : words.ready) Admit(rank);
-  for (const SilentRank& silent : words.silent) {
-    for (const auto& child : children_) {
-      // A successor that is still starting is not the one that was waited for.
-      const bool meant = child->plan->role == Role::kTrainer && child->plan->rank == silent.rank &&
-                         !child->silent && child->process->running() &&
-                         SteadyNow() - child->started > silent.waited;
-      if (!meant || phase_ != Phase::kRunning) continue;
-      const std::string text =
-          absl::StrFormat("others have waited %.1f s for it", Seconds(silent.waited));
-      std::fprintf(stderr, "%s: %s does not answer (%s): killing it\n", options_.name,
-                   child->plan->Name().c_str(), text.c_str());
-      Note("silent", child->plan->Name(), child->process->pid(), text);
-      child->silent = true;
-      child->process->Signal(SIGKILL);
-    }
-  }
-}
-
 void Supervisor::CollectEnded() {
   std::vector<Child*> ended;
   for (const auto& child : children_) {
@@ -303,6 +282,7 @@ bool Supervisor::Over() const {
 }
 
 void Supervisor::Blame(const std::vector<Child*>& ended) {
+  if (failure_) return;
   Child* culprit = nullptr;
   for (Child* child : ended) {
     const ExitState& exit = *child->process->Poll();
@@ -313,19 +293,25 @@ void Supervisor::Blame(const std::vector<Child*>& ended) {
     }
   }
   if (culprit == nullptr) return;
+  failure_ = FailureOf(*culprit);
+}
+
+Failure Supervisor::FailureOf(Child& child) const {
   Failure failure;
-  failure.role = culprit->plan->Kind();
-  failure.rank = culprit->plan->rank;
+  failure.role = child.plan->Kind();
+  failure.rank = child.plan->rank;
   failure.host = HostName();
-  failure.pid = culprit->process->pid();
-  failure.exit = *culprit->process->Poll();
+  failure.pid = child.process->pid();
+  const auto exit = child.process->Poll();
+  failure.exit = exit ? *exit : ExitState{.signal = SIGKILL};  // on its way
   failure.early = failure.exit.ok();
-  failure.stuck = culprit->stuck;
+  failure.stuck = child.stuck;
+  failure.silent_s = Seconds(child.silent);
   failure.after_s = Seconds(SteadyNow() - started_);
   failure.time = WallClockText();
-  failure.log_file = culprit->plan->log_file;
+  failure.log_file = child.plan->log_file;
   failure.last_lines = LastLines(failure.log_file, kReportLines);
-  failure_ = std::move(failure);
+  return failure;
 }
 
 void Supervisor::Advance() {

@@ -55,8 +55,13 @@ class Supervisor {
   void WaitForEvents();
   void TakeSignals();
   void OnSignal(int signal);
-  // Admits those that are ready, and kills those that others have waited for in vain: they hang.
+  // The next four are in supervisor_waits.cc. Takes up what the processes say.
   void HearRanks();
+  // Tells people, and kills whom others have waited for in vain: it hangs.
+  void HearWait(const ProcessWait& wait);
+  Child* Running(const NamedProcess& process) const;  // null: none
+  std::string NameOf(const NamedProcess& process) const;
+  void KillSilent(Child& child, const ProcessWait& wait);
   void CollectEnded();
   bool WasStopped(Child& child) const;
   // Takes pservers out of `ended` that were drained: nobody needs them.
@@ -80,6 +85,7 @@ class Supervisor {
   // Whether ranks have come to the end of the job: a successor would meet nobody.
   bool Over() const;
   void Blame(const std::vector<Child*>& ended);
+  Failure FailureOf(Child& child) const;
   void Advance();
   void StopTrainers(int signal);
   void StopPservers();

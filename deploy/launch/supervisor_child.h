@@ -22,9 +22,11 @@ struct Supervisor::Child {
   std::unique_ptr<std::FILE, CloseFile> log;
   std::vector<OutputChannel> output;  // of the trainer that is shown
   bool seen_end = false;
-  bool stuck = false;   // had to be killed
-  bool silent = false;  // was killed because others waited for it
-  bool member = true;   // of an elastic job's world; else it has yet to say that it is ready
+  bool stuck = false;  // had to be killed
+  bool here = false;   // said that it had joined the job
+  Duration silent{};   // others had waited for it so long when it was killed for that; 0: no
+  Time told_wait{};    // when people were told last that others wait for it
+  bool member = true;  // of an elastic job's world; else it has yet to say that it is ready
 };
 
 }  // namespace tandem::deploy

@@ -149,7 +149,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
     impl.kept = std::make_unique<KeptPushes>(replies[i].keep_bytes_max());
   }
   TD_RETURN_IF_ERROR(impl.CheckStates(replies, mode));
-  impl.reports = impl.kept != nullptr || !impl.sync;
+  impl.reports = impl.kept != nullptr || !impl.sync || impl.options.on_silent != nullptr;
   if (impl.sync) TD_RETURN_IF_ERROR(impl.AskAdded());
   TD_RETURN_IF_ERROR(impl.OpenLanes());
   PsState state{true, false, UINT64_MAX};
@@ -251,9 +251,8 @@ Status PsClient::Barrier(const std::string& name) {
     MutexLock lock(impl_->mu);
     request.set_generation(++impl_->barriers[name]);
   }
-  request.set_timeout_ms(static_cast<uint64_t>(Millis(impl_->options.step_timeout)));
-  return impl_->CallAndWait(*impl_->servers[0], "Barrier", request, &reply,
-                            impl_->options.step_timeout);
+  request.set_timeout_ms(static_cast<uint64_t>(Millis(impl_->call_timeout())));
+  return impl_->CallAndWait(*impl_->servers[0], "Barrier", request, &reply, impl_->call_timeout());
 }
 
 Status PsClient::Complete() {
@@ -264,7 +263,7 @@ Status PsClient::Complete() {
     const auto reply = std::make_shared<CompleteReply>();
     // One that gave everything away may be gone.
     const bool matters = impl_->owns_any(*server) || impl_->Placement()->map.version() == 0;
-    const Duration timeout = matters ? impl_->options.step_timeout : std::chrono::seconds(1);
+    const Duration timeout = matters ? impl_->call_timeout() : std::chrono::seconds(1);
     const Status status = matters && impl_->IsAdded(*server)
                               ? impl_->CallOwner(*server, "Complete", request, reply).status()
                               : impl_->CallAndTake(*server, "Complete", request, reply, timeout);
@@ -324,8 +323,8 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
   std::vector<PsServerInfo> all;
   for (Impl::Server* const server : impl_->AllServers()) {
     StatusReply reply;
-    TD_RETURN_IF_ERROR(impl_->CallAndWait(*server, "GetStatus", StatusRequest(), &reply,
-                                          impl_->options.step_timeout));
+    TD_RETURN_IF_ERROR(
+        impl_->CallAndWait(*server, "GetStatus", StatusRequest(), &reply, impl_->call_timeout()));
     PsServerInfo info{server->address,
                       reply.configured(),
                       reply.initialised(),

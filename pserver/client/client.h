@@ -69,6 +69,9 @@ struct PsOptions {
   TlsFiles tls;
   Duration start_timeout = std::chrono::seconds(60);  // for servers and first values
   Duration step_timeout = std::chrono::seconds(60);   // for pushes, pulls and barriers
+  // Pushes, pulls and barriers wait for so much longer: a process that does not answer is killed
+  // and started again meanwhile, for on_silent tells of it.
+  Duration replace_timeout = Duration::zero();
   bool wait_for_servers = true;  // Connect returns when all answer; false: at once
   int retries = 3;               // times that a call is repeated when its connection breaks
   PsTransport transport = PsTransport::kAuto;
@@ -94,6 +97,9 @@ struct PsOptions {
   std::function<void(const std::string&)> on_wait;
   // Asked some times a second while Connect waits: true ends it (CANCELLED). Empty: never.
   std::function<bool()> stop;
+  // Told about once a second of a server that has answered nothing for step_timeout, while a call
+  // waits for it, and for how long: on a gRPC thread, must not block. May be empty.
+  std::function<void(int server, Duration silent)> on_silent;
   // Told each call when it has ended, before whoever made it: on a gRPC thread, must not block.
   // May be empty.
   std::function<void(const PsCall&)> on_call;

@@ -104,9 +104,14 @@ struct PsClient::Impl {
     std::string address, name;   // name: "pserver 0 (127.0.0.1:1234)"
     std::vector<size_t> blocks;  // placed there by Configure
     std::atomic<uint64_t> sequence{0};
+    // Of the first Report that it has not answered; Time(): none. Guarded by mu.
+    Time asked;
     // What the last pulls of rows heard of it.
     std::atomic<uint64_t> incarnation{0}, version{0};
   };
+
+  // Of a push, a pull, a barrier.
+  Duration call_timeout() const { return options.step_timeout + options.replace_timeout; }
 
   // ---- client.cc
   void FillConfigure(const Server& server, PsMode mode, const PsOptimizer& optimizer,
@@ -227,6 +232,9 @@ struct PsClient::Impl {
   // and the call waits for it.
   void ReportLater();
   void Report();
+  void BeginReport(bool end);  // or the end of all reports, until a call waits again
+  // The end of a Report to a server, or of another exchange.
+  void Answered(size_t server, const Status& status);
   std::set<size_t> OwnersOf(const PushPart& part, const PsPlacement& now) const;
   // Whether its server refuses it for ever, as is known now.
   bool IsStale(const PushPart& part, const PsPlacement& now) const;

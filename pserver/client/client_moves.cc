@@ -111,6 +111,7 @@ void PsClient::Impl::Exchange(const std::set<size_t>& with, std::function<void()
                       Learn(index, reply.map(), reply.generation());
                     }
                     if (status.code() == StatusCode::kDataLoss && kept != nullptr) SendAgain(index);
+                    Answered(index, status);
                     all->Arrive();
                   });
   }
@@ -130,6 +131,7 @@ void PsClient::Impl::ExchangeAll(std::set<size_t> also, int rounds, std::functio
 void PsClient::Impl::ReportLater() {
   if (closing || reporting.exchange(true)) return;
   carrier->After(kReportPause, [this] {
+    BeginReport(waiting == 0);
     if (waiting > 0 && !closing) Report();
     reporting = false;
     if (waiting > 0) ReportLater();
@@ -145,6 +147,27 @@ void PsClient::Impl::Report() {
       if (!owns_any(*server)) carrier->Abandon(server->index);
     }
   });
+}
+
+void PsClient::Impl::BeginReport(bool end) {
+  for (Server* const server : AllServers()) {
+    MutexLock lock(mu);
+    if (end || server->asked == Time()) server->asked = end ? Time() : carrier->Now();
+  }
+}
+
+void PsClient::Impl::Answered(size_t server, const Status& status) {
+  Duration silent = Duration::zero();
+  {
+    Server& s = ServerAt(server);
+    MutexLock lock(mu);
+    // One that is dead is not silent: its connections end.
+    if (status.code() != StatusCode::kDeadlineExceeded) s.asked = Time();
+    if (s.asked != Time()) silent = carrier->Now() - s.asked;
+  }
+  if (options.on_silent && silent >= options.step_timeout) {
+    options.on_silent(static_cast<int>(server), silent);
+  }
 }
 
 // ---- Pulls of slices
@@ -210,7 +233,7 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
           // It may have given everything away before, and was stopped.
           const bool left = gone != kNoServer && !Placement()->RowOwners().contains(gone);
           if (gone != kNoServer && !left) return pull->done(why);
-          if (late) pull->deadline = carrier->Now() + options.step_timeout + kGrace;
+          if (late) pull->deadline = carrier->Now() + call_timeout() + kGrace;
           carrier->After(PauseOf(pull->attempts++), [this, pull] { PullRowsOnce(pull); });
         });
       });
@@ -238,7 +261,7 @@ void PsClient::PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done)
   auto pull = std::make_shared<Impl::RowsPull>();
   pull->when = when;
   pull->rows = std::move(rows);
-  pull->deadline = impl_->carrier->Now() + impl_->options.step_timeout + kGrace;
+  pull->deadline = impl_->carrier->Now() + impl_->call_timeout() + kGrace;
   pull->done = [what, done = std::move(done)](StatusOr<uint64_t> version) {
     done(version.ok() ? std::move(version) : Annotate(version.status(), what));
   };
@@ -280,7 +303,7 @@ Status PsClient::Impl::ExchangeAndWait(int attempts) {
   const auto ended = std::shared_ptr<PsEvent>(carrier->MakeEvent());
   carrier->After(PauseOf(attempts),
                  [this, ended] { ExchangeAll({}, 1, [ended] { ended->Set(); }); });
-  if (ended->WaitUntil(carrier->Now() + options.step_timeout)) return OkStatus();
+  if (ended->WaitUntil(carrier->Now() + call_timeout())) return OkStatus();
   return DeadlineExceeded("the servers were asked where buckets are, and did not answer");
 }
 

@@ -59,7 +59,7 @@ void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate
     --push->group->coming;
   }
   push->deadline =
-      carrier->Now() + options.step_timeout + (push->pull == nullptr ? Duration::zero() : kGrace);
+      carrier->Now() + call_timeout() + (push->pull == nullptr ? Duration::zero() : kGrace);
   Begin(std::move(push));
 }
 
@@ -173,7 +173,7 @@ void PsClient::Impl::LookElsewhere(std::shared_ptr<OnePush> push, const Status& 
     // One with no rows in it is missed by a server alone that has some.
     const std::set<size_t> missed_by = owners.empty() ? now->RowOwners() : owners;
     if (missed_by.contains(push->part.server)) return push->done(why);
-    push->deadline = carrier->Now() + options.step_timeout;
+    push->deadline = carrier->Now() + call_timeout();
     push->part.origin_server = static_cast<uint32_t>(push->part.server) + 1;
     push->part.origin_sequence = push->part.sequence;
     CutAnew({push}, *now);

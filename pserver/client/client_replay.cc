@@ -140,8 +140,7 @@ void PsClient::Impl::AskForCheckpoint(size_t server, uint64_t number) {
   SaveCheckpointRequest request;
   request.set_job(options.job);
   request.set_unless_kept(number);
-  Send(ServerAt(server), "SaveCheckpoint", EncodedProto(request),
-       carrier->Now() + options.step_timeout,
+  Send(ServerAt(server), "SaveCheckpoint", EncodedProto(request), carrier->Now() + call_timeout(),
        [this, server](const Status& status, Fragments answer) {
          SaveCheckpointReply reply;
          if (status.ok() && ParseMessage(answer, &reply).ok()) {
@@ -202,20 +201,19 @@ void PsClient::Impl::SendNext(const std::shared_ptr<Resending>& all) {
   }
   const KeptPush& push = *all->pushes[next];
   const CodedPush coded = Coded(push.part, push.step, push.learning_rate, "");
-  carrier->Call(static_cast<int>(all->server), "Push", EncodePush(coded, options.crc32c),
-                carrier->Now() + options.step_timeout,
-                [this, all, next](const Status& status, Fragments answer) {
-                  PushNumbers numbers;
-                  if (status.ok() && TakePushReply(nullptr, answer, &numbers).ok()) {
-                    kept->Answered(all->server, all->pushes[next]->part.sequence,
-                                   numbers.log_number);
-                  }
-                  // DATA_LOSS: the server does not ask for this one, but for others. When it asks
-                  // for nothing any more, or is gone, they need not come.
-                  const bool go_on = status.ok() || status.code() == StatusCode::kDataLoss;
-                  if (!go_on) all->next = all->pushes.size();
-                  SendNext(all);
-                });
+  carrier->Call(
+      static_cast<int>(all->server), "Push", EncodePush(coded, options.crc32c),
+      carrier->Now() + call_timeout(), [this, all, next](const Status& status, Fragments answer) {
+        PushNumbers numbers;
+        if (status.ok() && TakePushReply(nullptr, answer, &numbers).ok()) {
+          kept->Answered(all->server, all->pushes[next]->part.sequence, numbers.log_number);
+        }
+        // DATA_LOSS: the server does not ask for this one, but for others. When it asks
+        // for nothing any more, or is gone, they need not come.
+        const bool go_on = status.ok() || status.code() == StatusCode::kDataLoss;
+        if (!go_on) all->next = all->pushes.size();
+        SendNext(all);
+      });
 }
 
 }  // namespace tandem

@@ -124,7 +124,7 @@ void PsClient::Impl::FillWhen(PsWhen when, PullRequest* request) const {
   uint64_t highest = told;
   while (highest < when.step && !told.compare_exchange_weak(highest, when.step)) continue;
   if (when.exactly) request->set_at_version(when.version);
-  request->set_timeout_ms(static_cast<uint64_t>(Millis(options.step_timeout)));
+  request->set_timeout_ms(static_cast<uint64_t>(Millis(call_timeout())));
   request->set_crc32c(options.crc32c);
 }
 
@@ -262,11 +262,11 @@ Status PsClient::Impl::WaitForVersion(Server& server, uint64_t version) {
   PullReply reply;
   FillWhen({.version = version}, &request);
   request.add_rows()->set_variable(tables[0].variable);  // none of them
-  return CallAndWait(server, "Pull", request, &reply, options.step_timeout);
+  return CallAndWait(server, "Pull", request, &reply, call_timeout());
 }
 
 Status PsClient::Impl::WaitForRows(uint64_t version) {
-  const Time deadline = carrier->Now() + options.step_timeout;
+  const Time deadline = carrier->Now() + call_timeout();
   for (int attempts = 0;;) {
     Status status;
     for (Server* const server : AllServers()) {
@@ -322,7 +322,7 @@ Status PsClient::Impl::PullBuckets(const PsTable& table, bool slots, uint32_t& b
 Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_version,
                                  const RowSink& take) {
   TD_RETURN_IF_ERROR(WaitForRows(min_version));
-  Time deadline = carrier->Now() + options.step_timeout;  // for the next page
+  Time deadline = carrier->Now() + call_timeout();  // for the next page
   int attempts = 0;
   uint32_t bucket = 0;
   while (bucket < kRowBuckets) {
@@ -338,7 +338,7 @@ Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_
     }
     // Some are on their way.
     if (bucket != before) {
-      deadline = carrier->Now() + options.step_timeout;
+      deadline = carrier->Now() + call_timeout();
       attempts = 0;
     }
     if (carrier->Now() >= deadline) return status;

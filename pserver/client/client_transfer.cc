@@ -166,7 +166,7 @@ StatusOr<std::vector<std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
 void PsClient::Impl::SendPull(std::shared_ptr<PullPart> part, DoneVersion done) {
   Server& server = ServerAt(part->server);
   EncodedMessage request = EncodedProto(part->request);
-  if (part->deadline == Time()) part->deadline = carrier->Now() + options.step_timeout + kGrace;
+  if (part->deadline == Time()) part->deadline = carrier->Now() + call_timeout() + kGrace;
   const Time deadline = part->deadline;
   Send(server, "Pull", std::move(request), deadline,
        [this, part = std::move(part), &server, done = std::move(done)](const Status& status,
@@ -368,7 +368,7 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
          waiting->version = std::move(pulled);
          waiting->ended->Set();
        });
-  if (!waiting->ended->WaitUntil(impl.carrier->Now() + impl.options.step_timeout + 2 * kGrace)) {
+  if (!waiting->ended->WaitUntil(impl.carrier->Now() + impl.call_timeout() + 2 * kGrace)) {
     return DeadlineExceeded("pull of the first values did not end in time");
   }
   return waiting->version;
@@ -376,7 +376,7 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
 
 // Again when slices moved meanwhile: they may have been missed, or come twice.
 StatusOr<std::vector<PsSlot>> PsClient::PullState() {
-  const Time give_up = impl_->carrier->Now() + impl_->options.step_timeout;
+  const Time give_up = impl_->carrier->Now() + impl_->call_timeout();
   for (int attempts = 0;; ++attempts) {
     const bool moves = impl_->Placement()->map.version() != 0;
     if (moves) TD_RETURN_IF_ERROR(impl_->ExchangeAndWait(attempts));

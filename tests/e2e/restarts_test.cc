@@ -21,28 +21,34 @@ class RestartsTest : public JobTest {
     const char* when;
     const char* program;
     int signal = SIGKILL;
+    int at = -1;  // among those there, the oldest first; -1: the other one than last time
   };
   // The job ends with the parameters of the undisturbed one.
-  void ExpectNoChange(const std::vector<std::string>& restarting, const std::vector<Kill>& kills) {
-    const std::vector<std::string> args = {"--steps_max=460", "--log_every_steps=1",
-                                           "--optimizer.type=adam",
-                                           "--optimizer.learning_rate=0.001"};
+  std::string ExpectNoChange(const std::vector<std::string>& restarting,
+                             const std::vector<Kill>& kills,
+                             const std::vector<std::string>& more = {}) {
+    std::vector<std::string> args = {"--steps_max=460", "--log_every_steps=1",
+                                     "--optimizer.type=adam", "--optimizer.learning_rate=0.001"};
     std::vector<std::string> launch = {"--servers=2", "--workers=2"};
     const JobRun quiet = RunJob("quiet", launch, args);
-    ASSERT_EQ(quiet.exit_code, 0) << quiet.output;
+    EXPECT_EQ(quiet.exit_code, 0) << quiet.output;
     launch.insert(launch.end(), restarting.begin(), restarting.end());
+    args.insert(args.end(), more.begin(), more.end());
     const auto job = StartJob("killed", launch, args);
     int which = 0;
     for (const Kill& kill_at : kills) {
-      ASSERT_TRUE(job->WaitForText(kill_at.when)) << job->Output();
+      EXPECT_TRUE(job->WaitForText(kill_at.when)) << job->Output();
       const std::vector<pid_t> there = ChildrenOf(job->pid(), kill_at.program);
-      ASSERT_EQ(there.size(), 2u) << job->Output();
+      EXPECT_EQ(there.size(), 2u) << job->Output();
+      if (there.size() != 2) break;
+      which = kill_at.at >= 0 ? kill_at.at : which;
       kill(there[static_cast<size_t>(which++ % 2)], kill_at.signal);
     }
     EXPECT_EQ(job->Wait(), 0) << job->Output();
     EXPECT_THAT(job->Output(),
                 HasSubstr(absl::StrFormat("starting it again (%d of 20)", kills.size())));
     EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
+    return job->Output();
   }
   // `tandem ARGS LOGS`, to its end, which must be good.
   std::string Tandem(std::vector<std::string> args, const std::string& job) {
@@ -74,6 +80,21 @@ TEST_F(RestartsTest, PserversThatAreToldToStopComeAgain) {
   ExpectNoChange(
       {"--max_restarts=20", "--pserver_data_dir=" + Path("data")},
       {{"step=20 ", "tandem-pserver", SIGTERM}, {"step=80 ", "tandem-pserver", SIGTERM}});
+}
+
+// Processes that are stopped (SIGSTOP) are told of, killed and replaced, as if they had been
+// killed.
+TEST_F(RestartsTest, StoppedTrainersAndPserversAreReplacedAndChangeNoBit) {
+  const std::string output = ExpectNoChange(
+      {"--max_restarts=20", "--pserver_data_dir=" + Path("data"), "--durability=logged"},
+      {{"step=20 ", "tandem-trainer", SIGSTOP},
+       {"step=60 ", "tandem-pserver", SIGSTOP},
+       {"step=100 ", "tandem-pserver", SIGSTOP},
+       {"step=140 ", "tandem-trainer", SIGSTOP, 0}},
+      {"--step_timeout_ms=3000"});
+  for (const char* who : {"trainer 0", "trainer 1", "pserver 0", "pserver 1"}) {
+    EXPECT_THAT(output, testing::ContainsRegex(std::string(who) + " does not answer"));
+  }
 }
 
 // The job and everybody who looks at it go on without it.

@@ -3,6 +3,7 @@
 //   TANDEM_STALL_SLACK_MS=N  how much later than that calls may end (5000: tests share machines)
 #include <signal.h>
 
+#include <atomic>
 #include <future>
 
 #include "common/base/clock.h"
@@ -27,21 +28,22 @@ Duration Slack() {
 
 class StallTest : public JobTest {
  protected:
-  void StartServer() {
-    const std::string endpoint = "127.0.0.1:" + std::to_string(FreePort());
-    server_ = std::make_unique<ChildProcess>(
-        "tandem-pserver",
-        std::vector<std::string>{"--listen=" + endpoint, "--data_dir=" + Path("data")},
-        std::map<std::string, std::string>{}, Path("server"));
+  // Again: at the same address.
+  void StartServer(std::vector<std::string> args = {}) {
+    if (endpoint_.empty()) endpoint_ = "127.0.0.1:" + std::to_string(FreePort());
+    args.insert(args.end(), {"--listen=" + endpoint_, "--data_dir=" + Path("data")});
+    server_ = std::make_unique<ChildProcess>("tandem-pserver", args,
+                                             std::map<std::string, std::string>{}, Path("server"));
     ASSERT_TRUE(server_->WaitForText("listening on"));
-    endpoint_ = endpoint;
   }
-  std::unique_ptr<PsClient> Client(PsTransport transport, int trainer = 0, int trainers = 1) {
+  std::unique_ptr<PsClient> Client(PsTransport transport, int trainer = 0, int trainers = 1,
+                                   const std::function<void(PsOptions&)>& change = {}) {
     PsOptions options;
     options.trainer = trainer;
     options.trainers = trainers;
     options.step_timeout = options.start_timeout = kStepTimeout;
     options.transport = transport;
+    if (change) change(options);
     auto client = PsClient::Connect({endpoint_}, options);
     CHECK(client.ok()) << client.status();
     const PsTable rows = {.variable = "rows", .height = kHeight, .dim = kDim};
@@ -125,6 +127,36 @@ TEST_F(StallTest, EveryCallToAStoppedServerEnds) {
   }
 }
 
+// With word of a server that does not answer, and time for another one in its place, a push counts
+// once.
+TEST_F(StallTest, AStoppedServerIsToldOfAndReplaced) {
+  StartServer({"--durability=logged"});
+  std::promise<std::pair<int, Duration>> told;
+  std::atomic<bool> once{false};
+  auto client = Client(PsTransport::kAuto, 0, 1, [&](PsOptions& options) {
+    options.replace_timeout = std::chrono::seconds(60);
+    options.on_silent = [&](int server, Duration silent) {
+      if (!once.exchange(true)) told.set_value({server, silent});
+    };
+  });
+  ASSERT_TRUE(PushOnce(*client).ok());
+  server_->Signal(SIGSTOP);
+  std::promise<Status> done;
+  client->Push(step_++, 0.1f, Gradient(), [&](Status s) { done.set_value(std::move(s)); },
+               {{"rows", ids_, row_.data()}});
+  const auto [server, silent] = told.get_future().get();
+  EXPECT_EQ(server, 0);
+  EXPECT_GE(silent, kStepTimeout);
+  server_->Signal(SIGKILL);
+  server_->Wait();
+  StartServer({"--durability=logged"});
+  const Status pushed = done.get_future().get();
+  EXPECT_TRUE(pushed.ok()) << pushed;
+  const auto info = client->ServerInfo();
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ((*info)[0].version, 2u);
+}
+
 // The others are told which trainer they wait for; when it goes on, it is told too.
 TEST_F(StallTest, AStoppedTrainerIsNamed) {
   const auto job = StartJob("stalled", {"--servers=1", "--workers=2"},
@@ -135,6 +167,8 @@ TEST_F(StallTest, AStoppedTrainerIsNamed) {
   const Time begin = SteadyNow();
   kill(trainer, SIGSTOP);
   EXPECT_EQ(job->Wait(), 200) << job->Output();
+  EXPECT_THAT(job->Output(), HasSubstr("first failure  trainer 1 on host"));
+  EXPECT_THAT(job->Output(), HasSubstr("[TD3012]"));
   std::printf("stall: a job of which a trainer is stopped ended after %.1f s\n",
               Seconds(SteadyNow() - begin));
   EXPECT_THAT(job->Output(), HasSubstr("trainer 1 is lost"));

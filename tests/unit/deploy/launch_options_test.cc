@@ -388,6 +388,7 @@ pserver 0  127.0.0.1:PORT
   env     PADDLE_TRAINER_ENDPOINTS=127.0.0.1:PORT
   env     POD_IP=127.0.0.1
   env     TANDEM_JOB=j1
+  env     TANDEM_LAUNCHER=./log-j1/silent
   env     TANDEM_SECRET_FILE=./log-j1/job.secret
   env     TANDEM_SERVER_INDEX=0
   env     TRAINING_ROLE=PSERVER
@@ -407,6 +408,7 @@ trainer 0  127.0.0.1:PORT
   env     PADDLE_TRAINER_ID=0
   env     RANK=0
   env     TANDEM_JOB=j1
+  env     TANDEM_LAUNCHER=./log-j1/silent
   env     TANDEM_SECRET_FILE=./log-j1/job.secret
   env     TRAINING_ROLE=TRAINER
   env     WORLD_SIZE=1
@@ -434,18 +436,24 @@ TEST_F(LaunchOptionsTest, WordsOfRanksMayComeInPieces) {
   const auto say = [&](const std::string& text) {
     ASSERT_EQ(write(fifo.fd(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   };
-  say("nonsense\nready\nsilent 5\nsilent 3 15");
+  say("nonsense\nready\nwaits trainer 5\nhere trainer\nwaits trainer 1 trainer 3 15");
   const RankWords nothing = fifo.Read();
-  EXPECT_TRUE(nothing.silent.empty());
+  EXPECT_TRUE(nothing.waits.empty());
+  EXPECT_TRUE(nothing.here.empty());
   EXPECT_TRUE(nothing.ready.empty());
-  say("00\nready 2\nsilent 4 20\nsil");
+  say("00 20 30\nready 2\nhere pserver 7\nwaits caller 0 pserver 4 20 9 9\nwai");
   const RankWords words = fifo.Read();
   EXPECT_EQ(words.ready, std::vector<int>{2});
-  const std::vector<SilentRank>& ranks = words.silent;
-  ASSERT_EQ(ranks.size(), 2u);
-  EXPECT_EQ(ranks[0].rank, 3);
-  EXPECT_EQ(ranks[0].waited, std::chrono::milliseconds(1500));
-  EXPECT_EQ(ranks[1].rank, 4);
+  ASSERT_EQ(words.here.size(), 1u);
+  EXPECT_EQ(words.here[0].kind, "pserver");
+  EXPECT_EQ(words.here[0].number, 7);
+  ASSERT_EQ(words.waits.size(), 2u);
+  EXPECT_EQ(words.waits[0].who.number, 1);
+  EXPECT_EQ(words.waits[0].whom.number, 3);
+  EXPECT_EQ(words.waits[0].waited, std::chrono::milliseconds(1500));
+  EXPECT_EQ(words.waits[0].limit, std::chrono::milliseconds(20));
+  EXPECT_EQ(words.waits[0].start_limit, std::chrono::milliseconds(30));
+  EXPECT_EQ(words.waits[1].whom.kind, "pserver");
 }
 
 }  // namespace

@@ -169,6 +169,57 @@ TEST_F(LauncherTest, PserverThatIsToldToStopComesAgain) {
   EXPECT_THAT(Err(), HasSubstr("pserver 0 was told to stop; starting it again (1 of 1)"));
 }
 
+// The one that waited ends at once, with a consequence; the one that hangs is the cause.
+TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
+  server_script_ =
+      Script("server", std::string("echo here pserver 0 > $TANDEM_LAUNCHER\n") + kGoodServer);
+  trainer_script_ = Script(
+      "trainer", std::string("if [ $RANK = 0 ]; then ") + kWaitForEver +
+                     "fi\ntrap : TERM\nawait server.0.pid; await trainer.0.pid; sleep 0.1\n"
+                     "echo waits trainer 1 pserver 0 4 4 60000 > $TANDEM_LAUNCHER; exit 200");
+  Launch({"--servers=1", "--workers=2"});
+  EXPECT_EQ(WaitForLauncher(), kExitLostPeer) << Err();
+  EXPECT_THAT(Err(), HasSubstr("pserver 0 does not answer (trainer 1 has waited 0.0 s for it)"));
+  EXPECT_THAT(Err(), HasSubstr("first failure  pserver 0 on host "));
+  EXPECT_THAT(Err(), HasSubstr("did not answer for 0.0 s, and was killed [TD3012]"));
+  EXPECT_THAT(Err(), HasSubstr("then           trainer 1: exit code 200"));
+  EXPECT_TRUE(AllGone({"server.0.pid", "trainer.0.pid"}));
+}
+
+TEST_F(LauncherTest, WhoDoesNotAnswerComesAgain) {
+  server_script_ = Script("server", std::string("echo x >> $D/servers\n") + kGoodServer);
+  trainer_script_ = Script(
+      "trainer",
+      "if [ $RANK = 0 ]; then echo $$ >> $D/first; [ $(wc -l < $D/first) = 2 ] && exit 0\n"
+      "echo here trainer 0 > $TANDEM_LAUNCHER; echo > $D/joined; exec sleep 1000; fi\n"
+      "[ $TANDEM_REPLACES = 1 ] || exit 3\n"
+      "await joined; sleep 0.1; echo waits caller 1 caller 0 4 60000 60000 > $TANDEM_LAUNCHER\n"
+      "while [ $(wc -l < $D/first) = 1 ]; do\n"
+      "echo waits caller 1 caller 0 4 4 60000 > $TANDEM_LAUNCHER; sleep 0.05\n"
+      "done; true");
+  Launch({"--servers=1", "--workers=2", "--max_restarts=1"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_THAT(Err(),
+              HasSubstr("trainer 1 waits for trainer 0, which does not answer (0.0 s of 60.0 s)"));
+  EXPECT_THAT(Err(), HasSubstr("trainer 0 does not answer (trainer 1 has waited"));
+  EXPECT_THAT(Err(), HasSubstr("starting it again (1 of 1)"));
+  EXPECT_EQ(Read("servers"), "x\n");
+}
+
+// One that starts has more time, and so has a successor of one that was waited for.
+TEST_F(LauncherTest, WhoStartsIsNotTakenForOneThatHangs) {
+  server_script_ = Script("server", kGoodServer);
+  trainer_script_ = Script(
+      "trainer",
+      "if [ $RANK = 0 ]; then echo $$ > $D/trainer.0.pid; await told; exit 0; fi\n"
+      "await trainer.0.pid; sleep 0.1; echo waits caller 1 caller 0 4 4 60000 > $TANDEM_LAUNCHER\n"
+      "echo waits caller 1 caller 0 90000 4 60000 > $TANDEM_LAUNCHER; echo > $D/told");
+  Launch({"--servers=1", "--workers=2", "--max_restarts=1"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_THAT(Err(), HasSubstr("which has not joined (0.0 s of 60.0 s)"));
+  EXPECT_THAT(Err(), Not(HasSubstr("killing it")));
+}
+
 TEST_F(LauncherTest, PserverMustEndWithZero) {
   server_script_ = Script("server",
                           "trap 'echo lost it; exit 74' TERM\necho > $D/up\nmkfifo $D/never\n"

@@ -269,6 +269,38 @@ TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
   }
 }
 
+// Where it is started again, they wait on: whoever does so is told while they do.
+TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
+  std::vector<std::pair<int, Duration>> told;
+  Shard::Options options;
+  options.replaces = true;
+  options.on_silent = [&](int trainer, Duration silent) { told.emplace_back(trainer, silent); };
+  Make(std::move(options));
+  ShardConfig config = Config(2, ShardMode::kSync);
+  config.step_timeout = seconds(5);
+  Start(config);
+  ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
+  auto first = Pending(), second = Pending();
+  PullLater(0, 1, seconds(60), first);
+  clock_.Advance(seconds(5));
+  shard_->ExpireWaiters();
+  EXPECT_THAT(told, testing::ElementsAre(std::pair(1, Duration(seconds(5)))));
+  EXPECT_EQ(shard_->NextDeadline(), clock_.Now() + seconds(1));
+  clock_.Advance(seconds(1));
+  shard_->ExpireWaiters();
+  EXPECT_EQ(told.size(), 2u);
+  EXPECT_EQ(first->status().code(), StatusCode::kUnimplemented);  // still waiting
+  ASSERT_TRUE(Push(Head(Rank(1, kIncarnation + 1), 1, 0), 1.0f).ok());
+  EXPECT_TRUE(first->ok()) << first->status();
+  // Their deadline ends it.
+  ASSERT_TRUE(Push(Head(Rank(0), 2, 1), 1.0f).ok());
+  PullLater(0, 2, seconds(60), second);
+  clock_.Advance(seconds(60));
+  shard_->ExpireWaiters();
+  EXPECT_EQ(second->status().code(), StatusCode::kAborted);
+  EXPECT_THAT(std::string(second->status().message()), HasSubstr("trainer 1 is lost: nothing"));
+}
+
 TEST_F(ShardTest, AReplacedTrainerPushesTheSameStepAgain) {
   Start(Config(2, ShardMode::kSync));
   PushHead part = Head(Rank(1), 1, 0);

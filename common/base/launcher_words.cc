@@ -1,4 +1,4 @@
-#include "trainer/launcher_line.h"
+#include "common/base/launcher_words.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,7 +7,6 @@
 #include "common/base/fd.h"
 
 namespace tandem {
-
 namespace {
 
 void Tell(const std::string& fifo, const std::string& line) {
@@ -19,8 +18,13 @@ void Tell(const std::string& fifo, const std::string& line) {
 
 }  // namespace
 
-void TellSilent(const std::string& fifo, int rank, Duration waited) {
-  Tell(fifo, absl::StrFormat("silent %d %d\n", rank, Millis(waited)));
+void TellWait(const std::string& fifo, const LauncherWait& wait) {
+  Tell(fifo, absl::StrFormat("waits %s %s %d %d %d\n", wait.who, wait.whom, Millis(wait.waited),
+                             Millis(wait.limit), Millis(wait.start_limit)));
+}
+
+void TellHere(const std::string& fifo, const std::string& who) {
+  Tell(fifo, absl::StrFormat("here %s\n", who));
 }
 
 void TellReady(const std::string& fifo, int rank) {
