@@ -71,8 +71,9 @@ class PsTables {
   Status Write(PsClient& client, uint64_t version, const std::string& path) const;
   // Adds the slots of rows, as whole tensors, to `state`.
   Status AddState(PsClient& client, Device& device, TensorMap& state) const;
-  // Asks the servers what they hold of them; AddCounts tells.
-  Status Count(PsClient& client);
+  // Asks the servers what they hold of them; AddCounts tells. Where a server does not answer, a
+  // warning says so, and there are no counts.
+  void Count(PsClient& client);
   void AddCounts(std::map<std::string, double>* counts) const;
 
  private:

@@ -221,25 +221,26 @@ void PsClient::Impl::Close() {
   }
 }
 
+std::shared_ptr<PsClient::Impl::SmallCall> PsClient::Impl::BeginCall(
+    const Server& server, const char* method, const google::protobuf::MessageLite& request,
+    std::shared_ptr<google::protobuf::MessageLite> reply, Time deadline) {
+  auto call = std::make_shared<SmallCall>(SmallCall{carrier->MakeEvent(), OkStatus()});
+  Send(server, method, EncodedProto(request), deadline,
+       [call, reply, &server](const Status& status, Fragments answer) {
+         call->status =
+             status.ok() ? Annotate(ParseMessage(answer, reply.get()), server.name) : status;
+         call->ended->Set();
+       });
+  return call;
+}
+
 Status PsClient::Impl::CallAndTake(const Server& server, const char* method,
                                    const google::protobuf::MessageLite& request,
                                    std::shared_ptr<google::protobuf::MessageLite> reply,
                                    Duration timeout) {
-  struct Waiting {
-    std::unique_ptr<PsEvent> ended;
-    Status status;
-  };
-  const auto waiting = std::make_shared<Waiting>(Waiting{carrier->MakeEvent(), OkStatus()});
-  Send(server, method, EncodedProto(request), carrier->Now() + timeout + kGrace,
-       [waiting, reply, &server](const Status& status, Fragments answer) {
-         waiting->status =
-             status.ok() ? Annotate(ParseMessage(answer, reply.get()), server.name) : status;
-         waiting->ended->Set();
-       });
-  if (!waiting->ended->WaitUntil(carrier->Now() + timeout + 2 * kGrace)) {
-    return DeadlineExceeded("%s: %s did not end in time", server.name, method);
-  }
-  return waiting->status;
+  const auto call = BeginCall(server, method, request, reply, carrier->Now() + timeout + kGrace);
+  if (call->ended->WaitUntil(carrier->Now() + timeout + 2 * kGrace)) return call->status;
+  return DeadlineExceeded("%s: %s did not end in time", server.name, method);
 }
 
 Status PsClient::Barrier(const std::string& name) {
@@ -261,13 +262,12 @@ Status PsClient::Complete() {
   Status first;
   for (Impl::Server* const server : impl_->AllServers()) {
     const auto reply = std::make_shared<CompleteReply>();
-    // One that gave everything away may be gone.
-    const bool matters = impl_->owns_any(*server) || impl_->Placement()->map.version() == 0;
-    const Duration timeout = matters ? impl_->call_timeout() : std::chrono::seconds(1);
-    const Status status = matters && impl_->IsAdded(*server)
-                              ? impl_->CallOwner(*server, "Complete", request, reply).status()
-                              : impl_->CallAndTake(*server, "Complete", request, reply, timeout);
-    if (first.ok() && matters) first = status;
+    const auto told = impl_->CallOwner(*server, "Complete", request, reply,
+                                       impl_->call_timeout());
+    if (first.ok()) first = told.status();
+    // One that has left may be there all the same, and show who completed.
+    if (!told.ok() || *told) continue;
+    (void)impl_->CallAndTake(*server, "Complete", request, reply, std::chrono::seconds(1));
   }
   return first;
 }
@@ -279,10 +279,11 @@ StatusOr<uint64_t> PsClient::Save(bool delta) {
   request.set_job(impl_->options.job);
   for (Impl::Server* const server : impl_->AllServers()) {
     if (!impl_->owns_any(*server)) continue;
-    SaveCheckpointReply reply;
-    TD_RETURN_IF_ERROR(impl_->CallAndWait(*server, "SaveCheckpoint", request, &reply,
-                                          impl_->options.start_timeout));
-    version = std::min<uint64_t>(version, reply.version());
+    const auto reply = std::make_shared<SaveCheckpointReply>();
+    TD_ASSIGN_OR_RETURN(const bool saved,
+                        impl_->CallOwner(*server, "SaveCheckpoint", request, reply,
+                                         impl_->options.start_timeout));
+    if (saved) version = std::min<uint64_t>(version, reply->version());
   }
   return version;
 }
@@ -293,11 +294,12 @@ StatusOr<uint64_t> PsClient::Restore() {
   request.set_job(impl_->options.job);
   for (Impl::Server* const server : impl_->AllServers()) {
     if (!impl_->owns_any(*server)) continue;
-    RestoreCheckpointReply reply;
-    TD_RETURN_IF_ERROR(impl_->CallAndWait(*server, "RestoreCheckpoint", request, &reply,
-                                          impl_->options.start_timeout));
+    const auto reply = std::make_shared<RestoreCheckpointReply>();
+    TD_ASSIGN_OR_RETURN(const bool back, impl_->CallOwner(*server, "RestoreCheckpoint", request,
+                                                          reply, impl_->options.start_timeout));
+    if (!back) continue;
     if (impl_->cache) impl_->cache->Forget(static_cast<size_t>(server->index));
-    version = std::min<uint64_t>(version, reply.version());
+    version = std::min<uint64_t>(version, reply->version());
   }
   return version;
 }
@@ -322,9 +324,11 @@ void PsClient::AskWaits(std::function<void(const StatusOr<std::vector<double>>&)
 StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
   std::vector<PsServerInfo> all;
   for (Impl::Server* const server : impl_->AllServers()) {
-    StatusReply reply;
-    TD_RETURN_IF_ERROR(
-        impl_->CallAndWait(*server, "GetStatus", StatusRequest(), &reply, impl_->call_timeout()));
+    const auto answer = std::make_shared<StatusReply>();
+    TD_ASSIGN_OR_RETURN(const bool told, impl_->CallOwner(*server, "GetStatus", StatusRequest(),
+                                                          answer, impl_->call_timeout()));
+    if (!told) continue;
+    const StatusReply& reply = *answer;
     PsServerInfo info{server->address,
                       reply.configured(),
                       reply.initialised(),

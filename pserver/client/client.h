@@ -283,6 +283,7 @@ class PsClient {
   // Optimizer slots of all variables, in their order; then those of tables that are one number.
   // Blocking.
   StatusOr<std::vector<PsSlot>> PullState();
+  // Of all but those that gave everything away (tandem drain), which may be gone.
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
   // For how many seconds the calls of each trainer, by number, have waited for other trainers, on
   // one of the servers that have parameters, since that one started. Returns at once.

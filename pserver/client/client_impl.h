@@ -133,6 +133,15 @@ struct PsClient::Impl {
   Status CallAndTake(const Server& server, const char* method,
                      const google::protobuf::MessageLite& request,
                      std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
+  // A call that was begun; `status` is set before `ended`.
+  struct SmallCall {
+    std::unique_ptr<PsEvent> ended;
+    Status status;
+  };
+  std::shared_ptr<SmallCall> BeginCall(const Server& server, const char* method,
+                                       const google::protobuf::MessageLite& request,
+                                       std::shared_ptr<google::protobuf::MessageLite> reply,
+                                       Time deadline);
   Status OpenLanes();
   void Close();
 
@@ -191,9 +200,10 @@ struct PsClient::Impl {
                       const RowSource& rows);
   // Pieces of a table, server after server.
   Status PullPages(const PsTable& table, bool slots, uint64_t min_version, const RowSink& take);
+  // Returns early where `server` has left.
   Status PullBuckets(const PsTable& table, bool slots, uint32_t& bucket, uint32_t end,
                      const Server& server, const RowSink& take);
-  Status WaitForVersion(Server& server, uint64_t version);
+  StatusOr<bool> WaitForVersion(Server& server, uint64_t version);  // false: it has left
   // Until every server that has rows is there.
   Status WaitForRows(uint64_t version);
 
@@ -218,11 +228,13 @@ struct PsClient::Impl {
   // What servers know that came to the running job.
   Status AskAdded();
   bool IsAdded(const Server& s) const { return static_cast<size_t>(s.index) >= servers.size(); }
-  // A small call to one that came to the running job; false: it owns nothing any more. It may give
-  // everything away meanwhile, and be stopped.
+  // It gave everything away, as far as this client knows: it may be stopped, and is not asked.
+  bool HasLeft(const Server& s) const { return !owns_any(s) && Placement()->map.version() != 0; }
+  // A small call to a server; false: it has left. It may leave, and be stopped, while the call is
+  // under way: the other servers are asked about that once a second.
   StatusOr<bool> CallOwner(const Server& server, const char* method,
                            const google::protobuf::MessageLite& request,
-                           std::shared_ptr<google::protobuf::MessageLite> reply);
+                           std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
   // ... with all servers, so many times: first everybody says what became of moves, then one hears
   // what others said.
   void ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then);

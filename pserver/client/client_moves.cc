@@ -279,7 +279,8 @@ Status PsClient::Impl::AskAdded() {
       FillCaller(&request);
       ToProto(Placement()->map, request.mutable_known());
       const auto reply = std::make_shared<ExchangeMapReply>();
-      TD_ASSIGN_OR_RETURN(const bool owns, CallOwner(*server, "ExchangeMap", request, reply));
+      TD_ASSIGN_OR_RETURN(const bool owns, CallOwner(*server, "ExchangeMap", request, reply,
+                                                     options.start_timeout));
       if (owns) Learn(static_cast<size_t>(server->index), reply->map(), reply->generation());
     }
   }
@@ -288,13 +289,24 @@ Status PsClient::Impl::AskAdded() {
 
 StatusOr<bool> PsClient::Impl::CallOwner(const Server& server, const char* method,
                                          const google::protobuf::MessageLite& request,
-                                         std::shared_ptr<google::protobuf::MessageLite> reply) {
-  const Time give_up = carrier->Now() + options.start_timeout;
-  for (int attempts = 0; owns_any(server); ++attempts) {
-    const Status status = CallAndTake(server, method, request, reply, kExchangeTimeout);
-    if (status.ok()) return true;
-    if (!IsGone(status) || carrier->Now() >= give_up) return status;
+                                         std::shared_ptr<google::protobuf::MessageLite> reply,
+                                         Duration timeout) {
+  const Time give_up = carrier->Now() + timeout + kGrace;
+  for (int attempts = 0; !HasLeft(server); ++attempts) {
+    const auto call = BeginCall(server, method, request, reply, give_up);
+    while (!call->ended->WaitUntil(carrier->Now() + kExchangeTimeout)) {
+      if (carrier->Now() >= give_up + kGrace) {
+        return DeadlineExceeded("%s: %s did not end in time", server.name, method);
+      }
+      TD_RETURN_IF_ERROR(ExchangeAndWait(0));
+      if (HasLeft(server)) return false;
+    }
+    if (call->status.ok()) return true;
+    if (!IsGone(call->status)) return call->status;
     TD_RETURN_IF_ERROR(ExchangeAndWait(attempts));
+    if (HasLeft(server)) return false;
+    const bool late = call->status.code() == StatusCode::kDeadlineExceeded;
+    if (!IsAdded(server) || late || carrier->Now() >= give_up) return call->status;
   }
   return false;
 }

@@ -257,22 +257,23 @@ void PsClient::Impl::Keep(size_t index, const RowsPart& part, const CodedPullRep
   }
 }
 
-Status PsClient::Impl::WaitForVersion(Server& server, uint64_t version) {
+StatusOr<bool> PsClient::Impl::WaitForVersion(Server& server, uint64_t version) {
   PullRequest request;
-  PullReply reply;
   FillWhen({.version = version}, &request);
   request.add_rows()->set_variable(tables[0].variable);  // none of them
-  return CallAndWait(server, "Pull", request, &reply, call_timeout());
+  return CallOwner(server, "Pull", request, std::make_shared<PullReply>(), call_timeout());
 }
 
 Status PsClient::Impl::WaitForRows(uint64_t version) {
   const Time deadline = carrier->Now() + call_timeout();
   for (int attempts = 0;;) {
-    Status status;
+    StatusOr<bool> there = true;
     for (Server* const server : AllServers()) {
-      if (status.ok() && owns_any(*server)) status = WaitForVersion(*server, version);
+      if (there.ok() && *there && owns_any(*server)) there = WaitForVersion(*server, version);
     }
-    if (status.code() != StatusCode::kOutOfRange || carrier->Now() >= deadline) return status;
+    if (there.ok() && *there) return OkStatus();
+    const bool moved = there.ok() || HasMoved(there.status());  // its rows are elsewhere
+    if (!moved || carrier->Now() >= deadline) return there.status();
     TD_RETURN_IF_ERROR(ExchangeAndWait(attempts++));
   }
 }
@@ -300,13 +301,16 @@ Status PsClient::Impl::PullBuckets(const PsTable& table, bool slots, uint32_t& b
                                    const Server& server, const RowSink& take) {
   while (bucket < end) {
     PullTableRequest request;
-    PullTableReply reply;
+    const auto answer = std::make_shared<PullTableReply>();
     request.set_job(options.job);
     request.set_variable(table.variable);
     request.set_bucket_begin(bucket);
     request.set_bucket_end(end);
     request.set_slots(slots);
-    TD_RETURN_IF_ERROR(CallAndWait(server, "PullTable", request, &reply, options.start_timeout));
+    TD_ASSIGN_OR_RETURN(const bool owns, CallOwner(server, "PullTable", request, answer,
+                                                   options.start_timeout));
+    if (!owns) return OkStatus();
+    const PullTableReply& reply = *answer;
     if (!Fits(reply, static_cast<size_t>(table.dim), bucket)) {
       return DataLoss("%s: rows of table %s do not fit", server.name, table.variable);
     }

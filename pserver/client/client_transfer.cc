@@ -345,13 +345,9 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
     const auto reply = std::make_shared<WaitInitReply>();
     impl.FillCaller(&request);
     request.set_timeout_ms(static_cast<uint64_t>(Millis(impl.options.start_timeout)));
-    if (impl.IsAdded(*server)) {
-      TD_ASSIGN_OR_RETURN(const bool owns, impl.CallOwner(*server, "WaitInit", request, reply));
-      if (!owns) continue;
-    } else {
-      TD_RETURN_IF_ERROR(
-          impl.CallAndTake(*server, "WaitInit", request, reply, impl.options.start_timeout));
-    }
+    TD_ASSIGN_OR_RETURN(const bool owns, impl.CallOwner(*server, "WaitInit", request, reply,
+                                                        impl.options.start_timeout));
+    if (!owns) continue;
     lowest = std::min<uint64_t>(lowest, reply->version());
   }
   if (lowest == UINT64_MAX) lowest = 0;
@@ -397,11 +393,12 @@ StatusOr<std::vector<PsSlot>> PsClient::Impl::PullStateOnce() {
   for (Impl::Server* const server : impl.AllServers()) {
     if (!impl.owns_any(*server)) continue;
     PullStateRequest request;
-    PullStateReply reply;
+    const auto reply = std::make_shared<PullStateReply>();
     request.set_job(impl.options.job);
-    TD_RETURN_IF_ERROR(
-        impl.CallAndWait(*server, "PullState", request, &reply, impl.options.start_timeout));
-    for (const SlotTensor& s : reply.slot()) {
+    TD_ASSIGN_OR_RETURN(const bool owns, impl.CallOwner(*server, "PullState", request, reply,
+                                                        impl.options.start_timeout));
+    if (!owns) continue;
+    for (const SlotTensor& s : reply->slot()) {
       const auto it = impl.variable_index.find(s.variable());
       if (it == impl.variable_index.end() && impl.TableIndex(s.variable()).ok() &&
           s.tensor().content().size() == sizeof(float)) {

@@ -58,8 +58,33 @@ class RestartsTest : public JobTest {
     return command.Output();
   }
 
+  // Its process; 0: it never started.
+  pid_t PserverOf(const std::string& job, int index) {
+    for (const auto& event : nlohmann::json::parse(Tandem({"events", "-o", "json"}, job))) {
+      const bool started = event["event"] == "started";
+      if (started && event["process"] == absl::StrFormat("pserver %d", index)) return event["pid"];
+    }
+    return 0;
+  }
+
   int commands_ = 0;
 };
+
+constexpr char kWordJob[] = R"(
+name: "words"
+model {
+  zoo: "word2vec"
+  arg { name: "rows" value: "90" }
+  arg { name: "dim" value: "8" }
+}
+data {
+  format: "skipgram"
+  dir: "."
+  skipgram { file: "text" vocabulary: 90 window: 2 test_share: 0.2 }
+}
+optimizer { type: "adagrad" learning_rate: 0.2 }
+global_batch_size: 128
+)";
 
 TEST_F(RestartsTest, KilledTrainersAndPserversChangeNoBit) {
   ExpectNoChange({"--max_restarts=20", "--pserver_data_dir=" + Path("data")},
@@ -105,10 +130,7 @@ TEST_F(RestartsTest, APserverThatWasDrainedMayBeStopped) {
       {"--epochs=1000"});
   ASSERT_TRUE(job->WaitForText("step=50 ")) << job->Output();
   EXPECT_THAT(Tandem({"drain", "--pserver=1"}, "drained"), HasSubstr("whoever started it may"));
-  pid_t drained = 0;
-  for (const auto& event : nlohmann::json::parse(Tandem({"events", "-o", "json"}, "drained"))) {
-    if (event["process"] == "pserver 1" && event["event"] == "started") drained = event["pid"];
-  }
+  const pid_t drained = PserverOf("drained", 1);
   ASSERT_NE(drained, 0);
   EXPECT_THAT(Tandem({"status"}, "drained"), Not(HasSubstr("gone")));
   kill(drained, SIGTERM);
@@ -124,6 +146,28 @@ TEST_F(RestartsTest, APserverThatWasDrainedMayBeStopped) {
   EXPECT_THAT(Tandem({"rebalance"}, "drained"), Not(HasSubstr("pserver 1")));
   job->Signal(SIGTERM);
   EXPECT_EQ(job->Wait(), 128 + SIGTERM) << job->Output();
+}
+
+// The trainers end with a result, and count the rows of the servers that are left.
+TEST_F(RestartsTest, TheJobEndsWellWithoutTheServerOfItsTablesThatWasDrained) {
+  std::string text;
+  for (int word = 0; word < 3000; ++word) {
+    text += absl::StrFormat("w%d%s", (word * word + word / 7) % 90, word % 10 == 9 ? ".\n" : " ");
+  }
+  Write("text", text);
+  Write("job.pbtxt", kWordJob);
+  const auto job = StartJob(
+      "words",
+      {"--servers=2", "--workers=2", "--durability=logged", "--pserver_data_dir=" + Path("data")},
+      {"--steps_max=6000", "--epochs=100000"});
+  ASSERT_TRUE(job->WaitForText("step=")) << job->Output();
+  EXPECT_THAT(Tandem({"drain", "--pserver=1"}, "words"), HasSubstr("whoever started it may"));
+  const pid_t drained = PserverOf("words", 1);
+  ASSERT_NE(drained, 0);
+  kill(drained, SIGKILL);
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  EXPECT_EQ(ResultOf("words").steps, 6000);
+  EXPECT_GT(ResultOf("words").counts["ps.rows"], 0);
 }
 
 TEST_F(RestartsTest, WithoutItTheJobEnds) {

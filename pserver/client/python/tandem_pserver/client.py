@@ -285,8 +285,7 @@ class Client:
     def complete(self):
         """This trainer pushes no more; nobody waits for it."""
         for i in range(len(self._servers)):
-            # One that gave everything away may be gone.
-            matters = self._owns(i) or not self._calls.placement.moved
+            matters = not self._has_left(i)
             try:
                 self._calls.call(i, "Complete", self._request("Complete"),
                                  self._step_timeout if matters else 1.0)
@@ -306,9 +305,12 @@ class Client:
         return self._on_owners("RestoreCheckpoint")
 
     def status(self):
-        """A ServerStatus of each server."""
+        """A ServerStatus of each server, but of those that gave everything away (tandem drain): they
+        may be gone."""
         found = []
-        for server in self._servers:
+        for i, server in enumerate(self._servers):
+            if self._has_left(i):
+                continue
             reply = server.call("GetStatus", METHODS["GetStatus"][0](), self._step_timeout)
             found.append(ServerStatus(server.address, reply.configured, reply.initialised,
                                       reply.version, reply.checkpoint_version,
@@ -331,6 +333,10 @@ class Client:
 
     def _owns(self, server):
         return self._calls.placement.owns(server)
+
+    def _has_left(self, server):
+        """It gave everything away: it may be gone."""
+        return self._calls.placement.moved and not self._owns(server)
 
     def _until_there(self, receive):
         """Calls `receive` until its rows are where it asks for them."""
