@@ -12,6 +12,7 @@
 #include "common/base/check.h"
 #include "common/base/core_limit.h"
 #include "common/base/error_text.h"
+#include "common/base/file_limit.h"
 #include "common/base/float_mode.h"
 #include "common/base/nearest.h"
 #include "common/base/own_flags.h"
@@ -19,7 +20,6 @@
 #include "common/base/stop_request.h"
 #include "common/base/time_slice.h"
 #include "common/http/http_server.h"
-#include "common/rpc/accept_guard.h"
 #include "common/rpc/token.h"
 #include "pserver/pserver.h"
 #include "pserver/status.h"
@@ -281,7 +281,7 @@ int Main(int argc, char** argv) {
   }
   LimitCoreDumps(FLAGS_core_dumps);
   google::InitGoogleLogging(argv[0]);
-  InstallAcceptGuard();
+  RaiseFileLimit();
   const StatusOr<PserverOptions> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());
   return Serve(*options);

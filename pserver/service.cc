@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "common/rpc/admissions.h"
 #include "common/rpc/audit_log.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
@@ -222,6 +223,8 @@ class PserverService final : public Base {
   Status CheckToken(const CallbackServerContext& context) const;
   Status CheckJob(const std::string& job) const;
   Status CheckCaller(const CallbackServerContext& context, PserverCall call) const;
+  // The caller's connection is one of the job's from now on.
+  void NoteProof(const CallbackServerContext& context, Standing standing) const;
   // `finish`, which then notes in the audit log who made the call and what came of it.
   Finish Noted(const CallbackServerContext& context, PserverCall call, Finish finish) const;
   // Runs `body`, which answers the call by itself, on `runner`; null: at once. Everything goes
@@ -298,14 +301,25 @@ Status PserverService::CheckJob(const std::string& job) const {
 
 Status PserverService::CheckCaller(const CallbackServerContext& context, PserverCall call) const {
   TD_RETURN_IF_ERROR(CheckToken(context));
-  if (!options_.roles) return OkStatus();
+  if (!options_.roles) {
+    NoteProof(context, Standing::kTrusted);
+    return OkStatus();
+  }
   const std::vector<std::string> uris = UrisOf(context);
   const Status status =
       CheckAccess(call, shard_.Job(), std::vector<std::string_view>(uris.begin(), uris.end()));
   if (!status.ok()) {
     LOG_EVERY_T(WARNING, 1.0) << "refused " << context.peer() << ": " << status.message();
+  } else {
+    const StatusOr<PeerIdentity> caller = ParseIdentity(uris[0]);
+    const bool looks = caller.ok() && caller->role == PeerRole::kObserver;
+    NoteProof(context, looks ? Standing::kObserver : Standing::kTrusted);
   }
   return status;
+}
+
+void PserverService::NoteProof(const CallbackServerContext& context, Standing standing) const {
+  if (options_.admissions != nullptr) options_.admissions->Prove(context.peer(), standing);
 }
 
 Finish PserverService::Noted(const CallbackServerContext& context, PserverCall call,

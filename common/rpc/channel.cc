@@ -78,7 +78,13 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // our own retries carry sequence numbers
-  return grpc::CreateCustomChannel(ToString(server), credentials, args);
+  Endpoint dialled = server;
+  if (server.host == "localhost") {
+    // Where servers listen as "localhost"; [::1] may be another user's.
+    dialled.host = "127.0.0.1";
+    args.SetString(GRPC_ARG_DEFAULT_AUTHORITY, ToString(server));
+  }
+  return grpc::CreateCustomChannel(ToString(dialled), credentials, args);
 }
 
 StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, const TlsFiles& tls) {
