@@ -12,6 +12,7 @@
 #include "common/base/nearest.h"
 #include "common/base/runner.h"
 #include "common/lane/lane_server.h"
+#include "common/rpc/admissions.h"
 #include "common/rpc/audit_log.h"
 #include "proto/pserver.pb.h"
 #include "pserver/call_metrics.h"
@@ -264,10 +265,14 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
                                                      absl::StrFormat("pserver %d", options.index)},
                                                     impl->clock, metrics));
   }
+  AdmissionLimits limits = LimitsForThisProcess();
+  limits.callers_prove = !options.secret.empty() || options.rpc.tls.mutual();
+  options.rpc.admissions = std::make_shared<Admissions>(limits);
   impl->sessions = std::make_unique<ServerSessions>(options.secret, options.job);
   impl->service = MakePserverService(
       {options.index, incarnation, impl->sessions.get(), options.rpc.tls.mutual(),
-       impl->audit.get(), [impl] { return impl->Invite(); }},
+       impl->audit.get(), [impl] { return impl->Invite(); },
+       limits.callers_prove ? options.rpc.admissions : nullptr},
       *impl->durable, *impl->calls, impl->call_metrics, impl->pools->Threads(), *impl->deadlines);
   TD_ASSIGN_OR_RETURN(impl->server, RpcServer::Start(options.rpc, {impl->service.get()}));
   impl->server->SetServing(true);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
+#include "common/rpc/admissions.h"
 #include "common/rpc/audit_log.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
@@ -233,6 +234,8 @@ class PserverService final : public Base {
   Status CheckSecret(const CallbackServerContext& context, PserverCall call) const;
   Status CheckJob(const std::string& job) const;
   Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
+  // The caller's connection is one of the job's from now on.
+  void NoteProof(const CallbackServerContext& context, PserverCall call, Standing standing) const;
   // `finish`, which then notes in the audit log who made the call and what came of it.
   Finish Noted(const CallbackServerContext& context, PserverCall call, bool has_secret,
                Finish finish) const;
@@ -297,14 +300,29 @@ Status PserverService::CheckJob(const std::string& job) const {
 }
 
 Status PserverService::CheckRole(const CallbackServerContext& context, PserverCall call) const {
-  if (!options_.roles) return OkStatus();
+  if (!options_.roles) {
+    NoteProof(context, call, Standing::kTrusted);
+    return OkStatus();
+  }
   const std::vector<std::string> uris = UrisOf(context);
   const Status status =
       CheckAccess(call, shard_.Job(), std::vector<std::string_view>(uris.begin(), uris.end()));
   if (!status.ok()) {
     LOG_EVERY_T(WARNING, 1.0) << "refused " << context.peer() << ": " << status.message();
+  } else {
+    const StatusOr<PeerIdentity> caller = ParseIdentity(uris[0]);
+    const bool looks = caller.ok() && caller->role == PeerRole::kObserver;
+    NoteProof(context, call, looks ? Standing::kObserver : Standing::kTrusted);
   }
   return status;
+}
+
+void PserverService::NoteProof(const CallbackServerContext& context, PserverCall call,
+                               Standing standing) const {
+  // Who opens a session has yet to prove that it holds the secret.
+  const bool proved = call != PserverCall::kOpenSession || !options_.sessions->asks();
+  if (proved && options_.admissions != nullptr)
+    options_.admissions->Prove(context.peer(), standing);
 }
 
 Finish PserverService::Noted(const CallbackServerContext& context, PserverCall call,

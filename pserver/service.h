@@ -19,6 +19,7 @@ class Service;
 
 namespace tandem {
 
+class Admissions;
 class AuditLog;
 class ServerSessions;
 
@@ -29,6 +30,8 @@ struct PserverServiceOptions {
   bool roles = false;         // callers show certificates: pserver/access.h says who may what
   AuditLog* audit = nullptr;  // every call is noted there; null: nowhere
   std::function<StatusOr<LaneInvitation>()> invite;  // to a lane; thread-safe
+  // Is told who proved what; null where callers have nothing to prove.
+  std::shared_ptr<Admissions> admissions;
 };
 
 // Where calls are worked on.

@@ -309,6 +309,30 @@ TEST_F(SessionServerTest, AClientGoesOnAfterTheServerStartedAgain) {
   }
 }
 
+// A Unix-domain socket stays in its folder when its server is gone: the next one takes its place.
+TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
+  const Endpoint where{"", 0, dir_ + "/pserver-0"};
+  StartServer(where);
+  EXPECT_EQ(endpoints_[0], "unix:" + where.path);
+  auto client = Client(0, 1, {.secret = kSecret});
+  ASSERT_TRUE(client.ok()) << client.status();
+  ASSERT_TRUE((*client)->ServerInfo().ok());
+  PserverOptions second;
+  second.rpc.listen = where;
+  EXPECT_THAT(std::string(Pserver::Start(second, metrics_).status().message()),
+              HasSubstr("cannot listen on unix:" + where.path + ": Address already in use"));
+  servers_.clear();
+  ASSERT_TRUE(std::filesystem::exists(where.path));
+  StartServer(where);
+  ASSERT_TRUE((*client)->ServerInfo().ok());
+  // In a folder where others write, another user's socket could be there instead.
+  std::filesystem::create_directory(dir_ + "/open");
+  std::filesystem::permissions(dir_ + "/open", std::filesystem::perms::all);
+  second.rpc.listen.path = dir_ + "/open/pserver-0";
+  EXPECT_THAT(std::string(Pserver::Start(second, metrics_).status().message()),
+              HasSubstr("others may write to folder " + dir_ + "/open"));
+}
+
 // Calls of many threads share one client: they open what sessions they need.
 TEST_F(SessionServerTest, ManyCallsAtOnce) {
   StartServer();
