@@ -90,7 +90,7 @@ Status EtcdStore::Call(Stub& stub,
                                                     Response*),
                        const Request& request, Response* response, Time deadline) const {
   grpc::ClientContext context;
-  Status status = PrepareCall(std::min(deadline, SteadyNow() + kCallMax), "", &context);
+  Status status = PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context);
   if (status.ok()) status = FromGrpc((stub.*method)(&context, request, response));
   if (status.ok()) return status;
   const std::string text = absl::StrFormat(
@@ -166,7 +166,7 @@ Status EtcdStore::Announce(const HostPort& address, Time deadline) {
 
 StatusOr<bool> EtcdStore::Renew(Time deadline) {
   grpc::ClientContext context;
-  TD_RETURN_IF_ERROR(PrepareCall(std::min(deadline, SteadyNow() + kCallMax), "", &context));
+  TD_RETURN_IF_ERROR(PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context));
   const auto stream = leases_->LeaseKeepAlive(&context);
   etcd::LeaseKeepAliveRequest request;
   request.set_id(lease_);

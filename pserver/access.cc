@@ -29,6 +29,7 @@ const std::vector<AccessRow>& AccessTable() {
       {PserverCall::kRefuseBuckets, "RefuseBuckets", {kAdmin}},
       {PserverCall::kHoldPushes, "HoldPushes", {kAdmin}},
       {PserverCall::kTakeCut, "TakeCut", {kAdmin}},
+      {PserverCall::kOpenSession, "OpenSession", {kTrainer, kObserver, kAdmin}},
   };
   return rows;
 }

@@ -33,7 +33,8 @@ enum class PserverCall : uint8_t {
   kReleaseBuckets,
   kRefuseBuckets,
   kHoldPushes,
-  kTakeCut
+  kTakeCut,
+  kOpenSession
 };
 
 struct AccessRow {

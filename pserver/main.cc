@@ -1,8 +1,12 @@
 // tandem-pserver: holds slices of a job's parameters and applies gradients to them.
+#include <fcntl.h>
 #include <gflags/gflags.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
@@ -12,6 +16,7 @@
 #include "common/base/check.h"
 #include "common/base/core_limit.h"
 #include "common/base/error_text.h"
+#include "common/base/file_limit.h"
 #include "common/base/float_mode.h"
 #include "common/base/launcher_words.h"
 #include "common/base/nearest.h"
@@ -20,12 +25,16 @@
 #include "common/base/stop_request.h"
 #include "common/base/time_slice.h"
 #include "common/http/http_server.h"
-#include "common/rpc/accept_guard.h"
 #include "common/rpc/token.h"
 #include "pserver/pserver.h"
 #include "pserver/status.h"
 
-DEFINE_string(listen, "127.0.0.1:0", "Address to listen on, HOST:PORT; port 0 takes a free one");
+DEFINE_string(listen, "127.0.0.1:0",
+              "Address to listen on, HOST:PORT (port 0 takes a free one) or unix:/PATH");
+DEFINE_string(
+    listen_fd, "",
+    "Descriptors with commas between, inherited from the starting program, of sockets that "
+    "listen on the address of --listen already");
 DEFINE_int32(index, 0, "Which server of the job this is, from 0");
 DEFINE_string(job, "", "Name of the job; empty: the first job that comes");
 DEFINE_string(place, "cpu",
@@ -127,9 +136,33 @@ Status SetFlags(int argc, char** argv) {
   return OkStatus();
 }
 
+// The sockets that --listen_fd names, which this process alone has from now on.
+Status TakeListeners(const std::string& list, ServerOptions* options) {
+  for (size_t begin = 0; begin < list.size();) {
+    const size_t comma = std::min(list.find(',', begin), list.size());
+    const std::string text = list.substr(begin, comma - begin);
+    int fd = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), fd);
+    int listens = 0;
+    socklen_t length = sizeof(listens);
+    if (error != std::errc() || end != text.data() + text.size() || fd <= STDERR_FILENO ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) {
+      return InvalidArgument(
+          "--listen_fd=%s: \"%s\" is no descriptor of a socket that listens "
+          "[TD1004]",
+          list, text);
+    }
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    options->listeners.push_back(std::make_shared<Fd>(fd));
+    begin = comma + 1;
+  }
+  return OkStatus();
+}
+
 StatusOr<PserverOptions> OptionsFromFlags() {
   PserverOptions options;
   TD_ASSIGN_OR_RETURN(options.rpc.listen, ParseEndpoint(FLAGS_listen));
+  TD_RETURN_IF_ERROR(TakeListeners(FLAGS_listen_fd, &options.rpc));
   TD_ASSIGN_OR_RETURN(options.rpc.tls,
                       ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
   options.rpc.insecure_allow_network = FLAGS_insecure_allow_network;
@@ -304,7 +337,7 @@ int Main(int argc, char** argv) {
   }
   LimitCoreDumps(FLAGS_core_dumps);
   google::InitGoogleLogging(argv[0]);
-  InstallAcceptGuard();
+  RaiseFileLimit();
   StatusOr<PserverOptions> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());
   TellLauncher(*options);

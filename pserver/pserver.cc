@@ -12,6 +12,7 @@
 #include "common/base/nearest.h"
 #include "common/base/runner.h"
 #include "common/lane/lane_server.h"
+#include "common/rpc/admissions.h"
 #include "common/rpc/audit_log.h"
 #include "proto/pserver.pb.h"
 #include "pserver/call_metrics.h"
@@ -19,6 +20,7 @@
 #include "pserver/cold_rows.h"
 #include "pserver/deadline_driver.h"
 #include "pserver/durable_shard.h"
+#include "pserver/server_sessions.h"
 #include "pserver/service.h"
 #include "pserver/tensor_calls.h"
 
@@ -98,6 +100,7 @@ struct Pserver::Impl {
   std::unique_ptr<TensorCalls> calls;
   std::unique_ptr<LaneServer> lanes;  // null: this machine gives no shared memory
   std::unique_ptr<AuditLog> audit;    // null: nobody asked for it
+  std::unique_ptr<ServerSessions> sessions;
   std::unique_ptr<grpc::Service> service;
   std::unique_ptr<RpcServer> server;
 
@@ -164,7 +167,7 @@ namespace {
 Status CheckOptions(PserverOptions& options) {
   if (!options.secret.empty() && options.job.empty()) {
     return InvalidArgument(
-        "a server with a secret needs the job's name: tokens belong to a job [TD1007]; hint: "
+        "a server with a secret needs the job's name: a secret belongs to a job [TD1007]; hint: "
         "--job=NAME");
   }
   for (const int threads :
@@ -264,9 +267,14 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
                                                      absl::StrFormat("pserver %d", options.index)},
                                                     impl->clock, metrics));
   }
+  AdmissionLimits limits = LimitsForThisProcess();
+  limits.callers_prove = !options.secret.empty() || options.rpc.tls.mutual();
+  options.rpc.admissions = std::make_shared<Admissions>(limits);
+  impl->sessions = std::make_unique<ServerSessions>(options.secret, options.job);
   impl->service = MakePserverService(
-      {options.index, incarnation, options.secret, options.rpc.tls.mutual(), impl->audit.get(),
-       [impl] { return impl->Invite(); }},
+      {options.index, incarnation, impl->sessions.get(), options.rpc.tls.mutual(),
+       impl->audit.get(), [impl] { return impl->Invite(); },
+       limits.callers_prove ? options.rpc.admissions : nullptr},
       *impl->durable, *impl->calls, impl->call_metrics, impl->pools->Threads(), *impl->deadlines);
   TD_ASSIGN_OR_RETURN(impl->server, RpcServer::Start(options.rpc, {impl->service.get()}));
   impl->server->SetServing(true);

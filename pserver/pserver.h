@@ -29,7 +29,7 @@ struct PserverOptions {
   int index = 0;                        // which server of the job
   std::string job;                      // "": serves the first job that configures it
   int trainers = 0;                     // 0: as the first trainer says
-  std::string secret;                   // empty: no token is asked for. REQUIRES a job otherwise.
+  std::string secret;                   // empty: none is asked for. REQUIRES a job otherwise.
   std::string data_dir;                 // "": no checkpoints; else <data_dir>/shard-<index>
   uint64_t checkpoint_every_steps = 0;  // 0: only when told, and at the end
   int checkpoint_deltas = 0;            // of these, deltas behind each whole one

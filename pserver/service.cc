@@ -7,10 +7,11 @@
 
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
-#include "common/base/mutex.h"
+#include "common/rpc/admissions.h"
 #include "common/rpc/audit_log.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/session_proof.h"
 #include "common/rpc/token.h"
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.grpc.pb.h"
@@ -19,6 +20,7 @@
 #include "pserver/move_calls.h"
 #include "pserver/plain_calls.h"
 #include "pserver/proto_convert.h"
+#include "pserver/server_sessions.h"
 
 namespace tandem {
 namespace {
@@ -48,7 +50,9 @@ using Plain = ParameterServer::WithCallbackMethod_Configure<
                     ParameterServer::WithCallbackMethod_RestoreCheckpoint<
                         ParameterServer::WithCallbackMethod_PullState<
                             ParameterServer::WithCallbackMethod_PullTable<
-                                ParameterServer::WithCallbackMethod_OpenLane<Cuts>>>>>>>>>>>;
+                                ParameterServer::WithCallbackMethod_OpenLane<
+                                    ParameterServer::WithCallbackMethod_OpenSession<
+                                        Cuts>>>>>>>>>>>>;
 using Base =
     ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
 
@@ -217,13 +221,24 @@ class PserverService final : public Base {
                   deadlines_.Poke(shard_.NextDeadline());
                 });
   }
+  ServerUnaryReactor* OpenSession(CallbackServerContext* context, const OpenSessionRequest* request,
+                                  OpenSessionReply* reply) override {
+    return Hand(context, PserverCall::kOpenSession, nullptr,
+                [this, request, reply](const Finish& finish) {
+                  finish(options_.sessions->Open(*request, reply));
+                });
+  }
 
  private:
-  Status CheckToken(const CallbackServerContext& context) const;
+  // What the caller proved of the job's secret. To be asked once: a proof counts once.
+  Status CheckSecret(const CallbackServerContext& context, PserverCall call) const;
   Status CheckJob(const std::string& job) const;
-  Status CheckCaller(const CallbackServerContext& context, PserverCall call) const;
+  Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
+  // The caller's connection is one of the job's from now on.
+  void NoteProof(const CallbackServerContext& context, PserverCall call, Standing standing) const;
   // `finish`, which then notes in the audit log who made the call and what came of it.
-  Finish Noted(const CallbackServerContext& context, PserverCall call, Finish finish) const;
+  Finish Noted(const CallbackServerContext& context, PserverCall call, bool has_secret,
+               Finish finish) const;
   // Runs `body`, which answers the call by itself, on `runner`; null: at once. Everything goes
   // through here: it is where callers are refused, and calls are counted.
   ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call, Runner* runner,
@@ -252,8 +267,6 @@ class PserverService final : public Base {
 
   Status DoPullTable(const PullTableRequest& request, PullTableReply* reply);
   Status DoGetStatus(StatusReply* reply);
-  // The token of the job that is served.
-  std::string Expected() const;
 
   const PserverServiceOptions options_;
   DurableShard& durable_;
@@ -262,54 +275,58 @@ class PserverService final : public Base {
   CallMetrics& metrics_;
   const PserverThreads threads_;
   Deadlines& deadlines_;
-  mutable Mutex mu_;
-  mutable std::pair<std::string, std::string> token_ TD_GUARDED_BY(mu_);  // of job, token
 };
 
-Status PserverService::CheckToken(const CallbackServerContext& context) const {
-  if (options_.secret.empty()) return OkStatus();
+Status PserverService::CheckSecret(const CallbackServerContext& context, PserverCall call) const {
+  if (!options_.sessions->asks() || call == PserverCall::kOpenSession) return OkStatus();
   const auto& metadata = context.client_metadata();
-  const auto it = metadata.find(kTokenMetadata);
-  if (it == metadata.end()) {
+  if (const auto stamp = metadata.find(kStampMetadata); stamp != metadata.end()) {
+    return options_.sessions->Check({stamp->second.data(), stamp->second.size()},
+                                    AccessTable()[static_cast<size_t>(call)].method);
+  }
+  if (metadata.find(kTokenMetadata) != metadata.end()) {
     return Unauthenticated(
-        "this server asks for the job's token (metadata %s); does the caller "
-        "have the secret file? [TD6011]; hint: TANDEM_SECRET_FILE=FILE, or --secret_file of tandem",
+        "the caller sent a token (metadata %s), as earlier versions do; this server takes sessions "
+        "alone [TD6022]; hint: run the same version of Tandem on both sides",
         kTokenMetadata);
   }
-  const std::string_view got(it->second.data(), it->second.size());
-  if (TokensEqual(got, Expected())) return OkStatus();
-  return Unauthenticated("wrong token for job \"%s\": another secret or another job [TD6011]",
-                         shard_.Job());
-}
-
-std::string PserverService::Expected() const {
-  // The token depends on the job that is served; before the first Configure on the one it says.
-  const std::string job = shard_.Job();
-  MutexLock lock(mu_);
-  if (token_.second.empty() || token_.first != job) {
-    token_ = {job, JobToken(options_.secret, job)};
-  }
-  return token_.second;
+  return Unauthenticated(
+      "the call carries no proof that its caller holds the job's secret [TD6011]; hint: "
+      "TANDEM_SECRET_FILE=FILE, or --secret_file of tandem");
 }
 
 Status PserverService::CheckJob(const std::string& job) const {
   return tandem::CheckJob(job, shard_.Job());
 }
 
-Status PserverService::CheckCaller(const CallbackServerContext& context, PserverCall call) const {
-  TD_RETURN_IF_ERROR(CheckToken(context));
-  if (!options_.roles) return OkStatus();
+Status PserverService::CheckRole(const CallbackServerContext& context, PserverCall call) const {
+  if (!options_.roles) {
+    NoteProof(context, call, Standing::kTrusted);
+    return OkStatus();
+  }
   const std::vector<std::string> uris = UrisOf(context);
   const Status status =
       CheckAccess(call, shard_.Job(), std::vector<std::string_view>(uris.begin(), uris.end()));
   if (!status.ok()) {
     LOG_EVERY_T(WARNING, 1.0) << "refused " << context.peer() << ": " << status.message();
+  } else {
+    const StatusOr<PeerIdentity> caller = ParseIdentity(uris[0]);
+    const bool looks = caller.ok() && caller->role == PeerRole::kObserver;
+    NoteProof(context, call, looks ? Standing::kObserver : Standing::kTrusted);
   }
   return status;
 }
 
+void PserverService::NoteProof(const CallbackServerContext& context, PserverCall call,
+                               Standing standing) const {
+  // Who opens a session has yet to prove that it holds the secret.
+  const bool proved = call != PserverCall::kOpenSession || !options_.sessions->asks();
+  if (proved && options_.admissions != nullptr)
+    options_.admissions->Prove(context.peer(), standing);
+}
+
 Finish PserverService::Noted(const CallbackServerContext& context, PserverCall call,
-                             Finish finish) const {
+                             bool has_secret, Finish finish) const {
   AuditRecord record;
   record.job = shard_.Job();
   record.call = AccessTable()[static_cast<size_t>(call)].method;
@@ -320,8 +337,8 @@ Finish PserverService::Noted(const CallbackServerContext& context, PserverCall c
     record.proof = "certificate";
     const StatusOr<PeerIdentity> identity = ParseIdentity(uris[0]);
     if (identity.ok()) record.role = RoleName(identity->role);
-  } else if (!options_.secret.empty() && CheckToken(context).ok()) {
-    record.proof = "token";
+  } else if (has_secret) {
+    record.proof = "secret";
   }
   return [audit = options_.audit, record, finish = std::move(finish)](const Status& status) {
     AuditRecord ended = record;
@@ -338,8 +355,14 @@ ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context, Pserver
     done(status);
     reactor->Finish(ToGrpc(status));  // the last use of the call: it may be gone now
   };
-  if (options_.audit != nullptr) finish = Noted(*context, call, std::move(finish));
-  if (Status status = CheckCaller(*context, call); !status.ok()) {
+  Status status = CheckSecret(*context, call);
+  if (options_.audit != nullptr) {
+    const bool has_secret =
+        status.ok() && options_.sessions->asks() && call != PserverCall::kOpenSession;
+    finish = Noted(*context, call, has_secret, std::move(finish));
+  }
+  if (status.ok()) status = CheckRole(*context, call);
+  if (!status.ok()) {
     finish(status);
     return reactor;
   }

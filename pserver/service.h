@@ -1,5 +1,5 @@
-// The gRPC side of a pserver: takes calls, checks the token, hands the work to worker threads and
-// the shard, and answers. Includes gRPC: for .cc files only.
+// The gRPC side of a pserver: takes calls, checks who makes them, hands the work to worker threads
+// and the shard, and answers. Includes gRPC: for .cc files only.
 #pragma once
 
 #include <functional>
@@ -19,15 +19,19 @@ class Service;
 
 namespace tandem {
 
+class Admissions;
 class AuditLog;
+class ServerSessions;
 
 struct PserverServiceOptions {
   int index = 0;
   uint64_t server_incarnation = 1;
-  std::string secret;         // empty: no token is asked for
+  ServerSessions* sessions = nullptr;  // callers prove there that they hold the job's secret
   bool roles = false;         // callers show certificates: pserver/access.h says who may what
   AuditLog* audit = nullptr;  // every call is noted there; null: nowhere
   std::function<StatusOr<LaneInvitation>()> invite;  // to a lane; thread-safe
+  // Is told who proved what; null where callers have nothing to prove.
+  std::shared_ptr<Admissions> admissions;
 };
 
 // Where calls are worked on.

@@ -45,7 +45,9 @@ DEFINE_string(event_dir, "",
               "folder where rank 0 writes what TensorBoard shows: curves, and histograms of the "
               "parameters at each evaluation");
 DEFINE_string(log_format, "auto", "auto, bar, plain, fleet or json");
-DEFINE_string(pservers, "", "pservers as host:port,host:port (default: from the environment)");
+DEFINE_string(
+    pservers, "",
+    "pservers as host:port or unix:/path, with commas between (default: from the environment)");
 DEFINE_string(rendezvous, "",
               "where the ranks meet: tcp://HOST:PORT or HOST:PORT, where rank 0 listens; "
               "file:///FOLDER, which all hosts share; etcd://HOST:PORT/PREFIX (default: from the "

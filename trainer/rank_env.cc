@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "collective/rendezvous_url.h"
+#include "common/rpc/endpoint.h"
 
 namespace tandem {
 namespace {
@@ -69,13 +70,19 @@ StatusOr<int> Reader::Number(const std::string& name, int min, int max, int fall
   return value;
 }
 
+// "host:port", or a Unix-domain socket, which pservers may have.
+Status CheckAddress(const std::string& address, const std::string& what) {
+  if (!address.starts_with("unix:/")) return CheckEndpoint(address, what);
+  return Annotate(ParseEndpoint(address).status(), what);
+}
+
 StatusOr<std::vector<std::string>> Reader::Endpoints(const std::string& name) const {
   std::vector<std::string> out;
   const auto text = Get(name);
   if (!text.has_value()) return out;
   for (const auto part : absl::StrSplit(*text, ',')) {
     out.emplace_back(part);
-    TD_RETURN_IF_ERROR(CheckEndpoint(out.back(), "environment: " + name));
+    TD_RETURN_IF_ERROR(CheckAddress(out.back(), "environment: " + name));
     if (std::count(out.begin(), out.end(), out.back()) > 1) {
       return InvalidArgument("environment: %s names %s twice", name, out.back());
     }
@@ -166,7 +173,7 @@ Status Reader::ReadPaddlePserver(RankInfo& info) const {
         ip.has_value() ? "PADDLE_PORT" : "POD_IP");
   }
   const std::string self = *ip + ":" + *port;
-  TD_RETURN_IF_ERROR(CheckEndpoint(self, "environment: POD_IP:PADDLE_PORT"));
+  TD_RETURN_IF_ERROR(CheckAddress(self, "environment: POD_IP:PADDLE_PORT"));
   const auto it = std::find(info.pservers.begin(), info.pservers.end(), self);
   if (it == info.pservers.end()) {
     return InvalidArgument(

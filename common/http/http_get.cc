@@ -26,7 +26,8 @@ StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, D
   const std::string at = ToString(server);
   error_code error;
   asio::ip::tcp::resolver resolver(context);
-  const auto found = resolver.resolve(server.host, std::to_string(server.port), error);
+  const auto found =
+      resolver.resolve(NumericLocalhost(server.host), std::to_string(server.port), error);
   if (error) return Unavailable("%s: %s", at, error.message());
 
   http::request<http::empty_body> request(http::verb::get, path, kHttp11);

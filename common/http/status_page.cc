@@ -75,6 +75,9 @@ StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const std::string& listen,
   if (listen.empty()) return nullptr;
   HttpServerOptions options;
   TD_ASSIGN_OR_RETURN(options.listen, ParseEndpoint(listen));
+  if (options.listen.is_unix()) {
+    return InvalidArgument("address \"%s\": a status page has a host and a port [TD1009]", listen);
+  }
   options.insecure_allow_network = insecure_allow_network;
   return HttpServer::Start(options, StatusRoutes(std::move(document), metrics));
 }

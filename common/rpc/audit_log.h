@@ -31,7 +31,7 @@ struct AuditRecord {
   std::string call;    // "Push"
   std::string caller;  // URI of the certificate; "" without one
   std::string role;    // "trainer"; "" where none is known
-  std::string proof;   // by what the caller showed who it is: certificate, token, nothing
+  std::string proof;   // by what the caller showed who it is: certificate, secret, nothing
   std::string peer;    // address, as gRPC writes it
   Status outcome;
 };

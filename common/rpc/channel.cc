@@ -78,7 +78,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // our own retries carry sequence numbers
-  return grpc::CreateCustomChannel(ToString(server), credentials, args);
+  Endpoint dialled = server;
+  dialled.host = NumericLocalhost(server.host);
+  if (dialled.host != server.host) {
+    args.SetString(GRPC_ARG_DEFAULT_AUTHORITY, ToString(server));
+  }
+  return grpc::CreateCustomChannel(ToString(dialled), credentials, args);
 }
 
 StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, const TlsFiles& tls) {

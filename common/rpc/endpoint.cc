@@ -2,12 +2,40 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace tandem {
+namespace {
+
+constexpr std::string_view kUnix = "unix:";
+
+StatusOr<Endpoint> ParsePath(std::string_view path) {
+  const auto breaks_lists = [](unsigned char c) { return c < 0x20 || c == 0x7f || c == ','; };
+  if (path.find("/") != 0 || path.back() == '/' ||
+      std::any_of(path.begin(), path.end(), breaks_lists)) {
+    return InvalidArgument(
+        "address \"unix:%s\": expected unix:/ABSOLUTE/PATH without a comma "
+        "[TD1009]",
+        std::string(path));
+  }
+  if (path.size() > kUnixPathMax) {
+    return InvalidArgument(
+        "address \"unix:%s\": the path has %d bytes; a Unix-domain socket's has "
+        "at most %d [TD6024]; hint: choose a folder with a shorter name",
+        std::string(path), path.size(), kUnixPathMax);
+  }
+  return Endpoint{"", 0, std::string(path)};
+}
+
+}  // namespace
 
 StatusOr<Endpoint> ParseEndpoint(std::string_view text) {
   const std::string whole(text);
+  // A host may be called "unix": unix:7000.
+  if (text.starts_with(kUnix) && text.find('/') != text.npos) {
+    return ParsePath(text.substr(kUnix.size()));
+  }
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) {
     return InvalidArgument("address \"%s\": expected HOST:PORT [TD1009]", whole);
@@ -30,16 +58,22 @@ StatusOr<Endpoint> ParseEndpoint(std::string_view text) {
 }
 
 std::string ToString(const Endpoint& endpoint) {
+  if (endpoint.is_unix()) return std::string(kUnix) + endpoint.path;
   const bool v6 = endpoint.host.find(':') != std::string::npos;
   return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
 }
 
 bool IsLoopback(const Endpoint& endpoint) {
+  if (endpoint.is_unix()) return true;
   if (endpoint.host == "localhost" || endpoint.host == "::1") return true;
   // A name such as 127.0.0.1.example.org is none of ours.
   in_addr address;
   return inet_pton(AF_INET, endpoint.host.c_str(), &address) == 1 &&
          ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+std::string NumericLocalhost(const std::string& host) {
+  return host == "localhost" ? "127.0.0.1" : host;
 }
 
 }  // namespace tandem

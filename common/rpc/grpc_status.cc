@@ -3,8 +3,6 @@
 #include <chrono>
 #include <string>
 
-#include "common/rpc/token.h"
-
 namespace tandem {
 
 grpc::Status ToGrpc(const Status& status) {
@@ -20,7 +18,7 @@ Status FromGrpc(const grpc::Status& status) {
   return Status(static_cast<StatusCode>(status.error_code()), status.error_message());
 }
 
-Status PrepareCall(Time deadline, std::string_view token, grpc::ClientContext* context) {
+Status PrepareCall(Time deadline, grpc::ClientContext* context) {
   if (deadline == Time::max()) return InvalidArgument("a call without a deadline");
   const Duration left = deadline - SteadyNow();
   if (left <= Duration::zero()) return DeadlineExceeded("the deadline passed before the call");
@@ -28,7 +26,6 @@ Status PrepareCall(Time deadline, std::string_view token, grpc::ClientContext* c
   context->set_deadline(std::chrono::system_clock::now() +
                         std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
   context->set_wait_for_ready(true);
-  if (!token.empty()) context->AddMetadata(kTokenMetadata, std::string(token));
   return OkStatus();
 }
 

@@ -4,8 +4,6 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/status.h>
 
-#include <string_view>
-
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
@@ -16,11 +14,9 @@ namespace tandem {
 grpc::Status ToGrpc(const Status& status);
 Status FromGrpc(const grpc::Status& status);
 
-// Makes `context` ready for a call that ends at `deadline` at the latest, waits for a server that
-// is not there yet, and carries `token` when it is not empty. Every call goes through here.
-// INVALID_ARGUMENT without a deadline (Time::max()), DEADLINE_EXCEEDED when it has passed: then the
-// call must not be made.
-[[nodiscard]] Status PrepareCall(Time deadline, std::string_view token,
-                                 grpc::ClientContext* context);
+// Makes `context` ready for a call that ends at `deadline` at the latest, and waits for a server
+// that is not there yet. Every call goes through here. INVALID_ARGUMENT without a deadline
+// (Time::max()), DEADLINE_EXCEEDED when it has passed: then the call must not be made.
+[[nodiscard]] Status PrepareCall(Time deadline, grpc::ClientContext* context);
 
 }  // namespace tandem

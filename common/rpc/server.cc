@@ -1,5 +1,6 @@
 #include "common/rpc/server.h"
 
+#include <fcntl.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -8,8 +9,6 @@
 #include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <netdb.h>
-#include <sys/socket.h>
 
 #include <cerrno>
 #include <mutex>
@@ -17,6 +16,9 @@
 #include "common/base/check.h"
 #include "common/base/fd.h"
 #include "common/base/predecessor.h"
+#include "common/rpc/acceptor.h"
+#include "common/rpc/admissions.h"
+#include "common/rpc/listen.h"
 
 namespace tandem {
 namespace {
@@ -40,29 +42,53 @@ StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& t
   return grpc::experimental::TlsServerCredentials(options);
 }
 
-// gRPC does not say why it could not listen; trying one of its addresses ourselves does. "" when
-// nothing is wrong.
-std::string WhyNotListen(const Endpoint& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(address.port);
-  if (const int error = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
-      error != 0) {
-    return gai_strerror(error);
+// As the refusal of `listen`, for an address that a socket is bound to.
+Status CheckReach(const Endpoint& at, const ServerOptions& options) {
+  if (options.tls.enabled() || IsLoopback(at) || options.insecure_allow_network) return OkStatus();
+  return PermissionDenied(
+      "listening on %s without TLS: anybody in the network could read and change parameters "
+      "[TD6001]; "
+      "give tls_dir (tandem certs issue makes one), or allow it with insecure_allow_network",
+      ToString(at));
+}
+
+// Copies of the sockets that were handed in.
+StatusOr<Listening> TakeListeners(const ServerOptions& options) {
+  Listening listening;
+  listening.port = options.listen.port;
+  for (const std::shared_ptr<Fd>& socket : options.listeners) {
+    TD_ASSIGN_OR_RETURN(const Endpoint at, BoundAddress(socket->get()));
+    if (!at.host.empty()) {
+      TD_RETURN_IF_ERROR(CheckReach(at, options));
+      listening.port = at.port;
+    }
+    Fd copy(fcntl(socket->get(), F_DUPFD_CLOEXEC, 0));
+    if (!copy.valid() || fcntl(copy.get(), F_SETFL, O_NONBLOCK) != 0) {
+      return Unavailable("cannot copy descriptor %d: %s", socket->get(), ErrnoText(errno));
+    }
+    listening.sockets.push_back(std::move(copy));
   }
-  std::string why = "there is no such address";
-  for (const addrinfo* one = found; one != nullptr && !why.empty(); one = one->ai_next) {
-    const Fd fd(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int on = 1;
-    if (fd.valid()) (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    // Without listening for a moment: a client may be waiting for the server to come.
-    const bool bound = fd.valid() && bind(fd.get(), one->ai_addr, one->ai_addrlen) == 0;
-    why = bound ? "" : ErrnoText(errno);
+  return listening;
+}
+
+StatusOr<Listening> Listen(const ServerOptions& options) {
+  if (!options.listeners.empty()) return TakeListeners(options);
+  TD_RETURN_IF_ERROR(CheckReach(options.listen, options));
+  if (options.listen.is_unix() && options.tls.enabled()) {
+    return InvalidArgument(
+        "listening on %s with TLS: a certificate is for a host, and a Unix-domain socket has none "
+        "[TD1005]; hint: --listen=127.0.0.1:PORT, or no TLS",
+        ToString(options.listen));
   }
-  freeaddrinfo(found);
-  return why;
+  StatusOr<Listening> listening = Unavailable("not tried");
+  const auto taken = [&] {
+    listening = ListenOn(options.listen);
+    return absl::IsAlreadyExists(listening.status());
+  };
+  AwaitPredecessor("port " + ToString(options.listen) + " is taken", taken, options.patience);
+  if (listening.ok()) return listening;
+  return Unavailable("cannot listen on %s: %s [TD4009]", ToString(options.listen),
+                     std::string(listening.status().message()));
 }
 
 void Configure(const ServerOptions& options, grpc::ServerBuilder* builder) {
@@ -71,8 +97,6 @@ void Configure(const ServerOptions& options, grpc::ServerBuilder* builder) {
   grpc::EnableDefaultHealthCheckService(true);
   builder->SetMaxReceiveMessageSize(kMessageBytesMax);
   builder->SetMaxSendMessageSize(kMessageBytesMax);
-  // Two servers on one port would both start and share the callers.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -86,41 +110,38 @@ void Configure(const ServerOptions& options, grpc::ServerBuilder* builder) {
 
 }  // namespace
 
+RpcServer::RpcServer() = default;
+
 StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& options,
                                                       const std::vector<grpc::Service*>& services) {
-  if (!options.tls.enabled() && !IsLoopback(options.listen) && !options.insecure_allow_network) {
-    return PermissionDenied(
-        "listening on %s without TLS: anybody in the network could read and change parameters "
-        "[TD6001]; "
-        "give tls_dir (tandem certs issue makes one), or allow it with insecure_allow_network",
-        ToString(options.listen));
-  }
+  using grpc::ServerBuilder;
+  using grpc::experimental::ExternalConnectionAcceptor;
   TD_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
                       Credentials(options.tls));
-  const auto cannot = [&options](const std::string& why) {
-    return Unavailable("cannot listen on %s: %s [TD4009]", ToString(options.listen), why);
-  };
-  // Before gRPC tries it, which would write to the log what nobody can read.
-  std::string why;
-  const auto taken = [&] {
-    why = WhyNotListen(options.listen);
-    return why == ErrnoText(EADDRINUSE);
-  };
-  AwaitPredecessor("port " + ToString(options.listen) + " is taken", taken, options.patience);
-  if (!why.empty()) return cannot(why);
-  grpc::ServerBuilder builder;
+  TD_ASSIGN_OR_RETURN(Listening listening, Listen(options));
+  ServerBuilder builder;
   Configure(options, &builder);
-  int port = 0;
-  builder.AddListeningPort(ToString(options.listen), credentials, &port);
-  for (grpc::Service* service : services) builder.RegisterService(service);
   auto server = std::unique_ptr<RpcServer>(new RpcServer());
+  server->endpoint_ = options.listen;
+  server->endpoint_.port = listening.port;
+  server->entrance_ = builder.experimental().AddExternalConnectionAcceptor(
+      ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+  for (grpc::Service* service : services) builder.RegisterService(service);
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || port <= 0) {
-    why = WhyNotListen(options.listen);
-    return cannot(why.empty() ? "the address cannot be used" : why);
-  }
-  server->endpoint_ = {options.listen.host, port};
+  if (server->server_ == nullptr) return Internal("gRPC cannot start a server");
   server->SetServing(false);
+  auto admissions = options.admissions;
+  if (admissions == nullptr) admissions = std::make_shared<Admissions>(LimitsForThisProcess());
+  AcceptorOptions accepting;
+  accepting.tls = options.tls.enabled();
+  accepting.hand_over = [entrance = server->entrance_.get()](int listener, Fd connection) {
+    ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection.Release();
+    entrance->HandleNewConnection(&parameters);
+  };
+  TD_ASSIGN_OR_RETURN(server->acceptor_,
+                      Acceptor::Start(std::move(listening.sockets), admissions, accepting));
   return server;
 }
 
@@ -132,6 +153,7 @@ void RpcServer::SetServing(bool serving) {
 
 void RpcServer::Stop(Time deadline) {
   if (server_ == nullptr) return;
+  acceptor_.reset();
   const Duration left = std::max(deadline - SteadyNow(), Duration::zero());
   server_->Shutdown(std::chrono::system_clock::now() +
                     std::chrono::duration_cast<std::chrono::system_clock::duration>(left));

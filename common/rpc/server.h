@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/fd.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/endpoint.h"
@@ -14,9 +15,15 @@
 namespace grpc {
 class Server;
 class Service;
+namespace experimental {
+class ExternalConnectionAcceptor;
+}
 }  // namespace grpc
 
 namespace tandem {
+
+class Acceptor;
+class Admissions;
 
 struct ServerOptions {
   Endpoint listen{"127.0.0.1", 0};
@@ -26,13 +33,18 @@ struct ServerOptions {
   bool insecure_allow_network = false;
   // So long a taken port is waited for (common/base/predecessor.h).
   Duration patience = {};
+  // Sockets that listen already, TCP or Unix-domain (acceptor.h); then `listen` is not bound.
+  std::vector<std::shared_ptr<Fd>> listeners;
+  // Counts the connections; null: the server makes one whose callers need not prove anything.
+  std::shared_ptr<Admissions> admissions;
   size_t memory_bytes_max = size_t{4} << 30;  // of messages in flight; more are refused
 };
 
 // Thread-safe.
 class RpcServer {
  public:
-  // Starts to listen at once, not serving by its health service until SetServing(true).
+  // Starts to listen at once, not serving by its health service until SetServing(true). All
+  // addresses of a host name are listened on (listen.h).
   // UNAVAILABLE naming address and reason when the port is taken; PERMISSION_DENIED for a network
   // address without TLS. `services` must outlive the server.
   static StatusOr<std::unique_ptr<RpcServer>> Start(const ServerOptions& options,
@@ -46,10 +58,12 @@ class RpcServer {
   void Stop(Time deadline);
 
  private:
-  RpcServer() = default;
+  RpcServer();
 
   Endpoint endpoint_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> entrance_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Acceptor> acceptor_;
 };
 
 }  // namespace tandem

@@ -5,7 +5,9 @@
 #include <openssl/err.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 
@@ -52,12 +54,27 @@ void LimitWaits(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // connect() too
 }
 
+StatusOr<Fd> DialPath(const Endpoint& server) {
+  sockaddr_un address{};
+  CHECK(server.path.size() < sizeof(address.sun_path));
+  address.sun_family = AF_UNIX;
+  std::copy(server.path.begin(), server.path.end(), address.sun_path);
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  LimitWaits(fd.get());
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    return fd;
+  }
+  return Unavailable("%s: %s", ToString(server), ErrnoText(errno));
+}
+
 StatusOr<Fd> Dial(const Endpoint& server) {
+  if (server.is_unix()) return DialPath(server);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const std::string port = std::to_string(server.port);
-  if (const int error = getaddrinfo(server.host.c_str(), port.c_str(), &hints, &found);
+  if (const int error =
+          getaddrinfo(NumericLocalhost(server.host).c_str(), port.c_str(), &hints, &found);
       error != 0) {
     return Unavailable("%s: %s", server.host, gai_strerror(error));
   }

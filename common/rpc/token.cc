@@ -1,33 +1,12 @@
 #include "common/rpc/token.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <fstream>
 #include <iterator>
 
-#include "absl/strings/escaping.h"
-#include "common/base/check.h"
-
 namespace tandem {
-
-std::string JobToken(std::string_view secret, std::string_view job) {
-  if (secret.empty()) return "";
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  CHECK(HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-             reinterpret_cast<const unsigned char*>(job.data()), job.size(), digest,
-             &size) != nullptr);
-  return std::string(
-      absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), size)));
-}
-
-bool TokensEqual(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
 
 StatusOr<std::string> ReadSecretFile(const std::string& path) {
   struct stat info {};

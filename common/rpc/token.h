@@ -1,20 +1,14 @@
-// The job secret: what proves on a plain connection that a caller belongs to the job.
+// The job secret: callers and servers that hold it belong to the job (session_proof.h).
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "common/base/status.h"
 
 namespace tandem {
 
+// Metadata of earlier versions: they sent the same proof with every call. It is refused.
 inline constexpr const char* kTokenMetadata = "x-tandem-token";
-
-// Lower-case hex of HMAC-SHA256(secret, job) (RFC 2104, FIPS 180-4); "" for an empty secret.
-std::string JobToken(std::string_view secret, std::string_view job);
-
-// Takes as long for the first different character as for the last.
-bool TokensEqual(std::string_view a, std::string_view b);
 
 // The secret in a file, without the line end. PERMISSION_DENIED when others may read the file,
 // INVALID_ARGUMENT when it holds fewer than 16 or more than 4096 characters.

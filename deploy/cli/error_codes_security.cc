@@ -53,6 +53,41 @@ std::vector<ErrorCode> ConnectionErrors() {
   };
 }
 
+// How both ends prove that they hold the job's secret.
+std::vector<ErrorCode> SessionErrors() {
+  return {
+      {6020, "the program at an address does not hold the secret",
+       "a client sends nothing to a server that does not prove that it belongs to the job",
+       "another secret file on one side, or none; another program took the server's port",
+       "give both sides the same secret file; ss -ltnp shows who listens",
+       "the program that listens on 127.0.0.1:7000 does not hold the secret of job \"lenet\" "
+       "[TD6020]; hint: give both sides the same secret file; if they have it, find out who took "
+       "the port"},
+      {6021, "the server does not know the session",
+       "sessions end with the server; a client opens another one and makes the call again",
+       "a client that does not follow proto/pserver.proto; a recorded call that is sent again",
+       "open a session with OpenSession for each server, and use each counter once",
+       "this server does not know the caller's session [TD6021]"},
+      {6022, "another version proves the secret in another way",
+       "earlier versions sent the same token with each call; whoever got it could use it",
+       "client and server are of different versions of Tandem",
+       "run the same version on both sides; tandem version prints it",
+       "the caller sent a token (metadata x-tandem-token), as earlier versions do; this server "
+       "takes sessions alone [TD6022]; hint: run the same version of Tandem on both sides"},
+  };
+}
+
+// Addresses that nobody but the job's user can take.
+std::vector<ErrorCode> SocketErrors() {
+  return {
+      {6024, "the path of a Unix-domain socket is too long",
+       "the kernel takes paths of at most 107 bytes", "a deep folder",
+       "choose a folder with a shorter name, in XDG_RUNTIME_DIR or /tmp",
+       "address \"unix:/a/very/long/path\": the path has 120 bytes; a Unix-domain socket's has at "
+       "most 107 [TD6024]; hint: choose a folder with a shorter name"},
+  };
+}
+
 // Who may what, and with which papers.
 std::vector<ErrorCode> PaperErrors() {
   return {
@@ -70,10 +105,12 @@ std::vector<ErrorCode> PaperErrors() {
        "tls_dir names the folder of another role", "--tls_dir=PKI/JOB/ROLE of this process",
        "certificate pki/j/trainer/tls.crt is for role trainer of job \"j\", but this is a pserver "
        "[TD6010]; hint: tandem certs issue DIR --job=JOB --role=pserver"},
-      {6011, "no token, or a wrong one", "the caller did not prove that it belongs to the job",
-       "another secret file, or none; another name of the job",
+      {6011, "no proof of the secret, or a wrong one",
+       "the caller did not prove that it belongs to the job",
+       "no secret file; another name of the job",
        "the same TANDEM_SECRET_FILE and the same --name or --job for all processes",
-       "wrong token for job \"lenet\": another secret or another job [TD6011]"},
+       "the call carries no proof that its caller holds the job's secret [TD6011]; hint: "
+       "TANDEM_SECRET_FILE=FILE, or --secret_file of tandem"},
       {6012, "others may read a secret", "a key or secret file is open to other users",
        "it was copied, and its mode with it", "chmod 600 FILE",
        "secret file job.secret may be read by others (mode 644) [TD6012]; run chmod 600 "
@@ -96,8 +133,9 @@ std::vector<ErrorCode> PaperErrors() {
 
 std::vector<ErrorCode> SecurityErrors() {
   std::vector<ErrorCode> all = ConnectionErrors();
-  const std::vector<ErrorCode> rows = PaperErrors();
-  all.insert(all.end(), rows.begin(), rows.end());
+  for (const std::vector<ErrorCode>& rows : {PaperErrors(), SessionErrors(), SocketErrors()}) {
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
   return all;
 }
 

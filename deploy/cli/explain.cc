@@ -90,7 +90,8 @@ const std::vector<CodeRow>& CodeTable() {
        "common/rpc/token.cc"},
       {StatusCode::kUnauthenticated, "the caller did not prove that it belongs to the job",
        "give all processes the same secret (TANDEM_SECRET_FILE) and the same name of the job",
-       "wrong token for job \"lenet\": another secret or another job [TD6011]",
+       "the call carries no proof that its caller holds the job's secret [TD6011]; hint: "
+       "TANDEM_SECRET_FILE=FILE, or --secret_file of tandem",
        "pserver/service.cc"},
       {StatusCode::kAborted, "another process of the job was lost, or the job went back",
        "look for the first failure: tandem events LOG_DIR; the job goes on from its checkpoint",

@@ -1,7 +1,6 @@
 #include "deploy/cli/job_access.h"
 
 #include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +10,12 @@
 #include "absl/strings/str_split.h"
 #include "common/http/http_get.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/grpc_status.h"
 #include "common/rpc/tls_probe.h"
 #include "common/rpc/token.h"
 #include "deploy/cli/console.h"
 #include "deploy/launch/process.h"
-#include "proto/pserver.grpc.pb.h"
+#include "proto/pserver.pb.h"
+#include "pserver/client/blocking_call.h"
 
 namespace tandem::deploy {
 namespace {
@@ -84,7 +83,6 @@ Status TakeSecret(std::string file, JobAccess& access) {
   TD_ASSIGN_OR_RETURN(access.secret, ReadSecretFile(file));
   if (access.job.empty())
     return InvalidArgument("a secret belongs to a job [TD1007]; hint: --job=NAME");
-  access.token = JobToken(access.secret, access.job);
   return OkStatus();
 }
 
@@ -135,7 +133,7 @@ std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
   std::vector<FlagSpec> flags = {
       {"pservers", "", "LIST", "host:port of each pserver, instead of a log folder"},
       {"pages", "", "LIST", "host:port of the trainers' status pages, in the order of their ranks"},
-      {"job", "", "NAME", "the job's name, where servers ask for a token"},
+      {"job", "", "NAME", "the job's name, where servers have a secret"},
       {"secret_file", "", "FILE",
        "the job's secret (default: that of the log folder; with "
        "--pservers also TANDEM_SECRET_FILE)"},
@@ -193,19 +191,16 @@ StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
 
 struct ServerAccess::Impl {
   tandem::Endpoint endpoint;
-  std::string name, job, token, uri;
+  std::string name, job, uri;
   TlsFiles tls;
   Duration timeout;
-  std::unique_ptr<ParameterServer::Stub> stub;
+  std::unique_ptr<BlockingCalls> calls;
 
-  // `call`: a method of the stub, with its messages.
-  template <typename Call>
-  Status Do(const Call& call) const {
+  Status Call(const char* method, const google::protobuf::MessageLite& request,
+              google::protobuf::MessageLite* reply) const {
     // Quickly, and with a reason that gRPC does not give.
     TD_RETURN_IF_ERROR(Annotate(ProbeConnection(endpoint, tls, uri), name));
-    grpc::ClientContext context;
-    TD_RETURN_IF_ERROR(PrepareCall(SteadyNow() + timeout, token, &context));
-    return Annotate(FromGrpc(call(&context)), name);
+    return Annotate(calls->Call(method, request, reply, SteadyNow() + timeout), name);
   }
 };
 
@@ -213,19 +208,20 @@ ServerAccess::ServerAccess(const JobAccess& job, size_t server) : impl_(std::mak
   impl_->endpoint = job.pservers[server];
   impl_->name = absl::StrFormat("pserver %d (%s)", server, ToString(impl_->endpoint));
   impl_->job = job.job;
-  impl_->token = job.token;
   impl_->tls = job.tls;
   if (job.tls.enabled()) impl_->uri = ToUri({job.job, PeerRole::kPserver});
   impl_->timeout = job.timeout;
-  impl_->stub = ParameterServer::NewStub(MakeChannel(impl_->endpoint, job.credentials));
+  RawServer raw{MakeChannel(impl_->endpoint, job.credentials), nullptr};
+  if (!job.secret.empty()) {
+    raw.session = std::make_shared<ClientSession>(job.secret, job.job, ToString(impl_->endpoint));
+  }
+  impl_->calls = std::make_unique<BlockingCalls>(std::move(raw));
 }
 ServerAccess::~ServerAccess() = default;
 ServerAccess::ServerAccess(ServerAccess&&) noexcept = default;
 
 Status ServerAccess::GetStatus(StatusReply* reply) {
-  return impl_->Do([this, reply](grpc::ClientContext* context) {
-    return impl_->stub->GetStatus(context, StatusRequest(), reply);
-  });
+  return impl_->Call("GetStatus", StatusRequest(), reply);
 }
 
 StatusOr<std::pair<uint64_t, uint64_t>> ServerAccess::Save(bool delta) {
@@ -233,9 +229,7 @@ StatusOr<std::pair<uint64_t, uint64_t>> ServerAccess::Save(bool delta) {
   SaveCheckpointReply reply;
   request.set_mode(delta ? SAVE_DELTA : SAVE_WHOLE);
   request.set_job(impl_->job);
-  TD_RETURN_IF_ERROR(impl_->Do([&](grpc::ClientContext* context) {
-    return impl_->stub->SaveCheckpoint(context, request, &reply);
-  }));
+  TD_RETURN_IF_ERROR(impl_->Call("SaveCheckpoint", request, &reply));
   return std::make_pair(reply.version(), reply.bytes());
 }
 
@@ -243,9 +237,7 @@ StatusOr<uint64_t> ServerAccess::Restore() {
   RestoreCheckpointRequest request;
   RestoreCheckpointReply reply;
   request.set_job(impl_->job);
-  TD_RETURN_IF_ERROR(impl_->Do([&](grpc::ClientContext* context) {
-    return impl_->stub->RestoreCheckpoint(context, request, &reply);
-  }));
+  TD_RETURN_IF_ERROR(impl_->Call("RestoreCheckpoint", request, &reply));
   return reply.version();
 }
 

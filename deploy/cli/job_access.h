@@ -40,7 +40,7 @@ struct JobAccess {
   std::vector<tandem::Endpoint> pservers;  // with those of the folder's events that came later
   std::set<int> drained;                   // of them; they may be gone
   std::vector<PageAddress> pages;
-  std::string secret, token;  // "": none is asked for
+  std::string secret;  // "": none is proved
   TlsFiles tls;
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   Duration timeout = std::chrono::seconds(5);  // for one answer

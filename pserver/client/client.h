@@ -65,7 +65,7 @@ struct PsOptions {
   int trainer = 0, trainers = 1;  // rank and number of trainers
   // Grows each time this trainer is started; 0: the wall clock in microseconds.
   uint64_t incarnation = 0;
-  std::string secret;  // the job's secret; empty: no token is sent
+  std::string secret;  // the job's secret; empty: none is proved
   TlsFiles tls;
   Duration start_timeout = std::chrono::seconds(60);  // for servers and first values
   Duration step_timeout = std::chrono::seconds(60);   // for pushes, pulls and barriers

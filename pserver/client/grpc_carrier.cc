@@ -8,7 +8,6 @@
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/identity.h"
 #include "common/rpc/tls_probe.h"
-#include "common/rpc/token.h"
 #include "proto/pserver.pb.h"
 
 namespace tandem {
@@ -56,8 +55,7 @@ std::string PserverName(int index, const std::string& address) {
   return absl::StrFormat("pserver %d (%s)", index, address);
 }
 
-GrpcCarrier::GrpcCarrier(const PsOptions& options)
-    : options_(options), token_(JobToken(options.secret, options.job)) {}
+GrpcCarrier::GrpcCarrier(const PsOptions& options) : options_(options) {}
 
 StatusOr<std::unique_ptr<PsCarrier>> GrpcCarrier::Connect(const std::vector<std::string>& endpoints,
                                                           const PsOptions& options) {
@@ -78,7 +76,11 @@ StatusOr<std::unique_ptr<GrpcCarrier::Server>> GrpcCarrier::MakeServer(
   server->index = index;
   TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(address));
   server->name = PserverName(index, address);
-  server->channel = MakeChannel(server->endpoint, credentials_);
+  server->raw.channel = MakeChannel(server->endpoint, credentials_);
+  if (!options_.secret.empty()) {
+    server->raw.session =
+        std::make_shared<ClientSession>(options_.secret, options_.job, ToString(server->endpoint));
+  }
   return server;
 }
 
@@ -134,7 +136,8 @@ Status GrpcCarrier::WaitForServers() {
 Status GrpcCarrier::WaitForServer(const Server& server, Time start) {
   const Time deadline = start + options_.start_timeout;
   Time next_message = SteadyNow() + std::chrono::milliseconds(500);
-  while (!ConnectedBy(*server.channel, std::min({deadline, next_message, SteadyNow() + kLook}))) {
+  while (
+      !ConnectedBy(*server.raw.channel, std::min({deadline, next_message, SteadyNow() + kLook}))) {
     const Time now = SteadyNow();
     if (options_.stop && options_.stop())
       return Cancelled("told to stop while %s was away", server.name);
@@ -222,9 +225,8 @@ void GrpcCarrier::CallByGrpc(Server& server, const char* method, EncodedMessage 
   }
   if (id == 0) return take(Cancelled("the client is going away"), {});
   auto call = RawCall::Start(
-      PsLeases::Take(call_leases_), server.channel,
-      std::string("/tandem.ParameterServer/") + method, token_, ToByteBuffer(std::move(request)),
-      deadline, options_.retries,
+      PsLeases::Take(call_leases_), server.raw, method, ToByteBuffer(std::move(request)), deadline,
+      options_.retries,
       [this, id, take = std::move(take)](const Status& status, const grpc::ByteBuffer& bytes) {
         take(status, ReceivedMessage(bytes).fragments());
         EndCall(id);
@@ -276,7 +278,7 @@ void GrpcCarrier::Close() {
   }
   CHECK(call_leases_->WaitForNone(SteadyNow() + std::chrono::seconds(60)))
       << "ended calls do not go away";
-  for (auto& server : servers_) server->channel.reset();
+  for (auto& server : servers_) server->raw.channel.reset();
   MutexLock lock(mu_);
   added_.clear();
 }

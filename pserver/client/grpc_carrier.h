@@ -43,7 +43,7 @@ class GrpcCarrier final : public PsCarrier {
     int index = 0;
     Endpoint endpoint;
     std::string name;
-    std::shared_ptr<grpc::Channel> channel;
+    RawServer raw;
     std::unique_ptr<ServerLane> lane;  // constant after OpenLanes; null: gRPC alone
   };
   struct Open {
@@ -69,7 +69,6 @@ class GrpcCarrier final : public PsCarrier {
                   Time deadline, Take take);
 
   const PsOptions options_;
-  const std::string token_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::atomic<uint64_t> lane_calls_{0};

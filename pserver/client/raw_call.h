@@ -1,5 +1,5 @@
-// One unary call, tried again when the server becomes unavailable. Includes gRPC: for .cc files
-// only.
+// One unary call, tried again when the server becomes unavailable, in a session where the job has a
+// secret. Includes gRPC: for .cc files only.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -14,9 +14,17 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "proto/pserver.pb.h"
+#include "pserver/client/client_session.h"
 #include "pserver/client/retry.h"
 
 namespace tandem {
+
+// How a client reaches one server.
+struct RawServer {
+  std::shared_ptr<grpc::Channel> channel;
+  std::shared_ptr<ClientSession> session;  // null: the job has no secret
+};
 
 // Thread-safe. Keeps itself alive until it is done.
 class RawCall : public std::enable_shared_from_this<RawCall> {
@@ -24,34 +32,46 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   // Exactly once, on a gRPC thread (or on the caller's when the call cannot be made at all).
   using Done = std::function<void(Status, const grpc::ByteBuffer& reply)>;
 
-  // `method`: "/tandem.ParameterServer/Push". `deadline` covers all attempts together, of
-  // which there are 1 + `retries` at most; each waits for a server that is not there. `lease` is
-  // let go when nothing of the call is left: only then may the caller drop its channel, because the
-  // last reference to a channel must not be dropped by a gRPC thread (gRPC 1.51 then joins itself
-  // and frees its completion queue twice).
-  static std::shared_ptr<RawCall> Start(std::shared_ptr<const void> lease,
-                                        std::shared_ptr<grpc::Channel> channel, std::string method,
-                                        std::string token, grpc::ByteBuffer request, Time deadline,
+  // `method`: "Push", of service ParameterServer. `deadline` covers all attempts together, of
+  // which there are 1 + `retries` at most; each waits for a server that is not there. A server that
+  // does not know the session (it was started again) is asked for another one, which counts as no
+  // attempt. `lease` is let go when nothing of the call is left: only then may the caller drop its
+  // channel, because the last reference to a channel must not be dropped by a gRPC thread (gRPC
+  // 1.51 then joins itself and frees its completion queue twice).
+  static std::shared_ptr<RawCall> Start(std::shared_ptr<const void> lease, RawServer server,
+                                        std::string method, grpc::ByteBuffer request, Time deadline,
                                         int retries, Done done);
   // Ends it soon, with CANCELLED unless it is done already.
   void Cancel();
 
  private:
-  RawCall(std::shared_ptr<const void> lease, std::shared_ptr<grpc::Channel> channel,
-          std::string method, std::string token, grpc::ByteBuffer request, Time deadline,
-          int retries, Done done);
+  RawCall(std::shared_ptr<const void> lease, RawServer server, std::string method,
+          grpc::ByteBuffer request, Time deadline, int retries, Done done);
+  // One attempt: Send, where a session is missing after OpenSession.
   void Attempt();
+  void Send();
+  void OpenSession();
+  void OnSession(const grpc::Status& status);
   void OnReply(const grpc::Status& status);
+  // Sends `request` as `method`; `then` gets the status.
+  void Begin(const std::string& method, const grpc::ByteBuffer& request, const std::string& stamp,
+             void (RawCall::*then)(const grpc::Status&));
+  // True: there will be another attempt.
+  bool TriesAgain(const grpc::Status& status);
   Status Explain(const grpc::Status& status) const;
   void Finish(Status status);
 
   const std::shared_ptr<const void> lease_;  // first, so that it is destroyed last
-  const std::shared_ptr<grpc::Channel> channel_;
+  const RawServer server_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
-  const std::string method_, token_;
+  const std::string method_;
   const grpc::ByteBuffer request_;
   CallRetries retries_;  // only one attempt or alarm is under way at a time
   Done done_;
+  std::string session_;  // in which the call was sent last
+  int sessions_lost_ = 0;
+  OpenSessionRequest offer_;
+  grpc::ByteBuffer offer_bytes_;
   grpc::ByteBuffer reply_;
   const Time start_ = SteadyNow();
   std::string last_error_;  // of the attempt before

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 
-#include "common/rpc/token.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
@@ -123,13 +122,12 @@ TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
   ExpectRefused(*plain, {"--tls_dir=" + ours + "/trainer"}, 78, "does not speak TLS");
 }
 
-// What must be nowhere but in its file: the job's secret, what is made of it, and the keys.
+// What must be nowhere but in its file: the job's secret and the keys.
 TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
   const std::string secret = "5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4";
   const std::string file = Write("secret", secret + "\n"), pki = Authority("pki");
   std::filesystem::permissions(file, std::filesystem::perms::owner_read);
-  std::map<std::string, std::string> secrets = {{"the secret", secret},
-                                                {"the token", JobToken(secret, "e2e")}};
+  std::map<std::string, std::string> secrets = {{"the secret", secret}};
   for (const std::string role : {"pserver", "trainer"}) {
     const std::string key = ReadWholeFile(pki + "/" + role + "/tls.key");
     secrets["the key of " + role] = key.substr(key.find('\n') + 1, 64);  // of its base64

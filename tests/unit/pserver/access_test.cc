@@ -44,6 +44,7 @@ const std::map<std::string, std::vector<PeerRole>>& Allowed() {
       {"RefuseBuckets", {kAdmin}},
       {"HoldPushes", {kAdmin}},
       {"TakeCut", {kAdmin}},
+      {"OpenSession", {kTrainer, kObserver, kAdmin}},
   };
   return allowed;
 }
@@ -78,7 +79,7 @@ class AccessTest : public PserverTest {
     if (!channel.ok()) return channel.status();
     grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(*channel);
     grpc::ClientContext context;
-    TD_RETURN_IF_ERROR(PrepareCall(SteadyNow() + std::chrono::seconds(20), "", &context));
+    TD_RETURN_IF_ERROR(PrepareCall(SteadyNow() + std::chrono::seconds(20), &context));
     grpc::Slice empty;
     const grpc::ByteBuffer request(&empty, 1);
     grpc::ByteBuffer reply;
@@ -124,11 +125,11 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
                             " of job \"j\", and this needs role " + RoleName(roles[0])));
     }
   }
-  EXPECT_EQ(cells, 80);
-  EXPECT_EQ(refused, 53);
+  EXPECT_EQ(cells, 84);
+  EXPECT_EQ(refused, 54);
   // All of it can be read afterwards.
   const auto audited = Audited();
-  EXPECT_EQ(audited.size(), 80u);
+  EXPECT_EQ(audited.size(), 84u);
   for (const PeerRole role : kPeerRoles) {
     for (const auto& [method, roles] : Allowed()) {
       const auto it = audited.find(std::string(RoleName(role)) + " " + method);

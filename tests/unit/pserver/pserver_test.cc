@@ -257,7 +257,7 @@ TEST_F(PserverTest, ConfigurationsMustAgree) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("mode is a_sync, was sync"));
 }
 
-TEST_F(PserverTest, WrongOrMissingTokenIsRefused) {
+TEST_F(PserverTest, WrongOrMissingSecretIsRefused) {
   PserverOptions options;
   options.job = "job";
   options.secret = "0123456789abcdef";

@@ -32,6 +32,31 @@ TEST(EndpointTest, ParsesAndPrints) {
   }
 }
 
+TEST(EndpointTest, AUnixSocketHasAPath) {
+  const auto endpoint = ParseEndpoint("unix:/run/user/1000/tandem/pserver-0");
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  EXPECT_EQ(endpoint->path, "/run/user/1000/tandem/pserver-0");
+  EXPECT_EQ(endpoint->host + std::to_string(endpoint->port), "0");
+  EXPECT_EQ(ToString(*endpoint), "unix:/run/user/1000/tandem/pserver-0");
+  EXPECT_TRUE(IsLoopback(*endpoint));
+  const std::string longest = "unix:/" + std::string(kUnixPathMax - 1, 'x');
+  EXPECT_TRUE(ParseEndpoint(longest).ok());
+  const Status too_long = ParseEndpoint(longest + "x").status();
+  EXPECT_EQ(too_long.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(too_long.message()), HasSubstr("has 108 bytes"));
+  EXPECT_THAT(std::string(too_long.message()), HasSubstr("at most 107 [TD6024]"));
+  for (const char* text : {"unix:run/x", "unix:/", "unix:/x/", "unix:/a,b", "unix:/a\nb"}) {
+    EXPECT_EQ(ParseEndpoint(text).status().code(), StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_EQ(ParseEndpoint("unix:7000")->host, "unix") << "a host of that name";
+}
+
+TEST(EndpointTest, LocalhostIsOneAddress) {
+  EXPECT_EQ(NumericLocalhost("localhost"), "127.0.0.1");
+  EXPECT_EQ(NumericLocalhost("::1"), "::1");
+  EXPECT_EQ(NumericLocalhost("localhost.example.org"), "localhost.example.org");
+}
+
 TEST(RpcServerTest, TakenPortIsNamed) {
   auto first = RpcServer::Start({}, {});
   ASSERT_TRUE(first.ok()) << first.status();
@@ -81,19 +106,10 @@ TEST(GrpcStatusTest, CrossesTheWireUnchanged) {
 
 TEST(PrepareCallTest, RefusesCallsWithoutDeadline) {
   grpc::ClientContext a, b, c;
-  EXPECT_EQ(PrepareCall(Time::max(), "", &a).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(PrepareCall(SteadyNow(), "", &b).code(), StatusCode::kDeadlineExceeded);
-  EXPECT_TRUE(PrepareCall(SteadyNow() + std::chrono::hours(1), "", &c).ok());
+  EXPECT_EQ(PrepareCall(Time::max(), &a).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(PrepareCall(SteadyNow(), &b).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(PrepareCall(SteadyNow() + std::chrono::hours(1), &c).ok());
   EXPECT_LT(c.deadline(), std::chrono::system_clock::now() + std::chrono::hours(2));
-}
-
-TEST(TokenTest, IsHmacSha256) {
-  // RFC 4231, test case 2.
-  EXPECT_EQ(JobToken("Jefe", "what do ya want for nothing?"),
-            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-  EXPECT_EQ(JobToken("", "job"), "");
-  EXPECT_TRUE(TokensEqual("abc", "abc"));
-  EXPECT_FALSE(TokensEqual("abc", "abd") || TokensEqual("abc", "ab") || TokensEqual("", "a"));
 }
 
 TEST(TokenTest, SecretFileMustBePrivateAndLong) {

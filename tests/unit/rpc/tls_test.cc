@@ -33,7 +33,7 @@ const std::string kServerUri = "spiffe://tandem/job/j/role/pserver";
 StatusOr<std::string> Ask(const std::shared_ptr<grpc::Channel>& channel, Duration timeout) {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(channel);
   grpc::ClientContext context;
-  TD_RETURN_IF_ERROR(PrepareCall(SteadyNow() + timeout, "", &context));
+  TD_RETURN_IF_ERROR(PrepareCall(SteadyNow() + timeout, &context));
   grpc::Slice empty;
   const grpc::ByteBuffer request(&empty, 1);
   grpc::ByteBuffer reply;

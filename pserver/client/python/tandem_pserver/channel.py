@@ -1,7 +1,5 @@
 """One server: its channel, calls with deadlines, and what a failure is called."""
 
-import hashlib
-import hmac
 import os
 import socket
 import ssl
@@ -11,14 +9,11 @@ import grpc
 
 from .errors import PserverError
 from .messages import METHODS
+from .session import Session, was_lost
 
 # The server answers in time with a better message than "deadline exceeded"; then it may.
 GRACE_SECONDS = 2.0
-
-
-def job_token(secret, job):
-    """What proves on a plain connection that a caller belongs to the job."""
-    return hmac.new(secret.encode(), job.encode(), hashlib.sha256).hexdigest() if secret else ""
+SESSIONS_LOST_MAX = 4  # of one call; a server that was started again knows none
 
 
 class Started:
@@ -27,6 +22,7 @@ class Started:
     def __init__(self, method, request, deadline):
         self.method, self.request, self.deadline = method, request, deadline
         self.future, self.retries = None, 0
+        self.session, self.sessions_lost = b"", 0  # in which it was sent last
         self.pause = 0.001  # before it is sent again to a server that wants others first
         self._begin = time.monotonic()
 
@@ -40,14 +36,27 @@ class Started:
                 "the first step)")
 
 
+class Refused:
+    """Takes the place of the future of a call that was not sent."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def result(self):
+        raise self._error
+
+    def add_done_callback(self, done):
+        done(self)
+
+
 class Server:
     """Not for several threads at a time. `tls`: (certificate, key, ca), names of PEM files, or the
     folder of tls.crt, tls.key and ca.crt."""
 
-    def __init__(self, index, address, token, tls, retries):
+    def __init__(self, index, address, job, secret, tls, retries):
         self.address = address
         self.name = f"pserver {index} ({address})"
-        self._metadata = (("x-tandem-token", token),) if token else ()
+        self._session = Session(secret, job, address) if secret else None
         self._retries = retries
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
                    # A server that comes back is found within a second.
@@ -57,12 +66,15 @@ class Server:
         if isinstance(tls, (str, os.PathLike)):
             tls = tuple(os.path.join(tls, name) for name in ("tls.crt", "tls.key", "ca.crt"))
         self._tls = tls
+        target = _dialled(address)
+        if target != address:
+            options.append(("grpc.default_authority", address))
         if tls is None:
-            self._channel = grpc.insecure_channel(address, options)
+            self._channel = grpc.insecure_channel(target, options)
         else:
             certificate, key, ca = (_read(path) for path in tls)
             credentials = grpc.ssl_channel_credentials(ca, key, certificate)
-            self._channel = grpc.secure_channel(address, credentials, options)
+            self._channel = grpc.secure_channel(target, credentials, options)
         self._calls = {
             name: self._channel.unary_unary(
                 "/tandem.ParameterServer/" + name,
@@ -98,10 +110,16 @@ class Server:
 
     def take(self, started):
         """The reply to a call that ended, once its `future` is waited for; None: its connection
-        broke, and it was sent again."""
+        broke, or the server did not know its session, and it was sent again."""
         try:
             return started.future.result()
         except grpc.RpcError as error:
+            if self._session and was_lost(error.code().name, error.details()):
+                started.sessions_lost += 1
+                if started.sessions_lost <= SESSIONS_LOST_MAX:
+                    self._session.forget(started.session)
+                    self._send(started)
+                    return None
             last = started.retries == 0 or time.monotonic() >= started.deadline
             if error.code() != grpc.StatusCode.UNAVAILABLE or last:
                 raise PserverError(error.code().name, self.name, started.method,
@@ -128,15 +146,65 @@ class Server:
         self._channel.close()
 
     def _send(self, started):
+        metadata = ()
+        if self._session:
+            if not self._session.id:
+                try:
+                    self._open_session(started)
+                except PserverError as error:
+                    started.future = Refused(error)
+                    return
+            started.session = self._session.id
+            metadata = self._session.stamp(started.method)
         seconds = max(0.001, started.deadline - time.monotonic())
         started.future = self._calls[started.method].future(
-            started.request, timeout=seconds, metadata=self._metadata, wait_for_ready=True)
+            started.request, timeout=seconds, metadata=metadata, wait_for_ready=True)
+
+    def _open_session(self, started):
+        """The server proves first that it holds the job's secret; else it gets nothing else."""
+        while True:
+            offer = self._session.offer()
+            request = METHODS["OpenSession"][0](**offer)
+            seconds = max(0.001, started.deadline - time.monotonic())
+            try:
+                reply = self._calls["OpenSession"](request, timeout=seconds, wait_for_ready=True)
+                break
+            except grpc.RpcError as error:
+                code, details = self._session.explain(error.code().name, error.details())
+                last = started.retries == 0 or time.monotonic() >= started.deadline
+                if code != "UNAVAILABLE" or last:
+                    raise PserverError(code, self.name, started.method, details) from None
+                started.retries -= 1
+        refused = self._session.accept(offer, reply)
+        if refused is not None:
+            raise PserverError("UNAUTHENTICATED", self.name, started.method, refused)
+
+
+def _host(address):
+    return address.rsplit(":", 1)[0].strip("[]")
+
+
+def _dialled(address):
+    """"localhost" is 127.0.0.1, as for servers: [::1] may be another user's."""
+    return "127.0.0.1" + address[9:] if address.startswith("localhost:") else address
+
+
+def _dial(address):
+    if not address.startswith("unix:/"):
+        host, port = _host(_dialled(address)), int(address.rsplit(":", 1)[1])
+        return socket.create_connection((host, port), timeout=1.0)
+    plain = socket.socket(socket.AF_UNIX)
+    plain.settimeout(1.0)
+    try:
+        plain.connect(address[5:])
+    except OSError:
+        plain.close()
+        raise
+    return plain
 
 
 def _why_refused(address, tls):
     """gRPC calls every failure the same, so this dials once more. None: no TLS matter."""
-    host, port = address.rsplit(":", 1)
-    host = host.strip("[]")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["h2"])
     if tls is None:
@@ -145,8 +213,8 @@ def _why_refused(address, tls):
         context.load_verify_locations(tls[2])
         context.load_cert_chain(tls[0], tls[1])
     try:
-        with socket.create_connection((host, int(port)), timeout=1.0) as plain, \
-                context.wrap_socket(plain, server_hostname=host) as connection:
+        with _dial(address) as plain, \
+                context.wrap_socket(plain, server_hostname=_host(address)) as connection:
             if tls is None:
                 return "the server speaks TLS, and this client does not: give tls=FOLDER"
             # With TLS 1.3 only an answer shows that our certificate was accepted.

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy
 
 from .calls import Calls, add_rows
-from .channel import job_token
 from .errors import PserverError
 from .messages import METHODS, NUMBER
 from .partition import ROW_BUCKETS, first_bucket, partition
@@ -65,8 +64,8 @@ def _check_addresses(servers):
         raise ValueError("no pserver addresses were given")
     for address in servers:
         host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
-            raise ValueError(f'pserver address "{address}"; expected "host:port"')
+        if not address.startswith("unix:/") and (not host or not port.isdecimal()):
+            raise ValueError(f'pserver address "{address}"; expected "host:port" or "unix:/path"')
         if list(servers).count(address) > 1:
             raise ValueError(f"pserver {address} was given twice")
 
@@ -82,7 +81,7 @@ def _shape(name, shape):
 class Client:
     """Blocking; not for several threads at a time.
 
-    servers: "host:port" in server order, the same for every trainer. incarnation grows each time
+    servers: "host:port" or "unix:/path" in server order, the same for every trainer. incarnation grows each time
     this trainer is started; None: the wall clock in microseconds. secret: the job's, where the
     servers have one. tls: a folder with tls.crt, tls.key and ca.crt (`tandem certs issue`), or
     (certificate, key, ca), names of PEM files. Timeouts are in seconds: start_timeout for servers
@@ -104,7 +103,7 @@ class Client:
         self.incarnation = incarnation or time.time_ns() // 1000
         self._start_timeout, self._step_timeout = start_timeout, step_timeout
         caller = {"job": job, "trainer_id": trainer, "incarnation": self.incarnation}
-        self._calls = Calls(servers, caller, job_token(secret, job), tls, retries)
+        self._calls = Calls(servers, caller, secret, tls, retries)
         self._servers = self._calls.servers  # those that come to the running job too
         self._shapes, self._tables, self._blocks = {}, {}, []
         self._sync, self._initialised = True, []

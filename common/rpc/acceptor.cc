@@ -1,0 +1,221 @@
+#include "common/rpc/acceptor.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/runner.h"
+#include "common/rpc/hello.h"
+
+namespace tandem {
+namespace {
+
+constexpr Duration kRound = std::chrono::milliseconds(50);
+constexpr Duration kIdleRound = std::chrono::seconds(1);
+constexpr Duration kPause = std::chrono::milliseconds(200);
+constexpr int kAcceptsARound = 64;
+// As gRPC sets it on sockets that it accepts itself: unanswered bytes end a connection.
+constexpr unsigned kUserTimeoutMs = 10'000;
+
+// Whether the other end of a Unix-domain socket is our own user's, or root's.
+bool IsOurs(int fd) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+  return peer.uid == geteuid() || peer.uid == 0;
+}
+
+// A caller of another protocol is answered as gRPC would, so that it can tell what the server
+// speaks; with bytes unread the kernel would cut the answer off.
+void Dismiss(int fd, bool tls) {
+  std::array<char, 4096> unread;
+  (void)recv(fd, unread.data(), unread.size(), MSG_DONTWAIT);
+  constexpr char kSettings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
+  if (!tls) (void)send(fd, kSettings, sizeof(kSettings), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+}  // namespace
+
+Acceptor::Acceptor(std::vector<Fd> sockets, std::shared_ptr<Admissions> admissions,
+                   AcceptorOptions options)
+    : sockets_(std::move(sockets)),
+      admissions_(std::move(admissions)),
+      options_(std::move(options)),
+      accepts_(options_.accepts_burst, options_.accepts_per_second) {}
+
+StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(std::vector<Fd> sockets,
+                                                    std::shared_ptr<Admissions> admissions,
+                                                    AcceptorOptions options) {
+  std::unique_ptr<Acceptor> acceptor(
+      new Acceptor(std::move(sockets), std::move(admissions), std::move(options)));
+  TD_RETURN_IF_ERROR(acceptor->Watch());
+  acceptor->thread_ = std::thread([a = acceptor.get()] { a->Run(); });
+  return acceptor;
+}
+
+Status Acceptor::Watch() {
+  epoll_.Reset(epoll_create1(EPOLL_CLOEXEC));
+  stop_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_.valid() || !stop_.valid()) {
+    return Unavailable("cannot create an epoll set: %s", ErrnoText(errno));
+  }
+  const auto watch = [this](int fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  };
+  bool all = watch(stop_.get());
+  for (const Fd& socket : sockets_) all = all && watch(socket.get());
+  return all ? OkStatus() : Unavailable("cannot watch a socket: %s", ErrnoText(errno));
+}
+
+Acceptor::~Acceptor() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  CHECK_EQ(write(stop_.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+  thread_.join();
+  // Another process may hold a copy of the socket: callers must be refused all the same.
+  for (const Fd& socket : sockets_) (void)::shutdown(socket.get(), SHUT_RDWR);
+}
+
+bool Acceptor::IsListener(int fd) const {
+  return std::any_of(sockets_.begin(), sockets_.end(),
+                     [fd](const Fd& socket) { return socket.get() == fd; });
+}
+
+void Acceptor::Run() {
+  SetThreadName("acceptor");
+  std::array<epoll_event, 64> events;
+  Time tended;
+  while (true) {
+    const bool idle = listening_ && waiting_.empty();
+    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                 static_cast<int>(Millis(idle ? kIdleRound : kRound)));
+    const Time now = SteadyNow();
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[static_cast<size_t>(i)].data.fd;
+      if (fd == stop_.get()) return;
+      if (IsListener(fd)) AcceptSome(fd, now);
+      if (waiting_.contains(fd)) Look(fd, now);
+    }
+    if (now - tended < kRound) continue;
+    tended = now;
+    Tend(now);
+  }
+}
+
+void Acceptor::AcceptSome(int listener, Time now) {
+  for (int i = 0; i < kAcceptsARound; ++i) {
+    if (!accepts_.Take(now)) return Listen(false);
+    Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd.valid()) {
+      accepts_.GiveBack();
+      if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
+      LOG_EVERY_T(WARNING, 1.0) << "cannot accept a connection: " << ErrnoText(errno)
+                                << "; the oldest of unknown callers is ended";
+      admissions_->EndOldestStranger();
+      pause_until_ = now + kPause;
+      return Listen(false);
+    }
+    Welcome(listener, std::move(fd), now);
+  }
+}
+
+void Acceptor::Welcome(int listener, Fd fd, Time now) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  if (getpeername(fd.get(), name, &length) != 0) return;
+  const bool local = address.ss_family == AF_UNIX;
+  if (local && !IsOurs(fd.get())) {
+    LOG_EVERY_T(WARNING, 1.0) << "refused a caller at the Unix-domain socket: another user's";
+    return;
+  }
+  if (!local) {
+    const int on = 1;
+    (void)setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs,
+                     sizeof(kUserTimeoutMs));
+  }
+  const int key = fd.get();
+  auto connection = admissions_->Admit(key, PeerName(name), SourceName(name), now);
+  if (connection == nullptr) {
+    LOG_EVERY_T(WARNING, 1.0) << "refused a connection: " << admissions_->limits().connections_max
+                              << " are open";
+    return;
+  }
+  if (local) admissions_->Prove(*connection, Standing::kTrusted);
+  // Edge-triggered: half a hello must not keep this thread busy.
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP | EPOLLET;
+  event.data.fd = key;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, key, &event) != 0) return;
+  waiting_.insert_or_assign(key, Waiting{std::move(fd), listener, std::move(connection)});
+}
+
+void Acceptor::Look(int fd, Time now) {
+  Waiting& waiting = waiting_.at(fd);
+  std::array<char, kHelloBytes> bytes;
+  const ssize_t got = recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  const Hello hello =
+      got <= 0 ? Hello::kOther : ReadHello({bytes.data(), static_cast<size_t>(got)}, options_.tls);
+  if (hello == Hello::kMore) return;
+  if (hello == Hello::kOther) {
+    if (got > 0) Dismiss(fd, options_.tls);
+    waiting_.erase(fd);
+    return;
+  }
+  waiting.greeted = true;
+  if (!admissions_->MayBegin(*waiting.connection, now)) return;
+  Begin(std::move(waiting_.extract(fd).mapped()));
+}
+
+void Acceptor::Begin(Waiting waiting) {
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, waiting.fd.get(), nullptr);
+  if (waiting.connection->standing() == Standing::kTrusted) accepts_.GiveBack();
+  options_.hand_over(waiting.listener, std::move(waiting.fd));
+}
+
+void Acceptor::Tend(Time now) {
+  if (!listening_ && now >= pause_until_) Listen(true);
+  std::vector<int> greeted;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const Waiting& waiting = it->second;
+    const bool late =
+        !waiting.greeted && now - waiting.connection->since() >= options_.hello_timeout;
+    if (late || waiting.connection->ended()) {
+      it = waiting_.erase(it);
+      continue;
+    }
+    if (waiting.greeted) greeted.push_back(it->first);
+    ++it;
+  }
+  std::sort(greeted.begin(), greeted.end(), [this](int a, int b) {
+    return waiting_.at(a).connection->since() < waiting_.at(b).connection->since();
+  });
+  for (const int fd : greeted) Look(fd, now);
+  admissions_->Expire(now);
+}
+
+void Acceptor::Listen(bool on) {
+  if (listening_ == on) return;
+  listening_ = on;
+  for (const Fd& socket : sockets_) {
+    epoll_event event{};
+    if (on) event.events = EPOLLIN;
+    event.data.fd = socket.get();
+    CHECK_EQ(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket.get(), &event), 0);
+  }
+}
+
+}  // namespace tandem

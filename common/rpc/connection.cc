@@ -1,0 +1,136 @@
+#include "common/rpc/connection.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tandem {
+namespace {
+
+// A state of the process as a whole: descriptors belong to the process, and close() is called by
+// gRPC, which hands no context.
+struct Table {
+  Mutex mu;
+  std::unordered_map<int, std::shared_ptr<Connection>> by_fd TD_GUARDED_BY(mu);
+  std::atomic<size_t> size{0};  // so that programs without a server look at nothing else
+};
+
+Table& TheTable() {
+  // Never destroyed: close() is called until the very end of the process.
+  static Table* const table = std::make_unique<Table>().release();
+  return *table;
+}
+
+// The IPv4 address of a caller that came to an IPv6 socket.
+const in6_addr* AsV6(const sockaddr* address, in_addr* v4) {
+  if (address->sa_family == AF_INET) {
+    *v4 = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+    return nullptr;
+  }
+  const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  if (!IN6_IS_ADDR_V4MAPPED(&v6)) return &v6;
+  memcpy(v4, &v6.s6_addr[12], sizeof(*v4));
+  return nullptr;
+}
+
+}  // namespace
+
+Connection::Connection(int fd, std::string peer, std::string source, Time since,
+                       std::function<void(Connection&)> closed)
+    : peer_(std::move(peer)),
+      source_(std::move(source)),
+      since_(since),
+      closed_(std::move(closed)),
+      fd_(fd) {}
+
+std::shared_ptr<Connection> Connection::Make(int fd, std::string peer, std::string source,
+                                             Time since, std::function<void(Connection&)> closed) {
+  std::shared_ptr<Connection> made(
+      new Connection(fd, std::move(peer), std::move(source), since, std::move(closed)));
+  Table& table = TheTable();
+  MutexLock lock(table.mu);
+  table.by_fd[fd] = made;
+  table.size = table.by_fd.size();
+  return made;
+}
+
+void Connection::End() {
+  MutexLock lock(mu_);
+  if (ended_.exchange(true) || fd_ < 0) return;
+  (void)::shutdown(fd_, SHUT_RDWR);
+}
+
+std::shared_ptr<Connection> Connection::Of(int fd) {
+  Table& table = TheTable();
+  if (table.size.load(std::memory_order_relaxed) == 0) return nullptr;
+  MutexLock lock(table.mu);
+  const auto it = table.by_fd.find(fd);
+  return it == table.by_fd.end() ? nullptr : it->second;
+}
+
+void Connection::Closing(int fd) {
+  Table& table = TheTable();
+  if (table.size.load(std::memory_order_relaxed) == 0) return;
+  std::shared_ptr<Connection> gone;
+  {
+    MutexLock lock(table.mu);
+    const auto it = table.by_fd.find(fd);
+    if (it == table.by_fd.end()) return;
+    gone = std::move(it->second);
+    table.by_fd.erase(it);
+    table.size = table.by_fd.size();
+  }
+  {
+    MutexLock lock(gone->mu_);
+    gone->fd_ = -1;
+    gone->ended_ = true;
+  }
+  gone->closed_(*gone);
+}
+
+std::string PeerName(const sockaddr* address) {
+  if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return "unix:";
+  char text[INET6_ADDRSTRLEN] = "";
+  in_addr v4{};
+  // The port lies at the same place in both.
+  const int port = ntohs(reinterpret_cast<const sockaddr_in*>(address)->sin_port);
+  if (const in6_addr* v6 = AsV6(address, &v4)) {
+    inet_ntop(AF_INET6, v6, text, sizeof(text));
+    const uint32_t scope = reinterpret_cast<const sockaddr_in6*>(address)->sin6_scope_id;
+    const std::string zone = scope == 0 ? "" : absl::StrCat("%25", scope);
+    return absl::StrCat("ipv6:%5B", text, zone, "%5D:", port);
+  }
+  inet_ntop(AF_INET, &v4, text, sizeof(text));
+  return absl::StrCat("ipv4:", text, ":", port);
+}
+
+std::string SourceName(const sockaddr* address) {
+  if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return "unix:";
+  char text[INET6_ADDRSTRLEN] = "";
+  in_addr v4{};
+  if (const in6_addr* v6 = AsV6(address, &v4)) {
+    in6_addr network = *v6;
+    memset(&network.s6_addr[8], 0, 8);
+    inet_ntop(AF_INET6, &network, text, sizeof(text));
+    return absl::StrCat(text, "/64");
+  }
+  inet_ntop(AF_INET, &v4, text, sizeof(text));
+  return text;
+}
+
+}  // namespace tandem
+
+// The contract of close(2). gRPC closes its sockets with it, and thereby tells that a connection
+// is over; the definition of a program takes the place of libc's for the libraries, too.
+extern "C" __attribute__((visibility("default"))) int close(int fd) {
+  tandem::Connection::Closing(fd);
+  return static_cast<int>(syscall(SYS_close, fd));
+}

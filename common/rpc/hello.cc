@@ -1,0 +1,31 @@
+#include "common/rpc/hello.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+Hello ReadClientHello(std::string_view bytes) {
+  // RFC 8446: a record of type handshake (5.1), in it a ClientHello (4.1.2).
+  constexpr size_t kTypeAt = 0, kMajorAt = 1, kMessageAt = 5;
+  constexpr char kHandshake = 22, kMajor = 3, kClientHello = 1;
+  const auto differs = [bytes](size_t at, char expected) {
+    return bytes.size() > at && bytes[at] != expected;
+  };
+  if (differs(kTypeAt, kHandshake) || differs(kMajorAt, kMajor) ||
+      differs(kMessageAt, kClientHello)) {
+    return Hello::kOther;
+  }
+  return bytes.size() >= kHelloBytes ? Hello::kGood : Hello::kMore;
+}
+
+}  // namespace
+
+Hello ReadHello(std::string_view bytes, bool tls) {
+  if (tls) return ReadClientHello(bytes);
+  const std::string_view start = bytes.substr(0, kPreface.size());
+  if (!kPreface.starts_with(start)) return Hello::kOther;
+  return start.size() == kPreface.size() ? Hello::kGood : Hello::kMore;
+}
+
+}  // namespace tandem

@@ -1,0 +1,37 @@
+// A limit on a rate: `burst` events at once, and `per_second` in the long run.
+#pragma once
+
+#include <algorithm>
+
+#include "common/base/clock.h"
+
+namespace tandem {
+
+class TokenBucket {
+ public:
+  TokenBucket(double burst, double per_second)
+      : burst_(burst), per_second_(per_second), tokens_(burst) {}
+
+  // False when `count` tokens are not there; then none is taken.
+  bool Take(Time now, double count = 1) {
+    Refill(now);
+    if (tokens_ < count) return false;
+    tokens_ -= count;
+    return true;
+  }
+  void GiveBack(double count = 1) { tokens_ = std::min(burst_, tokens_ + count); }
+  bool Full(Time now) const {
+    return tokens_ + per_second_ * std::max(0.0, Seconds(now - filled_)) >= burst_;
+  }
+
+ private:
+  void Refill(Time now) {
+    if (filled_ != Time() && now > filled_) GiveBack(per_second_ * Seconds(now - filled_));
+    filled_ = std::max(filled_, now);
+  }
+
+  double burst_, per_second_, tokens_;
+  Time filled_;
+};
+
+}  // namespace tandem

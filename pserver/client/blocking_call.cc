@@ -1,0 +1,26 @@
+#include "pserver/client/blocking_call.h"
+
+#include <future>
+
+#include "common/base/check.h"
+#include "common/rpc/byte_buffer.h"
+
+namespace tandem {
+
+BlockingCalls::~BlockingCalls() {
+  CHECK(leases_->WaitForNone(SteadyNow() + std::chrono::seconds(60)))
+      << "ended calls do not go away";
+}
+
+Status BlockingCalls::Call(const std::string& method, const google::protobuf::MessageLite& request,
+                           google::protobuf::MessageLite* reply, Time deadline) const {
+  const auto ended = std::make_shared<std::promise<Status>>();
+  RawCall::Start(PsLeases::Take(leases_), server_, method, SerializeMessage(request), deadline,
+                 /*retries=*/0,
+                 [ended, reply](const Status& status, const grpc::ByteBuffer& bytes) {
+                   ended->set_value(status.ok() ? ParseMessage(bytes, reply) : status);
+                 });
+  return ended->get_future().get();  // the call has a deadline
+}
+
+}  // namespace tandem

@@ -1,0 +1,69 @@
+"""The sessions of one client with one server, one after another: proto/pserver.proto, OpenSession."""
+
+import hashlib
+import hmac
+import secrets
+
+NONCE_BYTES = 32
+METADATA = "x-tandem-session-bin"
+LABEL = b"tandem session 1 "
+
+
+def _hmac(key, text):
+    return hmac.new(key, text, hashlib.sha256).digest()
+
+
+class Session:
+    """Not for several threads at a time. `secret`: the job's, not empty."""
+
+    def __init__(self, secret, job, address):
+        self._secret, self._job, self._address = secret.encode(), job, address
+        self._id, self._key, self._counter = b"", b"", 0
+
+    @property
+    def id(self):
+        """Empty: there is none, open one first."""
+        return self._id
+
+    def stamp(self, method):
+        """The metadata of the next call of the method."""
+        self._counter += 1
+        counter = self._counter.to_bytes(8, "big")
+        proof = _hmac(self._key, LABEL + b"call\0" + counter + method.encode())
+        return ((METADATA, self._id + counter + proof),)
+
+    def offer(self):
+        """The fields of an OpenSessionRequest."""
+        return {"job": self._job, "nonce": secrets.token_bytes(NONCE_BYTES)}
+
+    def accept(self, offer, reply):
+        """None, or why the server must not be spoken to."""
+        terms = offer["nonce"] + reply.nonce + reply.session + self._job.encode()
+        sizes = len(reply.nonce) == NONCE_BYTES and len(reply.session) == 16
+        proof = _hmac(self._secret, LABEL + b"server\0" + terms)
+        if not sizes or not hmac.compare_digest(proof, reply.proof):
+            return (f'the program that listens on {self._address} does not hold the secret of job '
+                    f'"{self._job}" [TD6020]; hint: give both sides the same secret; if they have '
+                    "it, find out who took the port")
+        self._id, self._key = reply.session, _hmac(self._secret, LABEL + b"key\0" + terms)
+        self._counter = 0
+        return None
+
+    def explain(self, code, details):
+        """Code and message for a server that did not answer an offer."""
+        if code != "UNIMPLEMENTED":
+            return code, details
+        return "FAILED_PRECONDITION", (
+            f"the program that listens on {self._address} has no call OpenSession: it is a pserver "
+            "of an earlier version, or none [TD6022]; hint: run the same version of Tandem on both "
+            "sides")
+
+    def forget(self, session):
+        """The server does not know that one."""
+        if self._id == session:
+            self._id = b""
+
+
+def was_lost(code, details):
+    """Whether an answer says that another session must be opened."""
+    return code == "UNAUTHENTICATED" and "[TD6021]" in (details or "")

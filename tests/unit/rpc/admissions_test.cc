@@ -1,0 +1,170 @@
+#include "common/rpc/admissions.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <map>
+
+#include "common/base/fd.h"
+#include "common/rpc/hello.h"
+#include "gtest/gtest.h"
+
+namespace tandem {
+namespace {
+
+// Callers with a socket each, whose other end the server would have.
+class AdmissionsTest : public testing::Test {
+ protected:
+  void Limit(const AdmissionLimits& limits) { admissions_ = std::make_shared<Admissions>(limits); }
+
+  std::shared_ptr<Connection> Arrive(const std::string& peer, const std::string& source) {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    far_[peer] = Fd(ends[0]);
+    near_[peer] = Fd(ends[1]);
+    return admissions_->Admit(ends[1], peer, source, now_);
+  }
+  // Whether the server shut the caller's connection down.
+  bool Ended(const std::string& peer) {
+    char byte;
+    return recv(far_[peer].get(), &byte, 1, MSG_DONTWAIT) == 0;
+  }
+
+  std::shared_ptr<Admissions> admissions_;
+  std::map<std::string, Fd> near_, far_;
+  Time now_ = Time(std::chrono::hours(1));
+};
+
+TEST_F(AdmissionsTest, TheOldestStrangerOfASourceGivesWay) {
+  Limit({.strangers_per_source_max = 2, .callers_prove = true});
+  ASSERT_NE(Arrive("other", "10.0.0.9"), nullptr);
+  ASSERT_NE(Arrive("a", "10.0.0.1"), nullptr);
+  ASSERT_NE(Arrive("b", "10.0.0.1"), nullptr);
+  admissions_->Prove("a", Standing::kTrusted);
+  ASSERT_NE(Arrive("c", "10.0.0.1"), nullptr);
+  ASSERT_NE(Arrive("d", "10.0.0.1"), nullptr);
+  EXPECT_TRUE(Ended("b"));
+  EXPECT_FALSE(Ended("a") || Ended("c") || Ended("d") || Ended("other"));
+  EXPECT_EQ(admissions_->strangers(), 3u);
+  EXPECT_EQ(admissions_->turned_away(), 1u);
+}
+
+TEST_F(AdmissionsTest, AFullServerEndsStrangersAndNeverTheTrusted) {
+  Limit({.connections_max = 3, .callers_prove = true});
+  for (const char* peer : {"a", "b"}) {
+    ASSERT_NE(Arrive(peer, peer), nullptr);
+    admissions_->Prove(peer, Standing::kTrusted);
+  }
+  ASSERT_NE(Arrive("c", "c"), nullptr);
+  near_.erase("c");  // closed
+  ASSERT_NE(Arrive("d", "d"), nullptr);
+  admissions_->Prove("d", Standing::kTrusted);
+  EXPECT_EQ(admissions_->connections(), 3u);
+  EXPECT_EQ(Arrive("e", "e"), nullptr);
+  EXPECT_EQ(admissions_->turned_away(), 1u);
+  near_.erase("a");
+  EXPECT_NE(Arrive("f", "f"), nullptr);
+  EXPECT_FALSE(Ended("b") || Ended("d"));
+}
+
+// The socket of an ended connection is open until gRPC closes it.
+TEST_F(AdmissionsTest, ConnectionsThatAreEndingAreBoundedToo) {
+  Limit({.connections_max = 8, .callers_prove = true});
+  int refused = 0;
+  for (int i = 0; i < 30; ++i) refused += Arrive(std::to_string(i), "10.0.0.1") == nullptr;
+  EXPECT_EQ(refused, 20);
+  EXPECT_EQ(admissions_->connections(), 10u);
+}
+
+TEST_F(AdmissionsTest, StrangersAreEndedAndObserversStay) {
+  Limit({.stranger_lifetime = std::chrono::seconds(60), .callers_prove = true});
+  for (const char* peer : {"stranger", "observer", "trainer"}) Arrive(peer, "10.0.0.1");
+  admissions_->Prove("observer", Standing::kObserver);
+  admissions_->Prove("trainer", Standing::kTrusted);
+  now_ += std::chrono::seconds(59);
+  admissions_->Expire(now_);
+  EXPECT_FALSE(Ended("stranger"));
+  now_ += std::chrono::seconds(1);
+  admissions_->Expire(now_);
+  EXPECT_TRUE(Ended("stranger"));
+  EXPECT_FALSE(Ended("observer") || Ended("trainer"));
+}
+
+TEST_F(AdmissionsTest, ASourceBeginsStrangersSlowlyAndTheTrustedAtOnce) {
+  Limit({.begun_burst = 2, .begun_per_second = 4, .callers_prove = true});
+  std::vector<std::shared_ptr<Connection>> callers;
+  for (int i = 0; i < 5; ++i) callers.push_back(Arrive(std::to_string(i), "10.0.0.1"));
+  EXPECT_TRUE(admissions_->MayBegin(*callers[0], now_));
+  EXPECT_TRUE(admissions_->MayBegin(*callers[1], now_));
+  EXPECT_FALSE(admissions_->MayBegin(*callers[2], now_));
+  EXPECT_TRUE(admissions_->MayBegin(*Arrive("other", "10.0.0.2"), now_));
+  admissions_->Prove(*callers[0], Standing::kTrusted);  // and has cost nothing
+  EXPECT_TRUE(admissions_->MayBegin(*callers[2], now_));
+  EXPECT_FALSE(admissions_->MayBegin(*callers[3], now_));
+  now_ += std::chrono::milliseconds(250);
+  EXPECT_TRUE(admissions_->MayBegin(*callers[3], now_));
+  EXPECT_FALSE(admissions_->MayBegin(*callers[4], now_));
+}
+
+TEST_F(AdmissionsTest, WithNothingToProveEveryCallerIsTrusted) {
+  Limit({.begun_burst = 1, .begun_per_second = 0, .callers_prove = false});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(admissions_->MayBegin(*Arrive(std::to_string(i), "10.0.0.1"), now_));
+  }
+  EXPECT_EQ(admissions_->strangers(), 0u);
+  EXPECT_EQ(admissions_->connections(), 3u);
+}
+
+TEST_F(AdmissionsTest, EndingAfterTheDescriptorWasClosedTouchesNoOther) {
+  Limit({.callers_prove = true});
+  const auto connection = Arrive("a", "10.0.0.1");
+  const int fd = near_["a"].get();
+  near_.erase("a");
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const Fd left(ends[0]), right(ends[1]);
+  ASSERT_TRUE(left.get() == fd || right.get() == fd) << "the number was not used again";
+  connection->End();
+  EXPECT_EQ(send(left.get(), "x", 1, MSG_NOSIGNAL), 1);
+  EXPECT_EQ(send(right.get(), "x", 1, MSG_NOSIGNAL), 1);
+}
+
+TEST(NamesTest, AnIpv6NetworkIsOneSource) {
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(80);
+  const auto* name = reinterpret_cast<const sockaddr*>(&address);
+  inet_pton(AF_INET6, "2001:db8:1:2:3::4", &address.sin6_addr);
+  EXPECT_EQ(PeerName(name), "ipv6:%5B2001:db8:1:2:3::4%5D:80");
+  EXPECT_EQ(SourceName(name), "2001:db8:1:2::/64");
+  inet_pton(AF_INET6, "::ffff:10.0.0.1", &address.sin6_addr);
+  EXPECT_EQ(PeerName(name), "ipv4:10.0.0.1:80");
+  EXPECT_EQ(SourceName(name), "10.0.0.1");
+}
+
+TEST(HelloTest, OnlyTheRightProtocolGoesOn) {
+  const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  for (size_t i = 0; i < preface.size(); ++i) {
+    EXPECT_EQ(ReadHello(preface.substr(0, i), false), Hello::kMore);
+    std::string other = preface.substr(0, i + 1);
+    other.back() ^= 1;
+    EXPECT_EQ(ReadHello(other, false), Hello::kOther);
+  }
+  EXPECT_EQ(ReadHello(preface, false), Hello::kGood);
+  EXPECT_EQ(ReadHello(preface + "more", false), Hello::kGood);
+  EXPECT_EQ(ReadHello(preface, true), Hello::kOther);
+
+  std::string hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
+  hello += std::string(32, 'r');
+  for (size_t i = 0; i < hello.size(); ++i) {
+    EXPECT_EQ(ReadHello(hello.substr(0, i), true), Hello::kMore) << i;
+  }
+  EXPECT_EQ(ReadHello(hello, true), Hello::kGood);
+  EXPECT_EQ(ReadHello(hello, false), Hello::kOther);
+  hello[5] = 2;  // a ServerHello
+  EXPECT_EQ(ReadHello(hello, true), Hello::kOther);
+}
+
+}  // namespace
+}  // namespace tandem
