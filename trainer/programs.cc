@@ -232,8 +232,7 @@ std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cor
 std::string ShareNote(const JobConfig& config, int workers) {
   if (config.strategy().pipeline() || workers * PlacesOf(config) == 1) return "";
   return "loss and metrics of steps are of the first rank's share of each batch; those of "
-         "evaluations "
-         "are of all test data\n";
+         "evaluations are of all test data\n";
 }
 
 StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {

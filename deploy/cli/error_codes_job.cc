@@ -14,8 +14,7 @@ std::vector<ErrorCode> FlagErrors() {
       {1002, "unknown flag", "the program or command has no flag of this name",
        "a slip of the pen; a flag of the trainer that is given to tandemrun without -- before it",
        "PROGRAM --help lists its flags; tandemrun takes fields of the job too (--epochs=3), and "
-       "other "
-       "flags of tandem-trainer after --",
+       "other flags of tandem-trainer after --",
        "unknown flag \"--sevrers\" [TD1002]"},
       {1003, "a flag without its value", "the flag stands for nothing without a value",
        "the flag is last in the line, or \"=\" was left out", "--flag=VALUE; --help says which",
@@ -62,8 +61,7 @@ std::vector<ErrorCode> FlagErrors() {
        "another job with this --status_port; a service that has one of the ports",
        "another --status_port; ss -ltnp shows who listens",
        "--status_port: 127.0.0.1:8000, where trainer 0 would show its page, is taken [TD1012]; "
-       "hint: "
-       "another --status_port, with 2 free ports from there on"},
+       "hint: choose another --status_port: each process takes one port from there on"},
   };
 }
 
@@ -121,12 +119,10 @@ std::vector<ErrorCode> SettingErrors() {
        "no loss: in the program file; a loss of each sample instead of their mean",
        "loss: \"VARIABLE\" of a variable f32[1]; op mean makes one number of many",
        "program \"\": loss \"losses\" is f32[64,1], expected f32[1] [TD1112]; hint: take its mean "
-       "with "
-       "op mean"},
+       "with op mean"},
       {1113, "mode hybrid for a network of one kind of gradients",
        "hybrid keeps tables with sparse gradients on pservers and reduces dense gradients among "
-       "the "
-       "ranks: a network needs both",
+       "the ranks: a network needs both",
        "a network without tables (an image classifier); tables that are dense (sparse=0)",
        "--mode=collective without sparse gradients, --mode=pserver without dense ones; model "
        "argument sparse=1 or distributed=1",

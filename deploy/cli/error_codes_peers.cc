@@ -127,15 +127,13 @@ std::vector<ErrorCode> ServerStateErrors() {
        "a parameter without a gradient (grad is None in PyTorch) was left out of the push",
        "push the named variables too: zeros where there is no gradient, no rows for a table",
        "step 0 of sync mode cannot be done: no gradient of \"fc.b\" was pushed [TD4026]; hint: "
-       "push "
-       "all configured variables and tables, zeros or no rows where there is no gradient"},
+       "push all configured variables and tables, zeros or no rows where there is no gradient"},
       {4027, "threads of the trainer slow servers of its host",
        "OpenMP threads of PyTorch wait for work by spinning; a server on the same host lacks those "
        "processors",
        "a Python trainer and its servers on one host, without OMP_WAIT_POLICY=passive",
        "start Python with OMP_WAIT_POLICY=passive (tandemrun does so for its own trainers), or "
-       "with "
-       "OMP_NUM_THREADS=1",
+       "with OMP_NUM_THREADS=1",
        "2 OpenMP threads of torch spin while they wait, which slows pserver 127.0.0.1:7000 on this "
        "host [TD4027]; hint: start Python with OMP_WAIT_POLICY=passive"},
   };

@@ -387,9 +387,8 @@ Status CheckStatusPorts(const LaunchPlan& plan) {
     if (p.status_page.empty() || BindPort("127.0.0.1", p.status_port).ok()) continue;
     return Unavailable(
         "--status_port: 127.0.0.1:%d, where %s would show its page, is taken [TD1012]; hint: "
-        "another "
-        "--status_port, with %d free ports from there on",
-        p.status_port, p.Name(), plan.processes.size());
+        "choose another --status_port: each process takes one port from there on",
+        p.status_port, p.Name());
   }
   return OkStatus();
 }

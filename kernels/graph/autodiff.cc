@@ -178,8 +178,7 @@ StatusOr<std::vector<ParamGrad>> Differentiator::Run(float loss_scale) {
   if (loss == nullptr) {
     return FailedPrecondition(
         "program \"%s\" names no loss to minimise [TD1112]; hint: loss: \"VARIABLE\" names a "
-        "variable "
-        "f32[1], such as the output of op mean",
+        "variable f32[1], such as the output of op mean",
         program_.name);
   }
   if (loss->desc != TensorDesc{DType::kF32, {1}}) {

@@ -32,8 +32,8 @@ double BestSeconds(const std::function<void()>& work) {
   return best;
 }
 
-// Sum of what `probe` gives on so many threads at the same time. They do not wait for each other: a
-// thread that another process interrupts spoils a call of its own alone.
+// Sum of what `probe` gives on that number of threads at a time. They do not wait for each other: a
+// thread that another process interrupts spoils one of its calls alone.
 double SumOverThreads(int threads, const std::function<double()>& probe) {
   std::vector<double> rates(static_cast<size_t>(threads));
   std::vector<std::thread> running;

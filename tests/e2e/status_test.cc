@@ -74,7 +74,8 @@ TEST_F(StatusTest, APortThatIsTakenIsNamed) {
       StartJob("second", {"--mode=local", "--status_port=" + std::to_string(port)}, {});
   EXPECT_EQ(second->Wait(), 69);
   EXPECT_THAT(second->Output(),
-              HasSubstr("--admin_listen: cannot listen on 127.0.0.1:" + std::to_string(port)));
+              HasSubstr("--status_port: 127.0.0.1:" + std::to_string(port) +
+                        ", where trainer 0 would show its page, is taken [TD1012]"));
 }
 
 }  // namespace

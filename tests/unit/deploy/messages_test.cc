@@ -79,8 +79,7 @@ const std::map<std::string, std::string>& Elsewhere() {
        "two servers and a client; python_pserver_faults_test"},
       {"dot cannot be started: %s [TD7009]", kKernel},
       {"--status_port: 127.0.0.1:%d, where %s would show its page, is taken [TD1012]; hint: "
-       "another "
-       "--status_port, with %d free ports from there on",
+       "choose another --status_port: each process takes one port from there on",
        "launch_line_test"},
       {"tandemrun (pid %d): %s", "a job of another user"},
       {"getrandom: %s", kKernel},

@@ -32,4 +32,4 @@ def warn_of_spinning(addresses):
     warnings.warn(
         "%d OpenMP threads of torch spin while they wait, which slows pserver %s on this host "
         "[TD4027]; hint: start Python with OMP_WAIT_POLICY=passive" % (threads, local[0]),
-        RuntimeWarning, stacklevel=3)
+        RuntimeWarning, stacklevel=4)  # the caller of push or push_pull
