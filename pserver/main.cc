@@ -18,7 +18,6 @@
 #include "common/base/own_flags.h"
 #include "common/base/predecessor.h"
 #include "common/base/stop_request.h"
-#include "common/base/thread_shortage.h"
 #include "common/base/time_slice.h"
 #include "common/http/http_server.h"
 #include "common/rpc/accept_guard.h"
@@ -315,7 +314,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tandem
 
-int main(int argc, char** argv) {
-  tandem::NameThreadShortage("tandem-pserver");
-  return tandem::Main(argc, argv);
-}
+int main(int argc, char** argv) { return tandem::Main(argc, argv); }

@@ -20,7 +20,6 @@
 #include "common/base/metrics.h"
 #include "common/base/own_flags.h"
 #include "common/base/stop_request.h"
-#include "common/base/thread_shortage.h"
 #include "common/http/http_server.h"
 #include "common/http/status_page.h"
 #include "common/rpc/endpoint.h"
@@ -366,7 +365,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tandem
 
-int main(int argc, char** argv) {
-  tandem::NameThreadShortage("tandem-trainer");
-  return tandem::Main(argc, argv);
-}
+int main(int argc, char** argv) { return tandem::Main(argc, argv); }

@@ -25,12 +25,6 @@ std::vector<ErrorCode> ProcessErrors() {
        "the rank read it just before it was renewed; an old announcement was put back",
        "nothing: the rank looks again; if it goes on, see who may write to the folder or etcd",
        "rank 1 comes by an announcement that is not this rank 0's [TD3014]"},
-      {3015, "no thread to be had", "the machine refused the process another thread",
-       "limits of processes or memory: ulimit, container, service",
-       "raise ulimit -u and ulimit -v, or the limits of the container or service",
-       "cannot start a thread: Resource temporarily unavailable [TD3015]; hint: raise ulimit -u "
-       "and "
-       "ulimit -v, or the limits of processes and memory of the container or service"},
   };
 }
 

@@ -5,7 +5,6 @@
 
 #include "common/base/core_limit.h"
 #include "common/base/error_text.h"
-#include "common/base/thread_shortage.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 
@@ -41,7 +40,6 @@ int Main(const std::vector<std::string>& args) {
 }  // namespace tandem::deploy
 
 int main(int argc, char** argv) {
-  tandem::NameThreadShortage("tandem");
   tandem::LimitCoreDumps(false);  // it reads and makes secrets and keys
   return tandem::deploy::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

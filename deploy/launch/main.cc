@@ -5,7 +5,6 @@
 
 #include "common/base/core_limit.h"
 #include "common/base/error_text.h"
-#include "common/base/thread_shortage.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/supervisor.h"
@@ -75,7 +74,6 @@ int Main(int argc, char** argv) {
 }  // namespace tandem::deploy
 
 int main(int argc, char** argv) {
-  tandem::NameThreadShortage("tandemrun");
   tandem::LimitCoreDumps(false);  // it makes secrets and keys
   return tandem::deploy::Main(argc, argv);
 }
