@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <ctime>
@@ -11,12 +12,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "collective/handshake.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::string_view kHead = "tandem-rendezvous 1";
+constexpr std::string_view kName = "tandem-rendezvous ";
+constexpr std::string_view kHead = "tandem-rendezvous 2";
 constexpr size_t kTextMax = 1024;
 
 // On one line, fit for terminals.
@@ -42,9 +43,24 @@ std::string NowText() {
   return text.data();
 }
 
+template <size_t kBytes>
+std::string Hex(const std::array<uint8_t, kBytes>& bytes) {
+  return absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+bool ParseNonce(const std::string& hex, Nonce& nonce) {
+  const auto is_digit = [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); };
+  if (hex.size() != 2 * nonce.size() || !std::all_of(hex.begin(), hex.end(), is_digit)) {
+    return false;
+  }
+  const std::string bytes = absl::HexStringToBytes(hex);
+  std::copy(bytes.begin(), bytes.end(), nonce.begin());
+  return true;
+}
+
 std::string Body(const Announcement& a) {
-  return absl::StrFormat("%s\njob %s\naddress %s\nhost %s\npid %d\nstarted %s\n", kHead, a.job,
-                         ToString(a.address), a.host, a.pid, a.started);
+  return absl::StrFormat("%s\njob %s\naddress %s\nhost %s\npid %d\nstarted %s\nmeeting %s\n", kHead,
+                         a.job, ToString(a.address), a.host, a.pid, a.started, Hex(a.meeting));
 }
 
 Mac SignatureOf(const std::string& text, const std::string& secret) {
@@ -57,24 +73,30 @@ std::string Announcement::Who() const {
   return absl::StrFormat("process %d of %s, since %s", pid, host, started);
 }
 
-Announcement MakeAnnouncement(const std::string& job, const HostPort& address) {
-  return {Plain(job), address, Plain(HostName()), static_cast<int>(::getpid()), NowText()};
+Announcement MakeAnnouncement(const std::string& job, const HostPort& address,
+                              const Nonce& meeting) {
+  return {Plain(job), address, Plain(HostName()), static_cast<int>(::getpid()), NowText(), meeting};
 }
 
 std::string SignedText(const Announcement& announcement, const std::string& secret) {
   const std::string body = Body(announcement);
-  const Mac mac = SignatureOf(body, secret);
-  return body + "signature " +
-         absl::BytesToHexString({reinterpret_cast<const char*>(mac.data()), mac.size()}) + "\n";
+  return body + "signature " + Hex(SignatureOf(body, secret)) + "\n";
 }
 
 StatusOr<Announcement> ReadUnverified(const std::string& text) {
   const auto broken = [] { return DataLoss("it is no whole announcement of a rank 0"); };
   if (text.size() > kTextMax) return broken();
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  if (lines.size() != 8 || lines[0] != kHead || !lines[7].empty()) return broken();
+  if (lines[0] != kHead && lines[0].starts_with(kName)) {
+    return FailedPrecondition(
+        "it is an announcement by another version of Tandem (\"%s\", expected \"%s\") [TD3013]; "
+        "hint: install the same version of Tandem on all hosts",
+        Plain(lines[0]), kHead);
+  }
+  if (lines.size() != 9 || lines[0] != kHead || !lines[8].empty()) return broken();
   std::vector<std::string> values;
-  for (const char* key : {"job ", "address ", "host ", "pid ", "started ", "signature "}) {
+  for (const char* key :
+       {"job ", "address ", "host ", "pid ", "started ", "meeting ", "signature "}) {
     const std::string& line = lines[values.size() + 1];
     if (!line.starts_with(key)) return broken();
     values.push_back(Plain(line.substr(std::string_view(key).size())));
@@ -82,6 +104,7 @@ StatusOr<Announcement> ReadUnverified(const std::string& text) {
   Announcement a{values[0], {}, values[2], 0, values[4]};
   const StatusOr<HostPort> address = ParseHostPort(values[1]);
   if (!address.ok() || !absl::SimpleAtoi(values[3], &a.pid)) return broken();
+  if (!ParseNonce(values[5], a.meeting)) return broken();
   a.address = *address;
   return a;
 }

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "collective/resolve.h"
+
 namespace tandem {
 
 namespace asio = boost::asio;
@@ -17,19 +19,11 @@ Status FromCode(uint32_t code, const std::string& message) {
 
 StatusOr<std::unique_ptr<Waiter::Socket>> DialPeer(Waiter& waiter, const HostPort& where,
                                                    Time deadline) {
-  std::vector<tcp::endpoint> endpoints;
-  Error error;
-  const asio::ip::address address = asio::ip::make_address(where.host, error);
-  if (!error) {
-    endpoints.emplace_back(address, where.port);
-  } else {
-    tcp::resolver resolver(waiter.io());
-    for (const auto& found : resolver.resolve(where.host, "", error)) {
-      endpoints.emplace_back(found.endpoint().address(), where.port);
-    }
-    if (endpoints.empty()) return Unavailable("unknown host: %s", error.message());
-  }
-  for (const tcp::endpoint& endpoint : endpoints) {
+  TD_ASSIGN_OR_RETURN(const std::vector<asio::ip::address> addresses,
+                      Resolve(waiter, where.host, deadline));
+  Error error = asio::error::host_not_found;
+  for (const asio::ip::address& address : addresses) {
+    const tcp::endpoint endpoint(address, where.port);
     auto socket = std::make_unique<Waiter::Socket>(waiter.io());
     error = waiter.Await([&](auto done) { socket->async_connect(endpoint, done); },
                          [&] { Waiter::Close(*socket); }, deadline);
@@ -55,7 +49,10 @@ Status Greet(Waiter& waiter, const std::string& secret, Time deadline, Line& lin
   if (!error) error = waiter.Write(*line.socket, &proof, sizeof(proof), deadline);
   if (!error) error = waiter.Read(*line.socket, &welcome, sizeof(welcome), deadline);
   if (error) return broken(error);
-  if (welcome.code != 0) return FromCode(welcome.code, "refused: " + GetText(welcome.text));
+  if (welcome.code != 0) {
+    again = welcome.code == static_cast<uint32_t>(StatusCode::kAborted);
+    return FromCode(welcome.code, "refused: " + GetText(welcome.text));
+  }
   if (!SameMac(welcome.mac, MacOf(secret, "listener", line.hello, line.challenge))) {
     return PermissionDenied("whoever listens there does not know the secret of job \"%s\" [TD6014]",
                             GetText(line.hello.job));

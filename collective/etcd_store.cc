@@ -32,8 +32,8 @@ class EtcdStore final : public RendezvousStore {
         ttl_(std::max<Duration>(ttl, std::chrono::seconds(1))) {}
   ~EtcdStore() override;
 
-  Status Announce(const HostPort& address, Time deadline) override;
-  StatusOr<HostPort> Find(Time deadline) override;
+  Status Announce(const Meeting& meeting, Time deadline) override;
+  StatusOr<Meeting> Find(Time deadline) override;
   Duration lapse() const override { return std::max(ttl_, kLeaseMin) + kLeaseLook; }
   std::string name() const override { return "etcd://" + ToString(server_) + key_; }
 
@@ -156,9 +156,9 @@ Status EtcdStore::Place(Time deadline) {
                        other.ok() ? " by " + other->Who() : "");
 }
 
-Status EtcdStore::Announce(const HostPort& address, Time deadline) {
+Status EtcdStore::Announce(const Meeting& meeting, Time deadline) {
   TD_RETURN_IF_ERROR(Connect());
-  value_ = SignedText(MakeAnnouncement(job_, address), secret_);
+  value_ = SignedText(MakeAnnouncement(job_, meeting.address, meeting.meeting), secret_);
   TD_RETURN_IF_ERROR(Place(deadline));
   if (!thread_.joinable()) thread_ = std::thread([this] { KeepAlive(); });
   return OkStatus();
@@ -202,7 +202,7 @@ void EtcdStore::KeepAlive() {
   }
 }
 
-StatusOr<HostPort> EtcdStore::Find(Time deadline) {
+StatusOr<Meeting> EtcdStore::Find(Time deadline) {
   TD_RETURN_IF_ERROR(Connect());
   etcd::RangeRequest request;
   request.set_key(key_);
@@ -213,7 +213,7 @@ StatusOr<HostPort> EtcdStore::Find(Time deadline) {
   const StatusOr<Announcement> announcement =
       ReadSignedText(response.kvs(0).value(), job_, secret_);
   if (!announcement.ok()) return Annotate(announcement.status(), name());
-  return announcement->address;
+  return Meeting(announcement->address, announcement->meeting);
 }
 
 }  // namespace

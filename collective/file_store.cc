@@ -57,8 +57,8 @@ class FileStore final : public RendezvousStore {
     if (announced_.valid()) ::unlink(path_.c_str());  // before the place is free
   }
 
-  Status Announce(const HostPort& address, Time deadline) override;
-  StatusOr<HostPort> Find(Time deadline) override;
+  Status Announce(const Meeting& meeting, Time deadline) override;
+  StatusOr<Meeting> Find(Time deadline) override;
   std::string name() const override { return path_; }
 
  private:
@@ -86,7 +86,7 @@ Status FileStore::Read(std::string* text, bool* alive) const {
   return OkStatus();
 }
 
-Status FileStore::Announce(const HostPort& address, Time) {
+Status FileStore::Announce(const Meeting& meeting, Time) {
   place_ = Fd(::open(lock_path_.c_str(), kFlags, 0600));
   if (!place_.valid()) return CannotWrite(lock_path_);
   TD_ASSIGN_OR_RETURN(const bool free, TryLock(place_.get(), lock_path_));
@@ -100,7 +100,8 @@ Status FileStore::Announce(const HostPort& address, Time) {
                          other.ok() ? " by " + other->Who() : "");
   }
   const std::string draft = path_ + ".new";
-  const Status status = Publish(draft, SignedText(MakeAnnouncement(job_, address), secret_));
+  const Status status =
+      Publish(draft, SignedText(MakeAnnouncement(job_, meeting.address, meeting.meeting), secret_));
   if (!status.ok()) ::unlink(draft.c_str());
   return status;
 }
@@ -117,7 +118,7 @@ Status FileStore::Publish(const std::string& draft, const std::string& text) {
   return OkStatus();
 }
 
-StatusOr<HostPort> FileStore::Find(Time) {
+StatusOr<Meeting> FileStore::Find(Time) {
   std::string text;
   bool alive = false;
   TD_RETURN_IF_ERROR(Read(&text, &alive));
@@ -128,7 +129,7 @@ StatusOr<HostPort> FileStore::Find(Time) {
   }
   const StatusOr<Announcement> announcement = ReadSignedText(text, job_, secret_);
   if (!announcement.ok()) return Annotate(announcement.status(), path_);
-  return announcement->address;
+  return Meeting(announcement->address, announcement->meeting);
 }
 
 }  // namespace

@@ -19,8 +19,10 @@ Status CheckGreeting(const Greeting& greeting) {
                            greeting.magic, Greeting::kMagic);
   }
   if (greeting.version != Greeting::kVersion) {
-    return FailedPrecondition("it speaks handshake version %d, this program %d", greeting.version,
-                              Greeting::kVersion);
+    return FailedPrecondition(
+        "it speaks version %d of the handshake between ranks, this program %d [TD3013]; hint: "
+        "install the same version of Tandem on all hosts",
+        greeting.version, Greeting::kVersion);
   }
   return OkStatus();
 }
@@ -55,6 +57,13 @@ Mac MacOf(const std::string& secret, std::string_view role, const Hello& hello,
   return MacOf(secret, text);
 }
 
+SessionKeys KeysOf(const std::string& secret, const Hello& hello, const Challenge& challenge,
+                   bool dialled) {
+  const Mac there = MacOf(secret, "key from dialler to listener", hello, challenge);
+  const Mac back = MacOf(secret, "key from listener to dialler", hello, challenge);
+  return dialled ? SessionKeys{there, back} : SessionKeys{back, there};
+}
+
 bool SameMac(const Mac& a, const Mac& b) {
   return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
@@ -67,7 +76,6 @@ void PutText(std::string_view text, std::span<char> field) {
 
 std::string GetText(std::span<const char> field) {
   std::string text(field.data(), strnlen(field.data(), field.size()));
-  // A peer's text goes into log lines and terminals.
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }

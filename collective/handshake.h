@@ -1,14 +1,16 @@
 // The words with which two ranks meet: fixed-size messages, and the proof that both know the job's
 // secret, which itself never travels.
 //
-//   dialler -> listener   Hello      who I am, a nonce
+//   dialler -> listener   Hello      who I am, whom I mean, a nonce
 //   listener -> dialler   Challenge  a nonce
 //   dialler -> listener   Proof      HMAC-SHA256(secret, "dialler", Hello, Challenge)
 //   listener -> dialler   Welcome    yes or why not, HMAC-SHA256(secret, "listener", ...) for yes
 //
 // The dialler proves itself first, so that a stranger at the door is given nothing to guess the
-// secret from. Fresh nonces on both sides make a recorded handshake worthless. What follows on the
-// connection is neither encrypted nor signed.
+// secret from. Fresh nonces on both sides make a recorded handshake worthless. Hello says whom the
+// dialler means, so a program that passes a connection on to another rank is found out. Once the
+// ranks are connected, what follows is sealed with keys of the connection (sealed_socket.h).
+// Nothing is encrypted.
 #pragma once
 
 #include <array>
@@ -19,6 +21,7 @@
 #include <string>
 #include <string_view>
 
+#include "collective/record_seal.h"
 #include "common/base/status.h"
 
 namespace tandem {
@@ -36,7 +39,7 @@ enum class Channel : uint8_t {
 // In front of Hello and Challenge, so that garbage is known for what it is after eight bytes.
 struct Greeting {
   static constexpr uint32_t kMagic = 0x484d4454;  // "TDMH"
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
   uint32_t magic = kMagic;
   uint32_t version = kVersion;
 };
@@ -51,8 +54,14 @@ struct Hello {
   uint64_t generation = 0;  // of the world, as rank 0 told; 0: asks rank 0 to be let in
   char job[64] = {};        // text, ends with 0
   Nonce nonce = {};
+  // Who is meant: this rank; where it said that it listens (empty: where all were told); and, of
+  // rank 0, its announcement (0: there is none).
+  int32_t to_rank = 0;
+  uint32_t to_port = 0;
+  char to_host[64] = {};
+  Nonce meeting = {};
 };
-static_assert(sizeof(Hello) == 176);
+static_assert(sizeof(Hello) == 264);
 
 struct Challenge {
   Greeting greeting;
@@ -96,10 +105,14 @@ Mac MacOf(const std::string& secret, std::span<const std::byte> text);
 // `role` keeps one side's proof from being played back as the other's.
 Mac MacOf(const std::string& secret, std::string_view role, const Hello& hello,
           const Challenge& challenge, std::span<const std::byte> more = {});
+// The keys of the connection with this handshake, of the side that dialled or the other one.
+SessionKeys KeysOf(const std::string& secret, const Hello& hello, const Challenge& challenge,
+                   bool dialled);
 // Takes the same time wherever they differ.
 bool SameMac(const Mac& a, const Mac& b);
 
-// Into a fixed field, cut so that it ends with 0; and out of one that a peer filled.
+// Into a fixed field, cut so that it ends with 0; and out of one that a peer filled, as text fit
+// for log lines and terminals.
 void PutText(std::string_view text, std::span<char> field);
 std::string GetText(std::span<const char> field);
 

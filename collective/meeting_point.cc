@@ -15,7 +15,8 @@ Status CheckNetwork(const WorldConfig& config, const std::string& host) {
   if (config.network_allowed || IsLoopback(Endpoint{host, 0})) return OkStatus();
   return PermissionDenied(
       "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
-      "reads and changes them [TD6002]. In a network that you trust allow it with "
+      "reads them, and changes those that NCCL carries [TD6002]. In a network that you trust allow "
+      "it with "
       "--insecure_allow_network",
       host);
 }
@@ -54,13 +55,18 @@ Status MeetingPoint::Open(Listener& listener, Waiter& waiter) {
   }
   TD_RETURN_IF_ERROR(CheckNetwork(where));
   TD_RETURN_IF_ERROR(listener.Open(where.host, where.port, where.host));
-  return Announce(listener.address(), waiter);
+  Meeting meeting(listener.address());
+  if (url_.kind != RendezvousUrl::Kind::kTcp) {
+    meeting.meeting = FreshNonce();
+    listener.reception().Expect(meeting.address, meeting.meeting);
+  }
+  return Announce(meeting, waiter);
 }
 
-Status MeetingPoint::Announce(const HostPort& address, Waiter& waiter) {
+Status MeetingPoint::Announce(const Meeting& meeting, Waiter& waiter) {
   std::optional<Time> taken_at;  // when it was first seen to be
   while (true) {
-    const Status status = store_->Announce(address, waiter.deadline());
+    const Status status = store_->Announce(meeting, waiter.deadline());
     const bool taken = status.code() == StatusCode::kAlreadyExists;
     if (taken && !taken_at) taken_at = SteadyNow();
     // Until then it may be the place of a predecessor that died.
@@ -74,8 +80,8 @@ Status MeetingPoint::Announce(const HostPort& address, Waiter& waiter) {
   }
 }
 
-StatusOr<HostPort> MeetingPoint::Find(Time deadline, bool& again) {
-  const StatusOr<HostPort> found = store_->Find(deadline);
+StatusOr<Meeting> MeetingPoint::Find(Time deadline, bool& again) {
+  const StatusOr<Meeting> found = store_->Find(deadline);
   const StatusCode code = found.status().code();
   again = code == StatusCode::kNotFound || code == StatusCode::kUnavailable;
   if (code == StatusCode::kPermissionDenied) {
@@ -84,7 +90,7 @@ StatusOr<HostPort> MeetingPoint::Find(Time deadline, bool& again) {
     again = SteadyNow() < *denied_at_ + store_->lapse();
   }
   TD_RETURN_IF_ERROR(found.status());
-  TD_RETURN_IF_ERROR(CheckNetwork(*found));
+  TD_RETURN_IF_ERROR(CheckNetwork(found->address));
   return found;
 }
 

@@ -28,7 +28,7 @@ class MeetingPoint {
   Status Open(Listener& listener, Waiter& waiter);
 
   // Of the others: where rank 0 is. `again`: whether another look may end otherwise.
-  StatusOr<HostPort> Find(Time deadline, bool& again);
+  StatusOr<Meeting> Find(Time deadline, bool& again);
 
   // Where it is, or who tells: for messages.
   std::string name() const { return store_->name(); }
@@ -36,7 +36,7 @@ class MeetingPoint {
  private:
   StatusOr<std::string> Host() const;
   Status CheckNetwork(const HostPort& address) const;
-  Status Announce(const HostPort& address, Waiter& waiter);
+  Status Announce(const Meeting& meeting, Waiter& waiter);
 
   const WorldConfig& config_;
   RendezvousUrl url_;

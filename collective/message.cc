@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collective/handshake.h"
 #include "common/base/rng.h"
 
 namespace tandem {
@@ -40,7 +41,7 @@ std::string ToString(const MessageHeader& header) {
   call.root = header.root;
   call.group = static_cast<int>(header.group);
   call.count = header.count;
-  call.what.assign(header.what, strnlen(header.what, sizeof(header.what)));
+  call.what = GetText(header.what);
   if (call.op != CollectiveOp::kSendRecv) {
     return absl::StrFormat("%s as operation %d", ToString(call), header.sequence);
   }

@@ -152,9 +152,32 @@ void Reception::ReadGreeting(const GuestPtr& guest) {
                      if (closed_) return;
                      if (error) return Drop(guest, "it left before it said who it is");
                      const Status status = CheckGreeting(guest->hello.greeting);
-                     if (!status.ok()) return Drop(guest, std::string(status.message()));
+                     if (!status.ok()) return AnswerOther(guest, status);
                      ReadHello(guest);
                    });
+}
+
+// Answers a guest of another version with this version, so that it can name both.
+void Reception::AnswerOther(const GuestPtr& guest, const Status& why) {
+  if (why.code() != StatusCode::kFailedPrecondition) {
+    return Drop(guest, std::string(why.message()));
+  }
+  asio::async_write(guest->socket, asio::buffer(&guest->challenge, sizeof(Challenge)),
+                    [this, guest, why](const Error& error, size_t) {
+                      if (closed_) return;
+                      if (error) return Drop(guest, std::string(why.message()));
+                      Drain(guest, why);
+                    });
+}
+
+// Reads until the guest has gone: a connection that is closed with unread bytes loses the answer.
+void Reception::Drain(const GuestPtr& guest, const Status& why) {
+  guest->socket.async_read_some(asio::buffer(&guest->proof, sizeof(Proof)),
+                                [this, guest, why](const Error& error, size_t) {
+                                  if (closed_) return;
+                                  if (error) return Drop(guest, std::string(why.message()));
+                                  Drain(guest, why);
+                                });
 }
 
 void Reception::ReadHello(const GuestPtr& guest) {
@@ -218,6 +241,7 @@ Status Reception::Admit(const Hello& hello) {
     return FailedPrecondition("rank %d has no business here: ranks %d to %d connect to rank %d",
                               hello.rank, config_.rank + 1, config_.size - 1, config_.rank);
   }
+  TD_RETURN_IF_ERROR(CheckAim(hello));
   if (hello.channel != static_cast<uint32_t>(Channel::kControl) &&
       hello.channel != static_cast<uint32_t>(Channel::kData)) {
     return FailedPrecondition("there is no channel %d", hello.channel);
@@ -235,6 +259,28 @@ Status Reception::Admit(const Hello& hello) {
   }
   return AlreadyExists("rank %d is taken by %s:%d [TD3008]", hello.rank, GetText(seat.hello.host),
                        seat.hello.port);
+}
+
+Status Reception::CheckAim(const Hello& hello) const {
+  if (hello.to_rank != config_.rank) {
+    return PermissionDenied(
+        "rank %d meant rank %d, and this is rank %d: another program passes its connections on "
+        "[TD6025]",
+        hello.rank, hello.to_rank, config_.rank);
+  }
+  // The guest may have read it just before this rank 0 announced itself, and looks again.
+  if (hello.meeting != meeting_) {
+    return Aborted("rank %d comes by an announcement that is not this rank 0's [TD3014]",
+                   hello.rank);
+  }
+  if (!address_) return OkStatus();
+  char host[sizeof(hello.to_host)];
+  PutText(address_->host, host);
+  const HostPort meant{GetText(hello.to_host), static_cast<uint16_t>(hello.to_port)};
+  if (meant.host == GetText(host) && meant.port == address_->port) return OkStatus();
+  return PermissionDenied(
+      "rank %d meant %s, and this is %s: another program passes its connections on [TD6025]",
+      hello.rank, ToString(meant), ToString(*address_));
 }
 
 void Reception::Refuse(const GuestPtr& guest, const Status& why) {

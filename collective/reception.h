@@ -3,6 +3,7 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,12 @@ class Reception {
   // All must outlive this. `acceptor` listens.
   Reception(boost::asio::io_context& io, Tcp::acceptor& acceptor, const WorldConfig& config);
   ~Reception();
+
+  // From now on guests must have meant this rank at `address`, by the announcement with `meeting`.
+  void Expect(const HostPort& address, const Nonce& meeting) {
+    address_ = address;
+    meeting_ = meeting;
+  }
 
   struct Seat {
     std::unique_ptr<Tcp::socket> socket;  // null: not here yet
@@ -56,13 +63,18 @@ class Reception {
   void Judge(const GuestPtr& guest);
   void Refuse(const GuestPtr& guest, const Status& why);
   void Drop(const GuestPtr& guest, const std::string& why);
+  void AnswerOther(const GuestPtr& guest, const Status& why);  // who is no dialler of this version
+  void Drain(const GuestPtr& guest, const Status& why);
   Status Admit(const Hello& hello);
+  Status CheckAim(const Hello& hello) const;
 
   boost::asio::io_context& io_;
   Tcp::acceptor& acceptor_;
   const WorldConfig& config_;
   boost::asio::steady_timer retry_;
   std::vector<Seat> control_, data_;
+  std::optional<HostPort> address_;  // empty: guests may have come by any
+  Nonce meeting_ = {};
   uint64_t generation_ = 0;     // 0: not known yet
   std::list<GuestPtr> guests_;  // oldest first, at most config.guests_max
   bool closed_ = false;

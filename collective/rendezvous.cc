@@ -80,6 +80,7 @@ class Join {
   Waiter waiter_{config_};
   Listener listener_{config_, waiter_.io()};      // after what it uses
   std::vector<HostPort> map_;                     // of rank 0: once it was found
+  Meeting meeting_;                               // the same
   uint64_t generation_ = 0;                       // 0: not known yet
   std::vector<Line> lines_control_, lines_data_;  // to the ranks below
 };
@@ -141,7 +142,8 @@ Status Join::AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const cha
 StatusOr<Mesh> Join::Run() {
   TD_RETURN_IF_ERROR(Check());
   if (config_.size == 1)
-    return Mesh{0, 1, 1, {config_.rendezvous}, std::vector<Fd>(1), std::vector<Fd>(1)};
+    return Mesh{
+        0, 1, 1, {config_.rendezvous}, std::vector<SealedSocket>(1), std::vector<SealedSocket>(1)};
   map_.resize(static_cast<size_t>(config_.size));
   lines_control_.resize(static_cast<size_t>(config_.rank));
   lines_data_.resize(static_cast<size_t>(config_.rank));
@@ -353,8 +355,9 @@ StatusOr<Line> Join::Enter(int peer, Channel channel) {
 
 Status Join::TryEnter(int peer, Channel channel, Time deadline, Line& line, bool& again) {
   if (peer == 0 && generation_ == 0) {  // then it is who made the world
-    const StatusOr<HostPort> found = point_.Find(deadline, again);
-    map_[0] = found.ok() ? *found : HostPort();
+    const StatusOr<Meeting> found = point_.Find(deadline, again);
+    meeting_ = found.ok() ? *found : Meeting();
+    map_[0] = meeting_.address;
     waiter_.WaitFor(Named(0), {0});
     TD_RETURN_IF_ERROR(found.status());
   }
@@ -366,6 +369,7 @@ Status Join::TryEnter(int peer, Channel channel, Time deadline, Line& line, bool
     again = false;
     TD_RETURN_IF_ERROR(
         listener_.Open(config_.listen_host.empty() ? local : config_.listen_host, 0, local));
+    reception().Expect(listener_.address(), {});
   }
   line.hello.channel = static_cast<uint32_t>(channel);
   line.hello.rank = config_.rank;
@@ -373,6 +377,13 @@ Status Join::TryEnter(int peer, Channel channel, Time deadline, Line& line, bool
   line.hello.port = listener_.address().port;
   line.hello.generation = generation_;
   line.hello.nonce = FreshNonce();
+  line.hello.to_rank = peer;
+  if (peer == 0) line.hello.meeting = meeting_.meeting;
+  if (peer > 0 || meeting_.meeting != Nonce()) {  // else the address is as this rank was told it
+    const HostPort& to = map_[static_cast<size_t>(peer)];
+    PutText(to.host, line.hello.to_host);
+    line.hello.to_port = to.port;
+  }
   PutText(listener_.address().host, line.hello.host);
   PutText(config_.job, line.hello.job);
   return Greet(waiter_, config_.secret, deadline, line, again);
@@ -385,26 +396,32 @@ Status Join::FillMesh(Mesh& mesh) {
   const size_t n = static_cast<size_t>(config_.size);
   mesh.control.resize(n);
   mesh.data.resize(n);
-  const auto take = [](std::unique_ptr<tcp::socket>& socket, Fd& to) {
+  const auto take = [](std::unique_ptr<tcp::socket>& socket, const SessionKeys& keys,
+                       SealedSocket& to) {
     Error error;
     socket->set_option(tcp::no_delay(true), error);
     if (!error) socket->set_option(asio::socket_base::keep_alive(true), error);
     if (!error) socket->native_non_blocking(true, error);
-    if (!error) to = Fd(socket->release(error));
+    if (!error) to = SealedSocket(Fd(socket->release(error)), keys);
     return error ? Unavailable("a connection broke while the job started: %s [TD3005]",
                                error.message())
                  : OkStatus();
+  };
+  const auto keys = [this](const auto& line, bool dialled) {
+    return KeysOf(config_.secret, line.hello, line.challenge, dialled);
   };
   for (int r = 0; r < config_.size; ++r) {
     const size_t at = static_cast<size_t>(r);
     if (r > config_.rank) {
       Reception::Seat& control = reception().At(Channel::kControl, r);
+      Reception::Seat& data = reception().At(Channel::kData, r);
       map_[at] = {GetText(control.hello.host), static_cast<uint16_t>(control.hello.port)};
-      TD_RETURN_IF_ERROR(take(control.socket, mesh.control[at]));
-      TD_RETURN_IF_ERROR(take(reception().At(Channel::kData, r).socket, mesh.data[at]));
+      TD_RETURN_IF_ERROR(take(control.socket, keys(control, false), mesh.control[at]));
+      TD_RETURN_IF_ERROR(take(data.socket, keys(data, false), mesh.data[at]));
     } else if (r < config_.rank) {
-      TD_RETURN_IF_ERROR(take(lines_control_[at].socket, mesh.control[at]));
-      TD_RETURN_IF_ERROR(take(lines_data_[at].socket, mesh.data[at]));
+      Line &control = lines_control_[at], &data = lines_data_[at];
+      TD_RETURN_IF_ERROR(take(control.socket, keys(control, true), mesh.control[at]));
+      TD_RETURN_IF_ERROR(take(data.socket, keys(data, true), mesh.data[at]));
     }
     mesh.hosts.push_back(ToString(r == config_.rank ? listener_.address() : map_[at]));
   }

@@ -1,7 +1,7 @@
 // How the ranks of a job find each other over TCP: rank 0 listens where everybody knows, or where a
 // shared folder or etcd tells (rendezvous_store.h), collects where the others listen, and tells
 // all; then every pair connects. Only ranks that prove the job's secret get in; strangers are
-// refused, logged and forgotten.
+// refused, logged and forgotten. What ranks then send each other is sealed.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collective/host_port.h"
+#include "collective/sealed_socket.h"
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/status.h"
@@ -56,7 +57,7 @@ struct Mesh {
   int size = 1;
   uint64_t generation = 0;         // of this world: drawn by rank 0, the same on all ranks
   std::vector<std::string> hosts;  // "host:port" where that rank listened, for messages
-  std::vector<Fd> control, data;
+  std::vector<SealedSocket> control, data;
 };
 
 // Blocks until every rank is connected to every other, or config.timeout. On return nobody listens

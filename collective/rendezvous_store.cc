@@ -9,8 +9,8 @@ class KnownAddress final : public RendezvousStore {
  public:
   explicit KnownAddress(HostPort address) : address_(std::move(address)) {}
 
-  Status Announce(const HostPort&, Time) override { return OkStatus(); }
-  StatusOr<HostPort> Find(Time) override { return address_; }
+  Status Announce(const Meeting&, Time) override { return OkStatus(); }
+  StatusOr<Meeting> Find(Time) override { return Meeting(address_); }
   std::string name() const override { return ToString(address_); }
 
  private:

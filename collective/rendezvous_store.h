@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "collective/announcement.h"
 #include "collective/rendezvous_url.h"
@@ -10,6 +11,14 @@
 #include "common/base/status.h"
 
 namespace tandem {
+
+// Where rank 0 listens, and the nonce of its announcement; 0: all ranks were told, without one.
+struct Meeting {
+  Meeting() = default;
+  Meeting(HostPort where, const Nonce& nonce = {}) : address(std::move(where)), meeting(nonce) {}
+  HostPort address;
+  Nonce meeting = {};
+};
 
 // Of one rank; for one thread.
 class RendezvousStore {
@@ -20,12 +29,12 @@ class RendezvousStore {
   // Of rank 0: the others find it from now on. Once a store. ALREADY_EXISTS naming who holds the
   // place: another rank 0 of this job, or one that died less than lapse() ago; UNAVAILABLE: the
   // store does not answer; FAILED_PRECONDITION, PERMISSION_DENIED.
-  virtual Status Announce(const HostPort& address, Time deadline) = 0;
+  virtual Status Announce(const Meeting& meeting, Time deadline) = 0;
 
   // Of the others: where rank 0 is. NOT_FOUND saying what is there instead: it has not announced
   // itself, or has died since; UNAVAILABLE as above: both are worth another look. PERMISSION_DENIED
   // when somebody else has announced himself.
-  virtual StatusOr<HostPort> Find(Time deadline) = 0;
+  virtual StatusOr<Meeting> Find(Time deadline) = 0;
 
   // How long the place of a rank 0 that died stays taken.
   virtual Duration lapse() const { return Duration::zero(); }

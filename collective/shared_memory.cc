@@ -32,37 +32,40 @@ struct Verdict {
   char text[240] = {};  // why not; ends with 0
 };
 
-// The whole of `message`, in or out.
-template <typename Message, typename Move>
-Status Transfer(int fd, Message& message, short events, Time deadline, Move move) {
-  char* const at = reinterpret_cast<char*>(&message);
-  size_t moved = 0;
-  while (moved < sizeof(message)) {
-    const ssize_t n = move(fd, at + moved, sizeof(message) - moved);
-    if (n > 0) {
-      moved += static_cast<size_t>(n);
-      continue;
-    }
-    if (n == 0) return Unavailable("it closed the connection");
-    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-      return Unavailable("%s", ErrnoText(errno));
-    }
-    TD_RETURN_IF_ERROR(WaitReady(fd, events, deadline));
+Status Failure(const SealedSocket::Moved& moved) {
+  switch (moved.end) {
+    case SealedSocket::Moved::End::kOpen:
+      return OkStatus();
+    case SealedSocket::Moved::End::kClosed:
+      return Unavailable("it closed the connection");
+    case SealedSocket::Moved::End::kForged:
+      return DataLoss("%s", SealedSocket::kForgedText);
+    case SealedSocket::Moved::End::kBroken:
+      break;
+  }
+  return Unavailable("%s", ErrnoText(moved.error));
+}
+
+template <typename Message>
+Status Put(SealedSocket& line, const Message& message, Time deadline) {
+  auto left = std::as_bytes(std::span(&message, 1));
+  while (!left.empty()) {
+    const SealedSocket::Moved moved = line.TrySend(left, {});
+    TD_RETURN_IF_ERROR(Failure(moved));
+    left = left.subspan(moved.bytes);
+    if (moved.bytes == 0) TD_RETURN_IF_ERROR(WaitReady(line.fd(), POLLOUT, deadline));
   }
   return OkStatus();
 }
 template <typename Message>
-Status Put(int fd, const Message& message, Time deadline) {
-  Message copy = message;
-  return Transfer(fd, copy, POLLOUT, deadline, [](int to, char* at, size_t bytes) {
-    return ::send(to, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-  });
-}
-template <typename Message>
-Status Get(int fd, Message& message, Time deadline) {
-  TD_RETURN_IF_ERROR(Transfer(fd, message, POLLIN, deadline, [](int from, char* at, size_t bytes) {
-    return ::recv(from, at, bytes, MSG_DONTWAIT);
-  }));
+Status Get(SealedSocket& line, Message& message, Time deadline) {
+  auto left = std::as_writable_bytes(std::span(&message, 1));
+  while (!left.empty()) {
+    const SealedSocket::Moved moved = line.TryRecv(left, {});
+    TD_RETURN_IF_ERROR(Failure(moved));
+    left = left.subspan(moved.bytes);
+    if (moved.bytes == 0) TD_RETURN_IF_ERROR(WaitReady(line.fd(), POLLIN, deadline));
+  }
   if (message.magic == Offer::kMagic) return OkStatus();
   return DataLoss("garbage instead of an agreement on shared memory");
 }
@@ -97,7 +100,7 @@ void ServeOne(int listener, int memory) {
 
 class Agreement {
  public:
-  Agreement(const Mesh& mesh, size_t part_bytes, bool required, Time deadline)
+  Agreement(Mesh& mesh, size_t part_bytes, bool required, Time deadline)
       : mesh_(mesh), part_bytes_(part_bytes), required_(required), deadline_(deadline) {}
 
   // Rank 0's part and that of the others.
@@ -105,7 +108,7 @@ class Agreement {
   StatusOr<std::shared_ptr<SharedMemory>> Follow();
 
  private:
-  int Line(int rank) const { return mesh_.data[static_cast<size_t>(rank)].get(); }
+  SealedSocket& Line(int rank) { return mesh_.data[static_cast<size_t>(rank)]; }
   std::string Name(int rank) const {
     return absl::StrFormat("rank %d (%s)", rank, mesh_.hosts[static_cast<size_t>(rank)]);
   }
@@ -118,7 +121,7 @@ class Agreement {
   StatusOr<std::shared_ptr<SharedMemory>> Take(const Offer& offer);
   StatusOr<std::shared_ptr<SharedMemory>> End(const Verdict& verdict);
 
-  const Mesh& mesh_;
+  Mesh& mesh_;
   const size_t part_bytes_;
   const bool required_;
   const Time deadline_;
@@ -138,7 +141,7 @@ Status Agreement::MakeOffer(Offer* offer) {
 
 Status Agreement::Collect(Verdict* own) {
   std::vector<pollfd> waiting;
-  for (int r = 1; r < mesh_.size; ++r) waiting.push_back({Line(r), POLLIN, 0});
+  for (int r = 1; r < mesh_.size; ++r) waiting.push_back({Line(r).fd(), POLLIN, 0});
   waiting.push_back({listener_.get(), POLLIN, 0});  // -1 without an offer: ignored
   for (int left = mesh_.size - 1; left > 0;) {
     const Duration time = deadline_ - SteadyNow();
@@ -152,7 +155,7 @@ Status Agreement::Collect(Verdict* own) {
       pollfd& line = waiting[static_cast<size_t>(r) - 1];
       if (line.fd < 0 || line.revents == 0) continue;
       Verdict verdict;
-      const Status got = Get(line.fd, verdict, deadline_);
+      const Status got = Get(Line(r), verdict, deadline_);
       if (!got.ok()) return Lost(r, got);
       line.fd = -1;
       --left;
@@ -225,8 +228,8 @@ StatusOr<std::shared_ptr<SharedMemory>> SharedMemory::Map(Fd fd, int ranks, size
   return std::make_shared<SharedMemory>(std::move(all), part_bytes);
 }
 
-StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(const Mesh& mesh, size_t part_bytes,
-                                                    bool required, Time deadline) {
+StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(Mesh& mesh, size_t part_bytes, bool required,
+                                                    Time deadline) {
   Agreement agreement(mesh, part_bytes, required, deadline);
   return mesh.rank == 0 ? agreement.Lead() : agreement.Follow();
 }

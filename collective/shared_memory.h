@@ -38,7 +38,7 @@ class SharedMemory {
 // its data connections. All get memory, or all get null (in the log of rank 0: why). Ranks are on
 // one host when they reach each other over an abstract Unix socket: they share the kernel and its
 // network namespace. `required`: that one cannot is an error on all ranks, naming it.
-StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(const Mesh& mesh, size_t part_bytes,
-                                                    bool required, Time deadline);
+StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(Mesh& mesh, size_t part_bytes, bool required,
+                                                    Time deadline);
 
 }  // namespace tandem

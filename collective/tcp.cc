@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <array>
 #include <atomic>
@@ -49,8 +48,8 @@ class TcpTransport final : public Transport {
         left_(static_cast<size_t>(mesh_.size), false),
         inbox_(static_cast<size_t>(mesh_.size)) {
     CHECK(wake_.valid() && stop_.valid()) << ErrnoText(errno);
-    for (const Fd& fd : mesh_.control) Tune(fd.get());
-    for (const Fd& fd : mesh_.data) Tune(fd.get());
+    for (const SealedSocket& line : mesh_.control) Tune(line.fd());
+    for (const SealedSocket& line : mesh_.data) Tune(line.fd());
     if (mesh_.size > 1) listener_ = std::thread([this] { Listen(); });
   }
   ~TcpTransport() override {
@@ -95,12 +94,13 @@ class TcpTransport final : public Transport {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t n = ::write(event.get(), &one, sizeof(one));
   }
-  int DataFd(int peer) const { return mesh_.data[static_cast<size_t>(peer)].get(); }
+  int DataFd(int peer) const { return mesh_.data[static_cast<size_t>(peer)].fd(); }
 
   // True for the first failure, which is the one that counts.
   bool Fail(const Status& status) TD_EXCLUDES(mu_);
   // To all peers. What a peer does not take at once is lost: it is stuck or gone.
   void Tell(uint16_t kind, const Status& status) TD_EXCLUDES(tell_mu_);
+  StatusOr<size_t> Result(int peer, const SealedSocket::Moved& moved);
   // Why the data connection of `peer` ended, as `error` (0: in good order).
   Status Gone(int peer, int error) TD_EXCLUDES(mu_);
 
@@ -109,7 +109,7 @@ class TcpTransport final : public Transport {
   void ReadControl(int peer);
   void Obey(int peer, const ControlMessage& message);
 
-  const Mesh mesh_;
+  Mesh mesh_;
   const Duration spin_;
   const Fd wake_;  // readable from the first failure on
   const Fd stop_;
@@ -158,12 +158,12 @@ void TcpTransport::Tell(uint16_t kind, const Status& status) {
   message.code = static_cast<uint16_t>(status.code());
   PutText(std::string(status.message()), message.text);
   MutexLock lock(tell_mu_);
-  for (const Fd& fd : mesh_.control) {
-    if (!fd.valid()) continue;
-    [[maybe_unused]] const ssize_t n =
-        ::send(fd.get(), &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
+  const auto bytes = std::as_bytes(std::span(&message, 1));
+  for (SealedSocket& line : mesh_.control) {
+    if (!line.valid()) continue;
+    line.TrySend(bytes, {});
     // Nothing more comes from here: the peer reads the message before it sees the end.
-    if (kind == ControlMessage::kGoodbye) ::shutdown(fd.get(), SHUT_WR);
+    if (kind == ControlMessage::kGoodbye) ::shutdown(line.fd(), SHUT_WR);
   }
 }
 
@@ -181,41 +181,38 @@ Status TcpTransport::Gone(int peer, int error) {
                      error == 0 ? "it closed the connection" : ErrnoText(error));
 }
 
+StatusOr<size_t> TcpTransport::Result(int peer, const SealedSocket::Moved& moved) {
+  switch (moved.end) {
+    case SealedSocket::Moved::End::kOpen:
+      break;
+    case SealedSocket::Moved::End::kClosed:
+      return Gone(peer, 0);
+    case SealedSocket::Moved::End::kBroken:
+      return Gone(peer, moved.error);
+    case SealedSocket::Moved::End::kForged:
+      return DataLoss("%s: %s", PeerName(peer), SealedSocket::kForgedText);
+  }
+  return moved.bytes;
+}
+
 StatusOr<size_t> TcpTransport::TrySend(int peer, std::span<const std::byte> head,
                                        std::span<const std::byte> body) {
   TD_RETURN_IF_ERROR(Health());
-  iovec parts[2] = {{const_cast<std::byte*>(head.data()), head.size()},
-                    {const_cast<std::byte*>(body.data()), body.size()}};
-  msghdr message = {};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
-  while (true) {
-    const ssize_t n = ::sendmsg(DataFd(peer), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n >= 0) return static_cast<size_t>(n);
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
-    if (errno != EINTR) return Gone(peer, errno);
-  }
+  return Result(peer, mesh_.data[static_cast<size_t>(peer)].TrySend(head, body));
 }
 
 StatusOr<size_t> TcpTransport::TryRecv(int peer, std::span<std::byte> head,
                                        std::span<std::byte> body) {
   TD_RETURN_IF_ERROR(Health());
-  iovec parts[2] = {{head.data(), head.size()}, {body.data(), body.size()}};
-  msghdr message = {};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
-  while (true) {
-    const ssize_t n = ::recvmsg(DataFd(peer), &message, MSG_DONTWAIT);
-    if (n > 0) return static_cast<size_t>(n);
-    if (n == 0) return Gone(peer, 0);
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
-    if (errno != EINTR) return Gone(peer, errno);
-  }
+  return Result(peer, mesh_.data[static_cast<size_t>(peer)].TryRecv(head, body));
 }
 
 Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time deadline) {
   std::array<pollfd, 4> fds;
   CHECK_LE(recv_from.size() + 2, fds.size());
+  for (const int from : recv_from) {
+    if (mesh_.data[static_cast<size_t>(from)].holds_record()) return Health();
+  }
   nfds_t n = 0;
   fds[n++] = {wake_.get(), POLLIN, 0};
   for (const int from : recv_from) fds[n++] = {DataFd(from), POLLIN, 0};
@@ -255,7 +252,7 @@ void TcpTransport::Listen() {
   std::vector<pollfd> fds(static_cast<size_t>(mesh_.size) + 1);
   while (true) {
     for (size_t r = 0; r + 1 < fds.size(); ++r) {
-      fds[r] = {inbox_[r].open ? mesh_.control[r].get() : -1, POLLIN, 0};
+      fds[r] = {inbox_[r].open ? mesh_.control[r].fd() : -1, POLLIN, 0};
     }
     fds.back() = {stop_.get(), POLLIN, 0};
     // Without a deadline: the end of this thread is itself one of the things that are waited for.
@@ -273,25 +270,27 @@ void TcpTransport::Listen() {
 
 void TcpTransport::ReadControl(int peer) {
   Inbox& inbox = inbox_[static_cast<size_t>(peer)];
-  char* const to = reinterpret_cast<char*>(&inbox.message) + inbox.got;
-  const ssize_t n = ::recv(mesh_.control[static_cast<size_t>(peer)].get(), to,
-                           sizeof(ControlMessage) - inbox.got, MSG_DONTWAIT);
-  if (n > 0) {
-    inbox.got += static_cast<size_t>(n);
+  SealedSocket& line = mesh_.control[static_cast<size_t>(peer)];
+  const auto rest = std::as_writable_bytes(std::span(&inbox.message, 1)).subspan(inbox.got);
+  const SealedSocket::Moved moved = line.TryRecv(rest, {});
+  if (moved.bytes > 0) {
+    inbox.got += moved.bytes;
     if (inbox.got < sizeof(ControlMessage)) return;
     inbox.got = 0;
-    return Obey(peer, inbox.message);
+    Obey(peer, inbox.message);
+    if (inbox.open && line.holds_record()) ReadControl(peer);
+    return;
   }
-  const int error = n < 0 ? errno : 0;
-  if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return;
+  if (moved.end == SealedSocket::Moved::End::kOpen) return;
   inbox.open = false;
   {
     MutexLock lock(mu_);
     if (left_[static_cast<size_t>(peer)]) return;
   }
+  if (moved.end == SealedSocket::Moved::End::kForged) return Abort(Result(peer, moved).status());
   Abort(
       Unavailable("%s is gone: its connection closed without a goodbye (%s) [TD3005]; see its log",
-                  PeerName(peer), error == 0 ? "did it die?" : ErrnoText(error)));
+                  PeerName(peer), moved.error == 0 ? "did it die?" : ErrnoText(moved.error)));
 }
 
 void TcpTransport::Obey(int peer, const ControlMessage& message) {

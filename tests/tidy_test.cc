@@ -115,6 +115,7 @@ TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
       "collective/listener.h",
       "collective/meeting_point.h",
       "collective/reception.h",
+      "collective/resolve.h",
       "collective/waiter.h",
       "common/rpc/byte_buffer.h",
       "common/rpc/grpc_status.h",

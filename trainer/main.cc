@@ -219,8 +219,8 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
   return WriteStrategy(FLAGS_strategy_out, *job->config, with.chosen);
 }
 
-// Ranks prove to each other that they know the secret, but what they send is neither encrypted nor
-// signed.
+// Ranks prove to each other that they know the secret, and seal what they send, but do not encrypt
+// it; what devices send through NCCL is not sealed either.
 Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
   if (!meets || rank.size == 1 || rank.rendezvous.empty()) return OkStatus();
@@ -231,7 +231,8 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
     if (!told) return OkStatus();  // JoinWorld then keeps to this host
     return PermissionDenied(
         "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
-        "reads and changes them [TD6002]. In a network that you trust allow it with "
+        "reads them, and changes those that NCCL carries [TD6002]. In a network that you trust "
+        "allow it with "
         "--insecure_allow_network; pserver mode has TLS (docs/threat-model.md)",
         rank.rendezvous);
   }

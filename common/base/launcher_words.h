@@ -17,7 +17,7 @@ namespace tandem {
 struct LauncherWait {
   std::string who, whom;
   Duration waited{};
-  // A process that does not answer for so long hangs: one that had joined the job, one that starts.
+  // A process hangs that has not answered for this time: one that joined the job, one that starts.
   Duration limit{}, start_limit{};
 };
 

@@ -3,8 +3,35 @@
 
 namespace tandem::deploy {
 
-std::vector<ErrorCode> RankErrors() {
+namespace {
+
+// Of the machines and the processes on them.
+std::vector<ErrorCode> ProcessErrors() {
   return {
+      {3012, "a process does not answer",
+       "others waited for it for --step_timeout_ms; tandemrun killed it, and could not start it "
+       "again",
+       "it was stopped (SIGSTOP); it hangs, swaps, or an evaluation takes longer than that",
+       "--max_restarts=N starts it again, a pserver with --pserver_data_dir; --step_timeout_ms "
+       "waits longer",
+       "did not answer for 4.0 s, and was killed [TD3012]"},
+      {3013, "ranks of several versions",
+       "the ranks of a job speak one version of their protocol, and here are two",
+       "another build or package on one of the hosts", "install the same version on all hosts",
+       "it speaks version 3 of the handshake between ranks, this program 4 [TD3013]; hint: install "
+       "the same version of Tandem on all hosts"},
+      {3014, "an announcement of another rank 0",
+       "a rank read where an earlier rank 0 listened, and came to the one that listens now",
+       "the rank read it just before it was renewed; an old announcement was put back",
+       "nothing: the rank looks again; if it goes on, see who may write to the folder or etcd",
+       "rank 1 comes by an announcement that is not this rank 0's [TD3014]"},
+  };
+}
+
+}  // namespace
+
+std::vector<ErrorCode> RankErrors() {
+  std::vector<ErrorCode> all = {
       {3001, "rank 0 cannot be reached", "this rank found no way to where the ranks meet",
        "rank 0 is not running yet; a wrong --rendezvous; a firewall",
        "look at rank 0's log; ping its host; --start_timeout_ms waits longer",
@@ -66,14 +93,9 @@ std::vector<ErrorCode> RankErrors() {
        "the message names the first difference; give all ranks one job file: tandemrun does",
        "rank 1 has global_batch_size 64, rank 0 has 32 [TD3011]; hint: give all ranks the same job "
        "file and flags"},
-      {3012, "a process does not answer",
-       "others waited for it for --step_timeout_ms; tandemrun killed it, and could not start it "
-       "again",
-       "it was stopped (SIGSTOP); it hangs, swaps, or an evaluation takes longer than that",
-       "--max_restarts=N starts it again, a pserver with --pserver_data_dir; --step_timeout_ms "
-       "waits longer",
-       "did not answer for 4.0 s, and was killed [TD3012]"},
   };
+  for (ErrorCode& code : ProcessErrors()) all.push_back(std::move(code));
+  return all;
 }
 
 namespace {

@@ -19,7 +19,8 @@ std::vector<ErrorCode> ConnectionErrors() {
        "ranks on several hosts without the flag that allows it",
        "--insecure_allow_network in a network that you trust; pserver mode has TLS",
        "ranks that meet at 240.0.0.1:7000 send gradients in the clear over the network: anybody on "
-       "the way reads and changes them [TD6002]. In a network that you trust allow it with "
+       "the way reads them, and changes those that NCCL carries [TD6002]. In a network that you "
+       "trust allow it with "
        "--insecure_allow_network; pserver mode has TLS (docs/threat-model.md)"},
       {6003, "the server speaks TLS, the client does not", "they cannot talk to each other",
        "the trainer or tool was started without tls_dir",
@@ -126,6 +127,14 @@ std::vector<ErrorCode> PaperErrors() {
       {6015, "a TLS file cannot be used", "a certificate, key or authority is not there or no PEM",
        "a wrong --tls_dir; files that were not issued yet", "ls DIR; tandem certs show DIR",
        "TLS file pki/none cannot be opened [TD6015]"},
+      {6025, "a program is between two ranks",
+       "what came on a connection between ranks is not what the other rank sent, or was meant for "
+       "another rank",
+       "a program on the way that changes, repeats or passes on bytes; damage in the network",
+       "look for a program on the way between these hosts; the job can be started again",
+       "rank 1 (10.0.0.2:4711): what came is not what it sent: it was altered, repeated or left "
+       "out "
+       "on the way [TD6025]; hint: look for a program on the way between these hosts"},
   };
 }
 

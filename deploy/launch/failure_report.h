@@ -17,7 +17,7 @@ struct Failure {
   ExitState exit;
   bool early = false;   // a pserver that ended with 0 before it was told to
   bool stuck = false;   // did not end when told to, and was killed for that
-  double silent_s = 0;  // others had waited for it so long when it was killed for that; 0: no
+  double silent_s = 0;  // it was killed after this time without an answer; 0: it was not
   double after_s = 0;   // since the start of the job
   std::string time;     // wall clock, UTC, ISO 8601
   std::string log_file;

@@ -24,7 +24,7 @@ struct Supervisor::Child {
   bool seen_end = false;
   bool stuck = false;  // had to be killed
   bool here = false;   // said that it had joined the job
-  Duration silent{};   // others had waited for it so long when it was killed for that; 0: no
+  Duration silent{};   // it was killed after this time without an answer; 0: it was not
   Time told_wait{};    // when people were told last that others wait for it
   bool member = true;  // of an elastic job's world; else it has yet to say that it is ready
 };

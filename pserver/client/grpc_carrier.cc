@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "common/base/check.h"
@@ -41,6 +43,17 @@ size_t BytesOf(Fragments message) {
 }
 
 constexpr Duration kLook = std::chrono::milliseconds(200);  // how long a wait minds nothing else
+
+constexpr Duration kClosingLook = std::chrono::seconds(1);
+constexpr int kClosingLooks = 60;
+
+// The memory of a call that goes on must not go away before it.
+[[noreturn]] void EndWithout(int calls, const char* what) {
+  std::fprintf(stderr,
+               "error: %d or more calls to pservers were %s; the process ends without them\n",
+               calls, what);
+  std::_Exit(kExitFailure);
+}
 
 bool ConnectedBy(grpc::Channel& channel, Time deadline) {
   const Duration left = std::max(deadline - SteadyNow(), Duration::zero());
@@ -271,13 +284,17 @@ void GrpcCarrier::Close() {
   }
   {
     MutexLock lock(mu_);
-    const Time deadline = SteadyNow() + std::chrono::seconds(60);
-    while (!calls_.empty()) {
-      CHECK(idle_.WaitUntil(mu_, deadline) || calls_.empty()) << "cancelled calls do not end";
+    // Counts looks: a process that was stopped (SIGSTOP) meanwhile has not waited.
+    for (int looks = 0; looks < kClosingLooks && !calls_.empty(); ++looks) {
+      idle_.WaitUntil(mu_, SteadyNow() + kClosingLook);
     }
+    if (!calls_.empty()) EndWithout(static_cast<int>(calls_.size()), "cancelled and do not end");
   }
-  CHECK(call_leases_->WaitForNone(SteadyNow() + std::chrono::seconds(60)))
-      << "ended calls do not go away";
+  bool gone = false;
+  for (int looks = 0; looks < kClosingLooks && !gone; ++looks) {
+    gone = call_leases_->WaitForNone(SteadyNow() + kClosingLook);
+  }
+  if (!gone) EndWithout(1, "ended and still hold memory");
   for (auto& server : servers_) server->raw.channel.reset();
   MutexLock lock(mu_);
   added_.clear();

@@ -150,7 +150,7 @@ TEST_P(RendezvousStoreTest, IsThereUntilItIsWithdrawn) {
   ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());
   const auto found = other->Find(In(60));
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(ToString(*found), ToString(kAddress));
+  EXPECT_EQ(ToString(found->address), ToString(kAddress));
   EXPECT_EQ(Store("another job")->Find(In(60)).status().code(), StatusCode::kNotFound);
   first.reset();
   EXPECT_EQ(other->Find(In(60)).status().code(), StatusCode::kNotFound);
@@ -160,10 +160,10 @@ TEST_P(RendezvousStoreTest, IsThereUntilItIsWithdrawn) {
 TEST_P(RendezvousStoreTest, SecondRankZeroIsRefused) {
   const auto first = Store(), second = Store();
   ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());
-  const Status taken = second->Announce({"127.0.0.1", 4712}, In(60));
+  const Status taken = second->Announce(HostPort{"127.0.0.1", 4712}, In(60));
   EXPECT_EQ(taken.code(), StatusCode::kAlreadyExists) << taken;
   EXPECT_THAT(Text(taken), HasSubstr(absl::StrFormat("taken by process %d of ", getpid())));
-  EXPECT_EQ(second->Find(In(60))->port, kAddress.port);
+  EXPECT_EQ(second->Find(In(60))->address.port, kAddress.port);
 }
 
 // Also for longer than a lease lives that nobody keeps.
@@ -183,7 +183,7 @@ TEST_P(RendezvousStoreTest, PlaceCanBeWaitedFor) {
       },
       30));
   EXPECT_EQ(status, OkStatus());
-  EXPECT_EQ(Store()->Find(In(60))->port, other.port);
+  EXPECT_EQ(Store()->Find(In(60))->address.port, other.port);
 }
 
 TEST_P(RendezvousStoreTest, AnotherSecretIsNamed) {
@@ -276,7 +276,7 @@ TEST_P(RendezvousStoreTest, NetworkMustBeAllowed) {
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
   EXPECT_THAT(Text(status), HasSubstr("--insecure_allow_network"));
   const auto first = Store();
-  ASSERT_EQ(first->Announce({"192.0.2.7", 4711}, In(60)), OkStatus());
+  ASSERT_EQ(first->Announce(HostPort{"192.0.2.7", 4711}, In(60)), OkStatus());
   status = ConnectTcp(World(1, 2)).status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
   EXPECT_THAT(Text(status), HasSubstr("192.0.2.7"));

@@ -296,11 +296,12 @@ TEST(ShmTest, GarbageIsNamed) {
           mine->postings[1].header = theirs->postings[1].header;
           mine->postings[1].in = mine->postings[1].out = kArenaBytes - 99;  // and its end behind it
           mine->phase.store(1);
-          const char bell = 0x5b;  // wakes a rank that sleeps by now, as EndPhase of board.cc does
-          ASSERT_EQ(::write(mesh->data[0].get(), &bell, 1), 1);
+          // Wakes a rank that sleeps by now, as EndPhase of board.cc does.
+          const std::byte bell{0x5b};
+          ASSERT_EQ(mesh->data[0].TrySend({}, {&bell, 1}).bytes, 1u);
         } else {
           const std::string text(100, 'x');
-          ASSERT_EQ(::write(mesh->data[0].get(), text.data(), text.size()), 100);
+          ASSERT_EQ(::write(mesh->data[0].fd(), text.data(), text.size()), 100);
         }
         failed.wait();
         return;

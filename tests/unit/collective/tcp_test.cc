@@ -8,6 +8,7 @@
 #include <latch>
 
 #include "collective/handshake.h"
+#include "collective/message.h"
 #include "tests/unit/collective/world.h"
 
 namespace tandem {
@@ -28,9 +29,10 @@ Status Sum(Communicator& comm, size_t count, const std::string& what) {
   return status;
 }
 
-void Send(const Fd& fd, std::string_view text) {
-  [[maybe_unused]] const ssize_t n = ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
+void Send(int fd, std::string_view text) {
+  [[maybe_unused]] const ssize_t n = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
 }
+void Send(const Fd& fd, std::string_view text) { Send(fd.get(), text); }
 
 // True once the other side has closed the connection.
 bool Closed(const Fd& fd) {
@@ -392,7 +394,7 @@ TEST(TcpTest, GarbageInTheStreamEndsTheJobWithAName) {
       if (r == 1) {
         auto mesh = JoinWorld(TestWorld(door, r, 2));
         ASSERT_TRUE(mesh.ok()) << mesh.status();
-        Send(control ? mesh->control[0] : mesh->data[0], std::string(2048, '\x5a'));
+        Send((control ? mesh->control : mesh->data)[0].fd(), std::string(2048, '\x5a'));
         failed.wait();
         return;
       }
@@ -404,6 +406,41 @@ TEST(TcpTest, GarbageInTheStreamEndsTheJobWithAName) {
       failed.count_down();
     });
   }
+}
+
+TEST(RendezvousTest, RanksOfAnotherVersionAreToldSo) {
+  const Door door = OpenDoor();
+  std::latch refused(1);
+  OnEveryRank(3, [&](int r) {
+    if (r == 2) {
+      const Fd older = Dial(door.port);
+      Hello hello;
+      hello.greeting.version = Greeting::kVersion - 1;
+      Send(older, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
+      Greeting answer;
+      EXPECT_EQ(::recv(older.get(), &answer, sizeof(answer), MSG_WAITALL),
+                static_cast<ssize_t>(sizeof(answer)));
+      EXPECT_EQ(answer.version, Greeting::kVersion);
+      refused.count_down();
+      return;
+    }
+    if (r == 1) refused.wait();
+    auto comm = ConnectTcp(TestWorld(door, r, 2));
+    ASSERT_TRUE(comm.ok()) << comm.status();
+    EXPECT_EQ((*comm)->Barrier()->Wait(In(10)), OkStatus());
+  });
+  Greeting greeting;
+  greeting.version = 3;
+  EXPECT_THAT(
+      Text(CheckGreeting(greeting)),
+      HasSubstr("version 3 of the handshake between ranks, this program 4 [TD3013]; hint: "));
+}
+
+TEST(MessageTest, TheTextOfAPeerIsMadePlain) {
+  Collective call;
+  call.what = "w\x1b[2J\nfake line";
+  const std::string text = ToString(MakeHeader(call, 1, 1));
+  EXPECT_THAT(text, HasSubstr("w?[2J?fake line"));
 }
 
 TEST(TcpTest, WorldOfOneNeedsNobody) {

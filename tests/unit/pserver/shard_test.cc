@@ -269,7 +269,7 @@ TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
   }
 }
 
-// Where it is started again, they wait on: whoever does so is told while they do.
+// Where such a trainer is started again, others wait on, and the launcher is told while they do.
 TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
   std::vector<std::pair<int, Duration>> told;
   Shard::Options options;
