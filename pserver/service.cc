@@ -347,7 +347,7 @@ ServerUnaryReactor* PserverService::HandWaiting(
     CallbackServerContext* context, PserverCall call, Runner* runner,
     std::function<void(const Finish&, const void* tag)> body) {
   const auto gone = std::make_shared<std::atomic<bool>>(false);  // its address is the tag
-  ServerUnaryReactor* const reactor = WaitingReactor::Make([this, gone] {
+  ServerUnaryReactor* const reactor = NewWaitingReactor([this, gone] {
     *gone = true;
     shard_.Leave(gone.get());
   });
