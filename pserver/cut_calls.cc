@@ -35,22 +35,23 @@ void ToProto(const CutMark& mark, CutMarkDef* def) {
 
 Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldPushesReply* reply) {
   if (request.over()) {
-    durable.shard().ReleasePushes(request.job(), request.cut());
+    durable.shard().ReleasePushes(request.job(), request.cut(), request.taker());
     return OkStatus();
   }
-  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> cuts, durable.Cuts());
-  TD_ASSIGN_OR_RETURN(
-      const HeldPushes held,
-      durable.shard().HoldPushes(request.job(), request.cut(), LeaseOf(request.lease_ms())));
+  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, durable.Cuts());
+  TD_ASSIGN_OR_RETURN(const HeldPushes held,
+                      durable.shard().HoldPushes(request.job(), request.cut(),
+                                                 LeaseOf(request.lease_ms()), request.taker()));
   for (const CutMark& mark : held.marks) ToProto(mark, reply->add_mark());
   ToProto(held.map, reply->mutable_map());
-  reply->mutable_cut()->Add(cuts.begin(), cuts.end());
+  for (const KeptCut& cut : cuts) reply->add_cut(cut.number);
   return OkStatus();
 }
 
 void TakeCut(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
              std::function<void(const Status&)> done) {
-  CutOrder order{request.cut(), {}, request.map_version(), LeaseOf(request.lease_ms())};
+  CutOrder order{
+      request.cut(), {}, request.map_version(), LeaseOf(request.lease_ms()), request.taker()};
   for (const CutMarkDef& mark : request.mark()) order.marks.push_back(FromProto(mark));
   durable.TakeCut(request.job(), std::move(order), request.complete(),
                   [reply, done = std::move(done)](const StatusOr<DurableShard::CutFile>& file) {

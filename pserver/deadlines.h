@@ -4,8 +4,17 @@
 #include <algorithm>
 
 #include "common/base/clock.h"
+#include "common/base/status.h"
 
 namespace tandem {
+
+// OK, or INVALID_ARGUMENT for a call that may not wait.
+inline Status CheckTimeout(uint64_t timeout_ms) {
+  if (timeout_ms != 0) return OkStatus();
+  return InvalidArgument(
+      "timeout_ms is 0, expected at least 1 [TD4023]; hint: say how many milliseconds the server "
+      "may wait");
+}
 
 // Thread-safe.
 class Deadlines {
@@ -14,7 +23,7 @@ class Deadlines {
   explicit Deadlines(const Clock& clock) : clock_(clock) {}
   virtual ~Deadlines() = default;
   const Clock& clock() const { return clock_; }
-  // `timeout_ms` as a client says it, from now on: at least 1 ms, at most a day.
+  // `timeout_ms` as a client says it, from now on: at most a day.
   Time After(uint64_t timeout_ms) const {
     constexpr uint64_t kMsMax = uint64_t{24} * 3600 * 1000;
     return clock_.Now() + std::chrono::milliseconds(std::clamp<uint64_t>(timeout_ms, 1, kMsMax));

@@ -104,8 +104,8 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
   return version;
 }
 
-StatusOr<std::vector<uint64_t>> DurableShard::Cuts() const {
-  if (storage_ == nullptr) return std::vector<uint64_t>();
+StatusOr<std::vector<KeptCut>> DurableShard::Cuts() const {
+  if (storage_ == nullptr) return std::vector<KeptCut>();
   return storage_->Cuts();
 }
 
@@ -163,6 +163,8 @@ void DurableShard::CutEnded(uint64_t cut, const StatusOr<CutFile>& file) {
 
 StatusOr<uint64_t> DurableShard::Recover() {
   if (storage_ == nullptr) return uint64_t{0};
+  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, storage_->Cuts());
+  if (!cuts.empty()) shard_->HasCut(cuts.back().number);
   ShardRestore restore(*shard_);
   TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(restore));
   // Without the first values nothing was acknowledged.

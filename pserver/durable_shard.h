@@ -64,7 +64,7 @@ class DurableShard {
   // again gets the same answer, until another cut begins. FAILED_PRECONDITION without a storage.
   void TakeCut(const std::string& job, CutOrder order, uint64_t complete,
                std::function<void(const StatusOr<CutFile>&)> done);
-  StatusOr<std::vector<uint64_t>> Cuts() const;  // ascending; empty without a storage
+  StatusOr<std::vector<KeptCut>> Cuts() const;  // ascending; empty without a storage
   // OK, or why no rows move from and to this server: what it said about a move must be true behind
   // a restart too, so that it has to keep a log, or nothing.
   Status CheckMoves() const;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,11 @@
 
 namespace tandem {
 
-// A barrier is released when all trainers that are not gone (Roster) wait in it; in between nobody
-// waits in one for which nobody else is missing. Not thread-safe (the shard's lock guards it).
+// A generation of a barrier is released when all trainers that are not gone (Roster) wait in it; in
+// between nobody waits in one for which nobody else is missing. A call counts while its trainer is
+// the one that called: not once it was started again. Names in which nobody waits are forgotten
+// when there are too many, the one that was used longest ago first. Not thread-safe (the shard's
+// lock guards it).
 class NamedBarriers {
  public:
   struct Call : WaitingCall {
@@ -30,6 +34,11 @@ class NamedBarriers {
   // Releases what can be. To be called whenever a trainer is gone.
   void Wake(ReadyAnswers& ready);
 
+  // Calls whose trainer was started again are told so.
+  bool HasReplaced() const;
+  void FailReplaced(ReadyAnswers& ready);
+  void Leave(const void* tag, ReadyAnswers& ready);  // as WaitList
+
   // Trainers for which somebody waits.
   std::vector<int> Missing() const;
   void Expire(Time now, ReadyAnswers& ready);  // DEADLINE_EXCEEDED naming who is missing
@@ -40,15 +49,20 @@ class NamedBarriers {
   struct Barrier {
     explicit Barrier(Roster& roster) : calls(roster) {}
     uint64_t released = 0;  // the newest generation that was
+    uint64_t used = 0;      // when it was entered last, counted in calls
     WaitList<Call> calls;
   };
+  using Barriers = std::map<std::string, Barrier>;
   Status Check(const std::string& name, const Call& call) const;
-  std::vector<int> MissingAt(const Barrier& barrier) const;
+  Barriers::const_iterator Oldest() const;  // in which nobody waits; end(): there is none
+  static std::set<uint64_t> Generations(const Barrier& barrier);  // in which somebody waits
+  std::vector<int> MissingAt(const Barrier& barrier, uint64_t generation) const;
 
   Roster& roster_;
   const Clock& clock_;
   Histogram& waited_;
-  std::map<std::string, Barrier> barriers_;
+  Barriers barriers_;
+  uint64_t entered_ = 0;  // calls
 };
 
 }  // namespace tandem

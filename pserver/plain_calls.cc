@@ -42,6 +42,48 @@ Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureRe
   return OkStatus();
 }
 
+void FillStatus(const ShardInfo& info, StatusReply* reply) {
+  reply->set_configured(info.configured);
+  reply->set_initialised(info.initialised);
+  if (info.configured) {
+    reply->set_mode(info.config.mode == ShardMode::kSync ? UPDATE_MODE_SYNC : UPDATE_MODE_A_SYNC);
+  }
+  reply->set_version(info.version);
+  for (const SliceSpec& s : info.config.slices) {
+    SliceStatus* slice = reply->add_slice();
+    slice->set_variable(s.variable);
+    slice->set_offset(s.offset);
+    slice->set_numel(s.numel);
+  }
+  for (const TrainerInfo& t : info.trainers) {
+    TrainerStatus* trainer = reply->add_trainer();
+    trainer->set_trainer_id(static_cast<uint32_t>(t.trainer));
+    trainer->set_seen(t.seen);
+    trainer->set_incarnation(t.incarnation);
+    trainer->set_pushes(t.pushes);
+    trainer->set_last_step(t.last_step);
+    trainer->set_silent_seconds(t.silent_seconds);
+    trainer->set_lost(t.lost);
+    trainer->set_skipped(t.skipped);
+    trainer->set_lost_pushes(t.lost_pushes);
+    trainer->set_waited_seconds(t.waited_seconds);
+    trainer->set_completed(t.completed);
+  }
+  for (const TableInfo& t : info.tables) {
+    TableStatus* table = reply->add_table();
+    table->set_variable(t.variable);
+    table->set_rows(t.rows);
+    table->set_bytes(t.bytes);
+    table->set_waiting(t.waiting);
+    table->set_dropped(t.dropped);
+    table->set_removed(t.removed);
+    table->set_extended(t.extended);
+  }
+  reply->set_buckets(static_cast<uint32_t>(info.buckets));
+  reply->set_map_version(info.map_version);
+  reply->set_last_cut(info.last_cut);
+}
+
 Status InitShard(const InitParamsRequest& request, Shard& shard, InitParamsReply* reply) {
   std::vector<SliceValues> params;
   for (const SliceTensor& slice : request.param()) {

@@ -10,9 +10,12 @@ class ConfigureReply;
 class ConfigureRequest;
 class InitParamsReply;
 class InitParamsRequest;
+class StatusReply;
 
 // Nobody may be told of the answers before Shard::WhenWritten.
 Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureReply* reply);
+// All of it but what the shard does not know.
+void FillStatus(const ShardInfo& info, StatusReply* reply);
 Status InitShard(const InitParamsRequest& request, Shard& shard, InitParamsReply* reply);
 
 }  // namespace tandem

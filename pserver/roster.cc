@@ -134,11 +134,12 @@ void Roster::BeginWait(int trainer) {
 void Roster::EndWait(int trainer) {
   if (trainer < 0) return;
   Presence& p = At(trainer);
-  p.last_heard = clock_.Now();
+  const Time now = clock_.Now();
+  if (!Gone(trainer)) p.last_heard = now;
   if (--p.waiting == 0) {
-    const double waited = Seconds(p.last_heard - p.waits_since);
+    const double waited = Seconds(now - p.waits_since);
     p.waited->Add(waited);
-    p.waited_recently.Add(p.last_heard, waited);
+    p.waited_recently.Add(now, waited);
   }
   waiting_calls_.Set(--waiting_);
 }

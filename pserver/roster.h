@@ -69,7 +69,7 @@ class Roster {
   Time last_heard(int trainer) const { return At(trainer).last_heard; }
 
   // A call of `trainer` (-1, which counts for nothing: an observer) waits here for others; it does
-  // so no more. Each Begin has its End.
+  // so no more, and was there until then, unless it is gone. Each Begin has its End.
   void BeginWait(int trainer);
   void EndWait(int trainer);
   bool Waits(int trainer) const { return At(trainer).waiting != 0; }

@@ -3,6 +3,8 @@
 #include <grpc/grpc_security_constants.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -21,6 +23,7 @@
 #include "pserver/plain_calls.h"
 #include "pserver/proto_convert.h"
 #include "pserver/server_sessions.h"
+#include "pserver/waiting_reactor.h"
 
 namespace tandem {
 namespace {
@@ -242,7 +245,16 @@ class PserverService final : public Base {
   // Runs `body`, which answers the call by itself, on `runner`; null: at once. Everything goes
   // through here: it is where callers are refused, and calls are counted.
   ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call, Runner* runner,
-                           std::function<void(const Finish&)> body);
+                           std::function<void(const Finish&)> body) {
+    return HandTo(context->DefaultReactor(), context, call, runner, std::move(body));
+  }
+  ServerUnaryReactor* HandTo(ServerUnaryReactor* reactor, CallbackServerContext* context,
+                             PserverCall call, Runner* runner,
+                             std::function<void(const Finish&)> body);
+  // The same for a `body` that may leave the call waiting in the shard, under the tag that it gets:
+  // a call whose caller is gone waits no more.
+  ServerUnaryReactor* HandWaiting(CallbackServerContext* context, PserverCall call, Runner* runner,
+                                  std::function<void(const Finish&, const void* tag)> body);
   // Runs `body` on a worker and answers with its status.
   ServerUnaryReactor* Work(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
@@ -348,9 +360,26 @@ Finish PserverService::Noted(const CallbackServerContext& context, PserverCall c
   };
 }
 
-ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context, PserverCall call,
-                                         Runner* runner, std::function<void(const Finish&)> body) {
-  ServerUnaryReactor* reactor = context->DefaultReactor();
+ServerUnaryReactor* PserverService::HandWaiting(
+    CallbackServerContext* context, PserverCall call, Runner* runner,
+    std::function<void(const Finish&, const void* tag)> body) {
+  const auto gone = std::make_shared<std::atomic<bool>>(false);  // its address is the tag
+  ServerUnaryReactor* const reactor = NewWaitingReactor([this, gone] {
+    *gone = true;
+    shard_.Leave(gone.get());
+  });
+  return HandTo(reactor, context, call, runner,
+                [this, gone, body = std::move(body)](const Finish& finish) {
+                  body(finish, gone.get());
+                  // The caller may have gone before the call was there to leave.
+                  if (*gone) shard_.Leave(gone.get());
+                });
+}
+
+ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
+                                           CallbackServerContext* context, PserverCall call,
+                                           Runner* runner,
+                                           std::function<void(const Finish&)> body) {
   Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
     done(status);
     reactor->Finish(ToGrpc(status));  // the last use of the call: it may be gone now
@@ -384,41 +413,50 @@ ServerUnaryReactor* PserverService::Hand(CallbackServerContext* context, Pserver
 
 ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
                                              const WaitInitRequest* request, WaitInitReply* reply) {
-  return Hand(context, PserverCall::kWaitInit, &threads_.others, [=, this](const Finish& finish) {
-    const Time deadline = deadlines_.After(request->timeout_ms());
-    shard_.WaitInit(CallerOf(*request), deadline, [reply, finish](StatusOr<uint64_t> version) {
-      if (version.ok()) reply->set_version(*version);
-      finish(version.status());
-    });
-    deadlines_.Poke(deadline);
-  });
+  return HandWaiting(context, PserverCall::kWaitInit, &threads_.others,
+                     [=, this](const Finish& finish, const void* tag) {
+                       if (Status s = CheckTimeout(request->timeout_ms()); !s.ok())
+                         return finish(s);
+                       const Time deadline = deadlines_.After(request->timeout_ms());
+                       const auto done = [reply, finish](StatusOr<uint64_t> version) {
+                         if (version.ok()) reply->set_version(*version);
+                         finish(version.status());
+                       };
+                       shard_.WaitInit(CallerOf(*request), deadline, done, tag);
+                       deadlines_.Poke(deadline);
+                     });
 }
 
 ServerUnaryReactor* PserverService::Barrier(CallbackServerContext* context,
                                             const BarrierRequest* request, BarrierReply*) {
-  return Hand(context, PserverCall::kBarrier, &threads_.others, [=, this](const Finish& finish) {
-    const Time deadline = deadlines_.After(request->timeout_ms());
-    shard_.Barrier(CallerOf(*request), request->name(), request->generation(), deadline, finish);
-    deadlines_.Poke(deadline);
-  });
+  return HandWaiting(context, PserverCall::kBarrier, &threads_.others,
+                     [=, this](const Finish& finish, const void* tag) {
+                       if (Status s = CheckTimeout(request->timeout_ms()); !s.ok())
+                         return finish(s);
+                       const Time deadline = deadlines_.After(request->timeout_ms());
+                       shard_.Barrier(CallerOf(*request), request->name(), request->generation(),
+                                      deadline, finish, tag);
+                       deadlines_.Poke(deadline);
+                     });
 }
 
 ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
   const bool is_short = request->Length() <= kShortBytesMax;
-  return Hand(context, PserverCall::kPush, is_short ? nullptr : &threads_.pushes,
-              [=, this](const Finish& finish) {
-                calls_.Push(ReceivedMessage(*request).fragments(), Into(reply, finish));
-              });
+  return HandWaiting(context, PserverCall::kPush, is_short ? nullptr : &threads_.pushes,
+                     [=, this](const Finish& finish, const void* tag) {
+                       calls_.Push(ReceivedMessage(*request).fragments(), Into(reply, finish), tag);
+                     });
 }
 
 ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
   const bool rows = AsksForRowsAlone(ReceivedMessage(*request).fragments());
   Runner& runner = rows ? threads_.row_pulls : threads_.pulls;
-  return Hand(context, PserverCall::kPull, &runner, [=, this](const Finish& finish) {
-    calls_.Pull(ReceivedMessage(*request).fragments(), Into(reply, finish));
-  });
+  return HandWaiting(context, PserverCall::kPull, &runner,
+                     [=, this](const Finish& finish, const void* tag) {
+                       calls_.Pull(ReceivedMessage(*request).fragments(), Into(reply, finish), tag);
+                     });
 }
 
 Status PserverService::DoPullTable(const PullTableRequest& request, PullTableReply* reply) {
@@ -438,51 +476,16 @@ Status PserverService::DoPullTable(const PullTableRequest& request, PullTableRep
 }
 
 Status PserverService::DoGetStatus(StatusReply* reply) {
-  const ShardInfo info = shard_.Info();
   reply->set_job(shard_.Job());
   reply->set_index(static_cast<uint32_t>(options_.index));
   reply->set_server_incarnation(options_.server_incarnation);
-  reply->set_configured(info.configured);
-  reply->set_initialised(info.initialised);
-  if (info.configured) {
-    reply->set_mode(info.config.mode == ShardMode::kSync ? UPDATE_MODE_SYNC : UPDATE_MODE_A_SYNC);
-  }
-  reply->set_version(info.version);
-  for (const SliceSpec& s : info.config.slices) {
-    SliceStatus* slice = reply->add_slice();
-    slice->set_variable(s.variable);
-    slice->set_offset(s.offset);
-    slice->set_numel(s.numel);
-  }
-  for (const TrainerInfo& t : info.trainers) {
-    TrainerStatus* trainer = reply->add_trainer();
-    trainer->set_trainer_id(static_cast<uint32_t>(t.trainer));
-    trainer->set_seen(t.seen);
-    trainer->set_incarnation(t.incarnation);
-    trainer->set_pushes(t.pushes);
-    trainer->set_last_step(t.last_step);
-    trainer->set_silent_seconds(t.silent_seconds);
-    trainer->set_lost(t.lost);
-    trainer->set_skipped(t.skipped);
-    trainer->set_lost_pushes(t.lost_pushes);
-    trainer->set_waited_seconds(t.waited_seconds);
-    trainer->set_completed(t.completed);
-  }
-  for (const TableInfo& t : info.tables) {
-    TableStatus* table = reply->add_table();
-    table->set_variable(t.variable);
-    table->set_rows(t.rows);
-    table->set_bytes(t.bytes);
-    table->set_waiting(t.waiting);
-    table->set_dropped(t.dropped);
-    table->set_removed(t.removed);
-    table->set_extended(t.extended);
-  }
+  FillStatus(shard_.Info(), reply);
   reply->set_checkpoint_version(durable_.checkpoint_version());
-  reply->set_buckets(static_cast<uint32_t>(info.buckets));
-  reply->set_map_version(info.map_version);
-  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> cuts, durable_.Cuts());
-  reply->mutable_cut()->Add(cuts.begin(), cuts.end());
+  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, durable_.Cuts());
+  for (const KeptCut& cut : cuts) {
+    reply->add_cut(cut.number);
+    reply->add_cut_version(cut.version);
+  }
   return OkStatus();
 }
 

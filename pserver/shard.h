@@ -100,7 +100,8 @@ class Shard {
                             const std::vector<SlotValues>& slots,
                             const std::vector<RowValues>& rows = {});
   // `done` gets the version.
-  void WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done);
+  void WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done,
+                const void* tag = nullptr);
 
   // OK when `caller` may call: it is of this job, and was not replaced.
   Status Greet(const Caller& caller);
@@ -118,12 +119,16 @@ class Shard {
 
   uint64_t pushes() const { return static_cast<uint64_t>(counters_.pushes.Value()); }
 
-  void Pull(const PullQuery& query, Time deadline, Done<PullResult> done);
+  void Pull(const PullQuery& query, Time deadline, Done<PullResult> done,
+            const void* tag = nullptr);
 
   // `generation` counts the uses of `name` from 1; generations already released are answered at
   // once.
   void Barrier(const Caller& caller, const std::string& name, uint64_t generation, Time deadline,
-               std::function<void(Status)> done);
+               std::function<void(Status)> done, const void* tag = nullptr);
+  // The caller of the call with this tag is gone: it waits no more (CANCELLED). Nothing happens
+  // where the call has its answer.
+  void Leave(const void* tag);
 
   // The number of trainers that have not completed.
   StatusOr<int> Complete(const Caller& caller);
@@ -162,13 +167,16 @@ class Shard {
   // Takes no new pushes until TakeCut, ReleasePushes or the end of the lease, and says which ones
   // it took. UNAVAILABLE while rows are on their way, or for another cut; FAILED_PRECONDITION when
   // this cut is over, or when a trainer does not say which of its messages belong together.
-  StatusOr<HeldPushes> HoldPushes(const std::string& job, uint64_t cut, Duration lease);
-  void ReleasePushes(const std::string& job, uint64_t cut);
+  // A cut has a number above all that were, and one `taker`.
+  StatusOr<HeldPushes> HoldPushes(const std::string& job, uint64_t cut, Duration lease,
+                                  uint64_t taker = 0);
+  void ReleasePushes(const std::string& job, uint64_t cut, uint64_t taker = 0);
   // Takes what belongs to the cut and has not come yet; then `done` gets the state, which has of
   // each trainer those pushes and no others, and new pushes are taken again. ABORTED when that
   // cannot be any more; DEADLINE_EXCEEDED naming what has not come. REQUIRES (else ABORTED): pushes
   // are held for it.
   void TakeCut(const std::string& job, CutOrder order, Done<CutImage> done);
+  void HasCut(uint64_t cut);  // on its disk: newer ones have higher numbers
 
   ShardInfo Info() const;
   std::string Job() const;  // as configured, else as the options say, else ""
@@ -237,6 +245,7 @@ class Shard {
   // No new pushes are taken until then, but those of the cut that is ordered.
   struct Hold {
     uint64_t cut = 0;  // 0: none
+    uint64_t taker = 0;
     Time since, until;
     std::optional<CutOrder> order;
     Done<CutImage> done;  // with an order
@@ -358,6 +367,8 @@ class Shard {
   StatusOr<PullResult> MakePull(const PullQuery& query) TD_REQUIRES(mu_);
   void WakeWaiters(Ready& ready) TD_REQUIRES(mu_);
   void FailAllWaiters(const Status& status, Ready& ready) TD_REQUIRES(mu_);
+  bool HasReplaced() const TD_REQUIRES(mu_);  // calls of trainers that were started again
+  void FailReplaced(Ready& ready) TD_REQUIRES(mu_);
   void FailGonePulls(Ready& ready) TD_REQUIRES(mu_);  // of what is here no more
   std::vector<int> MissingAtStep() const TD_REQUIRES(mu_);
   void Hear(int trainer, uint64_t min_step, Ready& ready) TD_REQUIRES(mu_);
@@ -413,6 +424,7 @@ class Shard {
   uint64_t settled_number_ TD_GUARDED_BY(mu_) = 0;
   bool replaying_ TD_GUARDED_BY(mu_) = false;
   OwedPushes owed_ TD_GUARDED_BY(mu_);
+  std::map<int, uint64_t> replayed_ TD_GUARDED_BY(mu_);  // by trainer: the newest in the log
   bool waited_ TD_GUARDED_BY(mu_) = false;  // for values, since the start
   // Sync: steps of which the pushes of a trainer are lost. Nothing comes behind them.
   std::map<int, uint64_t> gone_ TD_GUARDED_BY(mu_);

@@ -129,7 +129,13 @@ ShardInfo Shard::Info() const {
   }
   for (int b = 0; b < kRowBuckets; ++b) info.buckets += Serves(b);
   info.map_version = moves_.map.version();
+  info.last_cut = std::max(last_cut_, hold_.cut);
   info.trainers = trainers_.Info();
+  // A change of the log that waits for pushes may have a newer one.
+  for (TrainerInfo& t : info.trainers) {
+    const auto replayed = replayed_.find(t.trainer);
+    if (replayed != replayed_.end()) t.incarnation = std::max(t.incarnation, replayed->second);
+  }
   return info;
 }
 

@@ -45,15 +45,27 @@ Status Shard::CheckCuttable(const std::string& job) const {
   return OkStatus();
 }
 
-StatusOr<HeldPushes> Shard::HoldPushes(const std::string& job, uint64_t cut, Duration lease) {
+void Shard::HasCut(uint64_t cut) {
+  MutexLock lock(mu_);
+  last_cut_ = std::max(last_cut_, cut);
+}
+
+StatusOr<HeldPushes> Shard::HoldPushes(const std::string& job, uint64_t cut, Duration lease,
+                                       uint64_t taker) {
   Ready ready;
   const auto hold = [&]() TD_NO_ANALYSIS -> StatusOr<HeldPushes> {
     const Time now = clock_.Now();
     Thaw();
     ExpireHold(now, ready);
     TD_RETURN_IF_ERROR(CheckCuttable(job));
-    if (cut <= last_cut_) return FailedPrecondition("cut %d is over, or was given up", cut);
-    if (hold_.cut != 0 && (hold_.cut != cut || hold_.order)) {
+    if (cut <= last_cut_) {
+      return FailedPrecondition(
+          "a cut with number %d: this server had cut %d, and expects a higher number [TD4020]; "
+          "hint: tandem save --cut, which asks the servers for the number",
+          cut, last_cut_);
+    }
+    const bool same = hold_.cut == cut && hold_.taker == taker && !hold_.order;
+    if (hold_.cut != 0 && !same) {
       return Unavailable("pushes are held for cut %d; try again when it is over", hold_.cut);
     }
     HeldPushes answer{{}, moves_.map};
@@ -67,7 +79,9 @@ StatusOr<HeldPushes> Shard::HoldPushes(const std::string& job, uint64_t cut, Dur
       }
       answer.marks.push_back({r, t.incarnation, t.completed, t.numbers});
     }
-    if (hold_.cut == 0) hold_ = {.cut = cut, .since = now, .until = {}, .order = {}, .done = {}};
+    if (hold_.cut == 0) {
+      hold_ = {.cut = cut, .taker = taker, .since = now, .until = {}, .order = {}, .done = {}};
+    }
     hold_.until = now + lease;
     return answer;
   };
@@ -80,11 +94,12 @@ StatusOr<HeldPushes> Shard::HoldPushes(const std::string& job, uint64_t cut, Dur
   return answer;
 }
 
-void Shard::ReleasePushes(const std::string& job, uint64_t cut) {
+void Shard::ReleasePushes(const std::string& job, uint64_t cut, uint64_t taker) {
   Ready ready;
   {
     MutexLock lock(mu_);
-    if (job != config_.job) return;
+    const bool others = hold_.cut == cut && hold_.taker != taker;
+    if (job != config_.job || others) return;
     last_cut_ = std::max(last_cut_, cut);
     if (hold_.cut == cut) EndHold(Aborted("cut %d was given up", cut), ready);
   }
@@ -156,7 +171,8 @@ void Shard::TakeCut(const std::string& job, CutOrder order, Done<CutImage> done)
   Ready ready;
   const auto begin = [&]() TD_NO_ANALYSIS -> Status {
     TD_RETURN_IF_ERROR(CheckCuttable(job));
-    if (hold_.cut != order.cut || hold_.order || clock_.Now() >= hold_.until) {
+    const bool held = hold_.cut == order.cut && hold_.taker == order.taker && !hold_.order;
+    if (!held || clock_.Now() >= hold_.until) {
       return Aborted("pushes are not held for cut %d any more", order.cut);
     }
     for (int r = 0; r < config_.trainers; ++r) {

@@ -1,6 +1,7 @@
 // The part of Shard that makes changes again which came behind its image. Of a push whose values
 // its trainer keeps (durability replayable) the log has the order alone: it waits for them, and
 // what is behind it waits too, so that the state is that of before, bit by bit.
+#include <algorithm>
 #include <utility>
 
 #include "common/base/step_number.h"
@@ -42,6 +43,8 @@ Status Shard::Replay(LogEntry entry) {
   if (entry.number != LastNumber() + 1) {
     return DataLoss("entry %d of the update log does not fit: it is out of order", entry.number);
   }
+  uint64_t& newest = replayed_[entry.head.caller.trainer];
+  newest = std::max(newest, entry.head.caller.incarnation);
   owed_.Add(std::move(entry), /*lost=*/options_.bug == ShardBug::kNeverAsks);
   return RunOwed();
 }

@@ -283,6 +283,7 @@ struct ShardInfo {
   std::vector<TableInfo> tables;
   size_t buckets = 0;        // of rows, that it serves
   uint64_t map_version = 0;  // of the moves that it knows of (BucketMap); 0: nothing moved
+  uint64_t last_cut = 0;     // the highest number of a cut that was taken, given up or begun here
 };
 
 // ---- Checkpoints --------------------------------------------------------------------------------
@@ -356,6 +357,12 @@ struct CutOrder {
   std::vector<CutMark> marks;
   uint64_t map_version = 0;  // of BucketMap, as HeldPushes said
   Duration lease{};          // to wait for what has not come
+  uint64_t taker = 0;        // who takes it (HoldPushesRequest.taker)
+};
+// A cut on the disk of a server.
+struct KeptCut {
+  uint64_t number = 0, version = 0;
+  friend bool operator==(const KeptCut&, const KeptCut&) = default;
 };
 struct CutImage {
   ImageCopy copy;

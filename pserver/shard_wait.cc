@@ -25,7 +25,7 @@ void Shard::Hear(int trainer, uint64_t min_step, Ready& ready) {
   WakeWaiters(ready);
 }
 
-void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done) {
+void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done, const void* tag) {
   StatusOr<uint64_t> now;
   {
     MutexLock lock(mu_);
@@ -36,7 +36,8 @@ void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done) {
     } else if (init_calls_.size() >= init_calls_.kCallsMax) {
       now = ResourceExhausted("%d calls wait already", init_calls_.size());
     } else {
-      init_calls_.Add({{caller.trainer, clock_.Now(), deadline}, std::move(done)});
+      init_calls_.Add(
+          {{caller.trainer, clock_.Now(), deadline, caller.incarnation, tag}, std::move(done)});
       return;
     }
   }
@@ -101,7 +102,7 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
   return result;
 }
 
-void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
+void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done, const void* tag) {
   StatusOr<PullResult> now;
   Ready ready;
   bool waits = false;
@@ -132,7 +133,9 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
       now = ResourceExhausted("%d pulls wait already", pull_calls_.size());
     } else {
       const int trainer = query.observer ? -1 : query.caller.trainer;
-      pull_calls_.Add({{trainer, clock_.Now(), deadline}, query, std::move(done)});
+      pull_calls_.Add({{trainer, clock_.Now(), deadline, query.caller.incarnation, tag},
+                       query,
+                       std::move(done)});
       waits = true;
     }
   }
@@ -144,18 +147,42 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done) {
 }
 
 void Shard::Barrier(const Caller& caller, const std::string& name, uint64_t generation,
-                    Time deadline, std::function<void(Status)> done) {
+                    Time deadline, std::function<void(Status)> done, const void* tag) {
   Ready ready;
   {
     MutexLock lock(mu_);
     if (Status refused = CheckCaller(caller); !refused.ok()) {
       ready.push_back([done = std::move(done), refused](const Status&) { done(refused); });
     } else {
-      barriers_.Enter(name, {{caller.trainer, clock_.Now(), deadline}, generation, std::move(done)},
+      barriers_.Enter(name,
+                      {{caller.trainer, clock_.Now(), deadline, caller.incarnation, tag},
+                       generation,
+                       std::move(done)},
                       ready);
     }
   }
   Run(std::move(ready));
+}
+
+void Shard::Leave(const void* tag) {
+  Ready ready;
+  {
+    MutexLock lock(mu_);
+    init_calls_.Leave(tag, ready);
+    pull_calls_.Leave(tag, ready);
+    barriers_.Leave(tag, ready);
+  }
+  Run(std::move(ready));
+}
+
+bool Shard::HasReplaced() const {
+  return init_calls_.HasReplaced() || pull_calls_.HasReplaced() || barriers_.HasReplaced();
+}
+
+void Shard::FailReplaced(Ready& ready) {
+  init_calls_.FailReplaced(ready);
+  pull_calls_.FailReplaced(ready);
+  barriers_.FailReplaced(ready);
 }
 
 void Shard::WakeWaiters(Ready& ready) {
@@ -281,6 +308,7 @@ void Shard::ExpireWaiters() {
   {
     MutexLock lock(mu_);
     const Time now = clock_.Now();
+    FailReplaced(ready);
     LoseSilentTrainers(now, ready);
     ExpireHold(now, ready);
     for (const int r : SilentTrainers(now)) {
@@ -311,6 +339,7 @@ void Shard::ExpireWaiters() {
 
 Time Shard::NextDeadline() const {
   MutexLock lock(mu_);
+  if (HasReplaced()) return clock_.Now();
   Time next = hold_.order ? hold_.until : Time::max();
   next = std::min(
       {next, init_calls_.NextDeadline(), pull_calls_.NextDeadline(), barriers_.NextDeadline()});

@@ -37,7 +37,7 @@ class Storage {
   virtual StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) = 0;
   virtual Status ReadCut(uint64_t cut, ImageTaker& taker) = 0;  // NOT_FOUND; DATA_LOSS as above
   StatusOr<ShardImage> ReadCut(uint64_t cut);
-  virtual StatusOr<std::vector<uint64_t>> Cuts() = 0;  // ascending
+  virtual StatusOr<std::vector<KeptCut>> Cuts() = 0;  // ascending
 
   // ---- The log: what changed since the checkpoint. Write drops what its image holds.
   // Adds entries in one write; gives their bytes. Once it returned they survive the death of the

@@ -190,9 +190,13 @@ class RocksdbStorage final : public Storage {
     return ReadImage(meta, taker);
   }
 
-  StatusOr<std::vector<uint64_t>> Cuts() override {
-    std::vector<uint64_t> cuts;
-    const Status status = EachCut([&](uint64_t cut, std::string_view) { cuts.push_back(cut); });
+  StatusOr<std::vector<KeptCut>> Cuts() override {
+    std::vector<KeptCut> cuts;
+    const Status status = EachCut([&](uint64_t cut, std::string_view text) {
+      ShardMeta meta;  // of a damaged one, which ReadCut refuses, the version stays 0
+      (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
+      cuts.push_back({cut, meta.version()});
+    });
     if (!status.ok()) return status;
     return cuts;
   }

@@ -92,7 +92,7 @@ StatusOr<PushOutcome> TensorCalls::TakePush(Fragments message, const CodedPush& 
   return shard_.Push(head, std::move(ticket));
 }
 
-void TensorCalls::Push(Fragments request, Answer answer) {
+void TensorCalls::Push(Fragments request, Answer answer, const void* tag) {
   const Call call{server_incarnation_, deadlines_.clock()};
   const StatusOr<CodedPush> push = DecodePush(request);
   PullRequest pull;
@@ -100,6 +100,7 @@ void TensorCalls::Push(Fragments request, Answer answer) {
   if (status.ok() && !push->pull.empty() && !pull.ParseFromString(push->pull)) {
     status = InvalidArgument("PushRequest.pull is not a PullRequest");
   }
+  if (status.ok() && !push->pull.empty()) status = CheckTimeout(pull.timeout_ms());
   StatusOr<PushOutcome> pushed = PushOutcome();
   if (status.ok()) {
     pushed = TakePush(request, *push);
@@ -129,11 +130,12 @@ void TensorCalls::Push(Fragments request, Answer answer) {
         if (!result.ok()) return answer(result.status(), {});
         reply.pulled = call.Coded(*result);
         answer(OkStatus(), EncodePushReply(reply, crc32c));
-      });
+      },
+      tag);
 }
 
 void TensorCalls::StartPull(const Caller& caller, const PullRequest& pull,
-                            Shard::Done<PullResult> done) {
+                            Shard::Done<PullResult> done, const void* tag) {
   PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step(), {}, {}};
   if (pull.has_at_version()) query.at_version = pull.at_version();
   for (const SliceRange& r : pull.range()) {
@@ -143,20 +145,23 @@ void TensorCalls::StartPull(const Caller& caller, const PullRequest& pull,
     query.rows.push_back({r.variable(), {r.id().begin(), r.id().end()}});
   }
   const Time deadline = deadlines_.After(pull.timeout_ms());
-  shard_.Pull(query, deadline, std::move(done));
+  shard_.Pull(query, deadline, std::move(done), tag);
   deadlines_.Poke(deadline);
 }
 
-void TensorCalls::Pull(Fragments request, Answer answer) {
+void TensorCalls::Pull(Fragments request, Answer answer, const void* tag) {
   const Call call{server_incarnation_, deadlines_.clock()};
   PullRequest pull;
   if (Status status = ParseMessage(request, &pull); !status.ok()) return answer(status, {});
-  StartPull(CallerOf(pull), pull,
-            [call, crc32c = pull.crc32c(),
-             answer = std::move(answer)](const StatusOr<PullResult>& result) {
-              if (!result.ok()) return answer(result.status(), {});
-              answer(OkStatus(), EncodePullReply(call.Coded(*result), crc32c));
-            });
+  if (Status status = CheckTimeout(pull.timeout_ms()); !status.ok()) return answer(status, {});
+  StartPull(
+      CallerOf(pull), pull,
+      [call, crc32c = pull.crc32c(),
+       answer = std::move(answer)](const StatusOr<PullResult>& result) {
+        if (!result.ok()) return answer(result.status(), {});
+        answer(OkStatus(), EncodePullReply(call.Coded(*result), crc32c));
+      },
+      tag);
 }
 
 }  // namespace tandem

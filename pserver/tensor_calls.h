@@ -28,13 +28,15 @@ class TensorCalls {
 
   // `request` is not used any more when these return. It may change meanwhile (a lane's client
   // writes it): then other values are taken, and nothing worse.
-  void Push(Fragments request, Answer answer);
-  void Pull(Fragments request, Answer answer);
+  // `tag`: of the call, for Shard::Leave.
+  void Push(Fragments request, Answer answer, const void* tag = nullptr);
+  void Pull(Fragments request, Answer answer, const void* tag = nullptr);
 
  private:
   StatusOr<PushOutcome> TakePush(Fragments message, const CodedPush& push);
   // Calls `done` with an answer, at once or when the version is there.
-  void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done);
+  void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done,
+                 const void* tag);
 
   const uint64_t server_incarnation_;
   Shard& shard_;

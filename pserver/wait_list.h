@@ -18,6 +18,8 @@ using ReadyAnswers = std::vector<UpdateLog::Written>;
 struct WaitingCall {
   int trainer;  // -1: an observer
   Time since, deadline;
+  uint64_t incarnation = 0;   // of the trainer that called
+  const void* tag = nullptr;  // tells the call from others; null: nobody takes it back
 };
 
 // Not thread-safe. The trainers' waits (Roster::BeginWait) are those of the calls that are in
@@ -69,6 +71,32 @@ class WaitList {
         [&](Call& call) {
           ready.push_back([done = std::move(call.done), status](const Status&) { done(status); });
         });
+  }
+  // The trainer of the call was started again since: nobody is there to hear the answer.
+  bool IsReplaced(const Call& call) const {
+    return call.trainer >= 0 && call.incarnation < roster_[call.trainer].incarnation;
+  }
+  bool HasReplaced() const {
+    return std::any_of(begin(), end(), [this](const Call& call) { return IsReplaced(call); });
+  }
+  void FailReplaced(ReadyAnswers& ready) {
+    FailIf(
+        [this](const Call& call) -> Status {
+          if (!IsReplaced(call)) return OkStatus();
+          return FailedPrecondition(
+              "trainer %d was started again (incarnation %d); calls of incarnation %d are refused "
+              "[TD4008]",
+              call.trainer, roster_[call.trainer].incarnation, call.incarnation);
+        },
+        ready);
+  }
+  // Takes out the call with this tag, whose caller is gone.
+  void Leave(const void* tag, ReadyAnswers& ready) {
+    FailIf(
+        [tag](const Call& call) {
+          return call.tag == tag ? Cancelled("the caller is gone") : OkStatus();
+        },
+        ready);
   }
   void FailAll(const Status& status, ReadyAnswers& ready) {
     FailIf([&status](const Call&) { return status; }, ready);

@@ -188,8 +188,11 @@ class ModeDriver {
   // that does not fit to where the mode has its tables.
   virtual Status TakeTables(const std::string& path) {
     if (path.empty()) return OkStatus();
-    return FailedPrecondition("%s: tables that lie on pservers alone cannot go on in this mode",
-                              path);
+    return FailedPrecondition(
+        "%s: tables that lie on pservers alone cannot go on in this mode [TD4021]; hint: go on "
+        "with "
+        "--servers=N, or begin again with another checkpoint.dir",
+        path);
   }
   // The calls to pservers, where the job wants them recorded; else nullptr.
   virtual const RpcLog* rpc_log() const { return nullptr; }

@@ -453,7 +453,10 @@ Status PserverMode::TakeTables(const std::string& path) {
   const std::string table = tables_.Distributed();
   if (path.empty() == table.empty()) return OkStatus();
   if (path.empty()) {
-    return FailedPrecondition("the checkpoint has no rows of \"%s\", which is_distributed", table);
+    return FailedPrecondition(
+        "the checkpoint has no rows of \"%s\", which is_distributed [TD4021]; hint: go "
+        "on without is_distributed, or begin again with another checkpoint.dir",
+        table);
   }
   return ModeDriver::TakeTables(path);
 }

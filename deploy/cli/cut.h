@@ -8,7 +8,9 @@ namespace tandem::deploy {
 
 // `tandem save --cut`: all pservers of a running job write one state.
 Status SaveCut(const ParsedArgs& args);
-// `tandem restore --cut`: they go back to the newest one that they all have.
+// `tandem restore --cut[=N]`: they go back to that one, or to the newest one that they all have.
 Status RestoreCut(const ParsedArgs& args);
+// `tandem restore --list`: the cuts that lie on their disks.
+Status ListCuts(const ParsedArgs& args);
 
 }  // namespace tandem::deploy

@@ -137,6 +137,34 @@ std::vector<ErrorCode> ServerStateErrors() {
        "step N when the version is N",
        "trainer 0 pushes for step 8, this server is at step 6: was it restored from an older "
        "checkpoint? [TD4015]"},
+      {4020, "a cut that is not there, or whose number is used",
+       "cuts over all servers have ascending numbers, and the servers know which there are",
+       "a number of another job, or of a cut that newer ones replaced; a program that numbers cuts "
+       "by itself",
+       "tandem restore --list shows the cuts; tandem save --cut asks the servers for the number",
+       "there is no cut 7 that all 3 servers have; they have 4, 5 [TD4020]; hint: tandem restore "
+       "--list shows their versions"},
+      {4021, "tables that cannot go on in another mode",
+       "a checkpoint has rows of is_distributed tables, which lie on pservers alone, and the job "
+       "has "
+       "its tables elsewhere; or the other way round",
+       "the same checkpoint.dir with another mode, or with is_distributed changed",
+       "go on with pservers and the same tables, or begin again with another checkpoint.dir",
+       "ck/step-00000100/tables.rows: tables that lie on pservers alone cannot go on in this mode "
+       "[TD4021]; hint: go on with --servers=N, or begin again with another checkpoint.dir"},
+      {4023, "a call that may not wait", "timeout_ms says how long the server may wait, and is 0",
+       "a client of one's own that leaves the field out",
+       "at least 1 in every WaitInit, Pull and Barrier",
+       "timeout_ms is 0, expected at least 1 [TD4023]; hint: say how many milliseconds the server "
+       "may wait"},
+      {4024, "no number is left for a trainer",
+       "each start of a trainer has a higher number than the one before, and the highest is used",
+       "a client of one's own that numbers its starts by itself",
+       "start the pservers with empty data folders, and go on from the trainers' checkpoint",
+       "trainer 0: the servers know incarnation 18446744073709551615, and there is no number above "
+       "it [TD4024]; hint: start the pservers with empty data folders, and go on from the "
+       "trainers' "
+       "checkpoint"},
       {4025, "a server does not answer a call",
        "the server answered before, and this call got no answer in the time that the client waits",
        "the server was killed and did not come back; its host is gone or stopped",

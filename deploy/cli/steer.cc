@@ -113,6 +113,12 @@ Status CheckAllCanGoBack(const ParsedArgs& args) {
 }
 
 Status Restore(const ParsedArgs& args) {
+  if (args.Has("cut") && args.Has("list")) {
+    return InvalidArgument(
+        "--list shows cuts, and --cut goes back to one [TD1005]; hint: one of "
+        "the two");
+  }
+  if (args.Has("list")) return ListCuts(args);
   if (args.Has("cut")) return RestoreCut(args);
   TD_RETURN_IF_ERROR(CheckAllCanGoBack(args));
   return OnEachServer(args, [](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
@@ -161,7 +167,10 @@ Status Drain(const ParsedArgs& args) {
     if (as_json && (over || seconds == 0)) std::puts(json.dump(2).c_str());
     std::fflush(stdout);
   };
-  say("told to stop; trainers finish their step and save", false);
+  say("told to stop; trainers finish their step, and save a checkpoint where checkpoint.dir is "
+      "set; "
+      "without it nothing is saved",
+      false);
   const Time deadline = SteadyNow() + std::chrono::seconds(seconds);
   while (LauncherRuns(record)) {
     if (SteadyNow() >= deadline) {
@@ -217,15 +226,18 @@ int RunRestore(const Args& args) {
       "tandem restore [LOG_FOLDER]: pservers go back to the checkpoints that they wrote "
       "last.\nIn sync mode trainers that go on are refused: their step is not the servers' any "
       "more.\n",
-      AccessFlags({{"cut", "", "", "to the newest cut that all of them have (save --cut)"}}), args,
-      Restore);
+      AccessFlags({{"cut", "", "[=N]",
+                    "to cut N (save --cut); without N to the newest that all of them have"},
+                   {"list", "", "", "show the cuts that they have, and go back to none"}}),
+      args, Restore);
 }
 
 int RunDrain(const Args& args) {
   return RunBody(
       "drain",
       "tandem drain LOG_FOLDER: stops a job that tandemrun started on this host: trainers\n"
-      "finish their step and save a checkpoint where the job has a folder for it\n"
+      "finish their step and save a checkpoint where checkpoint.dir is set; without it nothing is\n"
+      "saved\n"
       "tandem drain [LOG_FOLDER] --pserver=N: moves the rows and slices of one pserver to the "
       "others,\n"
       "while trainers go on; from then on it takes none, of whomever, and may be stopped for "

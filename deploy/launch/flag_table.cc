@@ -52,6 +52,8 @@ Status HandOn(const std::string& spelled, const std::string& name, const std::st
   return OkStatus();
 }
 
+bool OptionalValue(const FlagSpec& spec) { return *spec.value == '['; }
+
 // Reads args[at], a flag, and its value, which may be args[at + 1]; leaves `at` on the last used.
 Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::string>& args,
                  const HandedOn* handed_on, size_t& at, ParsedArgs& parsed) {
@@ -73,7 +75,7 @@ Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::stri
       return InvalidArgument("%s takes no value, got \"%s\" [TD1010]; hint: %s alone", spelled,
                              value.text, spelled);
     }
-  } else if (*spec->value != '\0') {
+  } else if (*spec->value != '\0' && !OptionalValue(*spec)) {
     if (at + 1 >= args.size())
       return InvalidArgument("%s needs a value: %s [TD1003]", spelled, spec->value);
     value.text = args[++at];
@@ -143,7 +145,7 @@ std::string FlagHelp(const std::vector<FlagSpec>& table) {
   std::string text;
   for (const FlagSpec& spec : table) {
     std::string left = std::string("--") + spec.name;
-    if (*spec.value != '\0') left += std::string("=") + spec.value;
+    if (*spec.value != '\0') left += (OptionalValue(spec) ? "" : "=") + std::string(spec.value);
     text += absl::StrFormat("  %-28s %s", left, spec.help);
     std::vector<std::string> names = NamesOf(spec);
     for (size_t i = 1; i < names.size(); ++i) text += (i == 1 ? " (also --" : ", --") + names[i];

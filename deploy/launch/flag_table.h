@@ -16,7 +16,9 @@ namespace tandem::deploy {
 struct FlagSpec {
   const char* name;     // with underscores
   const char* aliases;  // space separated; "" for none
-  const char* value;    // what the value is, for the help text; "" for a flag that is just there
+  // What the value is, for the help text; "" for a flag that is just there; "[=N]" for one whose
+  // value may be left out.
+  const char* value;
   const char* help;
 };
 

@@ -229,8 +229,9 @@ bool Supervisor::WasStopped(Child& child) const {
 }
 
 void Supervisor::LetGo(std::vector<Child*>& ended) {
+  if (phase_ != Phase::kRunning || !AnyRunning(Role::kTrainer)) return;
   std::erase_if(ended, [this](Child* child) {
-    if (!WasStopped(*child)) return false;
+    if (child->plan->role != Role::kPserver) return false;  // a drained one may be killed, too
     if (!ReadPserverChanges(plan_.log_dir).drained.contains(child->plan->rank)) return false;
     Note("left", child->plan->Name(), child->process->pid(), "it was drained");
     return true;

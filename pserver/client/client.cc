@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <random>
 #include <utility>
 
 #include "common/base/check.h"
@@ -15,13 +16,8 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kBlockElementsMax = int64_t{1} << 28;  // 1 GiB in one message
+constexpr uint32_t kIncarnationRange = 1 << 24;
 constexpr Duration kInviteTimeout = std::chrono::seconds(3);
-
-uint64_t WallMicros() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
-                                   std::chrono::system_clock::now().time_since_epoch())
-                                   .count());
-}
 
 }  // namespace
 
@@ -53,7 +49,6 @@ std::unique_ptr<PsClient> PsClient::Over(std::unique_ptr<PsCarrier> carrier,
                                          PsOptions options) {
   auto client = std::unique_ptr<PsClient>(new PsClient());
   Impl& impl = *client->impl_;
-  if (options.incarnation == 0) options.incarnation = WallMicros();
   options.partition.servers = static_cast<int>(addresses.size());
   impl.options = std::move(options);
   impl.carrier = std::move(carrier);
@@ -135,6 +130,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
     impl.blocks_of[impl.blocks[b].variable].push_back(b);
   }
   impl.FillOwners();
+  TD_RETURN_IF_ERROR(impl.ChooseIncarnation());
   std::vector<ConfigureReply> replies(impl.servers.size());
   for (size_t i = 0; i < impl.servers.size(); ++i) {
     ConfigureRequest request;
@@ -162,6 +158,30 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   }
   if (state.version == UINT64_MAX) state.version = 0;
   return state;
+}
+
+// Clocks of hosts differ, and go back. A process that was started at the same time may ask at the
+// same time: with numbers drawn from a range the two differ, and servers keep the higher one.
+Status PsClient::Impl::ChooseIncarnation() {
+  if (options.incarnation != 0) return OkStatus();
+  uint64_t newest = 0;
+  for (const auto& server : servers) {
+    StatusReply reply;
+    TD_RETURN_IF_ERROR(
+        CallAndWait(*server, "GetStatus", StatusRequest(), &reply, options.start_timeout));
+    for (const TrainerStatus& t : reply.trainer()) {
+      if (t.trainer_id() != static_cast<uint32_t>(options.trainer)) continue;
+      newest = std::max<uint64_t>(newest, t.incarnation());
+    }
+  }
+  if (newest >= UINT64_MAX - kIncarnationRange) {
+    return FailedPrecondition(
+        "trainer %d: the servers know incarnation %d, and there is no number above it [TD4024]; "
+        "hint: start the pservers with empty data folders, and go on from the trainers' checkpoint",
+        options.trainer, newest);
+  }
+  options.incarnation = newest + 1 + std::random_device()() % kIncarnationRange;
+  return OkStatus();
 }
 
 Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode) {
@@ -252,8 +272,10 @@ Status PsClient::Barrier(const std::string& name) {
     MutexLock lock(impl_->mu);
     request.set_generation(++impl_->barriers[name]);
   }
-  request.set_timeout_ms(static_cast<uint64_t>(Millis(impl_->call_timeout())));
-  return impl_->CallAndWait(*impl_->servers[0], "Barrier", request, &reply, impl_->call_timeout());
+  request.set_timeout_ms(
+      static_cast<uint64_t>(std::max<int64_t>(1, Millis(impl_->call_timeout()))));
+  return impl_->CallAndWait(*impl_->servers[0], "Barrier", request, &reply,
+                            impl_->call_timeout());
 }
 
 Status PsClient::Complete() {

@@ -63,7 +63,8 @@ struct PsCall {
 struct PsOptions {
   std::string job = "job";
   int trainer = 0, trainers = 1;  // rank and number of trainers
-  // Grows each time this trainer is started; 0: the wall clock in microseconds.
+  // Grows each time this trainer is started; 0: Configure chooses one above those that the servers
+  // know of this trainer.
   uint64_t incarnation = 0;
   std::string secret;  // the job's secret; empty: none is proved
   TlsFiles tls;

@@ -116,6 +116,8 @@ struct PsClient::Impl {
   // ---- client.cc
   void FillConfigure(const Server& server, PsMode mode, const PsOptimizer& optimizer,
                      ConfigureRequest* request) const;
+  // A number above those that any server knows of this trainer, where the options have none.
+  Status ChooseIncarnation();
   Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode);
   // PsCarrier::Call, with the server's name in errors, and with patience while the server waits for
   // pushes that it asks for again.

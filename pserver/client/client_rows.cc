@@ -124,7 +124,8 @@ void PsClient::Impl::FillWhen(PsWhen when, PullRequest* request) const {
   uint64_t highest = told;
   while (highest < when.step && !told.compare_exchange_weak(highest, when.step)) continue;
   if (when.exactly) request->set_at_version(when.version);
-  request->set_timeout_ms(static_cast<uint64_t>(Millis(call_timeout())));
+  request->set_timeout_ms(
+      static_cast<uint64_t>(std::max<int64_t>(1, Millis(call_timeout()))));
   request->set_crc32c(options.crc32c);
 }
 

@@ -344,7 +344,8 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
     WaitInitRequest request;
     const auto reply = std::make_shared<WaitInitReply>();
     impl.FillCaller(&request);
-    request.set_timeout_ms(static_cast<uint64_t>(Millis(impl.options.start_timeout)));
+    request.set_timeout_ms(
+        static_cast<uint64_t>(std::max<int64_t>(1, Millis(impl.options.start_timeout))));
     TD_ASSIGN_OR_RETURN(const bool owns, impl.CallOwner(*server, "WaitInit", request, reply,
                                                         impl.options.start_timeout));
     if (!owns) continue;

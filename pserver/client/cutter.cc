@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "common/rpc/bucket_map_proto.h"
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
@@ -91,6 +93,7 @@ Status Cutter::Hold(uint64_t number, std::vector<HoldPushesReply>* held) {
   HoldPushesRequest request;
   request.set_job(options_.job);
   request.set_cut(number);
+  request.set_taker(options_.taker);
   request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
   return CallAll("HoldPushes", request, options_.call_timeout, held);
 }
@@ -100,6 +103,7 @@ void Cutter::Release(uint64_t number) {
   std::vector<HoldPushesReply> ignored;
   request.set_job(options_.job);
   request.set_cut(number);
+  request.set_taker(options_.taker);
   request.set_over(true);
   // Else the lease ends it.
   const Status released = CallAll("HoldPushes", request, options_.lease, &ignored);
@@ -151,6 +155,7 @@ StatusOr<CutReport> Cutter::TakeHeld(uint64_t number) {
   TakeCutRequest request;
   request.set_job(options_.job);
   request.set_cut(number);
+  request.set_taker(options_.taker);
   for (const CutMarkDef& mark : marks) *request.add_mark() = mark;
   request.set_map_version(map.version());
   request.set_complete(NewestCommon(cuts));
@@ -176,16 +181,44 @@ Status Cutter::FindServers() {
   return OkStatus();
 }
 
-StatusOr<CutReport> Cutter::Restore() {
+StatusOr<std::vector<FoundCut>> Cutter::Find() {
   TD_RETURN_IF_ERROR(FindServers());
   std::vector<StatusReply> states;
   TD_RETURN_IF_ERROR(CallAll("GetStatus", StatusRequest(), options_.call_timeout, &states));
-  std::vector<std::vector<uint64_t>> cuts;
-  for (const StatusReply& s : states) cuts.emplace_back(s.cut().begin(), s.cut().end());
+  std::map<uint64_t, FoundCut> found;
+  for (size_t i = 0; i < states.size(); ++i) {
+    for (int c = 0; c < states[i].cut_size(); ++c) {
+      FoundCut& cut = found[states[i].cut(c)];
+      cut.cut = states[i].cut(c);
+      const uint64_t version = c < states[i].cut_version_size() ? states[i].cut_version(c) : 0;
+      cut.servers.push_back({servers_[i].server, servers_[i].address, version});
+    }
+  }
+  std::vector<FoundCut> all;
+  for (auto& [number, cut] : found) {
+    cut.whole = cut.servers.size() == servers_.size();
+    all.push_back(std::move(cut));
+  }
+  return all;
+}
+
+StatusOr<CutReport> Cutter::Restore(uint64_t cut) {
+  TD_ASSIGN_OR_RETURN(const std::vector<FoundCut> found, Find());
+  std::vector<std::string> whole;
   RestoreCheckpointRequest request;
   request.set_job(options_.job);
-  request.set_cut(NewestCommon(cuts));
-  if (request.cut() == 0) return NotFound("there is no cut that all %d servers have", cuts.size());
+  for (const FoundCut& f : found) {
+    if (!f.whole) continue;
+    whole.push_back(std::to_string(f.cut));
+    if (cut == 0 || cut == f.cut) request.set_cut(f.cut);
+  }
+  if (whole.empty()) return NotFound("there is no cut that all %d servers have", servers_.size());
+  if (request.cut() == 0) {
+    return NotFound(
+        "there is no cut %d that all %d servers have; they have %s [TD4020]; hint: "
+        "tandem restore --list shows their versions",
+        cut, servers_.size(), absl::StrJoin(whole, ", "));
+  }
   std::vector<RestoreCheckpointReply> back;
   TD_RETURN_IF_ERROR(CallAll("RestoreCheckpoint", request, options_.write_timeout, &back));
   CutReport report{request.cut(), {}};
@@ -195,8 +228,23 @@ StatusOr<CutReport> Cutter::Restore() {
   return report;
 }
 
+StatusOr<uint64_t> Cutter::NextNumber() {
+  std::vector<StatusReply> states;
+  TD_RETURN_IF_ERROR(CallAll("GetStatus", StatusRequest(), options_.call_timeout, &states));
+  uint64_t highest = 0;
+  for (const StatusReply& state : states) {
+    highest = std::max<uint64_t>(highest, state.last_cut());
+    for (const uint64_t cut : state.cut()) highest = std::max(highest, cut);
+  }
+  if (highest == UINT64_MAX) return FailedPrecondition("there is no number above cut %d", highest);
+  return highest + 1;
+}
+
 StatusOr<CutReport> Cutter::Take(uint64_t number) {
   TD_RETURN_IF_ERROR(FindServers());
+  if (number == 0) {
+    TD_ASSIGN_OR_RETURN(number, NextNumber());
+  }
   StatusOr<CutReport> report = TakeHeld(number);
   if (!report.ok()) Release(number);
   return report;

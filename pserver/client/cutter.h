@@ -27,6 +27,7 @@ struct CutterOptions {
   Duration write_timeout = std::chrono::seconds(600);  // for the servers' writing
   Duration lease = std::chrono::seconds(2);            // pushes are held no longer
   std::set<int> drained;                               // MoverOptions
+  uint64_t taker = 0;  // drawn at random: tells it from others that take a cut at the same time
 };
 struct ServerCut {
   int server = 0;
@@ -40,6 +41,13 @@ struct CutReport {
   Duration held() const;  // the longest
 };
 
+// A cut on the disks of servers. Whole: all servers of the job have it.
+struct FoundCut {
+  uint64_t cut = 0;
+  bool whole = false;
+  std::vector<ServerCut> servers;
+};
+
 // The newest cut that all of them have, each list ascending; 0: there is none.
 uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& cuts);
 
@@ -50,13 +58,16 @@ class Cutter {
   Cutter(PsCarrier& carrier, std::vector<std::string> addresses, CutterOptions options)
       : carrier_(carrier), addresses_(std::move(addresses)), options_(std::move(options)) {}
 
-  // `number`: never used before, higher than all that were; the wall clock in microseconds serves.
-  // Not OK: there is no such cut, and pushes go on; says which server, or which push of whom, is
-  // missing. UNAVAILABLE and DEADLINE_EXCEEDED: another time it may well be.
-  StatusOr<CutReport> Take(uint64_t number);
-  // All servers go back to the newest cut that they all have. NOT_FOUND when there is none;
-  // FAILED_PRECONDITION when rows moved between servers since. Trainers should not push meanwhile.
-  StatusOr<CutReport> Restore();
+  // `number`: never used before, higher than all that were; 0: the one behind the highest that a
+  // server of the job knows. Not OK: there is no such cut, and pushes go on; says which server, or
+  // which push of whom, is missing. UNAVAILABLE and DEADLINE_EXCEEDED: another time it may well be.
+  StatusOr<CutReport> Take(uint64_t number = 0);
+  // All that are on a disk, ascending.
+  StatusOr<std::vector<FoundCut>> Find();
+  // All servers go back to this cut; 0: to the newest that they all have. NOT_FOUND, naming those
+  // that there are, when they do not have it; FAILED_PRECONDITION when rows moved between servers
+  // since. Trainers should not push meanwhile.
+  StatusOr<CutReport> Restore(uint64_t cut = 0);
 
  private:
   // One call to each server, all at a time; all end. The first error, naming the server.
@@ -68,6 +79,7 @@ class Cutter {
   StatusOr<std::vector<CutMarkDef>> Merge(const std::vector<HoldPushesReply>& held) const;
   Status CheckServers(const BucketMap& map) const;  // that they are all that have rows
   StatusOr<CutReport> TakeHeld(uint64_t number);
+  StatusOr<uint64_t> NextNumber();
   Status FindServers();
   void Release(uint64_t number);
   bool Has(int server) const;

@@ -333,7 +333,8 @@ TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
     return child->Output();
   };
   Write("job.pbtxt", SparseJob({}));
-  EXPECT_THAT(refused("parts", {"--mode=local"}), testing::HasSubstr("cannot go on in this mode"));
+  EXPECT_THAT(refused("parts", {"--mode=local"}),
+              testing::HasSubstr("cannot go on in this mode [TD4021]; hint: "));
   RunJob("plain", {"--mode=local"}, {"--epochs=1", "--checkpoint.dir=" + dir_ + "/plain"});
   Write("job.pbtxt", SparseJob({{"model {", arguments}}));
   EXPECT_THAT(refused("plain", {"--servers=1", "--workers=1"}),

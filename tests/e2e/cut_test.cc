@@ -163,9 +163,19 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
   StartServer(1);
   GoOn();
   End();
+  const auto unknown = Tandem({"restore", "--cut=" + std::to_string(number + 1)});
+  EXPECT_NE(unknown->Wait(60), 0);
+  EXPECT_THAT(unknown->Output(), HasSubstr("there is no cut " + std::to_string(number + 1)));
+  EXPECT_THAT(unknown->Output(), HasSubstr(std::to_string(number - 1)));
   const auto back = Answer({"restore", "--cut", "-o", "json"});
   EXPECT_EQ(back["cut"].get<uint64_t>(), number);
   ExpectOneState(before);
+  // The one before it is there too.
+  const auto list = Tandem({"restore", "--list"});
+  EXPECT_EQ(list->Wait(60), 0) << list->Output();
+  EXPECT_THAT(list->Output(), HasSubstr("version"));
+  const auto older = Answer({"restore", "--cut=" + std::to_string(number - 1), "-o", "json"});
+  EXPECT_EQ(older["cut"].get<uint64_t>(), number - 1);
 }
 
 TEST_F(CutTest, ServersAndCommandMayBeKilledMeanwhile) {

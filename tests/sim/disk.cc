@@ -70,9 +70,9 @@ class SimDisk::Session final : public Storage {
     return it == disk_.cuts_.end() ? NotFound("there is no cut %d", cut)
                                    : GivePieces(it->second, taker);
   }
-  StatusOr<std::vector<uint64_t>> Cuts() override {
-    std::vector<uint64_t> cuts;
-    for (const auto& [cut, image] : disk_.cuts_) cuts.push_back(cut);
+  StatusOr<std::vector<KeptCut>> Cuts() override {
+    std::vector<KeptCut> cuts;
+    for (const auto& [cut, image] : disk_.cuts_) cuts.push_back({cut, image.version});
     return cuts;
   }
 

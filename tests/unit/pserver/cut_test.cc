@@ -136,6 +136,35 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 3}, {2, 2})).ok());
 }
 
+// Else an older state would have the higher number.
+TEST_F(CutTest, ANumberThatIsNotAboveThoseOnTheDiskIsRefused) {
+  auto storage = *OpenRocksdbStorage(dir_);
+  Start(Config(1, ShardMode::kASync));
+  ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
+  ASSERT_TRUE(storage->Write(*shard_->Image()).ok());
+  ASSERT_TRUE(storage->WriteCut(1000, *shard_->Image(), 0).ok());
+  DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
+  ASSERT_TRUE(durable.Recover().ok());
+  EXPECT_EQ(durable.shard().Info().last_cut, 1000u);
+  const auto low = durable.shard().HoldPushes("job", 1000, seconds(2));
+  EXPECT_EQ(low.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(low.status().message()), HasSubstr("[TD4020]"));
+  EXPECT_TRUE(durable.shard().HoldPushes("job", 1001, seconds(2)).ok());
+  EXPECT_EQ(durable.shard().Info().last_cut, 1001u);
+}
+
+TEST_F(CutTest, OfTwoThatChooseOneNumberTheSecondWaitsForAnotherTime) {
+  Start(Config(1, ShardMode::kASync));
+  ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
+  ASSERT_TRUE(shard_->HoldPushes("job", 5, seconds(2), /*taker=*/7).ok());
+  EXPECT_TRUE(shard_->HoldPushes("job", 5, seconds(2), 7).ok()) << "the same call once more";
+  EXPECT_EQ(shard_->HoldPushes("job", 5, seconds(2), 8).status().code(), StatusCode::kUnavailable);
+  shard_->ReleasePushes("job", 5, 8);
+  EXPECT_EQ(PushOnce(Stamped(0, 2, {2, 2}, {1, 1})).code(), StatusCode::kOutOfRange);
+  shard_->ReleasePushes("job", 5, 7);
+  EXPECT_TRUE(PushOnce(Stamped(0, 2, {2, 2}, {1, 1})).ok());
+}
+
 TEST_F(CutTest, WhoCannotTakePartSaysSo) {
   Start(Config(1, ShardMode::kASync));
   ASSERT_TRUE(PushOnce(Head(Rank(0), 1, 0)).ok());
@@ -157,7 +186,7 @@ TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     ASSERT_TRUE(storage->Write(*shard_->Image()).ok());
   }
-  EXPECT_THAT(*storage->Cuts(), ElementsAre(20, 30));
+  EXPECT_THAT(*storage->Cuts(), ElementsAre(KeptCut{20, 2}, KeptCut{30, 3}));
   ASSERT_TRUE(storage->Write(image(4)).ok());
   storage.reset();
   storage = *OpenRocksdbStorage(dir_);

@@ -15,8 +15,9 @@ class NamedBarriersTest : public testing::Test {
  protected:
   NamedBarriersTest() { roster_.Begin(2); }
 
-  void Enter(int trainer, const std::string& name, uint64_t generation) {
-    const WaitingCall call{trainer, clock_.Now(), clock_.Now() + seconds(10)};
+  void Enter(int trainer, const std::string& name, uint64_t generation, const void* tag = nullptr) {
+    const WaitingCall call{trainer, clock_.Now(), clock_.Now() + seconds(10),
+                           roster_[trainer].incarnation, tag};
     barriers_.Enter(name,
                     {call, generation, [this](const Status& status) { told_.push_back(status); }},
                     ready_);
@@ -82,6 +83,49 @@ TEST_F(NamedBarriersTest, AllAreToldWhenItEnds) {
   barriers_.FailAll(Unavailable("the end"), ready_);
   EXPECT_THAT(Told(), ElementsAre(HasSubstr("the end"), HasSubstr("the end")));
   EXPECT_EQ(barriers_.NextDeadline(), Time::max());
+}
+
+TEST_F(NamedBarriersTest, ATrainerThatWasStartedAgainHasToComeItself) {
+  Enter(1, "a", 1);
+  roster_[1].Replace(1, 0);
+  Enter(0, "a", 1);
+  EXPECT_THAT(Told(), IsEmpty());
+  EXPECT_THAT(barriers_.Missing(), ElementsAre(1));
+  EXPECT_TRUE(barriers_.HasReplaced());
+  barriers_.FailReplaced(ready_);
+  EXPECT_THAT(Told(), ElementsAre(HasSubstr("trainer 1 was started again (incarnation 1)")));
+  EXPECT_FALSE(roster_.Waits(1));
+  Enter(1, "a", 1);
+  EXPECT_THAT(Told(), ElementsAre(kOk, kOk));
+}
+
+TEST_F(NamedBarriersTest, ThoseOfOneGenerationMeet) {
+  Enter(0, "a", 2);
+  Enter(1, "a", 1);
+  EXPECT_THAT(Told(), IsEmpty());
+  EXPECT_THAT(barriers_.Missing(), ElementsAre(0, 1));
+  Enter(1, "a", 2);
+  EXPECT_THAT(Told(), ElementsAre(kOk, kOk, kOk)) << "the older one is over too";
+}
+
+TEST_F(NamedBarriersTest, ACallerThatIsGoneDoesNotCount) {
+  const int call = 0;
+  Enter(1, "a", 1, &call);
+  barriers_.Leave(&call, ready_);
+  EXPECT_THAT(Told(), ElementsAre(HasSubstr("the caller is gone")));
+  EXPECT_FALSE(roster_.Waits(1)) << "it is silent from now on";
+  Enter(0, "a", 1);
+  EXPECT_THAT(Told(), IsEmpty());
+}
+
+TEST_F(NamedBarriersTest, NamesInWhichNobodyWaitsAreForgotten) {
+  for (int i = 0; i < 2000; ++i) {
+    Enter(0, std::to_string(i), 1);
+    Enter(1, std::to_string(i), 1);
+    ASSERT_THAT(Told(), ElementsAre(kOk, kOk)) << i;
+  }
+  Enter(0, "1999", 1);
+  EXPECT_THAT(Told(), ElementsAre(kOk)) << "the newest are known";
 }
 
 TEST_F(NamedBarriersTest, NamesAndGenerationsHaveLimits) {

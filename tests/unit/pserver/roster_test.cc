@@ -54,6 +54,15 @@ TEST_F(RosterTest, WhoWaitsHereIsNotSilent) {
   EXPECT_EQ(Shown("tandem_pserver_waiting_calls"), 0);
 }
 
+TEST_F(RosterTest, WhoIsGoneIsNotHeardOfWhenItsCallEnds) {
+  const Time before = roster_.last_heard(0);
+  roster_.BeginWait(0);
+  clock_.Advance(seconds(60));
+  roster_[0].completed = true;
+  roster_.EndWait(0);
+  EXPECT_EQ(roster_.last_heard(0), before);
+}
+
 TEST_F(RosterTest, WhoIsBehindSaysSoByItsPushesOrItsPulls) {
   roster_[0].pushes = 1;
   roster_[0].last_step = 4;  // and four before it, elsewhere

@@ -1,5 +1,6 @@
 """The client of a job's parameter servers: one object per trainer."""
 
+import random
 import time
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from .table import INIT_KINDS, Table
 from .thread_advice import warn_of_spinning
 
 MODES = {"sync": "UPDATE_MODE_SYNC", "a_sync": "UPDATE_MODE_A_SYNC"}
+INCARNATION_RANGE = 1 << 24
 INIT_BYTES_MAX = 64 << 20  # of one InitParams message
 
 
@@ -82,7 +84,7 @@ class Client:
     """Blocking; not for several threads at a time.
 
     servers: "host:port" or "unix:/path" in server order, the same for every trainer. incarnation grows each time
-    this trainer is started; None: the wall clock in microseconds. secret: the job's, where the
+    this trainer is started; None: configure chooses one above those that the servers know. secret: the job's, where the
     servers have one. tls: a folder with tls.crt, tls.key and ca.crt (`tandem certs issue`), or
     (certificate, key, ca), names of PEM files. Timeouts are in seconds: start_timeout for servers
     and first values, step_timeout for pushes, pulls and barriers.
@@ -100,10 +102,10 @@ class Client:
         if not 0 <= trainer < trainers:
             raise ValueError(f"trainer {trainer} of {trainers}: ranks are 0 to {trainers - 1}")
         self.job, self.trainer, self.trainers = job, trainer, trainers
-        self.incarnation = incarnation or time.time_ns() // 1000
+        self.incarnation = incarnation or 0
         self._start_timeout, self._step_timeout = start_timeout, step_timeout
-        caller = {"job": job, "trainer_id": trainer, "incarnation": self.incarnation}
-        self._calls = Calls(servers, caller, secret, tls, retries)
+        self._caller = {"job": job, "trainer_id": trainer, "incarnation": self.incarnation}
+        self._calls = Calls(servers, self._caller, secret, tls, retries)
         self._servers = self._calls.servers  # those that come to the running job too
         self._shapes, self._tables, self._blocks = {}, {}, []
         self._sync, self._initialised = True, []
@@ -141,6 +143,7 @@ class Client:
         self._calls.placement.place(self._blocks, bool(self._tables))
         if self._sync:
             self._parts = StepParts(self._blocks, self._tables, self._calls.placement)
+        self._choose_incarnation()
         replies = []
         for i in range(len(self._servers)):
             request = self._request("Configure", protocol=1, trainers=self.trainers,
@@ -178,7 +181,7 @@ class Client:
         versions = []
         for i in range(len(self._servers)):
             if self._owns(i):
-                request = self._request("WaitInit", timeout_ms=int(self._start_timeout * 1000))
+                request = self._request("WaitInit", timeout_ms=_wait_ms(self._start_timeout))
                 reply = self._calls.call(i, "WaitInit", request, self._start_timeout)
                 versions.append(reply.version)
         lowest = min(versions, default=0)
@@ -278,7 +281,7 @@ class Client:
         """Until every trainer that has not completed is here."""
         generation = self._barriers[name] = self._barriers.get(name, 0) + 1
         request = self._request("Barrier", name=name, generation=generation,
-                                timeout_ms=int(self._step_timeout * 1000))
+                                timeout_ms=_wait_ms(self._step_timeout))
         self._calls.call(0, "Barrier", request, self._step_timeout)
 
     def complete(self):
@@ -329,6 +332,19 @@ class Client:
     def _blocks_of(self, server):
         """As they were placed first."""
         return [block for block in self._blocks if block.server == server]
+
+    def _choose_incarnation(self):
+        """Of two processes that ask at the same time the servers keep the one with the higher
+        number."""
+        if self.incarnation:
+            return
+        newest = 0
+        for server in self._servers:
+            reply = server.call("GetStatus", METHODS["GetStatus"][0](), self._start_timeout)
+            newest = max([newest] + [t.incarnation for t in reply.trainer
+                                     if t.trainer_id == self.trainer])
+        self.incarnation = newest + 1 + random.SystemRandom().randrange(INCARNATION_RANGE)
+        self._caller["incarnation"] = self.incarnation
 
     def _owns(self, server):
         return self._calls.placement.owns(server)
@@ -438,7 +454,7 @@ class Client:
 
     def _pull_request(self, min_version, exactly):
         request = self._request("Pull", min_version=min_version,
-                                timeout_ms=int(self._step_timeout * 1000))
+                                timeout_ms=_wait_ms(self._step_timeout))
         if exactly:
             request.at_version = min_version
         return request
@@ -468,6 +484,11 @@ class Client:
                 flat = params[piece.variable].reshape(-1)
                 flat[piece.offset:piece.offset + values.size] = values
         return min((r.version for r in replies), default=0)
+
+
+def _wait_ms(seconds):
+    """As servers take it: at least 1."""
+    return max(1, int(seconds * 1000))
 
 
 def _pulled(reply):

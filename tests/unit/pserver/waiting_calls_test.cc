@@ -1,0 +1,64 @@
+// Calls that wait at a server for others: who goes away waits no more, and all have a deadline.
+#include <thread>
+
+#include "common/rpc/byte_buffer.h"
+#include "proto/pserver.pb.h"
+#include "pserver/client/grpc_carrier.h"
+#include "tests/unit/pserver/pserver_fixture.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+class WaitingCallsTest : public PserverTest {
+ protected:
+  template <typename Request>
+  Status Call(const char* method, const Request& request) {
+    const auto carrier = *GrpcCarrier::Connect(endpoints_, {});
+    Answer<Status> answer;
+    carrier->Call(0, method, EncodedProto(request), SteadyNow() + std::chrono::seconds(20),
+                  [done = answer.Callback()](const Status& status, Fragments) { done(status); });
+    return answer.Get();
+  }
+};
+
+// Its connection breaks: it waits no more, long before the deadline of its call.
+TEST_F(WaitingCallsTest, WhoDiesWaitingWaitsNoMore) {
+  StartServers(1);
+  Model model;
+  auto dying = *Client(1, 2, {.transport = PsTransport::kGrpc});
+  const auto other = *Client(0, 2);
+  for (PsClient* client : {dying.get(), other.get()}) {
+    ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  }
+  ASSERT_TRUE(other->InitOrFetch(model.Tensors()).ok());
+  Answer<StatusOr<uint64_t>> never;
+  Model theirs;
+  dying->Pull(1, theirs.Tensors(), never.Callback());
+  const auto waits = [&] { return servers_[0]->Info().trainers[1].silent_seconds == 0; };
+  const Time deadline = SteadyNow() + std::chrono::seconds(30);
+  while (metrics_.GetGauge("tandem_pserver_waiting_calls", "").Value() != 1 &&
+         SteadyNow() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_TRUE(waits());
+  dying.reset();
+  while (waits() && SteadyNow() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_FALSE(waits()) << "step_timeout is 60 s";
+}
+
+TEST_F(WaitingCallsTest, ACallThatMayNotWaitIsRefused) {
+  StartServers(1);
+  PushRequest push;
+  push.mutable_pull()->set_job("job");
+  EXPECT_THAT(ToString(Call("WaitInit", WaitInitRequest())), HasSubstr("[TD4023]"));
+  EXPECT_THAT(ToString(Call("Pull", PullRequest())), HasSubstr("[TD4023]"));
+  EXPECT_THAT(ToString(Call("Push", push)), HasSubstr("[TD4023]"));
+  EXPECT_THAT(ToString(Call("Barrier", BarrierRequest())), HasSubstr("[TD4023]"));
+}
+
+}  // namespace
+}  // namespace tandem
