@@ -113,8 +113,8 @@ StatusOr<ShardImage> Shard::Image(bool delta) {
 }
 
 std::string Shard::Job() const {
-  MutexLock lock(mu_);
-  return params_ != nullptr ? config_.job : options_.job;
+  MutexLock lock(job_mu_);
+  return job_;
 }
 
 ShardInfo Shard::Info() const {
