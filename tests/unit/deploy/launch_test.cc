@@ -169,6 +169,18 @@ TEST_F(LauncherTest, PserverThatIsToldToStopComesAgain) {
   EXPECT_THAT(Err(), HasSubstr("pserver 0 was told to stop; starting it again (1 of 1)"));
 }
 
+TEST_F(LauncherTest, PserverWhoseStorageFailedComesAgain) {
+  server_script_ = Script("server", std::string("[ -e $D/first ] || { echo > $D/first; await "
+                                                "trainer.0.pid; exit 201; }\n") +
+                                        kGoodServer);
+  trainer_script_ = Script("trainer", "echo $$ > $D/trainer.0.pid\nawait server.0.pid");
+  Launch(
+      {"--servers=1", "--workers=1", "--max_restarts=1", "--pserver_data_dir=" + dir_ + "/data"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_THAT(Err(),
+              HasSubstr("pserver 0 was ended by an error of its storage; starting it again"));
+}
+
 TEST_F(LauncherTest, PserverMustEndWithZero) {
   server_script_ = Script("server",
                           "trap 'echo lost it; exit 74' TERM\necho > $D/up\nmkfifo $D/never\n"
