@@ -11,6 +11,7 @@
 #include <set>
 
 #include "gmock/gmock.h"
+#include "pserver/cold_rows.h"
 #include "pserver/storage.h"
 #include "tests/unit/pserver/shard_fixture.h"
 
@@ -91,6 +92,26 @@ TEST_F(StoreIoTest, TheNamesOfNewFoldersAreOnTheDisk) {
   const std::string top = std::filesystem::canonical(dir_);
   EXPECT_TRUE(g_synced.contains(top));
   EXPECT_TRUE(g_synced.contains(top + "/data"));
+}
+
+TEST_F(StoreIoTest, RowsWhoseFolderWasRemovedAreNamedAndEndTheServer) {
+  std::vector<Status> failures;
+  ColdStoreOptions options{.dir = dir_ + "/cold"};
+  options.free_bytes_min = 0;
+  options.on_failure = [&](const Status& why) { failures.push_back(why); };
+  const auto store = *ColdStore::Open(options);
+  ColdRows rows(*store, 2);
+  const float values[2] = {1, 2};
+  const ColdRow row{.id = 7, .values = values};
+  ASSERT_TRUE(rows.Put({&row, 1}).ok());
+  EXPECT_TRUE(failures.empty());
+  std::filesystem::remove_all(options.dir);
+  const Status gone = store->Flush();
+  EXPECT_EQ(gone.code(), StatusCode::kUnavailable) << gone;
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("cold rows in " + options.dir));
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("[TD2112]; hint: leave the folder alone"));
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0], gone);
 }
 
 }  // namespace
