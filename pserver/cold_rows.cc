@@ -93,16 +93,22 @@ rocksdb::Options StoreOptions(const ColdStoreOptions& options) {
 struct ColdStore::Impl {
   std::string dir;
   std::atomic<uint64_t> free_bytes_min;
+  std::function<void(const Status&)> on_failure;
   std::atomic<uint32_t> tables{0};  // ever made
   std::unique_ptr<rocksdb::DB> db;
 
   Status From(const rocksdb::Status& status, const char* what) const {
     if (status.ok()) return OkStatus();
     const std::string text =
-        absl::StrFormat("%s the cold rows in %s: %s", what, dir, status.ToString());
+        absl::StrFormat("cannot %s the cold rows in %s: %s", what, dir, status.ToString());
     if (status.IsCorruption()) return DataLoss("%s", text);
-    if (status.IsNoSpace()) return ResourceExhausted("%s", text);
-    return Unavailable("%s", text);
+    if (status.IsNoSpace()) return ResourceExhausted("%s [TD2107]; hint: make room there", text);
+    const Status failed = Unavailable(
+        "%s [TD2112]; hint: leave the folder alone while the server runs, and start the server "
+        "again: rows come back from its checkpoint and log",
+        text);
+    if (on_failure) on_failure(failed);
+    return failed;
   }
   Status CheckSpace(size_t bytes) const {
     return CheckDiskSpace("cold rows in", dir, free_bytes_min, bytes);
@@ -111,7 +117,7 @@ struct ColdStore::Impl {
     TD_RETURN_IF_ERROR(CheckSpace(batch.GetDataSize()));
     rocksdb::WriteOptions options;
     options.disableWAL = true;
-    return From(db->Write(options, &batch), "writing");
+    return From(db->Write(options, &batch), "write");
   }
 };
 
@@ -127,19 +133,20 @@ StatusOr<std::unique_ptr<ColdStore>> ColdStore::Open(const ColdStoreOptions& opt
   if (error) return Unavailable("folder %s of cold rows: %s", options.dir, error.message());
   TD_RETURN_IF_ERROR(AwaitFolder("cold rows in", options.dir, "--rocksdb_path"));
   const rocksdb::Options o = StoreOptions(options);
-  TD_RETURN_IF_ERROR(impl->From(rocksdb::DestroyDB(options.dir, o), "emptying"));
+  TD_RETURN_IF_ERROR(impl->From(rocksdb::DestroyDB(options.dir, o), "empty"));
   std::filesystem::create_directories(options.dir, error);
   if (error) return Unavailable("folder %s of cold rows: %s", options.dir, error.message());
   TD_RETURN_IF_ERROR(impl->CheckSpace(0));
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(o, options.dir, &db);
   impl->db.reset(db);
-  TD_RETURN_IF_ERROR(impl->From(status, "opening"));
+  TD_RETURN_IF_ERROR(impl->From(status, "open"));
+  impl->on_failure = options.on_failure;
   return std::unique_ptr<ColdStore>(new ColdStore(std::move(impl)));
 }
 
 void ColdStore::set_free_bytes_min(uint64_t bytes) { impl_->free_bytes_min = bytes; }
-Status ColdStore::Flush() { return impl_->From(impl_->db->Flush({}), "writing"); }
+Status ColdStore::Flush() { return impl_->From(impl_->db->Flush({}), "write"); }
 
 ColdRows::ColdRows(ColdStore& store, int64_t floats, int64_t brief)
     : store_(*store.impl_),
@@ -195,7 +202,7 @@ Status ColdRows::Get(std::vector<uint64_t>& ids, const Take& take) const {
                         statuses.data(), /*sorted_input=*/true);
     for (size_t i = 0; i < n; ++i) {
       if (!statuses[i].IsNotFound()) {
-        TD_RETURN_IF_ERROR(store_.From(statuses[i], "reading"));
+        TD_RETURN_IF_ERROR(store_.From(statuses[i], "read"));
         TD_RETURN_IF_ERROR(Read(ids[begin + i], values[i].data(), values[i].size(), take));
       }
       values[i].Reset();
@@ -214,7 +221,7 @@ Status ColdRows::Scan(int bucket, const Take& take) const {
   for (it->Seek(begin); it->Valid(); it->Next()) {
     TD_RETURN_IF_ERROR(Read(IdOfKey(it->key()), it->value().data(), it->value().size(), take));
   }
-  return store_.From(it->status(), "reading");
+  return store_.From(it->status(), "read");
 }
 
 Status ColdRows::Remove(std::span<const uint64_t> ids) {

@@ -20,6 +20,9 @@ struct ColdStoreOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;  // of the rows in memory: RocksDB's own is a share
   // So much stays free on the disk in any case (disk_space.h); compactions work in it.
   uint64_t free_bytes_min = uint64_t{512} << 20;
+  // Rows cannot be read or written any more: those outside memory are lost to this process. On any
+  // thread, perhaps more than once; must not block.
+  std::function<void(const Status&)> on_failure = nullptr;
 };
 
 // The folder of one server. Thread-safe.

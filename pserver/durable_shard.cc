@@ -56,12 +56,23 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::Write(const ShardImage& imag
   MutexLock lock(mu_);
   if (image.order < written_order_) return std::make_pair(image.version, image.bytes());
   const Time begin = clock_.Now();
-  TD_ASSIGN_OR_RETURN(const size_t bytes, storage_->Write(image));
+  const StatusOr<size_t> bytes = storage_->Write(image);
+  {
+    MutexLock status_lock(status_mu_);
+    saved_ = bytes.status();
+  }
+  TD_RETURN_IF_ERROR(bytes.status());
   checkpoint_seconds_.Observe(Seconds(clock_.Now() - begin));
   written_order_ = image.order;
   Keeps(image.version);
   if (shard_ != nullptr) shard_->Kept(image);
-  return std::make_pair(image.version, bytes);
+  return std::make_pair(image.version, *bytes);
+}
+
+Status DurableShard::StorageStatus() const {
+  if (log_ != nullptr) return log_->Ready(0);
+  MutexLock lock(status_mu_);
+  return saved_;
 }
 
 StatusOr<std::pair<uint64_t, size_t>> DurableShard::WriteAside(const ShardImage& image) {

@@ -68,6 +68,8 @@ class DurableShard {
   // OK, or why no rows move from and to this server: what it said about a move must be true behind
   // a restart too, so that it has to keep a log, or nothing.
   Status CheckMoves() const;
+  // OK, or why pushes are refused or (without a log) checkpoints are not written.
+  Status StorageStatus() const;
   // Calls `done` when everything that was changed up to now survives everything that this server is
   // to survive, the loss of power too; without a log at once.
   void WhenKept(UpdateLog::Written done);
@@ -100,7 +102,9 @@ class DurableShard {
   Gauge& checkpoint_time_;
   Storage* const storage_;
   std::atomic<uint64_t> checkpoint_version_{0};
-  Mutex save_mu_;                                  // of those who save for the same reason one does
+  Mutex save_mu_;  // of those who save for the same reason one does
+  mutable Mutex status_mu_;
+  Status saved_ TD_GUARDED_BY(status_mu_);         // how the last write of a checkpoint ended
   Mutex mu_;                                       // held while a checkpoint is written
   uint64_t written_order_ TD_GUARDED_BY(mu_) = 0;  // ShardImage::order of the last one
   // The newest cut that somebody wanted, and who waits for it.

@@ -8,6 +8,17 @@
 #include "common/base/runner.h"
 
 namespace tandem {
+namespace {
+
+constexpr Duration kAgain = std::chrono::milliseconds(100);  // after a lack of room
+
+uint64_t ValueBytes(const LogEntry& entry) {
+  uint64_t bytes = 0;
+  for (const PushHead::Slice& s : entry.head.slices) bytes += s.desc.bytes();
+  return bytes;
+}
+
+}  // namespace
 
 StatusOr<WalSync> ParseWalSync(const std::string& text) {
   if (text == "none") return WalSync::kNone;
@@ -32,15 +43,28 @@ GroupLog::GroupLog(GroupLogOptions options, const Clock& clock, Storage& storage
 
 GroupLog::~GroupLog() { Close(); }
 
-Status GroupLog::Ready() {
-  MutexLock lock(mu_);
-  return status_;
+Status GroupLog::Ready(uint64_t bytes) {
+  uint64_t all = 0;
+  {
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(status_);
+    all = waiting_bytes_ + bytes;
+    if (waiting_bytes_ != 0 && all > options_.waiting_bytes_max) {
+      return ResourceExhausted(
+          "%d bytes of pushes wait to be written to the update log, %d more came, at most %d may "
+          "wait [TD4016]; hint: push more slowly, or put the data folder on a faster disk",
+          waiting_bytes_, bytes, options_.waiting_bytes_max);
+    }
+  }
+  return storage_.CheckRoom(all);
 }
 
 void GroupLog::Append(LogEntry entry) {
   {
     MutexLock lock(mu_);
     appended_ = entry.number;
+    if (closed_) return;
+    waiting_bytes_ += ValueBytes(entry);
     entries_.push_back(std::move(entry));
   }
   if (options_.on_work) options_.on_work();
@@ -66,47 +90,58 @@ Time GroupLog::NextTurn() const {
 }
 
 Status GroupLog::Write() {
-  const bool always = options_.sync == WalSync::kAlways;
+  Status appended;
   if (!batch_.empty()) {
-    TD_ASSIGN_OR_RETURN(const size_t bytes, storage_.AppendLog(batch_, always));
-    bytes_ += bytes;
-    for (const LogEntry& entry : batch_) bytes_ += entry.sender_bytes;
-    bytes_total_.Add(static_cast<double>(bytes));
-    unsynced_ = options_.sync == WalSync::kInterval;
+    const auto bytes = storage_.AppendLog(batch_, options_.sync == WalSync::kAlways);
+    appended = bytes.status();
+    if (bytes.ok()) {
+      bytes_ += *bytes;
+      for (const LogEntry& entry : batch_) bytes_ += entry.sender_bytes;
+      bytes_total_.Add(static_cast<double>(*bytes));
+      unsynced_ = options_.sync == WalSync::kInterval;
+    }
   }
+  // What was written before is due even when there is no room for more.
   if (unsynced_ && clock_.Now() - synced_ >= options_.sync_interval) {
     TD_RETURN_IF_ERROR(storage_.SyncLog());
     synced_ = clock_.Now();
     unsynced_ = false;
   }
-  return OkStatus();
+  return appended;
 }
 
 void GroupLog::Release(const Status& status) {
+  const bool ends = !status.ok() && status.code() != StatusCode::kResourceExhausted;
   std::vector<Waiting> ready;
   {
     MutexLock lock(mu_);
     LOG_IF(ERROR, !status.ok() && status_.ok()) << "update log: " << ToString(status);
+    LOG_IF(INFO, status.ok() && !status_.ok()) << "update log: there is room again";
     status_ = status;
-    if (!status.ok()) {
-      again_ = clock_.Now() + options_.sync_interval;
-    } else {
+    closed_ = closed_ || ends;
+    if (status.ok()) {
       again_ = unsynced_ ? synced_ + options_.sync_interval : Time::max();
       if (!batch_.empty()) written_ = std::max(written_, batch_.back().number);
+      for (const LogEntry& entry : batch_) waiting_bytes_ -= ValueBytes(entry);
+    } else {
+      again_ = ends ? Time::max() : clock_.Now() + std::min(options_.sync_interval, kAgain);
     }
-    const auto rest = std::stable_partition(waiting_.begin(), waiting_.end(),
-                                            [&](const Waiting& w)
-                                                TD_NO_ANALYSIS { return w.number <= written_; });
+    const bool all = !status.ok();
+    const auto rest = std::stable_partition(
+        waiting_.begin(), waiting_.end(),
+        [&](const Waiting& w) TD_NO_ANALYSIS { return all || w.number <= written_; });
     std::move(waiting_.begin(), rest, std::back_inserter(ready));
     waiting_.erase(waiting_.begin(), rest);
   }
   if (status.ok()) batch_.clear();
-  for (const Waiting& w : ready) w.done(OkStatus());
+  for (const Waiting& w : ready) w.done(status);
+  if (ends && options_.on_end) options_.on_end(status);
 }
 
 void GroupLog::Turn() {
   {
     MutexLock lock(mu_);
+    if (closed_) return;
     std::move(entries_.begin(), entries_.end(), std::back_inserter(batch_));
     entries_.clear();
   }

@@ -1,4 +1,9 @@
 // An UpdateLog that writes what came together in one go (group commit).
+//
+// A write that fails for lack of room is made again until it succeeds, and those who wait for it
+// are told the reason meanwhile. Any other error ends the log: RocksDB writes nothing more after
+// one, and what was not synced has to be read again. Nothing is acknowledged from then on, and the
+// process is to end; its successor reads what the folder holds.
 #pragma once
 
 #include <string>
@@ -20,6 +25,10 @@ struct GroupLogOptions {
   std::function<void()> on_full;
   // NextTurn may be earlier than it was. Must not block.
   std::function<void()> on_work;
+  // The log has ended, for this reason. Called once at most. Must not block.
+  std::function<void(const Status&)> on_end;
+  // Values that wait to be written; then Ready refuses. One change alone may have more.
+  uint64_t waiting_bytes_max = uint64_t{4} << 30;
 };
 
 // Owns no thread and no clock: whoever drives it gives it a turn when NextTurn has come.
@@ -28,7 +37,7 @@ class GroupLog final : public UpdateLog {
   // All but `options` must outlive the log.
   GroupLog(GroupLogOptions options, const Clock& clock, Storage& storage, Metrics& metrics);
   ~GroupLog() override;  // Close
-  Status Ready() override;
+  Status Ready(uint64_t bytes) override;
   void Append(LogEntry entry) override;
   void WhenWritten(Written done) override;
 
@@ -46,6 +55,7 @@ class GroupLog final : public UpdateLog {
     Written done;
   };
   Status Write();
+  // Tells those who waited how the write ended.
   void Release(const Status& status);
 
   const GroupLogOptions options_;
@@ -54,12 +64,13 @@ class GroupLog final : public UpdateLog {
   Histogram& write_seconds_;
   Counter& bytes_total_;
   mutable Mutex mu_;
-  bool closed_ TD_GUARDED_BY(mu_) = false;    // nothing is written any more
+  bool closed_ TD_GUARDED_BY(mu_) = false;    // nothing is taken or written any more
   Status status_ TD_GUARDED_BY(mu_);          // of the last write
   Time again_ TD_GUARDED_BY(mu_);             // when there is something to do without new entries
   uint64_t appended_ TD_GUARDED_BY(mu_) = 0;  // numbers
   uint64_t written_ TD_GUARDED_BY(mu_) = 0;
   std::vector<LogEntry> entries_ TD_GUARDED_BY(mu_);
+  uint64_t waiting_bytes_ TD_GUARDED_BY(mu_) = 0;  // of values that are not written
   std::vector<Waiting> waiting_ TD_GUARDED_BY(mu_);
   // The turn's own:
   std::vector<LogEntry> batch_;  // being written

@@ -52,8 +52,11 @@ class Records {
   Status Finish(uint32_t expected) {
     TD_ASSIGN_OR_RETURN(const uint32_t sum, file_.Finish());
     if (sum == expected) return OkStatus();
-    return DataLoss("%s: CRC32C of the values is %08x, the checkpoint's record says %08x", path_,
-                    sum, expected);
+    return DataLoss(
+        "%s: CRC32C of the values is %08x, the checkpoint's record says %08x [TD2111]; "
+        "hint: restore a copy of the folder, or move it away to start without this "
+        "checkpoint",
+        path_, sum, expected);
   }
 
  private:

@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -238,10 +240,23 @@ void TellLauncher(PserverOptions& options) {
   };
 }
 
-int Fail(const Status& status) {
+int Fail(const Status& status, std::optional<ExitCode> code = std::nullopt) {
   std::fputs(ErrorText("tandem-pserver", status).c_str(), stderr);
-  return ExitCodeOf(status);
+  return code ? *code : ExitCodeOf(status);
 }
+
+// Why the process is to end: told to (OK), or what failed. Only the first reason counts.
+class EndRequest {
+ public:
+  void Ask(const Status& why) {
+    std::call_once(once_, [&] { why_.set_value(why); });
+  }
+  Status Wait() { return why_.get_future().get(); }
+
+ private:
+  std::once_flag once_;
+  std::promise<Status> why_;
+};
 
 // At each start: whoever allowed it may have forgotten.
 void WarnOfExposure(const PserverOptions& options, const HttpServer* page) {
@@ -281,18 +296,20 @@ void PrintEnd(const ShardInfo& info, int index, Metrics& metrics) {
   std::fflush(stdout);
 }
 
-int Serve(const PserverOptions& options) {
+int Serve(PserverOptions options) {
   BlockStopSignals();
   signal(SIGPIPE, SIG_IGN);
-  std::promise<void> asked;  // to stop
-  const StopRequests requests([&asked](int) { asked.set_value(); }, EndBySignal);
+  EndRequest end;
+  const StopRequests requests([&end](int) { end.Ask(OkStatus()); }, EndBySignal);
+  options.on_failure = [&end](const Status& why) { end.Ask(why); };
 
   Metrics metrics;
   StatusOr<std::unique_ptr<Pserver>> pserver = Pserver::Start(options, metrics);
   if (!pserver.ok()) return Fail(pserver.status());
   auto page = ServeStatus(
       FLAGS_admin_listen, FLAGS_insecure_allow_network,
-      [&] { return StatusOf((*pserver)->Info(), options.index); }, metrics);
+      [&] { return StatusOf((*pserver)->Info(), options.index, (*pserver)->StorageStatus()); },
+      metrics);
   if (!page.ok()) return Fail(Annotate(page.status(), "--admin_listen"));
   WarnOfExposure(options, page->get());
   if (*page != nullptr) {
@@ -311,7 +328,10 @@ int Serve(const PserverOptions& options) {
   std::fflush(stdout);
   if (const std::string fifo = LauncherFifo(); !fifo.empty()) TellHere(fifo, NameOf(options));
 
-  asked.get_future().wait();
+  if (const Status failed = end.Wait(); !failed.ok()) {
+    (*pserver)->GiveUp(SteadyNow() + std::chrono::seconds(1));
+    return Fail(failed, kExitStorage);
+  }
   if (options.table_memory_bytes != 0) PrintTables((*pserver)->Info());
   const Status drained = (*pserver)->Drain(SteadyNow() + std::chrono::seconds(5));
   PrintEnd((*pserver)->Info(), options.index, metrics);

@@ -31,11 +31,16 @@ Status NumberFile::Note(uint64_t number) {
   const Record record = Encode(number);
   MutexLock lock(mu_);
   if (!file_.valid()) file_ = Fd(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
-  if (file_.valid() &&
-      pwrite(file_.get(), record.data(), record.size(), 0) == static_cast<ssize_t>(record.size())) {
-    return OkStatus();
+  const ssize_t n =
+      file_.valid() ? pwrite(file_.get(), record.data(), record.size(), 0) : ssize_t{-1};
+  if (n == static_cast<ssize_t>(record.size())) return OkStatus();
+  const int error = n < 0 ? errno : ENOSPC;
+  const std::string text = absl::StrFormat("cannot write %s: %s", path_, ErrnoText(error));
+  if (error == ENOSPC || error == EDQUOT) {
+    return ResourceExhausted("%s [TD2107]; hint: make room there", text);
   }
-  return Unavailable("writing %s: %s", path_, ErrnoText(errno));
+  return Unavailable("%s [TD2110]; hint: start the server again, which reads what the folder holds",
+                     text);
 }
 
 StatusOr<uint64_t> NumberFile::Read() const {

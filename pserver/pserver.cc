@@ -206,8 +206,9 @@ Status Pserver::Impl::OpenStores(const PserverOptions& options) {
                            options.durability == Durability::kLogged ? "logged" : "replayable");
   }
   if (options.table_memory_bytes != 0) {
-    TD_ASSIGN_OR_RETURN(cold, ColdStore::Open({options.cold_dir + "/cold-rows-" + index,
-                                               options.table_memory_bytes}));
+    ColdStoreOptions made{options.cold_dir + "/cold-rows-" + index, options.table_memory_bytes};
+    made.on_failure = options.on_failure;
+    TD_ASSIGN_OR_RETURN(cold, ColdStore::Open(made));
   }
   return OkStatus();
 }
@@ -232,8 +233,16 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
   made.logged = options.durability != Durability::kNone;
   made.shard.replayable = options.durability == Durability::kReplayable;
   made.shard.keep_bytes_max = options.keep_bytes_max;
-  made.log = {options.wal_sync, options.wal_sync_interval, options.log_bytes_max, nullptr,
-              [this] { log_driver->Poke(); }};
+  made.log.sync = options.wal_sync;
+  made.log.sync_interval = options.wal_sync_interval;
+  made.log.bytes_max = options.log_bytes_max;
+  made.log.on_work = [this] { log_driver->Poke(); };
+  made.log.on_end = options.on_failure;
+  if (storage != nullptr) {
+    made.shard.found =
+        absl::StrFormat("its data folder %s/shard-%d had no checkpoint when it began",
+                        options.data_dir, options.index);
+  }
   made.aside = [this](const std::function<void()>& work) { Aside(work); };
   made.pace = &pace;
   made.later = [this](std::function<void()> work) { return saver->Post(std::move(work)); };
@@ -297,10 +306,17 @@ Pserver::~Pserver() {
 
 const Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
 ShardInfo Pserver::Info() const { return impl_->durable->shard().Info(); }
+Status Pserver::StorageStatus() const { return impl_->durable->StorageStatus(); }
 uint64_t Pserver::restored_version() const { return impl_->restored_version; }
 
 StatusOr<std::pair<uint64_t, size_t>> Pserver::SaveCheckpoint() {
   return impl_->durable->Save(false, 0, WritePace::kAnswer);
+}
+
+void Pserver::GiveUp(Time deadline) {
+  impl_->server->SetServing(false);
+  impl_->End();
+  impl_->server->Stop(deadline);
 }
 
 Status Pserver::Drain(Time deadline) {

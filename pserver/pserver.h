@@ -2,6 +2,7 @@
 // runs, and what tests run several of in one process. No gRPC in this header.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -58,7 +59,10 @@ struct PserverOptions {
   // Where dense slices lie and are updated: "cpu", "cuda", "cuda:1". Rows of tables are in host
   // memory, whatever this is.
   std::string place = "cpu";
-  bool lanes = true;               // shared memory for clients on this host
+  bool lanes = true;  // shared memory for clients on this host
+  // The store failed, so that nothing more is acknowledged. To be ended (Pserver::GiveUp): its
+  // successor reads what the folder holds. On any thread, perhaps more than once; must not block.
+  std::function<void(const Status&)> on_failure;
   ShardBug bug = ShardBug::kNone;  // for tests
 };
 
@@ -74,6 +78,8 @@ class Pserver {
   const Endpoint& endpoint() const;
   // What the server holds and who has called it.
   ShardInfo Info() const;
+  // OK, or why it takes no pushes, or (without a log) wrote no checkpoint.
+  Status StorageStatus() const;
   // The version that was restored at start; 0 when none.
   uint64_t restored_version() const;
 
@@ -82,6 +88,9 @@ class Pserver {
   // Not serving any more; saves a checkpoint when there is a data folder and something to save;
   // answers those who wait with UNAVAILABLE; ends calls in progress until `deadline`.
   Status Drain(Time deadline);
+  // After PserverOptions::on_failure: answers those who wait, with the failure where it concerns
+  // them; ends calls in progress until `deadline`.
+  void GiveUp(Time deadline);
 
  private:
   explicit Pserver(Metrics& metrics);

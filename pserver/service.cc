@@ -213,7 +213,8 @@ class PserverService final : public Base {
   }
   ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
                                  HoldPushesReply* reply) override {
-    return Work(context, PserverCall::kHoldPushes,
+    // With the map, of which others hear then.
+    return Move(context, PserverCall::kHoldPushes,
                 [this, request, reply] { return tandem::HoldPushes(*request, durable_, reply); });
   }
   ServerUnaryReactor* TakeCut(CallbackServerContext* context, const TakeCutRequest* request,

@@ -14,6 +14,12 @@ const std::vector<double> kWaitBounds = {1e-4, 1e-3, 1e-2, 0.1, 1, 10, 60};
 const std::vector<double> kStalenessBounds = {0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 1024};
 const std::vector<double> kUpdateBounds = {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1};
 
+uint64_t ValueBytes(const PushHead& head) {
+  uint64_t bytes = 0;
+  for (const PushHead::Slice& s : head.slices) bytes += s.desc.bytes();
+  return bytes;
+}
+
 }  // namespace
 
 Shard::Counters::Counters(Metrics& m)
@@ -52,6 +58,7 @@ Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device
       device_(device),
       metrics_(metrics),
       counters_(metrics),
+      job_(options_.job),
       trainers_(clock, metrics),
       init_calls_(trainers_),
       pull_calls_(trainers_),
@@ -102,6 +109,8 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   }
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
+  // A trainer that configures is going to push.
+  if (options_.log != nullptr) TD_RETURN_IF_ERROR(options_.log->Ready(0));
   TD_RETURN_IF_ERROR(AgreeOnSettings(caller, settings));
   if (params_ == nullptr) {
     TD_RETURN_IF_ERROR(SetUp(config));
@@ -153,17 +162,25 @@ StatusOr<std::unique_ptr<ShardParams>> Shard::MakeParams(const ShardConfig& conf
 Status Shard::SetUp(const ShardConfig& config) {
   TD_ASSIGN_OR_RETURN(params_, MakeParams(config));
   table_metrics_.emplace(metrics_, params_->tables());
-  config_ = config;
+  SetConfig(config);
   moves_.placed = config.slices;
   trainers_.Begin(config.trainers);
   return OkStatus();
 }
 
+void Shard::SetConfig(const ShardConfig& config) {
+  config_ = config;
+  MutexLock lock(job_mu_);
+  job_ = config.job;
+}
+
 Status Shard::CheckCaller(const Caller& caller) {
   TD_RETURN_IF_ERROR(broken_);
   if (params_ == nullptr) {
-    return FailedPrecondition(
-        "this server is not configured; it may have been restarted without a checkpoint [TD4005]");
+    return FailedPrecondition("this server is not configured; %s [TD4005]",
+                              options_.found.empty()
+                                  ? "it may have been restarted without a checkpoint"
+                                  : options_.found);
   }
   TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
   if (caller.trainer < 0 || caller.trainer >= config_.trainers) {
@@ -261,7 +278,9 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
   if (!replaying_ && !past) TD_RETURN_IF_ERROR(CheckGeneration(head));
   if (!replaying_) TD_RETURN_IF_ERROR(CheckHeld(head));
   if (!replaying_) TD_RETURN_IF_ERROR(CheckHold(head));
-  if (options_.log != nullptr && !replaying_) TD_RETURN_IF_ERROR(options_.log->Ready());
+  if (options_.log != nullptr && !replaying_) {
+    TD_RETURN_IF_ERROR(options_.log->Ready(options_.replayable ? 0 : ValueBytes(head)));
+  }
   if (t.completed) {
     return FailedPrecondition("trainer %d pushes after it completed", head.caller.trainer);
   }
@@ -364,9 +383,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   ++t.pushes;
   counters_.pushes.Add(1);
   counters_.staleness.Observe(static_cast<double>(version_ - std::min(version_, t.pulled)));
-  for (const PushHead::Slice& s : head.slices) {
-    counters_.push_bytes.Add(static_cast<double>(s.desc.bytes()));
-  }
+  counters_.push_bytes.Add(static_cast<double>(ValueBytes(head)));
   if (config_.mode == ShardMode::kSync) {
     if (!step_rate_) step_rate_ = {head.caller.trainer, head.learning_rate};
     params_->Gather(head, ticket);

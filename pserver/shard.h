@@ -64,8 +64,11 @@ class Shard {
     // Null: what comes after a checkpoint is lost with the process. Else every change is noted
     // there, and nobody is told of it before it is written. Must outlive the shard.
     UpdateLog* log = nullptr;
-    // With a log: keeps the first values, from which it counts. Called with the lock held, once.
+    // With a log: keeps the first values, from which it counts. May take its time: the shard has
+    // its first values once this returned OK, and answers others meanwhile.
     std::function<Status(const ShardImage&)> keep_first;
+    // How a server that is not configured began: "its data folder x was empty when it began".
+    std::string found;
     // The log has of pushes their order alone, and whoever sent them keeps the values until a
     // checkpoint holds them.
     bool replayable = false;
@@ -94,7 +97,7 @@ class Shard {
                                       const Agreement& settings = {});
 
   // First values, from trainer 0; true once every slice and table has its values. Does nothing when
-  // the shard is initialised already. All or nothing.
+  // the shard is initialised already. All or nothing. UNAVAILABLE while keep_first is at work.
   StatusOr<bool> InitParams(const Caller& caller, uint64_t version,
                             const std::vector<SliceValues>& params,
                             const std::vector<SlotValues>& slots,
@@ -179,7 +182,7 @@ class Shard {
   void HasCut(uint64_t cut);  // on its disk: newer ones have higher numbers
 
   ShardInfo Info() const;
-  std::string Job() const;  // as configured, else as the options say, else ""
+  std::string Job() const;  // as configured, else as the options say, else ""; waits for nothing
 
   // The state between two updates. Others go on meanwhile: they wait for one slice, or for some
   // buckets of rows, at a time. FAILED_PRECONDITION unless initialised; ABORTED when Restore comes
@@ -253,7 +256,9 @@ class Shard {
 
   void Run(Ready ready);
   void Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values) TD_REQUIRES(mu_);
-  bool initialised() const TD_REQUIRES(mu_) { return params_ != nullptr && params_->whole(); }
+  bool initialised() const TD_REQUIRES(mu_) {
+    return params_ != nullptr && params_->whole() && keeping_ == 0;
+  }
 
   // shard.cc
   Status CheckCaller(const Caller& caller) TD_REQUIRES(mu_);  // and notes that it lives
@@ -261,6 +266,7 @@ class Shard {
   Status CheckOptions(const ShardConfig& config) const;
   StatusOr<std::unique_ptr<ShardParams>> MakeParams(const ShardConfig& config) const;
   Status SetUp(const ShardConfig& config) TD_REQUIRES(mu_);
+  void SetConfig(const ShardConfig& config) TD_REQUIRES(mu_);
   void Adopt(const Caller& caller) TD_REQUIRES(mu_);
   StatusOr<bool> CheckPush(const PushHead& head) TD_REQUIRES(mu_);  // true: taken before
   Status CheckStep(const PushHead& head) TD_REQUIRES(mu_);
@@ -279,6 +285,9 @@ class Shard {
   void Break(const Status& status, Ready& ready) TD_REQUIRES(mu_);
 
   // shard_values.cc
+  // The first values are there: has them kept, which is cut `keeping_`. Then whoever waits for them
+  // gets them. When they cannot be kept those of `before` alone are there.
+  Status KeepFirst(Cut cut, const std::vector<bool>& before);
   Status AddRows(const PullRows& rows, bool previous, PullResult& result) TD_REQUIRES(mu_);
 
   // shard_treatment.cc
@@ -402,10 +411,13 @@ class Shard {
   Counters counters_;
   DeltaBase base_;  // has a lock of its own: Kept may come from keep_first
 
+  mutable Mutex job_mu_;                    // held for a moment, also while mu_ is
+  std::string job_ TD_GUARDED_BY(job_mu_);  // Job
   mutable Mutex mu_;
   Status broken_ TD_GUARDED_BY(mu_);  // not OK: an update failed half-way, or Shutdown
   ShardConfig config_ TD_GUARDED_BY(mu_);
   AgreedSettings agreed_ TD_GUARDED_BY(mu_);
+  uint64_t keeping_ TD_GUARDED_BY(mu_) = 0;  // the cut that keep_first writes; 0: none
   bool restored_ TD_GUARDED_BY(mu_) = false;
   bool may_treat_otherwise_ TD_GUARDED_BY(mu_) = false;     // restored, and nobody configured since
   std::unique_ptr<ShardParams> params_ TD_GUARDED_BY(mu_);  // null: not configured

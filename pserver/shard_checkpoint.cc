@@ -11,6 +11,9 @@ namespace {
 // Copied with the lock held, about; then others have their turn.
 constexpr size_t kPieceBytes = 1 << 20;
 constexpr Duration kPause = std::chrono::microseconds(50);
+// After a piece that took longer, a slice of many megabytes: on a busy machine a thread that waits
+// needs as long to wake up.
+constexpr Duration kPauseMax = std::chrono::milliseconds(4);
 
 }  // namespace
 
@@ -61,9 +64,11 @@ StatusOr<ShardImage> Shard::FinishCut(Cut& cut) {
   MutexLock lock(mu_);
   CondVar turn;  // of others, who need some time to take the lock
   while (true) {
+    const Time begin = SteadyNow();
     TD_ASSIGN_OR_RETURN(const bool whole, CopySome(cut));
     if (whole) break;
-    (void)turn.WaitUntil(mu_, SteadyNow() + kPause);
+    const Time now = SteadyNow();
+    (void)turn.WaitUntil(mu_, now + std::clamp<Duration>((now - begin) / 8, kPause, kPauseMax));
   }
   cutting_ = false;
   TD_RETURN_IF_ERROR(params_->TakeCut(cut.image));
@@ -113,8 +118,8 @@ StatusOr<ShardImage> Shard::Image(bool delta) {
 }
 
 std::string Shard::Job() const {
-  MutexLock lock(mu_);
-  return params_ != nullptr ? config_.job : options_.job;
+  MutexLock lock(job_mu_);
+  return job_;
 }
 
 ShardInfo Shard::Info() const {

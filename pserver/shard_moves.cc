@@ -35,7 +35,7 @@ Status Shard::CheckMovable(const std::string& job) const {
         "nothing moves from or to a server with durability replayable: trainers keep pushes for "
         "the server that took them; hint: --durability=logged");
   }
-  return options_.log == nullptr ? OkStatus() : options_.log->Ready();
+  return options_.log == nullptr ? OkStatus() : options_.log->Ready(0);
 }
 
 void Shard::NoteMove(LogEntry::Kind kind, MoveRecord record) {
@@ -206,8 +206,9 @@ Status Shard::Offer(const std::string& job, const BucketParcel& parcel) {
   }
   if (parcel.moves.empty()) return InvalidArgument("no buckets");
   for (const BucketMove& m : parcel.moves) {
-    if (m.bucket < 0 || m.bucket >= kBucketsMax || m.server != options_.index) {
-      return InvalidArgument("bucket %d for pserver %d", m.bucket, m.server);
+    if (m.bucket < 0 || m.bucket >= kBucketsMax || m.server != options_.index ||
+        m.epoch > kEpochMax) {
+      return InvalidArgument("bucket %d for pserver %d by move %d", m.bucket, m.server, m.epoch);
     }
   }
   const bool begins = params_ == nullptr && !parcel.config.job.empty();

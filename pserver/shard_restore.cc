@@ -88,7 +88,8 @@ Status Shard::Replace(const ShardImage& head, std::unique_ptr<ShardParams> param
     cutting_ = false;
     ++cuts_;
     has_previous_ = head.has_previous;
-    config_ = head.config;
+    SetConfig(head.config);
+    keeping_ = 0;
     version_ = head.version;
     log_number_ = std::max(LastNumber(), head.log_number);
     kept_number_ = head.log_number;

@@ -62,7 +62,7 @@ Status Shard::TakeStep(const BucketParcel& parcel, bool idle) {
 // Moves that came to nothing get an epoch of their own, so that their targets hear of it.
 void Shard::TakeBack() {
   if (moves_.begun.empty() || options_.bug == ShardBug::kNeverTakesBack) return;
-  if (options_.log != nullptr && !options_.log->Ready().ok()) return;  // later
+  if (options_.log != nullptr && !options_.log->Ready(0).ok()) return;  // later
   BucketMap back = moves_.TakeBack(options_.index);
   if (back.moves().empty()) return;
   NoteMove(LogEntry::Kind::kMoveLearned, {{}, {}, std::move(back)});

@@ -11,7 +11,8 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
                                  const std::vector<SlotValues>& slots,
                                  const std::vector<RowValues>& rows) {
   Ready ready;
-  bool whole = false;
+  Cut cut;
+  std::vector<bool> before;
   {
     MutexLock lock(mu_);
     TD_RETURN_IF_ERROR(CheckCaller(caller));
@@ -19,22 +20,46 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
       return FailedPrecondition("trainer %d: first values come from trainer 0", caller.trainer);
     }
     if (initialised()) return true;
-    const std::vector<bool> before = params_->which_given();
+    if (keeping_ != 0) {
+      return Unavailable(
+          "the first values came before and are being written to the data folder [TD4017]; hint: "
+          "try again when that is done");
+    }
+    before = params_->which_given();
     TD_RETURN_IF_ERROR(params_->Init(version, params, slots, rows));
     version_ = version;
-    whole = initialised();
-    if (whole) Settle();
-    if (whole && options_.keep_first) {
-      TD_ASSIGN_OR_RETURN(const ShardImage image, MakeImage(false));
-      if (const Status kept = options_.keep_first(image); !kept.ok()) {
-        params_->SetGiven(before);  // as if this message had not come: it may come again
-        return Annotate(kept, "the first values could not be kept");
-      }
+    if (!initialised()) return false;
+    Settle();
+    if (options_.keep_first) {
+      TD_ASSIGN_OR_RETURN(cut, BeginCut(false));
+      keeping_ = cut.number;
+    } else {
+      WakeWaiters(ready);
     }
-    if (whole) WakeWaiters(ready);
+  }
+  if (options_.keep_first) TD_RETURN_IF_ERROR(KeepFirst(std::move(cut), before));
+  Run(std::move(ready));
+  return true;
+}
+
+Status Shard::KeepFirst(Cut cut, const std::vector<bool>& before) {
+  const uint64_t number = cut.number;
+  const StatusOr<ShardImage> image = CopyOf(std::move(cut))();
+  const Status kept = image.ok() ? options_.keep_first(*image) : image.status();
+  Ready ready;
+  {
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(broken_);
+    if (keeping_ != number) return Aborted("the server was restored while the first values came");
+    keeping_ = 0;
+    if (!kept.ok()) {
+      params_->SetGiven(before);  // as if this message had not come: it may come again
+      return Annotate(kept, "the first values could not be kept");
+    }
+    WakeWaiters(ready);
   }
   Run(std::move(ready));
-  return whole;
+  return OkStatus();
 }
 
 StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(

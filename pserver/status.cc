@@ -60,12 +60,16 @@ StatusTable Tables(const ShardInfo& info) {
 
 }  // namespace
 
-StatusDocument StatusOf(const ShardInfo& info, int index) {
+StatusDocument StatusOf(const ShardInfo& info, int index, const Status& storage) {
   StatusDocument document;
-  document.ready = info.initialised;
+  document.ready = info.initialised && storage.ok();
+  const auto say_storage = [&] {
+    if (!storage.ok()) document.facts.emplace_back("storage", ToString(storage));
+  };
   if (!info.configured) {
     document.title = absl::StrFormat("tandem-pserver %d", index);
     document.facts = {{"state", "waiting for the first trainer"}};
+    say_storage();
     return document;
   }
   document.title = absl::StrFormat("tandem-pserver %d of job %s", index, info.config.job);
@@ -80,6 +84,7 @@ StatusDocument StatusOf(const ShardInfo& info, int index) {
       {"slices", std::to_string(info.config.slices.size())},
       {"parameters", std::to_string(elements)},
   };
+  say_storage();
   if (info.config.mode == ShardMode::kSync && info.config.trainers > 1) {
     document.facts.emplace_back("slowest", Slowest(info));
   }

@@ -6,7 +6,8 @@
 
 namespace tandem {
 
-// Ready once the shard has its first values.
-StatusDocument StatusOf(const ShardInfo& info, int index);
+// Ready once the shard has its first values, as long as `storage` is OK: else it says why no pushes
+// are taken, or no checkpoints written.
+StatusDocument StatusOf(const ShardInfo& info, int index, const Status& storage = {});
 
 }  // namespace tandem

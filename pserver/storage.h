@@ -43,6 +43,9 @@ class Storage {
   // Adds entries in one write; gives their bytes. Once it returned they survive the death of the
   // process, and with `sync` that of the machine. RESOURCE_EXHAUSTED as above.
   virtual StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) = 0;
+  // RESOURCE_EXHAUSTED naming folder, free and needed bytes when entries of `bytes` could not be
+  // added. Asks for more than AppendLog does: what passed here can be added a little later.
+  virtual Status CheckRoom(uint64_t bytes) = 0;
   // So do all that were added before.
   virtual Status SyncLog() = 0;
   // Calls `take` for every entry behind number `after`, in order. DATA_LOSS when one is missing or
@@ -53,9 +56,9 @@ class Storage {
 
 // RocksDB in folder `dir` (made when missing). While another process has it open it waits
 // for 10 s, as that may be one that was killed and is still being taken apart; then UNAVAILABLE.
-// `free_bytes_min`: so much stays free on the disk in any case; RocksDB as Debian builds it aborts
-// the process on a full disk (measured), so it must never see one. `pace`: by which images are
-// written; null: as fast as it goes.
+// `free_bytes_min`: CheckRoom leaves so much free, and what is written half of it; RocksDB's own
+// needs come on top (store_room.h). With less than kStoreBytesMin free: RESOURCE_EXHAUSTED. `pace`:
+// by which images are written; null: as fast as it goes.
 StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
                                                       WritePace* pace = nullptr,
                                                       uint64_t free_bytes_min = 64 << 20);

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
@@ -17,6 +18,7 @@
 
 #include "absl/strings/numbers.h"
 #include "common/base/check.h"
+#include "common/base/fd.h"
 #include "common/base/files.h"
 #include "common/base/mutex.h"
 #include "proto/pserver.pb.h"
@@ -25,27 +27,28 @@
 #include "pserver/image_delta.h"
 #include "pserver/image_values.h"
 #include "pserver/log_record.h"
-#include "pserver/move_convert.h"
 #include "pserver/number_file.h"
-#include "pserver/proto_convert.h"
 #include "pserver/storage.h"
+#include "pserver/store_meta.h"
+#include "pserver/store_room.h"
 
 namespace tandem {
 namespace {
 
-constexpr uint32_t kFormat = 2;
-constexpr uint32_t kFormatMoved = 3;  // with what is known of buckets that moved
 constexpr const char* kMetaKey = "meta";
-constexpr std::string_view kValues = "values-";  // and a number: a file
 
+// `what`: "cannot read the log of DIR".
 Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
   const std::string text = what + ": " + status.ToString();
   if (status.IsCorruption()) {
     return DataLoss("%s; move the folder away to start without this checkpoint [TD4010]", text);
   }
-  if (status.IsNoSpace()) return ResourceExhausted("%s", text);
-  return Unavailable("%s", text);
+  if (status.IsNoSpace()) {
+    return ResourceExhausted("%s [TD2107]; hint: make room there", text);
+  }
+  return Unavailable("%s [TD2110]; hint: start the server again, which reads what the folder holds",
+                     text);
 }
 
 std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
@@ -53,20 +56,6 @@ constexpr const char* kLogBegin = "log/";
 constexpr const char* kLogEnd = "log0";  // '0' follows '/'
 std::string CutKey(uint64_t cut) { return absl::StrFormat("cut/%016x", cut); }
 constexpr std::string_view kCutBegin = "cut/";  // and a ShardMeta behind each
-
-ShardMeta MakeMeta(const ShardImage& image) {
-  ShardMeta meta;
-  meta.set_format(kFormat);
-  ToProto(image.config, meta.mutable_config());
-  meta.set_version(image.version);
-  meta.set_log_number(image.log_number);
-  for (const PushMark& m : image.marks) ToProto(m, meta.add_mark());
-  if (image.moves != nullptr) {
-    meta.set_format(kFormatMoved);
-    ToProto(*image.moves, meta.mutable_moves());
-  }
-  return meta;
-}
 
 class RocksdbStorage final : public Storage {
  public:
@@ -77,27 +66,22 @@ class RocksdbStorage final : public Storage {
         synced_(dir_ + "/TANDEM_LOG_SYNCED") {}
 
   Status Open() {
-    std::error_code error;
-    std::filesystem::create_directories(dir_, error);
-    if (error) return FileError("data folder " + dir_, "cannot be made", error.value());
-    TD_RETURN_IF_ERROR(CheckSpace(0));
+    TD_RETURN_IF_ERROR(MakeFolders("data folder " + dir_, dir_));
+    TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin));
     TD_RETURN_IF_ERROR(AwaitFolder("checkpoint store", dir_, "--data_dir"));
-    rocksdb::Options options;
-    options.create_if_missing = true;
-    // The default mode drops everything after a damaged record without a word; this one refuses,
-    // except where the last record was being written.
-    options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-    options.paranoid_checks = true;
-    options.max_total_wal_size = 64 << 20;
-    options.keep_log_file_num = 2;
-    options.compression = rocksdb::kNoCompression;  // gradients do not become smaller
-    options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+    TD_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes("data folder", dir_));
+    TD_ASSIGN_OR_RETURN(const uint64_t log_bytes, SyncLogFiles());
+    const bool tight = free < log_bytes + kStoreBytesMin;
     rocksdb::DB* db = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(options, dir_, &db);
+    const rocksdb::Status status =
+        rocksdb::DB::Open(tight ? TightStoreOptions(log_bytes) : StoreOptions(), dir_, &db);
     db_.reset(db);
+    TD_RETURN_IF_ERROR(FromRocksdb(status, "cannot open checkpoint store " + dir_));
+    const Status room = CheckRoom(0);
+    LOG_IF(WARNING, !room.ok()) << "no pushes are taken before there is room: " << room.message();
     MutexLock lock(mu_);
     EachFile([this](uint64_t number) TD_NO_ANALYSIS { last_file_ = std::max(last_file_, number); });
-    return FromRocksdb(status, "checkpoint store " + dir_);
+    return OkStatus();
   }
 
   StatusOr<size_t> Write(const ShardImage& image) override {
@@ -108,7 +92,7 @@ class RocksdbStorage final : public Storage {
     if (image.base) {
       TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(image));
     }
-    meta.set_values_file(std::string(kValues) + std::to_string(++last_file_));
+    meta.set_values_file(ValuesName(++last_file_));
     if (Status status = WriteValues(ValuesPath(meta), image, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, "writing checkpoint to " + dir_);
@@ -119,9 +103,11 @@ class RocksdbStorage final : public Storage {
     (void)batch.Put(kMetaKey, meta.SerializeAsString());
     rocksdb::WriteOptions sync;
     sync.sync = true;
-    TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "writing checkpoint to " + dir_));
+    TD_RETURN_IF_ERROR(
+        FromRocksdb(db_->Write(sync, &batch), "cannot write the checkpoint's record to " + dir_));
     TD_RETURN_IF_ERROR(WriteAcknowledged(image.version));
     RemoveValuesBut(meta);
+    DropOldLog(image.log_number);
     return bytes;
   }
 
@@ -136,13 +122,8 @@ class RocksdbStorage final : public Storage {
       return DataLoss("%s: checkpoint of version %d was acknowledged, but there is none [TD4010]",
                       dir_, *acknowledged);
     }
-    TD_RETURN_IF_ERROR(FromRocksdb(got, "reading checkpoint of " + dir_));
-    ShardMeta meta;
-    if (!meta.ParseFromString(text)) return DataLoss("%s: record meta is damaged", dir_);
-    if (meta.format() != kFormat && meta.format() != kFormatMoved) {
-      return FailedPrecondition("%s: checkpoint format %d; this program reads formats %d and %d",
-                                dir_, meta.format(), kFormat, kFormatMoved);
-    }
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
+    TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": record meta", text));
     // Gap check: what was acknowledged must be there. Going back to an older version on purpose
     // (RestoreCheckpoint, then training on) writes the file anew, so equal is what is expected.
     if (meta.version() < *acknowledged) {
@@ -160,7 +141,7 @@ class RocksdbStorage final : public Storage {
     const size_t bytes = image.bytes();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
     ShardMeta meta = MakeMeta(image);
-    meta.set_values_file(std::string(kValues) + std::to_string(++last_file_));
+    meta.set_values_file(ValuesName(++last_file_));
     if (Status status = WriteValues(ValuesPath(meta), image, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, absl::StrFormat("writing cut %d to %s", cut, dir_));
@@ -170,7 +151,7 @@ class RocksdbStorage final : public Storage {
     (void)batch.Put(CutKey(cut), meta.SerializeAsString());
     rocksdb::WriteOptions sync;
     sync.sync = true;
-    TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "writing a cut to " + dir_));
+    TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "cannot write a cut to " + dir_));
     std::string text;
     ShardMeta checkpoint;
     if (db_->Get({}, kMetaKey, &text).ok() && checkpoint.ParseFromString(text)) {
@@ -184,9 +165,9 @@ class RocksdbStorage final : public Storage {
     std::string text;
     const rocksdb::Status got = db_->Get({}, CutKey(cut), &text);
     if (got.IsNotFound()) return NotFound("%s: there is no cut %d", dir_, cut);
-    TD_RETURN_IF_ERROR(FromRocksdb(got, "reading a cut of " + dir_));
-    ShardMeta meta;
-    if (!meta.ParseFromString(text)) return DataLoss("%s: cut %d is damaged", dir_, cut);
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read a cut of " + dir_));
+    TD_ASSIGN_OR_RETURN(const ShardMeta meta,
+                        ParseMeta(absl::StrFormat("%s: cut %d", dir_, cut), text));
     return ReadImage(meta, taker);
   }
 
@@ -216,18 +197,25 @@ class RocksdbStorage final : public Storage {
                       rocksdb::SliceParts(pieces.data(), static_cast<int>(pieces.size())));
     }
     const size_t bytes = batch.GetDataSize();
-    TD_RETURN_IF_ERROR(CheckSpace(bytes));
+    TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, RoomFor(*db_, bytes) + free_bytes_min_ / 2));
     rocksdb::WriteOptions options;
     options.sync = sync;
-    TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(options, &batch), "writing the log of " + dir_));
+    TD_RETURN_IF_ERROR(
+        FromRocksdb(db_->Write(options, &batch), "cannot write the update log of " + dir_));
     last_entry_ = entries.back().number;
     if (sync) TD_RETURN_IF_ERROR(synced_.Note(last_entry_));
     return bytes;
   }
 
+  Status CheckRoom(uint64_t bytes) override {
+    return CheckFree("data folder", dir_, RoomFor(*db_, bytes) + free_bytes_min_);
+  }
+
   Status SyncLog() override {
     const uint64_t last = last_entry_;
-    TD_RETURN_IF_ERROR(FromRocksdb(db_->SyncWAL(), "syncing the log of " + dir_));
+    const Status synced = FromRocksdb(db_->SyncWAL(), "cannot sync the update log of " + dir_);
+    // What could not be synced may be gone, even for lack of room: nobody may try once more.
+    if (!synced.ok()) return Unavailable("%s", std::string(synced.message()));
     return last == 0 ? OkStatus() : synced_.Note(last);
   }
 
@@ -243,7 +231,7 @@ class RocksdbStorage final : public Storage {
       TD_RETURN_IF_ERROR(take(std::move(entry)));
       ++expected;
     }
-    TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "reading the log of " + dir_));
+    TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read the update log of " + dir_));
     TD_ASSIGN_OR_RETURN(const uint64_t synced, synced_.Read());
     if (expected > synced) return OkStatus();
     return DataLoss("%s: entry %d is the last one of the update log, but %d was on the disk", dir_,
@@ -253,13 +241,39 @@ class RocksdbStorage final : public Storage {
   Status ClearLog() override {
     TD_RETURN_IF_ERROR(
         FromRocksdb(db_->DeleteRange({}, db_->DefaultColumnFamily(), kLogBegin, kLogEnd),
-                    "clearing the log of " + dir_));
+                    "cannot clear the update log of " + dir_));
     return synced_.Note(0);
   }
 
  private:
+  // For a file of values, and the record that names it.
   Status CheckSpace(size_t bytes) const {
-    return CheckDiskSpace("data folder", dir_, free_bytes_min_, bytes);
+    return CheckFree("data folder", dir_, RoomFor(*db_, 0) + bytes + free_bytes_min_ / 2);
+  }
+
+  // What a process wrote before may not be on the disk yet, and stays in these files where there is
+  // no room for it elsewhere. Gives their bytes.
+  StatusOr<uint64_t> SyncLogFiles() const {
+    uint64_t bytes = 0;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_, error)) {
+      if (entry.path().extension() != ".log") continue;
+      const std::string path = entry.path();
+      const Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+      if (!file.valid() || fdatasync(file.get()) != 0) {
+        return Unavailable("cannot sync %s: %s [TD2110]; hint: does the disk work?", path,
+                           ErrnoText(errno));
+      }
+      bytes += entry.file_size(error);
+    }
+    return bytes;
+  }
+
+  void DropOldLog(uint64_t last) const {
+    const StatusOr<uint64_t> free = FreeBytes("data folder", dir_);
+    const Status dropped =
+        free.ok() ? DropDeleted(*db_, LogKey(last + 1), kLogEnd, *free) : free.status();
+    LOG_IF(WARNING, !dropped.ok()) << "the old log of " << dir_ << " stays: " << dropped.message();
   }
 
   std::string AcknowledgedPath() const { return dir_ + "/TANDEM_ACKNOWLEDGED"; }
@@ -273,7 +287,8 @@ class RocksdbStorage final : public Storage {
       return file.SyncAndClose();
     };
     const Status written = PublishFiles({{AcknowledgedPath(), write}});
-    return written.ok() ? written : Unavailable("%s", std::string(written.message()));
+    if (written.ok() || written.code() == StatusCode::kResourceExhausted) return written;
+    return Unavailable("%s", std::string(written.message()));
   }
 
   StatusOr<uint64_t> ReadAcknowledged() const {
@@ -290,11 +305,8 @@ class RocksdbStorage final : public Storage {
   void EachFile(const std::function<void(uint64_t)>& take) const {
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(dir_, ignored)) {
-      const std::string name = entry.path().filename();
-      uint64_t number = 0;
-      if (name.starts_with(kValues) && absl::SimpleAtoi(name.substr(kValues.size()), &number)) {
-        take(number);
-      }
+      const std::optional<uint64_t> number = ValuesNumber(entry.path().filename().string());
+      if (number) take(*number);
     }
   }
 
@@ -307,7 +319,7 @@ class RocksdbStorage final : public Storage {
       const std::string number = it->key().ToString().substr(kCutBegin.size());
       if (absl::SimpleHexAtoi(number, &cut)) take(cut, it->value().ToStringView());
     }
-    return FromRocksdb(it->status(), "reading the cuts of " + dir_);
+    return FromRocksdb(it->status(), "cannot read the cuts of " + dir_);
   }
 
   // Files of older checkpoints, and of those that were never whole.
@@ -321,7 +333,7 @@ class RocksdbStorage final : public Storage {
     });
     if (!known || !cuts.ok()) return;  // nobody knows what a damaged one needs
     EachFile([&](uint64_t number) {
-      const std::string other = std::string(kValues) + std::to_string(number);
+      const std::string other = ValuesName(number);
       if (!needed.contains(other)) unlink((dir_ + "/" + other).c_str());
     });
   }
@@ -329,10 +341,9 @@ class RocksdbStorage final : public Storage {
   // Of the whole checkpoint that the delta builds upon.
   StatusOr<ShardMeta> ReadBase(const ShardImage& delta) const {
     std::string text;
-    ShardMeta meta;
     const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
-    TD_RETURN_IF_ERROR(FromRocksdb(got, "reading checkpoint of " + dir_));
-    if (!meta.ParseFromString(text)) return DataLoss("%s: record meta is damaged", dir_);
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
+    TD_ASSIGN_OR_RETURN(ShardMeta meta, ParseMeta(dir_ + ": record meta", text));
     if (meta.has_base()) {
       const ShardMeta whole = meta.base();
       meta = whole;
@@ -344,7 +355,7 @@ class RocksdbStorage final : public Storage {
   }
 
   Status ReadImage(const ShardMeta& meta, ImageTaker& taker) const {
-    TD_ASSIGN_OR_RETURN(ShardImage head, ReadHead(meta));
+    TD_ASSIGN_OR_RETURN(ShardImage head, ImageOf(meta));
     head.whole = meta.version();
     return ReadValues(ValuesPath(meta), meta, std::move(head), taker);
   }
@@ -356,23 +367,6 @@ class RocksdbStorage final : public Storage {
     MergeDelta(base.image(), delta.image());
     delta.image().whole = meta.base().version();
     return GivePieces(std::move(delta.image()), taker);
-  }
-
-  static StatusOr<ShardImage> ReadHead(const ShardMeta& meta) {
-    ShardImage image;
-    TD_ASSIGN_OR_RETURN(image.config, FromProto(meta.config()));
-    TD_RETURN_IF_ERROR(CheckConfig(image.config));
-    image.version = meta.version();
-    image.log_number = meta.log_number();
-    for (const TrainerMark& m : meta.mark()) {
-      TD_ASSIGN_OR_RETURN(PushMark mark, FromProto(m));
-      image.marks.push_back(mark);
-    }
-    if (meta.format() == kFormatMoved) {
-      TD_ASSIGN_OR_RETURN(MoveState moves, FromProto(meta.moves()));
-      image.moves = std::make_shared<MoveState>(std::move(moves));
-    }
-    return image;
   }
 
   const std::string dir_;

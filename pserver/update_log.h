@@ -51,12 +51,14 @@ StatusOr<WalSync> ParseWalSync(const std::string& text);
 // Thread-safe.
 class UpdateLog {
  public:
-  // OK, or why what was noted before is not written.
+  // OK, or why what was noted before is not written. RESOURCE_EXHAUSTED: it still may be.
   using Written = std::function<void(const Status&)>;
 
   virtual ~UpdateLog() = default;
-  // Not OK when nothing new may be admitted: RESOURCE_EXHAUSTED when the disk is full.
-  virtual Status Ready() = 0;
+  // OK when a change with `bytes` of values may be made: there is room for it on the disk, and for
+  // all that waits. Else the reason: RESOURCE_EXHAUSTED for lack of room, UNAVAILABLE when the log
+  // has ended.
+  virtual Status Ready(uint64_t bytes) = 0;
   // Returns at once. In the order of the numbers.
   virtual void Append(LogEntry entry) = 0;
   // Calls `done` when everything appended before is written: at once, or on the log's own thread.

@@ -28,9 +28,11 @@ constexpr size_t kStagedBytes = kHugePage;
 Status Failed(const char* what, const std::string& path) {
   const int error = errno;
   if (error == ENOSPC || error == EDQUOT) {
-    return ResourceExhausted("%s %s: %s", what, path, ErrnoText(error));
+    return ResourceExhausted("cannot %s %s: %s [TD2107]; hint: make room there", what, path,
+                             ErrnoText(error));
   }
-  return Unavailable("%s %s: %s", what, path, ErrnoText(error));
+  return Unavailable("cannot %s %s: %s [TD2110]; hint: does the disk work?", what, path,
+                     ErrnoText(error));
 }
 
 }  // namespace
@@ -39,7 +41,7 @@ StatusOr<ValueWriter> ValueWriter::Create(const std::string& path, WritePace* pa
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
   Fd file(open(path.c_str(), kFlags | O_DIRECT, 0644));
   if (file.get() < 0 && errno == EINVAL) file = Fd(open(path.c_str(), kFlags, 0644));
-  if (file.get() < 0) return Failed("making", path);
+  if (file.get() < 0) return Failed("make", path);
   Memory staged(static_cast<std::byte*>(AllocatePages(kStagedBytes, kBlockBytes)), &std::free);
   if (staged == nullptr) return ResourceExhausted("no memory to write %s", path);
   return ValueWriter(path, std::move(file), std::move(staged), pace);
@@ -52,7 +54,7 @@ Status ValueWriter::WriteOut(size_t bytes) {
     // Larger blocks than these, or a part of one was written.
     const int flags = n < 0 && errno == EINVAL ? fcntl(file_.get(), F_GETFL) : 0;
     if ((flags & O_DIRECT) != 0 && fcntl(file_.get(), F_SETFL, flags & ~O_DIRECT) == 0) continue;
-    if (n < 0) return Failed("writing", path_);
+    if (n < 0) return Failed("write", path_);
     at += static_cast<size_t>(n);
   }
   filled_ = 0;
@@ -91,25 +93,33 @@ StatusOr<uint32_t> ValueWriter::Finish() {
   const size_t rest = (filled_ + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
   std::memset(staged_.get() + filled_, 0, rest - filled_);
   TD_RETURN_IF_ERROR(WriteOut(rest));
-  if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) return Failed("writing", path_);
-  if (fdatasync(file_.get()) != 0) return Failed("syncing", path_);
+  if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) return Failed("write", path_);
+  if (fdatasync(file_.get()) != 0) return Failed("sync", path_);
   const std::string folder = std::filesystem::path(path_).parent_path();
   const Fd entry(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (entry.get() < 0 || fsync(entry.get()) != 0) return Failed("syncing", folder);
+  if (entry.get() < 0 || fsync(entry.get()) != 0) return Failed("sync", folder);
   return sum_;
 }
 
 StatusOr<ValueReader> ValueReader::Open(const std::string& path) {
   Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0 && errno == ENOENT) return DataLoss("%s is missing", path);
+  if (file.get() < 0 && errno == ENOENT)
+    return DataLoss(
+        "%s is missing [TD2111]; hint: restore a copy of the folder, or move it away to start "
+        "without this checkpoint",
+        path);
   struct stat info {};
-  if (file.get() < 0 || fstat(file.get(), &info) != 0) return Failed("opening", path);
+  if (file.get() < 0 || fstat(file.get(), &info) != 0) return Failed("open", path);
   (void)posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   return ValueReader(path, std::move(file), static_cast<uint64_t>(info.st_size));
 }
 
 Status ValueReader::Damaged(const char* what) const {
-  return DataLoss("%s is damaged: record %d: %s", path_, records_, what);
+  return DataLoss(
+      "%s is damaged: record %d: %s [TD2111]; hint: restore a copy of the folder, or move it away "
+      "to "
+      "start without this checkpoint",
+      path_, records_, what);
 }
 
 Status ValueReader::Fill(void* to, size_t bytes) {
@@ -117,7 +127,7 @@ Status ValueReader::Fill(void* to, size_t bytes) {
   while (bytes > 0) {
     const ssize_t n = read(file_.get(), at, bytes);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Failed("reading", path_);
+    if (n < 0) return Failed("read", path_);
     if (n == 0) return Damaged("the file ends in it");
     at += n;
     bytes -= static_cast<size_t>(n);

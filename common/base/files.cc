@@ -131,6 +131,22 @@ Status PublishFiles(const std::vector<FileToWrite>& files) {
   return status;
 }
 
+Status MakeFolders(const std::string& called, const std::string& dir) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<fs::path> missing;  // from below
+  for (fs::path at = fs::absolute(dir, error).lexically_normal();
+       !at.empty() && !fs::exists(at, error) && at != at.root_path(); at = at.parent_path()) {
+    missing.push_back(at);
+  }
+  fs::create_directories(dir, error);
+  if (error) return FileError(called, "cannot be made", error.value());
+  for (auto it = missing.rbegin(); it != missing.rend(); ++it) {
+    TD_RETURN_IF_ERROR(SyncDir(it->parent_path()));
+  }
+  return OkStatus();
+}
+
 Status SyncDir(const std::string& dir) {
   const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return FileError(dir, "cannot be opened", errno);

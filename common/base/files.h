@@ -73,6 +73,10 @@ struct FileToWrite {
 // place.
 Status PublishFiles(const std::vector<FileToWrite>& files);
 
+// Makes `dir` and the folders above it that are missing; their names are on the disk then. Errors
+// name `called`.
+Status MakeFolders(const std::string& called, const std::string& dir);
+
 // Makes creations and renames in `dir` permanent.
 Status SyncDir(const std::string& dir);
 

@@ -60,9 +60,10 @@ enum ExitCode : int {
   kExitData = 65,         // bad data or model
   kExitUnavailable = 69,  // service absent, port taken
   kExitIo = 74,
-  kExitPermission = 77,   // TLS, token, file rights
+  kExitPermission = 77,  // TLS, token, file rights
   kExitConfig = 78,
-  kExitLostPeer = 200,    // a peer died: worth another try
+  kExitLostPeer = 200,  // a peer died: worth another try
+  kExitStorage = 201,   // a store failed while in use: a new process reads what it holds
 };
 int ExitCodeOf(const Status& status);
 
@@ -71,11 +72,11 @@ int ExitCodeOf(const Status& status);
 #define TANDEM_CONCAT_INNER(a, b) a##b
 #define TANDEM_CONCAT(a, b) TANDEM_CONCAT_INNER(a, b)
 
-#define TD_RETURN_IF_ERROR(expr)                       \
-  do {                                                 \
-    if (::tandem::Status td_s = (expr); !td_s.ok()) {  \
-      return td_s;                                     \
-    }                                                  \
+#define TD_RETURN_IF_ERROR(expr)                      \
+  do {                                                \
+    if (::tandem::Status td_s = (expr); !td_s.ok()) { \
+      return td_s;                                    \
+    }                                                 \
   } while (false)
 
 #define TD_ASSIGN_OR_RETURN(lhs, expr) \

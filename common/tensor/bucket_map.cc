@@ -6,7 +6,7 @@ namespace tandem {
 
 bool BucketMap::Learn(const BucketMove& move) {
   if (move.bucket < 0 || move.bucket >= kBucketsMax || move.server < 0) return false;
-  if (move.epoch <= epoch(move.bucket)) return false;
+  if (move.epoch <= epoch(move.bucket) || move.epoch > kEpochMax) return false;
   const auto index = static_cast<size_t>(move.bucket);
   if (index >= moves_.size()) moves_.resize(index + 1);
   auto& [epoch, server] = moves_[index];

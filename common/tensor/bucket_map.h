@@ -14,6 +14,10 @@
 
 namespace tandem {
 
+// A job that makes a thousand moves of a bucket each second gets there in thirty years. Beyond it
+// sums of epochs would overflow.
+inline constexpr uint64_t kEpochMax = uint64_t{1} << 40;
+
 struct BucketMove {
   int bucket = 0;
   uint64_t epoch = 0;
@@ -24,8 +28,8 @@ struct BucketMove {
 // Not thread-safe.
 class BucketMap {
  public:
-  // True when that is newer than what was known. Moves of buckets or servers that cannot be count
-  // for nothing.
+  // True when that is newer than what was known. Moves of buckets or servers that cannot be, and
+  // epochs above kEpochMax, count for nothing.
   bool Learn(const BucketMove& move);
   // The moves of `other` that were not known.
   std::vector<BucketMove> Learn(const BucketMap& other);

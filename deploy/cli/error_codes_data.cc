@@ -102,6 +102,24 @@ std::vector<ErrorCode> FileErrors() {
        "the command was run before; a folder that is used for other things",
        "another folder; or remove what is there, if nobody needs it",
        "mine/pserver is there and not of an earlier demo [TD2109]; hint: another --dir"},
+      {2110, "the checkpoint store failed",
+       "the system refused to read or write a file of a server's data folder; nothing is "
+       "acknowledged from then on, and the server ends with exit code 201",
+       "a disk that fails; too few file descriptors; a folder that was removed while in use",
+       "start the server again: it reads what the folder holds; tandemrun --max_restarts does",
+       "cannot sync the update log of data/shard-0: IO error: fdatasync: Input/output error "
+       "[TD2110]"},
+      {2111, "a server's checkpoint is damaged", "a file of values is not what was written",
+       "a disk that fails; a file that was changed or copied in part",
+       "restore a copy of the folder, or move it away to start without this checkpoint",
+       "data/shard-0/values-1 is damaged: record 12: CRC32C [TD2111]"},
+      {2112, "rows outside memory are gone",
+       "the system refused to read or write a file of the folder with rows that are not in memory; "
+       "the server ends with exit code 201",
+       "the folder was removed while in use; a disk that fails",
+       "start the server again: rows come back from its checkpoint and log",
+       "cannot read the cold rows in database/cold-rows-0: IO error: No such file or directory "
+       "[TD2112]"},
   };
 }
 

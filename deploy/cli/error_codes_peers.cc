@@ -137,6 +137,15 @@ std::vector<ErrorCode> ServerStateErrors() {
        "step N when the version is N",
        "trainer 0 pushes for step 8, this server is at step 6: was it restored from an older "
        "checkpoint? [TD4015]"},
+      {4016, "the update log is behind", "more pushes wait to be written than may",
+       "a disk that is slower than the trainers", "push more slowly, or take a faster disk",
+       "4294967000 bytes of pushes wait to be written to the update log, 1048576 more came, at "
+       "most "
+       "4294967296 may wait [TD4016]"},
+      {4017, "the first values are being written",
+       "they came before, and the server writes its first checkpoint",
+       "trainer 0 was started again meanwhile", "start it once more when that is done",
+       "the first values came before and are being written to the data folder [TD4017]"},
       {4020, "a cut that is not there, or whose number is used",
        "cuts over all servers have ascending numbers, and the servers know which there are",
        "a number of another job, or of a cut that newer ones replaced; a program that numbers cuts "

@@ -47,6 +47,9 @@ std::string Hint(const Failure& failure) {
       return "a service was absent or a port taken; is another job running?";
     case kExitLostPeer:
       return "it lost a peer: the cause may be on another host; the job is worth another try";
+    case kExitStorage:
+      return "its storage failed while in use; its words above name the folder; --max_restarts "
+             "starts it again";
     default:
       return failure.last_lines.empty()
                  ? "it wrote nothing; --dry_run shows its command and environment"

@@ -228,6 +228,11 @@ bool Supervisor::WasStopped(Child& child) const {
          phase_ == Phase::kRunning && AnyRunning(Role::kTrainer);
 }
 
+bool Supervisor::StorageFailed(Child& child) const {
+  const ExitState& exit = *child.process->Poll();
+  return child.plan->role == Role::kPserver && exit.signal == 0 && exit.code == kExitStorage;
+}
+
 void Supervisor::LetGo(std::vector<Child*>& ended) {
   if (phase_ != Phase::kRunning || !AnyRunning(Role::kTrainer)) return;
   std::erase_if(ended, [this](Child* child) {
@@ -241,7 +246,7 @@ void Supervisor::LetGo(std::vector<Child*>& ended) {
 void Supervisor::Restart(std::vector<Child*>& ended) {
   for (size_t i = 0; i < ended.size();) {
     Child* const old = ended[i];
-    const bool lost = old->process->Poll()->signal != 0 || WasStopped(*old);
+    const bool lost = old->process->Poll()->signal != 0 || WasStopped(*old) || StorageFailed(*old);
     if (!lost || !MayRestart(*old->plan)) {
       ++i;
       continue;
@@ -260,8 +265,9 @@ void Supervisor::StartAgain(Child& old, bool member) {
   const ExitState exit = *old.process->Poll();
   ++restarts_;
   Note("restarted", plan.Name(), 0, absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
-  const std::string how =
-      exit.signal == 0 ? "told to stop" : "killed by " + SignalName(exit.signal);
+  const std::string how = StorageFailed(old) ? "ended by an error of its storage"
+                          : exit.signal == 0 ? "told to stop"
+                                             : "killed by " + SignalName(exit.signal);
   std::fprintf(stderr, "%s: %s was %s; starting it again (%d of %d)\n", options_.name,
                plan.Name().c_str(), how.c_str(), restarts_, options_.max_restarts);
   Replace(old, member);

@@ -64,6 +64,8 @@ class Supervisor {
   void KillSilent(Child& child, const ProcessWait& wait);
   void CollectEnded();
   bool WasStopped(Child& child) const;
+  // A pserver that met an error of its store: its successor reads what the folder holds.
+  bool StorageFailed(Child& child) const;
   // Takes pservers out of `ended` that were drained: nobody needs them.
   void LetGo(std::vector<Child*>& ended);
   // Starts those again that died and can return, and takes them out of `ended`.

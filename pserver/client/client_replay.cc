@@ -163,8 +163,11 @@ void PsClient::Impl::Ended(const OnePush& push, const Status& status, const Push
     case StatusCode::kInvalidArgument:
     case StatusCode::kNotFound:
     case StatusCode::kFailedPrecondition:
-    case StatusCode::kResourceExhausted:
       if (push.pull == nullptr) kept->Drop(server, push.part.sequence);
+      break;
+    // Refused, or taken and not written.
+    case StatusCode::kResourceExhausted:
+      kept->Doubtful(server, push.part.sequence);
       break;
     default:
       break;

@@ -78,11 +78,30 @@ void KeptPushes::Remove(size_t server, uint64_t sequence) {
 
 void KeptPushes::Answered(size_t server, uint64_t sequence, uint64_t number) {
   MutexLock lock(mu_);
+  Number(server, sequence, number);
+  // If the server took those it did so before this one, which came when they had been answered.
+  std::vector<Doubt>& doubts = doubts_[server];
+  const auto before = std::stable_partition(doubts.begin(), doubts.end(),
+                                            [&](const Doubt& d) { return d.newest >= sequence; });
+  const std::vector<Doubt> known(before, doubts.end());
+  doubts.erase(before, doubts.end());
+  for (const Doubt& d : known) Number(server, d.sequence, number);
+}
+
+void KeptPushes::Number(size_t server, uint64_t sequence, uint64_t number) {
   auto& pushes = pushes_[server];
   const auto it = pushes.find(sequence);
   if (it == pushes.end()) return;
   it->second->number = std::min(it->second->number, number);
   if (it->second->number <= checkpointed_[server]) Remove(server, sequence);
+}
+
+void KeptPushes::Doubtful(size_t server, uint64_t sequence) {
+  MutexLock lock(mu_);
+  const auto& pushes = pushes_[server];
+  if (pushes.contains(sequence)) {
+    doubts_[server].push_back({sequence, pushes.rbegin()->first});
+  }
 }
 
 void KeptPushes::Drop(size_t server, uint64_t sequence) {

@@ -45,6 +45,8 @@ class KeptPushes {
   // REQUIRES: Reserve. Dense values are copied, rows are shared; gives the part with them.
   PushPart Keep(KeptPush push);
   void Answered(size_t server, uint64_t sequence, uint64_t number);
+  // Nobody knows whether its server took it. It is kept as long as one that is sent later.
+  void Doubtful(size_t server, uint64_t sequence);
   // Its server never took it.
   void Drop(size_t server, uint64_t sequence);
   void Checkpointed(size_t server, uint64_t number);
@@ -59,12 +61,17 @@ class KeptPushes {
   using Floats = std::shared_ptr<std::vector<float>>;
   Floats Copy(const CodedSlice& slice);
   void Remove(size_t server, uint64_t sequence) TD_REQUIRES(mu_);
+  void Number(size_t server, uint64_t sequence, uint64_t number) TD_REQUIRES(mu_);
 
   const size_t bytes_max_;
   mutable Mutex mu_;
   size_t bytes_ TD_GUARDED_BY(mu_) = 0;
   std::map<uint64_t, size_t> steps_ TD_GUARDED_BY(mu_);         // pushes that are kept of each
   std::map<size_t, uint64_t> checkpointed_ TD_GUARDED_BY(mu_);  // by server
+  struct Doubt {
+    uint64_t sequence, newest;  // that was kept when the doubt came
+  };
+  std::map<size_t, std::vector<Doubt>> doubts_ TD_GUARDED_BY(mu_);  // by server
   // By server, then by sequence.
   std::map<size_t, std::map<uint64_t, std::shared_ptr<KeptPush>>> pushes_ TD_GUARDED_BY(mu_);
   // Memory that was in use before: new memory costs more than the copy.

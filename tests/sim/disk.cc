@@ -90,6 +90,11 @@ class SimDisk::Session final : public Storage {
     TD_RETURN_IF_ERROR(disk_.End(id_));
     return bytes;
   }
+  Status CheckRoom(uint64_t /*bytes*/) override {
+    if (id_ != disk_.session_) return Gone();
+    return disk_.world_.Now() < disk_.full_until_ ? ResourceExhausted("the disk is full")
+                                                  : OkStatus();
+  }
   Status SyncLog() override {
     TD_RETURN_IF_ERROR(disk_.Begin(id_, /*writes=*/false));
     if (!disk_.history_.empty()) disk_.synced_ = disk_.history_.rbegin()->first;

@@ -252,8 +252,8 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
                 [&](const auto& r, auto* out) { return ReleaseBuckets(r, shard, out); });
   }
   if (method == "HoldPushes") {
-    return plain(HoldPushesRequest(), HoldPushesReply(),
-                 [&](const auto& r, auto* out) { return HoldPushes(r, *life->durable, out); });
+    return kept(HoldPushesRequest(), HoldPushesReply(),
+                [&](const auto& r, auto* out) { return HoldPushes(r, *life->durable, out); });
   }
   if (method == "TakeCut") {
     TakeCutRequest r;

@@ -220,6 +220,18 @@ TEST_F(LauncherTest, WhoStartsIsNotTakenForOneThatHangs) {
   EXPECT_THAT(Err(), Not(HasSubstr("killing it")));
 }
 
+TEST_F(LauncherTest, PserverWhoseStorageFailedComesAgain) {
+  server_script_ = Script("server", std::string("[ -e $D/first ] || { echo > $D/first; await "
+                                                "trainer.0.pid; exit 201; }\n") +
+                                        kGoodServer);
+  trainer_script_ = Script("trainer", "echo $$ > $D/trainer.0.pid\nawait server.0.pid");
+  Launch(
+      {"--servers=1", "--workers=1", "--max_restarts=1", "--pserver_data_dir=" + dir_ + "/data"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_THAT(Err(),
+              HasSubstr("pserver 0 was ended by an error of its storage; starting it again"));
+}
+
 TEST_F(LauncherTest, PserverMustEndWithZero) {
   server_script_ = Script("server",
                           "trap 'echo lost it; exit 74' TERM\necho > $D/up\nmkfifo $D/never\n"

@@ -26,6 +26,14 @@ TEST(MoveStateTest, NoEpochIsUsedTwice) {
   EXPECT_THAT(state.MovesOf({3}, 2), ElementsAre(BucketMove{3, 10, 2})) << "heard of by others";
 }
 
+TEST(MoveStateTest, AnEpochThatWouldOverflowCountsForNothing) {
+  MoveState state;
+  EXPECT_FALSE(state.map.Learn(BucketMove{3, UINT64_MAX, 1}));
+  EXPECT_FALSE(state.map.Learn(BucketMove{3, kEpochMax + 1, 1}));
+  EXPECT_EQ(state.map.version(), 0u);
+  EXPECT_THAT(state.MovesOf({3}, 1), ElementsAre(BucketMove{3, 1, 1}));
+}
+
 TEST(MoveStateTest, AMoveIsOverOnceTheBucketIsGivenAway) {
   MoveState state;
   const std::vector<BucketMove> moves = state.MovesOf({7}, 1);

@@ -22,7 +22,7 @@ inline Buffer FloatBuffer(const std::vector<float>& values) {
 // What a shard notes; nothing is written.
 class LogInMemory final : public UpdateLog {
  public:
-  Status Ready() override { return OkStatus(); }
+  Status Ready(uint64_t /*bytes*/) override { return OkStatus(); }
   void Append(LogEntry entry) override { entries.push_back(std::move(entry)); }
   void WhenWritten(Written done) override { done(OkStatus()); }
   std::vector<LogEntry> entries;

@@ -43,6 +43,14 @@ TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
   EXPECT_THAT(Page().facts, Contains(Pair("slowest", "none")));
 }
 
+TEST_F(StatusTest, WhoCannotWriteIsNotReadyAndSaysWhy) {
+  Start(Config(1, ShardMode::kSync));
+  EXPECT_TRUE(Page().ready);
+  const StatusDocument page = StatusOf(shard_->Info(), 0, ResourceExhausted("1 byte free"));
+  EXPECT_FALSE(page.ready);
+  EXPECT_THAT(page.facts, Contains(Pair("storage", "1 byte free (RESOURCE_EXHAUSTED)")));
+}
+
 TEST_F(StatusTest, NobodyIsSlowAlone) {
   Start(Config(1, ShardMode::kSync));
   for (const auto& [name, value] : Page().facts) EXPECT_NE(name, "slowest") << value;

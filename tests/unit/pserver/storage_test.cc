@@ -6,8 +6,10 @@
 #include <iterator>
 
 #include "gmock/gmock.h"
+#include "proto/pserver.pb.h"
 #include "pserver/durable_shard.h"
 #include "pserver/number_file.h"
+#include "pserver/store_meta.h"
 #include "tests/support/when_logged.h"
 #include "tests/unit/pserver/shard_fixture.h"
 
@@ -140,10 +142,68 @@ TEST_F(StorageTest, AFolderThatStaysInUseIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("fuser " + dir_ + "/LOCK shows it"));
 }
 
-TEST_F(StorageTest, TheFreeSpaceFloorRefuses) {
-  const Status status = OpenRocksdbStorage(dir_, nullptr, uint64_t{1} << 62).status();
-  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(" needed [TD2107]; nothing was written"));
+TEST_F(StorageTest, WithLittleRoomItIsReadAndNothingIsWritten) {
+  const ShardImage image = Image(2);
+  { ASSERT_TRUE((*OpenRocksdbStorage(dir_))->Write(image).ok()); }
+  const auto storage = OpenRocksdbStorage(dir_, nullptr, uint64_t{1} << 62);
+  ASSERT_TRUE(storage.ok()) << storage.status();
+  EXPECT_TRUE(Same(**(*storage)->Read(), image));
+  const LogEntry entry{.number = 1};
+  for (const Status& status :
+       {(*storage)->CheckRoom(0), (*storage)->AppendLog({&entry, 1}, false).status(),
+        (*storage)->Write(image).status()}) {
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(" needed [TD2107]; nothing was written; hint: make room there"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(dir_));
+  }
+}
+
+TEST_F(StorageTest, WhatACheckpointDropsGivesItsRoomBack) {
+  const auto storage = *OpenRocksdbStorage(dir_);
+  const ShardImage image = Image(1);
+  ASSERT_TRUE(storage->Write(image).ok());
+  LogEntry entry;
+  entry.head = Head(Rank(0), 1, 0);
+  const int64_t elements = 1 << 20;
+  entry.head.slices = {{"w", 0, {DType::kF32, Shape{elements}}}};
+  entry.values = {FloatBuffer(std::vector<float>(static_cast<size_t>(elements), 1.0f))};
+  const auto table_bytes = [this] {
+    uint64_t bytes = 0;
+    for (const auto& file : std::filesystem::directory_iterator(dir_)) {
+      if (file.path().extension() == ".sst") bytes += file.file_size();
+    }
+    return bytes;
+  };
+  uint64_t most = 0;
+  for (uint64_t n = image.log_number + 1; n <= image.log_number + 40; ++n) {
+    entry.number = n;
+    ASSERT_TRUE(storage->AppendLog({&entry, 1}, false).ok());
+    most = std::max(most, table_bytes());
+  }
+  EXPECT_GT(most, uint64_t{64} << 20);
+  ShardImage later = image;
+  later.log_number += 40;
+  ASSERT_TRUE(storage->Write(later).ok());
+  EXPECT_LT(table_bytes(), uint64_t{32} << 20);
+  EXPECT_TRUE(Same(**storage->Read(), later));
+}
+
+TEST_F(StorageTest, ARecordNamesNoFileOutsideOfItsFolder) {
+  const std::string good = MakeMeta(Image(1)).SerializeAsString();
+  for (const char* name : {"../other/values-1", "values-1/../../x", "values-01", "values-", ""}) {
+    ShardMeta meta;
+    ASSERT_TRUE(meta.ParseFromString(good));
+    meta.set_values_file(name);
+    const Status refused = ParseMeta("cut 3", meta.SerializeAsString()).status();
+    EXPECT_EQ(refused.code(), StatusCode::kDataLoss) << name;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("expected values-NUMBER [TD2111]"));
+    ShardMeta delta;
+    ASSERT_TRUE(delta.ParseFromString(good));
+    delta.set_values_file("values-2");
+    *delta.mutable_base() = meta;
+    EXPECT_EQ(ParseMeta("cut 3", delta.SerializeAsString()).status().code(), StatusCode::kDataLoss);
+  }
 }
 
 TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {

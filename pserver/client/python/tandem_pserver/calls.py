@@ -14,7 +14,7 @@ from .placement import Placement
 
 EXCHANGE_SECONDS = 1.0
 # Of a push without a pull: the server took nothing of it.
-REFUSED = ("INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED")
+REFUSED = ("INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION")
 
 
 class Calls:
@@ -158,6 +158,8 @@ class Calls:
         push = self.kept is not None and request.DESCRIPTOR.name == "PushRequest"
         if push and error.code in REFUSED and not request.HasField("pull"):
             self.kept.drop(server, request.sequence)
+        if push and error.code == "RESOURCE_EXHAUSTED":  # refused, or taken and not written
+            self.kept.doubtful(server, request.sequence)
 
     # ---- Pulls of slices -------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ class KeptPushes:
         self.bytes = 0
         self._pushes = {}  # by server, then by sequence: request, bytes, number in the log
         self._checkpointed = {}
+        self._doubts = {}  # by server: sequence, and the newest one that was kept then
 
     def keep(self, server, request):
         size = request.ByteSize()
@@ -18,10 +19,19 @@ class KeptPushes:
         """The server never took it, or needs it no more."""
         self.bytes -= self._pushes[server].pop(sequence)[1]
 
+    def doubtful(self, server, sequence):
+        """Nobody knows whether the server took it: kept as long as one that is sent later."""
+        pushes = self._pushes.get(server, {})
+        if sequence in pushes:
+            self._doubts.setdefault(server, []).append((sequence, max(pushes)))
+
     def answered(self, server, sequence, log_number):
-        push = self._pushes.get(server, {}).get(sequence)
-        if push is not None:
-            push[2] = log_number if push[2] is None else min(push[2], log_number)
+        known = [old for old, newest in self._doubts.get(server, []) if newest < sequence]
+        self._doubts[server] = [d for d in self._doubts.get(server, []) if d[1] >= sequence]
+        for one in known + [sequence]:
+            push = self._pushes.get(server, {}).get(one)
+            if push is not None:
+                push[2] = log_number if push[2] is None else min(push[2], log_number)
         self.checkpointed(server, self._checkpointed.get(server, 0))
 
     def checkpointed(self, server, number):

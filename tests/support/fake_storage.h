@@ -1,0 +1,49 @@
+// A store in memory that fails when told to.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "pserver/storage.h"
+
+namespace tandem {
+
+// Not thread-safe.
+class FakeStorage final : public Storage {
+ public:
+  Status append_fails, sync_fails;
+  uint64_t room = std::numeric_limits<uint64_t>::max();
+  std::vector<uint64_t> written;  // numbers of entries
+  int syncs = 0;
+
+  StatusOr<size_t> Write(const ShardImage& image) override { return image.bytes(); }
+  StatusOr<bool> Read(ImageTaker& /*taker*/) override { return false; }
+  StatusOr<size_t> WriteCut(uint64_t /*cut*/, const ShardImage& image, uint64_t) override {
+    return image.bytes();
+  }
+  Status ReadCut(uint64_t cut, ImageTaker& /*taker*/) override {
+    return NotFound("there is no cut %d", cut);
+  }
+  StatusOr<std::vector<uint64_t>> Cuts() override { return std::vector<uint64_t>(); }
+  StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool /*sync*/) override {
+    TD_RETURN_IF_ERROR(append_fails);
+    for (const LogEntry& entry : entries) written.push_back(entry.number);
+    return entries.size();
+  }
+  Status CheckRoom(uint64_t bytes) override {
+    if (bytes <= room) return OkStatus();
+    return ResourceExhausted("%d bytes free, %d needed", room, bytes);
+  }
+  Status SyncLog() override {
+    ++syncs;
+    return sync_fails;
+  }
+  Status ReadLog(uint64_t /*after*/, const std::function<Status(LogEntry)>& /*take*/) override {
+    return OkStatus();
+  }
+  Status ClearLog() override { return OkStatus(); }
+};
+
+}  // namespace tandem

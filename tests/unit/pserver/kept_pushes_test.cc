@@ -1,0 +1,32 @@
+// What a client keeps of its pushes when it does not know whether a server took them.
+#include "pserver/client/kept_pushes.h"
+
+#include "gtest/gtest.h"
+
+namespace tandem {
+namespace {
+
+void Keep(KeptPushes& kept, uint64_t sequence) {
+  ASSERT_TRUE(kept.Reserve(sequence, 10));
+  (void)kept.Keep(
+      {.part = {.server = 0, .slices = {}, .bytes = 10, .sequence = sequence}, .step = sequence});
+}
+
+TEST(KeptPushesTest, ADoubtfulPushIsKeptAsLongAsALaterOne) {
+  KeptPushes kept(1000);
+  for (const uint64_t sequence : {1, 2}) Keep(kept, sequence);
+  kept.Doubtful(0, 1);
+  kept.Answered(0, 2, 7);  // which was under way when the doubt came, and may be the older one
+  kept.Checkpointed(0, 7);
+  EXPECT_EQ(kept.bytes(), 10u);
+  EXPECT_EQ(kept.Of(0)[0]->part.sequence, 1u);
+  Keep(kept, 3);
+  kept.Answered(0, 3, 9);
+  kept.Checkpointed(0, 8);
+  EXPECT_EQ(kept.bytes(), 20u);
+  kept.Checkpointed(0, 9);
+  EXPECT_EQ(kept.bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace tandem
