@@ -57,7 +57,9 @@ std::string PserverName(int index, const std::string& address) {
 }
 
 GrpcCarrier::GrpcCarrier(const PsOptions& options)
-    : options_(options), token_(JobToken(options.secret, options.job)) {}
+    : options_(options),
+      token_(JobToken(options.secret, options.job)),
+      retry_stream_(StreamKey(static_cast<uint64_t>(options.trainer), "retries")) {}
 
 StatusOr<std::unique_ptr<PsCarrier>> GrpcCarrier::Connect(const std::vector<std::string>& endpoints,
                                                           const PsOptions& options) {
@@ -224,7 +226,7 @@ void GrpcCarrier::CallByGrpc(Server& server, const char* method, EncodedMessage 
   auto call = RawCall::Start(
       PsLeases::Take(call_leases_), server.channel,
       std::string("/tandem.ParameterServer/") + method, token_, ToByteBuffer(std::move(request)),
-      deadline, options_.retries,
+      CallRetries(options_.retries, deadline, retry_stream_ + id),
       [this, id, take = std::move(take)](const Status& status, const grpc::ByteBuffer& bytes) {
         take(status, ReceivedMessage(bytes).fragments());
         EndCall(id);

@@ -7,24 +7,24 @@
 namespace tandem {
 
 RawCall::RawCall(std::shared_ptr<const void> lease, std::shared_ptr<grpc::Channel> channel,
-                 std::string method, std::string token, grpc::ByteBuffer request, Time deadline,
-                 int retries, Done done)
+                 std::string method, std::string token, grpc::ByteBuffer request,
+                 const CallRetries& retries, Done done)
     : lease_(std::move(lease)),
       channel_(std::move(channel)),
       stub_(channel_),
       method_(std::move(method)),
       token_(std::move(token)),
       request_(std::move(request)),
-      retries_(retries, deadline),
+      retries_(retries),
       done_(std::move(done)) {}
 
 std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<const void> lease,
                                         std::shared_ptr<grpc::Channel> channel, std::string method,
-                                        std::string token, grpc::ByteBuffer request, Time deadline,
-                                        int retries, Done done) {
-  auto call = std::shared_ptr<RawCall>(
-      new RawCall(std::move(lease), std::move(channel), std::move(method), std::move(token),
-                  std::move(request), deadline, retries, std::move(done)));
+                                        std::string token, grpc::ByteBuffer request,
+                                        const CallRetries& retries, Done done) {
+  auto call = std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(channel),
+                                                   std::move(method), std::move(token),
+                                                   std::move(request), retries, std::move(done)));
   call->Attempt();
   return call;
 }

@@ -24,22 +24,22 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   // Exactly once, on a gRPC thread (or on the caller's when the call cannot be made at all).
   using Done = std::function<void(Status, const grpc::ByteBuffer& reply)>;
 
-  // `method`: "/tandem.ParameterServer/Push". `deadline` covers all attempts together, of
-  // which there are 1 + `retries` at most; each waits for a server that is not there. `lease` is
+  // `method`: "/tandem.ParameterServer/Push". The deadline of `retries` covers all attempts
+  // together; each waits for a server that is not there. `lease` is
   // let go when nothing of the call is left: only then may the caller drop its channel, because the
   // last reference to a channel must not be dropped by a gRPC thread (gRPC 1.51 then joins itself
   // and frees its completion queue twice).
   static std::shared_ptr<RawCall> Start(std::shared_ptr<const void> lease,
                                         std::shared_ptr<grpc::Channel> channel, std::string method,
-                                        std::string token, grpc::ByteBuffer request, Time deadline,
-                                        int retries, Done done);
+                                        std::string token, grpc::ByteBuffer request,
+                                        const CallRetries& retries, Done done);
   // Ends it soon, with CANCELLED unless it is done already.
   void Cancel();
 
  private:
   RawCall(std::shared_ptr<const void> lease, std::shared_ptr<grpc::Channel> channel,
-          std::string method, std::string token, grpc::ByteBuffer request, Time deadline,
-          int retries, Done done);
+          std::string method, std::string token, grpc::ByteBuffer request,
+          const CallRetries& retries, Done done);
   void Attempt();
   void OnReply(const grpc::Status& status);
   Status Explain(const grpc::Status& status) const;
