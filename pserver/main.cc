@@ -1,6 +1,7 @@
 // tandem-pserver: holds slices of a job's parameters and applies gradients to them.
 #include <gflags/gflags.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "common/base/core_limit.h"
 #include "common/base/error_text.h"
 #include "common/base/float_mode.h"
+#include "common/base/host_limits.h"
 #include "common/base/nearest.h"
 #include "common/base/own_flags.h"
 #include "common/base/predecessor.h"
@@ -290,4 +292,9 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tandem
 
-int main(int argc, char** argv) { return tandem::Main(argc, argv); }
+int main(int argc, char** argv) {
+  tandem::NameHostLimits("tandem-pserver");
+  // Parameters and gradients lie in all its files, also in those that RocksDB makes.
+  umask(umask(0) | 077);
+  return tandem::Main(argc, argv);
+}

@@ -163,7 +163,8 @@ Status Shard::CheckCaller(const Caller& caller) {
   TD_RETURN_IF_ERROR(broken_);
   if (params_ == nullptr) {
     return FailedPrecondition(
-        "this server is not configured; it may have been restarted without a checkpoint [TD4005]");
+        "this server is not configured; it may have been restarted without a checkpoint [TD4005]; "
+        "hint: --durability=logged (or replayable) keeps pushes, none (the default) does not");
   }
   TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
   if (caller.trainer < 0 || caller.trainer >= config_.trainers) {

@@ -19,6 +19,7 @@
 #include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/base/mutex.h"
+#include "common/base/own_files.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk_space.h"
 #include "pserver/folder_lock.h"
@@ -77,9 +78,8 @@ class RocksdbStorage final : public Storage {
         synced_(dir_ + "/TANDEM_LOG_SYNCED") {}
 
   Status Open() {
-    std::error_code error;
-    std::filesystem::create_directories(dir_, error);
-    if (error) return FileError("data folder " + dir_, "cannot be made", error.value());
+    const Status own = MakeOwnFolder(dir_, OwnRule::kGroup).status();
+    TD_RETURN_IF_ERROR(Annotate(own, "data folder"));
     TD_RETURN_IF_ERROR(CheckSpace(0));
     TD_RETURN_IF_ERROR(AwaitFolder("checkpoint store", dir_, "--data_dir"));
     rocksdb::Options options;

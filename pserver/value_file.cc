@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/base/crc32c.h"
+#include "common/base/host_limits.h"
 #include "common/base/huge_pages.h"
 
 namespace tandem {
@@ -27,18 +28,19 @@ constexpr size_t kStagedBytes = kHugePage;
 
 Status Failed(const char* what, const std::string& path) {
   const int error = errno;
-  if (error == ENOSPC || error == EDQUOT) {
-    return ResourceExhausted("%s %s: %s", what, path, ErrnoText(error));
-  }
-  return Unavailable("%s %s: %s", what, path, ErrnoText(error));
+  const std::string text = absl::StrFormat("%s %s: %s", what, path, ErrnoText(error));
+  if (error == ENOSPC || error == EDQUOT) return ResourceExhausted("%s", text);
+  if (error == EMFILE || error == ENFILE) return TooManyFiles(text);
+  if (error == EFBIG) return FileTooLarge(text);
+  return Unavailable("%s", text);
 }
 
 }  // namespace
 
 StatusOr<ValueWriter> ValueWriter::Create(const std::string& path, WritePace* pace) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-  Fd file(open(path.c_str(), kFlags | O_DIRECT, 0644));
-  if (file.get() < 0 && errno == EINVAL) file = Fd(open(path.c_str(), kFlags, 0644));
+  Fd file(open(path.c_str(), kFlags | O_DIRECT, 0600));
+  if (file.get() < 0 && errno == EINVAL) file = Fd(open(path.c_str(), kFlags, 0600));
   if (file.get() < 0) return Failed("making", path);
   Memory staged(static_cast<std::byte*>(AllocatePages(kStagedBytes, kBlockBytes)), &std::free);
   if (staged == nullptr) return ResourceExhausted("no memory to write %s", path);

@@ -15,8 +15,8 @@
 namespace tandem {
 
 // What the error number `error` of a call on `path` means: NOT_FOUND, PERMISSION_DENIED,
-// RESOURCE_EXHAUSTED (the disk is full), INVALID_ARGUMENT (it is a folder), ALREADY_EXISTS, else
-// DATA_LOSS. `what`: "cannot be created".
+// RESOURCE_EXHAUSTED (the disk is full, or a limit of the process is reached), INVALID_ARGUMENT (it
+// is a folder), ALREADY_EXISTS, else DATA_LOSS. `what`: "cannot be created".
 Status FileError(const std::string& path, const char* what, int error);
 
 // Writes a new file. Removes nothing: an unfinished file stays for the caller to clean up.
@@ -72,6 +72,10 @@ struct FileToWrite {
 // cannot be written, all stay as they were. What is no regular file (/dev/stdout) is written in
 // place.
 Status PublishFiles(const std::vector<FileToWrite>& files);
+
+// OK when a file can be written at `path`, as far as can be known before: its folder is there, and
+// rights allow it. Leaves the file as it is; one that is absent stays absent.
+Status CheckWritable(const std::string& path);
 
 // Makes creations and renames in `dir` permanent.
 Status SyncDir(const std::string& dir);

@@ -16,8 +16,10 @@ std::string JobToken(std::string_view secret, std::string_view job);
 // Takes as long for the first different character as for the last.
 bool TokensEqual(std::string_view a, std::string_view b);
 
-// The secret in a file, without the line end. PERMISSION_DENIED when others may read the file,
-// INVALID_ARGUMENT when it holds fewer than 16 or more than 4096 characters.
+// The secret in a file, without the line end. PERMISSION_DENIED when others may read the file, or
+// it belongs to a user who is neither that of this process nor root. INVALID_ARGUMENT when it holds
+// fewer than 16 characters, DATA_LOSS with more than 4096. A file that cannot be read is named with
+// the system's reason.
 StatusOr<std::string> ReadSecretFile(const std::string& path);
 
 }  // namespace tandem
