@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <filesystem>
 
 #include "common/base/check.h"
+#include "common/base/own_files.h"
 #include "common/tensor/row_buckets.h"
 #include "pserver/disk_space.h"
 #include "pserver/folder_lock.h"
@@ -128,14 +128,14 @@ StatusOr<std::unique_ptr<ColdStore>> ColdStore::Open(const ColdStoreOptions& opt
   auto impl = std::make_unique<Impl>();
   impl->dir = options.dir;
   impl->free_bytes_min = options.free_bytes_min;
-  std::error_code error;
-  std::filesystem::create_directories(options.dir, error);
-  if (error) return Unavailable("folder %s of cold rows: %s", options.dir, error.message());
+  const auto make = [&options] {
+    return Annotate(MakeOwnFolder(options.dir, OwnRule::kGroup).status(), "cold rows");
+  };
+  TD_RETURN_IF_ERROR(make());
   TD_RETURN_IF_ERROR(AwaitFolder("cold rows in", options.dir, "--rocksdb_path"));
   const rocksdb::Options o = StoreOptions(options);
   TD_RETURN_IF_ERROR(impl->From(rocksdb::DestroyDB(options.dir, o), "empty"));
-  std::filesystem::create_directories(options.dir, error);
-  if (error) return Unavailable("folder %s of cold rows: %s", options.dir, error.message());
+  TD_RETURN_IF_ERROR(make());  // its own emptying removes it
   TD_RETURN_IF_ERROR(impl->CheckSpace(0));
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(o, options.dir, &db);

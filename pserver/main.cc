@@ -3,6 +3,7 @@
 #include <gflags/gflags.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "common/base/error_text.h"
 #include "common/base/file_limit.h"
 #include "common/base/float_mode.h"
+#include "common/base/host_limits.h"
 #include "common/base/launcher_words.h"
 #include "common/base/nearest.h"
 #include "common/base/own_flags.h"
@@ -367,4 +369,9 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tandem
 
-int main(int argc, char** argv) { return tandem::Main(argc, argv); }
+int main(int argc, char** argv) {
+  tandem::NameHostLimits("tandem-pserver");
+  // Parameters and gradients lie in all its files, also in those that RocksDB makes.
+  umask(umask(0) | 077);
+  return tandem::Main(argc, argv);
+}

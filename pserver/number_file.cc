@@ -30,7 +30,7 @@ Record Encode(uint64_t number) {
 Status NumberFile::Note(uint64_t number) {
   const Record record = Encode(number);
   MutexLock lock(mu_);
-  if (!file_.valid()) file_ = Fd(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (!file_.valid()) file_ = Fd(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   const ssize_t n =
       file_.valid() ? pwrite(file_.get(), record.data(), record.size(), 0) : ssize_t{-1};
   if (n == static_cast<ssize_t>(record.size())) return OkStatus();

@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/base/nearest.h"
+#include "common/base/own_files.h"
 #include "common/base/runner.h"
 #include "common/lane/lane_server.h"
 #include "common/rpc/admissions.h"
@@ -199,13 +200,19 @@ Status Pserver::Impl::OpenPlace(const PserverOptions& options) {
 
 Status Pserver::Impl::OpenStores(const PserverOptions& options) {
   const std::string index = std::to_string(options.index);
+  const auto make = [](const std::string& folder, const std::string& what) {
+    TD_RETURN_IF_ERROR(MakeFolders(what + " " + folder, folder));
+    return Annotate(MakeOwnFolder(folder, OwnRule::kGroup).status(), what);
+  };
   if (!options.data_dir.empty()) {
+    TD_RETURN_IF_ERROR(make(options.data_dir, "data folder"));
     TD_ASSIGN_OR_RETURN(storage, OpenRocksdbStorage(options.data_dir + "/shard-" + index, &pace));
   } else if (options.durability != Durability::kNone) {
     return InvalidArgument("durability %s needs a data folder [TD4012]",
                            options.durability == Durability::kLogged ? "logged" : "replayable");
   }
   if (options.table_memory_bytes != 0) {
+    TD_RETURN_IF_ERROR(make(options.cold_dir, "cold rows"));
     ColdStoreOptions made{options.cold_dir + "/cold-rows-" + index, options.table_memory_bytes};
     made.on_failure = options.on_failure;
     TD_ASSIGN_OR_RETURN(cold, ColdStore::Open(made));

@@ -177,10 +177,11 @@ void Shard::SetConfig(const ShardConfig& config) {
 Status Shard::CheckCaller(const Caller& caller) {
   TD_RETURN_IF_ERROR(broken_);
   if (params_ == nullptr) {
-    return FailedPrecondition("this server is not configured; %s [TD4005]",
-                              options_.found.empty()
-                                  ? "it may have been restarted without a checkpoint"
-                                  : options_.found);
+    return FailedPrecondition(
+        "this server is not configured; %s [TD4005]; hint: --durability=logged (or replayable) "
+        "keeps pushes, none (the default) does not",
+        options_.found.empty() ? "it may have been restarted without a checkpoint"
+                               : options_.found);
   }
   TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
   if (caller.trainer < 0 || caller.trainer >= config_.trainers) {

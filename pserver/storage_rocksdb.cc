@@ -21,6 +21,7 @@
 #include "common/base/fd.h"
 #include "common/base/files.h"
 #include "common/base/mutex.h"
+#include "common/base/own_files.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk_space.h"
 #include "pserver/folder_lock.h"
@@ -67,6 +68,8 @@ class RocksdbStorage final : public Storage {
 
   Status Open() {
     TD_RETURN_IF_ERROR(MakeFolders("data folder " + dir_, dir_));
+    const Status own = MakeOwnFolder(dir_, OwnRule::kGroup).status();
+    TD_RETURN_IF_ERROR(Annotate(own, "data folder"));
     TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin));
     TD_RETURN_IF_ERROR(AwaitFolder("checkpoint store", dir_, "--data_dir"));
     TD_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes("data folder", dir_));

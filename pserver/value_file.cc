@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/base/crc32c.h"
+#include "common/base/host_limits.h"
 #include "common/base/huge_pages.h"
 
 namespace tandem {
@@ -27,20 +28,21 @@ constexpr size_t kStagedBytes = kHugePage;
 
 Status Failed(const char* what, const std::string& path) {
   const int error = errno;
+  const std::string text = absl::StrFormat("cannot %s %s: %s", what, path, ErrnoText(error));
   if (error == ENOSPC || error == EDQUOT) {
-    return ResourceExhausted("cannot %s %s: %s [TD2107]; hint: make room there", what, path,
-                             ErrnoText(error));
+    return ResourceExhausted("%s [TD2107]; hint: make room there", text);
   }
-  return Unavailable("cannot %s %s: %s [TD2110]; hint: does the disk work?", what, path,
-                     ErrnoText(error));
+  if (error == EMFILE || error == ENFILE) return TooManyFiles(text);
+  if (error == EFBIG) return FileTooLarge(text);
+  return Unavailable("%s [TD2110]; hint: does the disk work?", text);
 }
 
 }  // namespace
 
 StatusOr<ValueWriter> ValueWriter::Create(const std::string& path, WritePace* pace) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-  Fd file(open(path.c_str(), kFlags | O_DIRECT, 0644));
-  if (file.get() < 0 && errno == EINVAL) file = Fd(open(path.c_str(), kFlags, 0644));
+  Fd file(open(path.c_str(), kFlags | O_DIRECT, 0600));
+  if (file.get() < 0 && errno == EINVAL) file = Fd(open(path.c_str(), kFlags, 0600));
   if (file.get() < 0) return Failed("make", path);
   Memory staged(static_cast<std::byte*>(AllocatePages(kStagedBytes, kBlockBytes)), &std::free);
   if (staged == nullptr) return ResourceExhausted("no memory to write %s", path);

@@ -5,6 +5,7 @@
 #include <google/protobuf/text_format.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 
 #include "common/base/check.h"
 #include "common/base/files.h"
+#include "common/base/own_files.h"
 #include "proto/checkpoint.pb.h"
 #include "trainer/sha256.h"
 
@@ -272,9 +274,7 @@ void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings)
 }
 
 Status CheckpointStore::Prepare() const {
-  std::error_code error;
-  fs::create_directories(dir_, error);
-  if (error) return FileError(dir_, "cannot be created", error.value());
+  TD_RETURN_IF_ERROR(MakeOwnFolder(dir_, OwnRule::kGroup).status());
   if (access(dir_.c_str(), W_OK | X_OK) == 0) return OkStatus();
   return FileError(dir_, "cannot be written to", errno);
 }
@@ -300,8 +300,8 @@ Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::stri
   std::error_code error;
   const std::string path = PathOf(checkpoint.step), tmp = path + kTmp;
   fs::remove_all(tmp, error);
-  fs::create_directory(tmp, error);
-  if (error) return FileError(tmp, "cannot be created", error.value());
+  // Only its owner can read what is in it, until the owner says otherwise (chmod).
+  if (mkdir(tmp.c_str(), 0700) != 0) return FileError(tmp, "cannot be created", errno);
   if (Status status = WriteFiles(tmp, checkpoint); !status.ok()) {
     fs::remove_all(tmp, error);
     return status;

@@ -17,6 +17,7 @@
 #include "common/base/file_limit.h"
 #include "common/base/files.h"
 #include "common/base/float_mode.h"
+#include "common/base/host_limits.h"
 #include "common/base/metrics.h"
 #include "common/base/own_flags.h"
 #include "common/base/stop_request.h"
@@ -263,6 +264,9 @@ void SetNcclEnvironment(const JobConfig& config, const RankInfo& rank, Environme
 Status Train(JobSources sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
+  if (rank.rank == 0 && !FLAGS_result_json.empty()) {
+    TD_RETURN_IF_ERROR(Annotate(CheckWritable(FLAGS_result_json), "--result_json"));
+  }
   sources.heter_workers = rank.heter_workers;
   TD_ASSIGN_OR_RETURN(EffectiveJob job, LoadJob(sources, rank.workers()));
   const bool elastic = job.config->strategy().elastic() || !rank.world_file.empty();
@@ -369,4 +373,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tandem
 
-int main(int argc, char** argv) { return tandem::Main(argc, argv); }
+int main(int argc, char** argv) {
+  tandem::NameHostLimits("tandem-trainer");
+  return tandem::Main(argc, argv);
+}

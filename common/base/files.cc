@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/fd.h"
+#include "common/base/host_limits.h"
+#include "common/base/own_files.h"
 
 namespace tandem {
 
@@ -26,6 +28,11 @@ Status FileError(const std::string& path, const char* what, int error) {
     case ENOSPC:
     case EDQUOT:
       return ResourceExhausted("%s [TD2107]; make room or choose another folder", text);
+    case EMFILE:
+    case ENFILE:
+      return TooManyFiles(text);
+    case EFBIG:
+      return FileTooLarge(text);
     case EEXIST:
       return AlreadyExists("%s [TD2106]", text);
     case EISDIR:
@@ -47,16 +54,7 @@ Status FileWriter::Open(const std::string& path) {
 }
 
 Status FileWriter::Write(const void* data, size_t bytes) {
-  constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes at most 2 GiB at once
-  const char* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = write(fd_, at, std::min(bytes, kWriteBytesMax));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FileError(path_, "cannot be written", errno);
-    at += n;
-    bytes -= static_cast<size_t>(n);
-  }
-  return OkStatus();
+  return WriteAll(fd_, path_, {static_cast<const char*>(data), bytes});
 }
 
 Status FileWriter::Close() {
@@ -139,11 +137,23 @@ Status MakeFolders(const std::string& called, const std::string& dir) {
        !at.empty() && !fs::exists(at, error) && at != at.root_path(); at = at.parent_path()) {
     missing.push_back(at);
   }
-  fs::create_directories(dir, error);
-  if (error) return FileError(called, "cannot be made", error.value());
   for (auto it = missing.rbegin(); it != missing.rend(); ++it) {
+    const bool last = std::next(it) == missing.rend();
+    if (mkdir(it->c_str(), last ? 0700 : 0777) != 0 && errno != EEXIST) {
+      return FileError(called, "cannot be made", errno);
+    }
     TD_RETURN_IF_ERROR(SyncDir(it->parent_path()));
   }
+  return OkStatus();
+}
+
+Status CheckWritable(const std::string& path) {
+  struct stat info {};
+  const bool there = stat(path.c_str(), &info) == 0;
+  if (there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return OkStatus();  // a pipe
+  const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!file.valid()) return FileError(path, "cannot be created", errno);
+  if (!there) unlink(path.c_str());
   return OkStatus();
 }
 

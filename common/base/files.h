@@ -15,8 +15,8 @@
 namespace tandem {
 
 // What the error number `error` of a call on `path` means: NOT_FOUND, PERMISSION_DENIED,
-// RESOURCE_EXHAUSTED (the disk is full), INVALID_ARGUMENT (it is a folder), ALREADY_EXISTS, else
-// DATA_LOSS. `what`: "cannot be created".
+// RESOURCE_EXHAUSTED (the disk is full, or a limit of the process is reached), INVALID_ARGUMENT (it
+// is a folder), ALREADY_EXISTS, else DATA_LOSS. `what`: "cannot be created".
 Status FileError(const std::string& path, const char* what, int error);
 
 // Writes a new file. Removes nothing: an unfinished file stays for the caller to clean up.
@@ -73,9 +73,13 @@ struct FileToWrite {
 // place.
 Status PublishFiles(const std::vector<FileToWrite>& files);
 
-// Makes `dir` and the folders above it that are missing; their names are on the disk then. Errors
-// name `called`.
+// Makes `dir` and the folders above it that are missing; their names are durable afterwards.
+// `dir` gets mode 0700, a folder above it the mode of the umask. Errors name `called`.
 Status MakeFolders(const std::string& called, const std::string& dir);
+
+// OK when a file can be written at `path`, as far as can be known before: its folder is there, and
+// rights allow it. Leaves the file as it is; one that is absent stays absent.
+Status CheckWritable(const std::string& path);
 
 // Makes creations and renames in `dir` permanent.
 Status SyncDir(const std::string& dir);

@@ -67,9 +67,14 @@ std::string NameText(X509_NAME* name) {
   return TextOf(bio.get());
 }
 
-int64_t TimeOf(const ASN1_TIME* time) {
+// A certificate of a stranger may hold any bytes as its date.
+StatusOr<int64_t> TimeOf(const ASN1_TIME* time, const char* name) {
   tm parts{};
-  CHECK_EQ(ASN1_TIME_to_tm(time, &parts), 1);
+  if (ASN1_TIME_to_tm(time, &parts) != 1) {
+    ERR_clear_error();
+    return InvalidArgument(
+        "the certificate's %s is no date [TD6029]; hint: tandem certs issue makes a new one", name);
+  }
   return timegm(&parts);
 }
 
@@ -223,8 +228,8 @@ StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
   CertificateFacts facts;
   facts.subject = NameText(X509_get_subject_name(cert.get()));
   facts.issuer = NameText(X509_get_issuer_name(cert.get()));
-  facts.not_before = TimeOf(X509_get0_notBefore(cert.get()));
-  facts.not_after = TimeOf(X509_get0_notAfter(cert.get()));
+  TD_ASSIGN_OR_RETURN(facts.not_before, TimeOf(X509_get0_notBefore(cert.get()), "notBefore"));
+  TD_ASSIGN_OR_RETURN(facts.not_after, TimeOf(X509_get0_notAfter(cert.get()), "notAfter"));
   facts.authority = X509_check_ca(cert.get()) == 1;
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;

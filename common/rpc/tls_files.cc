@@ -1,25 +1,32 @@
 #include "common/rpc/tls_files.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "absl/strings/match.h"
+#include "common/base/files.h"
+#include "common/base/own_files.h"
 #include "common/rpc/certificates.h"
 
 namespace tandem {
 namespace {
 
-Status CheckPrivate(const std::string& path) {
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return NotFound("key %s: %s", path, ErrnoText(errno));
-  // The group may read a mounted secret (Kubernetes' fsGroup); nobody else.
-  if ((info.st_mode & 027) == 0) return OkStatus();
-  return PermissionDenied(
-      "key %s may be read or changed by others (mode %o) [TD6012]; run chmod 600 %s", path,
-      static_cast<unsigned>(info.st_mode & 0777), path);
+constexpr uint64_t kPemBytesMax = 16 << 20;
+
+// `read`: what reading the file `path` gave.
+StatusOr<std::string> AsPem(const std::string& path, StatusOr<std::string> read) {
+  if (read.status().code() == StatusCode::kNotFound) {
+    return NotFound("TLS file %s cannot be opened [TD6015]", path);
+  }
+  if (!read.ok()) return Annotate(read.status(), "TLS file");
+  if (!absl::StrContains(*read, "-----BEGIN ")) {
+    return InvalidArgument("TLS file %s is not PEM (no \"-----BEGIN\" in it) [TD6015]", path);
+  }
+  return read;
+}
+
+// What a process trusts, or is trusted for.
+StatusOr<std::string> ReadOwnPem(const std::string& path, OwnRule rule) {
+  return AsPem(path, ReadOwnFile(path, kPemBytesMax, rule));
 }
 
 }  // namespace
@@ -48,13 +55,7 @@ StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files)
 }
 
 StatusOr<std::string> ReadPem(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound("TLS file %s cannot be opened [TD6015]", path);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (text.find("-----BEGIN ") == std::string::npos) {
-    return InvalidArgument("TLS file %s is not PEM (no \"-----BEGIN\" in it) [TD6015]", path);
-  }
-  return text;
+  return AsPem(path, ReadSmallFile(path, kPemBytesMax));
 }
 
 StatusOr<std::optional<PeerIdentity>> CheckTlsFiles(const TlsFiles& files) {
@@ -62,13 +63,12 @@ StatusOr<std::optional<PeerIdentity>> CheckTlsFiles(const TlsFiles& files) {
     return InvalidArgument("TLS: certificate and key come together (tls_cert, tls_key)");
   }
   if (!files.ca.empty()) {
-    TD_ASSIGN_OR_RETURN(const std::string ca, ReadPem(files.ca));
+    TD_ASSIGN_OR_RETURN(const std::string ca, ReadOwnPem(files.ca, OwnRule::kGroup));
     TD_RETURN_IF_ERROR(Annotate(ReadCertificate(ca).status(), files.ca));
   }
   if (files.cert.empty()) return std::optional<PeerIdentity>();
-  TD_ASSIGN_OR_RETURN(const std::string cert, ReadPem(files.cert));
-  TD_RETURN_IF_ERROR(CheckPrivate(files.key));
-  TD_ASSIGN_OR_RETURN(const std::string key, ReadPem(files.key));
+  TD_ASSIGN_OR_RETURN(const std::string cert, ReadOwnPem(files.cert, OwnRule::kGroup));
+  TD_ASSIGN_OR_RETURN(const std::string key, ReadOwnPem(files.key, OwnRule::kSecret));
   const auto facts = ReadCertificate(cert);
   if (!facts.ok()) return Annotate(facts.status(), files.cert);
   TD_RETURN_IF_ERROR(Annotate(CheckKey(cert, key), files.cert + " and " + files.key));

@@ -27,8 +27,8 @@ StatusOr<std::string> ReadPem(const std::string& path);
 
 // Reads the files as a connection will, and says what nobody could connect with: NOT_FOUND,
 // INVALID_ARGUMENT (no certificate, a key of another certificate, ...), PERMISSION_DENIED (a key
-// that others may read), UNAUTHENTICATED (expired, or not valid yet). Nothing to say without TLS.
-// Gives the identity in `cert`, where there is one.
+// that others may read, a file of another user or that others may write), UNAUTHENTICATED (expired,
+// or not valid yet). Nothing to say without TLS. Gives the identity in `cert`, where there is one.
 StatusOr<std::optional<PeerIdentity>> CheckTlsFiles(const TlsFiles& files);
 // The same, and the certificate must be there and be one for `role`; with a job ("": any) for that
 // one. PERMISSION_DENIED naming what it is for. Needed by whoever checks, or is checked for, roles.

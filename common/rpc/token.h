@@ -10,8 +10,10 @@ namespace tandem {
 // Metadata of earlier versions: they sent the same proof with every call. It is refused.
 inline constexpr const char* kTokenMetadata = "x-tandem-token";
 
-// The secret in a file, without the line end. PERMISSION_DENIED when others may read the file,
-// INVALID_ARGUMENT when it holds fewer than 16 or more than 4096 characters.
+// The secret in a file, without the line end. PERMISSION_DENIED when others may read the file, or
+// it belongs to a user who is neither that of this process nor root. INVALID_ARGUMENT when it holds
+// fewer than 16 characters, DATA_LOSS with more than 4096. A file that cannot be read is named with
+// the system's reason.
 StatusOr<std::string> ReadSecretFile(const std::string& path);
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/rpc/certificates.h"
@@ -137,12 +138,15 @@ std::string UseOf(const CertificateFacts& facts) {
                          facts.identity->job);
 }
 
+// What a stranger wrote into a certificate must not command the terminal.
+std::string Escaped(const std::string& text) { return absl::Utf8SafeCEscape(text); }
+
 void PrintText(const Shown& shown) {
   const CertificateFacts& facts = shown.facts;
   std::printf("%s\n  use      %s\n", shown.path.c_str(), UseOf(facts).c_str());
-  for (const std::string& uri : facts.uris) std::printf("  uri      %s\n", uri.c_str());
+  for (const std::string& uri : facts.uris) std::printf("  uri      %s\n", Escaped(uri).c_str());
   if (!facts.hosts.empty())
-    std::printf("  hosts    %s\n", absl::StrJoin(facts.hosts, ", ").c_str());
+    std::printf("  hosts    %s\n", Escaped(absl::StrJoin(facts.hosts, ", ")).c_str());
   std::printf(
       "  issuer   %s\n  valid    %s to %s\n  sha256   %s\n  verdict  %s\n", facts.issuer.c_str(),
       DateText(facts.not_before).c_str(), DateText(facts.not_after).c_str(), facts.sha256.c_str(),
@@ -184,7 +188,10 @@ Status Show(const ParsedArgs& args, const std::vector<std::string>& paths) {
     }
     if (first.ok()) first = Annotate(shown.verdict, shown.path);
   }
-  if (as_json) std::puts(all.dump(2).c_str());
+  // A certificate may hold bytes that are no text.
+  using nlohmann::json;
+  const auto replace = json::error_handler_t::replace;
+  if (as_json) std::puts(all.dump(2, ' ', false, replace).c_str());
   return first;
 }
 

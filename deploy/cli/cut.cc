@@ -55,7 +55,7 @@ CutterOptions OptionsFor(const JobAccess& access) {
 
 // In the log folder of a job of tandemrun, for `tandem events`.
 void Note(const JobAccess& access, const char* event, const std::string& text) {
-  if (!access.folder.empty()) AddEvent(access.folder, {"", event, "", 0, text});
+  NoteEvent(access, {"", event, "", 0, text});
 }
 
 }  // namespace

@@ -123,12 +123,52 @@ std::vector<ErrorCode> FileErrors() {
   };
 }
 
+// Other users, and limits of the host.
+std::vector<ErrorCode> HostErrors() {
+  return {
+      {2113, "a folder or file that is not your own",
+       "it belongs to another user, others may write it, or a link stands in its place: what it "
+       "says, and what is written there, would be another user's",
+       "a folder in a place that all users write (/tmp); a folder made by another user; umask 002",
+       "a folder of your own; run the command as the owner; chmod go-w FOLDER",
+       "folder log-j belongs to user nobody (65534), expected root [TD2113]; hint: run this as "
+       "that "
+       "user, or name a folder of your own"},
+      {2114, "too many open files", "the process has as many files open as it may",
+       "a low ulimit -n; thousands of data files; a flood of connections",
+       "ulimit -n NUMBER before the start, with a larger one (systemd: LimitNOFILE)",
+       "job.secret: cannot be opened (Too many open files) [TD2114]: this process may have 16 "
+       "files "
+       "open; hint: ulimit -n NUMBER, with a larger one"},
+      {2115, "a file is too large for its process", "the process may not write files of that size",
+       "ulimit -f", "ulimit -f unlimited before the start (systemd: LimitFSIZE)",
+       "state.safetensors: cannot be written (File too large) [TD2115]: a file of this process may "
+       "have 2048000 bytes; hint: ulimit -f unlimited"},
+      {2116, "memory or threads ran out",
+       "the system refused the process more memory, or another thread; it ends with exit code 74",
+       "ulimit -v or ulimit -u; a container that is too small; a large batch",
+       "raise the limit that the message names, or give the job less: a smaller batch, fewer "
+       "threads (tandem lint --memory JOB)",
+       "the memory ran out: 199000000 bytes of address space are in use, the limit of this process "
+       "is 204800000 bytes (ulimit -v) [TD2116]"},
+      {2117, "the log folder lacks lines",
+       "tandemrun could not write to a log or to events.jsonl; the job itself goes on",
+       "a full disk; ulimit -f; a folder that was removed",
+       "make room, or --log_dir on another disk",
+       "lines of logs or events of ./log-j are lost: No space left on device [TD2117]; the job "
+       "goes "
+       "on"},
+  };
+}
+
 }  // namespace
 
 std::vector<ErrorCode> DataErrors() {
   std::vector<ErrorCode> all = SampleErrors();
-  const std::vector<ErrorCode> rows = FileErrors();
-  all.insert(all.end(), rows.begin(), rows.end());
+  for (const auto part : {FileErrors, HostErrors}) {
+    const std::vector<ErrorCode> rows = part();
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
   return all;
 }
 

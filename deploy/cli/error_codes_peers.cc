@@ -229,7 +229,8 @@ std::vector<ErrorCode> PserverErrors() {
        "go on from",
        "it crashed, and had no data folder or no checkpoint yet",
        "--data_dir (tandemrun: --pserver_data_dir) with --durability=logged; start the job again",
-       "this server is not configured; it may have been restarted without a checkpoint [TD4005]"},
+       "this server is not configured; it may have been restarted without a checkpoint [TD4005]; "
+       "hint: --durability=logged (or replayable) keeps pushes, none (the default) does not"},
       {4006, "a trainer is lost", "in sync mode all wait for each, and one is not heard from",
        "it was killed, or its host is gone", "its log; --max_restarts starts such trainers again",
        "trainer 1 is lost: nothing heard from it for 60.0 s (it pushed nothing yet); others wait "
@@ -247,7 +248,7 @@ std::vector<ErrorCode> PserverErrors() {
        "let the old process end; one process for each trainer",
        "trainer 1 was started again (incarnation 2); calls of incarnation 1 are refused [TD4008]"},
       {4009, "the port is taken", "something listens at this address already",
-       "an old process that still runs; another job",
+       "an old process that still runs; another job; with \"Too many open files\" it is ulimit -n",
        "ss -ltnp shows who holds the port; choose another, or port 0",
        "cannot listen on 127.0.0.1:7000: address in use [TD4009]"},
   };

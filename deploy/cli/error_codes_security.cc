@@ -114,8 +114,8 @@ std::vector<ErrorCode> PaperErrors() {
        "TANDEM_SECRET_FILE=FILE, or --secret_file of tandem"},
       {6012, "others may read a secret", "a key or secret file is open to other users",
        "it was copied, and its mode with it", "chmod 600 FILE",
-       "secret file job.secret may be read by others (mode 644) [TD6012]; run chmod 600 "
-       "job.secret"},
+       "secret file: job.secret may be read or changed by others (mode 644) [TD6012]; hint: chmod "
+       "600 job.secret"},
       {6013, "the secret is missing", "the job needs a secret that all its processes have",
        "TANDEM_SECRET_FILE is not set, or names a file that is not there or too short",
        "openssl rand -hex 32 > job.secret; chmod 600 job.secret; the same content on each host",
@@ -135,6 +135,14 @@ std::vector<ErrorCode> PaperErrors() {
        "rank 1 (10.0.0.2:4711): what came is not what it sent: it was altered, repeated or left "
        "out "
        "on the way [TD6025]; hint: look for a program on the way between these hosts"},
+      {6028, "a process of another user",
+       "a log folder names a process that is not to be signalled",
+       "a job that another user started", "run the command as the user who started the job",
+       "cannot signal tandemrun (pid 4711): Operation not permitted [TD6028]"},
+      {6029, "a certificate without a date", "its validity cannot be read",
+       "a damaged file; a program that makes wrong certificates",
+       "tandem certs issue makes a new one; openssl x509 -noout -dates -in FILE",
+       "the certificate's notAfter is no date [TD6029]; hint: tandem certs issue makes a new one"},
   };
 }
 
@@ -148,8 +156,39 @@ std::vector<ErrorCode> SecurityErrors() {
   return all;
 }
 
-std::vector<ErrorCode> RunningErrors() {
+namespace {
+
+// Two jobs, or two states of one, in the place of one.
+std::vector<ErrorCode> FolderErrors() {
   return {
+      {7011, "a job runs in this log folder", "a second job would take logs and secret from it",
+       "the same command twice; jobs of one name in one folder",
+       "tandem status LOG_DIR looks at it, tandem drain LOG_DIR stops it; --log_dir=OTHER",
+       "job j of ./log-j still runs (tandemrun, pid 4711), and the folder is its own [TD7011]; "
+       "hint: tandem drain ./log-j stops it; --log_dir=DIR starts another job beside it"},
+      {7012, "checkpoints of several steps",
+       "in sync mode pservers go back to one step, and what they wrote last is of several",
+       "tandem save while trainers push: each server writes at a moment of its own",
+       "tandem save while nobody trains, or --checkpoint_every_steps of the pservers",
+       "no pserver went back: in sync mode their checkpoints must be of one step, and these are of "
+       "versions 17 and 18 [TD7012]; hint: tandem save while nobody trains, or "
+       "--checkpoint_every_steps of the pservers"},
+      {7013, "the launcher is gone",
+       "tandemrun ended without a word, and the kernel ended the "
+       "job's processes on this host with it",
+       "kill -9; memory shortage; the end of a session that kills its processes",
+       "start the job again: it goes on from its last checkpoint",
+       "job j of ./log-j: tandemrun, pid 4711, is gone without an ending (killed?); its processes "
+       "on this host ended with it [TD7013]; hint: start the job again; tandem events ./log-j "
+       "shows "
+       "its last word"},
+  };
+}
+
+}  // namespace
+
+std::vector<ErrorCode> RunningErrors() {
+  std::vector<ErrorCode> all = {
       {7001, "a program cannot be started", "tandemrun did not find what it is to start",
        "Tandem is not built; --trainer_bin or --pserver_bin names another place",
        "./deploy/build.sh, or the right path",
@@ -197,19 +236,10 @@ std::vector<ErrorCode> RunningErrors() {
        "127.0.0.1:8000: this is no status page of Tandem: no JSON [TD7010]; hint: --pages takes "
        "the "
        "addresses that tandemrun --status_port gives"},
-      {7011, "a job runs in this log folder", "a second job would take logs and secret from it",
-       "the same command twice; jobs of one name in one folder",
-       "tandem status LOG_DIR looks at it, tandem drain LOG_DIR stops it; --log_dir=OTHER",
-       "job j of ./log-j still runs (tandemrun, pid 4711), and the folder is its own [TD7011]; "
-       "hint: tandem drain ./log-j stops it; --log_dir=DIR starts another job beside it"},
-      {7012, "checkpoints of several steps",
-       "in sync mode pservers go back to one step, and what they wrote last is of several",
-       "tandem save while trainers push: each server writes at a moment of its own",
-       "tandem save while nobody trains, or --checkpoint_every_steps of the pservers",
-       "no pserver went back: in sync mode their checkpoints must be of one step, and these are of "
-       "versions 17 and 18 [TD7012]; hint: tandem save while nobody trains, or "
-       "--checkpoint_every_steps of the pservers"},
   };
+  const std::vector<ErrorCode> rows = FolderErrors();
+  all.insert(all.end(), rows.begin(), rows.end());
+  return all;
 }
 
 }  // namespace tandem::deploy

@@ -86,8 +86,9 @@ const std::vector<CodeRow>& CodeTable() {
        "the rights of a file, or the role of a certificate, forbid it",
        "the message says which right is missing: chmod, tandem certs issue, or a flag that allows "
        "it",
-       "secret file job.secret may be read by others (mode 644) [TD6012]; run chmod 600 job.secret",
-       "common/rpc/token.cc"},
+       "job.secret may be read or changed by others (mode 644) [TD6012]; hint: chmod 600 "
+       "job.secret",
+       "common/base/own_files.cc"},
       {StatusCode::kUnauthenticated, "the caller did not prove that it belongs to the job",
        "give all processes the same secret (TANDEM_SECRET_FILE) and the same name of the job",
        "the call carries no proof that its caller holds the job's secret [TD6011]; hint: "

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -102,7 +103,7 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobA
   }
   if (!tls_dir.empty()) {
     if (access.record && !args.Has("tls_dir") && !LauncherRuns(*access.record) &&
-        !std::filesystem::exists(tls_dir, error)) {
+        !std::filesystem::exists(TlsFilesIn(tls_dir).key, error)) {
       TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
       return FailedPrecondition(
           "job %s of %s is over, and so are its certificates [TD7003]; hint: tandem events %s",
@@ -187,6 +188,14 @@ StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
   }
   if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME [TD1007]");
   return access;
+}
+
+void NoteEvent(const JobAccess& job, const JobEvent& event) {
+  if (job.folder.empty()) return;
+  const Status added = AddEvent(job.folder, event);
+  if (added.ok()) return;
+  std::fprintf(stderr, "warning: event \"%s\" is not in %s/events.jsonl: %s\n", event.event.c_str(),
+               job.folder.c_str(), ToString(added).c_str());
 }
 
 struct ServerAccess::Impl {

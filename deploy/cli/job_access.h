@@ -60,6 +60,9 @@ bool IsGone(const JobAccess& job, size_t server, const Status& answer);
 // The same as FindJob of a job with pservers and a known name.
 StatusOr<JobAccess> FindPservers(const ParsedArgs& args);
 
+// Adds it to the events of a job that was named by its log folder; warns on stderr where it cannot.
+void NoteEvent(const JobAccess& job, const JobEvent& event);
+
 // One pserver's calls for people. Blocking, each with a deadline; errors name the server, and of a
 // connection that does not come about they say why.
 class ServerAccess {

@@ -26,7 +26,7 @@ StatusOr<int> RunJob(const JobLaunch& launch) {
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(parsed, ProgramFolder()));
   const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
-  TD_RETURN_IF_ERROR(PrepareFiles(plan));
+  TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));  // until the job has ended
   Supervisor::Options supervisor_options;
   supervisor_options.env = env;
   supervisor_options.grace_s = options.grace_s;
@@ -35,9 +35,7 @@ StatusOr<int> RunJob(const JobLaunch& launch) {
   supervisor_options.only_stderr = launch.only_stderr;
   supervisor_options.name = launch.name;
   Supervisor supervisor(plan, supervisor_options);
-  StatusOr<int> code = supervisor.Run();
-  RemoveSecret(plan);
-  return code;
+  return supervisor.Run();
 }
 
 WorkFolder::~WorkFolder() {

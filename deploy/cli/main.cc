@@ -5,6 +5,7 @@
 
 #include "common/base/core_limit.h"
 #include "common/base/error_text.h"
+#include "common/base/host_limits.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 
@@ -40,6 +41,7 @@ int Main(const std::vector<std::string>& args) {
 }  // namespace tandem::deploy
 
 int main(int argc, char** argv) {
+  tandem::NameHostLimits("tandem");
   tandem::LimitCoreDumps(false);  // it reads and makes secrets and keys
   return tandem::deploy::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -109,8 +109,7 @@ Status CheckDrained(const std::vector<ServedBuckets>& servers, int server) {
 
 // In the log folder of a job of tandemrun: `tandem status` and tandemrun itself look there.
 void Note(const JobAccess& access, const char* event, int server, const std::string& text) {
-  if (access.folder.empty()) return;
-  AddEvent(access.folder, {"", event, absl::StrFormat("pserver %d", server), 0, text});
+  NoteEvent(access, {"", event, absl::StrFormat("pserver %d", server), 0, text});
 }
 
 struct Rebalancing {

@@ -2,7 +2,6 @@
 #include <poll.h>
 #include <signal.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -158,9 +157,7 @@ Status Drain(const ParsedArgs& args) {
         "job %s of %s is over, or was started on another host [TD7003]; hint: tandem events %s",
         record.job, folder, folder);
   }
-  if (kill(static_cast<pid_t>(record.launcher_pid), SIGTERM) != 0) {
-    return PermissionDenied("tandemrun (pid %d): %s", record.launcher_pid, ErrnoText(errno));
-  }
+  TD_RETURN_IF_ERROR(SignalLauncher(record, SIGTERM));
   const auto say = [&](const char* text, bool over) {
     const Json json = {{"job", record.job}, {"over", over}};
     if (!as_json) std::printf("job %s: %s\n", record.job.c_str(), text);
@@ -202,6 +199,9 @@ Status Events(const ParsedArgs& args) {
                     e.pid == 0 ? "-" : std::to_string(e.pid), e.text});
   }
   std::fputs((as_json ? all.dump(2) + "\n" : TableText(rows)).c_str(), stdout);
+  const StatusOr<JobRecord> record = ReadJobRecord(folder);
+  const Status over = record.ok() ? CheckNotGone(folder, *record, events) : OkStatus();
+  if (!over.ok()) std::fputs(("note: " + ToString(over) + "\n").c_str(), stderr);
   return OkStatus();
 }
 

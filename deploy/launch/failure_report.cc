@@ -1,9 +1,15 @@
 #include "deploy/launch/failure_report.h"
-#include "common/base/files.h"
 
 #include <signal.h>
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "common/base/host_limits.h"
+#include "common/base/own_files.h"
 
 namespace tandem::deploy {
 namespace {
@@ -17,18 +23,55 @@ std::string WhatHappened(const Failure& failure) {
   return failure.exit.Text();
 }
 
-// The last hint that the process wrote; empty: none.
-std::string OwnHint(const Failure& failure) {
-  constexpr std::string_view kMark = "hint: ";
-  for (size_t i = failure.last_lines.size(); i-- > 0;) {
-    if (failure.last_lines[i].starts_with(kMark)) return failure.last_lines[i].substr(kMark.size());
+// A line of the settings that a trainer prints at its start: "epochs: 3   (job.pbtxt:4:1)".
+bool IsSetting(const std::string& line) {
+  return line.ends_with(')') && absl::StrContains(line, ": ") && absl::StrContains(line, "   (");
+}
+
+// What the process said of its failure: from its last error on, or all but its settings.
+std::vector<std::string> LastWords(const std::vector<std::string>& lines) {
+  const auto is_error = [](const std::string& line) {
+    return absl::StrContains(line, ": error: ");
+  };
+  const auto error = std::find_if(lines.rbegin(), lines.rend(), is_error);
+  if (error != lines.rend()) return {std::prev(error.base()), lines.end()};
+  std::vector<std::string> words;
+  for (const std::string& line : lines) {
+    if (!IsSetting(line)) words.push_back(line);
+  }
+  return words;
+}
+
+// "TD2001", the first in `words`; "" for none.
+std::string CodeIn(const std::vector<std::string>& words) {
+  for (const std::string& line : words) {
+    const size_t at = line.find("[TD");
+    const size_t end = at == line.npos ? line.npos : line.find(']', at);
+    if (end != line.npos) return line.substr(at + 1, end - at - 1);
   }
   return "";
 }
 
-// What to do next: what the process said, or else by the meaning of its code
-// (common/base/status.h).
-std::string Hint(const Failure& failure) {
+// An exit code that has a meaning, as text; "" for others.
+std::string CodeIn(int exit_code) {
+  constexpr std::array kMeant = {kExitUsage,      kExitData,   kExitUnavailable, kExitIo,
+                                 kExitPermission, kExitConfig, kExitLostPeer, kExitStorage};
+  const bool meant = std::find(kMeant.begin(), kMeant.end(), exit_code) != kMeant.end();
+  return meant ? std::to_string(exit_code) : "";
+}
+
+std::string HintOfCrash(const Failure& failure) {
+  const std::string limits = LowLimits();
+  if (limits.empty())
+    return "a crash is a bug of the program; please report it with " + failure.log_file;
+  return absl::StrFormat(
+      "it may have met a limit of this host: %s; without a limit a crash is a bug of the program: "
+      "please report it with %s",
+      limits, failure.log_file);
+}
+
+// What to do next, by the meaning of the code (common/base/status.h).
+std::string Hint(const Failure& failure, const std::vector<std::string>& words) {
   if (failure.silent_s > 0) {
     return "it hung, or was stopped (SIGSTOP); --max_restarts=N starts such a process again, a "
            "pserver with --pserver_data_dir";
@@ -38,23 +81,18 @@ std::string Hint(const Failure& failure) {
     return "SIGKILL comes from outside: a person, a job scheduler, or the kernel on memory "
            "shortage";
   }
-  if (failure.exit.signal != 0) return "a crash is a bug of the program; please report it";
-  if (std::string own = OwnHint(failure); failure.exit.code != 0 && !own.empty()) return own;
-  switch (failure.exit.code) {
-    case kExitUsage:
-      return "a flag, a knob or the job file is wrong; the message above names it";
-    case kExitUnavailable:
-      return "a service was absent or a port taken; is another job running?";
-    case kExitLostPeer:
-      return "it lost a peer: the cause may be on another host; the job is worth another try";
-    case kExitStorage:
-      return "its storage failed while in use; its words above name the folder; --max_restarts "
-             "starts it again";
-    default:
-      return failure.last_lines.empty()
-                 ? "it wrote nothing; --dry_run shows its command and environment"
-                 : "its own words are above";
+  if (failure.exit.signal != 0) return HintOfCrash(failure);
+  if (failure.last_lines.empty()) {
+    return "it wrote nothing; --dry_run shows its command and environment";
   }
+  const std::string log = failure.log_file + " has all that it wrote";
+  const std::string code = CodeIn(words).empty() ? CodeIn(failure.exit.code) : CodeIn(words);
+  const std::string what = code.empty() ? log : "tandem explain " + code + " says more; " + log;
+  if (failure.exit.code == kExitStorage) {
+    return "its storage failed while in use; --max_restarts starts it again; " + what;
+  }
+  if (failure.exit.code != kExitLostPeer) return what;
+  return "it lost a peer: the cause may be on another host; the job is worth another try; " + what;
 }
 
 }  // namespace
@@ -71,15 +109,16 @@ std::string FailureText(const std::string& job, const Failure& failure,
   text += absl::StrFormat("  first failure  %s %d on host %s (pid %d): %s, after %.1f s\n",
                           failure.role, failure.rank, failure.host, failure.pid,
                           WhatHappened(failure), failure.after_s);
+  const std::vector<std::string> words = LastWords(failure.last_lines);
   if (failure.last_lines.empty()) {
     text += "  log            " + failure.log_file + " (empty)\n";
   } else {
     text += "  log            " + failure.log_file + ", its last lines:\n";
-    for (const std::string& line : failure.last_lines) text += "    | " + line + "\n";
+    for (const std::string& line : words) text += "    | " + line + "\n";
   }
   for (const std::string& other : others) text += "  then           " + other + "\n";
   text += "  details        " + error_file + "\n";
-  return text + "hint: " + Hint(failure) + "\n";
+  return text + "hint: " + Hint(failure, words) + "\n";
 }
 
 Status WriteErrorFile(const std::string& path, const std::string& job, const Failure& failure,
@@ -100,8 +139,8 @@ Status WriteErrorFile(const std::string& path, const std::string& job, const Fai
     json["exit_code"] = failure.exit.code;
   }
   // A log may hold any bytes; JSON may not.
-  return WriteTextFile(path,
-                       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return WriteOwnFile(path,
+                      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace tandem::deploy

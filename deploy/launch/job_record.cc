@@ -1,7 +1,11 @@
 #include "deploy/launch/job_record.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -11,8 +15,10 @@
 #include <sstream>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/base/files.h"
+#include "common/base/own_files.h"
+#include "deploy/launch/endpoints.h"
 
 namespace tandem::deploy {
 namespace {
@@ -20,6 +26,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kRecordBytesMax = 64 << 20;
+constexpr uint64_t kEventsBytesMax = uint64_t{1} << 30;
 
 // Field 22 of /proc/PID/stat (proc(5)); 0 when there is no such process, or it has ended and nobody
 // has collected it yet.
@@ -68,19 +75,21 @@ Status WriteJobRecord(const LaunchPlan& plan) {
                       {"pservers", plan.pservers},
                       {"launcher_pid", getpid()},
                       {"launcher_start", StartOf(getpid())},
+                      {"host", HostName()},
                       {"secret_file", Absolute(plan.secret_file)},
                       {"tls_dir", Absolute(plan.tls_dir)},
                       {"processes", processes}};
   const std::string path = plan.log_dir + "/job.json";
   TD_RETURN_IF_ERROR(
-      WriteTextFile(path, whole.dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
-  std::ofstream(plan.log_dir + "/events.jsonl", std::ios::trunc);
-  return OkStatus();
+      WriteOwnFile(path, whole.dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
+  return WriteOwnFile(plan.log_dir + "/events.jsonl", "");
 }
 
 StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
   const std::string path = log_dir + "/job.json";
-  const StatusOr<std::string> text = ReadSmallFile(path, kRecordBytesMax);
+  const Status own = OpenOwnFolder(log_dir, OwnRule::kUser).status();
+  const StatusOr<std::string> text =
+      own.ok() ? ReadOwnFile(path, kRecordBytesMax, OwnRule::kUser) : own;
   if (text.status().code() == StatusCode::kNotFound) {
     return NotFound(
         "%s: there is no such file [TD7002]; hint: name the folder that tandemrun writes its "
@@ -99,6 +108,7 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
     record.pservers = whole.value("pservers", "");
     record.launcher_pid = whole.value("launcher_pid", int64_t{0});
     record.launcher_start = whole.value("launcher_start", uint64_t{0});
+    record.host = whole.value("host", "");
     record.secret_file = whole.value("secret_file", "");
     record.tls_dir = whole.value("tls_dir", "");
     for (const json& p : whole.at("processes")) {
@@ -117,8 +127,30 @@ bool LauncherRuns(const JobRecord& record) {
          StartOf(record.launcher_pid) == record.launcher_start;
 }
 
+Status SignalLauncher(const JobRecord& record, int signal) {
+  // While the descriptor is open, it is of one process alone, whatever becomes of the number.
+  // (sys/pidfd.h of glibc 2.36 declares no C functions to C++.)
+  const Fd process(static_cast<int>(syscall(SYS_pidfd_open, record.launcher_pid, 0)));
+  if (!process.valid() || !LauncherRuns(record)) {
+    return FailedPrecondition("tandemrun (pid %d) of job %s does not run [TD7003]",
+                              record.launcher_pid, record.job);
+  }
+  struct stat info {};
+  const std::string place = "/proc/" + std::to_string(record.launcher_pid);
+  if (stat(place.c_str(), &info) == 0 && info.st_uid != geteuid()) {
+    return PermissionDenied(
+        "process %d, which job.json of job %s names, belongs to user %d, expected user %d: it was "
+        "not signalled [TD6028]; hint: run this as the user who started the job",
+        record.launcher_pid, record.job, info.st_uid, geteuid());
+  }
+  if (syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0) return OkStatus();
+  return PermissionDenied("cannot signal tandemrun (pid %d): %s [TD6028]", record.launcher_pid,
+                          ErrnoText(errno));
+}
+
 Status CheckFolderFree(const std::string& log_dir) {
   const StatusOr<JobRecord> record = ReadJobRecord(log_dir);
+  if (record.status().code() == StatusCode::kPermissionDenied) return record.status();
   if (!record.ok() || record->launcher_pid == getpid() || !LauncherRuns(*record)) return OkStatus();
   if (!CheckNotOver(log_dir, *record).ok()) return OkStatus();
   return FailedPrecondition(
@@ -127,26 +159,30 @@ Status CheckFolderFree(const std::string& log_dir) {
       record->job, log_dir, record->launcher_pid, log_dir);
 }
 
-void AddEvent(const std::string& log_dir, const JobEvent& event) {
+Status AddEvent(const std::string& log_dir, const JobEvent& event) {
   json line = {{"time", event.time.empty() ? WallClockText() : event.time}, {"event", event.event}};
   if (!event.process.empty()) line["process"] = event.process;
   if (event.pid != 0) line["pid"] = event.pid;
   if (!event.text.empty()) line["text"] = event.text;
-  std::ofstream file(log_dir + "/events.jsonl", std::ios::app);
-  file << line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string path = log_dir + "/events.jsonl";
+  TD_ASSIGN_OR_RETURN(const Fd file,
+                      OpenOwnFile(path, O_WRONLY | O_CREAT | O_APPEND, OwnRule::kUser));
+  return WriteAll(file.get(), path,
+                  line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir) {
   const std::string path = log_dir + "/events.jsonl";
-  std::ifstream file(path);
-  if (!file) {
+  const StatusOr<std::string> whole = ReadOwnFile(path, kEventsBytesMax, OwnRule::kUser);
+  if (whole.status().code() == StatusCode::kNotFound) {
     return NotFound(
         "%s: there is no such file [TD7002]; hint: name the folder that tandemrun writes its "
         "logs to (--log_dir, else log-JOB)",
         path);
   }
+  TD_RETURN_IF_ERROR(whole.status());
   std::vector<JobEvent> events;
-  for (std::string text; std::getline(file, text);) {
+  for (const absl::string_view text : absl::StrSplit(*whole, '\n')) {
     const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!line.is_object()) continue;  // being written
     const auto word = [&line](const char* name) {
@@ -176,12 +212,35 @@ PserverChanges ReadPserverChanges(const std::string& log_dir) {
   return changes;
 }
 
+namespace {
+
+// Whether the events of a job end as those of one that is over.
+bool HasEnding(const std::vector<JobEvent>& events) {
+  return !events.empty() && (events.back().event == "failed" || events.back().event == "done");
+}
+
+}  // namespace
+
+// The kernel ends the processes of a launcher with it, so nothing of the job is left on this host.
+Status CheckNotGone(const std::string& log_dir, const JobRecord& record,
+                    const std::vector<JobEvent>& events) {
+  if (HasEnding(events) || record.launcher_pid <= 0 || record.host != HostName() ||
+      LauncherRuns(record)) {
+    return OkStatus();
+  }
+  return FailedPrecondition(
+      "job %s of %s: tandemrun, pid %d, is gone without an ending (killed?); its processes on this "
+      "host ended with it [TD7013]; hint: start the job again; tandem events %s shows its last "
+      "word",
+      record.job, log_dir, record.launcher_pid, log_dir);
+}
+
 Status CheckNotOver(const std::string& log_dir, const JobRecord& record) {
   const StatusOr<std::vector<JobEvent>> events = ReadEvents(log_dir);
-  if (!events.ok() || events->empty()) return OkStatus();
+  if (!events.ok()) return OkStatus();
+  if (!HasEnding(*events)) return CheckNotGone(log_dir, record, *events);
   const JobEvent& last = events->back();
   const bool failed = last.event == "failed";
-  if (!failed && last.event != "done") return OkStatus();
   std::string how = last.text;
   if (failed) how = absl::StrFormat("%s failed: %s", last.process, last.text);
   return FailedPrecondition("job %s of %s is over since %s%s [TD7003]; hint: tandem events %s",

@@ -1,9 +1,6 @@
 #include "deploy/launch/launch_plan.h"
 
-#include <fcntl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,9 +8,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
-#include "common/base/files.h"
+#include "common/base/own_files.h"
 #include "common/base/ports.h"
 #include "common/rpc/certificates.h"
+#include "common/rpc/tls_files.h"
 #include "deploy/launch/job_record.h"
 
 namespace tandem::deploy {
@@ -83,6 +81,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
     p.argv.push_back(absl::StrFormat("--audit_log=%s/audit.%d.jsonl", plan.log_dir, index));
   }
   p.can_return = !options.pserver_data_dir.empty();
+  p.forgets = options.durability == "none";
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";
   p.env["TANDEM_SERVER_INDEX"] = std::to_string(index);
@@ -189,41 +188,35 @@ Status ChooseSecret(const LaunchOptions& options, const Environment& env, Launch
       "on each of them [TD6013]; hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret");
 }
 
-Status WriteSecret(const std::string& path) {
+StatusOr<std::string> MakeSecret() {
   unsigned char random[kSecretBytes];
   if (getrandom(random, sizeof(random), 0) != static_cast<ssize_t>(sizeof(random))) {
     return Internal("getrandom: %s", ErrnoText(errno));
   }
   std::string hex;
   for (const unsigned char byte : random) hex += absl::StrFormat("%02x", byte);
-  hex += '\n';
-  // A new file, so that its rights are ours and a link left by somebody is not followed.
-  unlink(path.c_str());
-  const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (fd.get() < 0 || write(fd.get(), hex.data(), hex.size()) != static_cast<ssize_t>(hex.size())) {
-    return FileError(path, "cannot be written", errno);
-  }
-  return OkStatus();
+  return hex + "\n";
 }
 
-// An authority for this job alone, whose key is forgotten at once: nobody can issue another
-// certificate for it.
-Status WriteCertificates(const LaunchPlan& plan) {
+// An authority for this job alone, whose key is forgotten at once: no other certificate can be
+// issued for it.
+Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   constexpr int kDays = 30;  // a job that trains longer brings its own, which can be renewed
   std::error_code error;
   std::filesystem::remove_all(plan.tls_dir, error);
-  std::filesystem::create_directory(plan.tls_dir, error);
-  if (!error) {
-    std::filesystem::permissions(plan.tls_dir, std::filesystem::perms::owner_all, error);
-  }
-  if (error) return FileError(plan.tls_dir, "cannot be made", error.value());
+  secrets.AddFolder(plan.tls_dir);
+  TD_RETURN_IF_ERROR(MakeOwnFolder(plan.tls_dir, OwnRule::kUser).status());
   TD_ASSIGN_OR_RETURN(const CertifiedKey authority, MakeAuthority("this run alone", kDays));
   for (const PeerRole role : {PeerRole::kPserver, PeerRole::kTrainer, PeerRole::kAdmin}) {
     LeafRequest request{{plan.job_name, role}, {}, kDays};
     if (role == PeerRole::kPserver) request.hosts = plan.tls_hosts;
     TD_ASSIGN_OR_RETURN(const CertifiedKey leaf, IssueCertificate(authority, request));
-    TD_RETURN_IF_ERROR(
-        WriteTlsFolder(plan.tls_dir + "/" + tandem::RoleName(role), leaf, authority.cert));
+    const std::string folder = plan.tls_dir + "/" + tandem::RoleName(role);
+    const TlsFiles files = TlsFilesIn(folder);
+    TD_RETURN_IF_ERROR(MakeOwnFolder(folder, OwnRule::kUser).status());
+    TD_RETURN_IF_ERROR(secrets.Hold(files.key, leaf.key));
+    TD_RETURN_IF_ERROR(WriteOwnFile(files.ca, authority.cert));
+    TD_RETURN_IF_ERROR(WriteOwnFile(files.cert, leaf.cert));
   }
   return OkStatus();
 }
@@ -393,24 +386,22 @@ Status CheckStatusPorts(const LaunchPlan& plan) {
   return OkStatus();
 }
 
-Status PrepareFiles(const LaunchPlan& plan) {
+StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan) {
   TD_RETURN_IF_ERROR(CheckFolderFree(plan.log_dir));
   TD_RETURN_IF_ERROR(CheckStatusPorts(plan));
+  TD_RETURN_IF_ERROR(MakeOwnFolder(plan.log_dir, OwnRule::kUser).status());
   std::error_code error;
-  std::filesystem::create_directories(plan.log_dir, error);
-  if (error) return FileError(plan.log_dir, "cannot be made", error.value());
   std::filesystem::remove(plan.log_dir + "/error.json", error);
   for (const ProcessPlan& p : plan.processes) std::filesystem::remove(p.log_file, error);
   RemoveLogsOfNobody(plan);
   TD_RETURN_IF_ERROR(WriteJobRecord(plan));
-  if (plan.make_tls) TD_RETURN_IF_ERROR(WriteCertificates(plan));
-  return plan.make_secret ? WriteSecret(plan.secret_file) : OkStatus();
-}
-
-void RemoveSecret(const LaunchPlan& plan) {
-  std::error_code error;
-  if (plan.make_tls) std::filesystem::remove_all(plan.tls_dir, error);
-  if (plan.make_secret) unlink(plan.secret_file.c_str());
+  HeldSecrets secrets;
+  if (plan.make_tls) TD_RETURN_IF_ERROR(MakeCertificates(plan, secrets));
+  if (plan.make_secret) {
+    TD_ASSIGN_OR_RETURN(const std::string secret, MakeSecret());
+    TD_RETURN_IF_ERROR(secrets.Hold(plan.secret_file, secret));
+  }
+  return secrets;
 }
 
 }  // namespace tandem::deploy

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "deploy/launch/held_secrets.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/process.h"
 
@@ -27,6 +28,7 @@ struct ProcessPlan {
   std::string status_page;  // "http://127.0.0.1:8080/"; empty: none
   int status_port = 0;      // of status_page
   bool can_return = false;  // started again, it takes up where it was killed
+  bool forgets = false;     // ... but for what came after its last checkpoint (--durability=none)
 
   const char* Kind() const { return heter ? "heter worker" : RoleName(role); }
   std::string Name() const { return std::string(Kind()) + " " + std::to_string(rank); }
@@ -71,13 +73,11 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
 // For --dry_run.
 std::string Describe(const LaunchPlan& plan);
 
-// Makes the log folder with job.json (job_record.h), removes logs that earlier runs left for ranks
-// of this plan, and for ranks that the job has on no host, and writes the secret when it has to be
-// made (mode 0600, 256 random bits in hex), and the certificates (a pserver, a trainer, and an
-// admin for `tandem`; the authority's key is kept nowhere).
-Status PrepareFiles(const LaunchPlan& plan);
-
-// Removes secret and certificates if PrepareFiles made them: they end with the job.
-void RemoveSecret(const LaunchPlan& plan);
+// Makes the log folder (mode 0700) with job.json (job_record.h), and removes logs that earlier runs
+// left for ranks of this plan, and for ranks that the job has on no host. Makes the secret, where
+// the plan has none, and the certificates (a pserver, a trainer, and an admin for `tandem`; the
+// authority's key is kept nowhere). These last as long as the value. PERMISSION_DENIED where the
+// folder is another user's.
+StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan);
 
 }  // namespace tandem::deploy

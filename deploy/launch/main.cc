@@ -5,6 +5,7 @@
 
 #include "common/base/core_limit.h"
 #include "common/base/error_text.h"
+#include "common/base/host_limits.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/supervisor.h"
@@ -38,16 +39,14 @@ StatusOr<int> Launch(const ParsedArgs& args) {
     std::fputs(Describe(plan).c_str(), stdout);
     return 0;
   }
-  TD_RETURN_IF_ERROR(PrepareFiles(plan));
+  TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));  // until the job has ended
   if (!options.quiet) {
     std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %s, logs in %s\n", plan.job_name.c_str(),
                  ModeName(plan.mode), plan.Counts(" + ").c_str(), plan.log_dir.c_str());
     PrintStatusPage(plan);
   }
   Supervisor supervisor(plan, {env, options.grace_s, options.max_restarts, options.quiet});
-  StatusOr<int> code = supervisor.Run();
-  RemoveSecret(plan);
-  return code;
+  return supervisor.Run();
 }
 
 int Main(int argc, char** argv) {
@@ -75,6 +74,7 @@ int Main(int argc, char** argv) {
 }  // namespace tandem::deploy
 
 int main(int argc, char** argv) {
+  tandem::NameHostLimits("tandemrun");
   tandem::LimitCoreDumps(false);  // it makes secrets and keys
   return tandem::deploy::Main(argc, argv);
 }

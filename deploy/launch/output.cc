@@ -38,7 +38,7 @@ Status OpenPseudoTerminal(Fd& ours, Fd& theirs) {
 
 }  // namespace
 
-StatusOr<OutputChannel> OutputChannel::Open(int echo_fd, std::FILE* log) {
+StatusOr<OutputChannel> OutputChannel::Open(int echo_fd, LogFile* log) {
   OutputChannel channel;
   channel.echo_fd_ = echo_fd;
   channel.log_ = log;
@@ -99,7 +99,6 @@ void OutputChannel::Drain() {
   size_t taken = 0;
   while (read_end_.get() >= 0 && taken < kDrainBytesMax && ReadSome()) taken += kReadBytes;
   if (!line_.empty()) EndLogLine();
-  std::fflush(log_);
 }
 
 void OutputChannel::AppendToLog(const char* data, size_t size) {
@@ -111,7 +110,6 @@ void OutputChannel::AppendToLog(const char* data, size_t size) {
       if (line_.size() >= kLogLineBytesMax) EndLogLine();
     }
   }
-  std::fflush(log_);
 }
 
 void OutputChannel::EndLogLine() {
@@ -119,7 +117,7 @@ void OutputChannel::EndLogLine() {
   const size_t last_redraw = line_.rfind('\r');
   if (last_redraw != std::string::npos) line_.erase(0, last_redraw + 1);
   line_ += '\n';
-  std::fwrite(line_.data(), 1, line_.size(), log_);
+  log_->Append(line_);
   line_.clear();
 }
 

@@ -1,12 +1,12 @@
 // The output of a child that is shown on the launcher's terminal as well as written to its log.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "common/base/fd.h"
 #include "common/base/status.h"
+#include "deploy/launch/log_file.h"
 
 namespace tandem::deploy {
 
@@ -17,7 +17,7 @@ namespace tandem::deploy {
 class OutputChannel {
  public:
   // `log` and `echo_fd` are not owned and must outlive this. echo_fd -1: log only.
-  static StatusOr<OutputChannel> Open(int echo_fd, std::FILE* log);
+  static StatusOr<OutputChannel> Open(int echo_fd, LogFile* log);
 
   OutputChannel(OutputChannel&&) = default;
 
@@ -43,7 +43,7 @@ class OutputChannel {
   void EndLogLine();
 
   int echo_fd_ = -1;
-  std::FILE* log_ = nullptr;
+  LogFile* log_ = nullptr;
   bool pseudo_terminal_ = false;
   Fd read_end_, child_end_;
   std::string pending_;  // read, but not yet taken by the terminal

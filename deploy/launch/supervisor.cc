@@ -89,10 +89,8 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
   auto child = std::make_unique<Child>();
   child->plan = &plan;
   child->member = member;
-  child->log.reset(std::fopen(plan.log_file.c_str(), "ae"));
-  if (child->log == nullptr) {
-    return FileError(plan.log_file, "cannot be written", errno);
-  }
+  TD_ASSIGN_OR_RETURN(LogFile log, LogFile::Open(plan.log_file));
+  child->log.emplace(std::move(log));
   SpawnRequest request;
   request.argv = plan.argv;
   request.env = options_.env;
@@ -110,12 +108,24 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
 }
 
 void Supervisor::Note(const char* event, const std::string& process, int64_t pid,
-                      const std::string& text) const {
-  AddEvent(plan_.log_dir, {"", event, process, pid, text});
+                      const std::string& text) {
+  const Status added = AddEvent(plan_.log_dir, {"", event, process, pid, text});
+  if (!added.ok()) TellLost(added);
+}
+
+void Supervisor::TellLost(const Status& why) {
+  if (!lost_.ok() || why.ok()) return;
+  lost_ = why;
+  std::fprintf(stderr, "%s: warning: %s\n", options_.name, LostText().c_str());
+}
+
+std::string Supervisor::LostText() const {
+  return absl::StrFormat("lines of logs or events of %s are lost: %s [TD2117]; the job goes on",
+                         plan_.log_dir, std::string(lost_.message()));
 }
 
 Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
-  request.stdout_fd = request.stderr_fd = fileno(child.log.get());
+  request.stdout_fd = request.stderr_fd = child.log->fd();
   // Whoever has the lowest rank on this machine speaks for all.
   const bool first_trainer = child.plan->role == Role::kTrainer && child.member &&
                              std::none_of(children_.begin(), children_.end(), [&](const auto& c) {
@@ -127,7 +137,7 @@ Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
   if (options_.quiet || !(first_trainer || later)) return OkStatus();
   for (const int fd : {shown_stdout(), STDERR_FILENO}) {
     TD_ASSIGN_OR_RETURN(OutputChannel channel,
-                        OutputChannel::Open(first_trainer ? fd : -1, child.log.get()));
+                        OutputChannel::Open(first_trainer ? fd : -1, &*child.log));
     child.output.push_back(std::move(channel));
   }
   request.stdout_fd = child.output[0].child_fd();
@@ -142,6 +152,7 @@ void Supervisor::Loop() {
     HearRanks();
     CollectEnded();
     Advance();
+    for (const auto& child : children_) TellLost(child->log->lost());
   }
 }
 
@@ -207,6 +218,7 @@ void Supervisor::CollectEnded() {
     if (child->seen_end || !child->process->Poll()) continue;
     child->seen_end = true;
     for (OutputChannel& channel : child->output) channel.Drain();
+    if (child->output.empty()) child->log->LookForRoom();
     Note("ended", child->plan->Name(), child->process->pid(), child->process->Poll()->Text());
     ended.push_back(child.get());
   }
@@ -268,8 +280,11 @@ void Supervisor::StartAgain(Child& old, bool member) {
   const std::string how = StorageFailed(old) ? "ended by an error of its storage"
                           : exit.signal == 0 ? "told to stop"
                                              : "killed by " + SignalName(exit.signal);
-  std::fprintf(stderr, "%s: %s was %s; starting it again (%d of %d)\n", options_.name,
-               plan.Name().c_str(), how.c_str(), restarts_, options_.max_restarts);
+  const char* caution = plan.forgets ? "; with --durability=none it has its last checkpoint alone,"
+                                       " and no push that came after it"
+                                     : "";
+  std::fprintf(stderr, "%s: %s was %s; starting it again (%d of %d)%s\n", options_.name,
+               plan.Name().c_str(), how.c_str(), restarts_, options_.max_restarts, caution);
   Replace(old, member);
 }
 
@@ -384,6 +399,8 @@ void Supervisor::FlushOutput() {
 }
 
 int Supervisor::Conclude() {
+  // Said again, as what was said before is far above by now.
+  if (!lost_.ok()) std::fprintf(stderr, "%s: warning: %s\n", options_.name, LostText().c_str());
   if (!failure_) {
     Note("done", "", 0, stop_signal_ == 0 ? "" : "stopped by " + SignalName(stop_signal_));
     return stop_signal_ == 0 ? 0 : 128 + stop_signal_;

@@ -94,8 +94,10 @@ class Supervisor {
   void SignalRole(Role role, int signal);
   bool AnyRunning(Role role) const;
   // Into events.jsonl (job_record.h).
-  void Note(const char* event, const std::string& process, int64_t pid,
-            const std::string& text) const;
+  void Note(const char* event, const std::string& process, int64_t pid, const std::string& text);
+  // Says once that the log folder lacks something from now on; nothing for OK.
+  void TellLost(const Status& why);
+  std::string LostText() const;
   void FlushOutput();
   int Conclude();
 
@@ -113,6 +115,7 @@ class Supervisor {
   bool kill_now_ = false;  // a second signal came
   bool told_remote_ = false;
   std::optional<Failure> failure_;
+  Status lost_;  // why the log folder lacks lines; OK: it has all
 };
 
 }  // namespace tandem::deploy

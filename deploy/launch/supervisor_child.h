@@ -1,25 +1,20 @@
 // A process that a supervisor has started. Internal to it.
 #pragma once
 
-#include <cstdio>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "deploy/launch/log_file.h"
 #include "deploy/launch/supervisor.h"
 
 namespace tandem::deploy {
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
 
 struct Supervisor::Child {
   const ProcessPlan* plan = nullptr;
   std::optional<Process> process;
   Time started = SteadyNow();
-  std::unique_ptr<std::FILE, CloseFile> log;
+  std::optional<LogFile> log;
   std::vector<OutputChannel> output;  // of the trainer that is shown
   bool seen_end = false;
   bool stuck = false;  // had to be killed

@@ -10,6 +10,7 @@
 
 #include "common/base/crc32c.h"
 #include "common/base/files.h"
+#include "common/base/own_files.h"
 #include "common/base/rng.h"
 
 namespace tandem {
@@ -32,9 +33,12 @@ std::string CodeCache::PathOf(std::string_view key) const {
 }
 
 // What is damaged, or another's with the same hash, is compiled again and replaced.
-std::optional<std::string> CodeCache::Kept(std::string_view key) const {
+std::optional<std::string> CodeCache::Kept(std::string_view key) {
   if (folder_.empty()) return std::nullopt;
-  const StatusOr<std::string> text = ReadSmallFile(PathOf(key), kBytesMax);
+  const Status own = OpenOwnFolder(folder_, OwnRule::kUser).status();
+  const StatusOr<std::string> text =
+      own.ok() ? ReadOwnFile(PathOf(key), kBytesMax, OwnRule::kUser) : own;
+  if (text.status().code() == StatusCode::kPermissionDenied) refused_ = text.status();
   if (!text.ok()) return std::nullopt;
   const std::string begin = ToText(key, "");
   if (text->size() < begin.size()) return std::nullopt;
@@ -45,16 +49,16 @@ std::optional<std::string> CodeCache::Kept(std::string_view key) const {
 // Several processes may keep the same at once: each has a draft of its own, and the last one stays.
 void CodeCache::Keep(std::string_view key, std::string_view bytes) {
   if (folder_.empty() || !keeps_) return;
-  std::error_code error;  // then the file cannot be written, which says why
-  std::filesystem::create_directories(folder_, error);
   const std::string path = PathOf(key);
   std::random_device random;
   const std::string draft = absl::StrFormat("%s.%08x%08x.new", path, random(), random());
-  refused_ = WriteTextFile(draft, ToText(key, bytes));
+  const Status own = MakeOwnFolder(folder_, OwnRule::kUser).status();
+  refused_ = own.ok() ? WriteOwnFile(draft, ToText(key, bytes)) : own;
   if (refused_.ok() && std::rename(draft.c_str(), path.c_str()) != 0) {
     refused_ = FileError(path, "cannot be replaced", errno);
   }
-  if (!refused_.ok()) std::filesystem::remove(draft, error);
+  std::error_code error;
+  if (!refused_.ok() && own.ok()) std::filesystem::remove(draft, error);
   keeps_ = refused_.ok();
 }
 

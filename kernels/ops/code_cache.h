@@ -16,8 +16,9 @@ namespace tandem {
 // One thread.
 class CodeCache {
  public:
-  // `folder`: made when something is to be kept in it, a file each, which may be removed at any
-  // time; empty: nothing is kept.
+  // `folder`: made with mode 0700 when something is to be kept in it, a file each, which may be
+  // removed at any time; empty: nothing is kept. What is kept is run: a file of another user, or
+  // that others may write, is replaced, and such a folder is refused with a note (OwnRule::kUser).
   explicit CodeCache(std::string folder = "") : folder_(std::move(folder)) {}
 
   template <typename T>
@@ -37,7 +38,7 @@ class CodeCache {
   std::string TakeNotes();
 
  private:
-  std::optional<std::string> Kept(std::string_view key) const;
+  std::optional<std::string> Kept(std::string_view key);
   void Keep(std::string_view key, std::string_view bytes);
   std::string PathOf(std::string_view key) const;
 

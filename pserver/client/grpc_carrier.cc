@@ -68,7 +68,9 @@ std::string PserverName(int index, const std::string& address) {
   return absl::StrFormat("pserver %d (%s)", index, address);
 }
 
-GrpcCarrier::GrpcCarrier(const PsOptions& options) : options_(options) {}
+GrpcCarrier::GrpcCarrier(const PsOptions& options)
+    : options_(options),
+      retry_stream_(StreamKey(static_cast<uint64_t>(options.trainer), "retries")) {}
 
 StatusOr<std::unique_ptr<PsCarrier>> GrpcCarrier::Connect(const std::vector<std::string>& endpoints,
                                                           const PsOptions& options) {
@@ -238,8 +240,8 @@ void GrpcCarrier::CallByGrpc(Server& server, const char* method, EncodedMessage 
   }
   if (id == 0) return take(Cancelled("the client is going away"), {});
   auto call = RawCall::Start(
-      PsLeases::Take(call_leases_), server.raw, method, ToByteBuffer(std::move(request)), deadline,
-      options_.retries,
+      PsLeases::Take(call_leases_), server.raw, method, ToByteBuffer(std::move(request)),
+      CallRetries(options_.retries, deadline, retry_stream_ + id),
       [this, id, take = std::move(take)](const Status& status, const grpc::ByteBuffer& bytes) {
         take(status, ReceivedMessage(bytes).fragments());
         EndCall(id);

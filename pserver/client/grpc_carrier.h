@@ -69,6 +69,7 @@ class GrpcCarrier final : public PsCarrier {
                   Time deadline, Take take);
 
   const PsOptions options_;
+  const uint64_t retry_stream_;  // of random numbers; one of its own for each trainer
   std::vector<std::unique_ptr<Server>> servers_;
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::atomic<uint64_t> lane_calls_{0};

@@ -15,21 +15,21 @@ constexpr int kSessionsLostMax = 4;
 }  // namespace
 
 RawCall::RawCall(std::shared_ptr<const void> lease, RawServer server, std::string method,
-                 grpc::ByteBuffer request, Time deadline, int retries, Done done)
+                 grpc::ByteBuffer request, const CallRetries& retries, Done done)
     : lease_(std::move(lease)),
       server_(std::move(server)),
       stub_(server_.channel),
       method_(std::move(method)),
       request_(std::move(request)),
-      retries_(retries, deadline),
+      retries_(retries),
       done_(std::move(done)) {}
 
 std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<const void> lease, RawServer server,
-                                        std::string method, grpc::ByteBuffer request, Time deadline,
-                                        int retries, Done done) {
-  auto call =
-      std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(server), std::move(method),
-                                           std::move(request), deadline, retries, std::move(done)));
+                                        std::string method, grpc::ByteBuffer request,
+                                        const CallRetries& retries, Done done) {
+  auto call = std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(server),
+                                                   std::move(method), std::move(request), retries,
+                                                   std::move(done)));
   call->Attempt();
   return call;
 }

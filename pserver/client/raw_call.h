@@ -32,21 +32,21 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   // Exactly once, on a gRPC thread (or on the caller's when the call cannot be made at all).
   using Done = std::function<void(Status, const grpc::ByteBuffer& reply)>;
 
-  // `method`: "Push", of service ParameterServer. `deadline` covers all attempts together, of
-  // which there are 1 + `retries` at most; each waits for a server that is not there. A server that
+  // `method`: "Push", of service ParameterServer. The deadline of `retries` covers all attempts
+  // together; each waits for a server that is not there. A server that
   // does not know the session (it was started again) is asked for another one, which counts as no
   // attempt. `lease` is let go when nothing of the call is left: only then may the caller drop its
   // channel, because the last reference to a channel must not be dropped by a gRPC thread (gRPC
   // 1.51 then joins itself and frees its completion queue twice).
   static std::shared_ptr<RawCall> Start(std::shared_ptr<const void> lease, RawServer server,
-                                        std::string method, grpc::ByteBuffer request, Time deadline,
-                                        int retries, Done done);
+                                        std::string method, grpc::ByteBuffer request,
+                                        const CallRetries& retries, Done done);
   // Ends it soon, with CANCELLED unless it is done already.
   void Cancel();
 
  private:
   RawCall(std::shared_ptr<const void> lease, RawServer server, std::string method,
-          grpc::ByteBuffer request, Time deadline, int retries, Done done);
+          grpc::ByteBuffer request, const CallRetries& retries, Done done);
   // One attempt: Send, where a session is missing after OpenSession.
   void Attempt();
   void Send();

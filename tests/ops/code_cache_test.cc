@@ -4,6 +4,7 @@
 #include <absl/strings/match.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -160,6 +161,35 @@ TEST_F(CodeCaches, WhatHasNoBytesIsNotKept) {
   keep_ = false;
   ASSERT_TRUE(Get(cache, "x").ok());
   EXPECT_EQ(Files().size(), 0u);
+}
+
+// What is kept is run, so it must be of no other user's making.
+TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
+  CodeCache first(folder_);
+  ASSERT_TRUE(Get(first, "x").ok());
+  const std::string file = Files()[0];
+  namespace fs = std::filesystem;
+  EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  for (const std::string& path : {file, folder_}) {
+    const fs::perms before = fs::status(path).permissions();
+    fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
+    CodeCache cache(folder_);
+    compiled_ = 0;
+    EXPECT_EQ(**Get(cache, "x"), "code of x");
+    EXPECT_EQ(compiled_, 1) << path;
+    // A file is replaced by one of this user; of a folder it is said.
+    const bool said = absl::StrContains(cache.TakeNotes(), " may be written by others ");
+    EXPECT_EQ(said, path == folder_);
+    fs::permissions(path, before);
+  }
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  ASSERT_EQ(chown(folder_.c_str(), 65534, 0), 0);
+  CodeCache cache(folder_);
+  compiled_ = 0;
+  EXPECT_EQ(**Get(cache, "x"), "code of x");
+  EXPECT_EQ(compiled_, 1);
+  EXPECT_THAT(cache.TakeNotes(), HasSubstr("(65534), expected root [TD2113]"));
 }
 
 TEST_F(CodeCaches, AFolderThatRefusesIsNamedOnce) {

@@ -96,15 +96,16 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
         server(to),
         method(std::move(m)),
         request(std::move(bytes)),
-        retries(shared->retries, deadline),
         id(++shared->made),
+        retries(shared->retries, deadline,
+                StreamKey(static_cast<uint64_t>(process->node()), "retries") + id),
         take(std::move(t)) {}
   const std::shared_ptr<SimProcess> process;
   const std::shared_ptr<Shared> shared;
   const int server;
   const std::string method, request;
-  CallRetries retries;
   const uint64_t id;
+  CallRetries retries;
   Take take;
   int ended_attempt = 0;
   bool done = false;

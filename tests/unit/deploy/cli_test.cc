@@ -164,7 +164,7 @@ TEST_F(CliTest, CertsAreMadeShownAndJudged) {
   EXPECT_EQ(Tandem({"certs", "show", trainer}), 0) << Err();
   ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0644), 0);
   EXPECT_EQ(Tandem({"certs", "show", trainer}), kExitPermission);
-  EXPECT_THAT(Err(), HasSubstr("run chmod 600"));
+  EXPECT_THAT(Err(), HasSubstr("hint: chmod 600"));
 
   EXPECT_EQ(Tandem({"certs", "issue", dir, "--job=j", "--role=boss"}), kExitUsage);
   EXPECT_EQ(Tandem({"certs", "issue", dir, "--job=j"}), kExitUsage);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <pty.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -24,17 +25,17 @@ using ::testing::Not;
 
 TEST_F(LauncherTest, JobThatSucceeds) {
   server_script_ = Script("server", kGoodServer);
-  trainer_script_ = Script(
-      "trainer",
-      "await server.0.pid; await server.1.pid; echo trained $RANK; stat -c %a $TANDEM_SECRET_FILE; "
-      "wc -c < $TANDEM_SECRET_FILE; env > $D/env.$RANK; "
-      "echo \"$@\" > $D/args.$RANK");
+  trainer_script_ = Script("trainer",
+                           "await server.0.pid; await server.1.pid; echo trained $RANK; stat -Lc "
+                           "%a $TANDEM_SECRET_FILE; "
+                           "wc -c < $TANDEM_SECRET_FILE; env > $D/env.$RANK; "
+                           "echo \"$@\" > $D/args.$RANK");
   Launch({"--servers=2", "--workers=2", "--", "--epochs=3"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
 
-  EXPECT_EQ(Out(), "trained 0\n600\n65\n");  // the first trainer's alone
-  EXPECT_EQ(Read("log/workerlog.0"), "trained 0\n600\n65\n");
-  EXPECT_EQ(Read("log/workerlog.1"), "trained 1\n600\n65\n");
+  EXPECT_EQ(Out(), "trained 0\n400\n65\n");  // the first trainer's alone
+  EXPECT_EQ(Read("log/workerlog.0"), "trained 0\n400\n65\n");
+  EXPECT_EQ(Read("log/workerlog.1"), "trained 1\n400\n65\n");
   for (const char* log : {"log/serverlog.0", "log/serverlog.1"}) {
     EXPECT_EQ(Read(log), "serving\nstopped\n");
   }
@@ -132,6 +133,61 @@ TEST_F(LauncherTest, DeathBySignal) {
   EXPECT_EQ(nlohmann::json::parse(Read("log/error.json"))["signal"], "SIGSEGV");
 }
 
+// The settings were said at the start; what matters is the error and what to do.
+TEST_F(LauncherTest, AFailureIsToldWithoutTheSettings) {
+  trainer_script_ =
+      Script("trainer",
+             "if [ $RANK = 0 ]; then exec sleep 1000; fi\n"
+             "echo 'epochs: 3   (job.pbtxt:4:1)'; echo 'mode: LOCAL   (flag --mode)'\n"
+             "echo 'tandem-trainer: error: none: no such data folder [TD2001] (NOT_FOUND)'\n"
+             "echo 'hint: name the folder'; exit 2");
+  Launch({"--mode=collective", "--nproc=2"});
+  EXPECT_EQ(WaitForLauncher(), kExitUsage);
+  const std::string log = dir_ + "/log/workerlog.1";
+  EXPECT_THAT(Err(), HasSubstr("its last lines:\n"
+                               "    | tandem-trainer: error: none: no such data folder [TD2001] "
+                               "(NOT_FOUND)\n    | hint: name the folder\n  then "));
+  EXPECT_THAT(Err(), HasSubstr("hint: tandem explain TD2001 says more; " + log +
+                               " has all that it wrote\n"));
+  EXPECT_THAT(Err(), Not(HasSubstr("epochs: 3")));
+  EXPECT_EQ(nlohmann::json::parse(Read("log/error.json"))["last_lines"].size(), 4u);
+}
+
+TEST_F(LauncherTest, ACrashUnderALimitOfMemoryNamesTheLimit) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit small{rlim_t{1} << 36, before.rlim_max};
+  trainer_script_ = Script("trainer", "kill -ABRT $$");
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &small), 0);
+  Launch({"--mode=local"});
+  EXPECT_EQ(WaitForLauncher(), 128 + SIGABRT);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_THAT(
+      Err(),
+      HasSubstr("it may have met a limit of this host: ulimit -v allows 68719476736 bytes; "));
+}
+
+// As a full disk does it: the job goes on, and says what its logs lack.
+TEST_F(LauncherTest, LinesThatAreLostAreToldAndTheJobGoesOn) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{20'000, before.rlim_max};
+  trainer_script_ = Script("trainer", "for i in $(seq 3000); do echo line $i of the log; done");
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  Launch({"--mode=local"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  const std::string said = "tandemrun: warning: lines of logs or events of " + dir_ +
+                           "/log are lost: " + dir_ +
+                           "/log/workerlog.0: cannot be written (File too large) [TD2115]";
+  const size_t first = Err().find(said);
+  ASSERT_NE(first, std::string::npos) << Err();
+  EXPECT_THAT(Err(), HasSubstr("[TD2117]; the job goes on\n"));
+  const size_t last = Err().rfind(said);
+  EXPECT_NE(last, first) << "at once, and at the end";
+  EXPECT_EQ(Err().find(said, first + 1), last) << "no third time";
+}
+
 TEST_F(LauncherTest, PserverThatEndsEarlyIsAFailure) {
   server_script_ = Script("server", "await trainer.0.pid");
   trainer_script_ = Script("trainer", kWaitForEver);
@@ -148,7 +204,7 @@ TEST_F(LauncherTest, PserverThatWasDrainedMayEnd) {
   trainer_script_ = Script("trainer", kWaitForEver);
   Launch({"--servers=1", "--workers=1"});
   ASSERT_TRUE(WaitUntil([&] { return Exists("up"); }));
-  AddEvent(dir_ + "/log", {"", "drained", "pserver 0", 0, ""});
+  ASSERT_TRUE(AddEvent(dir_ + "/log", {"", "drained", "pserver 0", 0, ""}).ok());
   Script("drained", "true");
   ASSERT_TRUE(
       WaitUntil([&] { return Read("log/events.jsonl").find("left") != std::string::npos; }));
@@ -166,7 +222,18 @@ TEST_F(LauncherTest, PserverThatIsToldToStopComesAgain) {
   Launch(
       {"--servers=1", "--workers=1", "--max_restarts=1", "--pserver_data_dir=" + dir_ + "/data"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
-  EXPECT_THAT(Err(), HasSubstr("pserver 0 was told to stop; starting it again (1 of 1)"));
+  EXPECT_THAT(Err(), HasSubstr("pserver 0 was told to stop; starting it again (1 of 1)\n"));
+}
+
+TEST_F(LauncherTest, APserverWithoutDurabilityComesAgainWithACaution) {
+  server_script_ = Script(
+      "server", std::string("[ -e $D/first ] || { echo > $D/first; kill -9 $$; }\n") + kGoodServer);
+  trainer_script_ = Script("trainer", "await server.0.pid");
+  Launch({"--servers=1", "--workers=1", "--max_restarts=1", "--durability=none",
+          "--pserver_data_dir=" + dir_ + "/data"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_THAT(Err(), HasSubstr("starting it again (1 of 1); with --durability=none it has its last "
+                               "checkpoint alone, and no push that came after it\n"));
 }
 
 // The one that waited ends at once, with a consequence; the one that hangs is the cause.

@@ -45,6 +45,9 @@ const std::map<std::string, std::string>& Elsewhere() {
   static const char* const kKernel =
       "a call of the system that fails only when it has nothing left";
   static const char* const kRace = "between two looks of the demo, when the job ends there";
+  static const char* const kLauncher =
+      "a tandemrun that was killed, or is another user's; "
+      "job_record_test";
   static const char* const kServers = "a running job with tables; e2e_rebalance_test has some";
   static const std::map<std::string, std::string> rows = {
       {"%s does not run", kRace},
@@ -81,7 +84,16 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"--status_port: 127.0.0.1:%d, where %s would show its page, is taken [TD1012]; hint: "
        "choose another --status_port: each process takes one port from there on",
        "launch_line_test"},
-      {"tandemrun (pid %d): %s", "a job of another user"},
+      {"tandemrun (pid %d) of job %s does not run [TD7003]", kLauncher},
+      {"process %d, which job.json of job %s names, belongs to user %d, expected user %d: it was "
+       "not signalled [TD6028]; hint: run this as the user who started the job",
+       kLauncher},
+      {"cannot signal tandemrun (pid %d): %s [TD6028]", kLauncher},
+      {"job %s of %s: tandemrun, pid %d, is gone without an ending (killed?); its processes on "
+       "this "
+       "host ended with it [TD7013]; hint: start the job again; tandem events %s shows its last "
+       "word",
+       kLauncher},
       {"getrandom: %s", kKernel},
       {"signalfd: %s", kKernel},
       {"openpty: %s", kKernel},

@@ -25,9 +25,15 @@ using testing::HasSubstr;
 // A running tandem-pserver whose output (both streams) is read through a pipe.
 class Process {
  public:
-  Process(std::vector<std::string> args, std::vector<std::string> extra_env = {}) {
+  // `files_max`: that it may have open; 0: as many as this process.
+  Process(std::vector<std::string> args, std::vector<std::string> extra_env = {},
+          int files_max = 0) {
     const char* bin = std::getenv("TANDEM_BIN_DIR");
     args.insert(args.begin(), std::string(bin ? bin : "build/bin") + "/tandem-pserver");
+    if (files_max != 0) {
+      const std::string limit = "ulimit -n " + std::to_string(files_max);
+      args.insert(args.begin(), {"/bin/sh", "-c", limit + "; exec \"$0\" \"$@\""});
+    }
     std::vector<char*> argv, env;
     for (std::string& a : args) argv.push_back(a.data());
     argv.push_back(nullptr);
@@ -161,6 +167,67 @@ TEST(PserverProcessTest, SigtermSavesAndTheNextStartRestores) {
   std::vector<float> got(3, 0.0f);
   EXPECT_EQ(*(*client)->InitOrFetch(std::vector<PsTensor>{{"w", got.data(), 3}}), 42u);
   EXPECT_EQ(got, values);
+  std::filesystem::remove_all(dir);
+}
+
+// Parameters lie in the values, the update log and RocksDB's own files.
+TEST(PserverProcessTest, NoFileOfAServerIsReadableByOthers) {
+  std::string dir = testing::TempDir() + "/pserver_process_XXXXXX";
+  ASSERT_NE(mkdtemp(dir.data()), nullptr);
+  const std::string data = dir + "/data";
+  ASSERT_EQ(mkdir(data.c_str(), 0755), 0) << "made by a user, before";
+  const mode_t before = umask(0);
+  Process server({"--job=job", "--trainers=1", "--data_dir=" + data, "--durability=logged",
+                  "--table_memory_mb=1", "--rocksdb_path=" + dir + "/cold"});
+  umask(before);
+  auto client = PsClient::Connect({server.Endpoint()}, PsOptions());
+  ASSERT_TRUE(client.ok()) << client.status();
+  ASSERT_TRUE((*client)->Configure({{"w", Shape{3}}}, PsMode::kSync, {}).ok());
+  std::vector<float> values = {1, 2, 3};
+  ASSERT_TRUE((*client)->InitOrFetch(std::vector<PsTensor>{{"w", values.data(), 3}}, 42).ok());
+  client->reset();
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0);
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
+    if (entry.path() == data) continue;
+    ++files;
+    const auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
+    EXPECT_EQ(entry.status().permissions() & others, std::filesystem::perms::none) << entry.path();
+  }
+  EXPECT_GT(files, 8);
+  std::filesystem::remove_all(dir);
+}
+
+TEST(PserverProcessTest, AFolderOfAnotherUserIsExit77) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives folders away";
+  std::string dir = testing::TempDir() + "/pserver_process_XXXXXX";
+  ASSERT_NE(mkdtemp(dir.data()), nullptr);
+  ASSERT_EQ(chown(dir.c_str(), 65534, 65534), 0);
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--data_dir=" + dir},
+        std::vector<std::string>{"--table_memory_mb=1", "--rocksdb_path=" + dir}}) {
+    Process server(flags);
+    EXPECT_THAT(server.Line(), HasSubstr("folder " + dir + " belongs to user "));
+    server.Signal(SIGTERM);  // one that serves ends then
+    EXPECT_EQ(server.Wait(), 77);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(dir));
+  std::filesystem::remove_all(dir);
+}
+
+// A limit of the host is named, and is no empty file.
+TEST(PserverProcessTest, TooFewDescriptorsForTheSecretAreNamed) {
+  std::string dir = testing::TempDir() + "/pserver_process_XXXXXX";
+  ASSERT_NE(mkdtemp(dir.data()), nullptr);
+  const std::string secret = dir + "/secret";
+  std::ofstream(secret) << "0123456789abcdef0123456789abcdef\n";
+  ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
+  Process server({"--job=job"}, {"TANDEM_SECRET_FILE=" + secret}, 16);
+  EXPECT_THAT(server.Until("[TD2114]"), HasSubstr("secret file: " + secret +
+                                                  ": cannot be opened (Too many open files) "
+                                                  "[TD2114]: this process may have 16 files open"));
+  EXPECT_EQ(server.Wait(), 74);
   std::filesystem::remove_all(dir);
 }
 

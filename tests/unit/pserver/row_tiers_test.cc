@@ -407,6 +407,15 @@ TEST_F(RowTiersTest, AFolderIsEmptiedAndHasOneOwner) {
   Compare(*hot, *tiered, 0, 10);
 }
 
+TEST_F(RowTiersTest, AFolderThatOthersWriteIsRefusedAndStaysAsItIs) {
+  const std::string folder = dir_ + "/open";
+  std::filesystem::create_directory(folder);
+  std::filesystem::permissions(folder, std::filesystem::perms::all);
+  std::ofstream(folder + "/000001.log") << "of another user";
+  EXPECT_EQ(ColdStore::Open({folder}).status().code(), StatusCode::kPermissionDenied);
+  EXPECT_TRUE(std::filesystem::exists(folder + "/000001.log"));
+}
+
 TEST_F(RowTiersTest, TablesOfOneServerDoNotMeet) {
   auto hot = Make("sgd", "", 0), one = Make("sgd", "", 50), other = Make("adagrad", "", 80);
   Fill(*other, 50);

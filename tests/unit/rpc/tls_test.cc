@@ -12,6 +12,8 @@
 #include <memory>
 #include <optional>
 
+#include "absl/strings/escaping.h"
+#include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
@@ -217,13 +219,38 @@ TEST_F(TlsTest, FilesAreCheckedBeforeTheyAreUsed) {
   EXPECT_THAT(said({"/nowhere/tls.crt", good.key, good.ca}), HasSubstr("/nowhere/tls.crt"));
   ASSERT_EQ(chmod(good.key.c_str(), 0644), 0);
   EXPECT_THAT(said(good),
-              HasSubstr("may be read or changed by others (mode 644) [TD6012]; run chmod 600"));
+              HasSubstr("may be read or changed by others (mode 644) [TD6012]; hint: chmod 600"));
+  ASSERT_EQ(chmod(good.key.c_str(), 0600), 0);
+  ASSERT_EQ(chmod(good.ca.c_str(), 0646), 0);
+  EXPECT_THAT(said(good), HasSubstr("ca.crt may be written by others (mode 646) [TD2113]"));
   EXPECT_EQ(ChooseTlsFiles(dir_, good).status().code(), StatusCode::kInvalidArgument);
 
   const auto role = RequireIdentity(other, PeerRole::kPserver, "k");
   EXPECT_EQ(role.status().code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(role.status().message()),
               HasSubstr("is for role admin of job \"j\", but this is a pserver of job \"k\""));
+}
+
+// DER with other bytes in the place of the first date; its signature is wrong then.
+std::string WithoutADate(const std::string& pem) {
+  const std::string begin = "-----BEGIN CERTIFICATE-----\n", end = "-----END CERTIFICATE-----\n";
+  std::string der;
+  CHECK(absl::Base64Unescape(pem.substr(begin.size(), pem.find(end) - begin.size()), &der));
+  const size_t date = der.find("\x17\x0d");  // UTCTime of 13 characters
+  CHECK_NE(date, der.npos);
+  der.replace(date + 2, 13, "no date today");
+  std::string text = absl::Base64Escape(der);
+  for (size_t at = 64; at < text.size(); at += 65) text.insert(at, "\n");
+  return begin + text + "\n" + end;
+}
+
+TEST_F(TlsTest, ACertificateWithoutADateIsRefused) {
+  const auto authority = MakeAuthority("ours", 1);
+  ASSERT_TRUE(authority.ok()) << authority.status();
+  const auto facts = ReadCertificate(WithoutADate(authority->cert));
+  EXPECT_EQ(facts.status().code(), StatusCode::kInvalidArgument) << facts.status();
+  EXPECT_THAT(std::string(facts.status().message()),
+              HasSubstr("the certificate's notBefore is no date [TD6029]"));
 }
 
 TEST_F(TlsTest, IssuedCertificatesSayWhatWasAsked) {

@@ -227,5 +227,29 @@ TEST_F(CheckpointTest, UnwritableFolderIsNamed) {
   EXPECT_THAT(unreadable.message(), HasSubstr("cannot be read"));
 }
 
+TEST_F(CheckpointTest, OnlyItsOwnerReadsACheckpoint) {
+  ASSERT_TRUE(fs::create_directory(dir_ / "given"));
+  fs::permissions(dir_ / "given", fs::perms(0755));
+  for (const char* name : {"made", "given"}) {
+    CheckpointStore store(dir_ / name, 1);
+    ASSERT_EQ(store.Save(At(1), &warnings_), OkStatus());
+    EXPECT_EQ(fs::status(dir_ / name + std::string("/step-00000001")).permissions(),
+              fs::perms::owner_all);
+  }
+  EXPECT_EQ(fs::status(dir_ / "made").permissions(), fs::perms::owner_all);
+  EXPECT_EQ(fs::status(dir_ / "given").permissions(), fs::perms(0755)) << "the user's to say";
+}
+
+TEST_F(CheckpointTest, AFolderThatOthersWriteIsRefused) {
+  ASSERT_TRUE(fs::create_directory(dir_ / "open"));
+  fs::permissions(dir_ / "open", fs::perms(0777));
+  const Status refused = CheckpointStore(dir_ / "open", 1).Prepare();
+  EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(refused.message(), HasSubstr("may be written by others (mode 777) [TD2113]"));
+  // A volume that Kubernetes gives to a group.
+  fs::permissions(dir_ / "open", fs::perms(02770));
+  EXPECT_EQ(CheckpointStore(dir_ / "open", 1).Prepare(), OkStatus());
+}
+
 }  // namespace
 }  // namespace tandem
