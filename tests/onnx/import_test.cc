@@ -250,37 +250,56 @@ TEST(OnnxLastSoftmax, StaysWhereSomebodyElseReadsIt) {
   EXPECT_EQ(import->program.ops[3].inputs[0][0], "logits");
 }
 
-// Attributes would keep the size of the batch that the program was made with.
-TEST(OnnxBatch, IsNoSizeOfAnotherDimension) {
-  const auto turned = [] {
-    Graph graph({4, 6});
-    SetInts(graph.Node("Transpose", {"x"}, "t"), "perm", {1, 0, 2});
-    return graph;
-  };
-  Graph computed = turned();
-  computed.Constant("one", {1});
-  computed.Constant("rest", {-1});
-  computed.Node("Shape", {"t"}, "sizes");
-  computed.Node("Gather", {"sizes", "one"}, "batch");
-  computed.Node("Concat", {"batch", "rest"}, "flat");
-  computed.Node("Reshape", {"t", "flat"}, "y");
-  EXPECT_THAT(computed.Refused(),
-              HasSubstr("node 1, Shape \"\": dimension 1 of \"t\" depends on the batch; only the "
-                        "first one may (UNIMPLEMENTED)"));
-  Graph flat = turned();
+// With the dimensions [4,N,6] of "t".
+Graph Turned() {
+  Graph graph({4, 6});
+  SetInts(graph.Node("Transpose", {"x"}, "t"), "perm", {1, 0, 2});
+  return graph;
+}
+
+Shape ShapeFor(const StatusOr<OnnxImport>& import, int64_t batch, const std::string& var) {
+  EXPECT_TRUE(import.ok()) << import.status();
+  if (!import.ok()) return {};
+  Program program = import->program;
+  EXPECT_TRUE(BindBatch(program, batch).ok());
+  return program.FindVar(var)->desc.shape;
+}
+
+TEST(OnnxBatch, MayBeAnyDimension) {
+  Graph flat = Turned();
   flat.Node("Flatten", {"t"}, "y");
-  EXPECT_THAT(flat.Refused(), HasSubstr("dimension 1 of \"t\" depends on the batch"));
-  Graph product = turned();
+  EXPECT_EQ(ShapeFor(flat.Import(), 5, "y"), Shape({4, 30}));
+  Graph product = Turned();
   product.Weight("w", {6, 2}, 0.5f);
   product.Node("MatMul", {"t", "w"}, "y");
-  EXPECT_THAT(product.Refused(), HasSubstr("dimension 1 of \"t\" depends on the batch"));
+  EXPECT_EQ(ShapeFor(product.Import(), 5, "y"), Shape({4, 5, 2}));
+  Graph chosen = Turned();
+  onnx::TensorProto one;
+  one.set_data_type(onnx::TensorProto::INT64);
+  one.add_int64_data(-1);
+  *Attr(chosen.Node("Constant", {}, "one"), "value").mutable_t() = one;
+  Attr(chosen.Node("Gather", {"t", "one"}, "y"), "axis").set_i(0);
+  EXPECT_EQ(ShapeFor(chosen.Import(), 5, "y"), Shape({5, 6}));
+}
+
+// Attributes would keep the size of the batch that the program was made with.
+TEST(OnnxBatch, IsNoSizeThatStays) {
+  Graph torn = Turned();
+  torn.Constant("one", {1});
+  torn.Constant("rest", {-1});
+  torn.Node("Shape", {"t"}, "sizes");
+  torn.Node("Gather", {"sizes", "one"}, "batch");
+  torn.Node("Concat", {"batch", "rest"}, "flat");
+  torn.Node("Reshape", {"t", "flat"}, "y");
+  EXPECT_THAT(torn.Refused(), HasSubstr("node 4, Reshape \"\": numbers of two samples would share "
+                                        "a row [TD1214] (UNIMPLEMENTED)"));
   Graph constant({3});
   constant.Weight("bias", {2, 3}, 1.0f);
   constant.Node("Add", {"x", "bias"}, "y");
   EXPECT_THAT(constant.Refused(), HasSubstr("it fits a batch of 2 alone, not one of 3"));
-  Graph label = turned();
+  Graph label = Turned();
   label.Node("Relu", {"t"}, "y");
-  EXPECT_THAT(label.Refused(Loss::kSoftmax), HasSubstr("depends on the batch"));
+  EXPECT_THAT(label.Refused(Loss::kSoftmax), HasSubstr("the first dimension is not the batch"));
 }
 
 TEST(OnnxBatch, MayBeTurnedThereAndBack) {
@@ -326,8 +345,8 @@ TEST(OnnxBatch, StaysInViews) {
   }
 }
 
-// A view of rows: [N*4,6] has the batch as a factor, and is none.
-TEST(OnnxBatch, AMultipleOfItIsAnother) {
+// A view of rows: [N*4,6] has the batch as a factor.
+TEST(OnnxBatch, AMultipleOfItIsOneToo) {
   Graph graph({4, 6});
   graph.Constant("rows", {-1, 6});
   graph.Constant("zero", {0});
@@ -337,7 +356,59 @@ TEST(OnnxBatch, AMultipleOfItIsAnother) {
   graph.Node("Gather", {"sizes", "zero"}, "first");
   graph.Node("Concat", {"first", "back"}, "view");
   graph.Node("Reshape", {"x", "view"}, "y");
-  EXPECT_THAT(graph.Refused(), HasSubstr("first dimension of \"r\" is not the batch"));
+  EXPECT_EQ(ShapeFor(graph.Import(), 5, "y"), Shape({20, 2, 3}));
+}
+
+// PyTorch's exporter writes allowzero = 1 at every Reshape.
+TEST(OnnxReshape, AllowZeroMattersWhereASizeIsZero) {
+  for (const int64_t rows : {int64_t{4}, int64_t{0}}) {
+    Graph graph({4, 6});
+    graph.Constant("sizes", {-1, rows, 6});
+    Attr(graph.Node("Reshape", {"x", "sizes"}, "y"), "allowzero").set_i(1);
+    if (rows == 0) {
+      EXPECT_THAT(graph.Refused(), HasSubstr("allowzero = 1 with the shape [-1,0,6]"));
+      EXPECT_THAT(graph.Refused(), HasSubstr("[TD1213]"));
+    } else {
+      EXPECT_EQ(ShapeFor(graph.Import(), 5, "y"), Shape({5, 4, 6}));
+    }
+  }
+}
+
+// Of a model for a batch of 2 alone, in which other sizes are 2 or multiples of it too.
+TEST(OnnxBatch, IsFoundInAModelOfOneBatch) {
+  Graph graph({2, 4});
+  graph.SetBatch(2);
+  graph.Constant("rows", {4, 4});
+  graph.Constant("back", {2, 2, 2, 2});
+  graph.Node("Reshape", {"x", "rows"}, "r");
+  SetInts(graph.Node("Transpose", {"r"}, "t"), "perm", {1, 0});
+  graph.Node("Reshape", {"t", "back"}, "y");
+  const auto import = graph.Import();
+  EXPECT_EQ(ShapeFor(import, 5, "r"), Shape({10, 4}));
+  EXPECT_EQ(ShapeFor(import, 5, "y"), Shape({2, 2, 5, 2}));
+}
+
+TEST(OnnxShape, HasABeginningAndAnEnd) {
+  Graph graph({4, 6});
+  onnx::NodeProto& shape = graph.Node("Shape", {"x"}, "sizes");
+  Attr(shape, "start").set_i(-3);
+  Attr(shape, "end").set_i(1);
+  SetInts(graph.Node("Constant", {}, "rest"), "value_ints", {-1});
+  Attr(graph.Node("Constant", {}, "two"), "value_int").set_i(2);
+  graph.Node("Concat", {"sizes", "two", "rest"}, "wanted");
+  graph.Node("Reshape", {"x", "wanted"}, "y");
+  EXPECT_EQ(ShapeFor(graph.Import(), 5, "y"), Shape({5, 2, 12}));
+}
+
+// The exporter keeps one initializer of those that are equal, as fresh normalisations are.
+TEST(OnnxConstants, EachUseOfEqualNumbersIsAVariable) {
+  Graph graph({4});
+  graph.Weight("scale", {4}, 1);
+  graph.Node("Mul", {"x", "scale"}, "a");
+  graph.Node("Mul", {"a", "scale"}, "y");
+  const auto import = graph.Import();
+  ASSERT_TRUE(import.ok()) << import.status();
+  EXPECT_EQ(import->program.VarsOf(VarKind::kParam).size(), 2u);
 }
 
 }  // namespace
