@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <map>
 
 #include "onnx/onnx.pb.h"
 #include "tests/onnx/cases.h"
+#include "tests/support/temp_dir.h"
 #include "trainer/onnx/import.h"
 
 namespace tandem {
@@ -63,6 +66,25 @@ class Graph {
     for (int64_t i = 0; i < Shape(dims).numel(); ++i) tensor.add_float_data(value);
   }
 
+  // 24 numbers of "w" [6,4] in the file `location` of `folder`.
+  void External(const std::string& folder, const std::string& location,
+                const std::string& offset = "0", const std::string& length = "96") {
+    folder_ = folder;
+    onnx::TensorProto& tensor = *graph_.add_initializer();
+    tensor.set_name("w");
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    tensor.add_dims(6);
+    tensor.add_dims(4);
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    for (const auto& [key, value] : std::map<std::string, std::string>{
+             {"location", location}, {"offset", offset}, {"length", length}}) {
+      onnx::StringStringEntryProto& entry = *tensor.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+    Node("MatMul", {"x", "w"}, "y");
+  }
+
   // Of the last node unless `output` is given.
   StatusOr<OnnxImport> Import(Loss loss = Loss::kNone, const std::string& output = "") const {
     onnx::ModelProto model = model_;
@@ -70,6 +92,7 @@ class Graph {
     const onnx::NodeProto& last = graph_.node(graph_.node_size() - 1);
     model.mutable_graph()->add_output()->set_name(output.empty() ? last.output(0) : output);
     OnnxImportOptions options;
+    options.folder = folder_;
     options.loss = loss;
     options.rename = {{"x", "x"}};
     CpuDevice device;
@@ -84,6 +107,7 @@ class Graph {
  private:
   onnx::ModelProto model_;
   onnx::GraphProto graph_;
+  std::string folder_;
 };
 
 onnx::AttributeProto& Attr(onnx::NodeProto& node, const std::string& name) {
@@ -409,6 +433,59 @@ TEST(OnnxConstants, EachUseOfEqualNumbersIsAVariable) {
   const auto import = graph.Import();
   ASSERT_TRUE(import.ok()) << import.status();
   EXPECT_EQ(import->program.VarsOf(VarKind::kParam).size(), 2u);
+}
+
+// A folder with 25 floats in "m.data", of which the second to the last are 0 to 23.
+class OnnxExternal : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<float> numbers(25, -1);
+    for (size_t i = 0; i < 24; ++i) numbers[i + 1] = static_cast<float>(i);
+    std::ofstream(file_.string(), std::ios::binary)
+        .write(reinterpret_cast<const char*>(numbers.data()), 100);
+  }
+  std::string Refused(const std::string& location, const std::string& offset = "0",
+                      const std::string& length = "96") {
+    Graph graph({6});
+    graph.External(dir_.path(), location, offset, length);
+    return graph.Refused();
+  }
+
+  TempDir dir_;
+  const std::filesystem::path file_ = std::filesystem::path(dir_.path()) / "m.data";
+};
+
+TEST_F(OnnxExternal, NumbersAreReadFromAFileBesideTheModel) {
+  Graph graph({6});
+  graph.External(dir_.path(), "m.data", "4");
+  const auto import = graph.Import();
+  ASSERT_TRUE(import.ok()) << import.status();
+  const Tensor& tensor = import->tensors.at("w");
+  EXPECT_EQ(tensor.shape(), Shape({6, 4}));
+  EXPECT_EQ(tensor.span<float>()[23], 23);
+}
+
+TEST_F(OnnxExternal, AModelReadsNoOtherFiles) {
+  for (const std::string name :
+       {"../m.data", "/etc/hostname", "..", ".", "", "a/m.data", "a\\m.data"}) {
+    EXPECT_THAT(Refused(name), HasSubstr("[TD1211]")) << name;
+  }
+  std::filesystem::create_symlink(file_, std::filesystem::path(dir_.path()) / "link");
+  EXPECT_THAT(Refused("link"), HasSubstr("is a link, expected a regular file [TD1211]"));
+  std::filesystem::create_directory(std::filesystem::path(dir_.path()) / "folder");
+  EXPECT_THAT(Refused("folder"), HasSubstr("is no regular file [TD1211]"));
+  EXPECT_THAT(Refused("none"), HasSubstr("[TD2106] (NOT_FOUND)"));
+}
+
+TEST_F(OnnxExternal, NumbersLieWithinTheFile) {
+  EXPECT_THAT(Refused("m.data", "8"), HasSubstr("has 100 bytes, the tensor needs 96 from byte 8"));
+  EXPECT_THAT(Refused("m.data", "18446744073709551615"), HasSubstr("[TD1212]"));
+  EXPECT_THAT(Refused("m.data", "-1"), HasSubstr("expected a number of bytes [TD1212]"));
+  EXPECT_THAT(Refused("m.data", "0", "100"), HasSubstr("length is 100 bytes, the tensor needs 96"));
+  Graph twice({6});
+  twice.External(dir_.path(), "m.data");
+  twice.External(dir_.path(), "m.data");
+  EXPECT_THAT(twice.Refused(), HasSubstr("need more than its 100 bytes [TD1212]"));
 }
 
 }  // namespace
