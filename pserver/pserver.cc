@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/files.h"
 #include "common/base/nearest.h"
 #include "common/base/own_files.h"
 #include "common/base/runner.h"

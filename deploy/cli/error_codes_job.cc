@@ -184,6 +184,34 @@ std::vector<ErrorCode> ProgramErrors() {
        "lower optimizer.learning_rate, clip gradients (clip_norm), or scale the loss (amp)",
        "check_nan_inf: not finite is conv_1.out[0] of f32[8,16,10,10] [TD1210]; all inputs are "
        "finite"},
+      {1211, "numbers of a model in a file that may not be read",
+       "an ONNX model names the files with its numbers, and is not trusted: a plain name of a "
+       "regular file in the model's own folder is read",
+       "a path or link as the file's name; a model that was put together by hand",
+       "save the model again, with its numbers in a file beside it, or as one file",
+       "external data: location is \"../secret\", expected the plain name of a file in the model's "
+       "folder [TD1211]"},
+      {1212, "the file with a model's numbers does not fit the model",
+       "the model says where its numbers are in the file, and they are not there",
+       "a file that was copied in part, or belongs to another export",
+       "export the model again; copy MODEL.onnx and MODEL.onnx.data together",
+       "external data: m.onnx.data has 10 bytes, the tensor needs 96 from byte 0 on [TD1212]"},
+      {1213, "a tensor without elements", "a size of 0, which no operator of Tandem takes",
+       "a model that was exported with an empty example", "export it with sizes of at least 1",
+       "allowzero = 1 with the shape [-1,0,6], a tensor without elements [TD1213]"},
+      {1214, "sizes that do not fit every batch",
+       "a program takes any batch, and the model has sizes that cannot follow it",
+       "a model that was exported for one batch size; a view that mixes samples",
+       "torch.onnx.export(..., dynamic_shapes=...) makes the batch dynamic",
+       "numbers of two samples would share a row [TD1214]"},
+      {1215, "a node of ONNX that has no operator",
+       "the model uses a node that Tandem does not read", "a layer that is not built here",
+       "docs/interchange.md lists the nodes that are read",
+       "node 1, Selu \"\": there is no operator for it [TD1215]"},
+      {1216, "a model in the form of training",
+       "batch normalisation in the form of training has other outputs",
+       "the model was exported in training mode", "call model.eval() before torch.onnx.export",
+       "the form of training [TD1216]; hint: export it after model.eval()"},
   };
 }
 

@@ -58,13 +58,27 @@ StatusOr<OnnxImportOptions> OptionsOf(const ParsedArgs& args) {
   return options;
 }
 
+std::string FolderOf(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// A data variable's type and shape, of which the first size is any: "f32[batch,1,28,28]".
+std::string TextOf(const Var& var) {
+  if (!var.batch_leading) return ToString(var.desc);
+  std::string text = absl::StrFormat("%s[batch", Name(var.desc.dtype));
+  for (const int64_t size : var.desc.shape.dims().subspan(1)) absl::StrAppend(&text, ",", size);
+  return text + "]";
+}
+
 Status Import(const ParsedArgs& args) {
   if (args.positional.size() != 2) {
     return InvalidArgument(
         "expected a model and a folder [TD1007]; hint: tandem import model.onnx mine");
   }
   const std::string &path = args.positional[0], &folder = args.positional[1];
-  TD_ASSIGN_OR_RETURN(const OnnxImportOptions options, OptionsOf(args));
+  TD_ASSIGN_OR_RETURN(OnnxImportOptions options, OptionsOf(args));
+  options.folder = FolderOf(path);
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const std::string bytes, ReadSmallFile(path, INT_MAX));
   CpuDevice device;
@@ -97,8 +111,8 @@ Status Import(const ParsedArgs& args) {
                                  {"elements", elements},
                                  {"data", nlohmann::ordered_json::object()}};
   for (const Var* var : model.program.VarsOf(VarKind::kData)) {
-    text += absl::StrFormat("  data \"%s\": %s\n", var->name, ToString(var->desc));
-    json["data"][var->name] = ToString(var->desc);
+    text += absl::StrFormat("  data \"%s\": %s\n", var->name, TextOf(*var));
+    json["data"][var->name] = TextOf(*var);
   }
   std::fputs((as_json ? json.dump(2) + "\n" : text).c_str(), stdout);
   return OkStatus();

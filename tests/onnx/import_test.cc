@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <map>
 
 #include "onnx/onnx.pb.h"
 #include "tests/onnx/cases.h"
+#include "tests/support/temp_dir.h"
 #include "trainer/onnx/import.h"
 
 namespace tandem {
@@ -63,6 +66,25 @@ class Graph {
     for (int64_t i = 0; i < Shape(dims).numel(); ++i) tensor.add_float_data(value);
   }
 
+  // 24 numbers of "w" [6,4] in the file `location` of `folder`.
+  void External(const std::string& folder, const std::string& location,
+                const std::string& offset = "0", const std::string& length = "96") {
+    folder_ = folder;
+    onnx::TensorProto& tensor = *graph_.add_initializer();
+    tensor.set_name("w");
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    tensor.add_dims(6);
+    tensor.add_dims(4);
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    for (const auto& [key, value] : std::map<std::string, std::string>{
+             {"location", location}, {"offset", offset}, {"length", length}}) {
+      onnx::StringStringEntryProto& entry = *tensor.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+    Node("MatMul", {"x", "w"}, "y");
+  }
+
   // Of the last node unless `output` is given.
   StatusOr<OnnxImport> Import(Loss loss = Loss::kNone, const std::string& output = "") const {
     onnx::ModelProto model = model_;
@@ -70,6 +92,7 @@ class Graph {
     const onnx::NodeProto& last = graph_.node(graph_.node_size() - 1);
     model.mutable_graph()->add_output()->set_name(output.empty() ? last.output(0) : output);
     OnnxImportOptions options;
+    options.folder = folder_;
     options.loss = loss;
     options.rename = {{"x", "x"}};
     CpuDevice device;
@@ -84,6 +107,7 @@ class Graph {
  private:
   onnx::ModelProto model_;
   onnx::GraphProto graph_;
+  std::string folder_;
 };
 
 onnx::AttributeProto& Attr(onnx::NodeProto& node, const std::string& name) {
@@ -250,37 +274,56 @@ TEST(OnnxLastSoftmax, StaysWhereSomebodyElseReadsIt) {
   EXPECT_EQ(import->program.ops[3].inputs[0][0], "logits");
 }
 
-// Attributes would keep the size of the batch that the program was made with.
-TEST(OnnxBatch, IsNoSizeOfAnotherDimension) {
-  const auto turned = [] {
-    Graph graph({4, 6});
-    SetInts(graph.Node("Transpose", {"x"}, "t"), "perm", {1, 0, 2});
-    return graph;
-  };
-  Graph computed = turned();
-  computed.Constant("one", {1});
-  computed.Constant("rest", {-1});
-  computed.Node("Shape", {"t"}, "sizes");
-  computed.Node("Gather", {"sizes", "one"}, "batch");
-  computed.Node("Concat", {"batch", "rest"}, "flat");
-  computed.Node("Reshape", {"t", "flat"}, "y");
-  EXPECT_THAT(computed.Refused(),
-              HasSubstr("node 1, Shape \"\": dimension 1 of \"t\" depends on the batch; only the "
-                        "first one may (UNIMPLEMENTED)"));
-  Graph flat = turned();
+// With the dimensions [4,N,6] of "t".
+Graph Turned() {
+  Graph graph({4, 6});
+  SetInts(graph.Node("Transpose", {"x"}, "t"), "perm", {1, 0, 2});
+  return graph;
+}
+
+Shape ShapeFor(const StatusOr<OnnxImport>& import, int64_t batch, const std::string& var) {
+  EXPECT_TRUE(import.ok()) << import.status();
+  if (!import.ok()) return {};
+  Program program = import->program;
+  EXPECT_TRUE(BindBatch(program, batch).ok());
+  return program.FindVar(var)->desc.shape;
+}
+
+TEST(OnnxBatch, MayBeAnyDimension) {
+  Graph flat = Turned();
   flat.Node("Flatten", {"t"}, "y");
-  EXPECT_THAT(flat.Refused(), HasSubstr("dimension 1 of \"t\" depends on the batch"));
-  Graph product = turned();
+  EXPECT_EQ(ShapeFor(flat.Import(), 5, "y"), Shape({4, 30}));
+  Graph product = Turned();
   product.Weight("w", {6, 2}, 0.5f);
   product.Node("MatMul", {"t", "w"}, "y");
-  EXPECT_THAT(product.Refused(), HasSubstr("dimension 1 of \"t\" depends on the batch"));
+  EXPECT_EQ(ShapeFor(product.Import(), 5, "y"), Shape({4, 5, 2}));
+  Graph chosen = Turned();
+  onnx::TensorProto one;
+  one.set_data_type(onnx::TensorProto::INT64);
+  one.add_int64_data(-1);
+  *Attr(chosen.Node("Constant", {}, "one"), "value").mutable_t() = one;
+  Attr(chosen.Node("Gather", {"t", "one"}, "y"), "axis").set_i(0);
+  EXPECT_EQ(ShapeFor(chosen.Import(), 5, "y"), Shape({5, 6}));
+}
+
+// Attributes would keep the size of the batch that the program was made with.
+TEST(OnnxBatch, IsNoSizeThatStays) {
+  Graph torn = Turned();
+  torn.Constant("one", {1});
+  torn.Constant("rest", {-1});
+  torn.Node("Shape", {"t"}, "sizes");
+  torn.Node("Gather", {"sizes", "one"}, "batch");
+  torn.Node("Concat", {"batch", "rest"}, "flat");
+  torn.Node("Reshape", {"t", "flat"}, "y");
+  EXPECT_THAT(torn.Refused(), HasSubstr("node 4, Reshape \"\": numbers of two samples would share "
+                                        "a row [TD1214] (UNIMPLEMENTED)"));
   Graph constant({3});
   constant.Weight("bias", {2, 3}, 1.0f);
   constant.Node("Add", {"x", "bias"}, "y");
   EXPECT_THAT(constant.Refused(), HasSubstr("it fits a batch of 2 alone, not one of 3"));
-  Graph label = turned();
+  Graph label = Turned();
   label.Node("Relu", {"t"}, "y");
-  EXPECT_THAT(label.Refused(Loss::kSoftmax), HasSubstr("depends on the batch"));
+  EXPECT_THAT(label.Refused(Loss::kSoftmax), HasSubstr("the first dimension is not the batch"));
 }
 
 TEST(OnnxBatch, MayBeTurnedThereAndBack) {
@@ -326,8 +369,8 @@ TEST(OnnxBatch, StaysInViews) {
   }
 }
 
-// A view of rows: [N*4,6] has the batch as a factor, and is none.
-TEST(OnnxBatch, AMultipleOfItIsAnother) {
+// A view of rows: [N*4,6] has the batch as a factor.
+TEST(OnnxBatch, AMultipleOfItIsOneToo) {
   Graph graph({4, 6});
   graph.Constant("rows", {-1, 6});
   graph.Constant("zero", {0});
@@ -337,7 +380,112 @@ TEST(OnnxBatch, AMultipleOfItIsAnother) {
   graph.Node("Gather", {"sizes", "zero"}, "first");
   graph.Node("Concat", {"first", "back"}, "view");
   graph.Node("Reshape", {"x", "view"}, "y");
-  EXPECT_THAT(graph.Refused(), HasSubstr("first dimension of \"r\" is not the batch"));
+  EXPECT_EQ(ShapeFor(graph.Import(), 5, "y"), Shape({20, 2, 3}));
+}
+
+// PyTorch's exporter writes allowzero = 1 at every Reshape.
+TEST(OnnxReshape, AllowZeroMattersWhereASizeIsZero) {
+  for (const int64_t rows : {int64_t{4}, int64_t{0}}) {
+    Graph graph({4, 6});
+    graph.Constant("sizes", {-1, rows, 6});
+    Attr(graph.Node("Reshape", {"x", "sizes"}, "y"), "allowzero").set_i(1);
+    if (rows == 0) {
+      EXPECT_THAT(graph.Refused(), HasSubstr("allowzero = 1 with the shape [-1,0,6]"));
+      EXPECT_THAT(graph.Refused(), HasSubstr("[TD1213]"));
+    } else {
+      EXPECT_EQ(ShapeFor(graph.Import(), 5, "y"), Shape({5, 4, 6}));
+    }
+  }
+}
+
+// Of a model for a batch of 2 alone, in which other sizes are 2 or multiples of it too.
+TEST(OnnxBatch, IsFoundInAModelOfOneBatch) {
+  Graph graph({2, 4});
+  graph.SetBatch(2);
+  graph.Constant("rows", {4, 4});
+  graph.Constant("back", {2, 2, 2, 2});
+  graph.Node("Reshape", {"x", "rows"}, "r");
+  SetInts(graph.Node("Transpose", {"r"}, "t"), "perm", {1, 0});
+  graph.Node("Reshape", {"t", "back"}, "y");
+  const auto import = graph.Import();
+  EXPECT_EQ(ShapeFor(import, 5, "r"), Shape({10, 4}));
+  EXPECT_EQ(ShapeFor(import, 5, "y"), Shape({2, 2, 5, 2}));
+}
+
+TEST(OnnxShape, HasABeginningAndAnEnd) {
+  Graph graph({4, 6});
+  onnx::NodeProto& shape = graph.Node("Shape", {"x"}, "sizes");
+  Attr(shape, "start").set_i(-3);
+  Attr(shape, "end").set_i(1);
+  SetInts(graph.Node("Constant", {}, "rest"), "value_ints", {-1});
+  Attr(graph.Node("Constant", {}, "two"), "value_int").set_i(2);
+  graph.Node("Concat", {"sizes", "two", "rest"}, "wanted");
+  graph.Node("Reshape", {"x", "wanted"}, "y");
+  EXPECT_EQ(ShapeFor(graph.Import(), 5, "y"), Shape({5, 2, 12}));
+}
+
+// The exporter keeps one initializer of those that are equal, as fresh normalisations are.
+TEST(OnnxConstants, EachUseOfEqualNumbersIsAVariable) {
+  Graph graph({4});
+  graph.Weight("scale", {4}, 1);
+  graph.Node("Mul", {"x", "scale"}, "a");
+  graph.Node("Mul", {"a", "scale"}, "y");
+  const auto import = graph.Import();
+  ASSERT_TRUE(import.ok()) << import.status();
+  EXPECT_EQ(import->program.VarsOf(VarKind::kParam).size(), 2u);
+}
+
+// A folder with 25 floats in "m.data", of which the second to the last are 0 to 23.
+class OnnxExternal : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<float> numbers(25, -1);
+    for (size_t i = 0; i < 24; ++i) numbers[i + 1] = static_cast<float>(i);
+    std::ofstream(file_.string(), std::ios::binary)
+        .write(reinterpret_cast<const char*>(numbers.data()), 100);
+  }
+  std::string Refused(const std::string& location, const std::string& offset = "0",
+                      const std::string& length = "96") {
+    Graph graph({6});
+    graph.External(dir_.path(), location, offset, length);
+    return graph.Refused();
+  }
+
+  TempDir dir_;
+  const std::filesystem::path file_ = std::filesystem::path(dir_.path()) / "m.data";
+};
+
+TEST_F(OnnxExternal, NumbersAreReadFromAFileBesideTheModel) {
+  Graph graph({6});
+  graph.External(dir_.path(), "m.data", "4");
+  const auto import = graph.Import();
+  ASSERT_TRUE(import.ok()) << import.status();
+  const Tensor& tensor = import->tensors.at("w");
+  EXPECT_EQ(tensor.shape(), Shape({6, 4}));
+  EXPECT_EQ(tensor.span<float>()[23], 23);
+}
+
+TEST_F(OnnxExternal, AModelReadsNoOtherFiles) {
+  for (const std::string name :
+       {"../m.data", "/etc/hostname", "..", ".", "", "a/m.data", "a\\m.data"}) {
+    EXPECT_THAT(Refused(name), HasSubstr("[TD1211]")) << name;
+  }
+  std::filesystem::create_symlink(file_, std::filesystem::path(dir_.path()) / "link");
+  EXPECT_THAT(Refused("link"), HasSubstr("is a link, expected a regular file [TD1211]"));
+  std::filesystem::create_directory(std::filesystem::path(dir_.path()) / "folder");
+  EXPECT_THAT(Refused("folder"), HasSubstr("is no regular file [TD1211]"));
+  EXPECT_THAT(Refused("none"), HasSubstr("[TD2106] (NOT_FOUND)"));
+}
+
+TEST_F(OnnxExternal, NumbersLieWithinTheFile) {
+  EXPECT_THAT(Refused("m.data", "8"), HasSubstr("has 100 bytes, the tensor needs 96 from byte 8"));
+  EXPECT_THAT(Refused("m.data", "18446744073709551615"), HasSubstr("[TD1212]"));
+  EXPECT_THAT(Refused("m.data", "-1"), HasSubstr("expected a number of bytes [TD1212]"));
+  EXPECT_THAT(Refused("m.data", "0", "100"), HasSubstr("length is 100 bytes, the tensor needs 96"));
+  Graph twice({6});
+  twice.External(dir_.path(), "m.data");
+  twice.External(dir_.path(), "m.data");
+  EXPECT_THAT(twice.Refused(), HasSubstr("need more than its 100 bytes [TD1212]"));
 }
 
 }  // namespace

@@ -3,66 +3,30 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "absl/strings/ascii.h"
 #include "onnx/onnx.pb.h"
+#include "trainer/onnx/tensor_reader.h"
 
 namespace tandem {
 namespace {
 
 constexpr int64_t kBatch = 2, kOtherBatch = 3;  // while the program is made
 constexpr size_t kListMax = 4096;
+constexpr float kMaskMin = 1e9f;  // numbers that are larger hide what they are added to
 
-StatusOr<DType> TypeOf(int type) {
-  switch (type) {
-    case onnx::TensorProto::FLOAT:
-      return DType::kF32;
-    case onnx::TensorProto::INT64:
-      return DType::kI64;
-    case onnx::TensorProto::INT32:
-      return DType::kI32;
-    default:
-      break;
-  }
-  const bool named = onnx::TensorProto::DataType_IsValid(type);
-  const auto value = static_cast<onnx::TensorProto::DataType>(type);
-  return Unimplemented("elements of type %s (FLOAT, INT64 and INT32 are read)",
-                       named ? onnx::TensorProto::DataType_Name(value) : std::to_string(type));
+// Of zeros and numbers that hide what they are added to, infinities or about as large.
+bool IsMask(const Tensor& tensor) {
+  const auto numbers = tensor.span<float>();
+  return std::any_of(numbers.begin(), numbers.end(),
+                     [](float v) { return !(std::abs(v) < kMaskMin); });
 }
 
-template <typename T, typename Field>
-bool CopyField(const Field& field, const Tensor& out) {
-  if (field.size() != out.numel()) return false;
-  std::copy(field.begin(), field.end(), out.span<T>().begin());
-  return true;
-}
-
-StatusOr<Tensor> TensorOf(const onnx::TensorProto& proto, Device& host) {
-  if (proto.data_location() == onnx::TensorProto::EXTERNAL || proto.external_data_size() > 0) {
-    return Unimplemented("its numbers are in another file; hint: save the model as one file");
-  }
-  TD_ASSIGN_OR_RETURN(const DType dtype, TypeOf(proto.data_type()));
-  const std::vector<int64_t> dims(proto.dims().begin(), proto.dims().end());
-  TD_ASSIGN_OR_RETURN(const Shape shape, ParseShape(dims));
-  const auto bytes = static_cast<uint64_t>(shape.numel()) * SizeOf(dtype);
-  // Before memory is taken for what the file does not hold.
-  if (bytes > proto.ByteSizeLong() * 8) {
-    return DataLoss("%s needs %d bytes, which are not there", ToString(shape), bytes);
-  }
-  TD_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Make({dtype, shape}, host));
-  bool whole = false;
-  if (proto.has_raw_data()) {
-    whole = proto.raw_data().size() == bytes;
-    if (whole) std::memcpy(tensor.data(), proto.raw_data().data(), bytes);
-  } else if (dtype == DType::kF32) {
-    whole = CopyField<float>(proto.float_data(), tensor);
-  } else if (dtype == DType::kI64) {
-    whole = CopyField<int64_t>(proto.int64_data(), tensor);
-  } else {
-    whole = CopyField<int32_t>(proto.int32_data(), tensor);
-  }
-  if (!whole) return DataLoss("%s needs %d bytes, which are not there", ToString(shape), bytes);
-  return tensor;
+bool IsUniform(const Tensor& tensor) {
+  const auto numbers = tensor.span<float>();
+  return numbers.size() > 1 &&
+         std::all_of(numbers.begin(), numbers.end(), [&](float v) { return v == numbers[0]; });
 }
 
 StatusOr<Tensor> Turned(const Tensor& from, Device& host) {
@@ -80,25 +44,30 @@ StatusOr<Tensor> Turned(const Tensor& from, Device& host) {
 
 }  // namespace
 
-Status OnnxGraphReader::AddConstant(const std::string& value, const onnx::TensorProto& tensor,
+Status OnnxGraphReader::AddConstant(const std::string& value, const onnx::TensorProto& proto,
                                     bool trained) {
-  auto numbers = TensorOf(tensor, host_);
-  if (!numbers.ok()) return Annotate(numbers.status(), "tensor \"" + value + "\"");
-  // A mask, of infinities and zeros, is none.
-  const auto finite = [](float v) { return std::isfinite(v); };
-  if (trained && numbers->dtype() == DType::kF32) {
-    trained = std::all_of(numbers->span<float>().begin(), numbers->span<float>().end(), finite);
-  }
-  known_.insert_or_assign(value, Known{*std::move(numbers), trained});
+  auto tensor = ReadOnnxTensor(proto, external_, host_);
+  if (!tensor.ok()) return Annotate(tensor.status(), "tensor \"" + value + "\"");
+  trained = trained && proto.data_type() == onnx::TensorProto::FLOAT && !IsMask(*tensor);
+  const bool uniform = trained && IsUniform(*tensor);
+  known_.insert_or_assign(value, Known{*std::move(tensor), trained, uniform});
   return OkStatus();
+}
+
+void OnnxGraphReader::AddKnown(const std::string& value, Tensor tensor) {
+  known_.insert_or_assign(value, Known{std::move(tensor), /*trained=*/false, /*uniform=*/false});
+}
+
+StatusOr<Tensor> OnnxGraphReader::NewTensor(DType dtype, const Shape& shape) const {
+  return Tensor::Make({dtype, shape}, host_);
 }
 
 Status OnnxGraphReader::AddInts(const std::string& value, const std::vector<int64_t>& ints) {
   if (ints.size() > kListMax) return Unimplemented("a list of %d sizes", ints.size());
   const Shape shape = {static_cast<int64_t>(ints.size())};
-  TD_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Make({DType::kI64, shape}, host_));
+  TD_ASSIGN_OR_RETURN(Tensor tensor, NewTensor(DType::kI64, shape));
   std::copy(ints.begin(), ints.end(), tensor.span<int64_t>().begin());
-  known_.insert_or_assign(value, Known{std::move(tensor), /*trained=*/false});
+  AddKnown(value, std::move(tensor));
   return OkStatus();
 }
 
@@ -106,7 +75,7 @@ Status OnnxGraphReader::AddInput(const onnx::ValueInfoProto& input, const std::s
   const std::string where = "input \"" + input.name() + "\"";
   if (!input.type().has_tensor_type()) return Unimplemented("%s is no tensor", where);
   const auto& type = input.type().tensor_type();
-  const auto dtype = TypeOf(type.elem_type());
+  const auto dtype = OnnxElementType(type.elem_type());
   if (!dtype.ok()) return Annotate(dtype.status(), where);
   std::vector<int64_t> dims;
   for (const auto& dim : type.shape().dim()) {
@@ -128,6 +97,7 @@ Status OnnxGraphReader::AddInput(const onnx::ValueInfoProto& input, const std::s
           {.name = var, .kind = VarKind::kData, .desc = {*dtype, *shape}, .batch_leading = true}),
       where));
   vars_[input.name()] = var;
+  if (first_input_.empty()) first_input_ = var;
   return OkStatus();
 }
 
@@ -140,10 +110,15 @@ Status OnnxGraphReader::AddVar(tandem::Var var) {
 
 Status OnnxGraphReader::Append(Op op) {
   TD_RETURN_IF_ERROR(AppendOp(out_.program, op));
-  const Status other = AppendOp(other_, std::move(op));
-  if (other.ok()) return other;
-  return Unimplemented("it fits a batch of %d alone, not one of %d: %s", kBatch, kOtherBatch,
-                       std::string(other.message()));
+  const Status other = AppendOp(other_, op);
+  if (!other.ok()) {
+    return Unimplemented(
+        "it fits a batch of %d alone, not one of %d: %s [TD1214]; hint: export the model with a "
+        "dynamic batch",
+        kBatch, kOtherBatch, std::string(other.message()));
+  }
+  CarryPieces(op);
+  return OkStatus();
 }
 
 bool OnnxGraphReader::DependsOnBatch(const std::string& var, int axis) const {
@@ -155,13 +130,90 @@ bool OnnxGraphReader::HasBatch(const std::string& var) const {
   return shape.rank() > 0 && shape[0] == kBatch && DependsOnBatch(var, 0);
 }
 
-Status OnnxGraphReader::CheckSizes(const std::string& var) const {
-  for (int axis = 1; axis < Desc(var).shape.rank(); ++axis) {
-    if (!DependsOnBatch(var, axis)) continue;
-    return Unimplemented("dimension %d of \"%s\" depends on the batch; only the first one may",
-                         axis, var);
+StatusOr<std::optional<OnnxBatchAxis>> OnnxGraphReader::BatchOf(const std::string& var) const {
+  const Shape &here = Desc(var).shape, &there = other_.FindVar(var)->desc.shape;
+  std::optional<OnnxBatchAxis> batch;
+  for (int axis = 0; axis < here.rank(); ++axis) {
+    if (here[axis] == there[axis]) continue;
+    if (batch) {
+      return Unimplemented(
+          "dimensions %d and %d of \"%s\" depend on the batch; only one may [TD1214]", batch->axis,
+          axis, var);
+    }
+    if (here[axis] * kOtherBatch != there[axis] * kBatch || here[axis] / kBatch > kOnnxBatchesMax) {
+      return Unimplemented(
+          "dimension %d of \"%s\" depends on the batch, and is no multiple of it [TD1214]", axis,
+          var);
+    }
+    const auto pieces = pieces_.find(var);
+    batch = {.axis = axis,
+             .times = here[axis] / kBatch,
+             .stride = (pieces == pieces_.end() ? 1 : pieces->second) *
+                       here.numel(axis + 1, here.rank())};
   }
+  return batch;
+}
+
+StatusOr<std::vector<int64_t>> OnnxGraphReader::Sizes(const std::string& var) const {
+  TD_ASSIGN_OR_RETURN(const std::optional<OnnxBatchAxis> batch, BatchOf(var));
+  const Shape& shape = Desc(var).shape;
+  std::vector<int64_t> sizes(shape.dims().begin(), shape.dims().end());
+  if (batch) sizes[static_cast<size_t>(batch->axis)] = kOnnxBatch + batch->times;
+  return sizes;
+}
+
+Status OnnxGraphReader::Reshape(const std::string& var, const std::vector<int64_t>& sizes,
+                                const std::string& out) {
+  TD_ASSIGN_OR_RETURN(const std::optional<OnnxBatchAxis> batch, BatchOf(var));
+  std::vector<int64_t> dims = sizes;
+  int at = -1;
+  int64_t behind = 1;  // elements of the dimensions after `at`
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (IsOnnxBatch(sizes[i]) && at < 0) {
+      at = static_cast<int>(i);
+      dims[i] = -1;
+      behind = 1;
+    } else if (sizes[i] < 1 || __builtin_mul_overflow(behind, sizes[i], &behind)) {
+      return Unimplemented(
+          "dimension %d of the result: only one may depend on the batch, and none "
+          "may be empty [TD1214]",
+          i);
+    }
+  }
+  if (batch.has_value() != (at >= 0)) {
+    return Unimplemented(
+        "the batch of \"%s\" and that of the result do not agree [TD1214]; hint: export the model "
+        "with a dynamic batch",
+        var);
+  }
+  const int64_t times = batch ? sizes[static_cast<size_t>(at)] - kOnnxBatch : 0;
+  if (batch && (batch->stride % behind != 0 || times % (batch->stride / behind) != 0)) {
+    return Unimplemented("numbers of two samples would share a row [TD1214]");
+  }
+  TD_RETURN_IF_ERROR(Append("reshape", {{var}}, {{"shape", dims}}, out));
+  if (!batch) return OkStatus();
+  if (Desc(out).shape[at] != times * kBatch) {
+    return InvalidArgument("the result has other sizes than it should: %s",
+                           ToString(Desc(out).shape));
+  }
+  pieces_[out] = batch->stride / behind;
   return OkStatus();
+}
+
+// What an operator gives lies as what it reads, where both have a dimension of as many batches.
+void OnnxGraphReader::CarryPieces(const Op& op) {
+  std::map<int64_t, int64_t> pieces;  // by number of batches
+  ForEachRead(op, [&](const std::string& var) {
+    const auto it = pieces_.find(var);
+    const auto batch = it == pieces_.end() ? std::nullopt : BatchOf(var).value_or(std::nullopt);
+    if (batch) pieces.emplace(batch->times, it->second);
+  });
+  if (pieces.empty()) return;
+  ForEachWrite(op, [&](const std::string& var) {
+    const auto batch = BatchOf(var).value_or(std::nullopt);
+    const auto it = batch ? pieces.find(batch->times) : pieces.end();
+    if (it != pieces.end()) pieces_[var] = it->second;
+  });
 }
 
 const Tensor* OnnxGraphReader::Constant(const std::string& value) const {
@@ -176,6 +228,12 @@ const float* OnnxGraphReader::Scalar(const std::string& value) const {
   const bool trained = it->second.trained && tensor.shape().rank() > 0;
   const bool one = tensor.dtype() == DType::kF32 && tensor.numel() == 1 && !trained;
   return one ? tensor.span<float>().data() : nullptr;
+}
+
+const Tensor* OnnxGraphReader::Untrained(const std::string& value) const {
+  const auto it = known_.find(value);
+  if (it == known_.end()) return nullptr;
+  return it->second.trained && Scalar(value) == nullptr ? nullptr : &it->second.tensor;
 }
 
 std::string OnnxGraphReader::NewVar(const std::string& base) const {
@@ -198,7 +256,9 @@ StatusOr<std::string> OnnxGraphReader::Declare(const std::string& value, VarKind
   if (tensor.shape().rank() >= 2) init = {Init::kXavierUniform};
   TD_RETURN_IF_ERROR(AddVar({.name = name, .kind = kind, .desc = tensor.desc(), .init = init}));
   out_.tensors[name] = std::move(tensor);
-  return vars_[value] = name;
+  const auto known = known_.find(value);
+  if (known == known_.end() || !known->second.uniform) vars_[value] = name;
+  return name;
 }
 
 StatusOr<std::string> OnnxGraphReader::Var(const std::string& value) {
@@ -233,13 +293,52 @@ StatusOr<std::string> OnnxGraphReader::Matrix(const std::string& value, bool tra
     TD_ASSIGN_OR_RETURN(Tensor turned, Turned(it->second.tensor, host_));
     const VarKind kind = it->second.trained ? VarKind::kParam : VarKind::kState;
     TD_ASSIGN_OR_RETURN(const std::string var, Declare(value, kind, std::move(turned)));
-    turned_.insert(value);
+    if (!it->second.uniform) turned_.insert(value);
     return var;
   }
   TD_ASSIGN_OR_RETURN(const std::string var, Var(value));
   const std::string out = NewVar(value + ".T");
   TD_RETURN_IF_ERROR(Append("transpose", {{var}}, {{"axis", std::vector<int64_t>{1, 0}}}, out));
   return out;
+}
+
+StatusOr<std::string> OnnxGraphReader::Part(const std::string& value, int64_t index) {
+  const auto it = known_.find(value);
+  if (it == known_.end() || it->second.tensor.dtype() != DType::kF32) {
+    return Unimplemented("\"%s\" is computed; it must be known beforehand", value);
+  }
+  const std::string part = absl::StrFormat("%s.%d", value, index);
+  if (known_.contains(part)) return part;
+  const Tensor& whole = it->second.tensor;
+  const Shape shape(whole.shape().dims().subspan(1));
+  TD_ASSIGN_OR_RETURN(const Tensor tensor, NewTensor(DType::kF32, shape));
+  std::memcpy(tensor.data(), whole.span<float>().data() + index * shape.numel(), tensor.bytes());
+  known_.emplace(part, Known{tensor, it->second.trained, it->second.uniform});
+  return part;
+}
+
+StatusOr<std::string> OnnxGraphReader::Ones() {
+  if (!ones_.empty()) return ones_;
+  if (first_input_.empty()) return Unimplemented("the model has no input to know the batch by");
+  std::string x = first_input_;
+  const auto append = [&](const char* type, AttrMap attrs) {
+    const std::string out = NewVar(std::string("batch.") + type);
+    const Status status = Append(type, {{x}}, std::move(attrs), out);
+    x = out;
+    return status;
+  };
+  if (const int rank = Desc(x).shape.rank(); rank > 1) {
+    std::vector<int64_t> axes(static_cast<size_t>(rank - 1));
+    std::iota(axes.begin(), axes.end(), 1);
+    const std::vector<int64_t> zeros(axes.size(), 0), ones(axes.size(), 1);
+    TD_RETURN_IF_ERROR(append("slice", {{"axes", axes}, {"starts", zeros}, {"ends", ones}}));
+  }
+  TD_RETURN_IF_ERROR(append("reshape", {{"shape", std::vector<int64_t>{-1, 1}}}));
+  if (Desc(x).dtype != DType::kF32) {
+    TD_RETURN_IF_ERROR(append("cast", {{"out_dtype", std::string("f32")}}));
+  }
+  TD_RETURN_IF_ERROR(append("scale", {{"scale", 0.0}, {"bias", 1.0}}));
+  return ones_ = x;
 }
 
 Status OnnxGraphReader::Append(const std::string& type,
@@ -255,131 +354,6 @@ Status OnnxGraphReader::Append(const std::string& type,
                    .inputs = std::move(inputs),
                    .outputs = std::move(outputs),
                    .attrs = std::move(attrs)});
-}
-
-size_t OnnxNode::inputs() const { return static_cast<size_t>(node_.input_size()); }
-
-bool OnnxNode::has(size_t input) const { return input < inputs() && !value(input).empty(); }
-
-const std::string& OnnxNode::value(size_t input) const {
-  return node_.input(static_cast<int>(input));
-}
-
-StatusOr<std::string> OnnxNode::in(size_t input) const {
-  if (!has(input)) return InvalidArgument("input %d is missing", input);
-  return graph_.Var(value(input));
-}
-
-StatusOr<std::vector<int64_t>> OnnxNode::ConstantInts(size_t input) const {
-  TD_ASSIGN_OR_RETURN(std::vector<int64_t> ints, ConstantSizes(input));
-  const bool batch = std::find(ints.begin(), ints.end(), kOnnxBatch) != ints.end();
-  if (batch) return Unimplemented("\"%s\" depends on the batch", value(input));
-  return ints;
-}
-
-StatusOr<std::vector<int64_t>> OnnxNode::ConstantSizes(size_t input) const {
-  if (!has(input)) return InvalidArgument("input %d is missing", input);
-  const Tensor* tensor = graph_.Constant(value(input));
-  if (tensor == nullptr) {
-    return Unimplemented("\"%s\" is computed; it must be known beforehand", value(input));
-  }
-  if (tensor->dtype() == DType::kF32) {
-    return InvalidArgument("\"%s\" must be whole numbers", value(input));
-  }
-  if (tensor->dtype() == DType::kI64) {
-    return std::vector<int64_t>(tensor->span<int64_t>().begin(), tensor->span<int64_t>().end());
-  }
-  return std::vector<int64_t>(tensor->span<int32_t>().begin(), tensor->span<int32_t>().end());
-}
-
-std::optional<std::vector<int64_t>> OnnxNode::Known(size_t input) const {
-  auto ints = ConstantSizes(input);
-  return ints.ok() ? std::optional(*std::move(ints)) : std::nullopt;
-}
-
-const float* OnnxNode::Scalar(size_t input) const {
-  return has(input) ? graph_.Scalar(value(input)) : nullptr;
-}
-
-const onnx::AttributeProto* OnnxNode::Attr(const char* name) const {
-  read_.insert(name);
-  for (const auto& attr : node_.attribute()) {
-    if (attr.name() == name) return &attr;
-  }
-  return nullptr;
-}
-
-int64_t OnnxNode::Int(const char* name, int64_t fallback) const {
-  const auto* attr = Attr(name);
-  return attr == nullptr ? fallback : attr->i();
-}
-
-double OnnxNode::Float(const char* name, double fallback) const {
-  const auto* attr = Attr(name);
-  return attr == nullptr ? fallback : attr->f();
-}
-
-std::string OnnxNode::Text(const char* name, const std::string& fallback) const {
-  const auto* attr = Attr(name);
-  return attr == nullptr ? fallback : attr->s();
-}
-
-std::vector<int64_t> OnnxNode::Ints(const char* name, std::vector<int64_t> fallback) const {
-  const auto* attr = Attr(name);
-  if (attr == nullptr) return fallback;
-  return {attr->ints().begin(), attr->ints().end()};
-}
-
-Status OnnxNode::Only(const char* name, int64_t value) const {
-  const int64_t given = Int(name, value);
-  return given == value ? OkStatus() : Unimplemented("%s = %d", name, given);
-}
-
-StatusOr<int64_t> OnnxNode::Axis(int64_t axis, int rank) const {
-  if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
-  return InvalidArgument("there is no dimension %d of %d", axis, rank);
-}
-
-StatusOr<std::vector<int64_t>> OnnxNode::Axes(int64_t last, int rank) const {
-  std::vector<int64_t> axes = Ints("axes", {});
-  if (opset() > last && has(1)) {
-    TD_ASSIGN_OR_RETURN(axes, ConstantInts(1));
-  }
-  for (int64_t& axis : axes) {
-    TD_ASSIGN_OR_RETURN(axis, Axis(axis, rank));
-  }
-  return axes;
-}
-
-size_t OnnxNode::outputs() const { return static_cast<size_t>(node_.output_size()); }
-
-const std::string& OnnxNode::out(size_t output) const {
-  return node_.output(static_cast<int>(output));
-}
-
-const std::string& OnnxNode::out() const { return out(0); }
-
-Status OnnxNode::Done(const std::string& type, std::vector<std::vector<std::string>> inputs,
-                      AttrMap attrs) const {
-  const std::string var = graph_.NewVar(out());
-  TD_RETURN_IF_ERROR(graph_.Append(type, std::move(inputs), std::move(attrs), var));
-  graph_.Bind(out(), var);
-  return OkStatus();
-}
-
-StatusOr<std::string> OnnxNode::Temp(const std::string& type,
-                                     std::vector<std::vector<std::string>> inputs,
-                                     AttrMap attrs) const {
-  const std::string var = graph_.NewVar(out() + "." + type);
-  TD_RETURN_IF_ERROR(graph_.Append(type, std::move(inputs), std::move(attrs), var));
-  return var;
-}
-
-Status OnnxNode::AllRead() const {
-  for (const auto& attr : node_.attribute()) {
-    if (!read_.contains(attr.name())) return Unimplemented("attribute \"%s\"", attr.name());
-  }
-  return OkStatus();
 }
 
 }  // namespace tandem

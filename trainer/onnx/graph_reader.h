@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/onnx/external_data.h"
 #include "trainer/onnx/import.h"
 
 namespace onnx {
@@ -21,14 +22,24 @@ class ValueInfoProto;
 
 namespace tandem {
 
-// In lists of sizes that are known while a model is read: the size of the batch.
-inline constexpr int64_t kOnnxBatch = INT64_MIN / 2;
+// In lists of sizes that are known while a model is read, kOnnxBatch + k is the size of k batches.
+inline constexpr int64_t kOnnxBatch = INT64_MIN / 2, kOnnxBatchesMax = int64_t{1} << 40;
+inline bool IsOnnxBatch(int64_t size) {
+  return size > kOnnxBatch && size <= kOnnxBatch + kOnnxBatchesMax;
+}
+
+// The dimension of a variable that depends on the batch.
+struct OnnxBatchAxis {
+  int axis = 0;
+  int64_t times = 1;   // its size in batches
+  int64_t stride = 1;  // elements from a sample to the next one
+};
 
 class OnnxGraphReader {
  public:
-  // `out` must outlive this.
-  OnnxGraphReader(int64_t opset, Device& host, OnnxImport* out)
-      : opset_(opset), host_(host), out_(*out) {}
+  // `external` and `out` must outlive this.
+  OnnxGraphReader(int64_t opset, OnnxExternalData& external, Device& host, OnnxImport* out)
+      : opset_(opset), external_(external), host_(host), out_(*out) {}
 
   int64_t opset() const { return opset_; }
   // Numbers of value `value`. `trained`: when they are used as a variable, it is a parameter.
@@ -37,14 +48,21 @@ class OnnxGraphReader {
 
   // Whole numbers that were computed while the model was read.
   Status AddInts(const std::string& value, const std::vector<int64_t>& ints);
+  // The same of any numbers, which are not trained.
+  void AddKnown(const std::string& value, Tensor tensor);
+  StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) const;
   // Declares a variable; one with batch_leading has any first dimension.
   Status AddVar(tandem::Var var);
-  bool DependsOnBatch(const std::string& var, int axis) const;
   // Whether the first dimension of `var` is the batch, and not a multiple of it.
   bool HasBatch(const std::string& var) const;
-  // UNIMPLEMENTED when another dimension than the first depends on the batch: an operator that has
-  // sizes as attributes would have those of one batch for ever.
-  Status CheckSizes(const std::string& var) const;
+  // nullopt: `var` does not depend on the batch. UNIMPLEMENTED when several dimensions do, or one
+  // that is no multiple of the batch.
+  StatusOr<std::optional<OnnxBatchAxis>> BatchOf(const std::string& var) const;
+  // The shape of `var`, with kOnnxBatch.
+  StatusOr<std::vector<int64_t>> Sizes(const std::string& var) const;
+  // Appends a reshape of `var` to `sizes`, which have kOnnxBatch where they depend on the batch.
+  // UNIMPLEMENTED where a sample would not stay in one piece.
+  Status Reshape(const std::string& var, const std::vector<int64_t>& sizes, const std::string& out);
   // The batch size that the model was saved for; 0: any.
   int64_t fixed_batch() const { return fixed_batch_; }
 
@@ -53,12 +71,19 @@ class OnnxGraphReader {
   // A known float that is no parameter: one without dimensions, or of a Constant node. nullptr for
   // any other.
   const float* Scalar(const std::string& value) const;
+  // Known numbers that are no parameter; nullptr for any other.
+  const Tensor* Untrained(const std::string& value) const;
   // The variable that holds `value`. INVALID_ARGUMENT when nothing gave it before.
   StatusOr<std::string> Var(const std::string& value);
   // The same for what is kept, but not trained.
   StatusOr<std::string> State(const std::string& value);
   // A matrix, `transposed`: [n,k] of `value` [k,n]. Numbers are transposed now.
   StatusOr<std::string> Matrix(const std::string& value, bool transposed);
+  // Declares part `index` along the first dimension of numbers that are known as those of a value,
+  // which it returns.
+  StatusOr<std::string> Part(const std::string& value, int64_t index);
+  // A column of ones, [batch, 1], for what is repeated for each sample.
+  StatusOr<std::string> Ones();
   void Bind(const std::string& value, const std::string& var) { vars_[value] = var; }
   const TensorDesc& Desc(const std::string& var) const { return out_.program.FindVar(var)->desc; }
 
@@ -74,11 +99,17 @@ class OnnxGraphReader {
   struct Known {
     Tensor tensor;
     bool trained;
+    // All numbers are equal. PyTorch's exporter keeps one initializer of parameters that are equal,
+    // as those of fresh normalisations are: each use of such a one is a variable.
+    bool uniform;
   };
 
+  bool DependsOnBatch(const std::string& var, int axis) const;
+  void CarryPieces(const Op& op);
   StatusOr<std::string> Declare(const std::string& value, VarKind kind, Tensor tensor);
 
   const int64_t opset_;
+  OnnxExternalData& external_;
   Device& host_;
   OnnxImport& out_;
   Program other_;  // out_.program for another batch
@@ -86,6 +117,10 @@ class OnnxGraphReader {
   std::map<std::string, Known, std::less<>> known_;
   std::map<std::string, std::string> vars_;  // of values
   std::set<std::string> turned_;             // values whose variable is transposed
+  // Of dimensions of several batches: how many of their elements in a row are one sample's. 1
+  // unless it is here.
+  std::map<std::string, int64_t> pieces_;
+  std::string ones_, first_input_;
 };
 
 // A node on its way into the program. Attributes that nobody asked for are found out in the end.
@@ -125,9 +160,18 @@ class OnnxNode {
   // A dimension of a tensor of `rank`.
   StatusOr<int64_t> Axis(int64_t axis, int rank) const;
 
+  const std::string& name() const;
   const std::string& out() const;
   size_t outputs() const;
   const std::string& out(size_t output) const;
+  // The node's result is `value`.
+  void Know(Tensor value) const { graph_.AddKnown(out(), std::move(value)); }
+  // The node's result is `var`.
+  Status Is(const std::string& var) const;
+  // The node's result is `var` with other sizes.
+  Status Reshape(const std::string& var, const std::vector<int64_t>& sizes) const;
+  StatusOr<std::string> TempReshape(const std::string& var,
+                                    const std::vector<int64_t>& sizes) const;
   // The last operator of the node.
   Status Done(const std::string& type, std::vector<std::vector<std::string>> inputs,
               AttrMap attrs = {}) const;

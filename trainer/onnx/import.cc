@@ -10,6 +10,7 @@
 #include "trainer/onnx/graph_reader.h"
 #include "trainer/onnx/op_readers.h"
 #include "trainer/onnx/patterns.h"
+#include "trainer/onnx/torch_notes.h"
 
 namespace tandem {
 namespace {
@@ -35,6 +36,33 @@ std::vector<const onnx::ValueInfoProto*> DataInputs(const onnx::GraphProto& grap
     if (!weights.contains(input.name())) inputs.push_back(&input);
   }
   return inputs;
+}
+
+// Of PyTorch's: single numbers that are no parameter of the network are factors and the like.
+bool IsTrained(const TorchSignature& signature, const onnx::TensorProto& tensor) {
+  if (!signature.known || signature.parameters.contains(tensor.name())) return true;
+  const bool one = std::all_of(tensor.dims().begin(), tensor.dims().end(),
+                               [](int64_t size) { return size == 1; });
+  return !one && !signature.buffers.contains(tensor.name());
+}
+
+Status AddInitializers(const onnx::GraphProto& graph, OnnxGraphReader* reader) {
+  const TorchSignature signature = TorchSignatureOf(graph);
+  for (const auto& tensor : graph.initializer()) {
+    TD_RETURN_IF_ERROR(reader->AddConstant(tensor.name(), tensor, IsTrained(signature, tensor)));
+  }
+  return OkStatus();
+}
+
+// What the exporter did, which the user may not know.
+void AddNotes(const onnx::GraphProto& graph, std::vector<std::string>* notes) {
+  const auto folded = std::count_if(graph.node().begin(), graph.node().end(), HasFoldedBatchNorm);
+  if (folded == 0) return;
+  notes->push_back(absl::StrFormat(
+      "the exporter has folded %d batch normalisations into the layers before them: they are "
+      "trained as weights of these, without statistics; hint: torch.onnx.export(..., "
+      "optimize=False) keeps them",
+      folded));
 }
 
 Status AddInputs(const onnx::GraphProto& graph, const OnnxImportOptions& options,
@@ -123,7 +151,7 @@ Status ReadNodes(const onnx::GraphProto& graph, const std::set<const onnx::NodeP
 
 // One for each element of `shape`, of which the first dimension is that of `logits`.
 Status AddLabel(const std::string& logits, const Shape& shape, OnnxGraphReader* reader) {
-  TD_RETURN_IF_ERROR(reader->CheckSizes(logits));
+  TD_RETURN_IF_ERROR(reader->BatchOf(logits).status());
   if (!reader->HasBatch(logits)) {
     return InvalidArgument(
         "the output is %s, of which the first dimension is not the batch; hint: --loss=none",
@@ -200,10 +228,9 @@ Status Read(onnx::ModelProto& model, const OnnxImportOptions& options, Device& h
   const std::set<const onnx::NodeProto*> gone = FusePatterns(model.mutable_graph());
   const onnx::GraphProto& graph = model.graph();
   out->program.name = graph.name();
-  OnnxGraphReader reader(opset, host, out);
-  for (const auto& tensor : graph.initializer()) {
-    TD_RETURN_IF_ERROR(reader.AddConstant(tensor.name(), tensor, /*trained=*/true));
-  }
+  OnnxExternalData external(options.folder);
+  OnnxGraphReader reader(opset, external, host, out);
+  TD_RETURN_IF_ERROR(AddInitializers(graph, &reader));
   if (graph.sparse_initializer_size() > 0) return Unimplemented("sparse initializers");
   TD_RETURN_IF_ERROR(AddInputs(graph, options, &reader));
   TD_ASSIGN_OR_RETURN(std::string output, OutputOf(graph, options.output));
@@ -214,6 +241,7 @@ Status Read(onnx::ModelProto& model, const OnnxImportOptions& options, Device& h
         absl::StrFormat("%s at the end is left out: the loss has it", last->op_type()));
     output = last->input(0);
   }
+  AddNotes(graph, &out->notes);
   TD_RETURN_IF_ERROR(AddLoss(output, options.loss, &reader, &out->program));
   return Verify(out->program);
 }

@@ -1,6 +1,7 @@
 // Nodes of ONNX as operators.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "trainer/onnx/graph_reader.h"
@@ -14,10 +15,24 @@ struct OnnxReadRow {
   OnnxReadFn read;
 };
 
-// The readers of convolutions, poolings and batch normalisation (op_readers_image.cc).
+// The readers of nodes that work element by element (op_readers_elements.cc).
+std::span<const OnnxReadRow> OnnxElementReaders();
+// Those of convolutions, poolings and batch normalisation (op_readers_image.cc).
 std::span<const OnnxReadRow> OnnxImageReaders();
+// Those of nodes that give numbers which are mostly known (op_readers_known.cc).
+std::span<const OnnxReadRow> OnnxKnownReaders();
+// Those of recurrent layers (op_readers_recurrent.cc).
+std::span<const OnnxReadRow> OnnxRecurrentReaders();
 // Those of nodes that change or compute shapes (op_readers_shape.cc).
 std::span<const OnnxReadRow> OnnxShapeReaders();
+
+// A variable, X op Y, for an elementwise operator, one of X and Y a run of the other's dimensions.
+StatusOr<std::string> OnnxElementwise(const OnnxNode& node, const std::string& type,
+                                      const std::string& x, const std::string& y);
+
+// Where all inputs are known and not trained, the result is known: fn of an element's inputs, as
+// floats, shorter inputs repeated. False: they are not.
+StatusOr<bool> FoldOnnx(const OnnxNode& node, float (*fn)(std::span<const float>));
 
 // UNIMPLEMENTED unless Softmax or LogSoftmax `node` is over the last dimension.
 Status CheckOnnxSoftmax(const OnnxNode& node);

@@ -77,9 +77,13 @@ Status GlobalPool(const OnnxNode& n, const char* type) {
 Status GlobalMaxPool(const OnnxNode& n) { return GlobalPool(n, "max"); }
 Status GlobalAveragePool(const OnnxNode& n) { return GlobalPool(n, "avg"); }
 
+Status TrainingForm() {
+  return Unimplemented("the form of training [TD1216]; hint: export it after model.eval()");
+}
+
 Status BatchNorm(const OnnxNode& n) {
-  if (n.outputs() > 1) return Unimplemented("the form of training; hint: export it for inference");
-  TD_RETURN_IF_ERROR(n.Only("training_mode", 0));
+  if (n.outputs() > 1) return TrainingForm();
+  if (n.Int("training_mode", 0) != 0) return TrainingForm();
   TD_RETURN_IF_ERROR(n.Only("spatial", 1));
   std::vector<std::vector<std::string>> inputs(5);
   for (size_t i = 0; i < 5; ++i) {

@@ -2,7 +2,9 @@
 // while a model is read, with kOnnxBatch for the batch.
 #include <algorithm>
 
+#include "onnx/onnx.pb.h"
 #include "trainer/onnx/op_readers.h"
+#include "trainer/onnx/sizes.h"
 
 namespace tandem {
 namespace {
@@ -10,30 +12,40 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Slots = std::vector<std::vector<std::string>>;
 
+constexpr size_t kPartsMax = 64;  // of elements in a row that a Gather takes
+
 // A list stays the list that it is, whatever dimensions of size 1 it has.
 Status KnowAgain(const OnnxNode& n, const Ints& known) {
   n.Ints("axes", {});
   return n.Know(known);
 }
 
-Status ShapeOf(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  const Shape& shape = n.graph().Desc(x).shape;
-  Ints dims(shape.dims().begin(), shape.dims().end());
-  TD_RETURN_IF_ERROR(n.graph().CheckSizes(x));
-  if (n.graph().HasBatch(x)) {
-    dims[0] = kOnnxBatch;
-  } else if (!dims.empty() && n.graph().DependsOnBatch(x, 0)) {
-    return Unimplemented("the first dimension of \"%s\" is not the batch, but depends on it", x);
-  }
-  return n.Know(dims);
+StatusOr<Ints> SizesOf(const OnnxNode& n, size_t input) {
+  const Tensor* known = n.has(input) ? n.graph().Constant(n.value(input)) : nullptr;
+  if (known != nullptr) return Ints(known->shape().dims().begin(), known->shape().dims().end());
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(input));
+  return n.graph().Sizes(x);
 }
 
-// To `dims`, of which the first is the batch.
-Status ReshapeTo(const OnnxNode& n, const std::string& x, Ints dims) {
-  TD_RETURN_IF_ERROR(n.graph().CheckSizes(x));
-  if (!dims.empty()) dims[0] = -1;
-  return n.Done("reshape", {{x}}, {{"shape", dims}});
+Status ShapeOf(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(const Ints sizes, SizesOf(n, 0));
+  const auto rank = static_cast<int64_t>(sizes.size());
+  const auto place = [rank](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
+  const int64_t begin = place(n.Int("start", 0)), end = place(n.Int("end", rank));
+  if (begin > end) return n.Know(Ints{});
+  return n.Know(Ints(sizes.begin() + begin, sizes.begin() + end));
+}
+
+Status SizeOf(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(const Ints sizes, SizesOf(n, 0));
+  std::optional<int64_t> product = 1;
+  for (const int64_t size : sizes) {
+    product = OnnxSizeOf('*', *product, size);
+    if (!product) return Unimplemented("a product of two batches");
+  }
+  return n.Know(Ints{*product});
 }
 
 Status Flatten(const OnnxNode& n) {
@@ -41,26 +53,22 @@ Status Flatten(const OnnxNode& n) {
   const Shape shape = n.graph().Desc(x).shape;
   TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 1), shape.rank()));
   if (axis == 0) return Unimplemented("axis = 0: samples would become one");
-  return ReshapeTo(n, x, {-1, shape.numel(static_cast<int>(axis), shape.rank())});
+  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(x));
+  const bool behind = batch && batch->axis >= axis;
+  const int64_t columns = shape.numel(static_cast<int>(axis), shape.rank());
+  const int64_t rows = shape.numel(0, static_cast<int>(axis));
+  TD_ASSIGN_OR_RETURN(const Ints sizes,
+                      OnnxFillSizes(n.graph(), x, behind ? Ints{rows, -1} : Ints{-1, columns}));
+  return n.Reshape(x, sizes);
 }
 
 Status Reshape(const OnnxNode& n) {
+  const bool allow_zero = n.Int("allowzero", 0) != 0;
+  TD_ASSIGN_OR_RETURN(const Ints dims, n.ConstantSizes(1));
+  if (const auto known = n.Known(0); known && dims.size() <= 1) return n.Know(*known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_RETURN_IF_ERROR(n.Only("allowzero", 0));
-  TD_ASSIGN_OR_RETURN(Ints dims, n.ConstantSizes(1));
-  // The batch, as Shape gives it, or as a model has it that was saved for one size of it alone.
-  const bool depends = n.graph().Desc(x).shape.rank() > 0 && n.graph().DependsOnBatch(x, 0);
-  const bool fixed = !dims.empty() && dims[0] > 0 && dims[0] == n.graph().fixed_batch();
-  if (depends && fixed) dims[0] = kOnnxBatch;
-  const auto sized = std::find(dims.begin(), dims.end(), kOnnxBatch);
-  if (sized != dims.end()) {
-    const bool open = std::find(dims.begin(), dims.end(), -1) != dims.end();
-    if (open && !(n.graph().HasBatch(x) && sized == dims.begin())) {
-      return Unimplemented("the batch and -1, unless the batch is and stays the first dimension");
-    }
-    *sized = open ? 0 : -1;  // a second one is refused by the operator
-  }
-  return n.Done("reshape", {{x}}, {{"shape", dims}});
+  TD_ASSIGN_OR_RETURN(const Ints sizes, OnnxReshapeSizes(n.graph(), x, dims, allow_zero));
+  return n.Reshape(x, sizes);
 }
 
 Status Squeeze(const OnnxNode& n) {
@@ -68,36 +76,36 @@ Status Squeeze(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape shape = n.graph().Desc(x).shape;
   TD_ASSIGN_OR_RETURN(const Ints axes, n.Axes(12, shape.rank()));
-  Ints dims;
+  TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().Sizes(x));
+  Ints left;
   for (int axis = 0; axis < shape.rank(); ++axis) {
+    const int64_t size = sizes[static_cast<size_t>(axis)];
     const bool named = std::find(axes.begin(), axes.end(), axis) != axes.end();
-    if (axes.empty() ? shape[axis] != 1 : !named) dims.push_back(shape[axis]);
-    if (named && (axis == 0 || shape[axis] != 1)) {
+    if (axes.empty() ? size != 1 : !named) left.push_back(size);
+    if (named && size != 1) {
       return InvalidArgument("dimension %d of %s is not 1", axis, ToString(shape));
     }
   }
-  return ReshapeTo(n, x, dims);
+  return n.Reshape(x, left);
 }
 
 Status Unsqueeze(const OnnxNode& n) {
   if (const auto known = n.Known(0)) return KnowAgain(n, *known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  const Shape shape = n.graph().Desc(x).shape;
   size_t more = n.Ints("axes", {}).size();
   if (n.has(1)) {
     TD_ASSIGN_OR_RETURN(const Ints given, n.ConstantInts(1));
     more = given.size();
   }
   if (more > Shape::kRankMax) return InvalidArgument("%d axes", more);
-  TD_ASSIGN_OR_RETURN(Ints axes, n.Axes(12, shape.rank() + static_cast<int>(more)));
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
+  TD_ASSIGN_OR_RETURN(Ints axes, n.Axes(12, static_cast<int>(sizes.size() + more)));
   std::sort(axes.begin(), axes.end());
-  Ints dims(shape.dims().begin(), shape.dims().end());
   for (const int64_t axis : axes) {
-    if (axis == 0) return Unimplemented("axis 0: the first dimension is the batch");
-    if (axis > static_cast<int64_t>(dims.size())) return InvalidArgument("axis %d", axis);
-    dims.insert(dims.begin() + axis, 1);
+    if (axis > static_cast<int64_t>(sizes.size())) return InvalidArgument("axis %d", axis);
+    sizes.insert(sizes.begin() + axis, 1);
   }
-  return ReshapeTo(n, x, dims);
+  return n.Reshape(x, sizes);
 }
 
 Status Concat(const OnnxNode& n) {
@@ -119,9 +127,130 @@ Status Concat(const OnnxNode& n) {
   return n.Done("concat", std::move(inputs), {{"axis", n.Int("axis", 0)}});
 }
 
+struct Cuts {
+  Ints axes, starts, ends;
+};
+
+StatusOr<Cuts> CutsOf(const OnnxNode& n) {
+  Cuts cuts{n.Ints("axes", {}), n.Ints("starts", {}), n.Ints("ends", {})};
+  if (n.opset() >= 10) {
+    TD_ASSIGN_OR_RETURN(cuts.starts, n.ConstantInts(1));
+    TD_ASSIGN_OR_RETURN(cuts.ends, n.ConstantInts(2));
+    if (n.has(3)) {
+      TD_ASSIGN_OR_RETURN(cuts.axes, n.ConstantInts(3));
+    }
+    if (n.has(4)) {
+      TD_ASSIGN_OR_RETURN(const Ints steps, n.ConstantInts(4));
+      const bool ones = std::all_of(steps.begin(), steps.end(), [](int64_t s) { return s == 1; });
+      if (!ones) return Unimplemented("steps other than 1");
+    }
+  }
+  for (size_t i = 0; cuts.axes.size() < cuts.starts.size(); ++i) {
+    cuts.axes.push_back(static_cast<int64_t>(i));
+  }
+  if (cuts.axes.size() == cuts.starts.size() && cuts.axes.size() == cuts.ends.size()) return cuts;
+  return InvalidArgument("axes, starts and ends are not of the same length");
+}
+
+// Of a list that is known.
+Status KnownSlice(const OnnxNode& n, const Ints& list, const Cuts& cuts) {
+  if (cuts.axes.size() != 1 || (cuts.axes[0] != 0 && cuts.axes[0] != -1)) {
+    return InvalidArgument("a list has one dimension");
+  }
+  const auto size = static_cast<int64_t>(list.size());
+  const auto place = [size](int64_t at) {
+    return std::clamp<int64_t>(at < 0 && at >= -size ? at + size : at, 0, size);
+  };
+  const int64_t begin = place(cuts.starts[0]), end = std::max(begin, place(cuts.ends[0]));
+  return n.Know(Ints(list.begin() + begin, list.begin() + end));
+}
+
+Status Slice(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(Cuts cuts, CutsOf(n));
+  if (const auto known = n.Known(0)) return KnownSlice(n, *known, cuts);
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  const Shape shape = n.graph().Desc(x).shape;
+  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(x));
+  Cuts left;
+  for (size_t i = 0; i < cuts.axes.size(); ++i) {
+    TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(cuts.axes[i], shape.rank()));
+    if (batch && axis == batch->axis) {
+      if (cuts.starts[i] == 0 && cuts.ends[i] >= INT32_MAX) continue;  // all of it
+      return Unimplemented("a window of the batch [TD1214]");
+    }
+    left.axes.push_back(axis);
+    // The operator counts from the end what is below 0; ONNX means the beginning here.
+    left.starts.push_back(std::max(cuts.starts[i], -shape[static_cast<int>(axis)]));
+    left.ends.push_back(std::max(cuts.ends[i], -shape[static_cast<int>(axis)]));
+  }
+  if (left.axes.empty()) return n.Is(x);
+  return n.Done("slice", {{x}},
+                {{"axes", left.axes}, {"starts", left.starts}, {"ends", left.ends}});
+}
+
+// Elements of a list that is known.
+Status KnownElements(const OnnxNode& n, const Ints& list, const Ints& at) {
+  TD_RETURN_IF_ERROR(n.Only("axis", 0));
+  Ints elements;
+  for (const int64_t i : at) {
+    TD_ASSIGN_OR_RETURN(const int64_t index, n.Axis(i, static_cast<int>(list.size())));
+    elements.push_back(list[static_cast<size_t>(index)]);
+  }
+  return n.Know(elements);
+}
+
+// Elements `at` of `x` along a dimension, which goes where `at` is one number.
+Status Choose(const OnnxNode& n, const std::string& x, const Ints& at, bool one) {
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
+  TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 0), static_cast<int>(sizes.size())));
+  int64_t& size = sizes[static_cast<size_t>(axis)];
+  if (IsOnnxBatch(size)) return Unimplemented("samples of the batch that are chosen [TD1214]");
+  Slots parts(1);
+  for (size_t i = 0; i < at.size();) {
+    const int64_t begin = at[i] < 0 ? at[i] + size : at[i];
+    int64_t end = begin;
+    for (; i < at.size() && (at[i] < 0 ? at[i] + size : at[i]) == end; ++i) ++end;
+    if (begin < 0 || end > size) return InvalidArgument("element %d of %d", at[i - 1], size);
+    if (parts[0].size() == kPartsMax) return Unimplemented("more than %d parts", kPartsMax);
+    TD_ASSIGN_OR_RETURN(
+        parts[0].emplace_back(),
+        n.Temp("slice", {{x}},
+               {{"axes", Ints{axis}}, {"starts", Ints{begin}}, {"ends", Ints{end}}}));
+  }
+  if (parts[0].empty()) return Unimplemented("no elements");
+  if (one) {
+    sizes.erase(sizes.begin() + axis);
+    return n.Reshape(parts[0][0], sizes);
+  }
+  return parts[0].size() == 1 ? n.Is(parts[0][0]) : n.Done("concat", parts, {{"axis", axis}});
+}
+
+Status Gather(const OnnxNode& n) {
+  if (!n.has(0) || !n.has(1)) return InvalidArgument("it needs two inputs");
+  const auto list = n.Known(0), at = n.Known(1);
+  if (list && at) return KnownElements(n, *list, *at);
+  if (at) {
+    const int rank = n.graph().Constant(n.value(1))->shape().rank();
+    if (rank > 1) return Unimplemented("indices of %d dimensions that are known", rank);
+    TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+    return Choose(n, x, *at, rank == 0);
+  }
+  const Tensor* table = n.graph().Constant(n.value(0));
+  const bool lookup = table != nullptr && table->shape().rank() == 2 && n.Int("axis", 0) == 0 &&
+                      n.graph().Constant(n.value(1)) == nullptr;
+  if (!lookup) return Unimplemented("other than rows of a known table by ids that are data");
+  TD_ASSIGN_OR_RETURN(const std::string w, n.in(0));
+  TD_ASSIGN_OR_RETURN(std::string ids, n.in(1));
+  if (n.graph().Desc(ids).dtype != DType::kI64) {
+    TD_ASSIGN_OR_RETURN(ids, n.Temp("cast", {{ids}}, {{"out_dtype", std::string("i64")}}));
+  }
+  return n.Done("lookup_table", {{ids}, {w}}, {{"squeeze_last", false}});
+}
+
 constexpr OnnxReadRow kRows[] = {
-    {"Concat", Concat}, {"Flatten", Flatten}, {"Reshape", Reshape},
-    {"Shape", ShapeOf}, {"Squeeze", Squeeze}, {"Unsqueeze", Unsqueeze},
+    {"Concat", Concat},   {"Flatten", Flatten}, {"Gather", Gather},
+    {"Reshape", Reshape}, {"Shape", ShapeOf},   {"Size", SizeOf},
+    {"Slice", Slice},     {"Squeeze", Squeeze}, {"Unsqueeze", Unsqueeze},
 };
 
 }  // namespace

@@ -1,0 +1,435 @@
+// Nodes that work element by element. Truth values are numbers, 0 and 1.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "onnx/onnx.pb.h"
+#include "trainer/onnx/op_readers.h"
+#include "trainer/onnx/sizes.h"
+
+namespace tandem {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr double kLargest = std::numeric_limits<float>::max();
+constexpr float kHides = 1e9f;  // what is added to such a number is gone
+
+// Where Y, without its dimensions of size 1 at either end, meets X; the last dimensions of both
+// meet. -1: it does not.
+int MeetsAt(const Shape& x, const Shape& y, Ints* middle) {
+  const auto dims = y.dims();
+  size_t begin = 0, end = dims.size();
+  while (begin < end && dims[begin] == 1) ++begin;
+  while (end > begin && dims[end - 1] == 1) --end;
+  middle->assign(dims.begin() + static_cast<int64_t>(begin),
+                 dims.begin() + static_cast<int64_t>(end));
+  const int64_t axis = x.rank() - y.rank() + static_cast<int64_t>(begin);
+  if (y.rank() > x.rank() || middle->empty()) return -1;
+  for (size_t i = 0; i < middle->size(); ++i) {
+    if (x[static_cast<int>(axis) + static_cast<int>(i)] != (*middle)[i]) return -1;
+  }
+  return static_cast<int>(axis);
+}
+
+StatusOr<std::string> State(const OnnxNode& n, const char* name, const Shape& shape, float value) {
+  TD_ASSIGN_OR_RETURN(Tensor tensor, n.graph().NewTensor(DType::kF32, shape));
+  std::fill(tensor.span<float>().begin(), tensor.span<float>().end(), value);
+  const std::string known = n.out() + "." + name;
+  n.graph().AddKnown(known, std::move(tensor));
+  return n.graph().Var(known);
+}
+
+// An operator whose result has the name of the node's.
+StatusOr<std::string> Named(const OnnxNode& n, const std::string& type, const std::string& x,
+                            const std::string& y, AttrMap attrs = {}) {
+  const std::string out = n.graph().NewVar(n.out());
+  TD_RETURN_IF_ERROR(n.graph().Append(type, {{x}, {y}}, std::move(attrs), out));
+  return out;
+}
+
+// X as a column, times a row of the numbers of Y, or plus Y's only number: a product of matrices.
+StatusOr<std::string> AsProduct(const OnnxNode& n, const std::string& type, const std::string& x,
+                                std::string y) {
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
+  TD_ASSIGN_OR_RETURN(const Ints column, OnnxFillSizes(n.graph(), x, {-1, 1}));
+  TD_ASSIGN_OR_RETURN(const std::string rows, n.TempReshape(x, column));
+  const int64_t width = n.graph().Desc(y).shape.numel();
+  const bool product = type == "elementwise_mul";
+  TD_ASSIGN_OR_RETURN(y, n.TempReshape(y, product ? Ints{1, width} : Ints{width}));
+  if (type == "elementwise_sub") {
+    TD_ASSIGN_OR_RETURN(y, n.Temp("scale", {{y}}, {{"scale", -1.0}}));
+  }
+  std::string out;
+  if (product) {
+    TD_ASSIGN_OR_RETURN(out, n.Temp("fc", {{rows}, {y}, {}}));
+    if (width > 1) sizes.back() = width;
+  } else {
+    TD_ASSIGN_OR_RETURN(const std::string one, State(n, "one", {1, 1}, 1));
+    TD_ASSIGN_OR_RETURN(out, n.Temp("fc", {{rows}, {one}, {y}}));
+  }
+  const std::string named = n.graph().NewVar(n.out());
+  TD_RETURN_IF_ERROR(n.graph().Reshape(out, sizes, named));
+  return named;
+}
+
+StatusOr<std::string> Broadcast(const OnnxNode& n, const std::string& type, const std::string& x,
+                                std::string y) {
+  const Shape of_x = n.graph().Desc(x).shape, of_y = n.graph().Desc(y).shape;
+  if (of_x == of_y) return Named(n, type, x, y);
+  Ints middle;
+  const int axis = MeetsAt(of_x, of_y, &middle);
+  const bool product = type == "elementwise_mul";
+  const bool one = of_y.numel() == 1 && of_y.rank() <= of_x.rank() &&
+                   (product || type == "elementwise_add" || type == "elementwise_sub");
+  const bool outer =
+      product && axis < 0 && of_y.rank() == 1 && of_x.rank() > 0 && of_x[of_x.rank() - 1] == 1;
+  if (one || outer) return AsProduct(n, type, x, y);
+  if (axis < 0) {
+    return Unimplemented("%s and %s: one must be a run of the other's dimensions", ToString(of_x),
+                         ToString(of_y));
+  }
+  if (static_cast<int>(middle.size()) != of_y.rank()) {
+    TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().Sizes(y));
+    Ints run;
+    const size_t begin = static_cast<size_t>(of_y.rank() - (of_x.rank() - axis));
+    for (size_t i = 0; i < middle.size(); ++i) run.push_back(sizes[begin + i]);
+    TD_ASSIGN_OR_RETURN(y, n.TempReshape(y, run));
+  }
+  return Named(n, type, x, y, {{"axis", int64_t{axis}}});
+}
+
+// X op a number that is known, or the other way round, as scale X + bias. False: it is none.
+bool AsScale(const OnnxNode& n, const std::string& type, size_t* x, double* scale, double* bias) {
+  const float* right = n.Scalar(1);
+  const float* left = n.Scalar(0);
+  if (right == nullptr && (left == nullptr || type == "elementwise_div")) return false;
+  *x = right != nullptr ? 0 : 1;
+  const double c = right != nullptr ? *right : *left;
+  *scale = type == "elementwise_mul" ? c : type == "elementwise_div" ? 1 / c : 1;
+  *bias = type == "elementwise_add" ? c : type == "elementwise_sub" ? -c : 0;
+  if (type == "elementwise_sub" && *x == 1) {
+    *scale = -1;
+    *bias = c;
+  }
+  return type != "elementwise_max";
+}
+
+// Lists of sizes, one of them perhaps a single one.
+Status KnownSizes(const OnnxNode& n, char op, const Ints& a, const Ints& b) {
+  const size_t count = std::max(a.size(), b.size());
+  if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) {
+    return InvalidArgument("lists of %d and %d numbers", a.size(), b.size());
+  }
+  Ints results;
+  for (size_t i = 0; i < count; ++i) {
+    const auto size = OnnxSizeOf(op, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+    if (!size) return Unimplemented("a size that is no multiple of the batch [TD1214]");
+    results.push_back(*size);
+  }
+  return n.Know(results);
+}
+
+float Apply(char op, float a, float b) {
+  return op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : a / b;
+}
+
+template <char kOp>
+float Binary(std::span<const float> v) {
+  return Apply(kOp, v[0], v[1]);
+}
+
+template <const char* kType, char kOp>
+Status Arithmetic(const OnnxNode& n) {
+  if (n.inputs() != 2) return Unimplemented("%d inputs instead of 2", n.inputs());
+  const auto a = n.Known(0), b = n.Known(1);
+  if (a && b) return KnownSizes(n, kOp, *a, *b);
+  TD_ASSIGN_OR_RETURN(const bool folded, FoldOnnx(n, Binary<kOp>));
+  if (folded) return OkStatus();
+  size_t at = 0;
+  double scale = 1, bias = 0;
+  if (AsScale(n, kType, &at, &scale, &bias)) {
+    TD_ASSIGN_OR_RETURN(const std::string x, n.in(at));
+    return n.Done("scale", {{x}}, {{"scale", scale}, {"bias", bias}});
+  }
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
+  TD_ASSIGN_OR_RETURN(const std::string out, OnnxElementwise(n, kType, x, y));
+  return n.Is(out);
+}
+constexpr char kAdd[] = "elementwise_add", kSub[] = "elementwise_sub", kMul[] = "elementwise_mul",
+               kDiv[] = "elementwise_div";
+
+// The larger, or the smaller, of numbers; of which one is known.
+Status Bound(const OnnxNode& n, bool max) {
+  if (n.inputs() != 2) return Unimplemented("%d inputs instead of 2", n.inputs());
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const float* limit = n.Scalar(i);
+    if (limit == nullptr) continue;
+    TD_ASSIGN_OR_RETURN(const std::string x, n.in(1 - i));
+    return n.Done("clip", {{x}},
+                  {{"min", max ? *limit : -kLargest}, {"max", max ? kLargest : *limit}});
+  }
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
+  if (!max) return Unimplemented("two computed inputs");
+  TD_ASSIGN_OR_RETURN(const std::string out, OnnxElementwise(n, "elementwise_max", x, y));
+  return n.Is(out);
+}
+Status Max(const OnnxNode& n) { return Bound(n, true); }
+Status Min(const OnnxNode& n) { return Bound(n, false); }
+
+Status Clip(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  double limits[] = {n.Float("min", -kLargest), n.Float("max", kLargest)};
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    if (!n.has(i + 1)) continue;
+    const float* limit = n.Scalar(i + 1);
+    if (limit == nullptr) return Unimplemented("a limit that is computed");
+    limits[i] = *limit;
+  }
+  return n.Done("clip", {{x}}, {{"min", limits[0]}, {"max", limits[1]}});
+}
+
+Status LeakyRelu(const OnnxNode& n) {
+  const double slope = n.Float("alpha", 0.01);
+  if (slope < 0 || slope >= 1) return Unimplemented("alpha = %g: from 0 to 1 alone", slope);
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(const std::string low, n.Temp("scale", {{x}}, {{"scale", slope}}));
+  return n.Done("elementwise_max", {{x}, {low}});
+}
+
+// clip(alpha x + beta, 0, 1)
+StatusOr<std::string> HardGate(const OnnxNode& n, const std::string& x, double alpha, double beta) {
+  TD_ASSIGN_OR_RETURN(const std::string line,
+                      n.Temp("scale", {{x}}, {{"scale", alpha}, {"bias", beta}}));
+  return n.Temp("clip", {{line}}, {{"min", 0.0}, {"max", 1.0}});
+}
+
+Status HardSigmoid(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(const std::string out,
+                      HardGate(n, x, n.Float("alpha", 0.2), n.Float("beta", 0.5)));
+  return n.Is(out);
+}
+
+Status HardSwish(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(const std::string gate, HardGate(n, x, 1.0 / 6, 0.5));
+  return n.Done("elementwise_mul", {{x}, {gate}});
+}
+
+enum class Order : uint8_t { kEqual, kGreater, kLess };
+
+StatusOr<std::string> WholeNumbers(const OnnxNode& n, size_t input) {
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(input));
+  if (n.graph().Desc(x).dtype == DType::kF32) {
+    return Unimplemented("numbers with a fraction are not compared");
+  }
+  return n.Temp("cast", {{x}}, {{"out_dtype", std::string("f32")}});
+}
+
+// How whole numbers, up to 2^24, are ordered: a clip of their difference.
+StatusOr<std::string> Compared(const OnnxNode& n, Order order) {
+  const auto a = n.Known(0), b = n.Known(1);
+  std::string difference;
+  if (a || b) {
+    const Ints& known = a ? *a : *b;
+    if (known.size() != 1) return Unimplemented("a list of numbers to compare with");
+    TD_ASSIGN_OR_RETURN(const std::string x, WholeNumbers(n, a ? 1 : 0));
+    const auto number = static_cast<double>(known[0]);
+    TD_ASSIGN_OR_RETURN(
+        difference,
+        n.Temp("scale", {{x}}, {{"scale", a ? -1.0 : 1.0}, {"bias", a ? number : -number}}));
+  } else {
+    TD_ASSIGN_OR_RETURN(const std::string x, WholeNumbers(n, 0));
+    TD_ASSIGN_OR_RETURN(const std::string y, WholeNumbers(n, 1));
+    TD_ASSIGN_OR_RETURN(difference, OnnxElementwise(n, "elementwise_sub", x, y));
+  }
+  if (order != Order::kGreater) {
+    TD_ASSIGN_OR_RETURN(const std::string negative,
+                        n.Temp("scale", {{difference}}, {{"scale", -1.0}}));
+    if (order == Order::kLess) {
+      difference = negative;
+    } else {
+      TD_ASSIGN_OR_RETURN(difference, n.Temp("elementwise_max", {{difference}, {negative}}));
+    }
+  }
+  return n.Temp("clip", {{difference}}, {{"min", 0.0}, {"max", 1.0}});
+}
+
+Status Negated(const OnnxNode& n, const std::string& truth) {
+  return n.Done("scale", {{truth}}, {{"scale", -1.0}, {"bias", 1.0}});
+}
+
+// Of lists of sizes. A batch equals no number.
+std::optional<std::vector<float>> KnownOrder(Order order, const Ints& a, const Ints& b) {
+  const size_t count = std::max(a.size(), b.size());
+  if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) return {};
+  std::vector<float> truths;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t x = a[a.size() == 1 ? 0 : i], y = b[b.size() == 1 ? 0 : i];
+    if (order != Order::kEqual && IsOnnxBatch(x) != IsOnnxBatch(y)) return {};
+    const bool is = order == Order::kEqual ? x == y : order == Order::kGreater ? x > y : x < y;
+    truths.push_back(is ? 1 : 0);
+  }
+  return truths;
+}
+
+Status KnowTruths(const OnnxNode& n, std::span<const float> truths) {
+  TD_ASSIGN_OR_RETURN(
+      Tensor tensor,
+      n.graph().NewTensor(DType::kF32, Shape({static_cast<int64_t>(truths.size())})));
+  std::copy(truths.begin(), truths.end(), tensor.span<float>().begin());
+  n.Know(std::move(tensor));
+  return OkStatus();
+}
+
+// `negated`: the truth is that of the opposite.
+template <Order kOrder, bool kNegated>
+Status Compare(const OnnxNode& n) {
+  const auto fn = [](std::span<const float> v) -> float {
+    const bool is = kOrder == Order::kEqual     ? v[0] == v[1]
+                    : kOrder == Order::kGreater ? v[0] > v[1]
+                                                : v[0] < v[1];
+    return is != kNegated ? 1 : 0;
+  };
+  const auto a = n.Known(0), b = n.Known(1);
+  if (auto truths = a && b ? KnownOrder(kOrder, *a, *b) : std::nullopt) {
+    for (float& truth : *truths) truth = kNegated ? 1 - truth : truth;
+    return KnowTruths(n, *truths);
+  }
+  TD_ASSIGN_OR_RETURN(const bool folded, FoldOnnx(n, fn));
+  if (folded) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const std::string is, Compared(n, kOrder));
+  constexpr bool kOpposite = (kOrder == Order::kEqual) != kNegated;
+  return kOpposite ? Negated(n, is) : n.Is(is);
+}
+
+Status Not(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(const bool folded,
+                      FoldOnnx(n, [](std::span<const float> v) { return 1 - v[0]; }));
+  if (folded) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  return Negated(n, x);
+}
+
+// Of truth values: both, or any.
+template <bool kBoth>
+Status Join(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(const bool folded, FoldOnnx(n, [](std::span<const float> v) {
+                        return kBoth ? v[0] * v[1] : std::max(v[0], v[1]);
+                      }));
+  if (folded) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
+  TD_ASSIGN_OR_RETURN(const std::string out,
+                      OnnxElementwise(n, kBoth ? "elementwise_mul" : "elementwise_max", x, y));
+  return n.Is(out);
+}
+
+// `number` where the condition is `wanted`, else 0, as a variable.
+StatusOr<std::string> NumberWhere(const OnnxNode& n, bool wanted, float number) {
+  if (const Tensor* known = n.graph().Untrained(n.value(0)); known != nullptr) {
+    TD_ASSIGN_OR_RETURN(Tensor mask, n.graph().NewTensor(DType::kF32, known->shape()));
+    const auto truths = known->span<float>();
+    std::transform(truths.begin(), truths.end(), mask.span<float>().begin(),
+                   [&](float truth) { return (truth != 0) == wanted ? number : 0.0f; });
+    const std::string name = n.out() + (wanted ? ".where" : ".else");
+    n.graph().AddKnown(name, std::move(mask));
+    return n.graph().Var(name);
+  }
+  TD_ASSIGN_OR_RETURN(const std::string truth, n.in(0));
+  const double finite = std::clamp<double>(number, -kLargest, kLargest);
+  return n.Temp("scale", {{truth}},
+                {{"scale", wanted ? finite : -finite}, {"bias", wanted ? 0.0 : finite}});
+}
+
+// Input `i` where the condition is `wanted`, else 0.
+StatusOr<std::string> ValueWhere(const OnnxNode& n, size_t i, bool wanted) {
+  if (const float* number = n.Scalar(i)) return NumberWhere(n, wanted, *number);
+  TD_ASSIGN_OR_RETURN(const std::string value, n.in(i));
+  TD_ASSIGN_OR_RETURN(const std::string truth, NumberWhere(n, wanted, 1));
+  return OnnxElementwise(n, "elementwise_mul", value, truth);
+}
+
+// Of lists of sizes, as exporters compute the shape of an Expand. False: they are none.
+bool KnownWhere(const OnnxNode& n, Ints* chosen) {
+  const Tensor* truths = n.graph().Untrained(n.value(0));
+  const auto a = n.Known(1), b = n.Known(2);
+  if (truths == nullptr || truths->dtype() != DType::kF32 || !a || !b) return false;
+  const size_t count = static_cast<size_t>(truths->numel());
+  if ((a->size() != count && a->size() != 1) || (b->size() != count && b->size() != 1))
+    return false;
+  for (size_t i = 0; i < count; ++i) {
+    const Ints& side = truths->span<float>()[i] != 0 ? *a : *b;
+    chosen->push_back(side[side.size() == 1 ? 0 : i]);
+  }
+  return true;
+}
+
+// A sum of what each side gives. A number that hides what it is added to is added alone: 0 times
+// an infinity is none.
+Status Where(const OnnxNode& n) {
+  if (!n.has(0) || !n.has(1) || !n.has(2)) return InvalidArgument("it needs three inputs");
+  if (Ints chosen; KnownWhere(n, &chosen)) return n.Know(chosen);
+  TD_ASSIGN_OR_RETURN(const bool folded, FoldOnnx(n, [](std::span<const float> v) {
+                        return v[0] != 0 ? v[1] : v[2];
+                      }));
+  if (folded) return OkStatus();
+  std::string sides[2];
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    const float* other = n.Scalar(3 - i);
+    const bool hidden = other != nullptr && !(std::abs(*other) < kHides);
+    if (hidden) {
+      TD_ASSIGN_OR_RETURN(sides[i - 1], n.in(i));
+    } else {
+      TD_ASSIGN_OR_RETURN(sides[i - 1], ValueWhere(n, i, i == 1));
+    }
+  }
+  TD_ASSIGN_OR_RETURN(const std::string out,
+                      OnnxElementwise(n, "elementwise_add", sides[0], sides[1]));
+  return n.Is(out);
+}
+
+constexpr OnnxReadRow kRows[] = {
+    {"Add", Arithmetic<kAdd, '+'>},
+    {"And", Join<true>},
+    {"Clip", Clip},
+    {"Div", Arithmetic<kDiv, '/'>},
+    {"Equal", Compare<Order::kEqual, false>},
+    {"Greater", Compare<Order::kGreater, false>},
+    {"GreaterOrEqual", Compare<Order::kLess, true>},
+    {"HardSigmoid", HardSigmoid},
+    {"HardSwish", HardSwish},
+    {"LeakyRelu", LeakyRelu},
+    {"Less", Compare<Order::kLess, false>},
+    {"LessOrEqual", Compare<Order::kGreater, true>},
+    {"Max", Max},
+    {"Min", Min},
+    {"Mul", Arithmetic<kMul, '*'>},
+    {"Not", Not},
+    {"Or", Join<false>},
+    {"Sub", Arithmetic<kSub, '-'>},
+    {"Where", Where},
+};
+
+}  // namespace
+
+StatusOr<std::string> OnnxElementwise(const OnnxNode& n, const std::string& type,
+                                      const std::string& x, const std::string& y) {
+  const Shape of_x = n.graph().Desc(x).shape, of_y = n.graph().Desc(y).shape;
+  const bool swap =
+      of_x.numel() < of_y.numel() || (of_x.numel() == of_y.numel() && of_x.rank() < of_y.rank());
+  if (!swap) return Broadcast(n, type, x, y);
+  if (type == "elementwise_sub") {
+    TD_ASSIGN_OR_RETURN(const std::string turned, Broadcast(n, type, y, x));
+    return n.Temp("scale", {{turned}}, {{"scale", -1.0}});
+  }
+  const bool commutes = type != "elementwise_div";
+  return commutes ? Broadcast(n, type, y, x) : Broadcast(n, type, x, y);
+}
+
+std::span<const OnnxReadRow> OnnxElementReaders() { return kRows; }
+
+}  // namespace tandem

@@ -1,0 +1,157 @@
+#include "trainer/onnx/sizes.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+
+namespace tandem {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+std::optional<int64_t> Batches(int64_t times) {
+  if (times < 1 || times > kOnnxBatchesMax) return std::nullopt;
+  return kOnnxBatch + times;
+}
+
+// number * batch^batches.
+struct Product {
+  int64_t number = 1;
+  int batches = 0;
+
+  bool Multiply(int64_t size) {
+    if (IsOnnxBatch(size)) {
+      ++batches;
+      size -= kOnnxBatch;
+    }
+    return size >= 1 && !__builtin_mul_overflow(number, size, &number);
+  }
+};
+
+StatusOr<Product> ProductOf(const OnnxGraphReader& graph, const std::string& var) {
+  TD_ASSIGN_OR_RETURN(const Ints sizes, graph.Sizes(var));
+  Product whole;
+  for (const int64_t size : sizes) {
+    if (!whole.Multiply(size)) return InvalidArgument("\"%s\" has no elements", var);
+  }
+  return whole;
+}
+
+std::string TextOf(const Ints& dims) {
+  return "[" +
+         absl::StrJoin(dims, ",",
+                       [](std::string* out, int64_t size) {
+                         absl::StrAppend(out, IsOnnxBatch(size) ? size - kOnnxBatch : size,
+                                         IsOnnxBatch(size) ? " batch" : "");
+                       }) +
+         "]";
+}
+
+// Computes the -1, with `whole` elements in all.
+Status FillOpen(const Product& whole, Ints& dims) {
+  const auto open = std::find(dims.begin(), dims.end(), -1);
+  if (open == dims.end()) return OkStatus();
+  Product rest;
+  for (auto it = dims.begin(); it != dims.end(); ++it) {
+    if (it != open && !rest.Multiply(*it)) {
+      return InvalidArgument("the shape %s has a size that cannot be", TextOf(dims));
+    }
+  }
+  const int batches = whole.batches - rest.batches;
+  if (whole.number % rest.number != 0 || batches < 0 || batches > 1) {
+    return Unimplemented("the -1 of %s is no whole number, or no multiple of the batch [TD1214]",
+                         TextOf(dims));
+  }
+  const int64_t size = whole.number / rest.number;
+  const auto filled = batches == 1 ? Batches(size) : std::optional(size);
+  if (!filled) return InvalidArgument("the shape %s is too large", TextOf(dims));
+  *open = *filled;
+  return OkStatus();
+}
+
+// Which of `dims`, sizes at the batch `fixed`, holds the batch, of which a sample is `stride`
+// elements away from the next one.
+Status PutBatch(int64_t stride, int64_t fixed, Ints& dims) {
+  Ints places, exact;
+  int64_t behind = 1;
+  for (size_t i = dims.size(); i-- > 0; behind *= dims[i]) {
+    if (dims[i] < 1 || dims[i] > kOnnxBatchesMax) break;
+    const bool holds = behind <= stride && stride % behind == 0 &&
+                       dims[i] / fixed >= stride / behind &&
+                       dims[i] % (fixed * (stride / behind)) == 0;
+    if (holds) places.push_back(static_cast<int64_t>(i));
+    if (holds && dims[i] == fixed) exact.push_back(static_cast<int64_t>(i));
+    if (dims[i] > stride / behind) break;
+  }
+  if (places.size() != 1 && exact.size() != 1) {
+    return Unimplemented(
+        "%s, of a model for a batch of %d alone: %s [TD1214]; hint: export the model with a "
+        "dynamic "
+        "batch",
+        TextOf(dims), fixed,
+        places.empty() ? "no size of it holds the batch" : "which size holds the batch is open");
+  }
+  int64_t& size = dims[static_cast<size_t>(exact.size() == 1 ? exact[0] : places[0])];
+  size = kOnnxBatch + size / fixed;
+  return OkStatus();
+}
+
+}  // namespace
+
+std::optional<int64_t> OnnxSizeOf(char op, int64_t a, int64_t b) {
+  const bool batch_a = IsOnnxBatch(a), batch_b = IsOnnxBatch(b);
+  const int64_t x = batch_a ? a - kOnnxBatch : a, y = batch_b ? b - kOnnxBatch : b;
+  const bool sum = op == '+' || op == '-';
+  if (sum && batch_a != batch_b) {  // a batch and nothing
+    if (batch_a && y == 0) return a;
+    return batch_b && x == 0 && op == '+' ? std::optional(b) : std::nullopt;
+  }
+  int64_t result = 0;
+  bool overflow = false;
+  if (op == '+') overflow = __builtin_add_overflow(x, y, &result);
+  if (op == '-') overflow = __builtin_sub_overflow(x, y, &result);
+  if (op == '*') overflow = __builtin_mul_overflow(x, y, &result) || (batch_a && batch_b);
+  if (op == '/') {
+    if (y == 0 || (x == INT64_MIN && y == -1) || (batch_b && !batch_a)) return std::nullopt;
+    if (batch_a && !batch_b && x % y != 0) return std::nullopt;
+    result = x / y;
+  }
+  if (overflow) return std::nullopt;
+  const bool batch = op == '/' ? batch_a && !batch_b : batch_a || batch_b;
+  if (batch && sum && result == 0) return 0;
+  return batch ? Batches(result) : std::optional(result);
+}
+
+StatusOr<Ints> OnnxFillSizes(const OnnxGraphReader& graph, const std::string& var, Ints dims) {
+  TD_ASSIGN_OR_RETURN(const Product whole, ProductOf(graph, var));
+  TD_RETURN_IF_ERROR(FillOpen(whole, dims));
+  return dims;
+}
+
+StatusOr<Ints> OnnxReshapeSizes(const OnnxGraphReader& graph, const std::string& var, Ints dims,
+                                bool allow_zero) {
+  TD_ASSIGN_OR_RETURN(const Ints from, graph.Sizes(var));
+  TD_ASSIGN_OR_RETURN(const auto batch, graph.BatchOf(var));
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] != 0) continue;
+    if (allow_zero) {
+      return Unimplemented(
+          "allowzero = 1 with the shape %s, a tensor without elements [TD1213]; hint: export the "
+          "model with sizes of at least 1",
+          TextOf(dims));
+    }
+    if (i >= from.size()) return InvalidArgument("size %d copies a dimension that is not there", i);
+    dims[i] = from[i];
+  }
+  const bool sized = std::any_of(dims.begin(), dims.end(), IsOnnxBatch);
+  const int64_t fixed = graph.fixed_batch();
+  if (!batch || fixed == 0 || sized) return OnnxFillSizes(graph, var, std::move(dims));
+  TD_ASSIGN_OR_RETURN(Product here, ProductOf(graph, var));
+  here.batches = 0;
+  if (!here.Multiply(fixed)) return InvalidArgument("\"%s\" is too large", var);
+  TD_RETURN_IF_ERROR(FillOpen(here, dims));
+  TD_RETURN_IF_ERROR(PutBatch(batch->stride, fixed, dims));
+  return dims;
+}
+
+}  // namespace tandem

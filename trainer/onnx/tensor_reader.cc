@@ -1,0 +1,96 @@
+#include "trainer/onnx/tensor_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "onnx/onnx.pb.h"
+
+namespace tandem {
+namespace {
+
+template <typename T, typename Field>
+bool CopyField(const Field& field, const Tensor& out) {
+  if (field.size() != out.numel()) return false;
+  std::copy(field.begin(), field.end(), out.span<T>().begin());
+  return true;
+}
+
+// False: the message does not have as many numbers as `out`.
+bool CopyNumbers(const onnx::TensorProto& proto, const Tensor& out) {
+  if (proto.has_raw_data()) {
+    if (proto.raw_data().size() != out.bytes()) return false;
+    std::memcpy(out.data(), proto.raw_data().data(), out.bytes());
+    return true;
+  }
+  if (out.dtype() == DType::kF32) return CopyField<float>(proto.float_data(), out);
+  if (out.dtype() == DType::kI64) return CopyField<int64_t>(proto.int64_data(), out);
+  return CopyField<int32_t>(proto.int32_data(), out);
+}
+
+// Truth values, a byte each, as 0 and 1. False: there are not as many as `out` has elements.
+bool CopyTruths(std::string_view bytes, const Tensor& out) {
+  if (static_cast<int64_t>(bytes.size()) != out.numel()) return false;
+  std::transform(bytes.begin(), bytes.end(), out.span<float>().begin(),
+                 [](char byte) { return byte != 0 ? 1.0f : 0.0f; });
+  return true;
+}
+
+std::string TruthsOf(const onnx::TensorProto& proto) {
+  if (proto.has_raw_data()) return proto.raw_data();
+  std::string bytes;
+  for (const int32_t value : proto.int32_data()) bytes.push_back(value != 0 ? 1 : 0);
+  return bytes;
+}
+
+}  // namespace
+
+StatusOr<DType> OnnxElementType(int type) {
+  switch (type) {
+    case onnx::TensorProto::FLOAT:
+    case onnx::TensorProto::BOOL:
+      return DType::kF32;
+    case onnx::TensorProto::INT64:
+      return DType::kI64;
+    case onnx::TensorProto::INT32:
+      return DType::kI32;
+    default:
+      break;
+  }
+  const bool named = onnx::TensorProto::DataType_IsValid(type);
+  const auto value = static_cast<onnx::TensorProto::DataType>(type);
+  return Unimplemented("elements of type %s (FLOAT, INT64, INT32 and BOOL are read)",
+                       named ? onnx::TensorProto::DataType_Name(value) : std::to_string(type));
+}
+
+StatusOr<Tensor> ReadOnnxTensor(const onnx::TensorProto& proto, OnnxExternalData& external,
+                                Device& host) {
+  TD_ASSIGN_OR_RETURN(const DType dtype, OnnxElementType(proto.data_type()));
+  const std::vector<int64_t> dims(proto.dims().begin(), proto.dims().end());
+  TD_ASSIGN_OR_RETURN(const Shape shape, ParseShape(dims));
+  const bool truths = proto.data_type() == onnx::TensorProto::BOOL;
+  const auto bytes = static_cast<uint64_t>(shape.numel()) * (truths ? 1 : SizeOf(dtype));
+  const bool beside =
+      proto.data_location() == onnx::TensorProto::EXTERNAL || proto.external_data_size() > 0;
+  std::optional<OnnxExternalData::Range> range;
+  if (beside) {
+    TD_ASSIGN_OR_RETURN(range, external.Find(proto, bytes));
+  } else if (bytes > proto.ByteSizeLong() * 8) {
+    return DataLoss("%s needs %d bytes, which are not there", ToString(shape), bytes);
+  }
+  TD_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Make({dtype, shape}, host));
+  bool whole = true;
+  if (truths) {
+    std::string read(beside ? bytes : 0, '\0');
+    if (beside) TD_RETURN_IF_ERROR(range->ReadTo(read));
+    whole = CopyTruths(beside ? read : TruthsOf(proto), tensor);
+  } else if (beside) {
+    TD_RETURN_IF_ERROR(range->ReadTo({static_cast<char*>(tensor.data()), tensor.bytes()}));
+  } else {
+    whole = CopyNumbers(proto, tensor);
+  }
+  if (!whole) return DataLoss("%s needs %d bytes, which are not there", ToString(shape), bytes);
+  return tensor;
+}
+
+}  // namespace tandem
