@@ -35,6 +35,7 @@ struct LaunchPlan {
   std::string job_name;
   LaunchMode mode = LaunchMode::kLocal;
   std::string log_dir;
+  std::string socket_dir;  // for Unix-domain sockets of pservers; empty: none is made
   std::string secret_file;
   bool make_secret = false;            // secret_file does not exist yet
   std::string tls_dir;                 // with pserver/ and trainer/; empty: no TLS
@@ -71,10 +72,10 @@ std::string Describe(const LaunchPlan& plan);
 // Makes the log folder with job.json (job_record.h), removes logs that earlier runs left for ranks
 // of this plan, and for ranks that the job has on no host, and writes the secret when it has to be
 // made (mode 0600, 256 random bits in hex), and the certificates (a pserver, a trainer, and an
-// admin for `tandem`; the authority's key is kept nowhere).
+// admin for `tandem`; the authority's key is kept nowhere), and socket_dir.
 Status PrepareFiles(const LaunchPlan& plan);
 
-// Removes secret and certificates if PrepareFiles made them: they end with the job.
+// Removes secret, certificates and sockets if PrepareFiles made them: they end with the job.
 void RemoveSecret(const LaunchPlan& plan);
 
 }  // namespace tandem::deploy
