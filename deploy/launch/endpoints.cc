@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_split.h"
 #include "common/base/ports.h"
+#include "common/rpc/endpoint.h"
 
 namespace tandem::deploy {
 namespace {
@@ -50,6 +51,11 @@ StatusOr<std::vector<Endpoint>> ParseEndpoints(const std::string& flag, const st
   std::vector<Endpoint> endpoints;
   for (const auto piece : absl::StrSplit(list, ',')) {
     const std::string entry(piece);
+    if (flag == "servers" && entry.starts_with("unix:/")) {
+      TD_ASSIGN_OR_RETURN(tandem::Endpoint parsed, ParseEndpoint(entry));
+      endpoints.push_back({"", 0, true, std::move(parsed.path)});
+      continue;
+    }
     const size_t colon = entry.rfind(':');
     Endpoint e;
     e.host = entry.substr(0, colon);
@@ -85,6 +91,7 @@ Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint
   for (const Endpoint& e : endpoints) all_local = all_local && e.local;
   std::map<std::string, int> next;  // per host
   for (Endpoint& e : endpoints) {
+    if (e.is_unix()) continue;
     if (e.port != 0) {
       if (!e.local) continue;
       const auto bound = BindPort(e.host, e.port);
@@ -100,10 +107,10 @@ Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint
     }
   }
   int open = 0;
-  for (const Endpoint& e : endpoints) open += e.port == 0 ? 1 : 0;
+  for (const Endpoint& e : endpoints) open += e.port == 0 && !e.is_unix() ? 1 : 0;
   TD_ASSIGN_OR_RETURN(int port, FreePorts("0.0.0.0", open));
   for (Endpoint& e : endpoints) {
-    if (e.port == 0) e.port = port++;
+    if (e.port == 0 && !e.is_unix()) e.port = port++;
   }
   return CheckDistinct(flag, endpoints);
 }

@@ -11,12 +11,17 @@ namespace tandem::deploy {
 struct Endpoint {
   std::string host;
   int port = 0;
-  bool local = true;  // the host is this machine
+  bool local = true;      // the host is this machine
+  std::string path = {};  // of a Unix-domain socket; then there is no host and no port
 
-  std::string Text() const { return host + ":" + std::to_string(port); }
+  bool is_unix() const { return !path.empty(); }
+  std::string Text() const {
+    return is_unix() ? "unix:" + path : host + ":" + std::to_string(port);
+  }
 };
 
-// "host:port" and "host" (port 0) of a comma separated list; `local` is filled in.
+// "host:port", "host" (port 0) and, for --servers, "unix:/path" of a comma separated list; `local`
+// is filled in.
 // INVALID_ARGUMENT names `flag` and the entry.
 StatusOr<std::vector<Endpoint>> ParseEndpoints(const std::string& flag, const std::string& list);
 

@@ -113,7 +113,12 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   }
   TD_ASSIGN_OR_RETURN(options.servers, CountOrList(args, "servers"));
   TD_ASSIGN_OR_RETURN(options.workers, CountOrList(args, "workers"));
-  return FillHeterWorkers(args, options);
+  TD_RETURN_IF_ERROR(FillHeterWorkers(args, options));
+  const bool counted = args.Get("servers").find_first_not_of("0123456789") == std::string::npos;
+  options.private_sockets =
+      counted && options.start_port == 0 && !options.make_tls && options.tls_dir.empty() &&
+      std::all_of(options.workers.begin(), options.workers.end(), [](auto& e) { return e.local; });
+  return OkStatus();
 }
 
 // "4", or "2:4": four, of which the job can do without two.
@@ -267,7 +272,9 @@ const std::vector<FlagSpec>& LaunchFlags() {
   static const std::vector<FlagSpec> kFlags = {
       {"mode", "", "MODE",
        "local, pserver, collective or hybrid; else told from the flags below or the job"},
-      {"servers", "server_num", "N|LIST", "pservers: a number, or host:port,host:port of the job"},
+      {"servers", "server_num", "N|LIST",
+       "pservers: a number, which then listen on Unix-domain sockets in a private folder (on free "
+       "ports with TLS or --start_port), or host:port,host:port of the job"},
       {"workers", "worker_num", "N|LIST",
        "trainers of pserver and hybrid mode: a number, or host:port list"},
       {"heter_workers", "", "N|LIST",

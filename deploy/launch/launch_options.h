@@ -19,6 +19,9 @@ struct LaunchOptions {
   std::string job_name;
   LaunchMode mode = LaunchMode::kLocal;
   std::vector<Endpoint> servers;  // port 0: to be chosen
+  // The pservers listen on Unix-domain sockets in a folder of this job: all processes are here, and
+  // neither addresses nor ports nor certificates (which name hosts) were asked for.
+  bool private_sockets = false;
   std::vector<Endpoint> workers;  // at least one; heter workers last
   int heter_workers = 0;          // so many of them
   std::string heter_place;        // of those: "cuda"; empty: the job's

@@ -13,6 +13,7 @@
 #include "common/rpc/certificates.h"
 #include "common/rpc/tls_files.h"
 #include "deploy/launch/job_record.h"
+#include "deploy/launch/pserver_sockets.h"
 
 namespace tandem::deploy {
 namespace {
@@ -36,7 +37,7 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
     env["PADDLE_TRAINER_ENDPOINTS"] = JoinEndpoints(options.workers);
   }
   if (options.has_servers()) {
-    env["PADDLE_PSERVERS_IP_PORT_LIST"] = JoinEndpoints(options.servers);
+    env["TANDEM_PSERVERS"] = env["PADDLE_PSERVERS_IP_PORT_LIST"] = JoinEndpoints(options.servers);
   }
   if (options.heter_workers > 0) {
     env["TANDEM_HETER_WORKERS"] = std::to_string(options.heter_workers);
@@ -85,8 +86,10 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";
   p.env["TANDEM_SERVER_INDEX"] = std::to_string(index);
-  p.env["PADDLE_PORT"] = std::to_string(p.endpoint.port);
-  p.env["POD_IP"] = p.endpoint.host;
+  // POD_IP:PADDLE_PORT is the pserver's address in any case: unix:/PATH too.
+  const std::string address = p.endpoint.Text();
+  p.env["POD_IP"] = address.substr(0, address.find(':'));
+  p.env["PADDLE_PORT"] = address.substr(address.find(':') + 1);
   p.log_file = LogFile(plan, kServerLog, index);
   return p;
 }
@@ -156,6 +159,13 @@ bool HasRemote(const LaunchOptions& options) {
 Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
   plan.tls_dir = options.tls_dir;
   plan.make_tls = options.make_tls;
+  for (const Endpoint& e : options.servers) {
+    if (!e.is_unix() || (!plan.make_tls && plan.tls_dir.empty())) continue;
+    return InvalidArgument(
+        "--servers=%s: a certificate is for a host, and a Unix-domain socket has none [TD1005]; "
+        "hint: --servers=127.0.0.1:PORT with TLS, or no TLS",
+        e.Text());
+  }
   if (!plan.make_tls) return OkStatus();
   if (HasRemote(options)) {
     return InvalidArgument(
@@ -274,6 +284,14 @@ Environment WithoutRanks(Environment env) {
 }
 
 StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env) {
+  std::string socket_dir;
+  if (options.private_sockets) {
+    socket_dir = NewSocketFolder(env);
+    int index = 0;
+    for (Endpoint& e : options.servers) {
+      e = {"", 0, true, absl::StrFormat("%s/pserver-%d", socket_dir, index++)};
+    }
+  }
   TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.servers));
   if (options.mode != LaunchMode::kLocal) {
     // Trainers of this job come after its pservers, should they share hosts and a first port.
@@ -285,6 +303,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.job_name = options.job_name;
   plan.mode = options.mode;
   plan.log_dir = options.log_dir;
+  plan.socket_dir = socket_dir;
   plan.servers = static_cast<int>(options.servers.size());
   plan.pservers = JoinEndpoints(options.servers);
   plan.workers = static_cast<int>(options.workers.size());
@@ -367,7 +386,7 @@ std::string Describe(const LaunchPlan& plan) {
                                      ModeName(plan.mode), plan.Counts(", "), plan.log_dir);
   for (const ProcessPlan& p : plan.processes) {
     text += "\n" + p.Name();
-    if (p.endpoint.port != 0) text += "  " + p.endpoint.Text();
+    if (p.endpoint.port != 0 || p.endpoint.is_unix()) text += "  " + p.endpoint.Text();
     text += "\n  command " + absl::StrJoin(p.argv, " ") + "\n  log     " + p.log_file + "\n";
     if (!p.status_page.empty()) text += "  status  " + p.status_page + "\n";
     for (const auto& [name, value] : p.env) text += "  env     " + name + "=" + value + "\n";
@@ -396,6 +415,10 @@ StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan) {
   RemoveLogsOfNobody(plan);
   TD_RETURN_IF_ERROR(WriteJobRecord(plan));
   HeldSecrets secrets;
+  if (!plan.socket_dir.empty()) {
+    TD_RETURN_IF_ERROR(MakePrivateFolder(plan.socket_dir));
+    secrets.AddFolder(plan.socket_dir);
+  }
   if (plan.make_tls) TD_RETURN_IF_ERROR(MakeCertificates(plan, secrets));
   if (plan.make_secret) {
     TD_ASSIGN_OR_RETURN(const std::string secret, MakeSecret());

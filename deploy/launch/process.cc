@@ -37,6 +37,9 @@ int BecomeProgram(const SpawnRequest& request, pid_t parent, char* const* argv, 
   if (request.stdout_fd >= 0 && dup2(request.stdout_fd, STDOUT_FILENO) < 0) return errno;
   if (request.stderr_fd >= 0 && dup2(request.stderr_fd, STDERR_FILENO) < 0) return errno;
   if (null > STDERR_FILENO) close(null);
+  for (const int fd : request.inherited) {
+    if (fcntl(fd, F_SETFD, 0) != 0) return errno;
+  }
   execve(argv[0], argv, envp);
   return errno;
 }

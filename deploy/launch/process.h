@@ -32,6 +32,7 @@ struct SpawnRequest {
   Environment env;                // the whole environment, nothing is inherited
   int stdout_fd = -1;             // not owned, duplicated into the child
   int stderr_fd = -1;
+  std::vector<int> inherited;  // the child has them under the same numbers; not owned
 };
 
 // Not thread-safe. Start it from the main thread: the kernel's promise to kill the child is tied to

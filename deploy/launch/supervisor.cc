@@ -73,6 +73,7 @@ Status Supervisor::StartAll() {
     for (int rank = 0; rank < plan_.workers; ++rank) all.push_back(rank);
     TD_RETURN_IF_ERROR(PublishWorld(std::move(all)));
   }
+  TD_RETURN_IF_ERROR(sockets_.Open(plan_));
   for (const ProcessPlan& p : plan_.processes) {
     const Status status = Annotate(Start(p), p.Name());
     if (status.code() == StatusCode::kNotFound) {
@@ -95,6 +96,7 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
   request.argv = plan.argv;
   request.env = options_.env;
   for (const auto& [name, value] : plan.env) request.env[name] = value;
+  if (plan.role == Role::kPserver) sockets_.HandOver(plan.rank, request);
   if (again && plan_.ranks_return() && plan.role == Role::kTrainer) {
     request.env["TANDEM_RESTARTED"] = "1";
   }
@@ -251,6 +253,7 @@ void Supervisor::LetGo(std::vector<Child*>& ended) {
     if (child->plan->role != Role::kPserver) return false;  // a drained one may be killed, too
     if (!ReadPserverChanges(plan_.log_dir).drained.contains(child->plan->rank)) return false;
     Note("left", child->plan->Name(), child->process->pid(), "it was drained");
+    sockets_.Release(child->plan->rank);
     return true;
   });
 }
@@ -260,6 +263,7 @@ void Supervisor::Restart(std::vector<Child*>& ended) {
     Child* const old = ended[i];
     const bool lost = old->process->Poll()->signal != 0 || WasStopped(*old) || StorageFailed(*old);
     if (!lost || !MayRestart(*old->plan)) {
+      if (old->plan->role == Role::kPserver) sockets_.Release(old->plan->rank);
       ++i;
       continue;
     }

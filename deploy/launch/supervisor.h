@@ -13,6 +13,7 @@
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/output.h"
 #include "deploy/launch/process.h"
+#include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/rank_words.h"
 
 namespace tandem::deploy {
@@ -105,6 +106,7 @@ class Supervisor {
   const Options options_;
   Fd signals_;
   RankWordsFifo rank_words_;
+  PserverSockets sockets_;
   std::vector<std::unique_ptr<Child>> children_;
   Phase phase_ = Phase::kRunning;
   Time started_{}, kill_at_ = Time::max();

@@ -179,11 +179,42 @@ TEST_F(LaunchOptionsTest, HintStandsOnALineOfItsOwn) {
 }
 
 TEST_F(LaunchOptionsTest, EveryProcessHasAPortOfItsOwn) {
-  const auto plan = Plan("--servers=8 --workers=8 @/job.pbtxt");
+  const auto plan = Plan("--servers=8 --workers=8 --tls --log_dir=@/log @/job.pbtxt");
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::set<int> used;
   for (const ProcessPlan& p : plan->processes) used.insert(p.endpoint.port);
   EXPECT_EQ(used.size(), 16u);
+}
+
+// On one host pservers need no ports, unless something is asked for that names hosts or ports.
+TEST_F(LaunchOptionsTest, PserversOfOneHostHaveUnixSockets) {
+  const auto plan = Plan("--servers=2 --workers=2 @/job.pbtxt", {{"XDG_RUNTIME_DIR", dir_}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(plan->socket_dir.starts_with(dir_ + "/tandem-")) << plan->socket_dir;
+  EXPECT_EQ(plan->pservers,
+            "unix:" + plan->socket_dir + "/pserver-0,unix:" + plan->socket_dir + "/pserver-1");
+  EXPECT_FALSE(std::filesystem::exists(plan->socket_dir)) << "nothing is made before PrepareFiles";
+  const Environment& env = plan->processes[1].env;
+  EXPECT_EQ(env.at("POD_IP") + ":" + env.at("PADDLE_PORT"), plan->processes[1].endpoint.Text());
+  std::filesystem::permissions(dir_, std::filesystem::perms(0755));
+  const auto others = Plan("--servers=1 --workers=1 @/job.pbtxt", {{"XDG_RUNTIME_DIR", dir_}});
+  EXPECT_TRUE(others->socket_dir.starts_with("/tmp/tandem-")) << "a folder that others may read";
+  for (const char* tcp :
+       {"--servers=1 --workers=1 --start_port=7000 @/job.pbtxt",
+        "--servers=1 --workers=1 --tls --log_dir=@/log @/job.pbtxt",
+        "--servers=127.0.0.1 --workers=1 @/job.pbtxt",
+        "--servers=1 --workers=127.0.0.1,240.0.0.7 --secret_file=s @/job.pbtxt"}) {
+    const auto with_port = Plan(tcp);
+    ASSERT_TRUE(with_port.ok()) << with_port.status();
+    EXPECT_EQ(with_port->socket_dir, "") << tcp;
+    EXPECT_GT(with_port->processes[0].endpoint.port, 0) << tcp;
+  }
+  const auto both = Plan("--servers=unix:/run/x/a,127.0.0.1 --workers=1 @/job.pbtxt");
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_THAT(both->pservers, HasSubstr("unix:/run/x/a,127.0.0.1:"));
+  EXPECT_THAT(
+      std::string(Plan("--servers=unix:/run/x/a --workers=1 --tls @/job.pbtxt").status().message()),
+      HasSubstr("a Unix-domain socket has none"));
 }
 
 TEST_F(LaunchOptionsTest, TakenPortIsNamed) {
@@ -378,17 +409,18 @@ TEST_F(LaunchOptionsTest, StatusPagesBeginWithTheTrainers) {
 
 constexpr char kGolden[] = R"(job j1, mode pserver: 1 pserver, 1 trainer; logs in ./log-j1
 
-pserver 0  127.0.0.1:PORT
-  command /opt/tandem/bin/tandem-pserver --listen=127.0.0.1:PORT --index=0 --job=j1 --trainers=1
+pserver 0  unix:SOCKETS/pserver-0
+  command /opt/tandem/bin/tandem-pserver --listen=unix:SOCKETS/pserver-0 --index=0 --job=j1 --trainers=1
   log     ./log-j1/serverlog.0
   env     OMP_WAIT_POLICY=passive
-  env     PADDLE_PORT=PORT
-  env     PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:PORT
+  env     PADDLE_PORT=SOCKETS/pserver-0
+  env     PADDLE_PSERVERS_IP_PORT_LIST=unix:SOCKETS/pserver-0
   env     PADDLE_TRAINERS_NUM=1
   env     PADDLE_TRAINER_ENDPOINTS=127.0.0.1:PORT
-  env     POD_IP=127.0.0.1
+  env     POD_IP=unix
   env     TANDEM_JOB=j1
   env     TANDEM_LAUNCHER=./log-j1/silent
+  env     TANDEM_PSERVERS=unix:SOCKETS/pserver-0
   env     TANDEM_SECRET_FILE=./log-j1/job.secret
   env     TANDEM_SERVER_INDEX=0
   env     TRAINING_ROLE=PSERVER
@@ -402,13 +434,14 @@ trainer 0  127.0.0.1:PORT
   env     LOCAL_WORLD_SIZE=1
   env     OMP_WAIT_POLICY=passive
   env     PADDLE_CURRENT_ENDPOINT=127.0.0.1:PORT
-  env     PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:PORT
+  env     PADDLE_PSERVERS_IP_PORT_LIST=unix:SOCKETS/pserver-0
   env     PADDLE_TRAINERS_NUM=1
   env     PADDLE_TRAINER_ENDPOINTS=127.0.0.1:PORT
   env     PADDLE_TRAINER_ID=0
   env     RANK=0
   env     TANDEM_JOB=j1
   env     TANDEM_LAUNCHER=./log-j1/silent
+  env     TANDEM_PSERVERS=unix:SOCKETS/pserver-0
   env     TANDEM_SECRET_FILE=./log-j1/job.secret
   env     TRAINING_ROLE=TRAINER
   env     WORLD_SIZE=1
@@ -418,7 +451,12 @@ TEST_F(LaunchOptionsTest, DryRun) {
   const auto plan = Plan("--servers=1 --workers=1 @/job.pbtxt -- --epochs=2");
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::string text = Describe(*plan);
+  ASSERT_NE(plan->socket_dir, "");
+  for (size_t at = 0; (at = text.find(plan->socket_dir)) != std::string::npos;) {
+    text.replace(at, plan->socket_dir.size(), "SOCKETS");
+  }
   for (const ProcessPlan& p : plan->processes) {
+    if (p.endpoint.is_unix()) continue;
     const std::string port = std::to_string(p.endpoint.port);
     for (size_t at = 0; (at = text.find(port)) != std::string::npos;) {
       text.replace(at, port.size(), "PORT");

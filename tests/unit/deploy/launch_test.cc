@@ -6,12 +6,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
+#include "common/base/ports.h"
 #include "common/base/status.h"
 #include "common/base/stop_request.h"
 #include "deploy/launch/job_record.h"
@@ -297,6 +299,44 @@ TEST_F(LauncherTest, PserverWhoseStorageFailedComesAgain) {
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
   EXPECT_THAT(Err(),
               HasSubstr("pserver 0 was ended by an error of its storage; starting it again"));
+}
+
+// The server's script never listens: whoever connects reaches the launcher's socket.
+TEST_F(LauncherTest, ATcpAddressIsHeldForItsPserver) {
+  const auto port = FreePorts("127.0.0.1", 1);
+  ASSERT_TRUE(port.ok()) << port.status();
+  const std::string address = "127.0.0.1:" + std::to_string(*port);
+  server_script_ =
+      Script("server", std::string("echo \"$@\" >> $D/args\n[ -e $D/first ] || { echo > "
+                                   "$D/first; kill -9 $$; }\n") +
+                           kGoodServer);
+  trainer_script_ = Script("trainer", "await server.0.pid\nexec 3<>/dev/tcp/127.0.0.1/" +
+                                          std::to_string(*port) + " && echo held > $D/held");
+  Launch({"--servers=" + address, "--workers=1", "--max_restarts=1",
+          "--pserver_data_dir=" + dir_ + "/data"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_EQ(Read("held"), "held\n");
+  std::istringstream args(Read("args"));
+  std::string first, second;
+  std::getline(args, first);
+  std::getline(args, second);
+  EXPECT_THAT(first, HasSubstr("--listen=" + address));
+  EXPECT_THAT(first, HasSubstr("--listen_fd="));
+  EXPECT_EQ(first, second) << "the same socket after a restart";
+  EXPECT_TRUE(BindPort("127.0.0.1", *port).ok()) << "it ends with the job";
+}
+
+TEST_F(LauncherTest, TheFolderOfSocketsIsPrivateAndEndsWithTheJob) {
+  server_script_ = Script("server", std::string("stat -c %a $(dirname $PADDLE_PORT) > $D/mode\n"
+                                                "echo $PADDLE_PORT > $D/path\n") +
+                                        kGoodServer);
+  trainer_script_ = Script("trainer", "await server.0.pid");
+  Launch({"--servers=1", "--workers=1"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_EQ(Read("mode"), "700\n");
+  const std::string path = Read("path");
+  EXPECT_THAT(path, HasSubstr("/pserver-0"));
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path).parent_path())) << path;
 }
 
 TEST_F(LauncherTest, PserverMustEndWithZero) {
