@@ -77,9 +77,8 @@ std::string Describe(const LaunchPlan& plan);
 // Makes the log folder (mode 0700) with job.json (job_record.h), and removes logs that earlier runs
 // left for ranks of this plan, and for ranks that the job has on no host. Makes the secret, where
 // the plan has none, and the certificates (a pserver, a trainer, and an admin for `tandem`; the
-// authority's key is kept nowhere), and
-// socket_dir. These last as long as the value. PERMISSION_DENIED where the
-// folder is another user's.
+// authority's key is kept nowhere), and socket_dir. These last as long as the value.
+// PERMISSION_DENIED where the folder is another user's.
 StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan);
 
 }  // namespace tandem::deploy
