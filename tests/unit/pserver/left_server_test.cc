@@ -41,6 +41,7 @@ class LeftServerTest : public PserverTest {
       const Status moved = mover.Run(PlanDrain(*before, 1), [](const MoveProgress&) {});
       ASSERT_TRUE(moved.ok()) << moved;
       ASSERT_TRUE(mover.Where().ok());
+      carrier->Close();
     }
     servers_[1].reset();
   }

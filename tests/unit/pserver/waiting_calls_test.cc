@@ -19,7 +19,9 @@ class WaitingCallsTest : public PserverTest {
     Answer<Status> answer;
     carrier->Call(0, method, EncodedProto(request), SteadyNow() + std::chrono::seconds(20),
                   [done = answer.Callback()](const Status& status, Fragments) { done(status); });
-    return answer.Get();
+    const Status said = answer.Get();
+    carrier->Close();
+    return said;
   }
 };
 
