@@ -69,6 +69,7 @@ Status WriteJobRecord(const LaunchPlan& plan) {
                       {"launcher_pid", getpid()},
                       {"launcher_start", StartOf(getpid())},
                       {"secret_file", Absolute(plan.secret_file)},
+                      {"insecure_allow_network", plan.insecure_allow_network},
                       {"tls_dir", Absolute(plan.tls_dir)},
                       {"processes", processes}};
   const std::string path = plan.log_dir + "/job.json";
@@ -100,6 +101,7 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
     record.launcher_pid = whole.value("launcher_pid", int64_t{0});
     record.launcher_start = whole.value("launcher_start", uint64_t{0});
     record.secret_file = whole.value("secret_file", "");
+    record.insecure_allow_network = whole.value("insecure_allow_network", false);
     record.tls_dir = whole.value("tls_dir", "");
     for (const json& p : whole.at("processes")) {
       record.processes.push_back({p.at("role").get<std::string>(), p.at("rank").get<int>(),

@@ -47,6 +47,7 @@ struct LaunchPlan {
   std::string pservers;                // all of them: "a:1,b:2"
   int trainers = 0;                    // that the pservers wait for
   bool remote_workers = false;
+  bool insecure_allow_network = false;  // what goes over the network may go in the clear
   std::string silent_fifo;  // where ranks say who does not come (rank_words.h); empty: nowhere
   std::string world_file;   // who takes part (collective/world_file.h); empty: all
   int ranks_least = 0;      // of them; with it
