@@ -120,6 +120,7 @@ TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
       "common/rpc/byte_buffer.h",
       "common/rpc/grpc_status.h",
       "kernels/ops/dnnl_program.h",
+      "pserver/client/blocking_call.h",
       "pserver/client/client_impl.h",
       "pserver/client/grpc_carrier.h",
       "pserver/client/raw_call.h",

@@ -288,7 +288,7 @@ Status Train(JobSources sources) {
   TD_ASSIGN_OR_RETURN(const TlsFiles tls,
                       ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
   TD_RETURN_IF_ERROR(CheckNetwork(*job.config, rank));
-  const ModeSecrets secrets = {secret, tls};
+  const ModeSecrets secrets = {secret, tls, FLAGS_insecure_allow_network};
   const RealClock clock;
   StopSwitch stop;
   const StopRequests requests([&stop](int) { stop.Stop(); }, [](int) { _exit(kExitLostPeer); });

@@ -88,8 +88,9 @@ struct ModeOptions {
   int64_t row_cache_versions = 0;
   PsDispatcher dispatcher = PsDispatcher::kRoundRobin;
   bool slice_var_up = true;
-  int64_t min_block_size = 8192;  // elements
-  TlsFiles tls;                   // towards the servers
+  int64_t min_block_size = 8192;        // elements
+  TlsFiles tls;                         // towards the servers
+  bool insecure_allow_network = false;  // without TLS, servers at addresses of a network
   // collective
   std::string rendezvous;  // these three: WorldConfig, collective/rendezvous.h
   std::string listen_host;

@@ -38,6 +38,7 @@ StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(const JobConfig& config, const R
   TD_ASSIGN_OR_RETURN(ModeOptions options, ModeOptionsOf(config, place, secrets.job));
   options.agreement = std::move(agreement);
   options.tls = secrets.tls;
+  options.insecure_allow_network = secrets.insecure_allow_network;
   if (communicator == nullptr) return MakeMode(config, options);
   // A world of its own: the places of this worker.
   ModeOptions within = options;

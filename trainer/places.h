@@ -20,8 +20,9 @@ namespace tandem {
 
 // What a worker shows of itself to others.
 struct ModeSecrets {
-  std::string job;  // the job's secret; empty: none
-  TlsFiles tls;     // towards pservers
+  std::string job;                      // the job's secret; empty: none
+  TlsFiles tls;                         // towards pservers
+  bool insecure_allow_network = false;  // without TLS, pservers at addresses of a network
 };
 
 // One thread, but RequestStop.

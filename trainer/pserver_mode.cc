@@ -219,6 +219,7 @@ PsOptions PserverMode::ClientOptions() {
   ps.secret = options_.secret;
   ps.settings = options_.agreement;
   ps.tls = options_.tls;
+  ps.insecure_allow_network = options_.insecure_allow_network;
   ps.start_timeout = options_.start_timeout;
   ps.step_timeout = options_.step_timeout;
   TellOfSilence(options_, ps);

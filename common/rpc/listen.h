@@ -15,10 +15,10 @@ struct Listening {
   int port = 0;
 };
 
-// Listens on a Unix-domain socket; see ListenOnPath. Else on every address of the host name, all with one port, or on none: an address that is left
-// out could be taken by another user, to whom callers would then go. "localhost" is 127.0.0.1,
-// "0.0.0.0" and "::" are all addresses of the machine. ALREADY_EXISTS when an address is in use,
-// UNAVAILABLE otherwise; the message is the reason alone.
+// Listens on the Unix-domain socket (ListenOnPath), or on every address of the host name, all with
+// one port, or on none: an address that is left out could be taken by another user, to whom callers
+// would then go. "localhost" is 127.0.0.1, "0.0.0.0" and "::" are all addresses of the machine.
+// ALREADY_EXISTS when an address is in use, UNAVAILABLE otherwise; the message is the reason alone.
 StatusOr<Listening> ListenOn(const Endpoint& endpoint);
 // The same for addresses as numbers.
 StatusOr<Listening> ListenOnAll(const std::vector<std::string>& addresses, int port);

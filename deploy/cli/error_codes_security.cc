@@ -81,6 +81,15 @@ std::vector<ErrorCode> SessionErrors() {
 // Addresses that nobody but the job's user can take.
 std::vector<ErrorCode> SocketErrors() {
   return {
+      {6023, "gradients and parameters would cross a network in the clear",
+       "a client sends nothing over a network without TLS, unless that is allowed",
+       "pservers at addresses of a network, and neither tls_dir nor the flag that allows it",
+       "tandem certs init and issue, then tls_dir for both sides; in a network that you trust "
+       "--insecure_allow_network (insecure_allow_network=True of the Python client)",
+       "what goes to 10.0.0.7:7000 would cross the network in the clear: anybody on the way reads "
+       "and changes it [TD6023]; hint: give tls_dir (tandem certs issue makes one), or in a "
+       "network "
+       "that you trust insecure_allow_network"},
       {6024, "the path of a Unix-domain socket is too long",
        "the kernel takes paths of at most 107 bytes", "a deep folder",
        "choose a folder with a shorter name, in XDG_RUNTIME_DIR or /tmp",

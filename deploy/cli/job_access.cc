@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "common/http/http_get.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/exposure.h"
 #include "common/rpc/tls_probe.h"
 #include "common/rpc/token.h"
 #include "deploy/cli/console.h"
@@ -139,6 +140,8 @@ std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
        "the job's secret (default: that of the log folder; with "
        "--pservers also TANDEM_SECRET_FILE)"},
       {"tls_dir", "", "DIR", "folder with tls.crt, tls.key, ca.crt of role admin or observer"},
+      {"insecure_allow_network", "", "",
+       "speak to servers at addresses of a network without TLS (default: as tandemrun was told)"},
       {"timeout_s", "", "N", "how long one process may take to answer (default 5)"},
   };
   flags.insert(flags.end(), more.begin(), more.end());
@@ -169,6 +172,8 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>&
     TD_RETURN_IF_ERROR(TakeRecord(*access.record, access));
   }
   if (args.Has("job")) access.job = args.Get("job");
+  access.insecure_allow_network = args.Has("insecure_allow_network") ||
+                                  (access.record && access.record->insecure_allow_network);
   TD_RETURN_IF_ERROR(TakeKeys(args, roles, access));
   return access;
 }
@@ -202,11 +207,13 @@ struct ServerAccess::Impl {
   tandem::Endpoint endpoint;
   std::string name, job, uri;
   TlsFiles tls;
+  bool insecure_allow_network = false;
   Duration timeout;
   std::unique_ptr<BlockingCalls> calls;
 
   Status Call(const char* method, const google::protobuf::MessageLite& request,
               google::protobuf::MessageLite* reply) const {
+    TD_RETURN_IF_ERROR(Annotate(CheckSendsInTheClear(endpoint, tls, insecure_allow_network), name));
     // Quickly, and with a reason that gRPC does not give.
     TD_RETURN_IF_ERROR(Annotate(ProbeConnection(endpoint, tls, uri), name));
     return Annotate(calls->Call(method, request, reply, SteadyNow() + timeout), name);
@@ -218,6 +225,7 @@ ServerAccess::ServerAccess(const JobAccess& job, size_t server) : impl_(std::mak
   impl_->name = absl::StrFormat("pserver %d (%s)", server, ToString(impl_->endpoint));
   impl_->job = job.job;
   impl_->tls = job.tls;
+  impl_->insecure_allow_network = job.insecure_allow_network;
   if (job.tls.enabled()) impl_->uri = ToUri({job.job, PeerRole::kPserver});
   impl_->timeout = job.timeout;
   RawServer raw{MakeChannel(impl_->endpoint, job.credentials), nullptr};

@@ -42,6 +42,7 @@ struct JobAccess {
   std::vector<PageAddress> pages;
   std::string secret;  // "": none is proved
   TlsFiles tls;
+  bool insecure_allow_network = false;  // what goes over a network may go in the clear
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   Duration timeout = std::chrono::seconds(5);  // for one answer
 };

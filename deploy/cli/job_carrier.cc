@@ -19,6 +19,7 @@ StatusOr<JobCarrier> ConnectPservers(const JobAccess& access) {
   options.job = access.job;
   options.secret = access.secret;
   options.tls = access.tls;
+  options.insecure_allow_network = access.insecure_allow_network;
   options.start_timeout = access.timeout;
   options.transport = PsTransport::kGrpc;
   options.wait_for_servers = access.drained.empty();

@@ -77,6 +77,7 @@ Status WriteJobRecord(const LaunchPlan& plan) {
                       {"launcher_start", StartOf(getpid())},
                       {"host", HostName()},
                       {"secret_file", Absolute(plan.secret_file)},
+                      {"insecure_allow_network", plan.insecure_allow_network},
                       {"tls_dir", Absolute(plan.tls_dir)},
                       {"processes", processes}};
   const std::string path = plan.log_dir + "/job.json";
@@ -110,6 +111,7 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
     record.launcher_start = whole.value("launcher_start", uint64_t{0});
     record.host = whole.value("host", "");
     record.secret_file = whole.value("secret_file", "");
+    record.insecure_allow_network = whole.value("insecure_allow_network", false);
     record.tls_dir = whole.value("tls_dir", "");
     for (const json& p : whole.at("processes")) {
       record.processes.push_back({p.at("role").get<std::string>(), p.at("rank").get<int>(),

@@ -29,6 +29,7 @@ struct JobRecord {
   uint64_t launcher_start = 0;
   std::string host;                      // of the launcher; empty: a version before said nothing
   std::string secret_file, tls_dir;      // absolute; tls_dir empty: no TLS
+  bool insecure_allow_network = false;
   std::vector<ProcessRecord> processes;  // of this host
 };
 

@@ -303,6 +303,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.job_name = options.job_name;
   plan.mode = options.mode;
   plan.log_dir = options.log_dir;
+  plan.insecure_allow_network = options.insecure_allow_network;
   plan.socket_dir = socket_dir;
   plan.servers = static_cast<int>(options.servers.size());
   plan.pservers = JoinEndpoints(options.servers);

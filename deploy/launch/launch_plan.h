@@ -50,6 +50,7 @@ struct LaunchPlan {
   std::string pservers;                // all of them: "a:1,b:2"
   int trainers = 0;                    // that the pservers wait for
   bool remote_workers = false;
+  bool insecure_allow_network = false;  // what goes over the network may go in the clear
   // Where processes say for whom they wait (rank_words.h); empty: nowhere.
   std::string silent_fifo;
   bool ranks_meet_again = false;  // ranks_return

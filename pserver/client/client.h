@@ -68,6 +68,9 @@ struct PsOptions {
   uint64_t incarnation = 0;
   std::string secret;  // the job's secret; empty: none is proved
   TlsFiles tls;
+  // Without TLS servers at addresses of a network may be spoken to: anybody on the way reads and
+  // changes what is sent. Else Connect fails with PERMISSION_DENIED.
+  bool insecure_allow_network = false;
   Duration start_timeout = std::chrono::seconds(60);  // for servers and first values
   Duration step_timeout = std::chrono::seconds(60);   // for pushes, pulls and barriers
   // Pushes, pulls and barriers wait for so much longer: a process that does not answer is killed

@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
+#include "common/rpc/exposure.h"
 #include "common/rpc/identity.h"
 #include "common/rpc/tls_probe.h"
 #include "proto/pserver.pb.h"
@@ -91,6 +92,9 @@ StatusOr<std::unique_ptr<GrpcCarrier::Server>> GrpcCarrier::MakeServer(
   server->index = index;
   TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(address));
   server->name = PserverName(index, address);
+  TD_RETURN_IF_ERROR(Annotate(
+      CheckSendsInTheClear(server->endpoint, options_.tls, options_.insecure_allow_network),
+      server->name));
   server->raw.channel = MakeChannel(server->endpoint, credentials_);
   if (!options_.secret.empty()) {
     server->raw.session =

@@ -3,6 +3,7 @@
 import os
 import pickle
 import subprocess
+import tempfile
 import threading
 
 from pserver_case import F32, SHAPES, SMALL_BLOCKS, Test, connect, first_values, gradients
@@ -318,8 +319,30 @@ class Refusals(Test):
     def test_a_secret(self):
         servers = self.servers(1, secret="correct horse battery")
         self.client(servers, secret="correct horse battery").configure(SHAPES)
-        for wrong in ("", "correct horse batterx"):
-            self.fails("UNAUTHENTICATED", "", self.client(servers, secret=wrong).configure, SHAPES)
+        for wrong, words in (("", "[TD6011]"), ("correct horse batterx",
+                                                "does not hold the secret of job \"job\" [TD6020]")):
+            self.fails("UNAUTHENTICATED", words, self.client(servers, secret=wrong).configure,
+                       SHAPES)
+        secretless = self.servers(1)
+        self.fails("FAILED_PRECONDITION", "[TD6020]",
+                   self.client(secretless, secret="correct horse battery").configure, SHAPES)
+
+    def test_a_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            servers = self.servers(1, f"--listen=unix:{folder}/pserver-0",
+                                   secret="correct horse battery")
+            self.assertEqual(servers.addresses, [f"unix:{folder}/pserver-0"])
+            client = self.client(servers, secret="correct horse battery")
+            client.configure(SHAPES)
+            params = first_values()
+            client.init_or_fetch(params)
+            self.assertEqual(client.push_pull(0, 1.0, gradients(0, 0), params), 1)
+
+    def test_nothing_crosses_a_network_in_the_clear(self):
+        address = "192.0.2.1:7000"  # nobody's: RFC 5737
+        self.fails("PERMISSION_DENIED", "[TD6023]", tandem_pserver.Client, [address])
+        self.fails("UNAVAILABLE", "[TD4001]", tandem_pserver.Client, [address], start_timeout=0.5,
+                   insecure_allow_network=True)
 
     def test_a_server_that_is_not_there(self):
         with self.assertRaisesRegex(PserverError, "is it running"):

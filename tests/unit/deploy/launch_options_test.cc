@@ -409,18 +409,18 @@ TEST_F(LaunchOptionsTest, StatusPagesBeginWithTheTrainers) {
 
 constexpr char kGolden[] = R"(job j1, mode pserver: 1 pserver, 1 trainer; logs in ./log-j1
 
-pserver 0  unix:SOCKETS/pserver-0
-  command /opt/tandem/bin/tandem-pserver --listen=unix:SOCKETS/pserver-0 --index=0 --job=j1 --trainers=1
+pserver 0  unix:S/pserver-0
+  command /opt/tandem/bin/tandem-pserver --listen=unix:S/pserver-0 --index=0 --job=j1 --trainers=1
   log     ./log-j1/serverlog.0
   env     OMP_WAIT_POLICY=passive
-  env     PADDLE_PORT=SOCKETS/pserver-0
-  env     PADDLE_PSERVERS_IP_PORT_LIST=unix:SOCKETS/pserver-0
+  env     PADDLE_PORT=S/pserver-0
+  env     PADDLE_PSERVERS_IP_PORT_LIST=unix:S/pserver-0
   env     PADDLE_TRAINERS_NUM=1
   env     PADDLE_TRAINER_ENDPOINTS=127.0.0.1:PORT
   env     POD_IP=unix
   env     TANDEM_JOB=j1
   env     TANDEM_LAUNCHER=./log-j1/silent
-  env     TANDEM_PSERVERS=unix:SOCKETS/pserver-0
+  env     TANDEM_PSERVERS=unix:S/pserver-0
   env     TANDEM_SECRET_FILE=./log-j1/job.secret
   env     TANDEM_SERVER_INDEX=0
   env     TRAINING_ROLE=PSERVER
@@ -434,14 +434,14 @@ trainer 0  127.0.0.1:PORT
   env     LOCAL_WORLD_SIZE=1
   env     OMP_WAIT_POLICY=passive
   env     PADDLE_CURRENT_ENDPOINT=127.0.0.1:PORT
-  env     PADDLE_PSERVERS_IP_PORT_LIST=unix:SOCKETS/pserver-0
+  env     PADDLE_PSERVERS_IP_PORT_LIST=unix:S/pserver-0
   env     PADDLE_TRAINERS_NUM=1
   env     PADDLE_TRAINER_ENDPOINTS=127.0.0.1:PORT
   env     PADDLE_TRAINER_ID=0
   env     RANK=0
   env     TANDEM_JOB=j1
   env     TANDEM_LAUNCHER=./log-j1/silent
-  env     TANDEM_PSERVERS=unix:SOCKETS/pserver-0
+  env     TANDEM_PSERVERS=unix:S/pserver-0
   env     TANDEM_SECRET_FILE=./log-j1/job.secret
   env     TRAINING_ROLE=TRAINER
   env     WORLD_SIZE=1
@@ -453,7 +453,7 @@ TEST_F(LaunchOptionsTest, DryRun) {
   std::string text = Describe(*plan);
   ASSERT_NE(plan->socket_dir, "");
   for (size_t at = 0; (at = text.find(plan->socket_dir)) != std::string::npos;) {
-    text.replace(at, plan->socket_dir.size(), "SOCKETS");
+    text.replace(at, plan->socket_dir.size(), "S");
   }
   for (const ProcessPlan& p : plan->processes) {
     if (p.endpoint.is_unix()) continue;

@@ -333,6 +333,19 @@ TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
               HasSubstr("others may write to folder " + dir_ + "/open"));
 }
 
+TEST_F(SessionServerTest, NothingCrossesANetworkInTheClear) {
+  endpoints_ = {"192.0.2.1:7000"};  // nobody's: RFC 5737
+  PsOptions options{.secret = kSecret, .wait_for_servers = false};
+  const auto refused = Client(0, 1, options);
+  EXPECT_EQ(refused.status().code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("pserver 0 (192.0.2.1:7000): what goes to 192.0.2.1:7000 would cross the "
+                        "network in the clear"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("[TD6023]"));
+  options.insecure_allow_network = true;
+  EXPECT_TRUE(Client(0, 1, options).ok());
+}
+
 // Calls of many threads share one client: they open what sessions they need.
 TEST_F(SessionServerTest, ManyCallsAtOnce) {
   StartServer();

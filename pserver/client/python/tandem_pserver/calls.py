@@ -20,8 +20,8 @@ REFUSED = ("INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION")
 class Calls:
     """`caller`: the fields job, trainer_id and incarnation of requests."""
 
-    def __init__(self, addresses, caller, secret, tls, retries):
-        self._made_of = (caller["job"], secret, tls, retries)
+    def __init__(self, addresses, caller, secret, tls, retries, insecure_allow_network=False):
+        self._made_of = (caller["job"], secret, tls, retries, insecure_allow_network)
         self._caller = caller
         self.servers = []
         for address in addresses:

@@ -1,5 +1,6 @@
 """One server: its channel, calls with deadlines, and what a failure is called."""
 
+import ipaddress
 import os
 import socket
 import ssl
@@ -53,9 +54,15 @@ class Server:
     """Not for several threads at a time. `tls`: (certificate, key, ca), names of PEM files, or the
     folder of tls.crt, tls.key and ca.crt."""
 
-    def __init__(self, index, address, job, secret, tls, retries):
+    def __init__(self, index, address, job, secret, tls, retries, insecure_allow_network=False):
         self.address = address
         self.name = f"pserver {index} ({address})"
+        if tls is None and not insecure_allow_network and not _is_loopback(address):
+            raise PserverError(
+                "PERMISSION_DENIED", self.name, "connect",
+                f"what goes to {address} would cross the network in the clear: anybody on the way "
+                "reads and changes it [TD6023]; hint: give tls=FOLDER, or in a network that you "
+                "trust insecure_allow_network=True")
         self._session = Session(secret, job, address) if secret else None
         self._retries = retries
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
@@ -182,6 +189,15 @@ class Server:
 
 def _host(address):
     return address.rsplit(":", 1)[0].strip("[]")
+
+
+def _is_loopback(address):
+    if address.startswith("unix:/") or _host(address) == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(_host(address)).is_loopback
+    except ValueError:  # a name
+        return False
 
 
 def _dialled(address):

@@ -88,6 +88,8 @@ class Client:
     servers have one. tls: a folder with tls.crt, tls.key and ca.crt (`tandem certs issue`), or
     (certificate, key, ca), names of PEM files. Timeouts are in seconds: start_timeout for servers
     and first values, step_timeout for pushes, pulls and barriers.
+    insecure_allow_network: without tls, servers at addresses of a network may be spoken to; anybody
+    on the way reads and changes what is sent.
     retries: times that a call is repeated when its connection breaks; repeating is harmless, a
     push counts once.
 
@@ -97,7 +99,8 @@ class Client:
     """
 
     def __init__(self, servers, job="job", trainer=0, trainers=1, incarnation=None, secret="",
-                 tls=None, start_timeout=60.0, step_timeout=60.0, retries=3):
+                 tls=None, start_timeout=60.0, step_timeout=60.0, retries=3,
+                 insecure_allow_network=False):
         _check_addresses(servers)
         if not 0 <= trainer < trainers:
             raise ValueError(f"trainer {trainer} of {trainers}: ranks are 0 to {trainers - 1}")
@@ -105,7 +108,8 @@ class Client:
         self.incarnation = incarnation or 0
         self._start_timeout, self._step_timeout = start_timeout, step_timeout
         self._caller = {"job": job, "trainer_id": trainer, "incarnation": self.incarnation}
-        self._calls = Calls(servers, self._caller, secret, tls, retries)
+        self._calls = Calls(servers, self._caller, secret, tls, retries,
+                            insecure_allow_network)
         self._servers = self._calls.servers  # those that come to the running job too
         self._shapes, self._tables, self._blocks = {}, {}, []
         self._sync, self._initialised = True, []
