@@ -29,6 +29,7 @@
 #include "common/base/stop_request.h"
 #include "common/base/time_slice.h"
 #include "common/http/http_server.h"
+#include "common/rpc/grpc_log.h"
 #include "common/rpc/token.h"
 #include "pserver/pserver.h"
 #include "pserver/status.h"
@@ -359,6 +360,7 @@ int Main(int argc, char** argv) {
   }
   LimitCoreDumps(FLAGS_core_dumps);
   google::InitGoogleLogging(argv[0]);
+  InstallGrpcLog();
   RaiseFileLimit();
   StatusOr<PserverOptions> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());

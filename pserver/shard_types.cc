@@ -5,10 +5,13 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/escaping.h"
 #include "common/tensor/row_buckets.h"
 
 namespace tandem {
 namespace {
+
+constexpr size_t kJobBytesMax = 64;  // of what a caller says, in messages
 
 constexpr int kTrainersMax = 4096;
 constexpr size_t kTablesMax = 4096;
@@ -149,7 +152,8 @@ const char* Name(NonfinitePolicy policy) {
 
 Status CheckConfig(const ShardConfig& config) {
   if (!IsName(config.job, 64, "._-")) {
-    return InvalidArgument("job \"%s\": not a name of [A-Za-z0-9._-]{1,64}", config.job);
+    return InvalidArgument("job \"%s\": not a name of [A-Za-z0-9._-]{1,64}",
+                           absl::CHexEscape(config.job.substr(0, kJobBytesMax)));
   }
   if (config.trainers < 1 || config.trainers > kTrainersMax) {
     return InvalidArgument("%d trainers; expected 1 to %d", config.trainers, kTrainersMax);
@@ -198,7 +202,8 @@ Status CheckConfig(const ShardConfig& config) {
 
 Status CheckJob(const std::string& job, const std::string& served) {
   if (job == served) return OkStatus();
-  return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]", job, served);
+  return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]",
+                            absl::CHexEscape(job.substr(0, kJobBytesMax)), served);
 }
 
 std::string Difference(const ShardConfig& now, const ShardConfig& before) {

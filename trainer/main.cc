@@ -24,6 +24,7 @@
 #include "common/http/http_server.h"
 #include "common/http/status_page.h"
 #include "common/rpc/endpoint.h"
+#include "common/rpc/grpc_log.h"
 #include "common/rpc/token.h"
 #include "common/strategy/strategy.h"
 #include "proto/job.pb.h"
@@ -343,6 +344,7 @@ int Main(int argc, char** argv) {
   RaiseFileLimit();
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
+  InstallGrpcLog();
   if (argc > 1 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h")) {
     std::cout << kUsage << OwnFlagsHelp(__FILE__);
     return kExitOk;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <optional>
@@ -20,6 +21,7 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
+constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
 constexpr uint32_t kHeaderBytesMax = 8192;
 constexpr uint64_t kBodyBytesMax = 1024;  // a GET has none
 
@@ -114,6 +116,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 struct HttpServer::Impl {
   asio::io_context context{1};
   tcp::acceptor acceptor{context};
+  asio::steady_timer retry{context};
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   Endpoint endpoint;
   std::thread thread;
@@ -121,10 +124,18 @@ struct HttpServer::Impl {
   void Accept() {
     acceptor.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (!error && shared->connections < shared->options.connections_max) {
+      if (error) return AcceptLater();
+      if (shared->connections < shared->options.connections_max) {
         std::make_shared<Connection>(std::move(socket), shared)->Read();
       }
       Accept();
+    });
+  }
+  // Out of descriptors, say: at once it would fail again.
+  void AcceptLater() {
+    retry.expires_after(kAcceptRetry);
+    retry.async_wait([this](error_code error) {
+      if (!error) Accept();
     });
   }
 };

@@ -183,6 +183,7 @@ void Acceptor::Look(int fd, Time now) {
 void Acceptor::Begin(Waiting waiting) {
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, waiting.fd.get(), nullptr);
   if (waiting.connection->standing() == Standing::kTrusted) accepts_.GiveBack();
+  if (!options_.tls) waiting.connection->WatchFrames();  // else tls_watch.cc does
   options_.hand_over(waiting.listener, std::move(waiting.fd));
 }
 

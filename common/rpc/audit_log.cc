@@ -17,6 +17,9 @@ namespace tandem {
 namespace {
 
 constexpr size_t kRepeatedMax = 4096;  // kinds of records that are counted at a time
+constexpr size_t kReasonBytesMax = 256;
+constexpr double kRefusedBurst = 128, kRefusedPerSecond = 16;  // lines, of all callers together
+constexpr int64_t kRefusedShare = 4;  // refused calls get a quarter of each file
 
 std::string WallClock() {
   const auto now = std::chrono::system_clock::now();
@@ -58,7 +61,8 @@ AuditLog::AuditLog(AuditLogOptions options, const Clock& clock, Metrics& metrics
     : options_(std::move(options)),
       clock_(clock),
       lost_(metrics.GetCounter("tandem_audit_lost_total",
-                               "Records that could not be written to the audit log")) {}
+                               "Records that could not be written to the audit log")),
+      refused_pace_(kRefusedBurst, kRefusedPerSecond) {}
 
 AuditLog::~AuditLog() {
   {
@@ -92,6 +96,7 @@ Status AuditLog::OpenFile() {
                             ErrnoText(errno));
   }
   bytes_ = info.st_size;
+  refused_bytes_ = 0;
   return OkStatus();
 }
 
@@ -136,6 +141,12 @@ void AuditLog::WriteRepeated(bool all) {
   }
 }
 
+// Refused calls rotate no file away: lines of calls that changed something would go with it.
+bool AuditLog::HasRoomForRefused(int64_t size) {
+  return refused_bytes_ + size <= options_.bytes_max / kRefusedShare &&
+         bytes_ + size <= options_.bytes_max && refused_pace_.Take(clock_.Now());
+}
+
 void AuditLog::Write(const AuditRecord& record, uint64_t count) {
   nlohmann::ordered_json line = {{"time", WallClock()},
                                  {"server", options_.server},
@@ -147,15 +158,23 @@ void AuditLog::Write(const AuditRecord& record, uint64_t count) {
                                  {"peer", record.peer},
                                  {"outcome", absl::StatusCodeToString(record.outcome.code())},
                                  {"count", count}};
-  if (!record.outcome.ok()) line["reason"] = std::string(record.outcome.message());
+  const bool refused = !record.outcome.ok();
+  if (refused) line["reason"] = std::string(record.outcome.message().substr(0, kReasonBytesMax));
+  if (refused && left_out_ > 0) line["left_out"] = left_out_;
   const std::string text =
       line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const auto size = static_cast<int64_t>(text.size());
+  if (refused && !HasRoomForRefused(size)) {
+    left_out_ += count;
+    return;
+  }
   if (bytes_ > 0 && bytes_ + size > options_.bytes_max) Rotate();
   const ssize_t written = write(file_.get(), text.data(), text.size());
   const int error = errno;
   if (written == size) {
     bytes_ += size;
+    if (refused) refused_bytes_ += size;
+    if (refused) left_out_ = 0;
     return;
   }
   // Half a line would spoil the next one.

@@ -23,6 +23,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/rpc/token_bucket.h"
 
 namespace tandem {
 
@@ -67,6 +68,7 @@ class AuditLog {
   AuditLog(AuditLogOptions options, const Clock& clock, Metrics& metrics);
   Status OpenFile() TD_REQUIRES(mu_);
   void Rotate() TD_REQUIRES(mu_);
+  bool HasRoomForRefused(int64_t size) TD_REQUIRES(mu_);
   void Write(const AuditRecord& record, uint64_t count) TD_REQUIRES(mu_);
   // Those whose second is over; all of them with `all`.
   void WriteRepeated(bool all) TD_REQUIRES(mu_);
@@ -78,6 +80,10 @@ class AuditLog {
   mutable Mutex mu_;
   Fd file_ TD_GUARDED_BY(mu_);
   int64_t bytes_ TD_GUARDED_BY(mu_) = 0;
+  // Lines of refused calls: those in the file, their pace, and calls that got no line since.
+  int64_t refused_bytes_ TD_GUARDED_BY(mu_) = 0;
+  TokenBucket refused_pace_ TD_GUARDED_BY(mu_);
+  uint64_t left_out_ TD_GUARDED_BY(mu_) = 0;
   std::map<Key, Repeated> repeated_ TD_GUARDED_BY(mu_);
   bool ending_ TD_GUARDED_BY(mu_) = false;
   CondVar ending_changed_;

@@ -6,11 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 
 namespace tandem {
 namespace {
@@ -66,6 +69,25 @@ void Connection::End() {
   MutexLock lock(mu_);
   if (ended_.exchange(true) || fd_ < 0) return;
   (void)::shutdown(fd_, SHUT_RDWR);
+}
+
+void Connection::WatchFrames() { watch_ = std::make_unique<Http2Watch>(); }
+
+bool Connection::Received(const msghdr& message, size_t bytes) {
+  if (watch_ == nullptr) return true;
+  const Time now = SteadyNow();
+  const bool stranger = standing() != Standing::kTrusted;
+  for (size_t i = 0; i < message.msg_iovlen && bytes > 0; ++i) {
+    const iovec& piece = message.msg_iov[i];
+    const size_t size = std::min(bytes, piece.iov_len);
+    if (!watch_->Feed({static_cast<const char*>(piece.iov_base), size}, stranger, now)) {
+      LOG_EVERY_T(WARNING, 1.0) << "ended the connection of " << peer_ << ": " << watch_->why();
+      End();
+      return false;
+    }
+    bytes -= size;
+  }
+  return true;
 }
 
 std::shared_ptr<Connection> Connection::Of(int fd) {
@@ -133,4 +155,15 @@ std::string SourceName(const sockaddr* address) {
 extern "C" __attribute__((visibility("default"))) int close(int fd) {
   tandem::Connection::Closing(fd);
   return static_cast<int>(syscall(SYS_close, fd));
+}
+
+// The contract of recvmsg(2), which gRPC reads its sockets with.
+extern "C" __attribute__((visibility("default"))) ssize_t recvmsg(int fd, msghdr* message,
+                                                                  int flags) {
+  const auto got = static_cast<ssize_t>(syscall(SYS_recvmsg, fd, message, flags));
+  if (got <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return got;
+  const auto connection = tandem::Connection::Of(fd);
+  if (connection == nullptr || connection->Received(*message, static_cast<size_t>(got))) return got;
+  errno = ECONNRESET;
+  return -1;
 }

@@ -8,7 +8,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/rpc/http2_watch.h"
 
+struct msghdr;
 struct sockaddr;
 
 namespace tandem {
@@ -40,6 +42,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void End();
   bool ended() const { return ended_.load(); }
 
+  // From now on what is received is read as HTTP/2 by Received(). Without it everything passes.
+  void WatchFrames();
+  // The bytes that recvmsg() of this process received; false: the connection is ended, and they
+  // must not be used. One thread at a time.
+  bool Received(const msghdr& message, size_t bytes);
+
   // The open connection with this descriptor; null when it is none of a server's.
   static std::shared_ptr<Connection> Of(int fd);
   // Called by close() of this process, for each descriptor.
@@ -54,6 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::function<void(Connection&)> closed_;
   std::atomic<Standing> standing_{Standing::kStranger};
   std::atomic<bool> ended_{false};
+  std::unique_ptr<Http2Watch> watch_;  // null: frames are not watched here
   Mutex mu_;
   int fd_ TD_GUARDED_BY(mu_);  // -1: closed
 };

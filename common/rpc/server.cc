@@ -19,6 +19,7 @@
 #include "common/rpc/acceptor.h"
 #include "common/rpc/admissions.h"
 #include "common/rpc/listen.h"
+#include "common/rpc/tls_watch.h"
 
 namespace tandem {
 namespace {
@@ -93,6 +94,7 @@ StatusOr<Listening> Listen(const ServerOptions& options) {
 
 void Configure(const ServerOptions& options, grpc::ServerBuilder* builder) {
   static std::once_flag reflection;  // the plug-in list is gRPC's own and may be filled once
+  LinkTlsWatch();
   std::call_once(reflection, [] { grpc::reflection::InitProtoReflectionServerBuilderPlugin(); });
   grpc::EnableDefaultHealthCheckService(true);
   builder->SetMaxReceiveMessageSize(kMessageBytesMax);

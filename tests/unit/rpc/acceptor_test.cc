@@ -107,7 +107,8 @@ TEST_F(AcceptorTest, PeersHaveTheNamesThatGrpcGivesThem) {
     ServerOptions options;
     options.listen.host = host;
     Serve(options, limits);
-    EXPECT_NE(Ask(ChannelTo(*server_)), "");
+    const auto channel = ChannelTo(*server_);
+    EXPECT_NE(Ask(channel), "");
     EXPECT_EQ(admissions_->strangers(), 0u) << host << ": the caller proved itself";
     EXPECT_EQ(admissions_->connections(), 1u);
   }

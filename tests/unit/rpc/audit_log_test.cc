@@ -129,5 +129,23 @@ TEST_F(AuditLogTest, IsAppendedToAndReadByItsOwnerAlone) {
   EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("audit log " + dir_));
 }
 
+// Those who are refused cannot push out the line of a call that changed something.
+TEST_F(AuditLogTest, AFloodOfRefusedCallsRotatesNothingAway) {
+  const auto log = Open(/*bytes_max=*/100'000, /*files_max=*/3);
+  log->Add({"j", "RestoreCheckpoint", "", "", "token", "ipv4:10.0.0.1:1", OkStatus()});
+  const Status refused = FailedPrecondition("%s", std::string(100'000, 'x'));
+  for (int i = 0; i < 5'000; ++i) {
+    log->Add({"j", "SaveCheckpoint", "", "", "nothing",
+              absl::StrFormat("ipv4:10.1.%d.%d:1", i / 250, i % 250), refused});
+  }
+  log->Add({"j", "Complete", "", "", "token", "ipv4:10.0.0.1:1", OkStatus()});
+  const auto lines = Lines(path_);
+  EXPECT_EQ(lines.front()["call"], "RestoreCheckpoint");
+  EXPECT_EQ(lines.back()["call"], "Complete");
+  EXPECT_LE(lines.size(), 150u);
+  EXPECT_EQ(lines[1]["reason"].get<std::string>().size(), 256u);
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".1"));
+}
+
 }  // namespace
 }  // namespace tandem

@@ -1,0 +1,70 @@
+#include "common/rpc/http2_watch.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+enum FrameType : uint8_t {
+  kData = 0,
+  kHeaders = 1,
+  kReset = 3,
+  kWindowUpdate = 8,
+  kContinuation = 9
+};
+constexpr uint8_t kEndStream = 1, kEndHeaders = 4;
+
+}  // namespace
+
+Http2Watch::Http2Watch(const Http2Limits& limits)
+    : limits_(limits),
+      resets_(limits.resets_burst, limits.resets_per_second),
+      controls_(limits.controls_burst, limits.controls_per_second),
+      strange_streams_(limits.strange_streams_burst, limits.strange_streams_per_second) {}
+
+bool Http2Watch::Feed(std::string_view bytes, bool stranger, Time now) {
+  while (!bytes.empty() && *why_ == '\0') {
+    if (preface_ < kPreface.size()) {
+      if (bytes[0] != kPreface[preface_++]) why_ = "it does not speak HTTP/2";
+      bytes.remove_prefix(1);
+    } else if (payload_left_ > 0) {
+      const size_t skipped = std::min<size_t>(payload_left_, bytes.size());
+      payload_left_ -= static_cast<uint32_t>(skipped);
+      bytes.remove_prefix(skipped);
+    } else {
+      const size_t taken = std::min(header_.size() - header_bytes_, bytes.size());
+      memcpy(&header_[header_bytes_], bytes.data(), taken);
+      header_bytes_ += taken;
+      bytes.remove_prefix(taken);
+      if (header_bytes_ < header_.size()) continue;
+      header_bytes_ = 0;
+      if (!StartFrame(stranger, now)) break;
+    }
+  }
+  return *why_ == '\0';
+}
+
+bool Http2Watch::StartFrame(bool stranger, Time now) {
+  const uint32_t length = uint32_t{header_[0]} << 16 | uint32_t{header_[1]} << 8 | header_[2];
+  const uint8_t type = header_[3], flags = header_[4];
+  payload_left_ = length;
+  if (type == kContinuation || (type == kHeaders && (flags & kEndHeaders) == 0)) {
+    why_ = "its header block is spread over several frames";
+  } else if (type != kData && length > limits_.frame_bytes_max) {
+    why_ = "a frame that is not DATA is too long";
+  } else if (type == kHeaders) {
+    if (stranger && !strange_streams_.Take(now)) {
+      why_ = "it begins too many calls, and none was accepted";
+    }
+  } else if (type == kReset) {
+    if (!resets_.Take(now)) why_ = "it resets too many streams";
+  } else if (type != kWindowUpdate && (type != kData || (length == 0 && flags != kEndStream))) {
+    if (!controls_.Take(now)) why_ = "it sends too many frames that carry nothing";
+  }
+  return *why_ == '\0';
+}
+
+}  // namespace tandem

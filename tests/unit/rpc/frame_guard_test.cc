@@ -1,0 +1,200 @@
+// What one connection of a stranger can cost a server: the attacks of CVE-2023-33953 and
+// CVE-2023-44487, in the clear and with an observer's certificate.
+#include <arpa/inet.h>
+#include <grpcpp/channel.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_log.h"
+#include "common/rpc/openssl_types.h"
+#include "common/rpc/server.h"
+#include "gtest/gtest.h"
+#include "proto/pserver.grpc.pb.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tls_test_util.h"
+
+namespace tandem {
+namespace {
+
+size_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  size_t pages = 0, resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<size_t>(getpagesize());
+}
+
+std::string Frame(int type, int flags, uint32_t stream, const std::string& payload) {
+  std::string frame;
+  for (const uint32_t byte :
+       {uint32_t(payload.size() >> 16), uint32_t(payload.size() >> 8), uint32_t(payload.size()),
+        uint32_t(type), uint32_t(flags), stream >> 24, stream >> 16, stream >> 8, stream}) {
+    frame += static_cast<char>(byte);
+  }
+  return frame + payload;
+}
+
+std::string Text(const std::string& name, const std::string& value) {
+  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
+         static_cast<char>(value.size()) + value;
+}
+
+// A header whose value is said to be `length` bytes long.
+std::string LongText(uint64_t length) {
+  std::string text = std::string(1, '\0') + "\1a" + "\x7f";
+  for (length -= 127; length >= 128; length >>= 7) text += static_cast<char>(length | 128);
+  return text + static_cast<char>(length);
+}
+
+// A client that speaks bytes; ends when the server does.
+class Attacker {
+ public:
+  Attacker(int port, const TlsFiles* tls) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const timeval limit{20, 0};
+    (void)setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    CHECK_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    if (tls != nullptr) {
+      context_.reset(SSL_CTX_new(TLS_client_method()));
+      SSL_CTX_use_certificate_chain_file(context_.get(), tls->cert.c_str());
+      SSL_CTX_use_PrivateKey_file(context_.get(), tls->key.c_str(), SSL_FILETYPE_PEM);
+      const unsigned char h2[] = {2, 'h', '2'};
+      SSL_CTX_set_alpn_protos(context_.get(), h2, sizeof(h2));
+      ssl_.reset(SSL_new(context_.get()));
+      SSL_set_fd(ssl_.get(), fd_.get());
+      CHECK_EQ(SSL_connect(ssl_.get()), 1);
+    }
+    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, "") + Frame(4, 1, 0, ""));
+  }
+  bool Send(const std::string& bytes) {
+    char answer[65536];
+    (void)recv(fd_.get(), answer, sizeof(answer), MSG_DONTWAIT);
+    if (ssl_ != nullptr) {
+      return SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())) > 0;
+    }
+    size_t sent = 0;
+    while (sent < bytes.size()) {
+      const ssize_t n = send(fd_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      sent += static_cast<size_t>(n);
+    }
+    return true;
+  }
+  // Sends pieces until the server hangs up. The megabytes that it took; `max`: it took all.
+  size_t SendUntilEnded(const std::function<std::string()>& next, size_t max) {
+    size_t sent = 0;
+    while (sent < max << 20) {
+      const std::string piece = next();
+      if (!Send(piece)) break;
+      sent += piece.size();
+    }
+    return sent >> 20;
+  }
+
+ private:
+  Fd fd_;
+  SslContextPtr context_;
+  SslPtr ssl_;
+};
+
+class Greets final : public ParameterServer::Service {
+  grpc::Status GetStatus(grpc::ServerContext*, const StatusRequest*, StatusReply*) override {
+    return grpc::Status::OK;
+  }
+};
+
+class FrameGuardTest : public testing::TestWithParam<bool> {
+ protected:
+  FrameGuardTest() {
+    signal(SIGPIPE, SIG_IGN);
+    InstallGrpcLog();
+    ServerOptions options;
+    if (GetParam()) {
+      options.tls = authority_.Issue("j", PeerRole::kPserver);
+      observer_ = authority_.Issue("j", PeerRole::kObserver);
+      trainer_ = authority_.Issue("j", PeerRole::kTrainer);
+    }
+    auto server = RpcServer::Start(options, {&greets_});
+    CHECK(server.ok()) << server.status();
+    server_ = *std::move(server);
+    auto channel = MakeChannel(server_->endpoint(), trainer_);
+    CHECK(channel.ok()) << channel.status();
+    channel_ = *std::move(channel);
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(Answered());
+    before_ = ResidentBytes();
+  }
+  bool Answered() {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    context.set_wait_for_ready(true);
+    StatusReply reply;
+    return ParameterServer::NewStub(channel_)->GetStatus(&context, StatusRequest(), &reply).ok();
+  }
+  Attacker Attack() { return {server_->endpoint().port, GetParam() ? &observer_ : nullptr}; }
+  void ExpectUnharmed() {
+    EXPECT_TRUE(Answered());
+    const size_t now = ResidentBytes();
+    EXPECT_LT(now < before_ ? 0 : now - before_, size_t{8} << 20) << "bytes more in memory";
+  }
+
+  const TempDir dir_;
+  const TestAuthority authority_{dir_.path(), "ours"};
+  TlsFiles observer_, trainer_;
+  Greets greets_;
+  std::unique_ptr<RpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  size_t before_ = 0;
+};
+
+TEST_P(FrameGuardTest, HeadersWithoutEnd) {
+  Attacker attacker = Attack();
+  std::string one = LongText(4'000) + std::string(4'000, 'x');
+  attacker.Send(Frame(1, 0, 1, one));
+  std::string many;
+  for (int i = 0; i < 64; ++i) many += Frame(9, 0, 1, one);
+  EXPECT_LT(attacker.SendUntilEnded([&] { return many; }, 100), 20u) << "MB were taken";
+  ExpectUnharmed();
+}
+
+TEST_P(FrameGuardTest, OneEndlessHeader) {
+  Attacker attacker = Attack();
+  attacker.Send(Frame(1, 0, 1, LongText(uint64_t{2} << 30)));
+  const std::string piece = Frame(9, 0, 1, std::string(16'000, 'x'));
+  EXPECT_LT(attacker.SendUntilEnded([&] { return piece; }, 100), 20u) << "MB were taken";
+  ExpectUnharmed();
+}
+
+TEST_P(FrameGuardTest, RapidReset) {
+  Attacker attacker = Attack();
+  const std::string headers = Text(":method", "POST") + Text(":scheme", "http") +
+                              Text(":path", "/tandem.ParameterServer/GetStatus") +
+                              Text(":authority", "x") + Text("content-type", "application/grpc") +
+                              Text("te", "trailers");
+  uint32_t stream = 1;
+  const size_t taken = attacker.SendUntilEnded(
+      [&] {
+        std::string some;
+        for (int i = 0; i < 20; ++i, stream += 2) {
+          some += Frame(1, 4, stream, headers) + Frame(0, 1, stream, std::string(5, '\0')) +
+                  Frame(3, 0, stream, std::string("\0\0\0\x8", 4));
+        }
+        return some;
+      },
+      100);
+  EXPECT_LT(taken, 20u) << "MB were taken, most by the kernel";
+  ExpectUnharmed();
+}
+
+INSTANTIATE_TEST_SUITE_P(Roads, FrameGuardTest, testing::Values(false, true),
+                         [](const auto& road) { return road.param ? "Tls" : "Plaintext"; });
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,85 @@
+#include "common/rpc/http2_watch.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace tandem {
+namespace {
+
+const char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const Time kNow(std::chrono::hours(1));
+
+std::string Frame(char type, char flags, size_t length) {
+  std::string frame = {static_cast<char>(length >> 16),
+                       static_cast<char>(length >> 8),
+                       static_cast<char>(length),
+                       type,
+                       flags,
+                       0,
+                       0,
+                       0,
+                       1};
+  return frame + std::string(length, 'x');
+}
+
+bool Passes(const std::string& frames, bool stranger = false) {
+  Http2Watch watch;
+  const bool whole = watch.Feed(kPreface + frames, stranger, kNow);
+  Http2Watch slow;  // the same in pieces of one byte
+  bool pieces = true;
+  for (const char c : kPreface + frames) pieces = slow.Feed({&c, 1}, stranger, kNow);
+  EXPECT_EQ(whole, pieces);
+  EXPECT_EQ(whole, *watch.why() == '\0');
+  return whole;
+}
+
+std::string Repeat(const std::string& frames, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += frames;
+  return all;
+}
+
+TEST(Http2WatchTest, AClientOfOursPasses) {
+  const std::string call = Frame(1, 4, 200) + Frame(0, 0, 100'000) + Frame(0, 1, 5);
+  EXPECT_TRUE(Passes(Frame(4, 0, 18) + Frame(4, 1, 0) + Repeat(call, 50)));
+  EXPECT_TRUE(Passes(Repeat(Frame(1, 4, 20) + Frame(0, 1, 0), 5'000)));
+  EXPECT_TRUE(Passes(Repeat(Frame(8, 0, 4), 100'000))) << "a long pull";
+  EXPECT_TRUE(Passes(Repeat(Frame(3, 0, 4), 200))) << "cancels all of its calls";
+}
+
+TEST(Http2WatchTest, HeaderBlocksAreOneFrameOfBoundedLength) {
+  EXPECT_FALSE(Passes(Frame(1, 0, 10)));
+  EXPECT_FALSE(Passes(Frame(9, 4, 10)));
+  EXPECT_TRUE(Passes(Frame(1, 4, 16'384)));
+  EXPECT_FALSE(Passes(Frame(1, 4, 16'385)));
+  EXPECT_FALSE(Passes(Frame(4, 0, 1 << 20)));
+}
+
+TEST(Http2WatchTest, FramesThatCostAndCarryNothingAreFew) {
+  for (const char type : {2, 3, 4, 6, 7, 77}) {
+    EXPECT_TRUE(Passes(Repeat(Frame(type, 0, 8), 200))) << int{type};
+    EXPECT_FALSE(Passes(Repeat(Frame(type, 0, 8), 300))) << int{type};
+  }
+  EXPECT_FALSE(Passes(Repeat(Frame(0, 0, 0), 300)));
+}
+
+TEST(Http2WatchTest, TheRateCounts) {
+  Http2Watch watch;
+  ASSERT_TRUE(watch.Feed(kPreface + Repeat(Frame(3, 0, 4), 256), false, kNow));
+  const std::string one = Frame(3, 0, 4);
+  EXPECT_TRUE(watch.Feed(Repeat(one, 32), false, kNow + std::chrono::seconds(1)));
+  EXPECT_FALSE(watch.Feed(one, false, kNow + std::chrono::seconds(1)));
+  EXPECT_FALSE(watch.Feed(Frame(0, 1, 9), false, kNow + std::chrono::hours(1))) << "it is over";
+}
+
+TEST(Http2WatchTest, StrangersBeginFewCalls) {
+  const std::string call = Frame(1, 5, 50);
+  EXPECT_TRUE(Passes(Repeat(call, 384), true));
+  EXPECT_FALSE(Passes(Repeat(call, 385), true));
+  Http2Watch other;
+  EXPECT_FALSE(other.Feed("GET / HTTP/1.1\r\n\r\n", true, kNow));
+}
+
+}  // namespace
+}  // namespace tandem
