@@ -15,8 +15,8 @@ BlockingCalls::~BlockingCalls() {
 Status BlockingCalls::Call(const std::string& method, const google::protobuf::MessageLite& request,
                            google::protobuf::MessageLite* reply, Time deadline) const {
   const auto ended = std::make_shared<std::promise<Status>>();
-  RawCall::Start(PsLeases::Take(leases_), server_, method, SerializeMessage(request), deadline,
-                 /*retries=*/0,
+  const CallRetries once(/*retries=*/0, deadline, /*stream=*/0);
+  RawCall::Start(PsLeases::Take(leases_), server_, method, SerializeMessage(request), once,
                  [ended, reply](const Status& status, const grpc::ByteBuffer& bytes) {
                    ended->set_value(status.ok() ? ParseMessage(bytes, reply) : status);
                  });
