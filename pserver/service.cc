@@ -1,7 +1,5 @@
 #include "pserver/service.h"
 
-#include <grpc/grpc_security_constants.h>
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -18,6 +16,7 @@
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.grpc.pb.h"
 #include "pserver/access.h"
+#include "pserver/caller_uris.h"
 #include "pserver/cut_calls.h"
 #include "pserver/move_calls.h"
 #include "pserver/plain_calls.h"
@@ -65,17 +64,6 @@ TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
     if (status.ok()) *reply = ToByteBuffer(std::move(answer));
     finish(status);
   };
-}
-
-// Those of the certificate that the caller showed; empty without one.
-std::vector<std::string> UrisOf(const CallbackServerContext& context) {
-  std::vector<std::string> uris;
-  const auto peer = context.auth_context();
-  if (peer == nullptr) return uris;
-  for (const grpc::string_ref& uri : peer->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
-    uris.emplace_back(uri.data(), uri.size());
-  }
-  return uris;
 }
 
 class PserverService final : public Base {
