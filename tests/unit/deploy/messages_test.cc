@@ -79,6 +79,9 @@ const std::map<std::string, std::string>& Elsewhere() {
        "two servers and a client; python_pserver_faults_test"},
       {"dot cannot be started: %s [TD7009]", kKernel},
       {"tandemrun (pid %d): %s", "a job of another user"},
+      {"cannot listen on %s: %s [TD4009]; hint: choose another address, or end the program that "
+       "listens there",
+       "a program that takes the port between two looks of tandemrun"},
       {"getrandom: %s", kKernel},
       {"signalfd: %s", kKernel},
       {"openpty: %s", kKernel},
