@@ -94,6 +94,9 @@ const std::map<std::string, std::string>& Elsewhere() {
        "host ended with it [TD7013]; hint: start the job again; tandem events %s shows its last "
        "word",
        kLauncher},
+      {"cannot listen on %s: %s [TD4009]; hint: choose another address, or end the program that "
+       "listens there",
+       "a program that takes the port between two looks of tandemrun"},
       {"getrandom: %s", kKernel},
       {"signalfd: %s", kKernel},
       {"openpty: %s", kKernel},

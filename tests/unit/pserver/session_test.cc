@@ -292,6 +292,7 @@ TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
   const Status made_up =
       Ask(kStampMetadata, EncodeStamp({RandomBytes(kSessionIdBytes), 1, RandomBytes(kProofBytes)}));
   EXPECT_TRUE(AsksForAnother(made_up)) << made_up;
+  EXPECT_THAT(std::string(made_up.message()), HasSubstr("[TD6021]"));
 }
 
 // The sessions of a server end with it.
