@@ -1,6 +1,7 @@
 #include "pserver/caller_uris.h"
 
 #include <grpc/grpc_security_constants.h>
+#include <grpcpp/server_context.h>
 
 namespace tandem {
 

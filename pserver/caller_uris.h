@@ -1,10 +1,12 @@
-// The identities in a caller's certificate. Includes gRPC: for .cc files only.
+// The identities in a caller's certificate.
 #pragma once
-
-#include <grpcpp/server_context.h>
 
 #include <string>
 #include <vector>
+
+namespace grpc {
+class CallbackServerContext;
+}
 
 namespace tandem {
 

@@ -184,6 +184,12 @@ std::vector<ErrorCode> ProgramErrors() {
        "lower optimizer.learning_rate, clip gradients (clip_norm), or scale the loss (amp)",
        "check_nan_inf: not finite is conv_1.out[0] of f32[8,16,10,10] [TD1210]; all inputs are "
        "finite"},
+  };
+}
+
+// Models of other programs.
+std::vector<ErrorCode> ImportErrors() {
+  return {
       {1211, "numbers of a model in a file that may not be read",
        "an ONNX model names the files with its numbers, and is not trusted: a plain name of a "
        "regular file in the model's own folder is read",
@@ -219,7 +225,7 @@ std::vector<ErrorCode> ProgramErrors() {
 
 std::vector<ErrorCode> JobErrors() {
   std::vector<ErrorCode> all = FlagErrors();
-  for (const auto part : {SettingErrors, ProgramErrors}) {
+  for (const auto part : {SettingErrors, ProgramErrors, ImportErrors}) {
     const std::vector<ErrorCode> rows = part();
     all.insert(all.end(), rows.begin(), rows.end());
   }

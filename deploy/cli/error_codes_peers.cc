@@ -146,6 +146,12 @@ std::vector<ErrorCode> ServerStateErrors() {
        "they came before, and the server writes its first checkpoint",
        "trainer 0 was started again meanwhile", "start it once more when that is done",
        "the first values came before and are being written to the data folder [TD4017]"},
+  };
+}
+
+// Calls of clients, and what they get.
+std::vector<ErrorCode> ServerCallErrors() {
+  return {
       {4020, "a cut that is not there, or whose number is used",
        "cuts over all servers have ascending numbers, and the servers know which there are",
        "a number of another job, or of a cut that newer ones replaced; a program that numbers cuts "
@@ -252,8 +258,10 @@ std::vector<ErrorCode> PserverErrors() {
        "ss -ltnp shows who holds the port; choose another, or port 0",
        "cannot listen on 127.0.0.1:7000: address in use [TD4009]"},
   };
-  const std::vector<ErrorCode> rest = ServerStateErrors();
-  rows.insert(rows.end(), rest.begin(), rest.end());
+  for (const auto part : {ServerStateErrors, ServerCallErrors}) {
+    const std::vector<ErrorCode> more = part();
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
   return rows;
 }
 

@@ -26,7 +26,7 @@ class FakeStorage final : public Storage {
   Status ReadCut(uint64_t cut, ImageTaker& /*taker*/) override {
     return NotFound("there is no cut %d", cut);
   }
-  StatusOr<std::vector<uint64_t>> Cuts() override { return std::vector<uint64_t>(); }
+  StatusOr<std::vector<KeptCut>> Cuts() override { return std::vector<KeptCut>(); }
   StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool /*sync*/) override {
     TD_RETURN_IF_ERROR(append_fails);
     for (const LogEntry& entry : entries) written.push_back(entry.number);

@@ -89,7 +89,7 @@ TEST_F(LaunchLineTest, ATakenStatusPortIsNamedAsTheUserGaveIt) {
   ASSERT_TRUE(options.ok()) << options.status();
   const auto plan = MakeLaunchPlan(*options, {});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const Status status = PrepareFiles(*plan);
+  const Status status = PrepareFiles(*plan).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(
       std::string(status.message()),
