@@ -32,6 +32,8 @@ const std::vector<ErrorCode>& ErrorCodes() {
       const std::vector<ErrorCode> rows = area();
       codes.insert(codes.end(), rows.begin(), rows.end());
     }
+    // The tables group rows by subject.
+    std::ranges::stable_sort(codes, {}, &ErrorCode::number);
     return codes;
   }();
   return all;
