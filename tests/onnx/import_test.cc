@@ -217,6 +217,14 @@ TEST(OnnxPow, SquaresAndCubes) {
   EXPECT_THAT(root.Refused(), HasSubstr("exponent 0.5; squares and cubes alone"));
 }
 
+TEST(OnnxBatchNorm, TheFormOfTrainingIsRefused) {
+  Graph graph({2, 3, 4, 4});
+  for (const char* name : {"scale", "bias", "mean", "variance"}) graph.Weight(name, {3}, 1);
+  auto& node = graph.Node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, "y");
+  Attr(node, "training_mode").set_i(1);
+  EXPECT_THAT(graph.Refused(), HasSubstr("[TD1216]; hint: export it after model.eval()"));
+}
+
 // Trained, a mask would let through a little of what it hides.
 TEST(OnnxConstants, AMaskIsNotTrained) {
   Graph graph({4});

@@ -233,7 +233,7 @@ TEST(OnnxImport, LeavesASoftmaxAtTheEndToTheLoss) {
 TEST(OnnxImport, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(
       Refused([](auto& m) { NodeOf(m, "Relu").set_op_type("Selu"); }),
-      HasSubstr("node 1, Selu \"relu_0.out\": there is no operator for it (UNIMPLEMENTED)"));
+      HasSubstr("node 1, Selu \"relu_0.out\": there is no operator for it [TD1215]"));
   EXPECT_THAT(Refused([](auto& m) {
                 auto* attr = NodeOf(m, "MaxPool").add_attribute();
                 attr->set_name("ceil_mode");
@@ -250,7 +250,7 @@ TEST(OnnxImport, RefusesWhatItDoesNotUnderstand) {
       Refused([](auto& m) {
         m.mutable_graph()->mutable_initializer(0)->set_data_location(onnx::TensorProto::EXTERNAL);
       }),
-      HasSubstr("another file"));
+      HasSubstr("external data: location is \"\""));
 }
 
 TEST(OnnxImport, RefusesWhatIsWrong) {

@@ -42,8 +42,11 @@ std::vector<std::string> Literals(const std::string& path) {
 }
 
 // Whether printf's format could have given the text; formats with hardly a word of their own are
-// none.
-bool Gives(const std::string& format, const std::string& text) {
+// none. A text without a hint stands for a message with one.
+bool Gives(const std::string& whole, const std::string& text) {
+  constexpr std::string_view kHint = "; hint: ";
+  const bool hint = text.find(kHint) != text.npos;
+  const std::string format = hint ? whole : whole.substr(0, whole.find(kHint));
   if (format.size() < 12) return false;
   std::string pattern = std::regex_replace(format, std::regex(R"([.^$|()\[\]{}*+?\\])"), R"(\$&)");
   pattern = std::regex_replace(pattern, std::regex(R"(%(?:\\\.\d)?[a-z])"), ".*");

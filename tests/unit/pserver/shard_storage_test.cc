@@ -16,15 +16,18 @@ TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
   Shard::Options options;
   options.log = &log;
   bool kept = false;
+  const auto waiting = Pending();
   options.keep_first = [&](const ShardImage& image) {
     EXPECT_EQ(image.slices.size(), 3u);
     const auto other = std::async(std::launch::async, [&] {
       EXPECT_EQ(shard_->Job(), "job");
       EXPECT_FALSE(shard_->Info().initialised);
-      EXPECT_EQ(PullNow(0).status().message(), "not answered");
+      PullLater(0, 0, std::chrono::hours(1), waiting);
+      EXPECT_EQ(waiting->status().message(), "pending");
       EXPECT_EQ(Push(Head(Rank(0), 1, 0), 1.0f).status().code(), StatusCode::kFailedPrecondition);
       const Status again = shard_->InitParams(Rank(0), 0, {}, {}).status();
       EXPECT_EQ(again.code(), StatusCode::kUnavailable) << again;
+      EXPECT_NE(again.message().find("[TD4017]"), std::string_view::npos) << again;
       EXPECT_EQ(shard_->Configure(Rank(0), Config(1, ShardMode::kASync))->initialised, false);
     });
     kept = other.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
@@ -34,6 +37,7 @@ TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
   Make(options);
   Start(Config(1, ShardMode::kASync));
   EXPECT_TRUE(kept);
+  EXPECT_TRUE(waiting->ok()) << "answered once the first values are kept";
   EXPECT_TRUE(shard_->Info().initialised);
   EXPECT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
 }
