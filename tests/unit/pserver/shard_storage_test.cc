@@ -72,7 +72,8 @@ TEST_F(ShardStorageTest, AServerWithoutACheckpointSaysHowItBegan) {
   const Status refused = shard_->Greet(Rank(0));
   EXPECT_EQ(refused.message(),
             "this server is not configured; its data folder d had no checkpoint when it began "
-            "[TD4005]");
+            "[TD4005]; hint: --durability=logged (or replayable) keeps pushes, none (the default) "
+            "does not");
 }
 
 }  // namespace
