@@ -115,8 +115,9 @@ class AgreementTest : public JobTest {
 // A pserver of its own, at any free port.
 class ServerProcess {
  public:
-  explicit ServerProcess(const std::string& output_file)
-      : process_("tandem-pserver", {"--listen=127.0.0.1:0"}, {}, output_file) {
+  ServerProcess(const std::string& secret_file, const std::string& output_file)
+      : process_("tandem-pserver", {"--listen=127.0.0.1:0"},
+                 {{"TANDEM_SECRET_FILE", secret_file}}, output_file) {
     EXPECT_TRUE(process_.WaitForText("\n"));
     const std::string text = process_.Output();
     const size_t at = text.find("listening on ") + 13;
@@ -151,7 +152,7 @@ TEST_F(AgreementTest, RanksOfCollectiveMode) {
 
 TEST_F(AgreementTest, TrainersOfPserverMode) {
   for (const Unequal& unequal : kUnequal) {
-    const ServerProcess server(Path("server"));
+    const ServerProcess server(Path("secret"), Path("server"));
     const std::vector<std::string> both = {"--mode=pserver", "--pservers=" + server.address()};
     auto first = StartRank(0, "a.pbtxt", both);
     auto second = StartRank(1, "b.pbtxt", {both[0], both[1], FlagOf(unequal)});
@@ -168,7 +169,7 @@ TEST_F(AgreementTest, TrainersOfPserverMode) {
 
 // Equal jobs in other folders; then a longer one on the same servers, which goes on from there.
 TEST_F(AgreementTest, AServerTakesOneJobAfterAnother) {
-  const ServerProcess server(Path("server"));
+  const ServerProcess server(Path("secret"), Path("server"));
   const std::vector<std::string> both = {"--mode=pserver", "--pservers=" + server.address()};
   for (const char* steps : {"--steps_max=4", "--steps_max=8"}) {
     const Ends ends = RunPair({both[0], both[1], steps}, {});

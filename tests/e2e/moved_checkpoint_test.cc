@@ -67,7 +67,7 @@ TEST_F(MovedCheckpointTest, AnyNumberOfServersGoesOnFromIt) {
   ChildProcess third("tandem-pserver",
                      {"--listen=127.0.0.1:0", "--index=2", "--job=e2e",
                       "--data_dir=" + Path("data-2"), "--durability=logged"},
-                     {}, Path("third"));
+                     {{"TANDEM_SECRET_FILE", Path("moved.log/job.secret")}}, Path("third"));
   const std::string said = "listening on ";
   ASSERT_TRUE(third.WaitForText(said, 60)) << third.Output();
   const std::string output = third.Output();

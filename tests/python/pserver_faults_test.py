@@ -164,8 +164,7 @@ class Faults(Test):
         self.assertGreater(client.status()[2].elements, 0)
         numpy.testing.assert_array_equal(client.pull_rows("emb", ids, step), want)
         self.assertIn("serves nothing any more", while_training("drain", "--pserver=2"))
-        self.assertEqual(client.status()[2].rows, 0)
-        self.assertEqual(client.status()[2].elements, 0)
+        self.assertEqual(len(client.status()), 2)  # without the one that gave everything away
         stored, values = client.pull_table("emb")
         numpy.testing.assert_array_equal(stored, ids)
         numpy.testing.assert_array_equal(values, want)

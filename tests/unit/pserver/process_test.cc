@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/rpc/token.h"
 #include "gmock/gmock.h"
 #include "pserver/client/client.h"
 
@@ -25,15 +27,9 @@ using testing::HasSubstr;
 // A running tandem-pserver whose output (both streams) is read through a pipe.
 class Process {
  public:
-  // `files_max`: that it may have open; 0: as many as this process.
-  Process(std::vector<std::string> args, std::vector<std::string> extra_env = {},
-          int files_max = 0) {
+  Process(std::vector<std::string> args, std::vector<std::string> extra_env = {}) {
     const char* bin = std::getenv("TANDEM_BIN_DIR");
     args.insert(args.begin(), std::string(bin ? bin : "build/bin") + "/tandem-pserver");
-    if (files_max != 0) {
-      const std::string limit = "ulimit -n " + std::to_string(files_max);
-      args.insert(args.begin(), {"/bin/sh", "-c", limit + "; exec \"$0\" \"$@\""});
-    }
     std::vector<char*> argv, env;
     for (std::string& a : args) argv.push_back(a.data());
     argv.push_back(nullptr);
@@ -223,11 +219,19 @@ TEST(PserverProcessTest, TooFewDescriptorsForTheSecretAreNamed) {
   const std::string secret = dir + "/secret";
   std::ofstream(secret) << "0123456789abcdef0123456789abcdef\n";
   ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
-  Process server({"--job=job"}, {"TANDEM_SECRET_FILE=" + secret}, 16);
-  EXPECT_THAT(server.Until("[TD2114]"), HasSubstr("secret file: " + secret +
-                                                  ": cannot be opened (Too many open files) "
-                                                  "[TD2114]: this process may have 16 files open"));
-  EXPECT_EQ(server.Wait(), 74);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(STDERR_FILENO);  // the lowest descriptor that is free
+  close(next);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status read = ReadSecretFile(secret).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(std::string(read.message()),
+              HasSubstr(absl::StrFormat("secret file: %s: cannot be opened (Too many open files) "
+                                        "[TD2114]: this process may have %d files open",
+                                        secret, next)));
+  EXPECT_EQ(ExitCodeOf(read), kExitIo);
   std::filesystem::remove_all(dir);
 }
 
