@@ -116,7 +116,7 @@ class AgreementTest : public JobTest {
 class ServerProcess {
  public:
   ServerProcess(const std::string& secret_file, const std::string& output_file)
-      : process_("tandem-pserver", {"--listen=127.0.0.1:0"},
+      : process_("tandem-pserver", {"--listen=127.0.0.1:0", "--job=agreement"},
                  {{"TANDEM_SECRET_FILE", secret_file}}, output_file) {
     EXPECT_TRUE(process_.WaitForText("\n"));
     const std::string text = process_.Output();
