@@ -98,6 +98,8 @@ DEFINE_int32(threads, 2,
 namespace tandem {
 namespace {
 
+// With fewer it has too few places for the connections of a small job.
+constexpr uint64_t kFilesMin = 32;
 constexpr uint64_t kTableMemoryMax = 1 << 30;  // MB, as in proto/strategy.proto
 
 constexpr char kUsage[] =
@@ -362,6 +364,11 @@ int Main(int argc, char** argv) {
   google::InitGoogleLogging(argv[0]);
   InstallGrpcLog();
   RaiseFileLimit();
+  if (const uint64_t most = FileLimit(); most < kFilesMin) {
+    return Fail(ResourceExhausted(
+        "a pserver needs %d open files and this process may have %d [TD2114]; hint: ulimit -n %d",
+        kFilesMin, most, kFilesMin));
+  }
   StatusOr<PserverOptions> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());
   TellLauncher(*options);

@@ -11,4 +11,9 @@ void RaiseFileLimit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+uint64_t FileLimit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
 }  // namespace tandem

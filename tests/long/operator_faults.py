@@ -47,9 +47,10 @@ seed: 1
 class Job:
     """A tandemrun with its log folder, result file and output."""
 
-    def __init__(self, folder, job_file, flags, trainer_flags, limit=""):
+    def __init__(self, folder, job_file, flags, trainer_flags, limit="", result_file=None):
         self.folder, self.log_dir = folder, folder / "log"
-        self.result_file, self.screen_file = folder / "result.json", folder / "screen"
+        self.result_file = result_file or folder / "result.json"
+        self.screen_file = folder / "screen"
         command = [str(BIN / "tandemrun"), f"--log_dir={self.log_dir}", *flags, job_file, "--",
                    f"--step_timeout_ms={STEP_TIMEOUT_MS}", "--epochs=9",
                    f"--result_json={self.result_file}", *trainer_flags]
@@ -121,7 +122,7 @@ class Tmpfs:
 
     def __enter__(self):
         self.folder.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", self.folder],
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.size},mode=0700", "tmpfs", self.folder],
                        check=True)
         return self.folder
 
@@ -265,7 +266,7 @@ def limits(inputs, folder, turn):
     elif kind == 2:
         job = Job(folder, inputs / "lenet.pbtxt", ["--servers=2", "--workers=2"],
                   ["--steps_max=100"], limit="ulimit -n 16")
-        screen_has = re.compile("Too many open files")
+        screen_has = re.compile("TD2114")
     elif kind == 3:
         with Tmpfs(log, "20k"):
             (log / "fill").write_bytes(b"\0" * 12000)
@@ -276,8 +277,8 @@ def limits(inputs, folder, turn):
         return named, f"full log folder: rc {status}, {seconds:.0f} s, {'named' if named else 'silent'}", job
     else:
         job = Job(folder, inputs / "lenet.pbtxt", ["--mode=collective", "--nproc=2"],
-                  ["--steps_max=3000", "--result_json=/proc/result.json"])
-        screen_has = re.compile("result")
+                  ["--steps_max=3000"], result_file=pathlib.Path("/proc/result.json"))
+        screen_has = re.compile("result.json: cannot be created")
     what = ("ulimit -v", "ulimit -f", "ulimit -n 16", "", "unwritable result_json")[kind]
     status, seconds = job.wait()
     screen = job.screen()
