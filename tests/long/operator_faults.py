@@ -243,7 +243,7 @@ def hang_pserver_mode(inputs, folder, turn):
 
 
 def hang_collective(inputs, folder, turn):
-    """A stopped rank is named, killed and replaced within the step timeout (collective mode)."""
+    """A stopped rank is named, killed and replaced within twice the step timeout (collective mode)."""
     name = f"trainer {turn % 2}"
     good, text, job = hang(inputs, folder, ["--mode=collective", "--nproc=2", "--max_restarts=2"],
                            ["--steps_max=1500"], name)
