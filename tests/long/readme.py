@@ -20,45 +20,16 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "deploy"))
+import jobs  # noqa: E402
 COMMAND_SECONDS_MAX = 3000
 SERVER_SECONDS = 3
 # The reader's own names. A command that uses one of them runs with the value.
 PLACEHOLDERS = {
     "CHECKPOINT_DIR": "deploy/examples/lenet-checkpoints",
     "--prefix DIR": "--prefix {folder}/prefix",
-    "JOB": "{folder}/click.pbtxt",
+    "JOB": "{folder}/job.pbtxt --epochs=2",
 }
-HYBRID_JOB = """
-name: "click"
-model {
-  zoo: "deepfm"
-  arg { name: "fields" value: "2" }
-  arg { name: "rows" value: "34" }
-  arg { name: "sparse" value: "1" }
-}
-data {
-  format: "csv"
-  dir: "."
-  csv {
-    train_file: "train.csv"
-    test_file: "train.csv"
-    label_column: "click"
-    positive_label: "1"
-    negative_label: "0"
-    column { name: "user" ids: 22 }
-    column { name: "item" ids: 12 }
-  }
-}
-optimizer { type: "adam" learning_rate: 0.01 }
-global_batch_size: 64
-epochs: 2
-"""
-
-
-def write_hybrid_job(folder):
-    (folder / "click.pbtxt").write_text(HYBRID_JOB, encoding="utf-8")
-    rows = (f"u{i * 7 % 20},i{i * 3 % 10},{i * 7 % 20 % 2}\n" for i in range(2000))
-    (folder / "train.csv").write_text("user,item,click\n" + "".join(rows), encoding="utf-8")
 
 
 def commands(text):
@@ -105,7 +76,7 @@ def main():
     print("| command | exit status | seconds |\n|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        write_hybrid_job(folder)
+        jobs.write_click(folder)
         for command in commands((ROOT / "README.md").read_text(encoding="utf-8")):
             if any(text in command for text in skipped):
                 continue
