@@ -33,10 +33,11 @@ StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
   std::vector<AlgorithmCost> costs;
   for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
     const std::vector<size_t> sizes = ProbeSizes(algorithm, world.size, bytes_max);
-    if (!Serves(algorithm, world.size, config.group) || sizes.empty()) continue;
-    TD_ASSIGN_OR_RETURN(
-        const auto communicator,
-        Connect(world, Always(algorithm, config.group, config), {.carrier = Carrier::kTcp}));
+    if (!Serves(algorithm, world.size, config.rule.group) || sizes.empty()) continue;
+    HostCommunicatorConfig tried = config;
+    tried.rule = Always(algorithm, config.rule.group);
+    TD_ASSIGN_OR_RETURN(const auto communicator,
+                        Connect(world, tried, {.carrier = Carrier::kTcp}));
     AlgorithmCost& cost = costs.emplace_back(AlgorithmCost{algorithm, {}});
     for (const size_t bytes : sizes) {
       const Duration each = budget / std::size(kSizes);

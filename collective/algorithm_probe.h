@@ -7,6 +7,7 @@
 
 #include "collective/algorithms.h"
 #include "collective/cost_model.h"
+#include "collective/host_communicator.h"
 #include "collective/rendezvous.h"
 
 namespace tandem {
@@ -23,7 +24,7 @@ size_t ScratchBytes(AllReduceAlgorithm algorithm, int ranks, size_t bytes);
 // algorithm that needs too much memory.
 std::vector<size_t> ProbeSizes(AllReduceAlgorithm algorithm, int ranks, size_t bytes_max);
 
-// Joins `world` once for each algorithm that serves its ranks in groups of config.group and has
+// Joins `world` once for each algorithm that serves its ranks in groups of config.rule.group and has
 // ProbeSizes, and measures (f32 sums in place) up to about `bytes_max`. All ranks call it together
 // and get the same. `budget` is for each algorithm; large calls may take more, as each is made a
 // few times.
@@ -31,7 +32,7 @@ StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
                                                      const HostCommunicatorConfig& config,
                                                      size_t bytes_max, Duration budget);
 
-// For calls of these sizes the fastest, as limits for HostCommunicatorConfig::choices. An algorithm
+// For calls of these sizes the fastest, as limits for AllReduceRule::choices. An algorithm
 // that needs more than `memory_max` bytes beside the buffer is left out.
 std::vector<AllReduceChoice> FastestOf(const std::vector<AlgorithmCost>& costs,
                                        std::vector<size_t> sizes, int ranks, size_t memory_max);

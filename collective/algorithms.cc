@@ -41,35 +41,34 @@ bool Serves(AllReduceAlgorithm algorithm, int size, int group) {
   return false;
 }
 
-AllReduceAlgorithm ChooseAllReduce(const HostCommunicatorConfig& config, int size, size_t bytes) {
-  for (const AllReduceChoice& choice : config.choices) {
-    if (bytes <= choice.bytes_max && !config.tree_order) return choice.algorithm;
+AllReduceAlgorithm ChooseAllReduce(const AllReduceRule& rule, int size, size_t bytes) {
+  for (const AllReduceChoice& choice : rule.choices) {
+    if (bytes <= choice.bytes_max && !rule.tree_order) return choice.algorithm;
   }
-  if (size == 2 && bytes <= config.pair_bytes_max) return AllReduceAlgorithm::kPair;
-  if (bytes <= config.direct_bytes_max && size <= config.direct_ranks_max) {
+  if (size == 2 && bytes <= rule.pair_bytes_max) return AllReduceAlgorithm::kPair;
+  if (bytes <= rule.direct_bytes_max && size <= rule.direct_ranks_max) {
     return AllReduceAlgorithm::kDirect;
   }
-  if (config.tree_order) return AllReduceAlgorithm::kHalving;
-  if (config.group <= 1 || size <= config.group) return AllReduceAlgorithm::kRing;
-  return config.form == HierarchyForm::kLeaders ? AllReduceAlgorithm::kLeaders
+  if (rule.tree_order) return AllReduceAlgorithm::kHalving;
+  if (rule.group <= 1 || size <= rule.group) return AllReduceAlgorithm::kRing;
+  return rule.form == HierarchyForm::kLeaders ? AllReduceAlgorithm::kLeaders
                                                 : AllReduceAlgorithm::kShards;
 }
 
-HostCommunicatorConfig Always(AllReduceAlgorithm algorithm, int group,
-                              HostCommunicatorConfig config) {
+AllReduceRule Always(AllReduceAlgorithm algorithm, int group) {
   const bool hierarchical =
       algorithm == AllReduceAlgorithm::kLeaders || algorithm == AllReduceAlgorithm::kShards;
   constexpr size_t kAny = std::numeric_limits<size_t>::max();
-  config.choices.clear();
-  config.pair_bytes_max = algorithm == AllReduceAlgorithm::kPair ? kAny : 0;
-  config.direct_bytes_max = algorithm == AllReduceAlgorithm::kDirect ? kAny : 0;
-  config.direct_ranks_max =
+  AllReduceRule rule;
+  rule.pair_bytes_max = algorithm == AllReduceAlgorithm::kPair ? kAny : 0;
+  rule.direct_bytes_max = algorithm == AllReduceAlgorithm::kDirect ? kAny : 0;
+  rule.direct_ranks_max =
       algorithm == AllReduceAlgorithm::kDirect ? std::numeric_limits<int>::max() : 0;
-  config.tree_order = algorithm == AllReduceAlgorithm::kHalving;
-  config.group = hierarchical ? group : 1;
-  config.form =
+  rule.tree_order = algorithm == AllReduceAlgorithm::kHalving;
+  rule.group = hierarchical ? group : 1;
+  rule.form =
       algorithm == AllReduceAlgorithm::kLeaders ? HierarchyForm::kLeaders : HierarchyForm::kShards;
-  return config;
+  return rule;
 }
 
 Schedule AllReduceSchedule(AllReduceAlgorithm algorithm, int rank, int size, int group,

@@ -2,20 +2,40 @@
 // compares. Pure functions.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "collective/allreduce_algorithm.h"
-#include "collective/host_communicator.h"
+#include "collective/hierarchy.h"
 #include "collective/schedule.h"
 
 namespace tandem {
 
+// Which algorithm an allreduce of host memory takes. The same on all ranks.
+struct AllReduceRule {
+  size_t direct_bytes_max = 4 << 10;   // up to here everybody sends to everybody (latency)
+  int direct_ranks_max = 8;            // with more ranks the ring is used at any size
+  size_t pair_bytes_max = 256 << 10;   // up to here two ranks exchange everything in one step
+  // Sums as the tree of ring.h, whatever their size: the same bits as a parameter server's, and as
+  // one process that adds parts of a batch. No groups then: the tree begins with the nearest ranks
+  // anyway.
+  bool tree_order = false;
+  // Ranks of a group, for hierarchical allreduce of what is not small; 1: no groups. The size must
+  // be a multiple.
+  int group = 1;
+  HierarchyForm form = HierarchyForm::kShards;
+  // Of an allreduce and a reduce: the first choice that reaches as far counts, before what is said
+  // above but tree_order. By size; each serves the ranks (Serves).
+  std::vector<AllReduceChoice> choices;
+};
+
 // Whether it is one for `size` ranks in groups of `group` (1: no groups).
 bool Serves(AllReduceAlgorithm algorithm, int size, int group);
 
-// What a communicator of `size` ranks without shared memory does with so many bytes.
-AllReduceAlgorithm ChooseAllReduce(const HostCommunicatorConfig& config, int size, size_t bytes);
-// `config` changed so that it chooses `algorithm`. REQUIRES: Serves(algorithm, size, group).
-HostCommunicatorConfig Always(AllReduceAlgorithm algorithm, int group,
-                              HostCommunicatorConfig config = {});
+// The algorithm for `bytes` bytes among `size` ranks without shared memory.
+AllReduceAlgorithm ChooseAllReduce(const AllReduceRule& rule, int size, size_t bytes);
+// The rule that always chooses `algorithm`. REQUIRES: Serves(algorithm, size, group).
+AllReduceRule Always(AllReduceAlgorithm algorithm, int group);
 
 // The table of one rank. kDirect: over a buffer of size * bytes, in which part r is rank r's, and
 // which every rank then adds up by itself; else over a buffer of `count` elements. REQUIRES:

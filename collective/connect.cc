@@ -37,11 +37,11 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
     return InvalidArgument("members [%s] of rank %d of %d", absl::StrJoin(members, ","), world.rank,
                            world.size);
   }
-  const bool groups = config.group > 1 && world.size > config.group;
+  const bool groups = config.rule.group > 1 && world.size > config.rule.group;
   const bool required = options.carrier == Carrier::kSharedMemory;
   if (groups && required) {
     return InvalidArgument("groups of %d ranks are served by TCP alone, and not by shared memory",
-                           config.group);
+                           config.rule.group);
   }
   const Time begin = SteadyNow();
   TD_ASSIGN_OR_RETURN(Mesh mesh, JoinWorld(world));

@@ -21,7 +21,7 @@ struct ConnectOptions {
 };
 
 // JoinWorld (blocks until all ranks are there; its errors), then an agreement on what carries.
-// `config.name` and `config.id` are set. Groups (config.group) are served by TCP.
+// `config.name` and `config.id` are set. Groups (config.rule.group) are served by TCP.
 StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
                                                 const HostCommunicatorConfig& config = {},
                                                 const ConnectOptions& options = {});

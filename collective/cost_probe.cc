@@ -129,12 +129,12 @@ double ProbeAdding() {
 
 StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
   const ConnectOptions tcp = {.carrier = Carrier::kTcp};
-  HostCommunicatorConfig direct = Always(AllReduceAlgorithm::kPair, 1);
+  AllReduceRule direct = Always(AllReduceAlgorithm::kPair, 1);
   direct.direct_bytes_max = direct.pair_bytes_max;  // of the gather, in one step
   direct.direct_ranks_max = 2;
-  TD_ASSIGN_OR_RETURN(LocalWorld pair, LocalWorld::Join(2, direct, tcp));
+  TD_ASSIGN_OR_RETURN(LocalWorld pair, LocalWorld::Join(2, {.rule = direct}, tcp));
   TD_ASSIGN_OR_RETURN(LocalWorld ring,
-                      LocalWorld::Join(2, Always(AllReduceAlgorithm::kRing, 1), tcp));
+                      LocalWorld::Join(2, {.rule = Always(AllReduceAlgorithm::kRing, 1)}, tcp));
   const Duration each = budget / 5;
   TD_ASSIGN_OR_RETURN(const double one_step, TimeAllReduce(pair, kSmall, each));
   TD_ASSIGN_OR_RETURN(const double two_steps, TimeAllReduce(ring, kSmall, each));

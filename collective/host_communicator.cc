@@ -124,7 +124,7 @@ Status HostCommunicator::Execute(const Collective& call) {
 }
 
 bool HostCommunicator::Direct(size_t bytes) const {
-  return bytes <= config_.direct_bytes_max && size() <= config_.direct_ranks_max;
+  return bytes <= config_.rule.direct_bytes_max && size() <= config_.rule.direct_ranks_max;
 }
 
 Status HostCommunicator::RunMessage(const Collective& call, Time deadline) {
@@ -148,7 +148,7 @@ Status HostCommunicator::Run(const Collective& call, const MessageHeader& header
   if (board_ != nullptr && (call.group > 0 || !Board::Runs(call.op))) {
     TD_RETURN_IF_ERROR(board_->Agree(header, deadline));
   } else if (board_ != nullptr) {  // in the order in which the schedules below add
-    const bool tree = AddsTree(ChooseAllReduce(config_, size(), bytes));
+    const bool tree = AddsTree(ChooseAllReduce(config_.rule, size(), bytes));
     return board_->Run(call, header, tree, deadline);
   }
   if (call.group > 0) return RunInGroups(call, header, deadline);
@@ -195,7 +195,7 @@ Status HostCommunicator::RunInGroups(const Collective& call, const MessageHeader
     return exchange_.Run(BroadcastInGroups(rank(), call.group, call.root, bytes),
                          {static_cast<std::byte*>(call.out), bytes}, header, deadline);
   }
-  const bool tree = AddsTree(ChooseAllReduce(config_, size(), bytes));
+  const bool tree = AddsTree(ChooseAllReduce(config_.rule, size(), bytes));
   return ExchangeInPlace(
       call, bytes, ReduceToGroups(tree, rank(), size(), call.group, call.root, call.count, element),
       header, deadline);
@@ -204,7 +204,7 @@ Status HostCommunicator::RunInGroups(const Collective& call, const MessageHeader
 Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeader& header,
                                       Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
-  if (ChooseAllReduce(config_, size(), bytes) == AllReduceAlgorithm::kDirect) {
+  if (ChooseAllReduce(config_.rule, size(), bytes) == AllReduceAlgorithm::kDirect) {
     TD_RETURN_IF_ERROR(
         ExchangeParts(call, DirectAllGather(rank(), size(), bytes), header, deadline));
     ReduceParts(call, bytes);
@@ -217,7 +217,7 @@ Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeade
 Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& header,
                                    Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
-  if (ChooseAllReduce(config_, size(), bytes) == AllReduceAlgorithm::kDirect) {
+  if (ChooseAllReduce(config_.rule, size(), bytes) == AllReduceAlgorithm::kDirect) {
     TD_RETURN_IF_ERROR(
         ExchangeParts(call, DirectGather(rank(), size(), call.root, bytes), header, deadline));
     if (rank() == call.root) ReduceParts(call, bytes);
@@ -228,13 +228,13 @@ Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& 
 
 Schedule HostCommunicator::AllReduceSchedule(const Collective& call) const {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;
-  return tandem::AllReduceSchedule(ChooseAllReduce(config_, size(), bytes), rank(), size(),
-                                   config_.group, call.count, element);
+  return tandem::AllReduceSchedule(ChooseAllReduce(config_.rule, size(), bytes), rank(), size(),
+                                   config_.rule.group, call.count, element);
 }
 
 Schedule HostCommunicator::ReduceSchedule(const Collective& call) const {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;
-  switch (ChooseAllReduce(config_, size(), bytes)) {
+  switch (ChooseAllReduce(config_.rule, size(), bytes)) {
     case AllReduceAlgorithm::kPair:
       return PairReduce(rank(), call.root, bytes);
     case AllReduceAlgorithm::kHalving:
@@ -270,7 +270,7 @@ Status HostCommunicator::RunReduceScatter(const Collective& call, const MessageH
                                           Time deadline) {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;
   const size_t all = bytes * static_cast<size_t>(size()), own = bytes * static_cast<size_t>(rank());
-  const AllReduceAlgorithm algorithm = ChooseAllReduce(config_, size(), all);
+  const AllReduceAlgorithm algorithm = ChooseAllReduce(config_.rule, size(), all);
   auto* const out = static_cast<std::byte*>(call.out);
   const bool in_place = bytes > 0 && out == static_cast<const std::byte*>(call.in) + own;
   std::byte* work = out - (in_place ? own : 0);
@@ -280,7 +280,7 @@ Status HostCommunicator::RunReduceScatter(const Collective& call, const MessageH
     if (all > 0) std::memcpy(work, call.in, all);
   }
   const Schedule schedule =
-      ReduceScatterSchedule(algorithm, rank(), size(), config_.group, all / element, element);
+      ReduceScatterSchedule(algorithm, rank(), size(), config_.rule.group, all / element, element);
   TD_RETURN_IF_ERROR(exchange_.Run(schedule, {work, all}, header, deadline));
   if (AddsTree(algorithm)) {
     ReduceParts(call, bytes);

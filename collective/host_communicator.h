@@ -8,11 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "collective/allreduce_algorithm.h"
+#include "collective/algorithms.h"
 #include "collective/board.h"
 #include "collective/communicator.h"
 #include "collective/exchange.h"
-#include "collective/hierarchy.h"
 #include "collective/shared_pipes.h"
 #include "collective/started_work.h"
 #include "collective/transport.h"
@@ -26,21 +25,8 @@ struct HostCommunicatorConfig {
   uint64_t id = 0;                                       // travels in every header
   Duration operation_timeout = std::chrono::minutes(5);  // where a call names no deadline
   size_t queue_max = 1024;                               // operations waiting to run
-  size_t direct_bytes_max = 4 << 10;   // up to here everybody sends to everybody (latency)
-  int direct_ranks_max = 8;            // with more ranks the ring is used at any size
-  size_t pair_bytes_max = 256 << 10;   // up to here two ranks exchange everything in one step
+  AllReduceRule rule;
   size_t piece_bytes_max = 256 << 10;  // what is reduced at a time; fits the L2 cache
-  // Sums as the tree of ring.h, whatever their size: the same bits as a parameter server's, and as
-  // one process that adds parts of a batch. No groups then: the tree begins with the nearest ranks
-  // anyway.
-  bool tree_order = false;
-  // Ranks of a group, for hierarchical allreduce of what is not small; 1: no groups. The size must
-  // be a multiple.
-  int group = 1;
-  HierarchyForm form = HierarchyForm::kShards;
-  // Of an allreduce and a reduce: the first choice that reaches as far counts, before what is said
-  // above but tree_order. By size; each serves the ranks (Serves).
-  std::vector<AllReduceChoice> choices;
 };
 
 class HostCommunicator final : public Communicator {

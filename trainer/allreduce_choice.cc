@@ -57,7 +57,7 @@ StatusOr<std::vector<AllReduceChoice>> ChooseByModel(const WorldConfig& world,
   const size_t largest = *std::max_element(sizes.begin(), sizes.end());
   TD_ASSIGN_OR_RETURN(const auto costs, ProbeAlgorithms(world, config, largest, kProbeEach));
   HostCommunicatorConfig chosen = config;
-  chosen.choices = FastestOf(costs, sizes, world.size, kScratchBytesMax);
+  chosen.rule.choices = FastestOf(costs, sizes, world.size, kScratchBytesMax);
   TD_ASSIGN_OR_RETURN(const auto communicator, Connect(world, chosen, {.carrier = Carrier::kTcp}));
   std::map<size_t, double> measured;
   for (const ReducedBucket& bucket : buckets) {
@@ -67,11 +67,11 @@ StatusOr<std::vector<AllReduceChoice>> ChooseByModel(const WorldConfig& world,
                           TimeAllReduce(*communicator, bucket.bytes / 4 * 4, kMeasureEach));
     }
     if (world.rank != 0) continue;
-    LOG(INFO) << Told(bucket, costs, world.size, ChooseAllReduce(chosen, world.size, bucket.bytes),
+    LOG(INFO) << Told(bucket, costs, world.size, ChooseAllReduce(chosen.rule, world.size, bucket.bytes),
                       it->second);
   }
   TD_RETURN_IF_ERROR(communicator->Call({}));
-  return chosen.choices;
+  return chosen.rule.choices;
 }
 
 }  // namespace tandem

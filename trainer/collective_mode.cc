@@ -187,11 +187,11 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
 Status CollectiveMode::ConnectHosts(const WorldConfig& world) {
   HostCommunicatorConfig config;
   config.operation_timeout = options_.step_timeout;
-  config.tree_order = options_.tree_order;
-  config.group = options_.group;
-  config.form = form();
+  config.rule.tree_order = options_.tree_order;
+  config.rule.group = options_.group;
+  config.rule.form = form();
   if (options_.choose_by_model && options_.ranks > 1) {
-    TD_ASSIGN_OR_RETURN(config.choices, ChooseByModel(world, config, options_.carrier, Reduced()));
+    TD_ASSIGN_OR_RETURN(config.rule.choices, ChooseByModel(world, config, options_.carrier, Reduced()));
   }
   for (int i = 0; i < options_.comm_num; ++i) {
     // Nobody asks for the next one before rank 0 has closed the door of the last.

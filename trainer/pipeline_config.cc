@@ -7,7 +7,7 @@
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
 #include "trainer/job.h"
-#include "trainer/programs.h"
+#include "trainer/models/job_model.h"
 
 namespace tandem {
 

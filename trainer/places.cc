@@ -103,7 +103,7 @@ StatusOr<std::unique_ptr<Places>> Places::Make(const JobConfig& config, SessionO
   if (Meet(config)) {
     HostCommunicatorConfig memory;
     memory.operation_timeout = std::chrono::milliseconds(config.step_timeout_ms());
-    memory.tree_order = config.strategy().deterministic();
+    memory.rule.tree_order = config.strategy().deterministic();
     communicators = MakeInprocCommunicators(count, memory);
   }
   const RankInfo worker = options.rank;

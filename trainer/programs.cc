@@ -6,41 +6,19 @@
 
 #include "absl/strings/str_join.h"
 #include "common/base/files.h"
-#include "common/strategy/text_file.h"
 #include "kernels/exec/graph_pieces.h"
 #include "kernels/graph/draw.h"
 #include "kernels/graph/passes/sections.h"
-#include "kernels/graph/program_io.h"
 #include "kernels/ops/conv_search.h"
 #include "proto/job.pb.h"
-#include "proto/program.pb.h"
 #include "trainer/job.h"
 #include "trainer/mode_options.h"
-#include "trainer/models/models.h"
+#include "trainer/models/job_model.h"
 #include "trainer/reader/open.h"
 #include "trainer/sample_images.h"
 
 namespace tandem {
 namespace {
-
-StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& job_dir,
-                                 int64_t batch) {
-  if (model.has_program()) {
-    const bool absolute = model.program().starts_with("/");
-    const std::string path = absolute ? model.program() : job_dir + model.program();
-    pb::ProgramDef def;
-    Diagnostics diagnostics;
-    TD_RETURN_IF_ERROR(LoadTextProto(path, &def, nullptr, &diagnostics));
-    return FromProto(def, batch, path);
-  }
-  std::map<std::string, std::string> args;
-  for (const ModelArg& arg : model.arg()) {
-    if (!args.emplace(arg.name(), arg.value()).second) {
-      return InvalidArgument("model argument \"%s\" is given twice", arg.name());
-    }
-  }
-  return BuildModel(model.zoo(), args, batch);
-}
 
 // What the gradient of the loss begins with, so that the sum over all ranks is what the strategy
 // asks for: the mean over all samples (CoeffNumDevice; with equal shares 1 / ranks), the sum of the
@@ -276,11 +254,6 @@ ProgramObserver DrawInto(const std::string& dir) {
         WriteTextFile(path, ToDot(program, absl::StrFormat("%s after %s", program.name, point))),
         "debug_graphviz_path");
   };
-}
-
-StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_dir) {
-  TD_ASSIGN_OR_RETURN(const Program forward, ForwardProgram(config.model(), job_dir, 1));
-  return NamedSections(forward);
 }
 
 namespace {

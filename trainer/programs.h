@@ -53,9 +53,6 @@ std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::str
 // "": empty.
 ProgramObserver DrawInto(const std::string& dir);
 
-// Sections that the operators of the job's program name (kernels/graph/op_device.h); 0: none.
-StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_dir);
-
 // Builds the programs of one local trainer and forgets them: what is wrong with the model, its
 // arguments, the optimizer or the names of the data shows here, before a process is started.
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir);

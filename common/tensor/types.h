@@ -19,6 +19,9 @@ namespace tandem {
 // The numbers are those of DataType in proto/tensor.proto.
 enum class DType : uint8_t { kF32 = 1, kF16 = 2, kBF16 = 3, kI32 = 4, kI64 = 5, kU8 = 6 };
 
+// Whether it has 16 bits and is a floating-point type.
+inline bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+
 size_t SizeOf(DType dtype);                    // bytes of one element
 const char* Name(DType dtype);                 // "f32", "f16", "bf16", "i32", "i64", "u8"
 StatusOr<DType> ParseDType(std::string_view);  // the inverse of Name

@@ -21,7 +21,7 @@ struct PlanBucket {
 struct PlanJob {
   std::string name;
   std::vector<PlanBucket> buckets;  // allreduces, in the order of the step
-  HostCommunicatorConfig rule;      // by which the job chooses an algorithm
+  AllReduceRule rule;               // by which the job chooses an algorithm
   bool by_model = false;            // instead (allreduce_choice)
   Carrier carrier = Carrier::kAuto;
 

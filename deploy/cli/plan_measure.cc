@@ -86,7 +86,7 @@ StatusOr<std::optional<double>> Measuring::TimeOf(LocalWorld& world, size_t byte
 
 Status Measuring::TakeTcp(AllReduceAlgorithm algorithm) {
   TD_ASSIGN_OR_RETURN(LocalWorld world,
-                      LocalWorld::Join(plan_.ranks, Always(algorithm, job_.rule.group),
+                      LocalWorld::Join(plan_.ranks, {.rule = Always(algorithm, job_.rule.group)},
                                        {.carrier = Carrier::kTcp}));
   std::map<size_t, double> known;
   for (size_t b = 0; b < job_.buckets.size(); ++b) {

@@ -37,7 +37,7 @@ install(TARGETS tandem_pserver_client tandem_lane tandem_shm tandem_rpc tandem_t
   EXPORT TandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tandem COMPONENT dev)
 # pserver/client/client.h and what it includes. The headers of the installed libraries alone.
 foreach(header common/base/agreement.h common/base/check.h common/base/clock.h common/base/status.h common/rpc/channel.h
-        common/rpc/endpoint.h common/rpc/identity.h common/rpc/tls_files.h common/tensor/types.h pserver/client/client.h pserver/client/partition.h)
+        common/rpc/endpoint.h common/rpc/identity.h common/rpc/tls_files.h common/tensor/types.h pserver/client/client.h pserver/client/options.h pserver/client/partition.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder} COMPONENT dev)
 endforeach()

@@ -2,7 +2,7 @@
 
 #include <deque>
 
-#include "kernels/ops/fused_elementwise.h"
+#include "kernels/ops/body.h"
 #include "kernels/ops/half_loops.h"
 #include "kernels/ops/parallel.h"
 

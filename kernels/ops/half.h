@@ -5,8 +5,6 @@
 
 namespace tandem {
 
-inline bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
-
 // True when this machine computes products of that type faster than in f32.
 bool HasFastHalf(DType dtype);
 

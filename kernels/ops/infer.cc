@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
-#include "kernels/ops/half.h"
 
 namespace tandem {
 

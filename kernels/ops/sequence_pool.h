@@ -1,11 +1,10 @@
 // What sequence_pool, its gradient and their kernels share.
 #pragma once
 
+#include "kernels/ops/formulas/sequence_pool.h"
 #include "kernels/ops/op.h"
 
 namespace tandem {
-
-enum class PoolType : uint8_t { kSum, kAverage, kSqrt, kMax, kFirst, kLast };
 
 struct SequencePool {
   PoolType type = PoolType::kSum;

@@ -13,7 +13,7 @@
 #include "common/base/mutex.h"
 #include "common/rpc/channel.h"
 #include "pserver/client/carrier.h"
-#include "pserver/client/client.h"
+#include "pserver/client/options.h"
 #include "pserver/client/leases.h"
 #include "pserver/client/raw_call.h"
 #include "pserver/client/server_lane.h"

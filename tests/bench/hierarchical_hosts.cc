@@ -47,7 +47,7 @@ Status RunRank(const EmulatedHosts& hosts, int rank, double seconds, Times times
   int port = kPort;
   for (const AllReduceAlgorithm algorithm : kAlgorithms) {
     world.rendezvous = absl::StrFormat("%s:%d", EmulatedHosts::Address(0), port++);
-    TD_ASSIGN_OR_RETURN(auto comm, Connect(world, Always(algorithm, kLayout.ranks_per_host)));
+    TD_ASSIGN_OR_RETURN(auto comm, Connect(world, {.rule = Always(algorithm, kLayout.ranks_per_host)}));
     TD_ASSIGN_OR_RETURN(const Buffer data, comm->Allocate(*std::max_element(std::begin(kHostSizes),
                                                                             std::end(kHostSizes))));
     float* const values = reinterpret_cast<float*>(data.get());

@@ -1,12 +1,14 @@
-// What sequence_pool multiplies the sum over a sequence by.
+// The types of sequence_pool, and the factor of the sum over a sequence.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/ops/formulas/host_device.h"
-#include "kernels/ops/sequence_pool.h"
 
 namespace tandem {
+
+enum class PoolType : uint8_t { kSum, kAverage, kSqrt, kMax, kFirst, kLast };
+
 namespace {
 
 // REQUIRES: length > 0.

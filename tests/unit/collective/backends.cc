@@ -8,8 +8,8 @@ using Params = std::vector<std::tuple<Backend, int>>;
 // Two bytes in a pipe and eight in a piece: every path that stops in the middle.
 World MakeNarrow(int size) {
   HostCommunicatorConfig config;
-  config.direct_bytes_max = 16;
-  config.pair_bytes_max = 64;
+  config.rule.direct_bytes_max = 16;
+  config.rule.pair_bytes_max = 64;
   config.piece_bytes_max = 11;
   World world;
   for (auto& transport : MakeInprocTransports(size, 13)) {
@@ -21,10 +21,10 @@ World MakeTcp(int size) { return MakeTcpWorld(size); }
 World MakeShm(int size) { return MakeShmWorld(size); }
 World MakeGroups(int size, HierarchyForm form) {
   HostCommunicatorConfig config;
-  config.direct_bytes_max = 16;
-  config.pair_bytes_max = 64;
-  config.group = size % 3 == 0 ? 3 : size % 2 == 0 ? 2 : 1;
-  config.form = form;
+  config.rule.direct_bytes_max = 16;
+  config.rule.pair_bytes_max = 64;
+  config.rule.group = size % 3 == 0 ? 3 : size % 2 == 0 ? 2 : 1;
+  config.rule.form = form;
   return MakeInprocCommunicators(size, config);
 }
 World MakeLeaders(int size) { return MakeGroups(size, HierarchyForm::kLeaders); }
@@ -43,9 +43,9 @@ Params Combined(const std::vector<Backend>& backends, const std::vector<int>& si
 World MakeInproc(int size) { return MakeInprocCommunicators(size); }
 World MakeTree(int size) {
   HostCommunicatorConfig config;
-  config.direct_bytes_max = 16;
-  config.pair_bytes_max = 64;
-  config.tree_order = true;
+  config.rule.direct_bytes_max = 16;
+  config.rule.pair_bytes_max = 64;
+  config.rule.tree_order = true;
   return MakeInprocCommunicators(size, config);
 }
 

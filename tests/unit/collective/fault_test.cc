@@ -59,7 +59,7 @@ enum class Road { kInproc, kTcp, kShm };
 World MakeFaulty(Road road, int size, int at) {
   World world(static_cast<size_t>(size));
   HostCommunicatorConfig config;
-  config.pair_bytes_max = config.direct_bytes_max = 64;
+  config.rule.pair_bytes_max = config.rule.direct_bytes_max = 64;
   auto inproc = MakeInprocTransports(size, 1000);
   const Door door = road == Road::kInproc ? Door() : OpenDoor();
   OnEveryRank(size, [&](int r) {

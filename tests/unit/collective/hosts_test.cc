@@ -83,7 +83,7 @@ TEST_F(HostsTest, HierarchySendsLessBetweenHosts) {
   constexpr size_t kCount = 1 << 20, kBytes = 4 * kCount;
   // Of all hosts together, without headers and acknowledgements.
   const auto sent = [&](AllReduceAlgorithm algorithm) {
-    World world = Connected(Always(algorithm, kRanksPerHost));
+    World world = Connected({.rule = Always(algorithm, kRanksPerHost)});
     const int64_t before = net_->bytes_sent(0) + net_->bytes_sent(1);
     AllReduceAll(world, kCount);
     return static_cast<double>(net_->bytes_sent(0) + net_->bytes_sent(1) - before) / kBytes;
@@ -120,7 +120,7 @@ TEST_F(HostsTest, AlgorithmsAreChosenForTheLinks) {
   OnEveryRank(kRanks, [&](int r) {
     ASSERT_TRUE(net_->Enter(r / kRanksPerHost).ok());
     HostCommunicatorConfig config;
-    config.group = kRanksPerHost;
+    config.rule.group = kRanksPerHost;
     auto probed = ProbeAlgorithms(JoinOf(r), config, 1 << 20, std::chrono::milliseconds(10));
     ASSERT_TRUE(probed.ok()) << probed.status();
     costs[static_cast<size_t>(r)] = *probed;
@@ -139,7 +139,7 @@ TEST_F(HostsTest, LinksAreAsSlowAsTheySay) {
   link.bytes_per_second = 20e6;
   link.delay = std::chrono::milliseconds(20);
   if (!Make(link)) GTEST_SKIP() << reason_;
-  World world = Connected(Always(kRing, 1));
+  World world = Connected({.rule = Always(kRing, 1)});
   Time start = SteadyNow();
   AllReduceAll(world, 4);  // 6 steps around the ring, of which 3 cross
   EXPECT_GE(Seconds(SteadyNow() - start), 3 * 0.02);

@@ -167,7 +167,7 @@ TEST_P(PlacesTest, TheBitsOfTcpWhereverBuffersAre) {
 
 TEST(ShmTest, TreesHaveTheBitsOfTcpToo) {
   HostCommunicatorConfig config;
-  config.tree_order = true;
+  config.rule.tree_order = true;
   for (const int size : {2, 4, 8}) {
     World tcp = MakeTcpWorld(size, config), shm = MakeShmWorld(size, config);
     for (const size_t count : {3, 1003, 70001}) {

@@ -222,32 +222,32 @@ TEST(StepSimulatorTest, DirectAddsUpBehindIt) {
 }
 
 TEST(AlgorithmsTest, TheCommunicatorsChoice) {
-  HostCommunicatorConfig config;
-  EXPECT_EQ(ChooseAllReduce(config, 2, 256 << 10), kPair);
-  EXPECT_EQ(ChooseAllReduce(config, 2, (256 << 10) + 4), kRing);
-  EXPECT_EQ(ChooseAllReduce(config, 8, 4 << 10), kDirect);
-  EXPECT_EQ(ChooseAllReduce(config, 9, 4 << 10), kRing);
-  config.group = 4;
-  EXPECT_EQ(ChooseAllReduce(config, 8, 1 << 20), kShards);
-  EXPECT_EQ(ChooseAllReduce(config, 4, 1 << 20), kRing);
-  config.form = HierarchyForm::kLeaders;
-  EXPECT_EQ(ChooseAllReduce(config, 8, 1 << 20), kLeaders);
-  config.tree_order = true;
-  EXPECT_EQ(ChooseAllReduce(config, 8, 1 << 20), kHalving);
+  AllReduceRule rule;
+  EXPECT_EQ(ChooseAllReduce(rule, 2, 256 << 10), kPair);
+  EXPECT_EQ(ChooseAllReduce(rule, 2, (256 << 10) + 4), kRing);
+  EXPECT_EQ(ChooseAllReduce(rule, 8, 4 << 10), kDirect);
+  EXPECT_EQ(ChooseAllReduce(rule, 9, 4 << 10), kRing);
+  rule.group = 4;
+  EXPECT_EQ(ChooseAllReduce(rule, 8, 1 << 20), kShards);
+  EXPECT_EQ(ChooseAllReduce(rule, 4, 1 << 20), kRing);
+  rule.form = HierarchyForm::kLeaders;
+  EXPECT_EQ(ChooseAllReduce(rule, 8, 1 << 20), kLeaders);
+  rule.tree_order = true;
+  EXPECT_EQ(ChooseAllReduce(rule, 8, 1 << 20), kHalving);
 }
 
 TEST(AlgorithmsTest, ChoicesComeFirst) {
-  HostCommunicatorConfig config;
-  config.choices = {{1000, kRing}, {1 << 20, kHalving}};
-  EXPECT_EQ(ChooseAllReduce(config, 2, 1000), kRing);
-  EXPECT_EQ(ChooseAllReduce(config, 2, 1001), kHalving);
-  EXPECT_EQ(ChooseAllReduce(config, 8, 1 << 20), kHalving);
-  EXPECT_EQ(ChooseAllReduce(config, 8, (1 << 20) + 1), kRing) << "the rule";
-  EXPECT_EQ(ChooseAllReduce(Always(kDirect, 1, config), 8, 1000), kDirect);
-  config.tree_order = true;
-  EXPECT_EQ(ChooseAllReduce(config, 8, 5000), kHalving);
-  config.choices = {{1 << 20, kRing}};
-  EXPECT_EQ(ChooseAllReduce(config, 8, 5000), kHalving);
+  AllReduceRule rule;
+  rule.choices = {{1000, kRing}, {1 << 20, kHalving}};
+  EXPECT_EQ(ChooseAllReduce(rule, 2, 1000), kRing);
+  EXPECT_EQ(ChooseAllReduce(rule, 2, 1001), kHalving);
+  EXPECT_EQ(ChooseAllReduce(rule, 8, 1 << 20), kHalving);
+  EXPECT_EQ(ChooseAllReduce(rule, 8, (1 << 20) + 1), kRing) << "the rule";
+  EXPECT_EQ(ChooseAllReduce(Always(kDirect, 1), 8, 1000), kDirect);
+  rule.tree_order = true;
+  EXPECT_EQ(ChooseAllReduce(rule, 8, 5000), kHalving);
+  rule.choices = {{1 << 20, kRing}};
+  EXPECT_EQ(ChooseAllReduce(rule, 8, 5000), kHalving);
 }
 
 TEST(AlgorithmsTest, TheFastestOfEachSize) {
@@ -290,7 +290,7 @@ TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
   std::vector<std::vector<AlgorithmCost>> costs(4);
   OnEveryRank(4, [&](int r) {
     HostCommunicatorConfig config;
-    config.group = 2;
+    config.rule.group = 2;
     WorldConfig world = TestWorld(door, r, 4);
     if (r == 0) {
       ::close(door.fd);  // it is joined more than once
